@@ -1,0 +1,203 @@
+/*
+ * bench: how fast problems run, next to what the processor could do and next to the same layer
+ * written as a loop over a BLAS.  Problems are strings of ecornn_desc_parse, "/lengths:uniform" may
+ * follow; "@NAME" stands for a list in a file of shapes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_measure.h"
+#include "bench_report.h"
+
+#ifndef BENCH_SHAPES
+#define BENCH_SHAPES "bench/shapes.txt"
+#endif
+
+enum { THREADS_MAX = 1024, LINE_BYTES = 256 };
+
+struct settings {
+    struct request request;
+    const char *threads, *cell, *shapes;
+    int first_problem;
+};
+
+static void print_help(void)
+{
+    printf("Usage: bench [OPTION]... PROBLEM...\n"
+           "PROBLEM: like lstm/train/T50/N32/I256/H256, /lengths:uniform may follow; or @LIST of "
+           "the file of shapes.\n\n"
+           "  --threads LIST   as 1,2: each in turn (all cores)\n"
+           "  --seconds S      of runs, each side (1)\n"
+           "  --cell FILE      the cell of the problems, in the language of doc/cells.md\n"
+           "  --versus WHOM    unfused: a loop of two products a step and vector passes;\n"
+           "                   naive: a product for each gate, plain loops\n"
+           "  --device NAME    instead of cpu:THREADS\n"
+           "  --shapes FILE    lists of problems (" BENCH_SHAPES ")\n"
+           "  --csv            as a table\n");
+}
+
+static bool fail(const char *format, const char *value)
+{
+    fputs("bench: ", stderr);
+    fprintf(stderr, format, value);
+    fputc('\n', stderr);
+    return false;
+}
+
+static bool set_seconds(struct settings *s, const char *value)
+{
+    char *end = NULL;
+    s->request.seconds = strtod(value, &end);
+    return (*value && !*end && s->request.seconds >= 0 && s->request.seconds <= 1e6) ||
+           fail("--seconds is %s, must be 0 to 1000000", value);
+}
+
+static bool set_versus(struct settings *s, const char *value)
+{
+    if (!strcmp(value, "unfused"))
+        s->request.versus = UNFUSED;
+    else if (!strcmp(value, "naive"))
+        s->request.versus = NAIVE;
+    else
+        return fail("--versus is %s, must be unfused or naive", value);
+    return true;
+}
+
+static bool parse_options(struct settings *s, int count, char **arguments)
+{
+    const struct {
+        const char *name;
+        const char **value;
+        bool (*set)(struct settings *, const char *);
+    } table[] = {{"--threads", &s->threads, NULL}, {"--seconds", NULL, set_seconds},
+                 {"--cell", &s->cell, NULL},       {"--versus", NULL, set_versus},
+                 {"--shapes", &s->shapes, NULL},   {"--device", &s->request.device, NULL}};
+    int k = 1;
+    for (; k < count && !strncmp(arguments[k], "--", 2); k++) {
+        size_t row = 0;
+        if (!strcmp(arguments[k], "--csv")) {
+            s->request.csv = true;
+            continue;
+        }
+        while (row < sizeof table / sizeof *table && strcmp(arguments[k], table[row].name) != 0)
+            row++;
+        if (row == sizeof table / sizeof *table)
+            return fail("unknown option %s; --help lists them", arguments[k]);
+        if (++k == count)
+            return fail("%s needs a value", arguments[k - 1]);
+        if (table[row].value)
+            *table[row].value = arguments[k];
+        else if (!table[row].set(s, arguments[k]))
+            return false;
+    }
+    s->first_problem = k;
+    return k < count || fail("no problem; %s lists the options", "--help");
+}
+
+/* A problem with every number of threads in the list. */
+static bool run_problem(const struct settings *s, const char *problem)
+{
+    struct request request = s->request;
+    const char *at = s->threads;
+    bool good = true;
+    request.problem = problem;
+    if (!at)
+        return measure(&request);
+    while (*at) {
+        char *end = NULL;
+        const long threads = strtol(at, &end, 10);
+        if (end == at || threads < 1 || threads > THREADS_MAX || (*end && *end != ','))
+            return fail("--threads is %s, must be numbers of 1 to 1024 with commas between",
+                        s->threads);
+        request.threads = (int)threads;
+        good = measure(&request) && good;
+        at = *end ? end + 1 : end;
+    }
+    return good;
+}
+
+/* The lines under [name] in the file of shapes. */
+static bool run_list(const struct settings *s, const char *name)
+{
+    char line[LINE_BYTES], head[LINE_BYTES];
+    bool inside = false, found = false, good = true;
+    FILE *file = fopen(s->shapes, "r");
+    if (!file)
+        return fail("%s cannot be opened; --shapes names another", s->shapes);
+    snprintf(head, sizeof head, "[%s]", name);
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, " \t\r\n#")] = 0;
+        if (line[0] == '[')
+            inside = !strcmp(line, head);
+        else if (inside && line[0])
+            good = run_problem(s, line) && good;
+        found = found || inside;
+    }
+    fclose(file);
+    return found ? good : fail("there is no list %s in the file of shapes", head);
+}
+
+static bool run_all(const struct settings *s, int count, char **arguments)
+{
+    bool good = true;
+    report_head(s->request.csv);
+    for (int k = s->first_problem; k < count; k++) {
+        if (arguments[k][0] == '@')
+            good = run_list(s, arguments[k] + 1) && good;
+        else
+            good = run_problem(s, arguments[k]) && good;
+    }
+    return good;
+}
+
+/* A cell from a file; NULL, with a line on standard error, if there is none. */
+static ecornn_cell *read_cell(const char *path)
+{
+    char text[1 << 14];
+    ecornn_cell *cell = NULL;
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        fail("%s cannot be opened", path);
+        return NULL;
+    }
+    const size_t size = fread(text, 1, sizeof text - 1, file);
+    const bool whole = feof(file) != 0;
+    fclose(file);
+    text[size] = 0;
+    if (!whole)
+        fail("%s is too long for a cell, or cannot be read", path);
+    else if (ecornn_cell_parse(&cell, text) != ECORNN_OK)
+        fprintf(stderr, "bench: %s:%s\n", path, ecornn_error_detail());
+    return cell;
+}
+
+/* How many threads a run uses when nobody says. */
+static int usual_threads(void)
+{
+    ecornn_device *device = NULL;
+    ecornn_device_info info = {.threads = 1};
+    if (ecornn_device_open(&device, "cpu") == ECORNN_OK)
+        ecornn_device_query(device, &info);
+    ecornn_device_close(device);
+    return info.threads;
+}
+
+int main(int count, char **arguments)
+{
+    struct settings settings = {.request = {.seconds = 1}, .shapes = BENCH_SHAPES};
+    ecornn_cell *cell = NULL;
+    if (count > 1 && !strcmp(arguments[1], "--help")) {
+        print_help();
+        return 0;
+    }
+    if (!parse_options(&settings, count, arguments))
+        return 2;
+    if (settings.cell && !(cell = read_cell(settings.cell)))
+        return 1;
+    settings.request.cell = cell;
+    settings.request.threads = usual_threads();
+    const bool good = run_all(&settings, count, arguments);
+    ecornn_cell_free(cell);
+    return good ? 0 : 1;
+}

@@ -1,0 +1,187 @@
+/*
+ * Rounds.  Both sides take turns in one process, so that a clock that drifts and neighbours that
+ * steal time hit both; what counts is the median of the ratios of single rounds.
+ */
+#include "bench_measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "bench_loop.h"
+#include "bench_peak.h"
+#include "bench_report.h"
+
+enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2 };
+static const double ROUND_SECONDS = 0.005; /* at least, of runs of one side */
+static const double PEAK_SECONDS = 0.05;
+/* Largest difference over largest value.  The opponents' exponential is good to 2e-7, and sums run
+ * in another order; over many steps that grows. */
+static const double TOLERANCE[3] = {1e-4, 1e-3, 1e-3};
+
+/* Everything that one measurement holds. */
+struct bout {
+    struct problem problem;
+    struct ours ours;
+    struct loop loop;
+    int set, repeats;                     /* next input; runs of a side in one round */
+    double *total, *core, *other, *ratio; /* [ROUNDS_MAX] seconds of a run */
+};
+
+static int next_set(struct bout *bout)
+{
+    bout->set = (bout->set + 1) % bout->problem.sets;
+    return bout->set;
+}
+
+static bool round_of_ours(struct bout *bout, int round)
+{
+    bout->total[round] = bout->core[round] = 0;
+    for (int k = 0; k < bout->repeats; k++) {
+        if (!ours_run(&bout->ours, next_set(bout)))
+            return false;
+        bout->total[round] += bout->ours.seconds / bout->repeats;
+        bout->core[round] += bout->ours.core_seconds / bout->repeats;
+    }
+    return true;
+}
+
+static void round_of_other(struct bout *bout, int round)
+{
+    const double start = now();
+    for (int k = 0; k < bout->repeats; k++)
+        loop_run(&bout->loop, next_set(bout));
+    bout->other[round] = (now() - start) / bout->repeats;
+}
+
+/* Rounds until both sides ran for so long; returns how many, 0 on failure. */
+static int run_rounds(struct bout *bout, const struct request *request)
+{
+    double ours = 0, other = request->versus ? 0 : request->seconds;
+    int round = 0;
+    while (round < ROUNDS_MIN ||
+           (round < ROUNDS_MAX && (ours < request->seconds || other < request->seconds))) {
+        const bool other_first = request->versus && round % 2;
+        if (other_first)
+            round_of_other(bout, round);
+        if (!round_of_ours(bout, round))
+            return 0;
+        if (request->versus && !other_first)
+            round_of_other(bout, round);
+        ours += bout->total[round] * bout->repeats;
+        if (request->versus) {
+            other += bout->other[round] * bout->repeats;
+            bout->ratio[round] = bout->other[round] / bout->total[round];
+        }
+        round++;
+    }
+    return round;
+}
+
+/* Largest difference over the largest value of ours; infinite where one is not a number. */
+static double difference(const struct bout *bout, const void *ours_device, const float *other,
+                         size_t elements)
+{
+    float *mine = ours_download(&bout->ours, ours_device, elements);
+    double most = 0, scale = 0;
+    for (size_t k = 0; mine && k < elements; k++) {
+        const double d = fabs((double)mine[k] - (double)other[k]);
+        most = d <= most ? most : isfinite(d) ? d : INFINITY;
+        scale = fmax(scale, fabs((double)mine[k]));
+    }
+    free(mine);
+    return mine ? most / (scale > 0 ? scale : 1) : INFINITY;
+}
+
+/* Once, before anything is timed: both compute the same. */
+static bool compare(struct bout *bout, struct measurement *m)
+{
+    const struct problem *p = &bout->problem;
+    const char *const names[3] = {"y", "dx", "dweights"};
+    bool good = true;
+    if (!ours_run(&bout->ours, 0))
+        return false;
+    loop_run(&bout->loop, 0);
+    m->error[0] = difference(bout, bout->ours.y, bout->loop.y, p->y_elements);
+    if (p->training) {
+        m->error[1] = difference(bout, bout->ours.dx, bout->loop.dx, p->x_elements);
+        m->error[2] = difference(bout, bout->ours.dparams, bout->loop.dparams, p->param_elements);
+    }
+    for (int k = 0; k < 3; k++) {
+        m->tolerance[k] = TOLERANCE[k];
+        if (m->error[k] <= TOLERANCE[k])
+            continue;
+        fprintf(stderr, "bench: %s: %s differs from the opponent's by %g, must be at most %g\n",
+                p->text, names[k], m->error[k], TOLERANCE[k]);
+        good = false;
+    }
+    return good;
+}
+
+static bool prepare(struct bout *bout, const struct request *request)
+{
+    char device[32];
+    snprintf(device, sizeof device, "cpu:%d", request->threads);
+#ifdef _OPENMP
+    omp_set_num_threads(request->threads); /* of the opponent's BLAS and passes */
+#endif
+    return problem_parse(&bout->problem, request->problem, request->cell) &&
+           ours_plan(&bout->ours, &bout->problem, request->device ? request->device : device) &&
+           problem_fill(&bout->problem, bout->ours.plan, 1) && ours_upload(&bout->ours) &&
+           (!request->versus ||
+            loop_create(&bout->loop, &bout->problem,
+                        request->versus == UNFUSED ? LOOP_UNFUSED : LOOP_NAIVE));
+}
+
+static bool warm_up(struct bout *bout, const struct request *request)
+{
+    for (int k = 0; k < WARM_UP_RUNS; k++) {
+        if (!ours_run(&bout->ours, next_set(bout)))
+            return false;
+        if (request->versus)
+            loop_run(&bout->loop, next_set(bout));
+    }
+    bout->repeats = 1 + (int)(ROUND_SECONDS / fmax(bout->ours.seconds, 1e-6));
+    return true;
+}
+
+static bool time_and_print(struct bout *bout, const struct request *request)
+{
+    static const char *const names[] = {NULL, "unfused", "naive"};
+    struct measurement m = {
+        .ours = &bout->ours, .threads = request->threads, .versus = names[request->versus]};
+    if ((request->versus && !compare(bout, &m)) || !warm_up(bout, request))
+        return false;
+    m.peak_before = peak_gflops(request->threads, PEAK_SECONDS);
+    m.rounds = run_rounds(bout, request);
+    m.peak_after = peak_gflops(request->threads, PEAK_SECONDS);
+    if (!m.rounds)
+        return false;
+    m.total = spread_of(bout->total, m.rounds);
+    m.core = spread_of(bout->core, m.rounds);
+    if (request->versus) {
+        m.other = spread_of(bout->other, m.rounds);
+        m.ratio = spread_of(bout->ratio, m.rounds);
+    }
+    report_print(&m, request->csv);
+    return true;
+}
+
+bool measure(const struct request *request)
+{
+    struct bout bout = {.set = 0};
+    double *seconds = calloc((size_t)4 * ROUNDS_MAX, sizeof *seconds);
+    bout.total = seconds;
+    bout.core = seconds + ROUNDS_MAX;
+    bout.other = seconds + (size_t)2 * ROUNDS_MAX;
+    bout.ratio = seconds + (size_t)3 * ROUNDS_MAX;
+    const bool good = seconds && prepare(&bout, request) && time_and_print(&bout, request);
+    loop_free(&bout.loop);
+    ours_free(&bout.ours);
+    problem_free(&bout.problem);
+    free(seconds);
+    return good;
+}

@@ -1,0 +1,94 @@
+/*
+ * Printing.  Both forms have the same numbers.
+ */
+#include "bench_report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const double PEAK_DRIFT = 0.05; /* more than this between before and after: not to be used */
+
+static bool is_steady(const struct measurement *m)
+{
+    return fabs(m->peak_after - m->peak_before) <= PEAK_DRIFT * m->peak_before;
+}
+
+static double gflops(const struct measurement *m, struct spread seconds)
+{
+    return m->ours->problem->flops / seconds.median * 1e-9;
+}
+
+/* Of the higher peak: neighbours may have slowed either measurement. */
+static double percent(const struct measurement *m, struct spread seconds)
+{
+    return 100 * gflops(m, seconds) / fmax(m->peak_before, m->peak_after);
+}
+
+static void print_side(const struct measurement *m, const char *name, struct spread seconds)
+{
+    printf("  %-18s %10.3f ms  [%.3f, %.3f]  %7.1f GFLOP/s  %4.1f %% of peak\n", name,
+           1e3 * seconds.median, 1e3 * seconds.low, 1e3 * seconds.high, gflops(m, seconds),
+           percent(m, seconds));
+}
+
+static void print_people(const struct measurement *m)
+{
+    const struct problem *problem = m->ours->problem;
+    const ecornn_sizes *sizes = &m->ours->sizes;
+    printf("%s  %d thread%s (%s), %d rounds, peak %.0f GFLOP/s before, %.0f after%s\n",
+           problem->text, m->threads, m->threads == 1 ? "" : "s", m->ours->info.variant, m->rounds,
+           m->peak_before, m->peak_after, is_steady(m) ? "" : ": NOT STEADY");
+    print_side(m, "ecornn", m->total);
+    if (problem->training)
+        print_side(m, " without packing", m->core);
+    if (m->versus) {
+        print_side(m, m->versus, m->other);
+        printf("  %s / ecornn: %.2f  [%.2f, %.2f]   largest difference: y %.1e (%.0e)", m->versus,
+               m->ratio.median, m->ratio.low, m->ratio.high, m->error[0], m->tolerance[0]);
+        if (problem->training)
+            printf(", dx %.1e, dweights %.1e (%.0e)", m->error[1], m->error[2], m->tolerance[1]);
+        printf("\n");
+    }
+    printf("  %zu parameters; bytes: weights %zu, workspace %zu, reserve %zu\n\n", sizes->params,
+           sizes->weights, sizes->workspace, sizes->reserve);
+    fflush(stdout);
+}
+
+static void print_csv(const struct measurement *m)
+{
+    const ecornn_sizes *sizes = &m->ours->sizes;
+    printf("%s,%d,%s,%d,%.1f,%.1f,%d,", m->ours->problem->text, m->threads, m->ours->info.variant,
+           m->rounds, m->peak_before, m->peak_after, is_steady(m));
+    printf("%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.2f,%.2f,", 1e3 * m->total.median, 1e3 * m->total.low,
+           1e3 * m->total.high, 1e3 * m->core.median, 1e3 * m->core.low, 1e3 * m->core.high,
+           gflops(m, m->total), percent(m, m->total));
+    if (m->versus)
+        printf("%s,%.6f,%.6f,%.6f,%.4f,%.4f,%.4f,", m->versus, 1e3 * m->other.median,
+               1e3 * m->other.low, 1e3 * m->other.high, m->ratio.median, m->ratio.low,
+               m->ratio.high);
+    else
+        printf(",,,,,,,");
+    printf("%zu,%zu,%zu,%zu\n", sizes->params, sizes->weights, sizes->workspace, sizes->reserve);
+    fflush(stdout);
+}
+
+void report_head(bool csv)
+{
+    if (csv)
+        printf("problem,threads,variant,rounds,peak_before,peak_after,steady,ms,ms_low,ms_high,"
+               "core_ms,core_ms_low,core_ms_high,gflops,percent,versus,versus_ms,versus_ms_low,"
+               "versus_ms_high,ratio,ratio_low,ratio_high,params,weights_bytes,workspace_bytes,"
+               "reserve_bytes\n");
+    else
+        printf("%s\nmedians, quartiles in brackets; training packs, runs forward and backward, and "
+               "unpacks\n\n",
+               ecornn_version());
+}
+
+void report_print(const struct measurement *m, bool csv)
+{
+    if (csv)
+        print_csv(m);
+    else
+        print_people(m);
+}

@@ -1,0 +1,17 @@
+/*
+ * Medians, quartiles and the clock of the benchmark.
+ */
+#ifndef BENCH_STATS_H
+#define BENCH_STATS_H
+
+/* Of a list of numbers. */
+struct spread {
+    double median, low, high; /* low and high: quartiles */
+};
+/* Sorts the numbers; count is at least 1. */
+struct spread spread_of(double *numbers, int count);
+
+/* Seconds from an arbitrary moment on; never goes back. */
+double now(void);
+
+#endif /* BENCH_STATS_H */

@@ -1,0 +1,59 @@
+/*
+ * What a backend implements: one eco_backend, an array of eco_algo.  lib/api_device.c lists the
+ * backends; planner.c chooses among the algorithms; lib/api_run.c calls run.
+ */
+#ifndef ECO_BACKEND_H
+#define ECO_BACKEND_H
+
+#include "common/model.h"
+
+/* What an algorithm may know of the device when it is asked for support and time. */
+struct eco_caps {
+    int threads;
+    double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
+    size_t cache_bytes; /* next to one thread                                               */
+};
+
+struct ecornn_device {
+    const struct eco_backend *backend;
+    struct eco_caps caps;
+    ecornn_device_info info;
+    void *own; /* the backend's */
+};
+
+/* One way to run a problem; a constant. */
+struct eco_algo {
+    const char *name;
+    /* NULL: it can.  Else why not, in a few words. */
+    const char *(*refuses)(const struct eco_problem *problem, const struct eco_caps *caps);
+    void (*wishes)(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes);
+    double (*estimate)(const struct eco_problem *problem, const struct eco_caps *caps); /* s */
+    /* Runs a whole tape; args are checked, tape and layout fit them. */
+    ecornn_status (*run)(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                         const struct eco_layout *layout, const struct eco_args *args);
+};
+
+struct eco_backend {
+    const char *name; /* "cpu", "reference" */
+    int (*count)(void);
+    /* argument: what stood behind the colon of the device's name, -1: nothing.  Fills caps, info
+     * and own. */
+    ecornn_status (*open)(struct ecornn_device *device, int argument);
+    void (*close)(struct ecornn_device *device);
+    void *(*alloc)(struct ecornn_device *device, size_t bytes);
+    void (*free)(struct ecornn_device *device, void *memory);
+    ecornn_status (*copy)(struct ecornn_device *device, void *to, const void *from, size_t bytes,
+                          bool to_device);
+    ecornn_status (*wait)(struct ecornn_device *device, void *stream);
+    ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                          void *stream);
+    ecornn_status (*unpack)(const struct ecornn_plan *plan, const void *weights,
+                            void *const *params, bool add, void *stream);
+    const struct eco_algo *const *algos; /* ends with NULL */
+};
+
+extern const struct eco_backend eco_backend_reference; /* common/ref/ref.c */
+extern const struct eco_backend eco_backend_cpu;       /* cpu/cpu.c */
+
+#endif /* ECO_BACKEND_H */

@@ -1,0 +1,195 @@
+/*
+ * Which products are summed where.  An accumulator is a maximal sum of values used once: at most
+ * one W x, one R e per operand and one vector; what else the sum has is added to it afterwards.
+ */
+#include "common/cell/lower.h"
+
+#include <string.h>
+
+static bool is_addend(const struct eco_lowering *lowering, int node)
+{
+    return lowering->uses[node] == 1 && lowering->user[node] >= 0 &&
+           lowering->recipe->node[lowering->user[node]].op == ECO_OP_ADD;
+}
+
+/* The members of a sum: leaves of the tree of additions under root. */
+static int leaves(const struct eco_lowering *lowering, int root, int16_t *leaf)
+{
+    const struct eco_node *node = &lowering->recipe->node[root];
+    const int16_t argument[2] = {node->a, node->b};
+    int n = 0;
+    for (int i = 0; i < 2; i++) {
+        if (lowering->recipe->node[argument[i]].op == ECO_OP_ADD &&
+            is_addend(lowering, argument[i]))
+            n += leaves(lowering, argument[i], leaf + n);
+        else
+            leaf[n++] = argument[i];
+    }
+    return n;
+}
+
+int eco_lower_addends(const struct eco_lowering *lowering, int root, int16_t *addend)
+{
+    int n = 0;
+    if (lowering->recipe->node[root].op != ECO_OP_ADD)
+        return 0;
+    const int all = leaves(lowering, root, addend);
+    for (int i = 0; i < all; i++)
+        if (lowering->part_of[addend[i]] != root)
+            addend[n++] = addend[i];
+    return n;
+}
+
+static int find_operand(const struct eco_adjoint *adjoint, int node)
+{
+    int k = 0;
+    while (adjoint->operand[k] != node)
+        k++;
+    return k;
+}
+
+/* Which place of an accumulator a node takes: 0 W, 1 vector, 2 + k R of operand k; -1: none. */
+static int place(const struct eco_lowering *lowering, int node)
+{
+    switch (lowering->recipe->node[node].op) {
+    case ECO_OP_INPUT:
+        return 0;
+    case ECO_OP_VECTOR:
+        return 1;
+    case ECO_OP_PRODUCT:
+        return 2 + find_operand(lowering->adjoint, lowering->recipe->node[node].a);
+    default:
+        return -1;
+    }
+}
+
+/* The first member for each place joins the accumulator of root, if there is a product at all. */
+static void join_sum(struct eco_lowering *lowering, int root)
+{
+    int16_t leaf[ECO_MAX_SOURCE + 1];
+    bool taken[2 + ECO_MAX_OPERANDS] = {false}, product = false;
+    const int n = leaves(lowering, root, leaf);
+    for (int i = 0; i < n; i++)
+        product |= is_addend(lowering, leaf[i]) && place(lowering, leaf[i]) >= 0 &&
+                   place(lowering, leaf[i]) != 1;
+    for (int i = 0; product && i < n; i++) {
+        const int at = place(lowering, leaf[i]);
+        if (at < 0 || taken[at] || !is_addend(lowering, leaf[i]))
+            continue;
+        taken[at] = true;
+        lowering->part_of[leaf[i]] = (int16_t)root;
+    }
+}
+
+static void fill(struct eco_lowering *lowering, int root, struct eco_accumulator *acc)
+{
+    memset(acc, -1, sizeof *acc);
+    for (int i = 0; i < lowering->recipe->n_nodes; i++) {
+        if (lowering->part_of[i] != root)
+            continue;
+        const int at = place(lowering, i), param = lowering->recipe->node[i].index;
+        int16_t *to = at == 0 ? &acc->input : at == 1 ? &acc->vector : &acc->recurrent[at - 2];
+        *to = (int16_t)param;
+    }
+}
+
+/* Bit 0: has a W; bit 1 + k: has an R of operand k. */
+static unsigned pattern(const struct eco_accumulator *acc)
+{
+    unsigned bits = acc->input >= 0;
+    for (int k = 0; k < ECO_MAX_OPERANDS; k++)
+        bits |= (unsigned)(acc->recurrent[k] >= 0) << (k + 1);
+    return bits;
+}
+
+/* Each run of neighbours that share a matrix is one product. */
+static int count_runs(const unsigned *group, int n)
+{
+    unsigned before = 0;
+    int runs = 0;
+    for (int i = 0; i < n; before = group[i++])
+        for (unsigned starts = group[i] & ~before; starts != 0; starts &= starts - 1)
+            runs++;
+    return runs;
+}
+
+static void move(unsigned *group, int from, int to)
+{
+    const unsigned moved = group[from];
+    for (; from > to; from--)
+        group[from] = group[from - 1];
+    for (; from < to; from++)
+        group[from] = group[from + 1];
+    group[to] = moved;
+}
+
+/* Moves one group at a time while that saves a run.  Few groups: everything is tried. */
+static void arrange(unsigned *group, int n)
+{
+    for (bool better = true; better;) {
+        int from = 0, to = 0, least = count_runs(group, n);
+        better = false;
+        for (int i = n - 1; i >= 0; i--) {
+            for (int k = 0; k < n; k++) {
+                move(group, i, k);
+                const int runs = count_runs(group, n);
+                move(group, k, i);
+                if (runs >= least)
+                    continue;
+                least = runs, from = i, to = k, better = true;
+            }
+        }
+        if (better)
+            move(group, from, to);
+    }
+}
+
+/* Sorts the accumulators, given by root: groups of the same pattern, arranged. */
+static void order(struct eco_lowering *lowering, const int16_t *root)
+{
+    struct eco_lowered *lowered = lowering->lowered;
+    struct eco_accumulator acc[ECO_MAX_ACCS];
+    unsigned group[ECO_MAX_ACCS];
+    int groups = 0, n = 0;
+    for (int i = 0; i < lowered->n_accs; i++) {
+        int k = 0;
+        fill(lowering, root[i], &acc[i]);
+        while (k < groups && group[k] != pattern(&acc[i]))
+            k++;
+        group[k] = pattern(&acc[i]);
+        groups += k == groups;
+    }
+    arrange(group, groups);
+    for (int k = 0; k < groups; k++)
+        for (int i = 0; i < lowered->n_accs; i++)
+            if (pattern(&acc[i]) == group[k]) {
+                lowering->acc[root[i]] = (int16_t)n;
+                lowered->acc[n++] = acc[i];
+            }
+}
+
+bool eco_lower_accumulators(struct eco_lowering *lowering)
+{
+    const struct eco_recipe *recipe = lowering->recipe;
+    int16_t root[ECO_MAX_PARAMS];
+    int n = 0;
+    for (int i = 0; i < recipe->n_nodes; i++)
+        if (recipe->node[i].op == ECO_OP_ADD && !is_addend(lowering, i))
+            join_sum(lowering, i);
+    for (int i = 0; i < recipe->n_nodes; i++)
+        if (place(lowering, i) >= 0 && place(lowering, i) != 1 && lowering->part_of[i] < 0)
+            lowering->part_of[i] = (int16_t)i;
+    for (int i = 0; i < recipe->n_nodes; i++) {
+        bool is_root = false;
+        for (int k = 0; k <= i; k++)
+            is_root |= lowering->part_of[k] == i;
+        if (is_root)
+            root[n++] = (int16_t)i;
+    }
+    if (n > ECO_MAX_ACCS)
+        return eco_lower_fail(lowering, "the cell has %d sums of products, at most %d", n,
+                              ECO_MAX_ACCS);
+    lowering->lowered->n_accs = n;
+    order(lowering, root);
+    return true;
+}

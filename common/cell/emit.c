@@ -1,0 +1,89 @@
+/*
+ * Prints the stages of a cell in the neutral vocabulary that every kernel template defines: one
+ * function per stage, one line per instruction, the very ones that the interpreter executes.
+ */
+#include "common/cell/cell.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "common/util.h"
+
+/* How a stage reads (a value) and writes (a statement) memory. */
+static const char *const load_word[ECO_OPCODES] = {
+    [ECO_OP_STATE] = "load_state", [ECO_OP_VECTOR] = "load_vector",
+    [ECO_OP_MEAN] = "load_mean",   [ECO_OP_DNEXT] = "load_dnext",
+    [ECO_OP_ACC] = "load_acc",     [ECO_OP_DOPERAND] = "load_doperand",
+    [ECO_OP_NEXT] = "load_next",   [ECO_OP_SAVED] = "load_saved",
+};
+static const char *const store_word[ECO_OPCODES] = {
+    [ECO_OP_STORE_OPERAND] = "store_operand", [ECO_OP_STORE_MEAN] = "store_mean",
+    [ECO_OP_STORE_SAVE] = "store_save",       [ECO_OP_STORE_NEXT] = "store_next",
+    [ECO_OP_STORE_DACC] = "store_dacc",       [ECO_OP_STORE_DSTATE] = "store_dstate",
+};
+
+/* Exact, and the same in every locale: an integer times a power of two. */
+static void emit_number(struct eco_text *text, double value)
+{
+    int exponent;
+    int64_t integer = (int64_t)ldexp(frexp(fabs(value), &exponent), 53);
+    exponent -= 53;
+    for (; integer != 0 && integer % 2 == 0; exponent++)
+        integer /= 2;
+    eco_text_add(text, "%s0x%" PRIx64 "p%+d", signbit(value) ? "-" : "", integer,
+                 integer == 0 ? 0 : exponent);
+}
+
+static void emit_value(struct eco_text *text, const struct eco_node *code)
+{
+    const int16_t argument[3] = {code->a, code->b, code->c};
+    if (load_word[code->op] != NULL) {
+        eco_text_add(text, "%s(at, %d)", load_word[code->op], code->index);
+        return;
+    }
+    eco_text_add(text, "v_%s(", eco_opcode_info[code->op].name);
+    if (code->op == ECO_OP_BERNOULLI)
+        eco_text_add(text, "at, %d, ", code->index);
+    if (code->op == ECO_OP_BERNOULLI || code->op == ECO_OP_CONST)
+        emit_number(text, code->value);
+    for (int i = 0; i < eco_opcode_info[code->op].arguments; i++)
+        eco_text_add(text, "%sv%d", i > 0 ? ", " : "", argument[i]);
+    eco_text_add(text, ")");
+}
+
+static void emit_name(struct eco_text *text, const char *name)
+{
+    for (; *name != 0; name++)
+        eco_text_add(text, "%c", *name == '-' ? '_' : *name);
+}
+
+static void emit_stage(struct eco_text *text, const char *name, const char *way, int stage,
+                       const struct eco_program *program)
+{
+    eco_text_add(text, "CELL_FUNCTION void CELL(");
+    emit_name(text, name);
+    eco_text_add(text, "_%s_%d)(CELL_AT at)\n{\n", way, stage);
+    for (int i = 0; i < program->n; i++) {
+        const struct eco_node *code = &program->code[i];
+        if (store_word[code->op] != NULL) {
+            eco_text_add(text, "    %s(at, %d, v%d);\n", store_word[code->op], code->index,
+                         code->a);
+            continue;
+        }
+        eco_text_add(text, "    const vec v%d = ", i);
+        emit_value(text, code);
+        eco_text_add(text, ";\n");
+    }
+    eco_text_add(text, "}\n\n");
+}
+
+size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    struct eco_text out = {text, size, 0};
+    for (int k = 0; k < lowered->n_forward; k++)
+        emit_stage(&out, cell->recipe.name, "forward", k, &lowered->forward[k]);
+    for (int k = 0; k < lowered->n_backward; k++)
+        emit_stage(&out, cell->recipe.name, "backward", k, &lowered->backward[k]);
+    return out.length;
+}

@@ -1,0 +1,307 @@
+/*
+ * Expressions of a cell's text, by recursive descent: sum, term, unary, primary.  Depth, parameters
+ * and nodes are bounded here, because a text may come from anywhere.
+ */
+#include "common/cell/parse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 64 }; /* of parentheses and signs */
+
+static int parse_sum(struct eco_parser *parser);
+
+static int add_node(struct eco_parser *parser, const struct eco_token *token, struct eco_node node)
+{
+    struct eco_recipe *recipe = parser->recipe;
+    const int at = eco_recipe_add(recipe, node);
+    if (at < 0 || recipe->n_nodes > ECO_MAX_SOURCE)
+        eco_scan_fail(&parser->scan, token, false, "the cell has more than %d values here",
+                      ECO_MAX_SOURCE);
+    else if (recipe->n_means > ECO_MAX_MEANS)
+        eco_scan_fail(&parser->scan, token, false, "the cell has more than %d means here",
+                      ECO_MAX_MEANS);
+    return parser->scan.failed ? -1 : at;
+}
+
+static int add_op(struct eco_parser *parser, const struct eco_token *token, int op, const int *arg)
+{
+    return add_node(
+        parser, token,
+        (struct eco_node){(uint8_t)op, (int16_t)arg[0], (int16_t)arg[1], (int16_t)arg[2], 0, 0});
+}
+
+static int expect(struct eco_parser *parser, char symbol)
+{
+    if (!eco_scan_is(&parser->scan, symbol))
+        return eco_scan_fail(&parser->scan, &parser->scan.token, true, "expected '%c'", symbol);
+    eco_scan_next(&parser->scan, false);
+    return parser->scan.failed ? -1 : 0;
+}
+
+static int expect_close(struct eco_parser *parser, const struct eco_token *open)
+{
+    if (!eco_scan_is(&parser->scan, ')'))
+        return eco_scan_fail(&parser->scan, &parser->scan.token, true,
+                             "expected ')' for the '(' at %d:%d", open->line, open->column);
+    eco_scan_next(&parser->scan, false);
+    return parser->scan.failed ? -1 : 0;
+}
+
+bool eco_parse_reserved(const struct eco_token *token)
+{
+    static const char *const words[] = {"cell", "x", "W", "R", "b", "p"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (eco_token_equals(token, words[i]))
+            return true;
+    for (int op = 0; op < ECO_OPCODES; op++)
+        if (eco_opcode_info[op].function && eco_token_equals(token, eco_opcode_info[op].name))
+            return true;
+    return false;
+}
+
+int eco_parse_find_state(const struct eco_parser *parser, const struct eco_token *token)
+{
+    for (int s = 0; s < parser->recipe->n_states; s++)
+        if (eco_token_equals(token, parser->recipe->state[s]))
+            return s;
+    return -1;
+}
+
+int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token *token)
+{
+    for (int i = 0; i < parser->n_lines; i++) {
+        const struct eco_token *name = &parser->line[i].name;
+        if (name->primed == token->primed && name->length == token->length &&
+            memcmp(name->text, token->text, (size_t)token->length) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* How many different operands R has, the new one included. */
+static int count_operands(const struct eco_recipe *recipe, int operand)
+{
+    bool seen[ECO_MAX_SOURCE + 1] = {false};
+    int n = 1;
+    seen[operand] = true;
+    for (int i = 0; i < recipe->n_params; i++) {
+        if (recipe->param[i].kind != ECO_PARAM_R)
+            continue;
+        const int a = recipe->node[recipe->param[i].node].a;
+        n += !seen[a];
+        seen[a] = true;
+    }
+    return n;
+}
+
+/* A parameter, named after its kind and the line: "W.i". */
+static int add_param(struct eco_parser *parser, const struct eco_token *token, int kind,
+                     int operand)
+{
+    static const uint8_t op[] = {ECO_OP_INPUT, ECO_OP_PRODUCT, ECO_OP_VECTOR};
+    struct eco_recipe *recipe = parser->recipe;
+    const struct eco_token *line = &parser->line[parser->n_lines].name;
+    char name[ECO_MAX_NAME + 4];
+    snprintf(name, sizeof name, "%.1s.%.*s", token->text, line->length, line->text);
+    for (int i = 0; i < recipe->n_params; i++)
+        if (strcmp(recipe->param[i].name, name) == 0)
+            return eco_scan_fail(&parser->scan, token, false,
+                                 "line '%s' already has a %.1s; give it a line of its own",
+                                 name + 2, name);
+    if (recipe->n_params == ECO_MAX_PARAMS)
+        return eco_scan_fail(&parser->scan, token, false,
+                             "the cell has more than %d parameters here", ECO_MAX_PARAMS);
+    if (kind == ECO_PARAM_R && count_operands(recipe, operand) > ECO_MAX_OPERANDS)
+        return eco_scan_fail(&parser->scan, token, false, "R has more than %d different operands",
+                             ECO_MAX_OPERANDS);
+    const int index = recipe->n_params;
+    const int node = add_node(
+        parser, token, (struct eco_node){op[kind], (int16_t)operand, -1, -1, (int16_t)index, 0});
+    if (node < 0)
+        return -1;
+    struct eco_recipe_param *param = &recipe->param[recipe->n_params++];
+    param->kind = (uint8_t)kind, param->node = (int16_t)node;
+    memcpy(param->name, name, sizeof name);
+    return node;
+}
+
+static int parse_group(struct eco_parser *parser)
+{
+    const struct eco_token open = parser->scan.token;
+    eco_scan_next(&parser->scan, false);
+    const int node = parse_sum(parser);
+    return node < 0 || expect_close(parser, &open) < 0 ? -1 : node;
+}
+
+static int parse_name(struct eco_parser *parser)
+{
+    const struct eco_token token = parser->scan.token;
+    if (eco_token_equals(&token, "x"))
+        return eco_scan_fail(&parser->scan, &token, false, "x stands only after W: W x");
+    if (eco_parse_reserved(&token))
+        return eco_scan_fail(&parser->scan, &token, true, "expected a value");
+    eco_scan_next(&parser->scan, false);
+    const int line = eco_parse_find_line(parser, &token);
+    if (line >= 0) {
+        parser->line[line].used = true;
+        return parser->line[line].node;
+    }
+    const int state = eco_parse_find_state(parser, &token);
+    if (state < 0 || token.primed)
+        return eco_scan_fail(&parser->scan, &token, false,
+                             "'%.*s%s' has no value yet: lines above may assign one", token.length,
+                             token.text, token.primed ? "'" : "");
+    return add_node(parser, &token, (struct eco_node){ECO_OP_STATE, -1, -1, -1, (int16_t)state, 0});
+}
+
+/* W x, R name, R (expression), b, p */
+static int parse_param(struct eco_parser *parser)
+{
+    const struct eco_token token = parser->scan.token;
+    eco_scan_next(&parser->scan, false);
+    const struct eco_token *next = &parser->scan.token;
+    if (*token.text == 'W') {
+        if (!eco_token_equals(next, "x") || next->primed)
+            return eco_scan_fail(&parser->scan, next, true, "expected x after W");
+        eco_scan_next(&parser->scan, false);
+        return add_param(parser, &token, ECO_PARAM_W, -1);
+    }
+    if (*token.text != 'R')
+        return add_param(parser, &token, ECO_PARAM_VECTOR, -1);
+    int operand;
+    if (eco_scan_is(&parser->scan, '('))
+        operand = parse_group(parser);
+    else if (next->kind == ECO_TOKEN_NAME && !eco_parse_reserved(next))
+        operand = parse_name(parser);
+    else
+        return eco_scan_fail(&parser->scan, next, true, "expected a name or '(' after R");
+    return operand < 0 ? -1 : add_param(parser, &token, ECO_PARAM_R, operand);
+}
+
+static int parse_arguments(struct eco_parser *parser, int op, int argument[3])
+{
+    const int n = op == ECO_OP_BERNOULLI ? 1 : eco_opcode_info[op].arguments;
+    const struct eco_token open = parser->scan.token;
+    if (expect(parser, '(') < 0)
+        return -1;
+    for (int i = 0; i < n; i++) {
+        argument[i] = parse_sum(parser);
+        if (argument[i] < 0)
+            return -1;
+        const bool comma = eco_scan_is(&parser->scan, ',');
+        if (comma != (i + 1 < n) && (comma || eco_scan_is(&parser->scan, ')')))
+            return eco_scan_fail(&parser->scan, &parser->scan.token, false,
+                                 "%s takes %d argument%s", eco_opcode_info[op].name, n,
+                                 n == 1 ? "" : "s");
+        if (i + 1 < n && expect(parser, ',') < 0)
+            return -1;
+    }
+    return expect_close(parser, &open);
+}
+
+static int parse_bernoulli(struct eco_parser *parser, const struct eco_token *name, int argument)
+{
+    struct eco_recipe *recipe = parser->recipe;
+    const struct eco_node *value = &recipe->node[argument];
+    if (value->op != ECO_OP_CONST)
+        return eco_scan_fail(&parser->scan, name, false,
+                             "the probability of bernoulli must be a number");
+    if (!(value->value >= 0 && value->value <= 1))
+        return eco_scan_fail(&parser->scan, name, false,
+                             "the probability of bernoulli is %g, must be 0 to 1", value->value);
+    return add_node(parser, name,
+                    (struct eco_node){ECO_OP_BERNOULLI, -1, -1, -1, (int16_t)recipe->n_bernoulli++,
+                                      value->value});
+}
+
+static int parse_function(struct eco_parser *parser)
+{
+    const struct eco_token name = parser->scan.token;
+    int op = 0, argument[3] = {-1, -1, -1};
+    while (!eco_opcode_info[op].function || !eco_token_equals(&name, eco_opcode_info[op].name))
+        op++;
+    eco_scan_next(&parser->scan, false);
+    if (parse_arguments(parser, op, argument) < 0)
+        return -1;
+    return op == ECO_OP_BERNOULLI ? parse_bernoulli(parser, &name, argument[0])
+                                  : add_op(parser, &name, op, argument);
+}
+
+static int parse_primary(struct eco_parser *parser)
+{
+    const struct eco_token token = parser->scan.token;
+    if (token.kind == ECO_TOKEN_NUMBER) {
+        eco_scan_next(&parser->scan, false);
+        return add_node(parser, &token,
+                        (struct eco_node){ECO_OP_CONST, -1, -1, -1, 0, token.number});
+    }
+    if (eco_scan_is(&parser->scan, '('))
+        return parse_group(parser);
+    if (token.kind != ECO_TOKEN_NAME)
+        return eco_scan_fail(&parser->scan, &token, true, "expected a value");
+    if (token.primed && eco_parse_reserved(&token))
+        return eco_scan_fail(&parser->scan, &token, true, "expected a value");
+    if (token.length == 1 && strchr("WRbp", *token.text) != NULL)
+        return parse_param(parser);
+    if (eco_parse_reserved(&token) && !eco_token_equals(&token, "x") &&
+        !eco_token_equals(&token, "cell"))
+        return parse_function(parser);
+    return parse_name(parser);
+}
+
+static int parse_unary(struct eco_parser *parser)
+{
+    const struct eco_token token = parser->scan.token;
+    if (parser->scan.failed)
+        return -1;
+    if (parser->depth == MAX_DEPTH)
+        return eco_scan_fail(&parser->scan, &token, false, "nested more than %d deep", MAX_DEPTH);
+    parser->depth++;
+    int argument[3] = {-1, -1, -1}, node;
+    if (eco_scan_is(&parser->scan, '-')) {
+        eco_scan_next(&parser->scan, false);
+        argument[0] = parse_unary(parser);
+        node = argument[0] < 0 ? -1 : add_op(parser, &token, ECO_OP_NEG, argument);
+    } else {
+        node = parse_primary(parser);
+    }
+    parser->depth--;
+    return node;
+}
+
+/* A chain of one precedence, to the left: next { symbol next }. */
+static int parse_chain(struct eco_parser *parser, const char *symbols, const int *ops,
+                       int (*next)(struct eco_parser *))
+{
+    int argument[3] = {next(parser), -1, -1};
+    while (argument[0] >= 0) {
+        const struct eco_token token = parser->scan.token;
+        if (!eco_scan_is(&parser->scan, symbols[0]) && !eco_scan_is(&parser->scan, symbols[1]))
+            break;
+        eco_scan_next(&parser->scan, false);
+        argument[1] = next(parser);
+        if (argument[1] < 0)
+            return -1;
+        argument[0] = add_op(parser, &token, ops[*token.text == symbols[1]], argument);
+    }
+    return argument[0];
+}
+
+static int parse_term(struct eco_parser *parser)
+{
+    static const int ops[] = {ECO_OP_MUL, ECO_OP_DIV};
+    return parse_chain(parser, "*/", ops, parse_unary);
+}
+
+static int parse_sum(struct eco_parser *parser)
+{
+    static const int ops[] = {ECO_OP_ADD, ECO_OP_SUB};
+    return parse_chain(parser, "+-", ops, parse_term);
+}
+
+int eco_parse_expression(struct eco_parser *parser)
+{
+    const int node = parse_sum(parser);
+    return parser->scan.failed ? -1 : node;
+}

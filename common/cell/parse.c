@@ -1,0 +1,173 @@
+/*
+ * Lines of a cell's text: the head, assignments, and what must hold once all are read.
+ */
+#include "common/cell/parse.h"
+
+#include <string.h>
+
+/* The current token as a new name, primed or not. */
+static int expect_name(struct eco_parser *parser, const char *what)
+{
+    const struct eco_token *token = &parser->scan.token;
+    if (token->kind != ECO_TOKEN_NAME)
+        return eco_scan_fail(&parser->scan, token, true, "expected %s", what);
+    if (eco_parse_reserved(token))
+        return eco_scan_fail(&parser->scan, token, false, "'%.*s' is a word of the language",
+                             token->length, token->text);
+    return parser->scan.failed ? -1 : 0;
+}
+
+static int expect_symbol(struct eco_parser *parser, char symbol)
+{
+    if (!eco_scan_is(&parser->scan, symbol))
+        return eco_scan_fail(&parser->scan, &parser->scan.token, true, "expected '%c'", symbol);
+    eco_scan_next(&parser->scan, false);
+    return parser->scan.failed ? -1 : 0;
+}
+
+static int expect_line_end(struct eco_parser *parser)
+{
+    const struct eco_token *token = &parser->scan.token;
+    if (token->kind != ECO_TOKEN_LINE && token->kind != ECO_TOKEN_END)
+        return eco_scan_fail(&parser->scan, token, true, "expected the end of the line");
+    while (parser->scan.token.kind == ECO_TOKEN_LINE)
+        eco_scan_next(&parser->scan, false);
+    return parser->scan.failed ? -1 : 0;
+}
+
+static int parse_state(struct eco_parser *parser)
+{
+    struct eco_recipe *recipe = parser->recipe;
+    const struct eco_token token = parser->scan.token;
+    if (expect_name(parser, "a state's name") < 0)
+        return -1;
+    if (token.primed)
+        return eco_scan_fail(&parser->scan, &token, false, "a state's name stands here without '");
+    if (eco_parse_find_state(parser, &token) >= 0)
+        return eco_scan_fail(&parser->scan, &token, false, "there is already a state '%.*s'",
+                             token.length, token.text);
+    if (recipe->n_states == ECO_MAX_STATES)
+        return eco_scan_fail(&parser->scan, &token, false, "the cell has more than %d states",
+                             ECO_MAX_STATES);
+    memcpy(recipe->state[recipe->n_states], token.text, (size_t)token.length);
+    recipe->next[recipe->n_states] = -1;
+    parser->state[recipe->n_states++] = token;
+    eco_scan_next(&parser->scan, false);
+    return parser->scan.failed ? -1 : 0;
+}
+
+/* cell NAME(state, ...) */
+static int parse_head(struct eco_parser *parser)
+{
+    struct eco_scanner *scan = &parser->scan;
+    while (scan->token.kind == ECO_TOKEN_LINE)
+        eco_scan_next(scan, false);
+    if (!eco_token_equals(&scan->token, "cell") || scan->token.primed)
+        return eco_scan_fail(scan, &scan->token, true, "expected 'cell NAME(STATE, ...)'");
+    eco_scan_next(scan, true);
+    if (scan->token.kind != ECO_TOKEN_NAME || scan->token.primed)
+        return eco_scan_fail(scan, &scan->token, true, "expected the cell's name");
+    if (scan->failed)
+        return -1;
+    memcpy(parser->recipe->name, scan->token.text, (size_t)scan->token.length);
+    eco_scan_next(scan, false);
+    if (expect_symbol(parser, '(') < 0 || parse_state(parser) < 0)
+        return -1;
+    while (eco_scan_is(scan, ',')) {
+        eco_scan_next(scan, false);
+        if (parse_state(parser) < 0)
+            return -1;
+    }
+    return expect_symbol(parser, ')') < 0 ? -1 : expect_line_end(parser);
+}
+
+static int check_line_name(struct eco_parser *parser, const struct eco_token *token)
+{
+    struct eco_scanner *scan = &parser->scan;
+    const int state = eco_parse_find_state(parser, token);
+    if (expect_name(parser, "a line NAME = ...") < 0)
+        return -1;
+    if (parser->n_lines == ECO_MAX_SOURCE)
+        return eco_scan_fail(scan, token, false, "the cell has more than %d lines", ECO_MAX_SOURCE);
+    if (state >= 0 && !token->primed)
+        return eco_scan_fail(scan, token, false,
+                             "'%.*s' is a state: its next value is written %.*s'", token->length,
+                             token->text, token->length, token->text);
+    if (state < 0 && token->primed)
+        return eco_scan_fail(scan, token, false, "there is no state '%.*s'", token->length,
+                             token->text);
+    const int line = eco_parse_find_line(parser, token);
+    if (line >= 0)
+        return eco_scan_fail(scan, token, false, "'%.*s%s' was assigned in line %d", token->length,
+                             token->text, token->primed ? "'" : "", parser->line[line].name.line);
+    return 0;
+}
+
+/* NAME = expression */
+static int parse_line(struct eco_parser *parser)
+{
+    const struct eco_token name = parser->scan.token;
+    if (check_line_name(parser, &name) < 0)
+        return -1;
+    struct eco_line *line = &parser->line[parser->n_lines];
+    *line = (struct eco_line){name, -1, name.primed};
+    eco_scan_next(&parser->scan, false);
+    if (expect_symbol(parser, '=') < 0)
+        return -1;
+    line->node = eco_parse_expression(parser);
+    if (line->node < 0)
+        return -1;
+    if (name.primed)
+        parser->recipe->next[eco_parse_find_state(parser, &name)] = (int16_t)line->node;
+    parser->n_lines++;
+    return expect_line_end(parser);
+}
+
+/* Every line matters, so that every parameter has a gradient; every state has a next value. */
+static int check_complete(struct eco_parser *parser)
+{
+    const struct eco_recipe *recipe = parser->recipe;
+    for (int s = 0; s < recipe->n_states; s++)
+        if (recipe->next[s] < 0)
+            return eco_scan_fail(&parser->scan, &parser->state[s], false,
+                                 "the state '%s' has no next value: a line %s' = ... is missing",
+                                 recipe->state[s], recipe->state[s]);
+    for (int i = 0; i < parser->n_lines; i++) {
+        const struct eco_token *name = &parser->line[i].name;
+        if (!parser->line[i].used)
+            return eco_scan_fail(&parser->scan, name, false, "'%.*s' is never used", name->length,
+                                 name->text);
+    }
+    return 0;
+}
+
+/* From the order of the text to the block's: every W, then every R, then the vectors. */
+static void sort_params(struct eco_recipe *recipe)
+{
+    struct eco_recipe_param sorted[ECO_MAX_PARAMS];
+    int n = 0;
+    for (int kind = ECO_PARAM_W; kind <= ECO_PARAM_VECTOR; kind++)
+        for (int i = 0; i < recipe->n_params; i++)
+            if (recipe->param[i].kind == kind)
+                sorted[n++] = recipe->param[i];
+    for (int i = 0; i < n; i++) {
+        recipe->param[i] = sorted[i];
+        recipe->node[sorted[i].node].index = (int16_t)i;
+    }
+}
+
+bool eco_cell_parse(struct eco_recipe *recipe, const char *text, struct eco_cell_error *error)
+{
+    struct eco_parser parser = {.recipe = recipe};
+    memset(recipe, 0, sizeof *recipe);
+    memset(error, 0, sizeof *error);
+    if (eco_scan_begin(&parser.scan, text, error) < 0 || parse_head(&parser) < 0)
+        return false;
+    while (parser.scan.token.kind != ECO_TOKEN_END)
+        if (parse_line(&parser) < 0)
+            return false;
+    if (check_complete(&parser) < 0)
+        return false;
+    sort_params(recipe);
+    return true;
+}

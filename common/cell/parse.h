@@ -1,0 +1,33 @@
+/*
+ * What the two halves of the parser share: lines (parse.c) and expressions (expression.c).
+ */
+#ifndef ECO_PARSE_H
+#define ECO_PARSE_H
+
+#include "common/cell/cell.h"
+#include "common/cell/scan.h"
+
+/* A line that was read: what its name stands for. */
+struct eco_line {
+    struct eco_token name; /* primed: a state's next value */
+    int node;
+    bool used;
+};
+
+struct eco_parser {
+    struct eco_scanner scan;
+    struct eco_recipe *recipe;
+    int n_lines, depth;
+    struct eco_line line[ECO_MAX_SOURCE];
+    struct eco_token state[ECO_MAX_STATES];
+};
+
+/* expression.c: the right side of line n_lines; -1: failed. */
+int eco_parse_expression(struct eco_parser *parser);
+/* Is it a word of the language, so that nothing may be named so? */
+bool eco_parse_reserved(const struct eco_token *token);
+/* The state or line of this name; -1: none. */
+int eco_parse_find_state(const struct eco_parser *parser, const struct eco_token *token);
+int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token *token);
+
+#endif /* ECO_PARSE_H */

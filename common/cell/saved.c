@@ -1,0 +1,70 @@
+/*
+ * What the gradient keeps of the forward pass.  A value of the text that the gradient uses is free
+ * if it lies in memory anyway (a state, a next state, a vector) or is drawn again (bernoulli), is
+ * recomputed if that takes nothing but free and saved values, and is saved otherwise.
+ */
+#include "common/cell/lower.h"
+
+static void mark(bool *need, int node)
+{
+    if (node >= 0)
+        need[node] = true;
+}
+
+/* Values of the text that the gradient or R's gradient (its computed operands) uses. */
+static void find_needed(const struct eco_lowering *lowering, bool need[ECO_MAX_NODES])
+{
+    const struct eco_recipe *recipe = lowering->recipe;
+    const struct eco_adjoint *adjoint = lowering->adjoint;
+    for (int i = 0; i < recipe->n_params; i++)
+        mark(need, adjoint->product[i]);
+    for (int s = 0; s < recipe->n_states; s++)
+        mark(need, adjoint->state[s]);
+    for (int k = 0; k < adjoint->n_operands; k++)
+        mark(need, adjoint->operand[k]);
+    for (int i = adjoint->n_nodes - 1; i >= recipe->n_nodes; i--) {
+        if (!need[i])
+            continue;
+        mark(need, recipe->node[i].a);
+        mark(need, recipe->node[i].b);
+        mark(need, recipe->node[i].c);
+    }
+}
+
+static bool is_free(const struct eco_recipe *recipe, int at)
+{
+    const int op = recipe->node[at].op;
+    for (int s = 0; s < recipe->n_states; s++)
+        if (recipe->next[s] == at)
+            return true;
+    return op == ECO_OP_CONST || op == ECO_OP_STATE || op == ECO_OP_VECTOR ||
+           op == ECO_OP_BERNOULLI;
+}
+
+static bool is_recomputable(const struct eco_recipe *recipe, int at, const bool *have)
+{
+    const struct eco_node *node = &recipe->node[at];
+    if (node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT || node->op == ECO_OP_MEAN)
+        return false;
+    return have[node->a] && (node->b < 0 || have[node->b]) && (node->c < 0 || have[node->c]);
+}
+
+bool eco_lower_saved(struct eco_lowering *lowering)
+{
+    const struct eco_recipe *recipe = lowering->recipe;
+    struct eco_lowered *lowered = lowering->lowered;
+    bool need[ECO_MAX_NODES] = {false}, have[ECO_MAX_SOURCE];
+    find_needed(lowering, need);
+    for (int i = 0; i < recipe->n_nodes; i++) {
+        have[i] = is_free(recipe, i) || is_recomputable(recipe, i, have);
+        if (have[i] || !need[i])
+            continue;
+        if (lowered->n_saves == ECO_MAX_SAVES)
+            return eco_lower_fail(lowering, "the gradient keeps more than %d values per unit",
+                                  ECO_MAX_SAVES);
+        have[i] = true;
+        lowering->save[i] = (int16_t)lowered->n_saves;
+        lowered->saved[lowered->n_saves++] = (int16_t)i;
+    }
+    return true;
+}

@@ -1,0 +1,245 @@
+/*
+ * The data every part agrees on: problem, layout, tape, plan and the arguments of a run.
+ * Who computes them: plan/problem.c, plan/layout.c, plan/tape.c, plan/planner.c, lib/api_run.c.
+ */
+#ifndef ECO_MODEL_H
+#define ECO_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ecornn.h"
+#include "common/cell/cell.h"
+
+struct eco_algo;
+struct eco_backend;
+
+/* ---- problem: the description made canonical ------------------------------------------------ */
+
+enum { ECO_MAX_PROBLEM_TEXT = 160 };
+
+struct eco_problem {
+    const struct ecornn_cell *cell;
+    int32_t T, N, I, H, P, L, D;
+    bool projected; /* P is a projection; else P == H */
+    bool training;
+    ecornn_direction direction;
+    ecornn_order order;
+    ecornn_type type;
+    float dropout;
+    char text[ECO_MAX_PROBLEM_TEXT]; /* "lstm/f32/train/L2/bi/T100/N32/I512/H512" */
+};
+
+/* Input width of a layer: I, then D*P. */
+int32_t eco_problem_input(const struct eco_problem *problem, int layer);
+/* Width of state s: P for the output state, H for the others. */
+int32_t eco_problem_width(const struct eco_problem *problem, int state);
+/* Columns of R of an operand: P where it is the output state itself, else H. */
+int32_t eco_problem_columns(const struct eco_problem *problem, int operand);
+/* Is (layer, direction index d) run from the last step to the first? */
+bool eco_problem_reversed(const struct eco_problem *problem, int d);
+size_t eco_type_bytes(ecornn_type type);
+
+/* Description to problem, with a complete check of it; BAD_ARGUMENT or UNSUPPORTED. */
+ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc);
+/* Problem string to description (see ecornn_desc_parse). */
+ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell);
+
+/* Parameter number index of the block: what ecornn_param_get shows, and where it belongs. */
+struct eco_param_place {
+    ecornn_param param;
+    int layer, direction;
+    int recipe_param; /* in cell->recipe.param, or -1: the projection */
+};
+int eco_problem_params(const struct eco_problem *problem);
+void eco_problem_param(const struct eco_problem *problem, int index, struct eco_param_place *place);
+/* Elements of the whole block; SIZE_MAX on overflow. */
+size_t eco_problem_param_elements(const struct eco_problem *problem);
+
+/* ---- layout: where everything lies ---------------------------------------------------------- */
+
+enum eco_block { ECO_BLOCK_NONE, ECO_BLOCK_WEIGHTS, ECO_BLOCK_WORKSPACE, ECO_BLOCK_RESERVE };
+
+/* An array over steps and rows inside a block. */
+struct eco_array {
+    enum eco_block block;
+    size_t offset; /* bytes from the block's start                                   */
+    size_t step;   /* elements from one step to the next; 0: every step the same one */
+    size_t row;    /* elements from one batch row to the next                        */
+};
+
+/* Workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op. */
+enum eco_scratch {
+    ECO_SCRATCH_ACC,     /* forward  [chunk,N,accs,H]                                             */
+    ECO_SCRATCH_GATHER,  /* both     [chunk,N,I of the layer]: input rows in time order, or dx    */
+    ECO_SCRATCH_OPERAND, /* forward [N,slots,H]; backward [chunk,N,slots,H]                       */
+    ECO_SCRATCH_MEAN,    /* both     [N,means]                                                    */
+    ECO_SCRATCH_DACC,    /* backward [chunk,N,accs + extra,H]                                     */
+    ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
+    ECO_SCRATCH_STEP, /* if projected: forward [N,P], h = P u; backward [chunk,N,P], its gradient */
+    ECO_SCRATCH_DOUTPUT, /* backward [N,H] if projected: gradient of u                            */
+    ECO_SCRATCHES
+};
+
+/*
+ * The layout of one run: T and N may be smaller than the plan's.  A pure function, cheap enough to
+ * evaluate on the stack.  Arrays are found through the functions below, never through the fields.
+ */
+struct eco_layout {
+    const struct eco_problem *problem;
+    bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
+    bool training; /* this run keeps a reserve */
+    int32_t T, N;
+    int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
+    bool wavefront;                /* each (layer, direction) has scratch of its own, not each     *
+                                    * direction                                                    */
+    size_t element; /* bytes                                                        */
+    size_t weights_bytes, workspace_bytes, reserve_bytes;
+    size_t weights_direction[2]; /* bytes of one direction of layer 0, of a later layer */
+    struct eco_series { /* equal arrays, one behind the other                             */
+        struct eco_array first;
+        size_t bytes;        /* from one to the next                                           */
+        int count;           /* number k lies at place k % count                               */
+    } state[ECO_MAX_STATES], /* by layer; inference: of all layers but the last                */
+        last_state[ECO_MAX_STATES], /* by layer; inference: of the last layer */
+        save, output, /* by (layer, direction)                                          */
+        scratch[2][ECO_SCRATCHES], /* [forward, backward], by lane */
+        carry[ECO_MAX_STATES], /* by lane                                                        */
+        dinput;                /* by layer                                                       */
+};
+
+/* What the chosen algorithm wants of layout and tape. */
+struct eco_wishes {
+    bool plain;
+    bool wavefront; /* layers overlap in chunks: one lane per (layer, direction)    */
+    int32_t chunk, chunk_backward; /* steps; 0: all */
+};
+
+/* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
+void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
+                      const struct eco_wishes *wishes, int32_t T, int32_t N, bool training);
+
+/* Packed weights of (layer, d): byte offset.  W: [n_W*H, I], R of an operand: [n_R*H, columns],
+ * each stacked in the order of the accumulators; vectors [n_vectors, H] in the order of the
+ * recipe's params; projection [P,H]. */
+size_t eco_layout_input_weights(const struct eco_layout *layout, int layer, int d);
+size_t eco_layout_recurrent_weights(const struct eco_layout *layout, int layer, int d, int operand);
+size_t eco_layout_vectors(const struct eco_layout *layout, int layer, int d);
+size_t eco_layout_projection(const struct eco_layout *layout, int layer, int d);
+/* Where parameter `place` lies in the packed weights: byte offset; rows are dense. */
+size_t eco_layout_param(const struct eco_layout *layout, const struct eco_param_place *place);
+
+/* States of all steps of (layer, d): plane k is [N, width].  T+2 planes, both directions side by
+ * side in a row: step t writes plane t+1 and reads plane t (or t+2 where d runs backwards), so that
+ * planes 1..T of the output state are the layer's output [T,N,D*P].  In inference, where no later
+ * layer reads the sequence, step is 0: one plane, updated in place. */
+struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state);
+size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
+/* [T,N,saves,H] in the reserve. */
+struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
+/* u of h = P u: [T,N,H] in the reserve, one step in the workspace in inference. */
+struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d);
+
+struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
+                                    int d, enum eco_scratch scratch);
+/* backward [N,width]: gradient of a state between steps. */
+struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state);
+/* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */
+struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
+
+/* ---- tape: what happens in which order ------------------------------------------------------ */
+
+enum eco_op_kind {
+    /* forward */
+    ECO_BEGIN, /* initial states into their planes                                                */
+    ECO_GATHER, /* input rows of the steps into the gather array: order, padding, dropout */
+    ECO_INPUT, /* acc of the steps = W x + bias                                                   */
+    ECO_STEP,  /* the recurrence over the steps; y of the last layer; projection included         */
+    ECO_END,   /* final states out                                                                */
+    /* backward */
+    ECO_D_BEGIN, /* carry = gradient of the final states                                         */
+    ECO_D_STEP,  /* the recurrence back over the steps: dacc                                     */
+    ECO_D_INPUT, /* dx of the steps = dacc W; add: to what the other direction left              */
+    ECO_D_SCATTER, /* dx from the gather array to its place: order, dropout */
+    ECO_D_WEIGHTS, /* weight gradients of the steps; add: to what is there */
+    ECO_D_END, /* gradient of the initial states out                                           */
+    ECO_OP_KINDS
+};
+
+/* One rectangle of work: steps [t0,t1) of one layer and direction.  Ops of equal level do not
+ * depend on each other.  Clip to the run's T before use: eco_op_clip. */
+struct eco_op {
+    uint8_t kind; /* enum eco_op_kind */
+    uint8_t layer, d;
+    bool reversed; /* steps are taken from t1-1 down to t0 */
+    bool add; /* D_INPUT, D_SCATTER, D_WEIGHTS: to what is there                              */
+    bool gathered; /* INPUT, D_WEIGHTS read, D_INPUT writes the gather array */
+    int32_t t0, t1;
+    int32_t level;
+};
+
+struct eco_tape {
+    struct eco_op *op;
+    int n, levels;
+};
+
+/* Builds into memory of its own; NO_MEMORY.  ragged: padding must not be read (lengths given). */
+ecornn_status eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
+                             const struct eco_wishes *wishes, bool backward, bool ragged);
+void eco_tape_free(struct eco_tape *tape);
+/* The op's steps within a run of T steps; false: none are left, skip it.  Ops without steps
+ * (BEGIN, END, D_BEGIN, D_END) always stay. */
+bool eco_op_clip(const struct eco_op *op, int32_t T, struct eco_op *clipped);
+
+/* ---- plan ----------------------------------------------------------------------------------- */
+
+enum { ECO_MAX_REASON = 600 };
+
+struct ecornn_plan {
+    struct eco_problem problem;
+    struct ecornn_device *device;
+    const struct eco_algo *algo;
+    struct eco_wishes wishes;
+    struct eco_tape tape[2][2]; /* [forward, backward][whole, ragged] */
+    ecornn_sizes sizes;
+    double estimate;             /* seconds of one run of the planned size                        */
+    char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken          */
+};
+
+ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
+                              const struct eco_problem *problem);
+void eco_plan_free(struct ecornn_plan *plan);
+/* describe.c: as snprintf. */
+int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);
+/* pack.c, host memory: parameters to packed weights and back. */
+void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights);
+void eco_plan_unpack(const struct ecornn_plan *plan, const void *weights, void *const *params,
+                     bool add);
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+/* The caller's arguments, checked: T and N filled in, everything else as given. */
+struct eco_args {
+    int32_t T, N;
+    const int32_t *lengths;
+    const void *x;
+    void *y;
+    const void *initial[ECO_MAX_STATES];
+    void *final[ECO_MAX_STATES];
+    const void *weights;
+    void *workspace;
+    void *reserve; /* backward: only read */
+    uint64_t seed;
+    void *stream;
+    /* backward */
+    bool backward;
+    const void *dy;
+    const void *dfinal[ECO_MAX_STATES];
+    void *dx;
+    void *dinitial[ECO_MAX_STATES];
+    void *dweights;
+    bool accumulate;
+};
+
+#endif /* ECO_MODEL_H */

@@ -1,0 +1,45 @@
+/*
+ * Numbers by coordinates: the counter-based generator behind dropout and bernoulli().  Plain C with
+ * static functions only, so that every backend, a GPU's compiler too, draws the same bits.
+ * Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
+ */
+#ifndef ECO_NUMBER_H
+#define ECO_NUMBER_H
+
+#include <stdint.h>
+
+#ifndef ECO_DEVICE_FUNCTION
+#define ECO_DEVICE_FUNCTION static inline
+#endif
+
+/* Where a number is drawn.  purpose: 0 dropout between layers, 1 + k the cell's k-th bernoulli().
+ */
+struct eco_coordinates {
+    uint64_t seed;
+    uint32_t layer, direction, purpose; /* direction 0 for dropout */
+    uint32_t t, n;
+};
+
+/* The four words for units 4*quad .. 4*quad+3. */
+ECO_DEVICE_FUNCTION void eco_random_quad(const struct eco_coordinates *at, uint32_t quad,
+                                         uint32_t word[4])
+{
+    uint32_t c0 = quad, c1 = at->n, c2 = at->t;
+    uint32_t c3 = (at->layer << 9) | (at->direction << 8) | at->purpose;
+    uint32_t k0 = (uint32_t)at->seed, k1 = (uint32_t)(at->seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        const uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        const uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c0 = n0, c1 = (uint32_t)p1, c2 = n2, c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+    word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
+}
+
+/* A word below the threshold happens with the given probability, 0 <= p <= 1 (p = 1: always). */
+ECO_DEVICE_FUNCTION uint64_t eco_random_threshold(double probability)
+{
+    return (uint64_t)(probability * 4294967296.0);
+}
+
+#endif /* ECO_NUMBER_H */

@@ -1,0 +1,56 @@
+/*
+ * A plan in words, for people: problem, choice and its reason, tapes, sizes.
+ */
+#include "common/backend.h"
+
+#include <limits.h>
+
+#include "common/util.h"
+
+static const char *const kind_name[ECO_OP_KINDS] = {"begin",     "gather",    "input",  "step",
+                                                    "end",       "d-begin",   "d-step", "d-input",
+                                                    "d-scatter", "d-weights", "d-end"};
+
+static void describe_tape(struct eco_text *text, const char *title, const struct eco_tape *tape)
+{
+    eco_text_add(text, "%s: %d operations in %d levels\n", title, tape->n, tape->levels);
+    const int shown = tape->n < 8 ? tape->n : 8;
+    for (int i = 0; i < shown; i++) {
+        const struct eco_op *op = &tape->op[i];
+        eco_text_add(text, "  %3d: %-9s layer %d %s", op->level, kind_name[op->kind], op->layer,
+                     op->reversed ? "rev" : "fwd");
+        if (op->t1 > 0)
+            eco_text_add(text, " steps [%d,%d)", op->t0, op->t1);
+        eco_text_add(text, "\n");
+    }
+    if (shown < tape->n)
+        eco_text_add(text, "  ... and %d more\n", tape->n - shown);
+}
+
+static void describe_cell(struct eco_text *text, const struct ecornn_cell *cell)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    eco_text_add(
+        text, "cell %s: %d accumulators, %d saved values, %d forward and %d backward stages, %s\n",
+        cell->recipe.name, lowered->n_accs, lowered->n_saves, lowered->n_forward,
+        lowered->n_backward, cell->builtin >= 0 ? "compiled in" : "from text");
+}
+
+int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
+{
+    struct eco_text text = {data, size, 0};
+    const struct eco_problem *problem = &plan->problem;
+    eco_text_add(&text, "%s on %s (%s, %s, %d threads)\n", problem->text, plan->device->info.name,
+                 plan->device->info.backend, plan->device->info.variant,
+                 plan->device->info.threads);
+    describe_cell(&text, problem->cell);
+    eco_text_add(&text, "algorithm %s, the fastest by estimate of\n%s", plan->algo->name,
+                 plan->reason);
+    describe_tape(&text, "forward", &plan->tape[0][0]);
+    if (problem->training)
+        describe_tape(&text, "backward", &plan->tape[1][0]);
+    eco_text_add(&text, "bytes: weights %zu, workspace %zu, reserve %zu; parameters %zu\n",
+                 plan->sizes.weights, plan->sizes.workspace, plan->sizes.reserve,
+                 plan->sizes.params);
+    return text.length > INT_MAX ? INT_MAX : (int)text.length;
+}

@@ -1,0 +1,103 @@
+/*
+ * The planner: asks every algorithm of the device whether it can and how long it would take, takes
+ * the fastest, and freezes problem, wishes, tapes and sizes into a plan.
+ */
+#include "common/backend.h"
+
+#include <string.h>
+
+#include "common/util.h"
+
+static void choose(struct ecornn_plan *plan)
+{
+    const struct eco_caps *caps = &plan->device->caps;
+    struct eco_text reason = {plan->reason, sizeof plan->reason, 0};
+    for (const struct eco_algo *const *algo = plan->device->backend->algos; *algo != NULL; algo++) {
+        const char *refusal = (*algo)->refuses(&plan->problem, caps);
+        if (refusal != NULL) {
+            eco_text_add(&reason, "  %-10s refuses: %s\n", (*algo)->name, refusal);
+            continue;
+        }
+        const double seconds = (*algo)->estimate(&plan->problem, caps);
+        eco_text_add(&reason, "  %-10s estimated %.4g ms\n", (*algo)->name, 1e3 * seconds);
+        if (plan->algo == NULL || seconds < plan->estimate) {
+            plan->algo = *algo;
+            plan->estimate = seconds;
+        }
+    }
+}
+
+static ecornn_status build_tapes(struct ecornn_plan *plan)
+{
+    for (int backward = 0; backward <= (int)plan->problem.training; backward++)
+        for (int ragged = 0; ragged < 2; ragged++) {
+            const ecornn_status status = eco_tape_build(
+                &plan->tape[backward][ragged], &plan->problem, &plan->wishes, backward, ragged);
+            if (status != ECORNN_OK)
+                return status;
+        }
+    return ECORNN_OK;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A training plan may run inference too, and a run may be smaller: its arrays never take more. */
+static ecornn_status fix_sizes(struct ecornn_plan *plan)
+{
+    const struct eco_problem *problem = &plan->problem;
+    struct eco_layout infer, train;
+    eco_layout_build(&infer, problem, &plan->wishes, problem->T, problem->N, false);
+    eco_layout_build(&train, problem, &plan->wishes, problem->T, problem->N, problem->training);
+    plan->sizes = (ecornn_sizes){
+        .params = eco_problem_param_elements(problem),
+        .weights = infer.weights_bytes,
+        .workspace = larger(infer.workspace_bytes, train.workspace_bytes),
+        .reserve = problem->training ? train.reserve_bytes : 0,
+        .alignment = ECO_ALIGNMENT,
+    };
+    const size_t most = larger(larger(plan->sizes.params, plan->sizes.weights),
+                               larger(plan->sizes.workspace, plan->sizes.reserve));
+    if (most > PTRDIFF_MAX)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s needs more than %td bytes in one block",
+                        problem->text, PTRDIFF_MAX);
+    return ECORNN_OK;
+}
+
+ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
+                              const struct eco_problem *problem)
+{
+    struct ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
+    if (made == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
+    made->problem = *problem;
+    made->device = device;
+    choose(made);
+    ecornn_status status = ECORNN_OK;
+    if (made->algo == NULL)
+        status = eco_fail(ECORNN_UNSUPPORTED, "no algorithm of device %s runs %s:\n%s",
+                          device->backend->name, problem->text, made->reason);
+    if (status == ECORNN_OK) {
+        made->algo->wishes(problem, &device->caps, &made->wishes);
+        status = fix_sizes(made);
+    }
+    if (status == ECORNN_OK)
+        status = build_tapes(made);
+    if (status != ECORNN_OK) {
+        eco_plan_free(made);
+        return status;
+    }
+    *plan = made;
+    return ECORNN_OK;
+}
+
+void eco_plan_free(struct ecornn_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (int i = 0; i < 4; i++)
+        eco_tape_free(&plan->tape[i / 2][i % 2]);
+    eco_free(plan);
+}

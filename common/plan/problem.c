@@ -1,0 +1,287 @@
+/*
+ * The problem: a description checked and made canonical, its string, and the list of parameters.
+ * Knows nothing of layouts or devices.
+ */
+#include "common/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+
+/* Limits that keep every index an int32_t and the generator's coordinates (number.h) in their
+ * fields; sizes in bytes are checked for overflow on their own. */
+enum { ECO_MAX_EXTENT = 1 << 24, ECO_MAX_LAYERS = 255 };
+
+int32_t eco_problem_input(const struct eco_problem *problem, int layer)
+{
+    return layer == 0 ? problem->I : problem->D * problem->P;
+}
+
+int32_t eco_problem_width(const struct eco_problem *problem, int state)
+{
+    return state == 0 ? problem->P : problem->H;
+}
+
+int32_t eco_problem_columns(const struct eco_problem *problem, int operand)
+{
+    return problem->cell->lowered.operand[operand].state == 0 ? problem->P : problem->H;
+}
+
+bool eco_problem_reversed(const struct eco_problem *problem, int d)
+{
+    return d == 1 || problem->direction == ECORNN_REVERSE;
+}
+
+size_t eco_type_bytes(ecornn_type type)
+{
+    return type == ECORNN_F64 ? 8 : 4;
+}
+
+/* ---- from a description ---------------------------------------------------------------------- */
+
+static ecornn_status check_extents(const ecornn_desc *desc)
+{
+    const struct {
+        const char *name;
+        int32_t value, least, most;
+    } field[] = {
+        {"input", desc->input, 1, ECO_MAX_EXTENT},     {"hidden", desc->hidden, 1, ECO_MAX_EXTENT},
+        {"proj", desc->proj, 0, ECO_MAX_EXTENT},       {"layers", desc->layers, 0, ECO_MAX_LAYERS},
+        {"steps", desc->steps, 1, ECO_MAX_EXTENT},     {"batch", desc->batch, 1, ECO_MAX_EXTENT},
+        {"direction", (int32_t)desc->direction, 0, 2}, {"order", (int32_t)desc->order, 0, 1},
+        {"type", (int32_t)desc->type, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+        if (field[i].value < field[i].least || field[i].value > field[i].most)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be %d to %d", field[i].name,
+                            field[i].value, field[i].least, field[i].most);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_desc(const ecornn_desc *desc)
+{
+    if (desc->cell == NULL)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
+    const ecornn_status status = check_extents(desc);
+    if (status != ECORNN_OK)
+        return status;
+    if (!(desc->dropout >= 0.0f && desc->dropout < 1.0f))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
+                        (double)desc->dropout);
+    if ((desc->flags & ~(uint32_t)ECORNN_TRAINING) != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags,
+                        (unsigned)ECORNN_TRAINING);
+    for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
+        if (desc->reserved[i] != 0)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "reserved[%zu] is %u, must be 0", i,
+                            desc->reserved[i]);
+    if (desc->proj != 0 && !desc->cell->lowered.projectable)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "proj is %d, but cell %s uses its output state outside R(.): no projection",
+                        desc->proj, desc->cell->recipe.name);
+    return ECORNN_OK;
+}
+
+static void write_text(struct eco_problem *problem)
+{
+    static const char *const direction[] = {"", "/rev", "/bi"};
+    struct eco_text text = {problem->text, sizeof problem->text, 0};
+    eco_text_add(&text, "%s/%s/%s", problem->cell->recipe.name,
+                 problem->type == ECORNN_F64 ? "f64" : "f32",
+                 problem->training ? "train" : "infer");
+    if (problem->L > 1)
+        eco_text_add(&text, "/L%d", problem->L);
+    eco_text_add(&text, "%s/T%d/N%d/I%d/H%d", direction[problem->direction], problem->T, problem->N,
+                 problem->I, problem->H);
+    if (problem->projected)
+        eco_text_add(&text, "/P%d", problem->P);
+    if (problem->order == ECORNN_BATCH_MAJOR)
+        eco_text_add(&text, "/batch-major");
+    if (problem->dropout > 0)
+        eco_text_add(&text, "/dropout:%.9g", (double)problem->dropout);
+}
+
+ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc)
+{
+    const ecornn_status status = check_desc(desc);
+    if (status != ECORNN_OK)
+        return status;
+    *problem = (struct eco_problem){
+        .cell = desc->cell,
+        .T = desc->steps,
+        .N = desc->batch,
+        .I = desc->input,
+        .H = desc->hidden,
+        .P = desc->proj != 0 ? desc->proj : desc->hidden,
+        .L = desc->layers != 0 ? desc->layers : 1,
+        .D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1,
+        .projected = desc->proj != 0,
+        .training = (desc->flags & ECORNN_TRAINING) != 0,
+        .direction = desc->direction,
+        .order = desc->order,
+        .type = desc->type,
+        .dropout = desc->dropout,
+    };
+    write_text(problem);
+    return ECORNN_OK;
+}
+
+/* ---- from a string --------------------------------------------------------------------------- */
+
+/* A part of the string: a keyword that sets a field, or a letter with a number. */
+struct part {
+    const char *word;
+    size_t field; /* offset in ecornn_desc */
+    int32_t value;
+};
+
+#define FIELD(name) offsetof(ecornn_desc, name)
+static const struct part keyword[] = {
+    {"f32", FIELD(type), ECORNN_F32},
+    {"f64", FIELD(type), ECORNN_F64},
+    {"infer", FIELD(flags), 0},
+    {"train", FIELD(flags), ECORNN_TRAINING},
+    {"rev", FIELD(direction), ECORNN_REVERSE},
+    {"bi", FIELD(direction), ECORNN_BIDIRECTIONAL},
+    {"batch-major", FIELD(order), ECORNN_BATCH_MAJOR},
+};
+static const struct part number[] = {
+    {"L", FIELD(layers), 0}, {"T", FIELD(steps), 0},  {"N", FIELD(batch), 0},
+    {"I", FIELD(input), 0},  {"H", FIELD(hidden), 0}, {"P", FIELD(proj), 0},
+};
+#undef FIELD
+
+static void set_field(ecornn_desc *desc, size_t field, int32_t value)
+{
+    memcpy((char *)desc + field, &value, sizeof value); /* enums and flags are 32 bits wide */
+}
+
+static bool parse_part(ecornn_desc *desc, const char *part)
+{
+    for (size_t i = 0; i < sizeof keyword / sizeof *keyword; i++)
+        if (strcmp(part, keyword[i].word) == 0) {
+            set_field(desc, keyword[i].field, keyword[i].value);
+            return true;
+        }
+    char *end = NULL;
+    if (strncmp(part, "dropout:", 8) == 0) {
+        desc->dropout = strtof(part + 8, &end);
+        return end != part + 8 && *end == '\0' && isfinite(desc->dropout);
+    }
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        if (part[0] == number[i].word[0] && part[1] >= '0' && part[1] <= '9') {
+            const long value = strtol(part + 1, &end, 10);
+            if (*end != '\0' || value > INT32_MAX)
+                return false;
+            set_field(desc, number[i].field, (int32_t)value);
+            return true;
+        }
+    return false;
+}
+
+ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell)
+{
+    char copy[ECO_MAX_PROBLEM_TEXT];
+    if (strlen(text) >= sizeof copy)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "problem string has %zu characters, at most %zu",
+                        strlen(text), sizeof copy - 1);
+    strcpy(copy, text);
+    ecornn_desc result = {.cell = cell};
+    char *rest = copy;
+    for (bool first = true; rest != NULL; first = false) {
+        char *part = rest;
+        rest = strchr(part, '/');
+        if (rest != NULL)
+            *rest++ = '\0';
+        if (first && cell == NULL)
+            for (int i = 0; result.cell == NULL && eco_cell_builtin(i) != NULL; i++)
+                if (strcmp(eco_cell_builtin(i)->recipe.name, part) == 0)
+                    result.cell = eco_cell_builtin(i);
+        if (first && result.cell == NULL)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "no built-in cell is called \"%s\"", part);
+        if (!first && !parse_part(&result, part))
+            return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" is no part of a problem string \"%s\"",
+                            part, text);
+    }
+    const ecornn_status status = check_desc(&result);
+    if (status == ECORNN_OK)
+        *desc = result;
+    return status;
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+int eco_problem_params(const struct eco_problem *problem)
+{
+    return problem->L * problem->D *
+           (problem->cell->recipe.n_params + (problem->projected ? 1 : 0));
+}
+
+static void param_shape(const struct eco_problem *problem, int layer, int index, int32_t *rows,
+                        int32_t *cols)
+{
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    *rows = problem->H;
+    *cols = 1;
+    if (index == recipe->n_params) {
+        *rows = problem->P;
+        *cols = problem->H;
+    } else if (recipe->param[index].kind == ECO_PARAM_W) {
+        *cols = eco_problem_input(problem, layer);
+    } else if (recipe->param[index].kind == ECO_PARAM_R) {
+        const struct eco_node *e = &recipe->node[recipe->node[recipe->param[index].node].a];
+        *cols = e->op == ECO_OP_STATE && e->index == 0 ? problem->P : problem->H;
+    }
+}
+
+/* Elements of one direction of a layer up to parameter `count`. */
+static struct eco_size elements_until(const struct eco_problem *problem, int layer, int count)
+{
+    struct eco_size sum = eco_size_of(0);
+    for (int i = 0; i < count; i++) {
+        int32_t rows, cols;
+        param_shape(problem, layer, i, &rows, &cols);
+        sum = eco_size_add(sum, eco_size_mul(eco_size_of((size_t)rows), (size_t)cols));
+    }
+    return sum;
+}
+
+/* Elements before (layer, d). */
+static struct eco_size elements_before(const struct eco_problem *problem, int layer, int d)
+{
+    const int each = problem->cell->recipe.n_params + (problem->projected ? 1 : 0);
+    struct eco_size sum = eco_size_of(0);
+    if (layer > 0) {
+        sum = eco_size_mul(elements_until(problem, 0, each), (size_t)problem->D);
+        sum = eco_size_add(sum, eco_size_mul(elements_until(problem, 1, each),
+                                             (size_t)(layer - 1) * (size_t)problem->D));
+    }
+    return eco_size_add(sum, eco_size_mul(elements_until(problem, layer, each), (size_t)d));
+}
+
+size_t eco_problem_param_elements(const struct eco_problem *problem)
+{
+    const struct eco_size all = elements_before(problem, problem->L, 0);
+    return all.overflow ? SIZE_MAX : all.value;
+}
+
+void eco_problem_param(const struct eco_problem *problem, int index, struct eco_param_place *place)
+{
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    const int each = recipe->n_params + (problem->projected ? 1 : 0);
+    const int inside = index % each;
+    *place = (struct eco_param_place){.layer = index / each / problem->D,
+                                      .direction = index / each % problem->D,
+                                      .recipe_param = inside < recipe->n_params ? inside : -1};
+    ecornn_param *param = &place->param;
+    snprintf(param->name, sizeof param->name, "%d.%s.%s", place->layer,
+             eco_problem_reversed(problem, place->direction) ? "rev" : "fwd",
+             inside < recipe->n_params ? recipe->param[inside].name : "proj");
+    param_shape(problem, place->layer, inside, &param->rows, &param->cols);
+    param->offset = eco_size_add(elements_before(problem, place->layer, place->direction),
+                                 elements_until(problem, place->layer, inside))
+                        .value;
+}

@@ -1,0 +1,161 @@
+/*
+ * The reference backend: what every other one is checked against.  One device, one thread, host
+ * memory, one algorithm that can do everything and is in no hurry.
+ */
+#include "common/ref/ref.h"
+
+#include <string.h>
+
+#include "common/util.h"
+
+/* ---- the algorithm --------------------------------------------------------------------------- */
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    (void)problem;
+    (void)caps;
+    return NULL;
+}
+
+static void wish(const struct eco_problem *problem, const struct eco_caps *caps,
+                 struct eco_wishes *wishes)
+{
+    (void)problem;
+    (void)caps;
+    *wishes = (struct eco_wishes){.plain = true};
+}
+
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double products = (double)eco_problem_param_elements(problem) * problem->T * problem->N;
+    return 2 * products * (problem->training ? 5 : 1) / caps->flops;
+}
+
+static ecornn_status run_graph(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args)
+{
+    (void)tape;
+    (void)layout;
+    return eco_reference_run(plan, args);
+}
+
+static const struct eco_algo graph = {
+    .name = "graph", .refuses = refuses, .wishes = wish, .estimate = estimate, .run = run_graph};
+
+/* ---- the backend ----------------------------------------------------------------------------- */
+
+void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding, uint64_t seed)
+{
+    /* the generator's state must not be 0, and near seeds must not stay near */
+    *(struct eco_arithmetic *)device->own =
+        (struct eco_arithmetic){rounding, (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
+}
+
+static int count(void)
+{
+    return 1;
+}
+
+static ecornn_status open_device(struct ecornn_device *device, int argument)
+{
+    if (argument >= 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is \"reference:%d\", must be \"reference\"",
+                        argument);
+    device->own = eco_alloc_zeroed(sizeof(struct eco_arithmetic));
+    if (!device->own)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for the reference device");
+    device->caps = (struct eco_caps){
+        .threads = 1, .flops = 5e8, .bytes_per_s = 5e9, .cache_bytes = (size_t)1 << 20};
+    device->info = (ecornn_device_info){.name = "double precision reference",
+                                        .backend = "reference",
+                                        .variant = "plain",
+                                        .threads = 1};
+    return ECORNN_OK;
+}
+
+static void close_device(struct ecornn_device *device)
+{
+    eco_free(device->own);
+}
+
+static void *alloc_memory(struct ecornn_device *device, size_t bytes)
+{
+    (void)device;
+    return eco_alloc(bytes);
+}
+
+static void free_memory(struct ecornn_device *device, void *memory)
+{
+    (void)device;
+    eco_free(memory);
+}
+
+static ecornn_status copy(struct ecornn_device *device, void *to, const void *from, size_t bytes,
+                          bool to_device)
+{
+    (void)device;
+    (void)to_device;
+    memcpy(to, from, bytes);
+    return ECORNN_OK;
+}
+
+static ecornn_status wait(struct ecornn_device *device, void *stream)
+{
+    (void)device;
+    (void)stream;
+    return ECORNN_OK;
+}
+
+static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                          void *stream)
+{
+    (void)stream;
+    const size_t element = eco_type_bytes(plan->problem.type);
+    for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
+        struct eco_param_place place;
+        eco_problem_param(&plan->problem, i, &place);
+        memcpy((char *)weights + place.param.offset * element, params[i],
+               (size_t)place.param.rows * (size_t)place.param.cols * element);
+    }
+    return ECORNN_OK;
+}
+
+static void unpack_elements(const struct ecornn_plan *plan, const void *weights,
+                            const ecornn_param *param, void *to, bool add)
+{
+    const size_t n = (size_t)param->rows * (size_t)param->cols;
+    for (size_t i = 0; i < n; i++)
+        if (plan->problem.type == ECORNN_F64)
+            ((double *)to)[i] =
+                ((const double *)weights)[param->offset + i] + (add ? ((double *)to)[i] : 0);
+        else
+            ((float *)to)[i] =
+                ((const float *)weights)[param->offset + i] + (add ? ((float *)to)[i] : 0);
+}
+
+static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
+                            void *const *params, bool add, void *stream)
+{
+    (void)stream;
+    for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
+        struct eco_param_place place;
+        eco_problem_param(&plan->problem, i, &place);
+        if (params[i])
+            unpack_elements(plan, weights, &place.param, params[i], add);
+    }
+    return ECORNN_OK;
+}
+
+const struct eco_backend eco_backend_reference = {
+    .name = "reference",
+    .count = count,
+    .open = open_device,
+    .close = close_device,
+    .alloc = alloc_memory,
+    .free = free_memory,
+    .copy = copy,
+    .wait = wait,
+    .pack = pack,
+    .unpack = unpack,
+    .algos = (const struct eco_algo *const[]){&graph, NULL},
+};

@@ -1,0 +1,91 @@
+/*
+ * The reference backend, inside: one run, one row of one step, and its arithmetic.  Everything is
+ * computed in double straight from the recipe's graph.  Knows no layout, tape or lowered program:
+ * it is what those are checked against.
+ */
+#ifndef ECO_REF_H
+#define ECO_REF_H
+
+#include <math.h>
+#include <string.h>
+
+#include "common/backend.h"
+
+/*
+ * For tests: how every operand, intermediate value and running sum is rounded.  The two F32 ways
+ * show how far a correct F32 machine may be from the exact answer to the very same problem.
+ */
+enum eco_rounding {
+    ECO_ROUND_NOT,     /* double throughout                                                     */
+    ECO_ROUND_NEAREST, /* to F32                                                                */
+    ECO_ROUND_RANDOM   /* to one of the two F32 neighbours, the nearer one more often: random   *
+                        * rounding of Monte Carlo arithmetic (Parker 1997)                      */
+};
+/* Further runs on this reference device; seed: of the random rounding. */
+void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
+                            uint64_t seed);
+
+struct eco_arithmetic {
+    enum eco_rounding rounding;
+    uint64_t random;
+};
+
+static inline double eco_round(struct eco_arithmetic *arithmetic, double value)
+{
+    if (arithmetic->rounding == ECO_ROUND_NOT)
+        return value;
+    if (arithmetic->rounding == ECO_ROUND_RANDOM) {
+        /* xorshift64 (Marsaglia 2003); a random number is added to the bits that F32 has not, which
+         * are then cut off */
+        arithmetic->random ^= arithmetic->random << 13;
+        arithmetic->random ^= arithmetic->random >> 7;
+        arithmetic->random ^= arithmetic->random << 17;
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        if (isfinite(value))
+            bits = (bits + (arithmetic->random >> 35)) & ~(uint64_t)0x1FFFFFFF;
+        memcpy(&value, &bits, sizeof value);
+    }
+    return (double)(float)value;
+}
+
+/* One run.  Where arrays over steps have T+1 planes, plane 0 or T holds the initial state. */
+struct eco_reference {
+    const struct eco_problem *problem;
+    const struct eco_args *args;
+    struct eco_arithmetic arithmetic;
+    bool draws; /* dropout and bernoulli() are drawn */
+    int32_t T, N;
+    double *weights, *dweights;    /* the parameter block                                         */
+    double *inputs;                /* [T,N,width] of each layer, then the last layer's output     */
+    double *states;                /* [T+1,N,width] of each state, direction, layer               */
+    double *dinput, *doutput;      /* [T,N,width] of one layer                                    */
+    double *carry[ECO_MAX_STATES]; /* [width]: gradient of a row's states between steps        */
+    double *value, *dvalue;        /* [n_nodes,width]: of one row of one step                     */
+    int32_t width;                 /* of a node's row: the larger of H and P                      */
+    bool live[ECO_MAX_NODES];      /* does a next state depend on the node?                       */
+    /* of the layer and direction at hand */
+    int layer, d;
+    int32_t input;                     /* width of its input                                   */
+    size_t offset[ECO_MAX_PARAMS + 1]; /* of its parameters, the projection last               */
+};
+
+/* ref_run.c: all of it, forward or backward. */
+ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco_args *args);
+
+/* One row of one step. */
+struct eco_reference_row {
+    int32_t t, n;
+    const double *x;                     /* [I of the layer]                                   */
+    const double *state[ECO_MAX_STATES]; /* [width]                                            */
+    double *next[ECO_MAX_STATES];        /* written forward                                    */
+    double *dx;                          /* backward: added to                                 */
+};
+
+/* ref_step.c: the next states of a row, the projection included. */
+void eco_reference_forward(struct eco_reference *run, const struct eco_reference_row *row);
+/* ... and back: carry from the gradient of the next states to that of the previous ones; adds to
+ * dx and dweights. */
+void eco_reference_backward(struct eco_reference *run, const struct eco_reference_row *row);
+
+#endif /* ECO_REF_H */

@@ -1,0 +1,356 @@
+/*
+ * One row of one step of the reference: the recipe's graph evaluated node by node, and the reverse
+ * sweep over the same nodes.  Written from the meaning of the opcodes alone; shares nothing with
+ * gradient.c, lower.c or the kernels.
+ */
+#include "common/ref/ref.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/number.h"
+
+/* Where a value lies, and what a step of the sweep needs: one node of one row. */
+struct place {
+    struct eco_reference *run;
+    const struct eco_reference_row *row;
+    const struct eco_node *node;
+    int index;
+};
+
+static double *value_of(const struct eco_reference *run, int node)
+{
+    return run->value + (size_t)node * (size_t)run->width;
+}
+
+static double *dvalue_of(const struct eco_reference *run, int node)
+{
+    return run->dvalue + (size_t)node * (size_t)run->width;
+}
+
+static double rounded(struct eco_reference *run, double value)
+{
+    return eco_round(&run->arithmetic, value);
+}
+
+static void add_to(struct eco_reference *run, double *sum, double term)
+{
+    *sum = rounded(run, *sum + rounded(run, term));
+}
+
+/* Width of a product's operand: the output state is P wide, all else H. */
+static int32_t operand_width(const struct eco_problem *problem, int operand)
+{
+    const struct eco_node *node = &problem->cell->recipe.node[operand];
+    return node->op == ECO_OP_STATE && node->index == 0 ? problem->P : problem->H;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* out[rows] = M[rows,cols] in[cols] */
+static void multiply(struct eco_reference *run, double *out, const double *matrix, int32_t rows,
+                     const double *in, int32_t cols)
+{
+    for (int32_t j = 0; j < rows; j++) {
+        double sum = 0;
+        for (int32_t k = 0; k < cols; k++)
+            add_to(run, &sum, matrix[(size_t)j * (size_t)cols + (size_t)k] * in[k]);
+        out[j] = sum;
+    }
+}
+
+/* A product out = M in: its place in the block, and the gradients of its sides. */
+struct product {
+    size_t matrix; /* offset in the parameter block */
+    int32_t rows, cols;
+    const double *in, *dout;
+    double *din;
+};
+
+static void multiply_gradient(struct eco_reference *run, const struct product *product)
+{
+    const double *matrix = run->weights + product->matrix;
+    double *dmatrix = run->dweights + product->matrix;
+    for (int32_t k = 0; k < product->cols; k++) {
+        double sum = 0;
+        for (int32_t j = 0; j < product->rows; j++) {
+            const size_t at = (size_t)j * (size_t)product->cols + (size_t)k;
+            add_to(run, &sum, matrix[at] * product->dout[j]);
+            add_to(run, &dmatrix[at], product->dout[j] * product->in[k]);
+        }
+        add_to(run, &product->din[k], sum);
+    }
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+/* 1 with probability p where the run draws, by coordinates; else p. */
+static double bernoulli(const struct place *at, int32_t j)
+{
+    const struct eco_reference *run = at->run;
+    if (!run->draws)
+        return at->node->value;
+    const struct eco_coordinates coordinates = {.seed = run->args->seed,
+                                                .layer = (uint32_t)run->layer,
+                                                .direction = (uint32_t)run->d,
+                                                .purpose = 1 + (uint32_t)at->node->index,
+                                                .t = (uint32_t)at->row->t,
+                                                .n = (uint32_t)at->row->n};
+    uint32_t word[4];
+    eco_random_quad(&coordinates, (uint32_t)j / 4, word);
+    return word[j % 4] < eco_random_threshold(at->node->value) ? 1 : 0;
+}
+
+/* Element-wise opcodes of up to three arguments. */
+static double element(uint8_t op, double a, double b, double c)
+{
+    switch (op) {
+    case ECO_OP_ADD:
+        return a + b;
+    case ECO_OP_SUB:
+        return a - b;
+    case ECO_OP_MUL:
+        return a * b;
+    case ECO_OP_DIV:
+        return a / b;
+    case ECO_OP_MIN:
+        return a < b ? a : b;
+    case ECO_OP_MAX:
+        return a > b ? a : b;
+    case ECO_OP_SELECT:
+        return a > 0 ? b : c;
+    case ECO_OP_NEG:
+        return -a;
+    case ECO_OP_ABS:
+        return fabs(a);
+    case ECO_OP_EXP:
+        return exp(a);
+    case ECO_OP_LOG:
+        return log(a);
+    case ECO_OP_SQRT:
+        return sqrt(a);
+    case ECO_OP_TANH:
+        return tanh(a);
+    case ECO_OP_SIGMOID:
+        return 1 / (1 + exp(-a));
+    case ECO_OP_RELU:
+        return a > 0 ? a : 0;
+    default:
+        assert(!"an opcode of the text");
+        return NAN;
+    }
+}
+
+static void evaluate_mean(const struct place *at)
+{
+    struct eco_reference *run = at->run;
+    const int32_t H = run->problem->H;
+    double sum = 0;
+    for (int32_t j = 0; j < H; j++)
+        add_to(run, &sum, value_of(run, at->node->a)[j]);
+    for (int32_t j = 0; j < H; j++)
+        value_of(run, at->index)[j] = rounded(run, sum / H);
+}
+
+static void evaluate_elements(const struct place *at)
+{
+    struct eco_reference *run = at->run;
+    const struct eco_node *node = at->node;
+    const double *a = node->a < 0 ? NULL : value_of(run, node->a);
+    const double *b = node->b < 0 ? NULL : value_of(run, node->b);
+    const double *c = node->c < 0 ? NULL : value_of(run, node->c);
+    double *value = value_of(run, at->index);
+    for (int32_t j = 0; j < run->problem->H; j++) {
+        if (node->op == ECO_OP_CONST)
+            value[j] = rounded(run, node->value);
+        else if (node->op == ECO_OP_VECTOR)
+            value[j] = run->weights[run->offset[node->index] + (size_t)j];
+        else if (node->op == ECO_OP_BERNOULLI)
+            value[j] = rounded(run, bernoulli(at, j));
+        else
+            value[j] = rounded(run, element(node->op, a ? a[j] : 0, b ? b[j] : 0, c ? c[j] : 0));
+    }
+}
+
+static void evaluate(struct eco_reference *run, const struct eco_reference_row *row)
+{
+    const struct eco_problem *problem = run->problem;
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    for (int i = 0; i < recipe->n_nodes; i++) {
+        const struct place at = {run, row, &recipe->node[i], i};
+        const struct eco_node *node = at.node;
+        if (node->op == ECO_OP_STATE)
+            memcpy(value_of(run, i), row->state[node->index],
+                   (size_t)(node->index == 0 ? problem->P : problem->H) * sizeof(double));
+        else if (node->op == ECO_OP_INPUT)
+            multiply(run, value_of(run, i), run->weights + run->offset[node->index], problem->H,
+                     row->x, run->input);
+        else if (node->op == ECO_OP_PRODUCT)
+            multiply(run, value_of(run, i), run->weights + run->offset[node->index], problem->H,
+                     value_of(run, node->a), operand_width(problem, node->a));
+        else if (node->op == ECO_OP_MEAN)
+            evaluate_mean(&at);
+        else
+            evaluate_elements(&at);
+    }
+}
+
+void eco_reference_forward(struct eco_reference *run, const struct eco_reference_row *row)
+{
+    const struct eco_problem *problem = run->problem;
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    evaluate(run, row);
+    for (int s = 0; s < recipe->n_states; s++) {
+        const double *next = value_of(run, recipe->next[s]);
+        if (s == 0 && problem->projected)
+            multiply(run, row->next[s], run->weights + run->offset[recipe->n_params], problem->P,
+                     next, problem->H);
+        else
+            memcpy(row->next[s], next, (size_t)problem->H * sizeof(double));
+    }
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* d f / d argument of an element-wise f with one argument, from the argument a and the value v. */
+static double slope(struct eco_reference *run, uint8_t op, double a, double v)
+{
+    switch (op) {
+    case ECO_OP_NEG:
+        return -1;
+    case ECO_OP_ABS:
+        return a > 0 ? 1 : a < 0 ? -1 : 0;
+    case ECO_OP_EXP:
+        return v;
+    case ECO_OP_LOG:
+        return rounded(run, 1 / a);
+    case ECO_OP_SQRT:
+        return rounded(run, 0.5 / v);
+    case ECO_OP_TANH:
+        return rounded(run, 1 - rounded(run, v * v));
+    case ECO_OP_SIGMOID:
+        return rounded(run, v * rounded(run, 1 - v));
+    case ECO_OP_RELU:
+        return a > 0 ? 1 : 0;
+    default:
+        assert(!"an opcode of one argument");
+        return NAN;
+    }
+}
+
+/* Adds the gradient g of one unit of a node to its arguments.  Where a choice was made, the side
+ * not taken gets nothing at all: 0 times an infinity would be no 0. */
+static void sweep_unit(const struct place *at, int32_t j, double g)
+{
+    struct eco_reference *run = at->run;
+    const struct eco_node *node = at->node;
+    const double a = value_of(run, node->a)[j], b = node->b < 0 ? 0 : value_of(run, node->b)[j];
+    double *da = dvalue_of(run, node->a) + j;
+    double *db = node->b < 0 ? NULL : dvalue_of(run, node->b) + j;
+    switch (node->op) {
+    case ECO_OP_ADD:
+        add_to(run, da, g);
+        add_to(run, db, g);
+        break;
+    case ECO_OP_SUB:
+        add_to(run, da, g);
+        add_to(run, db, -g);
+        break;
+    case ECO_OP_MUL:
+        add_to(run, da, g * b);
+        add_to(run, db, g * a);
+        break;
+    case ECO_OP_DIV:
+        add_to(run, da, g / b);
+        add_to(run, db, -rounded(run, g / b) * value_of(run, at->index)[j]);
+        break;
+    case ECO_OP_MIN:
+        add_to(run, a < b ? da : db, g);
+        break;
+    case ECO_OP_MAX:
+        add_to(run, a > b ? da : db, g);
+        break;
+    case ECO_OP_SELECT:
+        add_to(run, a > 0 ? db : dvalue_of(run, node->c) + j, g);
+        break;
+    default:
+        add_to(run, da, g * slope(run, node->op, a, value_of(run, at->index)[j]));
+    }
+}
+
+static void sweep_mean(const struct place *at, const double *dvalue)
+{
+    struct eco_reference *run = at->run;
+    const int32_t H = run->problem->H;
+    double sum = 0;
+    for (int32_t j = 0; j < H; j++)
+        add_to(run, &sum, dvalue[j]);
+    for (int32_t j = 0; j < H; j++)
+        add_to(run, &dvalue_of(run, at->node->a)[j], sum / H);
+}
+
+static void sweep_node(const struct place *at)
+{
+    struct eco_reference *run = at->run;
+    const struct eco_node *node = at->node;
+    const double *dvalue = dvalue_of(run, at->index);
+    const int32_t H = run->problem->H;
+    switch (node->op) {
+    case ECO_OP_CONST:
+    case ECO_OP_BERNOULLI:
+        break;
+    case ECO_OP_STATE:
+        for (int32_t j = 0; j < operand_width(run->problem, at->index); j++)
+            add_to(run, &run->carry[node->index][j], dvalue[j]);
+        break;
+    case ECO_OP_VECTOR:
+        for (int32_t j = 0; j < H; j++)
+            add_to(run, &run->dweights[run->offset[node->index] + (size_t)j], dvalue[j]);
+        break;
+    case ECO_OP_INPUT:
+        multiply_gradient(run, &(struct product){run->offset[node->index], H, run->input,
+                                                 at->row->x, dvalue, at->row->dx});
+        break;
+    case ECO_OP_PRODUCT:
+        multiply_gradient(run, &(struct product){run->offset[node->index], H,
+                                                 operand_width(run->problem, node->a),
+                                                 value_of(run, node->a), dvalue,
+                                                 dvalue_of(run, node->a)});
+        break;
+    case ECO_OP_MEAN:
+        sweep_mean(at, dvalue);
+        break;
+    default:
+        for (int32_t j = 0; j < H; j++)
+            sweep_unit(at, j, dvalue[j]);
+    }
+}
+
+/* The gradients of the next states go from carry to their nodes; carry is left 0. */
+static void seed_sweep(struct eco_reference *run)
+{
+    const struct eco_problem *problem = run->problem;
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    memset(run->dvalue, 0, (size_t)recipe->n_nodes * (size_t)run->width * sizeof *run->dvalue);
+    for (int s = 0; s < recipe->n_states; s++) {
+        double *dnext = dvalue_of(run, recipe->next[s]);
+        if (s == 0 && problem->projected)
+            multiply_gradient(run, &(struct product){run->offset[recipe->n_params], problem->P,
+                                                     problem->H, value_of(run, recipe->next[s]),
+                                                     run->carry[s], dnext});
+        else
+            for (int32_t j = 0; j < problem->H; j++)
+                add_to(run, &dnext[j], run->carry[s][j]);
+        memset(run->carry[s], 0, (size_t)run->width * sizeof *run->carry[s]);
+    }
+}
+
+void eco_reference_backward(struct eco_reference *run, const struct eco_reference_row *row)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    evaluate(run, row);
+    seed_sweep(run);
+    for (int i = recipe->n_nodes - 1; i >= 0; i--)
+        if (run->live[i])
+            sweep_node(&(struct place){run, row, &recipe->node[i], i});
+}

@@ -1,0 +1,98 @@
+/*
+ * Small tools for everyone, see util.h.  Knows nothing of cells, plans or devices.
+ */
+#include "common/util.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct eco_size eco_size_of(size_t value)
+{
+    return (struct eco_size){value, false};
+}
+
+struct eco_size eco_size_add(struct eco_size a, struct eco_size b)
+{
+    const size_t sum = a.value + b.value;
+    return (struct eco_size){sum, a.overflow || b.overflow || sum < a.value};
+}
+
+struct eco_size eco_size_mul(struct eco_size a, size_t b)
+{
+    const bool overflow = b != 0 && a.value > SIZE_MAX / b;
+    return (struct eco_size){a.value * b, a.overflow || overflow};
+}
+
+struct eco_size eco_size_align(struct eco_size a)
+{
+    struct eco_size up = eco_size_add(a, eco_size_of(ECO_ALIGNMENT - 1));
+    up.value -= up.value % ECO_ALIGNMENT;
+    return up;
+}
+
+/* Allocations still to succeed before one fails; negative: none fails. */
+static _Atomic int allocations_left = -1;
+
+void eco_alloc_fail_at(int k)
+{
+    atomic_store(&allocations_left, k > 0 ? k - 1 : -1);
+}
+
+static bool allocation_fails(void)
+{
+    if (atomic_load_explicit(&allocations_left, memory_order_relaxed) < 0)
+        return false;
+    return atomic_fetch_sub(&allocations_left, 1) == 0;
+}
+
+void *eco_alloc(size_t bytes)
+{
+    if (bytes == 0 || bytes > SIZE_MAX - ECO_ALIGNMENT || allocation_fails())
+        return NULL;
+    return aligned_alloc(ECO_ALIGNMENT,
+                         (bytes + ECO_ALIGNMENT - 1) / ECO_ALIGNMENT * ECO_ALIGNMENT);
+}
+
+void *eco_alloc_zeroed(size_t bytes)
+{
+    void *memory = eco_alloc(bytes);
+    if (memory != NULL)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+void eco_free(void *memory)
+{
+    free(memory);
+}
+
+void eco_text_add(struct eco_text *text, const char *format, ...)
+{
+    const size_t used = text->length < text->size ? text->length : text->size;
+    va_list list;
+    va_start(list, format);
+    const int n =
+        vsnprintf(text->size > used ? text->data + used : NULL, text->size - used, format, list);
+    va_end(list);
+    if (n > 0)
+        text->length += (size_t)n;
+}
+
+static _Thread_local char fail_detail[512];
+
+ecornn_status eco_fail(ecornn_status status, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(fail_detail, sizeof fail_detail, format, list);
+    va_end(list);
+    return status;
+}
+
+const char *eco_fail_detail(void)
+{
+    return fail_detail;
+}

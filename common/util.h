@@ -1,0 +1,60 @@
+/*
+ * Small tools for everyone: overflow-checked sizes, aligned memory, a string builder, the thread's
+ * error text.  Platform differences live here and nowhere else in common.
+ */
+#ifndef ECO_UTIL_H
+#define ECO_UTIL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ecornn.h"
+
+#if defined(__GNUC__)
+#define ECO_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define ECO_PRINTF(text, first)
+#endif
+
+/* What a thread does between two looks at a flag. */
+#if defined(__x86_64__) || defined(__i386__)
+#define ECO_PAUSE() __builtin_ia32_pause()
+#else
+#define ECO_PAUSE() ((void)0)
+#endif
+
+enum { ECO_ALIGNMENT = 64 }; /* of blocks and of every array inside them: a cache line, a zmm */
+
+/* Sizes that remember an overflow: sticky, checked once at the end. */
+struct eco_size {
+    size_t value;
+    bool overflow;
+};
+struct eco_size eco_size_of(size_t value);
+struct eco_size eco_size_add(struct eco_size a, struct eco_size b);
+struct eco_size eco_size_mul(struct eco_size a, size_t b);
+/* Up to the next multiple of ECO_ALIGNMENT. */
+struct eco_size eco_size_align(struct eco_size a);
+
+/* Aligned to ECO_ALIGNMENT; NULL when there is no memory or bytes is 0.  All memory of the library
+ * comes from these two, so that a test can make every allocation fail once. */
+void *eco_alloc(size_t bytes);
+void *eco_alloc_zeroed(size_t bytes);
+void eco_free(void *memory);
+/* For tests: the k-th allocation from now on fails (0: none). */
+void eco_alloc_fail_at(int k);
+
+/* A text of bounded size: appends what fits, counts what does not.  As snprintf, in pieces. */
+struct eco_text {
+    char *data;
+    size_t size, length; /* length may exceed size: what would have been needed */
+};
+void eco_text_add(struct eco_text *text, const char *format, ...) ECO_PRINTF(2, 3);
+
+/* Sets the calling thread's error detail and returns status: return eco_fail(...). */
+ecornn_status eco_fail(ecornn_status status, const char *format, ...) ECO_PRINTF(2, 3);
+const char *eco_fail_detail(void);
+
+#endif /* ECO_UTIL_H */

@@ -1,0 +1,296 @@
+/*
+ * Algorithm blas, forward: one product for the inputs of many steps, then per step a product and
+ * one fused pointwise pass for each stage of the cell.
+ */
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+bool eco_span_next(const struct eco_lowered *lowered, int operand, int from, struct eco_span *span)
+{
+    *span = (struct eco_span){0, 0, 0};
+    for (int a = 0; a < lowered->n_accs; a++) {
+        const struct eco_accumulator *acc = &lowered->acc[a];
+        const bool has = (operand < 0 ? acc->input : acc->recurrent[operand]) >= 0;
+        if (has && a >= from && span->end == 0)
+            span->first = a;
+        if (has && a >= from && (span->end == 0 || span->end == a))
+            span->end = a + 1;
+        span->before += has && a < from;
+    }
+    return span->end > 0;
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+/* acc row = bias, or 0 where an accumulator has none; the products are added. */
+static void fill_bias(const struct eco_cpu_run *run, const struct eco_op *op,
+                      const struct eco_array *acc)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const size_t H = (size_t)run->problem->H;
+    const struct eco_part part = eco_cpu_part(run, (op->t1 - op->t0) * run->args->N, 1);
+    const void *vectors = eco_cpu_weights(run, eco_layout_vectors(run->layout, op->layer, op->d));
+    char *rows = eco_cpu_after_mutable(run, eco_cpu_at(run, acc, 0), (size_t)part.from * acc->row);
+    for (int a = 0; a < run->lowered->n_accs; a++, rows = eco_cpu_after_mutable(run, rows, H)) {
+        const int param = run->lowered->acc[a].vector;
+        size_t before = 0;
+        for (int i = 0; i < param; i++)
+            before += recipe->param[i].kind == ECO_PARAM_VECTOR;
+        const int32_t count = part.to - part.from;
+        if (param >= 0)
+            run->kernels->fill_rows(rows, acc->row, count, eco_cpu_after(run, vectors, before * H),
+                                    run->problem->H);
+        for (int32_t n = 0; param < 0 && n < count; n++)
+            memset(eco_cpu_after_mutable(run, rows, (size_t)n * acc->row), 0,
+                   H * run->layout->element);
+    }
+}
+
+void eco_blas_input(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array acc =
+        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
+    const struct eco_rows x = eco_cpu_product_input(run, op);
+    const void *weights =
+        eco_cpu_weights(run, eco_layout_input_weights(run->layout, op->layer, op->d));
+    const size_t H = (size_t)run->problem->H;
+    const int32_t I = eco_problem_input(run->problem, op->layer);
+    fill_bias(run, op, &acc);
+    eco_cpu_wait(run);
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, -1, a, &span); a = span.end)
+        eco_cpu_product(
+            run,
+            &(struct eco_product){
+                .kind = ECO_PRODUCT_NT,
+                .m = (op->t1 - op->t0) * run->args->N,
+                .n = (span.end - span.first) * run->problem->H,
+                .k = I,
+                .a = x.data,
+                .a_row = x.row,
+                .b = eco_cpu_after(run, weights, (size_t)span.before * H * (size_t)I),
+                .b_row = (size_t)I,
+                .c = eco_cpu_after_mutable(run, eco_cpu_at(run, &acc, 0), (size_t)span.first * H),
+                .c_row = acc.row,
+                .add = true,
+            });
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+/* What stays the same over the steps of an op. */
+struct step {
+    const struct eco_cpu_run *run;
+    const struct eco_op *op;
+    struct eco_array acc, operand, output, state;
+    struct eco_pointwise call;
+    bool last_layer;
+};
+
+/* acc of step t += e R^T for operand o. */
+static void add_recurrent(struct step *step, int32_t t, int o)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_operand *operand = &run->lowered->operand[o];
+    const size_t H = (size_t)run->problem->H;
+    const int32_t columns = eco_problem_columns(run->problem, o);
+    const void *weights = eco_cpu_weights(
+        run, eco_layout_recurrent_weights(run->layout, step->op->layer, step->op->d, o));
+    void *acc = eco_cpu_at(run, &step->acc, (size_t)(t - step->op->t0));
+    const struct eco_pointwise *call = &step->call;
+    struct eco_rows e = {eco_cpu_after(run, call->operand, (size_t)operand->slot * H),
+                         call->operand_row};
+    if (operand->state >= 0)
+        e = (struct eco_rows){call->state[operand->state], call->state_row[operand->state]};
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, o, a, &span); a = span.end)
+        eco_cpu_product(
+            run, &(struct eco_product){
+                     .kind = ECO_PRODUCT_NT,
+                     .m = run->args->N,
+                     .n = (span.end - span.first) * run->problem->H,
+                     .k = columns,
+                     .a = e.data,
+                     .a_row = e.row,
+                     .b = eco_cpu_after(run, weights, (size_t)span.before * H * (size_t)columns),
+                     .b_row = (size_t)columns,
+                     .c = eco_cpu_after_mutable(run, acc, (size_t)span.first * H),
+                     .c_row = step->acc.row,
+                     .add = true,
+                 });
+}
+
+static void point_at_step(struct step *step, int32_t t)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_op *op = step->op;
+    struct eco_pointwise *call = &step->call;
+    call->t = t;
+    call->acc = eco_cpu_at(run, &step->acc, (size_t)(t - op->t0));
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+        call->state[s] =
+            eco_cpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, false));
+        call->next[s] =
+            eco_cpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
+        call->state_row[s] = call->next_row[s] = state.row;
+    }
+    if (run->args->reserve != NULL) {
+        const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
+        call->save = eco_cpu_at(run, &save, (size_t)t);
+        call->save_row = save.row;
+    }
+    if (call->projected) {
+        call->next[0] = eco_cpu_at(run, &step->output, (size_t)t);
+        call->next_row[0] = step->output.row;
+        return;
+    }
+    const size_t P = (size_t)run->problem->P;
+    if (step->last_layer && run->args->y != NULL) {
+        const struct eco_rows y =
+            eco_cpu_sequence(run, run->args->y, t, (size_t)run->problem->D * P);
+        call->y = (void *)(uintptr_t)eco_cpu_after(run, y.data, (size_t)op->d * P);
+        call->y_row = y.row;
+    }
+}
+
+/* This thread's part of the plane: rows if there are enough, else units. */
+void eco_blas_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call)
+{
+    const int32_t N = run->args->N, H = run->problem->H;
+    const bool by_rows = N >= 4 * run->count || run->lowered->has_means;
+    const struct eco_part part = eco_cpu_part(run, by_rows ? N : H, by_rows ? 1 : 16);
+    call->row0 = by_rows ? part.from : 0;
+    call->row1 = by_rows ? part.to : N;
+    call->unit0 = by_rows ? 0 : part.from;
+    call->unit1 = by_rows ? H : part.to;
+}
+
+static void run_stage(const struct step *step, int stage)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_program *program = &run->lowered->forward[stage];
+    struct eco_pointwise call = step->call;
+    call.last = stage == run->lowered->n_forward - 1;
+    call.program = program;
+    eco_blas_take_part(run, &call);
+    const int builtin = run->problem->cell->builtin;
+    const eco_pointwise_kernel kernel =
+        builtin >= 0 ? run->kernels->cell[builtin].forward[stage] : run->kernels->interpret_forward;
+    kernel(&call);
+}
+
+/* h = P u of all rows; then into the next plane, where masked rows keep their state, and to y. */
+static void multiply_projection(const struct step *step, const struct eco_array *h)
+{
+    const struct eco_cpu_run *run = step->run;
+    const int32_t H = run->problem->H, P = run->problem->P;
+    eco_cpu_product(run,
+                    &(struct eco_product){
+                        .kind = ECO_PRODUCT_NT,
+                        .m = run->args->N,
+                        .n = P,
+                        .k = H,
+                        .a = step->call.next[0],
+                        .a_row = step->call.next_row[0],
+                        .b = eco_cpu_weights(
+                            run, eco_layout_projection(run->layout, step->op->layer, step->op->d)),
+                        .b_row = (size_t)H,
+                        .c = eco_cpu_at(run, h, 0),
+                        .c_row = h->row,
+                    });
+}
+
+static void project(const struct step *step, int32_t t)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_op *op = step->op;
+    const size_t P = (size_t)run->problem->P, bytes = P * run->layout->element;
+    const struct eco_array *state = &step->state;
+    const struct eco_array h =
+        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
+    multiply_projection(step, &h);
+    eco_cpu_wait(run);
+    char *next = eco_cpu_at(run, state, eco_layout_state_plane(run->layout, op->d, t, true));
+    const char *before =
+        eco_cpu_at(run, state, eco_layout_state_plane(run->layout, op->d, t, false));
+    const struct eco_rows y = eco_cpu_sequence(run, step->last_layer ? run->args->y : NULL, t,
+                                               (size_t)run->problem->D * P);
+    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    for (int32_t n = part.from; n < part.to; n++) {
+        const bool masked = run->args->lengths != NULL && t >= run->args->lengths[n];
+        const void *from = eco_cpu_after(run, eco_cpu_at(run, &h, 0), (size_t)n * h.row);
+        if (masked)
+            from = eco_cpu_after(run, before, (size_t)n * state->row);
+        memmove(eco_cpu_after_mutable(run, next, (size_t)n * state->row), from, bytes);
+        if (y.data == NULL)
+            continue;
+        void *out =
+            (void *)(uintptr_t)eco_cpu_after(run, y.data, (size_t)n * y.row + (size_t)op->d * P);
+        if (masked)
+            memset(out, 0, bytes);
+        else
+            memcpy(out, from, bytes);
+    }
+}
+
+static void run_step(struct step *step, int32_t t)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_lowered *lowered = run->lowered;
+    point_at_step(step, t);
+    for (int stage = 0; stage < lowered->n_forward; stage++) {
+        for (int o = 0; o < lowered->n_operands; o++)
+            if (lowered->operand[o].forward == stage) {
+                add_recurrent(step, t, o);
+                eco_cpu_wait(run);
+            }
+        run_stage(step, stage);
+        eco_cpu_wait(run);
+    }
+    if (run->problem->projected) {
+        project(step, t);
+        eco_cpu_wait(run);
+    }
+}
+
+/* The fields of a call that are the same for every step. */
+struct eco_pointwise eco_blas_call(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array mean =
+        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_MEAN);
+    const struct eco_lowered *lowered = run->lowered;
+    return (struct eco_pointwise){
+        .hidden = run->problem->H,
+        .n_states = run->problem->cell->recipe.n_states,
+        .n_slots = lowered->n_slots,
+        .n_dacc = lowered->n_accs + lowered->n_extra,
+        .lengths = run->args->lengths,
+        .projected = run->problem->projected,
+        .training = run->args->reserve != NULL,
+        .seed = run->args->seed,
+        .layer = op->layer,
+        .direction = op->d,
+        .vector = eco_cpu_weights(run, eco_layout_vectors(run->layout, op->layer, op->d)),
+        .mean = eco_cpu_at(run, &mean, 0),
+        .mean_row = mean.row,
+    };
+}
+
+void eco_blas_step(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    struct step step = {.run = run, .op = op};
+    step.acc = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
+    step.operand = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    step.state = eco_layout_state(run->layout, op->layer, op->d, 0);
+    step.last_layer = op->layer == run->problem->L - 1;
+    if (run->problem->projected)
+        step.output = eco_layout_output(run->layout, op->layer, op->d);
+    step.call = eco_blas_call(run, op);
+    step.call.acc_row = step.acc.row;
+    step.call.operand = eco_cpu_at(run, &step.operand, 0);
+    step.call.operand_row = step.operand.row;
+    for (int32_t i = 0; i < op->t1 - op->t0; i++)
+        run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
+}

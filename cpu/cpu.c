@@ -1,0 +1,137 @@
+/*
+ * The CPU backend: opening a device (threads, instruction set, CBLAS), memory, and the list of
+ * algorithms.
+ */
+#include "cpu/cpu.h"
+
+#include <cblas.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "cpu/cpuid.h"
+#include "cpu/isa.h"
+
+static int count(void)
+{
+    return 1;
+}
+
+/* Flops of one thread in a second at 3 GHz: two fused multiply-adds of a whole vector a cycle. */
+static double peak_flops(const struct eco_isa *isa)
+{
+    static const struct {
+        const char *name;
+        double flops;
+    } rate[] = {{"avx512", 192e9}, {"avx2", 96e9}};
+    for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
+        if (strcmp(isa->name, rate[i].name) == 0)
+            return rate[i].flops;
+    return 24e9;
+}
+
+/* Cores for which OpenBLAS multiplies small matrices without packing (since 0.3.16). */
+static bool multiplies_small(void)
+{
+#ifdef OPENBLAS_VERSION
+    static const char *const core[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    for (size_t i = 0; i < sizeof core / sizeof *core; i++)
+        if (strcmp(openblas_get_corename(), core[i]) == 0)
+            return true;
+#endif
+    return false;
+}
+
+static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    struct eco_text variant = {device->info.variant, sizeof device->info.variant, 0};
+    eco_text_add(&variant, "%s", cpu->isa->name);
+    eco_cpu_name(device->info.name, sizeof device->info.name);
+    device->info.threads = cpu->threads;
+    device->info.memory_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+    device->caps = (struct eco_caps){.threads = cpu->threads,
+                                     .flops = peak_flops(cpu->isa),
+                                     .bytes_per_s = 20e9,
+                                     .cache_bytes = eco_cpu_cache_bytes()};
+}
+
+static ecornn_status open(struct ecornn_device *device, int argument)
+{
+    struct eco_cpu *cpu = eco_alloc_zeroed(sizeof *cpu);
+    if (cpu == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes", sizeof *cpu);
+    cpu->isa = eco_isa_choose();
+    cpu->threads = argument > 0 ? argument : eco_cpu_count();
+    cpu->small_products = multiplies_small();
+    device->own = cpu;
+    fill_info(device, cpu);
+    eco_cpu_watch_forks();
+    return ECORNN_OK;
+}
+
+static void close_device(struct ecornn_device *device)
+{
+    eco_free(device->own);
+}
+
+static void *alloc(struct ecornn_device *device, size_t bytes)
+{
+    (void)device;
+    return eco_alloc(bytes);
+}
+
+static void free_memory(struct ecornn_device *device, void *memory)
+{
+    (void)device;
+    eco_free(memory);
+}
+
+static ecornn_status copy(struct ecornn_device *device, void *to, const void *from, size_t bytes,
+                          bool to_device)
+{
+    (void)device;
+    (void)to_device;
+    memcpy(to, from, bytes);
+    return ECORNN_OK;
+}
+
+static ecornn_status wait(struct ecornn_device *device, void *stream)
+{
+    (void)device;
+    (void)stream;
+    return ECORNN_OK;
+}
+
+static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                          void *stream)
+{
+    (void)stream;
+    eco_plan_pack(plan, params, weights);
+    return ECORNN_OK;
+}
+
+static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
+                            void *const *params, bool add, void *stream)
+{
+    (void)stream;
+    eco_plan_unpack(plan, weights, params, add);
+    return ECORNN_OK;
+}
+
+static const struct eco_algo *const algos[] = {&eco_algo_blas, NULL};
+
+const struct eco_backend eco_backend_cpu = {
+    .name = "cpu",
+    .count = count,
+    .open = open,
+    .close = close_device,
+    .alloc = alloc,
+    .free = free_memory,
+    .copy = copy,
+    .wait = wait,
+    .pack = pack,
+    .unpack = unpack,
+    .algos = algos,
+};

@@ -1,0 +1,20 @@
+/*
+ * The instruction sets that were built, and the one to use.
+ */
+#ifndef ECO_ISA_H
+#define ECO_ISA_H
+
+#include "cpu/pointwise.h"
+
+/* isa.c, compiled once for each: plain and f64 always, the others if ECO_HAVE_AVX2 and so on. */
+extern const struct eco_pointwise_kernels eco_kernels_plain, eco_kernels_f64;
+extern const struct eco_pointwise_kernels eco_kernels_avx2, eco_kernels_avx512;
+
+/* The sets that were built and that this processor and system can run, best first; NULL past the
+ * last, which is always "plain".  cpuid.c. */
+const struct eco_isa *eco_isa_supported(int index);
+
+/* The best of them; not better than the environment's ECORNN_ISA, if that is the name of a set. */
+const struct eco_isa *eco_isa_choose(void);
+
+#endif /* ECO_ISA_H */

@@ -1,0 +1,96 @@
+/*
+ * The call between an algorithm and a pointwise kernel: one stage of one cell over a part of the
+ * [N,H] plane of one step.  A kernel sees pointers, sizes and strides, nothing else.
+ */
+#ifndef ECO_POINTWISE_H
+#define ECO_POINTWISE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cell/cell.h"
+
+/*
+ * Strides are in elements, from one row to the next.  Inside a row, arrays with several H-wide
+ * columns (acc, save, operand, dacc, doperand) have them H apart.  Pointers a stage does not use
+ * may be NULL.  Elements are float or double, as the kernel is.
+ *
+ * A state's next may be its state (in place).  Masked rows, forward: operands become 0; in the last
+ * stage every next state becomes the state before (next[0] becomes 0 if projected) and y 0.
+ * Backward: dacc and operands become 0, carry stays.  Nothing of a masked row is read but state.
+ */
+struct eco_pointwise {
+    int32_t row0, row1, unit0, unit1; /* the part; a cell with means: whole rows only */
+    int32_t hidden;                   /* H */
+    int32_t n_states, n_slots;        /* of the cell: states, operand columns */
+    int32_t n_dacc;                   /* columns of dacc: n_accs + n_extra */
+    int32_t t;
+    const int32_t *lengths; /* [N]: rows with t >= length are masked; NULL: none */
+    bool last;              /* the last stage of the step: it also moves states over masked rows */
+    bool projected;         /* next[0] is u: a masked row of it becomes 0 instead of state[0] */
+    bool training;          /* bernoulli() draws */
+    uint64_t seed;
+    uint32_t layer, direction; /* coordinates of random numbers; a row is its own n */
+
+    const void *vector; /* [vectors,H], in the order of the recipe's parameters */
+    const void *state[ECO_MAX_STATES];
+    size_t state_row[ECO_MAX_STATES];
+    void *next[ECO_MAX_STATES]; /* forward: written; backward: as forward left them */
+    size_t next_row[ECO_MAX_STATES];
+    void *save; /* forward: written, NULL: not wanted (inference); backward: read */
+    size_t save_row;
+    void *operand;
+    size_t operand_row;
+    void *mean; /* [N,means]; not NULL where the cell has means */
+    size_t mean_row;
+
+    /* forward */
+    const void *acc;
+    size_t acc_row;
+    void *y; /* a second copy of next[0], 0 in masked rows; NULL: unwanted, or projected */
+    size_t y_row;
+
+    /* backward */
+    void *
+        carry[ECO_MAX_STATES]; /* in: gradient of the next state, out: of the previous one; carry[0]
+                                  NULL: projected, what would be written to it is dropped */
+    size_t carry_row[ECO_MAX_STATES];
+    const void *dnext; /* projected: gradient of u, read in place of carry[0] */
+    size_t dnext_row;
+    const void *dy; /* added to carry[0]; NULL: 0, or projected */
+    size_t dy_row;
+    void *dacc;
+    size_t dacc_row;
+    const void *doperand;
+    size_t doperand_row;
+
+    const struct eco_program *program; /* the stage, for the interpreter; else ignored */
+};
+
+typedef void (*eco_pointwise_kernel)(const struct eco_pointwise *call);
+
+/* The compiled stages of one built-in cell. */
+struct eco_cell_kernels {
+    eco_pointwise_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
+};
+
+/* One instruction set's kernels for one element type; rows of cell[] as eco_cell_builtin counts. */
+struct eco_pointwise_kernels {
+    const struct eco_cell_kernels *cell;
+    eco_pointwise_kernel interpret_forward, interpret_backward;
+    /* y[0 .. n) += x[r*row + 0 .. n) for every row r, ascending */
+    void (*add_columns)(void *y, const void *x, size_t row, int32_t rows, int32_t n);
+    /* y[r*row + 0 .. n) = bias[0 .. n) for every row */
+    void (*fill_rows)(void *y, size_t row, int32_t rows, const void *bias, int32_t n);
+    /* out[0 .. n) = f(in[0 .. n)), f one of ECO_OP_EXP LOG SQRT TANH SIGMOID: for the tests */
+    void (*activation)(int opcode, void *out, const void *in, int32_t n);
+};
+
+/* An instruction set: isa.h lists them.  f64 is the same plain C in all of them. */
+struct eco_isa {
+    const char *name; /* "plain" "avx2" "avx512" */
+    const struct eco_pointwise_kernels *f32, *f64;
+};
+
+#endif /* ECO_POINTWISE_H */

@@ -1,0 +1,102 @@
+/*
+ * The large products, through CBLAS, cut into pieces of fixed shape.  CBLAS runs each piece on the
+ * calling thread; which thread does which piece changes nothing in the result.
+ */
+#include "cpu/cpu.h"
+
+#include <cblas.h>
+
+/* OpenBLAS multiplies without packing up to m n k = 1e6 where its core has small-matrix kernels:
+ * 20 x 3200 x 800 runs at 85 instead of 45 GF/s when cut so (doc/performance.md). */
+enum {
+    SMALL_WORK = 500000,  /* m n k of a piece in that case                                       */
+    SKINNY_ROWS = 96,     /* up to which packing B costs more than it saves                      */
+    LARGE_WORK = 1 << 22, /* least m n k of a piece otherwise                                    */
+    MOST_PIECES = 16,
+    GROUP = 8 /* pieces are so many columns, or a multiple                           */
+};
+
+/* How a product is cut: rows or columns of C, and sums over parts of k in order. */
+struct cut {
+    int32_t rows, columns, sums;
+};
+
+static int32_t clamp(int64_t value, int64_t least, int64_t most)
+{
+    const int64_t clamped = value < least ? least : value > most ? most : value;
+    return (int32_t)clamped;
+}
+
+static int32_t round_up(int32_t value, int32_t group)
+{
+    return (value + group - 1) / group * group;
+}
+
+static struct cut cut_small(const struct eco_product *p)
+{
+    const int64_t m = p->m;
+    if (p->kind == ECO_PRODUCT_NT) {
+        const int32_t sums = clamp(SMALL_WORK / (m * GROUP), 64, p->k);
+        const int32_t columns = clamp(SMALL_WORK / (m * sums) / GROUP * GROUP, GROUP, 96);
+        return (struct cut){p->m, columns, sums};
+    }
+    return (struct cut){p->m, 64, clamp(SMALL_WORK / (m * 64), 64, 256)};
+}
+
+static struct cut cut_large(const struct eco_product *p)
+{
+    const int64_t work = (int64_t)p->m * p->n * p->k;
+    const int32_t pieces = clamp(work / LARGE_WORK, 1, MOST_PIECES);
+    struct cut cut = {p->m, p->n, p->k};
+    if (p->m > p->n)
+        cut.rows = round_up((p->m + pieces - 1) / pieces, GROUP);
+    else
+        cut.columns = round_up((p->n + pieces - 1) / pieces, GROUP);
+    return cut;
+}
+
+static void multiply(const struct eco_product *p, ecornn_type type)
+{
+    const CBLAS_TRANSPOSE ta = p->kind == ECO_PRODUCT_TN ? CblasTrans : CblasNoTrans;
+    const CBLAS_TRANSPOSE tb = p->kind == ECO_PRODUCT_NT ? CblasTrans : CblasNoTrans;
+    const int lda = (int)p->a_row, ldb = (int)p->b_row, ldc = (int)p->c_row;
+    if (type == ECORNN_F64)
+        cblas_dgemm(CblasRowMajor, ta, tb, p->m, p->n, p->k, 1.0, p->a, lda, p->b, ldb,
+                    p->add ? 1.0 : 0.0, p->c, ldc);
+    else
+        cblas_sgemm(CblasRowMajor, ta, tb, p->m, p->n, p->k, 1.0f, p->a, lda, p->b, ldb,
+                    p->add ? 1.0f : 0.0f, p->c, ldc);
+}
+
+/* Piece with C[row.., column..], all sums of it. */
+static void multiply_piece(const struct eco_cpu_run *run, const struct eco_product *whole,
+                           const struct cut *cut, int32_t row, int32_t column)
+{
+    struct eco_product p = *whole;
+    p.m = whole->m - row < cut->rows ? whole->m - row : cut->rows;
+    p.n = whole->n - column < cut->columns ? whole->n - column : cut->columns;
+    p.c = eco_cpu_after_mutable(run, whole->c, (size_t)row * whole->c_row + (size_t)column);
+    const bool a_transposed = p.kind == ECO_PRODUCT_TN, b_transposed = p.kind == ECO_PRODUCT_NT;
+    for (int32_t k = 0; k < whole->k; k += cut->sums) {
+        const size_t i = (size_t)row, j = (size_t)column, s = (size_t)k;
+        p.k = whole->k - k < cut->sums ? whole->k - k : cut->sums;
+        p.a = eco_cpu_after(run, whole->a, a_transposed ? s * p.a_row + i : i * p.a_row + s);
+        p.b = eco_cpu_after(run, whole->b, b_transposed ? j * p.b_row + s : s * p.b_row + j);
+        multiply(&p, run->problem->type);
+        p.add = true;
+    }
+}
+
+void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product)
+{
+    if (product->m == 0 || product->n == 0)
+        return;
+    const bool skinny = product->m <= SKINNY_ROWS && product->kind != ECO_PRODUCT_TN;
+    const struct cut cut =
+        skinny && run->cpu->small_products ? cut_small(product) : cut_large(product);
+    const int32_t down = (product->m + cut.rows - 1) / cut.rows;
+    const int32_t across = (product->n + cut.columns - 1) / cut.columns;
+    const struct eco_part part = eco_cpu_part(run, down * across, 1);
+    for (int32_t i = part.from; i < part.to; i++)
+        multiply_piece(run, product, &cut, i / across * cut.rows, i % across * cut.columns);
+}

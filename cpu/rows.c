@@ -1,0 +1,249 @@
+/*
+ * Rows: where those of a step lie in the caller's arrays, the workspace and the reserve, and the
+ * ops that only move them.  Knows order, padding and dropout; computes nothing of a cell.
+ */
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+#include "common/number.h"
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+const void *eco_cpu_after(const struct eco_cpu_run *run, const void *p, size_t elements)
+{
+    return (const char *)p + elements * run->layout->element;
+}
+
+void *eco_cpu_after_mutable(const struct eco_cpu_run *run, void *p, size_t elements)
+{
+    return (char *)p + elements * run->layout->element;
+}
+
+void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, size_t step)
+{
+    char *const block =
+        array->block == ECO_BLOCK_RESERVE ? run->args->reserve : run->args->workspace;
+    return block + array->offset + step * array->step * run->layout->element;
+}
+
+const void *eco_cpu_weights(const struct eco_cpu_run *run, size_t offset)
+{
+    return (const char *)run->args->weights + offset;
+}
+
+struct eco_rows eco_cpu_sequence(const struct eco_cpu_run *run, const void *data, int32_t t,
+                                 size_t width)
+{
+    const size_t T = (size_t)run->args->T, N = (size_t)run->args->N;
+    const bool time_major = run->problem->order == ECORNN_TIME_MAJOR;
+    if (data == NULL)
+        return (struct eco_rows){NULL, 0};
+    return (struct eco_rows){eco_cpu_after(run, data, (size_t)t * width * (time_major ? N : 1)),
+                             time_major ? width : T * width};
+}
+
+struct eco_rows eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t)
+{
+    if (op->layer == 0)
+        return eco_cpu_sequence(run, run->args->x, t, (size_t)run->problem->I);
+    const struct eco_array state = eco_layout_state(run->layout, op->layer - 1, 0, 0);
+    return (struct eco_rows){eco_cpu_at(run, &state, (size_t)t + 1), state.row};
+}
+
+struct eco_rows eco_cpu_product_input(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    if (!op->gathered)
+        return eco_cpu_input(run, op, op->t0);
+    const struct eco_array gather =
+        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_GATHER);
+    return (struct eco_rows){eco_cpu_at(run, &gather, 0), gather.row};
+}
+
+/* ---- states in and out ----------------------------------------------------------------------- */
+
+/* One direction of one layer's state in the caller's array [L*D,N,width]. */
+static size_t state_offset(const struct eco_cpu_run *run, const struct eco_op *op, size_t width)
+{
+    return ((size_t)op->layer * (size_t)run->problem->D + op->d) * (size_t)run->args->N * width;
+}
+
+/* to[n] = from[n] for this thread's rows; zeros where from is NULL. */
+static void copy_rows(const struct eco_cpu_run *run, void *to, size_t to_row, struct eco_rows from,
+                      size_t width)
+{
+    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    const size_t bytes = width * run->layout->element;
+    for (int32_t n = part.from; n < part.to; n++) {
+        void *row = eco_cpu_after_mutable(run, to, (size_t)n * to_row);
+        if (from.data == NULL)
+            memset(row, 0, bytes);
+        else
+            memcpy(row, eco_cpu_after(run, from.data, (size_t)n * from.row), bytes);
+    }
+}
+
+void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const int32_t first = op->reversed ? run->args->T - 1 : 0;
+    const size_t plane = eco_layout_state_plane(run->layout, op->d, first, false);
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const size_t width = (size_t)eco_problem_width(run->problem, s);
+        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+        struct eco_rows from = {run->args->initial[s], width};
+        if (from.data != NULL)
+            from.data = eco_cpu_after(run, from.data, state_offset(run, op, width));
+        copy_rows(run, eco_cpu_at(run, &state, plane), state.row, from, width);
+    }
+}
+
+void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const int32_t last = op->reversed ? 0 : run->args->T - 1;
+    const size_t plane = eco_layout_state_plane(run->layout, op->d, last, true);
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const size_t width = (size_t)eco_problem_width(run->problem, s);
+        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+        if (run->args->final[s] == NULL)
+            continue;
+        void *to = eco_cpu_after_mutable(run, run->args->final[s], state_offset(run, op, width));
+        copy_rows(run, to, width, (struct eco_rows){eco_cpu_at(run, &state, plane), state.row},
+                  width);
+    }
+}
+
+void eco_cpu_d_begin(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const size_t width = (size_t)eco_problem_width(run->problem, s);
+        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
+        struct eco_rows from = {run->args->dfinal[s], width};
+        if (from.data != NULL)
+            from.data = eco_cpu_after(run, from.data, state_offset(run, op, width));
+        copy_rows(run, eco_cpu_at(run, &carry, 0), carry.row, from, width);
+    }
+}
+
+void eco_cpu_d_end(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const size_t width = (size_t)eco_problem_width(run->problem, s);
+        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
+        if (run->args->dinitial[s] == NULL)
+            continue;
+        void *to = eco_cpu_after_mutable(run, run->args->dinitial[s], state_offset(run, op, width));
+        copy_rows(run, to, width, (struct eco_rows){eco_cpu_at(run, &carry, 0), carry.row}, width);
+    }
+}
+
+/* ---- gather and scatter ---------------------------------------------------------------------- */
+
+/* to = from times the dropout mask of (layer, t, n); adds to what is there if asked. */
+struct drop {
+    bool active, add;
+    struct eco_coordinates at;
+    uint64_t threshold;
+    double scale;
+};
+
+static struct drop drop_of(const struct eco_cpu_run *run, const struct eco_op *op, bool add)
+{
+    const double p = (double)run->problem->dropout;
+    return (struct drop){
+        .active = op->layer > 0 && p > 0 && run->args->reserve != NULL,
+        .add = add,
+        .at = {.seed = run->args->seed, .layer = op->layer},
+        .threshold = eco_random_threshold(p),
+        .scale = 1 / (1 - p),
+    };
+}
+
+static double get(const void *row, size_t i, ecornn_type type)
+{
+    return type == ECORNN_F64 ? ((const double *)row)[i] : (double)((const float *)row)[i];
+}
+
+static void set(void *row, size_t i, ecornn_type type, double value)
+{
+    if (type == ECORNN_F64)
+        ((double *)row)[i] = value;
+    else
+        ((float *)row)[i] = (float)value;
+}
+
+/* Four features share a draw. */
+static void move_dropped(const struct drop *drop, void *to, const void *from, size_t width,
+                         ecornn_type type)
+{
+    uint32_t word[4];
+    for (size_t i = 0; i < width; i++) {
+        if (i % 4 == 0)
+            eco_random_quad(&drop->at, (uint32_t)(i / 4), word);
+        /* Selected, not multiplied: what is dropped may be infinite. */
+        const double value = word[i % 4] < drop->threshold ? 0 : get(from, i, type) * drop->scale;
+        set(to, i, type, drop->add ? get(to, i, type) + value : value);
+    }
+}
+
+static void move_row(const struct eco_cpu_run *run, const struct drop *drop, void *to,
+                     const void *from, size_t width)
+{
+    const ecornn_type type = run->problem->type;
+    if (drop->active)
+        move_dropped(drop, to, from, width, type);
+    else if (!drop->add)
+        memcpy(to, from, width * run->layout->element);
+    else
+        for (size_t i = 0; i < width; i++)
+            set(to, i, type, get(to, i, type) + get(from, i, type));
+}
+
+void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array gather =
+        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_GATHER);
+    const int32_t *lengths = op->layer == 0 ? run->args->lengths : NULL;
+    const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
+    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    struct drop drop = drop_of(run, op, false);
+    if (run->args->backward && run->args->dweights == NULL)
+        return;
+    for (int32_t t = op->t0; t < op->t1; t++) {
+        const struct eco_rows from = eco_cpu_input(run, op, t);
+        void *step = eco_cpu_at(run, &gather, (size_t)(t - op->t0));
+        for (int32_t n = part.from; n < part.to; n++) {
+            void *to = eco_cpu_after_mutable(run, step, (size_t)n * gather.row);
+            drop.at.t = (uint32_t)t;
+            drop.at.n = (uint32_t)n;
+            if (lengths != NULL && t >= lengths[n])
+                memset(to, 0, width * run->layout->element);
+            else
+                move_row(run, &drop, to, eco_cpu_after(run, from.data, (size_t)n * from.row),
+                         width);
+        }
+    }
+}
+
+void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array gather =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GATHER);
+    const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer > 0 ? op->layer : 1);
+    const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
+    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    struct drop drop = drop_of(run, op, op->add);
+    if (op->layer == 0 && run->args->dx == NULL)
+        return;
+    for (int32_t t = op->t0; t < op->t1; t++) {
+        struct eco_rows to = eco_cpu_sequence(run, run->args->dx, t, width);
+        if (op->layer > 0)
+            to = (struct eco_rows){eco_cpu_at(run, &dinput, (size_t)t), dinput.row};
+        const void *step = eco_cpu_at(run, &gather, (size_t)(t - op->t0));
+        for (int32_t n = part.from; n < part.to; n++) {
+            drop.at.t = (uint32_t)t;
+            drop.at.n = (uint32_t)n;
+            char *row = (char *)(uintptr_t)eco_cpu_after(run, to.data, (size_t)n * to.row);
+            move_row(run, &drop, row, eco_cpu_after(run, step, (size_t)n * gather.row), width);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+/*
+ * One OpenMP region per run: every thread walks the tape, with a barrier of our own after each op.
+ * Knows nothing of what the ops do.
+ */
+#include "cpu/cpu.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "common/util.h"
+
+/* Iterations of a waiting thread before it gives its processor to others: about 20 us. */
+enum { SPINS_BEFORE_YIELD = 1000 };
+
+static _Atomic bool forked;
+
+static void child_after_fork(void)
+{
+    atomic_store(&forked, true);
+}
+
+static void watch_once(void)
+{
+    pthread_atfork(NULL, NULL, child_after_fork);
+}
+
+void eco_cpu_watch_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_once);
+}
+
+void eco_cpu_wait(const struct eco_cpu_run *run)
+{
+    if (run->count == 1)
+        return;
+    struct eco_team *team = run->team;
+    const unsigned generation = atomic_load_explicit(&team->generation, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) == run->count - 1) {
+        atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&team->generation, generation + 1, memory_order_release);
+        return;
+    }
+    for (int spins = 0; atomic_load_explicit(&team->generation, memory_order_acquire) == generation;
+         spins++) {
+        if (spins < SPINS_BEFORE_YIELD)
+            ECO_PAUSE();
+        else
+            sched_yield();
+    }
+}
+
+struct eco_part eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)
+{
+    const int64_t groups = ((int64_t)n + group - 1) / group;
+    const int64_t from = groups * run->id / run->count * group;
+    const int64_t to = groups * (run->id + 1) / run->count * group;
+    return (struct eco_part){from < n ? (int32_t)from : n, to < n ? (int32_t)to : n};
+}
+
+static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape,
+                 const eco_cpu_kernel *kernel)
+{
+    for (int i = 0; i < tape->n; i++) {
+        struct eco_op op;
+        if (!eco_op_clip(&tape->op[i], run->args->T, &op))
+            continue;
+        kernel[op.kind](run, &op);
+        eco_cpu_wait(run);
+    }
+}
+
+ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape,
+                           const eco_cpu_kernel *kernel, int threads)
+{
+    struct eco_team team = {0};
+    /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
+    const int before = omp_get_max_threads();
+    if (atomic_load_explicit(&forked, memory_order_relaxed))
+        threads = 1;
+    omp_set_num_threads(1);
+#pragma omp parallel num_threads(threads)
+    {
+        struct eco_cpu_run mine = *run;
+        mine.team = &team;
+        mine.id = omp_get_thread_num();
+        mine.count = omp_get_num_threads();
+        walk(&mine, tape, kernel);
+    }
+    omp_set_num_threads(before);
+    return ECORNN_OK;
+}

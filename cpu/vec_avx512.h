@@ -1,0 +1,77 @@
+/*
+ * The vocabulary in AVX-512 F, BW, DQ and VL: sixteen floats.
+ */
+#ifndef ECO_VEC_AVX512_H
+#define ECO_VEC_AVX512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+enum { VEC_LANES = 16 };
+typedef float real;
+typedef __m512 vec;
+typedef int32_t veci __attribute__((vector_size(64)));
+typedef uint32_t vecu __attribute__((vector_size(64)));
+
+static inline vec v_const(double x)
+{
+    return _mm512_set1_ps((float)x);
+}
+
+static inline vec v_load(const float *from)
+{
+    return _mm512_loadu_ps(from);
+}
+
+static inline void v_store(float *to, vec v)
+{
+    _mm512_storeu_ps(to, v);
+}
+
+/* The first n lanes, 0 < n < VEC_LANES; a load fills the rest with 0. */
+static inline vec v_load_part(const float *from, int n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), from);
+}
+
+static inline void v_store_part(float *to, vec v, int n)
+{
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << n) - 1), v);
+}
+
+static inline vec v_fma(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* a < b ? x : y; false for a NaN. */
+static inline vec v_where_less(vec a, vec b, vec x, vec y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+
+static inline vec v_min(vec a, vec b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+static inline vec v_max(vec a, vec b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+static inline vec v_sqrt(vec a)
+{
+    return _mm512_sqrt_ps(a);
+}
+
+/* x * 2^n, rounded once: what vec_math.h otherwise does in two products. */
+#define VEC_HAS_SCALE 1
+static inline vec v_scale(vec x, vec n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+
+#include "cpu/vec_math.h"
+
+#endif /* ECO_VEC_AVX512_H */

@@ -1,0 +1,259 @@
+/*
+ * The words by which a printed cell reads and writes memory, on a CPU: one vector of units of one
+ * row at a time (doc/cells.md, "the printed interface").  Used by the compiled kernels and by the
+ * interpreter; also what happens to masked rows.  Knows pointwise.h, no cell.
+ */
+#ifndef ECO_WORDS_H
+#define ECO_WORDS_H
+
+#include <string.h>
+
+#include "common/number.h"
+#include "cpu/pointwise.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* Row means are summed in this many partial sums, unit u in sum u % MEAN_LANES: in double and in an
+ * order of their own, so that they do not depend on the instruction set. */
+enum { MEAN_LANES = 16 };
+
+struct row_means {
+    double sum[ECO_MAX_MEANS][MEAN_LANES];
+    unsigned stored; /* bit m: this stage stores mean m */
+};
+
+/* Units unit .. unit + count of one row.  Pointers are to the row's first unit. */
+struct place {
+    const struct eco_pointwise *call;
+    struct row_means *means;
+    int32_t row;
+    int32_t count;       /* 1 .. VEC_LANES */
+    size_t unit, hidden; /* hidden: from one column of a row to the next */
+    const real *vector, *acc, *dnext, *dy, *doperand;
+    const real *state[ECO_MAX_STATES];
+    real *next[ECO_MAX_STATES], *carry[ECO_MAX_STATES];
+    real *save, *operand, *mean, *y, *dacc;
+};
+
+ALWAYS_INLINE const real *row_in(const void *base, size_t stride, int32_t row)
+{
+    return base ? (const real *)base + stride * (size_t)row : NULL;
+}
+
+ALWAYS_INLINE real *row_out(void *base, size_t stride, int32_t row)
+{
+    return base ? (real *)base + stride * (size_t)row : NULL;
+}
+
+ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_t row,
+                                        struct row_means *means)
+{
+    struct place at = {.call = call, .means = means, .row = row, .count = VEC_LANES};
+    at.unit = (size_t)call->unit0;
+    at.hidden = (size_t)call->hidden;
+    at.vector = call->vector;
+    at.acc = row_in(call->acc, call->acc_row, row);
+    at.dnext = row_in(call->dnext, call->dnext_row, row);
+    at.dy = row_in(call->dy, call->dy_row, row);
+    at.doperand = row_in(call->doperand, call->doperand_row, row);
+    for (int s = 0; s < ECO_MAX_STATES; s++) {
+        at.state[s] = row_in(call->state[s], call->state_row[s], row);
+        at.next[s] = row_out(call->next[s], call->next_row[s], row);
+        at.carry[s] = row_out(call->carry[s], call->carry_row[s], row);
+    }
+    at.save = row_out(call->save, call->save_row, row);
+    at.operand = row_out(call->operand, call->operand_row, row);
+    at.mean = row_out(call->mean, call->mean_row, row);
+    at.y = row_out(call->y, call->y_row, row);
+    at.dacc = row_out(call->dacc, call->dacc_row, row);
+    return at;
+}
+
+/* ---- memory words --------------------------------------------------------------------------- */
+
+ALWAYS_INLINE vec place_load(const struct place *at, const real *row, int column)
+{
+    const real *from = row + at->hidden * (size_t)column + at->unit;
+    return at->count == VEC_LANES ? v_load(from) : v_load_part(from, at->count);
+}
+
+ALWAYS_INLINE void place_store(const struct place *at, real *row, int column, vec v)
+{
+    real *to = row + at->hidden * (size_t)column + at->unit;
+    if (at->count == VEC_LANES)
+        v_store(to, v);
+    else
+        v_store_part(to, v, at->count);
+}
+
+ALWAYS_INLINE vec load_acc(const struct place *at, int i)
+{
+    return place_load(at, at->acc, i);
+}
+
+ALWAYS_INLINE vec load_state(const struct place *at, int s)
+{
+    return place_load(at, at->state[s], 0);
+}
+
+ALWAYS_INLINE vec load_next(const struct place *at, int s)
+{
+    return place_load(at, at->next[s], 0);
+}
+
+ALWAYS_INLINE vec load_vector(const struct place *at, int k)
+{
+    return place_load(at, at->vector, k);
+}
+
+ALWAYS_INLINE vec load_mean(const struct place *at, int m)
+{
+    return v_const(at->mean[m]);
+}
+
+ALWAYS_INLINE vec load_saved(const struct place *at, int i)
+{
+    return place_load(at, at->save, i);
+}
+
+ALWAYS_INLINE vec load_doperand(const struct place *at, int slot)
+{
+    return place_load(at, at->doperand, slot);
+}
+
+ALWAYS_INLINE vec load_dnext(const struct place *at, int s)
+{
+    if (s == 0 && at->dnext)
+        return place_load(at, at->dnext, 0);
+    const vec carry = place_load(at, at->carry[s], 0);
+    return s == 0 && at->dy ? v_add(carry, place_load(at, at->dy, 0)) : carry;
+}
+
+ALWAYS_INLINE void store_operand(const struct place *at, int slot, vec v)
+{
+    place_store(at, at->operand, slot, v);
+}
+
+ALWAYS_INLINE void store_save(const struct place *at, int i, vec v)
+{
+    if (at->save)
+        place_store(at, at->save, i, v);
+}
+
+ALWAYS_INLINE void store_next(const struct place *at, int s, vec v)
+{
+    place_store(at, at->next[s], 0, v);
+    if (s == 0 && at->y)
+        place_store(at, at->y, 0, v);
+}
+
+ALWAYS_INLINE void store_dacc(const struct place *at, int a, vec v)
+{
+    place_store(at, at->dacc, a, v);
+}
+
+ALWAYS_INLINE void store_dstate(const struct place *at, int s, vec v)
+{
+    if (s > 0 || at->carry[0])
+        place_store(at, at->carry[s], 0, v);
+}
+
+/* ---- row means ------------------------------------------------------------------------------ */
+
+ALWAYS_INLINE void store_mean(const struct place *at, int m, vec v)
+{
+    real lane[VEC_LANES];
+    v_store(lane, v);
+    double *sum = at->means->sum[m];
+    for (int j = 0; j < at->count; j++)
+        sum[(at->unit + (size_t)j) % MEAN_LANES] += (double)lane[j];
+    at->means->stored |= 1u << m;
+}
+
+ALWAYS_INLINE void means_begin(struct row_means *means, const struct eco_pointwise *call)
+{
+    if (call->mean)
+        memset(means, 0, sizeof *means);
+}
+
+ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *at)
+{
+    if (!at->mean)
+        return;
+    for (int m = 0; m < ECO_MAX_MEANS; m++) {
+        if (!(means->stored >> m & 1))
+            continue;
+        double total = 0;
+        for (int j = 0; j < MEAN_LANES; j++)
+            total += means->sum[m][j];
+        at->mean[m] = (real)(total / (double)at->hidden);
+    }
+}
+
+/* ---- numbers by coordinates ----------------------------------------------------------------- */
+
+static inline vec bernoulli_draw(const struct place *at, int which, double probability)
+{
+    const struct eco_pointwise *call = at->call;
+    const struct eco_coordinates where = {.seed = call->seed,
+                                          .layer = call->layer,
+                                          .direction = call->direction,
+                                          .purpose = 1 + (uint32_t)which,
+                                          .t = (uint32_t)call->t,
+                                          .n = (uint32_t)at->row};
+    const uint64_t threshold = eco_random_threshold(probability);
+    real lane[VEC_LANES] = {0};
+    uint32_t word[4];
+    for (int j = 0; j < at->count; j++) {
+        const uint32_t unit = (uint32_t)at->unit + (uint32_t)j;
+        if (j == 0 || unit % 4 == 0)
+            eco_random_quad(&where, unit / 4, word);
+        lane[j] = word[unit % 4] < threshold ? 1 : 0;
+    }
+    return v_load(lane);
+}
+
+ALWAYS_INLINE vec v_bernoulli(const struct place *at, int which, double probability)
+{
+    return at->call->training ? bernoulli_draw(at, which, probability) : v_const(probability);
+}
+
+/* ---- masked rows ---------------------------------------------------------------------------- */
+
+static inline bool row_masked(const struct eco_pointwise *call, int32_t row)
+{
+    return call->lengths && call->t >= call->lengths[row];
+}
+
+/* Zero in the call's units of the first `columns` columns. */
+static inline void clear_columns(const struct place *at, real *row, int32_t columns)
+{
+    const size_t units = (size_t)(at->call->unit1 - at->call->unit0);
+    for (int32_t k = 0; row && k < columns; k++)
+        memset(row + at->hidden * (size_t)k + at->unit, 0, units * sizeof *row);
+}
+
+static void mask_forward(const struct eco_pointwise *call, int32_t row)
+{
+    const struct place at = place_of_row(call, row, NULL);
+    const size_t bytes = (size_t)(call->unit1 - call->unit0) * sizeof(real);
+    clear_columns(&at, at.operand, call->n_slots);
+    if (!call->last)
+        return;
+    clear_columns(&at, at.y, 1);
+    for (int s = 0; s < call->n_states; s++) {
+        if (s == 0 && call->projected)
+            clear_columns(&at, at.next[0], 1);
+        else if (at.next[s] != at.state[s])
+            memcpy(at.next[s] + at.unit, at.state[s] + at.unit, bytes);
+    }
+}
+
+static void mask_backward(const struct eco_pointwise *call, int32_t row)
+{
+    const struct place at = place_of_row(call, row, NULL);
+    clear_columns(&at, at.dacc, call->n_dacc);
+    clear_columns(&at, at.operand, call->n_slots);
+}
+
+#endif /* ECO_WORDS_H */

@@ -1,0 +1,20 @@
+/*
+ * Text that a trained model makes up, character by character.
+ */
+#ifndef CHARLM_SAMPLE_H
+#define CHARLM_SAMPLE_H
+
+#include "charlm_model.h"
+#include "charlm_text.h"
+
+struct sampling {
+    long characters;
+    float temperature; /* below 1: safer, above: wilder */
+    uint64_t seed;
+};
+
+/* Prints to standard output.  Begins as if a line had just ended. */
+bool sample(const struct model *model, const struct alphabet *alphabet,
+            const struct sampling *sampling, struct complaint *why);
+
+#endif /* CHARLM_SAMPLE_H */

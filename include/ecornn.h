@@ -1,0 +1,251 @@
+/*
+ * ecornn: fused recurrent layers.  Describe once, plan once, run many.
+ *
+ * Letters used for shapes, everywhere:
+ *   T steps   N batch   I input width   H hidden width   P state width (H, or proj)
+ *   L layers  D directions (1 or 2)     S states of the cell (LSTM 2, GRU 1)
+ * Arrays are dense, row-major, last letter fastest.  Sizes are in bytes where the name says bytes,
+ * in elements otherwise.  A zero field of a description takes its default.
+ *
+ * Errors: a function that can fail returns a status; ecornn_error_detail then says, for this
+ * thread, which value was wrong and what the limit is.  Results are written only on success.
+ *
+ * Threads: every function may be called from any thread.  A device, a cell and a plan do not change
+ * once created; one plan may run in many threads at a time if each run has its own workspace and
+ * reserve.  A device must outlive its plans, a parsed cell the plans made from it.
+ *
+ * Memory: the caller owns x, y, states, weights, workspace and reserve, all in memory the device
+ * can use (ecornn_alloc; on a CPU any memory aligned to ecornn_sizes.alignment for the last three).
+ * A run allocates nothing.
+ */
+#ifndef ECORNN_H
+#define ECORNN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <ecornn/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- errors and version ------------------------------------------------------------------- */
+
+typedef enum {
+    ECORNN_OK,           /* done, or queued on the stream                    */
+    ECORNN_BAD_ARGUMENT, /* the call is wrong: ecornn_error_detail says how  */
+    ECORNN_BAD_CELL,     /* the cell's text is wrong: detail has line:column */
+    ECORNN_NO_MEMORY,    /* an allocation failed; nothing was changed        */
+    ECORNN_NO_DEVICE,    /* no such device here, or its driver is missing    */
+    ECORNN_UNSUPPORTED,  /* legal, but no algorithm of this device does it   */
+    ECORNN_FAILED        /* the device or the system reported an error       */
+} ecornn_status;
+
+/* The status in lower case, e.g. "bad argument"; "unknown status" outside the list. Never NULL. */
+ECORNN_API const char *ecornn_status_name(ecornn_status status);
+/* The last failure of the calling thread in one line, "" if there was none.  Valid until the
+ * thread's next failing call. */
+ECORNN_API const char *ecornn_error_detail(void);
+/* E.g. "0.1.0 cpu:avx512": the version and the instruction set the CPU backend would use. */
+ECORNN_API const char *ecornn_version(void);
+
+/* ---- devices ------------------------------------------------------------------------------ */
+
+typedef struct ecornn_device ecornn_device; /* one CPU, one GPU, or the reference */
+
+typedef struct {
+    char name[64];       /* "Intel(R) Xeon(R) ..."                     */
+    char backend[16];    /* "cpu", "reference"                         */
+    char variant[16];    /* instruction set: "plain" "avx2" "avx512"   */
+    int32_t threads;     /* that a run uses at most                    */
+    size_t memory_bytes; /* of the whole device; 0: unknown            */
+    uint32_t reserved[8];
+} ecornn_device_info;
+
+/*
+ * name: "cpu" (all cores the process may use), "cpu:K" (K threads, 1 to 1024), "reference" (double,
+ * one thread, slow: what everything else is checked against); NULL: the fastest device here.
+ * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks.
+ */
+ECORNN_API ecornn_status ecornn_device_open(ecornn_device **device, const char *name);
+/* Frees the device; NULL is allowed.  Its plans must be freed before. */
+ECORNN_API void ecornn_device_close(ecornn_device *device);
+/* How many devices of a backend ("cpu", "reference") are here; 0 for an unknown name. */
+ECORNN_API int ecornn_device_count(const char *backend);
+ECORNN_API ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info);
+
+/* Memory the device can use, aligned for every use below; the same program then runs on CPU and
+ * GPU.  NULL when there is none or bytes is 0.  Contents are undefined. */
+ECORNN_API void *ecornn_alloc(ecornn_device *device, size_t bytes);
+ECORNN_API void ecornn_free(ecornn_device *device, void *memory); /* NULL is allowed */
+ECORNN_API ecornn_status ecornn_upload(ecornn_device *device, void *to, const void *from_host,
+                                       size_t bytes);
+ECORNN_API ecornn_status ecornn_download(ecornn_device *device, void *to_host, const void *from,
+                                         size_t bytes);
+/* Waits until everything queued on the stream is done; on a CPU everything always is. */
+ECORNN_API ecornn_status ecornn_wait(ecornn_device *device, void *stream);
+
+/* ---- cells -------------------------------------------------------------------------------- */
+
+enum { ECORNN_MAX_STATES = 4 };
+typedef struct ecornn_cell ecornn_cell; /* immutable; shared by plans */
+
+/*
+ * Built in: "rnn-tanh" "rnn-relu" (Elman 1990), "lstm" (Hochreiter and Schmidhuber 1997 with the
+ * forget gate of Gers 2000), "lstm-peephole" (Gers 2002), "lstm-coupled" (f = 1 - i, Greff 2015),
+ * "gru" (reset after the product, as cuDNN and PyTorch), "gru-reset-first" (Cho 2014), "mgu"
+ * (Zhou 2016).  NULL when there is no such cell.
+ */
+ECORNN_API const ecornn_cell *ecornn_cell_find(const char *name);
+/* The name of built-in cell number index, in a fixed order; NULL past the last. */
+ECORNN_API const char *ecornn_cell_name(int index);
+/*
+ * A cell from text in the language of doc/cells.md, e.g.
+ *     cell mgu(h)
+ *     f  = sigmoid(W x + R h + b)
+ *     n  = tanh(W x + R (f * h) + b)
+ *     h' = (1 - f) * h + f * n
+ * Fails with BAD_CELL; the detail begins with line:column.
+ */
+ECORNN_API ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text);
+/* How many states the cell carries from step to step (LSTM 2, GRU 1); 0 for NULL. */
+ECORNN_API int ecornn_cell_states(const ecornn_cell *cell);
+/* Frees a parsed cell; NULL and built-in cells are allowed and left alone. */
+ECORNN_API void ecornn_cell_free(ecornn_cell *cell);
+
+/* ---- describe ----------------------------------------------------------------------------- */
+
+typedef enum { ECORNN_F32, ECORNN_F64 } ecornn_type;
+typedef enum { ECORNN_FORWARD, ECORNN_REVERSE, ECORNN_BIDIRECTIONAL } ecornn_direction;
+typedef enum { ECORNN_TIME_MAJOR, ECORNN_BATCH_MAJOR } ecornn_order; /* [T,N,*], [N,T,*] */
+
+enum { /* ecornn_desc.flags */
+       ECORNN_TRAINING =
+           1u << 0, /* plan the backward pass too; bernoulli() and dropout are drawn */
+};
+
+typedef struct {
+    const ecornn_cell *cell; /* required                                                   */
+    int32_t input, hidden;   /* I, H: required                                             */
+    int32_t proj;            /* P: h = P u, a product after the step; 0: none, P = H       */
+    int32_t layers;          /* L; 0: 1                                                    */
+    int32_t steps, batch;    /* the largest T and N a run will have: required              */
+    ecornn_direction direction;
+    ecornn_order order; /* of x, y and their gradients                                */
+    ecornn_type type;   /* of every array; sums are kept in it too                    */
+    float dropout;      /* on the input of layers 1..L-1, in training; 0 <= p < 1,    *
+                         * kept values are scaled by 1/(1-p)                          */
+    uint32_t flags;
+    uint32_t reserved[8]; /* zero */
+} ecornn_desc;
+
+/*
+ * A description from a problem string, as ecornn_plan_print shows one; parts in any order after the
+ * cell, defaults left out:  CELL[/f32|f64][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#]
+ * [/batch-major][/dropout:#]   e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".
+ * CELL names a built-in cell, or stands for `cell` when that is not NULL.
+ */
+ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem,
+                                           const ecornn_cell *cell);
+
+/* ---- plan --------------------------------------------------------------------------------- */
+
+typedef struct ecornn_plan ecornn_plan;
+
+typedef struct {
+    size_t params;    /* elements of the parameter block (see ecornn_param)         */
+    size_t weights;   /* bytes of the packed weights, and of their gradient         */
+    size_t workspace; /* bytes of a forward or backward; nothing between runs       */
+    size_t reserve;   /* bytes; written by forward, read by its backward; 0: infer  */
+    size_t alignment; /* of the three, in bytes                                     */
+} ecornn_sizes;
+
+ECORNN_API ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device,
+                                            const ecornn_desc *desc);
+ECORNN_API void ecornn_plan_free(ecornn_plan *plan); /* NULL is allowed */
+ECORNN_API void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes);
+/* Writes the plan in words (problem string, algorithms tried and why one was chosen, tape, sizes),
+ * as snprintf does; returns the length it needs. */
+ECORNN_API int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size);
+
+/* ---- weights ------------------------------------------------------------------------------ */
+
+typedef struct {
+    char name[48];      /* "0.fwd.W.i": layer, direction, kind, line of the cell's text   */
+    size_t offset;      /* of its first element in the parameter block                    */
+    int32_t rows, cols; /* W [H,I or D*P]  R [H,P or H]  b, p [H,1]  proj [P,H]           */
+} ecornn_param;
+
+/*
+ * The parameter block: for each layer, for each direction: every W in the order of the cell's text,
+ * then every R, then every vector (b, p), then the projection; each row-major, nothing between.
+ * The four W of an LSTM are thus one [4H,I] matrix with its gates in the order i f g o.
+ */
+ECORNN_API int ecornn_param_count(const ecornn_plan *plan);
+ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param);
+/* params[k]: parameter k in the device's memory, wherever it lives: a framework's tensors need no
+ * copy into one block.  Writes the packed weights (ecornn_sizes.weights bytes). */
+ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
+                                     void *weights, void *stream);
+/* The inverse, for weights or their gradient; add: to what dparams[k] holds.  dparams[k] may be
+ * NULL: not wanted. */
+ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights,
+                                       void *const *dparams, int add, void *stream);
+
+/*
+ * Another system's weights, host to host, elements of the plan's type (doc/api.md has the shapes):
+ * "torch" (torch.nn.LSTM's parameters in order), "cudnn" (all matrices, then all biases),
+ * "keras" (per layer and direction: kernel, recurrent kernel, bias), "onnx" (per layer: W, R, B,
+ * P). import: two biases are added where the equations allow it; export writes the sum and a zero.
+ * ecornn_import_size: elements of the block.  UNSUPPORTED where that system has no such cell.
+ */
+ECORNN_API ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system,
+                                            size_t *elements);
+ECORNN_API ecornn_status ecornn_import(const ecornn_plan *plan, const char *system,
+                                       const void *block, void *params);
+ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *system,
+                                       const void *params, void *block);
+
+/* ---- run ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t size;                            /* sizeof(ecornn_io): later versions may add fields  */
+    int32_t steps, batch;                   /* this run's T and N; 0: the plan's                 */
+    const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T     */
+    const void *x;                          /* [T,N,I] or [N,T,I]; past a length never read      */
+    void *y;                                /* [T,N,D*P]; 0 past a row's length; NULL: unwanted  */
+    const void *initial[ECORNN_MAX_STATES]; /* [L*D,N,P], later states [L*D,N,H]; NULL: 0        */
+    void *final[ECORNN_MAX_STATES];         /* same shapes, at each row's last step; NULL:       *
+                                             * unwanted; may be the same memory as initial       */
+    const void *weights;                    /* packed                                            */
+    void *workspace;                        /* ecornn_sizes.workspace bytes                      */
+    void *reserve;                          /* NULL runs inference on a training plan            */
+    uint64_t seed;                          /* of dropout and bernoulli: same masks everywhere   */
+    void *stream;                           /* a cudaStream_t; the CPU ignores it                */
+} ecornn_io;
+
+typedef struct {
+    size_t size;                           /* sizeof(ecornn_gradient)                          */
+    const void *dy;                        /* as y; past a row's length never read; NULL: 0    */
+    const void *dfinal[ECORNN_MAX_STATES]; /* as final; NULL: 0                                */
+    void *dx;                              /* as x; 0 past a row's length; NULL: unwanted      */
+    void *dinitial[ECORNN_MAX_STATES];     /* as initial; NULL: unwanted                       */
+    void *dweights;                        /* packed; NULL: unwanted                           */
+    int32_t accumulate;                    /* nonzero: add to dweights; dx and dinitial are    *
+                                            * always overwritten                               */
+} ecornn_gradient;
+
+/* y and final from x, initial and weights.  With a reserve it also keeps what backward needs. */
+ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
+/*
+ * Gradients of one forward run.  io: the same steps, batch, lengths, x, initial, weights, seed and
+ * reserve as in that run (y and final are not read).  The reserve is read, never written: backward
+ * may run again, and gives the same bits.
+ */
+ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
+                                         const ecornn_gradient *gradient);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* ECORNN_H */

@@ -1,0 +1,55 @@
+/*
+ * Cells: built-in ones by name or number, and cells from text.  What a text means is known to
+ * common/cell only.
+ */
+#include "ecornn.h"
+
+#include "common/cell/cell.h"
+#include "common/util.h"
+
+#include <string.h>
+
+const ecornn_cell *ecornn_cell_find(const char *name)
+{
+    const struct ecornn_cell *cell = NULL;
+    for (int k = 0; name && (cell = eco_cell_builtin(k)); k++)
+        if (strcmp(cell->recipe.name, name) == 0)
+            break;
+    return cell;
+}
+
+const char *ecornn_cell_name(int index)
+{
+    const struct ecornn_cell *cell = index < 0 ? NULL : eco_cell_builtin(index);
+    return cell ? cell->recipe.name : NULL;
+}
+
+ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
+{
+    if (!cell)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
+    if (!text)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
+    struct ecornn_cell *parsed = eco_alloc_zeroed(sizeof *parsed);
+    if (!parsed)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a cell", sizeof *parsed);
+    struct eco_cell_error error;
+    if (!eco_cell_compile(parsed, text, &error)) {
+        eco_free(parsed);
+        return eco_fail(ECORNN_BAD_CELL, "%d:%d: %s", error.line, error.column, error.message);
+    }
+    parsed->builtin = -1;
+    *cell = parsed;
+    return ECORNN_OK;
+}
+
+int ecornn_cell_states(const ecornn_cell *cell)
+{
+    return cell ? cell->recipe.n_states : 0;
+}
+
+void ecornn_cell_free(ecornn_cell *cell)
+{
+    if (cell && cell->builtin < 0)
+        eco_free(cell);
+}

@@ -1,0 +1,194 @@
+/*
+ * Devices: the list of backends, names of devices, and memory a device can use.  Knows of each
+ * backend nothing but its eco_backend and what may stand behind the colon of a name.
+ */
+#include "ecornn.h"
+
+#include "common/backend.h"
+#include "common/util.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* In the order of preference of a NULL name. */
+static const struct {
+    const struct eco_backend *backend;
+    const char *argument; /* what the number behind the colon means; NULL: there is none */
+    int argument_min, argument_max;
+} backends[] = {
+    {&eco_backend_cpu, "threads", 1, 1024},
+    {&eco_backend_reference, NULL, 0, 0},
+};
+enum { BACKENDS = sizeof backends / sizeof *backends };
+
+/* Place in the list of the backend whose name is text[0 .. length), or -1. */
+static int find_backend(const char *text, size_t length)
+{
+    for (int k = 0; k < BACKENDS; k++)
+        if (strlen(backends[k].backend->name) == length &&
+            memcmp(backends[k].backend->name, text, length) == 0)
+            return k;
+    return -1;
+}
+
+/* The digits of text as a number, too large ones as INT32_MAX; -1: not digits only. */
+static int parse_number(const char *text)
+{
+    int64_t value = 0;
+    if (!*text)
+        return -1;
+    for (; *text; text++) {
+        if (!isdigit((unsigned char)*text))
+            return -1;
+        value = value * 10 + (*text - '0');
+        if (value > INT32_MAX)
+            value = INT32_MAX;
+    }
+    return (int)value;
+}
+
+/* "cpu:8" to a place in the list and 8, or -1 where there is no colon. */
+static ecornn_status parse_name(const char *name, int *place, int *argument)
+{
+    const size_t length = strcspn(name, ":");
+    for (size_t k = 0; k < length; k++)
+        if (!isalnum((unsigned char)name[k]))
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "device name is '%.40s', must be cpu, cpu:K or reference", name);
+    if (length == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "device name is '%.40s', must begin with cpu or reference", name);
+    *place = find_backend(name, length);
+    if (*place < 0)
+        return eco_fail(ECORNN_NO_DEVICE,
+                        "device '%.40s' is unknown, must be cpu, cpu:K or "
+                        "reference",
+                        name);
+    *argument = -1;
+    if (!name[length])
+        return ECORNN_OK;
+    if (!backends[*place].argument)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device name is '%.40s', but %s takes no number", name,
+                        backends[*place].backend->name);
+    const int low = backends[*place].argument_min, high = backends[*place].argument_max;
+    const int number = parse_number(name + length + 1);
+    if (number < low || number > high)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s in device name '%.40s' must be a number, %d to %d",
+                        backends[*place].argument, name, low, high);
+    *argument = number;
+    return ECORNN_OK;
+}
+
+/* The first backend of the list that has a device here. */
+static ecornn_status find_fastest(int *place, int *argument)
+{
+    for (*place = 0; *place < BACKENDS; (*place)++)
+        if (backends[*place].backend->count() > 0)
+            break;
+    *argument = -1;
+    return *place < BACKENDS ? ECORNN_OK : eco_fail(ECORNN_NO_DEVICE, "no device is here");
+}
+
+ecornn_status ecornn_device_open(ecornn_device **device, const char *name)
+{
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    int place = 0, argument = -1;
+    ecornn_status status =
+        name ? parse_name(name, &place, &argument) : find_fastest(&place, &argument);
+    if (status != ECORNN_OK)
+        return status;
+    const struct eco_backend *backend = backends[place].backend;
+    if (backend->count() < 1)
+        return eco_fail(ECORNN_NO_DEVICE, "%s has no device here", backend->name);
+    struct ecornn_device *opened = eco_alloc_zeroed(sizeof *opened);
+    if (!opened)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a device", sizeof *opened);
+    opened->backend = backend;
+    status = backend->open(opened, argument);
+    if (status != ECORNN_OK) {
+        eco_free(opened);
+        return status;
+    }
+    struct eco_text name_text = {.data = opened->info.backend, .size = sizeof opened->info.backend};
+    eco_text_add(&name_text, "%s", backend->name);
+    *device = opened;
+    return ECORNN_OK;
+}
+
+void ecornn_device_close(ecornn_device *device)
+{
+    if (!device)
+        return;
+    device->backend->close(device);
+    eco_free(device);
+}
+
+int ecornn_device_count(const char *backend)
+{
+    const int place = backend ? find_backend(backend, strlen(backend)) : -1;
+    return place < 0 ? 0 : backends[place].backend->count();
+}
+
+ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info)
+{
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    if (!info)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "info is NULL");
+    *info = device->info;
+    return ECORNN_OK;
+}
+
+void *ecornn_alloc(ecornn_device *device, size_t bytes)
+{
+    if (!device) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+        return NULL;
+    }
+    if (bytes == 0)
+        return NULL;
+    void *memory = device->backend->alloc(device, bytes);
+    if (!memory)
+        eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes", bytes);
+    return memory;
+}
+
+void ecornn_free(ecornn_device *device, void *memory)
+{
+    if (device && memory)
+        device->backend->free(device, memory);
+}
+
+static ecornn_status copy(ecornn_device *device, void *to, const void *from, size_t bytes,
+                          bool to_device)
+{
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    if (bytes == 0)
+        return ECORNN_OK;
+    if (!to)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes",
+                        to_device ? "to" : "to_host", bytes);
+    if (!from)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes",
+                        to_device ? "from_host" : "from", bytes);
+    return device->backend->copy(device, to, from, bytes, to_device);
+}
+
+ecornn_status ecornn_upload(ecornn_device *device, void *to, const void *from_host, size_t bytes)
+{
+    return copy(device, to, from_host, bytes, true);
+}
+
+ecornn_status ecornn_download(ecornn_device *device, void *to_host, const void *from, size_t bytes)
+{
+    return copy(device, to_host, from, bytes, false);
+}
+
+ecornn_status ecornn_wait(ecornn_device *device, void *stream)
+{
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    return device->backend->wait(device, stream);
+}

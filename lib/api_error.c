@@ -1,0 +1,45 @@
+/*
+ * Names of statuses, the thread's error detail and the version text.  Which values were wrong is
+ * said where it is known; this file only hands the text out.
+ */
+#include "ecornn.h"
+
+#include "common/backend.h"
+#include "common/util.h"
+
+const char *ecornn_status_name(ecornn_status status)
+{
+    static const char *const name[] = {
+        [ECORNN_OK] = "ok",
+        [ECORNN_BAD_ARGUMENT] = "bad argument",
+        [ECORNN_BAD_CELL] = "bad cell",
+        [ECORNN_NO_MEMORY] = "no memory",
+        [ECORNN_NO_DEVICE] = "no device",
+        [ECORNN_UNSUPPORTED] = "unsupported",
+        [ECORNN_FAILED] = "failed",
+    };
+    const unsigned index = (unsigned)status;
+    return index < sizeof name / sizeof *name ? name[index] : "unknown status";
+}
+
+const char *ecornn_error_detail(void)
+{
+    return eco_fail_detail();
+}
+
+/* Made on a thread's first call, by opening a CPU: nobody but the backend knows what it would use.
+ */
+const char *ecornn_version(void)
+{
+    static _Thread_local char version[64];
+    if (version[0])
+        return version;
+    struct ecornn_device device = {.backend = &eco_backend_cpu};
+    if (device.backend->open(&device, 1) != ECORNN_OK)
+        return ECORNN_VERSION_STRING;
+    struct eco_text text = {.data = version, .size = sizeof version};
+    eco_text_add(&text, "%s %s:%s", ECORNN_VERSION_STRING, device.backend->name,
+                 device.info.variant);
+    device.backend->close(&device);
+    return version;
+}

@@ -1,0 +1,68 @@
+/*
+ * Descriptions and plans.  A description is checked by plan/problem.c, which knows what its fields
+ * mean; here only the pointers are.
+ */
+#include "ecornn.h"
+
+#include "common/model.h"
+#include "common/util.h"
+
+ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ecornn_cell *cell)
+{
+    if (!desc)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
+    if (!problem)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "problem is NULL");
+    ecornn_desc parsed = {0};
+    const ecornn_status status = eco_problem_parse(&parsed, problem, cell);
+    if (status == ECORNN_OK)
+        *desc = parsed;
+    return status;
+}
+
+ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, const ecornn_desc *desc)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    if (!desc)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
+    struct eco_problem problem;
+    const ecornn_status status = eco_problem_build(&problem, desc);
+    if (status != ECORNN_OK)
+        return status;
+    struct ecornn_plan *created;
+    const ecornn_status planned = eco_plan_create(&created, device, &problem);
+    if (planned == ECORNN_OK)
+        *plan = created;
+    return planned;
+}
+
+void ecornn_plan_free(ecornn_plan *plan)
+{
+    eco_plan_free(plan);
+}
+
+void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes)
+{
+    if (!sizes)
+        eco_fail(ECORNN_BAD_ARGUMENT, "sizes is NULL");
+    else if (!plan)
+        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    else
+        *sizes = plan->sizes;
+}
+
+int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
+{
+    if (!plan) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+        return -1;
+    }
+    if (!text && size > 0) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
+        return -1;
+    }
+    return eco_plan_describe(plan, text, size);
+}

@@ -1,0 +1,186 @@
+/*
+ * Running a plan: every argument is checked here, once, before anything is written; then the
+ * arguments, the tape and the layout of this run's size go to the plan's algorithm.
+ */
+#include "ecornn.h"
+
+#include "common/backend.h"
+#include "common/util.h"
+
+/* A pointer may be NULL where it is not required; otherwise it must be aligned. */
+static ecornn_status check_pointer(const char *name, const void *pointer, bool required,
+                                   size_t alignment)
+{
+    if (!pointer && required)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", name);
+    if ((uintptr_t)pointer % alignment != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
+                        pointer, alignment);
+    return ECORNN_OK;
+}
+
+/* A row of optional pointers, one for each state the cell has. */
+static ecornn_status check_states(const char *name, const void *const *state,
+                                  const struct eco_problem *problem)
+{
+    const int count = problem->cell->recipe.n_states;
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        if (state[s] && s >= count)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but %s has %d state%s", name, s,
+                            state[s], problem->cell->recipe.name, count, count > 1 ? "s" : "");
+        if ((uintptr_t)state[s] % eco_type_bytes(problem->type) != 0)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, must be aligned to %zu bytes", name,
+                            s, state[s], eco_type_bytes(problem->type));
+    }
+    return ECORNN_OK;
+}
+
+/* Of writable pointers, which C does not convert by itself. */
+static ecornn_status check_results(const char *name, void *const *state,
+                                   const struct eco_problem *problem)
+{
+    const void *read[ECORNN_MAX_STATES];
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        read[s] = state[s];
+    return check_states(name, read, problem);
+}
+
+/* T or N of a run: 0 takes the plan's. */
+static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
+{
+    if (given < 0 || given > planned)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 0 to %d", name, (int)given,
+                        (int)planned);
+    *count = given ? given : planned;
+    return ECORNN_OK;
+}
+
+static ecornn_status check_lengths(const int32_t *lengths, int32_t T, int32_t N)
+{
+    for (int32_t n = 0; lengths && n < N; n++)
+        if (lengths[n] < 0 || lengths[n] > T)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "io.lengths[%d] is %d, must be 0 to %d", (int)n,
+                            (int)lengths[n], (int)T);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_reserve(const struct ecornn_plan *plan, const ecornn_io *io,
+                                   bool backward)
+{
+    if (io->reserve && !plan->problem.training)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.reserve is %p, but plan %s is without ECORNN_TRAINING", io->reserve,
+                        plan->problem.text);
+    return check_pointer("io.reserve", io->reserve, backward, plan->sizes.alignment);
+}
+
+static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_io *io,
+                                  bool backward)
+{
+    const size_t element = eco_type_bytes(plan->problem.type), block = plan->sizes.alignment;
+    ecornn_status status = check_pointer("io.x", io->x, true, element);
+    if (status == ECORNN_OK)
+        status = check_pointer("io.y", io->y, false, element);
+    if (status == ECORNN_OK)
+        status = check_states("io.initial", io->initial, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_results("io.final", io->final, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_pointer("io.weights", io->weights, true, block);
+    if (status == ECORNN_OK)
+        status = check_pointer("io.workspace", io->workspace, plan->sizes.workspace > 0, block);
+    if (status == ECORNN_OK)
+        status = check_reserve(plan, io, backward);
+    return status;
+}
+
+/* Checks what forward and backward have in common and copies it to args. */
+static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *plan,
+                             const ecornn_io *io, bool backward)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!io)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io is NULL");
+    if (io->size != sizeof *io)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.size is %zu, must be %zu", io->size, sizeof *io);
+    *args = (struct eco_args){.lengths = io->lengths,
+                              .x = io->x,
+                              .y = io->y,
+                              .weights = io->weights,
+                              .workspace = io->workspace,
+                              .reserve = io->reserve,
+                              .seed = io->seed,
+                              .stream = io->stream,
+                              .backward = backward};
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        args->initial[s] = io->initial[s];
+        args->final[s] = io->final[s];
+    }
+    ecornn_status status = check_count("steps", io->steps, plan->problem.T, &args->T);
+    if (status == ECORNN_OK)
+        status = check_count("batch", io->batch, plan->problem.N, &args->N);
+    if (status == ECORNN_OK)
+        status = check_blocks(plan, io, backward);
+    if (status == ECORNN_OK)
+        status = check_lengths(io->lengths, args->T, args->N);
+    return status;
+}
+
+static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_plan *plan,
+                                   const ecornn_gradient *gradient)
+{
+    if (!gradient)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient is NULL");
+    if (gradient->size != sizeof *gradient)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.size is %zu, must be %zu", gradient->size,
+                        sizeof *gradient);
+    args->dy = gradient->dy;
+    args->dx = gradient->dx;
+    args->dweights = gradient->dweights;
+    args->accumulate = gradient->accumulate != 0;
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        args->dfinal[s] = gradient->dfinal[s];
+        args->dinitial[s] = gradient->dinitial[s];
+    }
+    const size_t element = eco_type_bytes(plan->problem.type);
+    ecornn_status status = check_pointer("gradient.dy", args->dy, false, element);
+    if (status == ECORNN_OK)
+        status = check_states("gradient.dfinal", args->dfinal, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_pointer("gradient.dx", args->dx, false, element);
+    if (status == ECORNN_OK)
+        status = check_results("gradient.dinitial", args->dinitial, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_pointer("gradient.dweights", args->dweights, false, plan->sizes.alignment);
+    return status;
+}
+
+static ecornn_status run(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    struct eco_layout layout;
+    eco_layout_build(&layout, &plan->problem, &plan->wishes, args->T, args->N,
+                     args->reserve != NULL);
+    const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
+    return plan->algo->run(plan, tape, &layout, args);
+}
+
+ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io)
+{
+    struct eco_args args;
+    const ecornn_status status = read_io(&args, plan, io, false);
+    return status == ECORNN_OK ? run(plan, &args) : status;
+}
+
+ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
+                              const ecornn_gradient *gradient)
+{
+    struct eco_args args;
+    if (plan && !plan->problem.training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
+                        plan->problem.text);
+    ecornn_status status = read_io(&args, plan, io, true);
+    if (status == ECORNN_OK)
+        status = read_gradient(&args, plan, gradient);
+    return status == ECORNN_OK ? run(plan, &args) : status;
+}

@@ -1,0 +1,74 @@
+/*
+ * The list of parameters, and packing: between parameters where the caller has them and the block
+ * of packed weights, whose inside only plan/layout.c knows.
+ */
+#include "ecornn.h"
+
+#include "common/backend.h"
+#include "common/util.h"
+
+static ecornn_status check_weights(const char *name, const void *weights, const ecornn_plan *plan)
+{
+    const size_t alignment = plan->sizes.alignment;
+    if (!weights)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes", name,
+                        plan->sizes.weights);
+    if ((uintptr_t)weights % alignment != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
+                        weights, alignment);
+    return ECORNN_OK;
+}
+
+int ecornn_param_count(const ecornn_plan *plan)
+{
+    if (!plan) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+        return 0;
+    }
+    return eco_problem_params(&plan->problem);
+}
+
+ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!param)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "param is NULL");
+    const int count = eco_problem_params(&plan->problem);
+    if (index < 0 || index >= count)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index, count - 1);
+    struct eco_param_place place;
+    eco_problem_param(&plan->problem, index, &place);
+    *param = place.param;
+    return ECORNN_OK;
+}
+
+ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, void *weights,
+                          void *stream)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!params)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
+    const ecornn_status status = check_weights("weights", weights, plan);
+    if (status != ECORNN_OK)
+        return status;
+    const int count = eco_problem_params(&plan->problem);
+    for (int k = 0; k < count; k++)
+        if (!params[k])
+            return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
+    return plan->device->backend->pack(plan, params, weights, stream);
+}
+
+ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
+                            int add, void *stream)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!dparams)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
+    const ecornn_status status = check_weights("dweights", dweights, plan);
+    if (status != ECORNN_OK)
+        return status;
+    return plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);
+}

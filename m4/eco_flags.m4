@@ -1,0 +1,56 @@
+# Compiler and linker flags: ECO_LINKER, ECO_WARNINGS, ECO_SANITIZER, ECO_FUZZ.
+
+# Only ecornn_* is visible, and the library stays in memory: libgomp's threads outlive a dlclose.
+AC_DEFUN([ECO_LINKER], [
+  AX_CHECK_COMPILE_FLAG([-fvisibility=hidden], [VISIBILITY_CFLAGS=-fvisibility=hidden])
+  AC_SUBST([VISIBILITY_CFLAGS])
+  AX_CHECK_LINK_FLAG([-Wl,--version-script=$srcdir/lib/ecornn.map],
+    [have_version_script=yes], [have_version_script=no])
+  AM_CONDITIONAL([HAVE_VERSION_SCRIPT], [test "$have_version_script" = yes])
+  AX_CHECK_LINK_FLAG([-Wl,-z,nodelete], [NODELETE_LDFLAGS=-Wl,-z,nodelete])
+  AC_SUBST([NODELETE_LDFLAGS])
+])
+
+# A fused multiply-add is written as one or does not happen: variants must not differ by chance.
+AC_DEFUN([ECO_WARNINGS], [
+  AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [stop at compiler warnings])])
+  AX_APPEND_COMPILE_FLAGS([-Wall -Wextra -Wshadow -Wvla -Wcast-qual -Wstrict-prototypes \
+    -Wmissing-prototypes], [WARN_CFLAGS], [-Werror])
+  # clang: "omp simd" that a sanitizer's checks keep from becoming vectors is no mistake.
+  AX_CHECK_COMPILE_FLAG([-Wpass-failed],
+    [AS_VAR_APPEND([WARN_CFLAGS], [" -Wno-pass-failed"])], [], [-Werror])
+  AS_IF([test "x$enable_werror" = xyes], [AS_VAR_APPEND([WARN_CFLAGS], [" -Werror"])])
+  AC_SUBST([WARN_CFLAGS])
+  AX_CHECK_COMPILE_FLAG([-ffp-contract=off], [MATH_CFLAGS=-ffp-contract=off])
+  AC_SUBST([MATH_CFLAGS])
+])
+
+# --enable-sanitizer=address,undefined or thread: everything that is built, tests included.
+AC_DEFUN([ECO_SANITIZER], [
+  AC_ARG_ENABLE([sanitizer],
+    [AS_HELP_STRING([--enable-sanitizer=LIST], [compile with -fsanitize=LIST])])
+  AS_CASE([$enable_sanitizer],
+    [''|no], [],
+    [yes], [AC_MSG_ERROR([--enable-sanitizer needs a list, e.g. address,undefined])],
+    [SANITIZER_CFLAGS="-fsanitize=$enable_sanitizer -fno-sanitize-recover=all"
+     AS_VAR_APPEND([SANITIZER_CFLAGS], [" -fno-omit-frame-pointer"])
+     AX_CHECK_LINK_FLAG([$SANITIZER_CFLAGS], [],
+       [AC_MSG_ERROR([$CC cannot link with $SANITIZER_CFLAGS])])])
+  AC_SUBST([SANITIZER_CFLAGS])
+])
+
+# --enable-fuzz: tests/fuzz_*.c for libFuzzer, which is clang's.
+AC_DEFUN([ECO_FUZZ], [
+  AC_ARG_ENABLE([fuzz], [AS_HELP_STRING([--enable-fuzz], [build the fuzzers (needs clang)])])
+  eco_fuzz=no
+  AS_IF([test "x$enable_fuzz" = xyes],
+    [AX_CHECK_COMPILE_FLAG([-fsanitize=fuzzer-no-link], [eco_fuzz=yes],
+       [AC_MSG_ERROR([$CC has no libFuzzer; try CC=clang])])
+     FUZZ_CFLAGS=-fsanitize=fuzzer-no-link
+     FUZZ_LDFLAGS=-fsanitize=fuzzer
+     AS_IF([test -z "$SANITIZER_CFLAGS"],
+       [AC_MSG_ERROR([--enable-fuzz needs --enable-sanitizer=address,undefined])])])
+  AC_SUBST([FUZZ_CFLAGS])
+  AC_SUBST([FUZZ_LDFLAGS])
+  AM_CONDITIONAL([FUZZ], [test "$eco_fuzz" = yes])
+])

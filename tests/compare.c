@@ -1,0 +1,172 @@
+/*
+ * What a case should give, and how far off a result may be.
+ *
+ * F64: 1e-12 of the array's largest magnitude.  F32: the reference also runs the case as an F32
+ * machine would, every operand, intermediate value and running sum rounded; the error of what is
+ * tested may be twice the largest error of those runs, plus one ulp of the array's largest
+ * magnitude.  One rounded run may be lucky (a single number may come out exact), so there are
+ * three: one that rounds to nearest and two that round at random, whose errors stand for those of
+ * other orders of summation.  Errors are the largest of an array: a machine may round another
+ * element badly than the reference does.
+ */
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/ref/ref.h"
+
+enum { ROUNDED_RUNS = 3 };
+
+static double largest(const struct array *array)
+{
+    double most = 0;
+    for (size_t i = 0; i < array->count; i++)
+        if (isfinite(array->value[i]))
+            most = fmax(most, fabs(array->value[i]));
+    return most;
+}
+
+/* 0 for equal NaNs and infinities, infinite where only one is. */
+static double error_of(double is, double should)
+{
+    if (is == should || (isnan(is) && isnan(should)))
+        return 0;
+    const double error = fabs(is - should);
+    return isnan(error) ? INFINITY : error;
+}
+
+static double largest_error(const struct array *is, const struct array *should)
+{
+    double most = 0;
+    for (size_t i = 0; i < should->count; i++)
+        most = fmax(most, error_of(is->value[i], should->value[i]));
+    return most;
+}
+
+static double ulp_f32(double magnitude)
+{
+    const float at = (float)magnitude;
+    return (double)nextafterf(at, INFINITY) - (double)at;
+}
+
+/* ---- what a case should give ----------------------------------------------------------------- */
+
+static bool expect_rounded(const struct test_case *test, const struct machine *reference,
+                           const struct data *inputs, struct data *expected)
+{
+    bool ok = true;
+    for (int k = 0; ok && k < ROUNDED_RUNS; k++) {
+        struct data rounded = {0};
+        eco_reference_rounding(reference->device, k == 0 ? ECO_ROUND_NEAREST : ECO_ROUND_RANDOM,
+                               test->seed + (uint64_t)k);
+        ok = case_run(test, reference, inputs, &rounded);
+        for (int i = 0; ok && i < expected->n; i++) {
+            struct array *exact = &expected->array[i];
+            const double error = largest_error(data_find(&rounded, exact->name), exact);
+            exact->bound = fmax(exact->bound, 2 * error + ulp_f32(largest(exact)));
+        }
+        data_free(&rounded);
+    }
+    return ok;
+}
+
+bool case_expect(const struct test_case *test, const struct data *inputs, struct data *expected)
+{
+    struct machine reference = {.type = ECORNN_F64, .backwards = 1};
+    if (ecornn_device_open(&reference.device, "reference") != ECORNN_OK) {
+        fprintf(stderr, "reference: %s\n", ecornn_error_detail());
+        return false;
+    }
+    bool ok = case_run(test, &reference, inputs, expected);
+    for (int i = 0; i < expected->n; i++)
+        expected->array[i].bound =
+            test->desc.type == ECORNN_F64 ? 1e-12 * largest(&expected->array[i]) : 0;
+    if (ok && test->desc.type == ECORNN_F32)
+        ok = expect_rounded(test, &reference, inputs, expected);
+    ecornn_device_close(reference.device);
+    return ok;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static void print_element(const struct test_case *test, const char *who, const struct array *is,
+                          size_t i)
+{
+    size_t rest = i, place[3] = {0};
+    for (int k = is->rank - 1; k >= 0; k--) {
+        place[k] = rest % (size_t)is->extent[k];
+        rest /= (size_t)is->extent[k];
+    }
+    fprintf(stderr, "%s: %s: %s[%zu,%zu,%zu] is %.17g, ", test->text, who, is->name, place[0],
+            place[1], place[2], is->value[i]);
+}
+
+static bool array_agrees(const struct test_case *test, const char *who, const struct array *is,
+                         const struct array *should, double bound)
+{
+    for (size_t i = 0; i < should->count; i++)
+        if (!(error_of(is->value[i], should->value[i]) <= bound)) {
+            print_element(test, who, is, i);
+            fprintf(stderr, "should be %.17g; largest error %.3g, allowed %.3g\n", should->value[i],
+                    largest_error(is, should), bound);
+            return false;
+        }
+    return true;
+}
+
+/* The array of results that an expected one is compared to; NULL, with a word: there is none. */
+static const struct array *match(const struct test_case *test, const char *who,
+                                 const struct data *results, const struct array *expected)
+{
+    const struct array *found = data_find(results, expected->name);
+    if (found && found->count == expected->count)
+        return found;
+    fprintf(stderr, "%s: %s: %s %s\n", test->text, who, expected->name,
+            found ? "has another size" : "is missing");
+    return NULL;
+}
+
+bool results_agree(const struct test_case *test, const char *who, const struct data *expected,
+                   const struct data *results)
+{
+    for (int i = 0; i < expected->n; i++) {
+        const struct array *should = &expected->array[i];
+        const struct array *is = match(test, who, results, should);
+        if (!is || !array_agrees(test, who, is, should, should->bound))
+            return false;
+    }
+    return true;
+}
+
+bool results_agree_within(const struct test_case *test, const char *who,
+                          const struct data *expected, const struct data *results, double relative)
+{
+    for (int i = 0; i < expected->n; i++) {
+        const struct array *should = &expected->array[i];
+        const struct array *is = match(test, who, results, should);
+        if (!is || !array_agrees(test, who, is, should, relative * largest(should)))
+            return false;
+    }
+    return true;
+}
+
+bool results_same(const struct test_case *test, const char *who, const struct data *expected,
+                  const struct data *results)
+{
+    for (int i = 0; i < expected->n; i++) {
+        const struct array *should = &expected->array[i];
+        const struct array *is = match(test, who, results, should);
+        if (!is)
+            return false;
+        for (size_t j = 0; j < should->count; j++)
+            if (memcmp(&is->value[j], &should->value[j], sizeof(double)) != 0) {
+                print_element(test, who, is, j);
+                fprintf(stderr, "not the same bits: %.17g\n", should->value[j]);
+                return false;
+            }
+    }
+    return expected->n == results->n;
+}

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Every C file looks as clang-format 14 would write it (others write it differently).
+set -eu
+cd "${srcdir:-.}"
+for tool in clang-format-14 clang-format ''; do
+    case $("${tool:-false}" --version 2> /dev/null || true) in
+    *"version 14."*) break ;;
+    esac
+done
+[ -n "$tool" ] || { echo "no clang-format 14: skipped"; exit 77; }
+
+find bench common cpu examples include lib tests tools \
+    \( -name '*.[ch]' -o -name '*.inc' \) \
+    ! -path common/cell/builtin.inc ! -path cpu/cells.inc ! -name version.h ! -path 'tests/data/*' \
+    -exec "$tool" --dry-run -Werror --style=file {} +

@@ -1,0 +1,18 @@
+#!/bin/sh
+# The public header alone is C11 and C++11, with every warning; the internal ones of common and cpu
+# compile alone as well.
+set -eu
+root=${srcdir:-.}
+flags="-I include -I $root/include -I $root -Wall -Wextra -Werror -fsyntax-only"
+CC=${CC:-cc}
+
+# $CC may hold options: unquoted on purpose.
+$CC -std=c11 -pedantic-errors $flags -x c "$root/include/ecornn.h"
+for header in "$root"/common/*.h "$root"/common/*/*.h "$root/cpu/pointwise.h"; do
+    $CC -std=c11 $flags -Wno-unused-function -x c "$header"
+done
+if echo 'int main() {}' | g++ -std=c++11 -fsyntax-only -x c++ - 2> /dev/null; then
+    g++ -std=c++11 -pedantic-errors $flags -x c++ "$root/include/ecornn.h"
+else
+    echo "no g++: the header was not tried as C++"
+fi

@@ -1,0 +1,114 @@
+#!/bin/sh
+# Who may include whom.  An include that the table does not allow fails, and so does a file whose
+# folder is not in it.  Change the table and the code together, or neither.
+set -eu
+cd "${srcdir:-.}"
+
+# File or folder : what of ours it may include (a folder: its own headers too) : words that no <...>
+# of its may have.  The first row that fits counts; paths are of the included file, from the root.
+table='
+include/         :                                                                        : /
+common/number.h  :                                                                        : immintrin omp.h cblas cuda
+common/util.h    : include/                                                               : immintrin omp.h cblas cuda
+common/util.c    : include/ common/util.h config.h                                        : immintrin omp.h cblas cuda
+common/cell/     : include/ common/util.h                                                 : immintrin omp.h cblas cuda
+common/ref/      : include/ common/cell/ common/model.h common/backend.h common/util.h common/number.h : immintrin omp.h cblas cuda
+common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
+cpu/             : include/ common/ config.h                                              : cuda
+lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
+tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
+tests/consumer.c : include/                                                               : immintrin omp.h cblas cuda
+tests/           : include/ common/ cpu/ lib/ examples/ config.h                                 :
+tools/           : include/                                                               : cuda
+bench/           : include/                                                               : cuda
+examples/        : include/                                                               : cuda
+'
+# Functions that a folder may not call although it may include the header: the reference checks
+# layout and tape, so it must not use them.
+calls='common/ref/ eco_layout_[a-z_]*\(|eco_tape_[a-z]*\(|eco_op_clip\('
+
+files=$(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.inc' -o -name '*.h.in' -o -name '*.cu' -o -name '*.cuh' \) \
+    ! -path './build*' ! -path './_build/*' ! -path './ecornn-[0-9]*' ! -path './.*/*' | sed 's,^\./,,' | sort)
+[ -n "$files" ] || { echo "no files found"; exit 99; }
+
+# File names have no blanks: unquoted on purpose.
+awk -v table="$table" -v calls="$calls" '
+function fits(path, place) # a folder ends in /, a file must be equal
+{
+    return place ~ /\/$/ ? index(path, place) == 1 : path == place
+}
+function folder(path)
+{
+    return match(path, /.*\//) ? substr(path, 1, RLENGTH) : ""
+}
+function found(file, path) # beside the file, in include/, else from the root (or generated)
+{
+    if ((folder(file) path) in exists)
+        return folder(file) path
+    return (("include/" path) in exists) ? "include/" path : path
+}
+function refuse(why)
+{
+    print FILENAME ":" FNR ": " why
+    bad++
+}
+function check_quoted(path, row,    i, n, list)
+{
+    path = found(FILENAME, path)
+    if (who[row] ~ /\/$/ && folder(path) == folder(FILENAME))
+        return
+    n = split(may[row], list, " ")
+    for (i = 1; i <= n; i++)
+        if (fits(path, list[i]))
+            return
+    refuse("may not include \"" path "\"")
+}
+function check_angled(path, row,    i, n, list)
+{
+    if (path == "ecornn/version.h")
+        return
+    n = split(never[row], list, " ")
+    for (i = 1; i <= n; i++)
+        if (index(path, list[i]))
+            refuse("may not include <" path ">")
+}
+BEGIN {
+    for (i = 1; i < ARGC; i++)
+        exists[ARGV[i]]
+    exists["include/ecornn/version.h"]
+    n = split(table, line, "\n")
+    for (i = 1; i <= n; i++) {
+        if (split(line[i], field, ":") < 3)
+            continue
+        gsub(/ /, "", field[1])
+        who[++rows] = field[1]
+        may[rows] = field[2]
+        never[rows] = field[3]
+    }
+    split(calls, call, " ")
+}
+FNR == 1 {
+    for (row = 1; row <= rows && !fits(FILENAME, who[row]); row++)
+        ;
+    if (row > rows)
+        refuse("its folder is not in the table of tests/include_rules.sh")
+}
+row <= rows && /^[ \t]*#[ \t]*include[ \t]*["<]/ {
+    count++
+    path = $0
+    sub(/^[^"<]*/, "", path)
+    kind = substr(path, 1, 1)
+    path = substr(path, 2)
+    sub(/[">].*/, "", path)
+    if (kind == "<")
+        check_angled(path, row)
+    else
+        check_quoted(path, row)
+}
+fits(FILENAME, call[1]) && $0 ~ call[2] {
+    refuse("may not call this")
+}
+END {
+    print "includes: " count + 0
+    exit bad ? 1 : count ? 0 : 99
+}' $files

@@ -1,0 +1,47 @@
+/*
+ * A small net with all its buffers, for tests of the public functions that need something to run;
+ * what the numbers should be is not known here.  Included by programs that use Check.
+ */
+#ifndef ECO_TESTS_NET_H
+#define ECO_TESTS_NET_H
+
+#include "ecornn.h"
+
+#define NET_PROBLEM "lstm/f32/train/L2/bi/T5/N3/I4/H6"
+enum { T = 5, N = 3, I = 4, H = 6, L = 2, D = 2 };
+enum { X = T * N * I, Y = T * N * D * H, STATE = L * D * N * H };
+enum { PARAMS = 48 }; /* of the net: W, R, b of 4 gates in 4 directions of layers */
+
+struct net {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    void *weights;
+};
+
+/* What one run reads and writes; y, final, dx, dinitial and dweights hold the results. */
+struct buffers {
+    float x[X], dy[Y];
+    float y[Y], final[2][STATE], dx[X], dinitial[2][STATE];
+    void *workspace, *reserve, *dweights;
+    ecornn_io io;
+    ecornn_gradient gradient;
+};
+
+/* The devices that tests loop over. */
+enum { NET_DEVICES = 3 };
+extern const char *const net_device[NET_DEVICES];
+
+/* problem: of the shapes above.  Weights are the same random ones for every device. */
+void net_open(struct net *net, const char *device, const char *problem);
+void net_close(struct net *net);
+struct buffers *buffers_open(const struct net *net);
+void buffers_close(const struct net *net, struct buffers *b);
+/* Forward and backward. */
+void net_train(const struct net *net, struct buffers *b);
+
+void check_ok(ecornn_status status);
+/* The call failed as expected, and its detail has the word. */
+void check_refused(ecornn_status status, ecornn_status expected, const char *word);
+
+#endif /* ECO_TESTS_NET_H */

@@ -1,0 +1,210 @@
+/*
+ * The list of cases that every backend runs: chosen ones (every option once), edges (sizes 1, odd,
+ * prime, just beside a vector's width) for every built-in cell, and random ones from a printed
+ * seed, the environment's ECORNN_SEED or a fixed one.
+ */
+#include "tests/testing.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const chosen[] = {
+    "lstm/f32/infer/T5/N3/I7/H16",
+    "lstm/f32/train/T5/N3/I7/H16",
+    "lstm/f64/train/T5/N3/I7/H16/states",
+    "lstm/f32/train/T9/N4/I5/H33/states/accumulate",
+    "lstm/f32/train/T6/N5/I3/H8/lengths:random/states",
+    "lstm/f32/train/rev/T6/N5/I3/H8/lengths:random/states",
+    "lstm/f32/train/bi/T6/N5/I3/H8/lengths:random/states/batch-major",
+    "lstm/f32/train/L3/bi/T5/N4/I6/H9/lengths:random/states/dropout:0.4",
+    "lstm/f32/train/L2/T7/N3/I4/H10/P6/states",
+    "lstm/f64/train/L2/bi/T5/N4/I4/H9/P5/lengths:random/states/dropout:0.25/accumulate",
+    "lstm/f32/train/L2/bi/T5/N4/I4/H12/P3/lengths:random/states/batch-major",
+    "lstm/f32/infer/L2/bi/T5/N4/I4/H12/P3/lengths:random/states/batch-major",
+    "lstm/f32/infer/L2/rev/T5/N4/I4/H12/P16/states/alias",
+    "lstm/f32/train/L2/bi/T4/N3/I5/H6/lengths:zero/states",
+    "lstm/f32/train/L2/bi/T4/N3/I5/H6/lengths:zero",
+    "lstm/f32/train/L2/T4/N6/I5/H6/lengths:short/states/accumulate",
+    "lstm/f32/train/bi/T4/N3/I5/H6/lengths:full/states",
+    "lstm/f32/train/L2/bi/T9/N8/I5/H11/run:4x3/states/lengths:random",
+    "lstm/f32/train/L2/T9/N8/I5/H11/run:9x3/batch-major",
+    "lstm/f32/infer/L2/bi/T9/N8/I5/H11/run:2x8/batch-major/states",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/dropout:0.5/noreserve/states",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/alias/lengths:random",
+    "lstm/f32/infer/L2/bi/T5/N3/I4/H7/states/alias",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:y",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:y,final,dx,dinitial,dweights",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:dy/lengths:random",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:dfinal",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:dy,dfinal",
+    "lstm/f32/train/L2/T5/N3/I4/H7/P2/null:dx/batch-major/dropout:0.3",
+    "lstm/f32/infer/L2/T5/N3/I4/H7/P2/null:y,final",
+    "lstm/f32/train/T4/N3/I5/H16/scale:100/states",
+    "lstm/f32/train/T4/N3/I5/H16/scale:0/states",
+    "lstm/f32/train/T4/N3/I5/H16/scale:1e-30/states",
+    "lstm/f32/train/T64/N2/I3/H5/states",
+    "lstm/f32/train/T3/N70/I3/H5/lengths:random",
+    "lstm/f32/train/T3/N2/I90/H70",
+    "gru/f32/train/T3/N2/I90/H70/states",
+    "gru/f64/train/T5/N3/I7/H16/states",
+    "gru/f32/train/L2/bi/T6/N5/I3/H8/lengths:random/states/accumulate/dropout:0.2",
+    "gru/f32/infer/L2/bi/T6/N5/I3/H8/lengths:random/states/batch-major",
+    "gru/f32/train/T48/N2/I3/H17/scale:10/states",
+    "gru-reset-first/f64/train/L2/bi/T5/N3/I7/H16/states/lengths:random",
+    "gru-reset-first/f32/train/L2/bi/T6/N4/I3/H9/lengths:random/states/dropout:0.3",
+    "gru-reset-first/f32/infer/L2/bi/T6/N4/I3/H9/states/batch-major",
+    "mgu/f32/train/L2/bi/T6/N4/I3/H9/lengths:random/states",
+    "lstm-peephole/f64/train/L2/bi/T5/N3/I7/H16/states/lengths:random",
+    "lstm-peephole/f32/train/L2/bi/T5/N3/I7/H16/P4/states/lengths:random/accumulate",
+    "lstm-coupled/f32/train/L2/bi/T5/N3/I7/H16/P4/states/lengths:random",
+    "rnn-tanh/f32/train/L2/bi/T5/N3/I7/H16/P4/states/lengths:random",
+    "rnn-tanh/f64/train/L2/T8/N3/I7/H16/states/accumulate",
+    "rnn-relu/f32/train/L2/bi/T5/N3/I7/H16/states/lengths:random/dropout:0.1",
+    "rnn-relu/f32/infer/L2/rev/T5/N3/I7/H16/P9/states",
+};
+
+static const char *const edge[] = {
+    "f32/train/T1/N1/I1/H1/states",       "f32/train/bi/T2/N1/I1/H2/states/lengths:random",
+    "f32/train/T1/N7/I3/H15/states",      "f32/train/L2/T3/N1/I13/H31/states",
+    "f64/train/L2/bi/T3/N2/I1/H9/states", "f32/train/rev/T4/N17/I2/H3/lengths:random/batch-major",
+};
+
+enum { CHOSEN = sizeof chosen / sizeof *chosen, EDGES = sizeof edge / sizeof *edge, RANDOM = 96 };
+
+static int cells(void)
+{
+    int n = 0;
+    while (ecornn_cell_name(n))
+        n++;
+    return n;
+}
+
+/* ---- random cases ---------------------------------------------------------------------------- */
+
+struct dice {
+    uint64_t state;
+    char *text;
+};
+
+static int roll(struct dice *dice, int sides)
+{
+    return (int)(uniform(&dice->state) * sides);
+}
+
+static void say(struct dice *dice, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct dice *dice, const char *format, ...)
+{
+    const size_t length = strlen(dice->text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(dice->text + length, CASE_TEXT - length, format, arguments);
+    va_end(arguments);
+}
+
+/* Says one of the words; empty ones too. */
+static void say_one(struct dice *dice, const char *const *word, int words)
+{
+    say(dice, "%s", word[roll(dice, words)]);
+}
+
+static uint64_t sweep_seed(void)
+{
+    const char *seed = getenv("ECORNN_SEED");
+    return seed ? strtoull(seed, NULL, 0) : 20;
+}
+
+static void say_random(int index, char text[CASE_TEXT])
+{
+    static const char *const type[] = {"/f32", "/f32", "/f32", "/f64"};
+    static const char *const use[] = {"/train", "/train", "/train", "/train", "/infer"};
+    static const char *const layers[] = {"", "", "/L2", "/L3"};
+    static const char *const direction[] = {"", "", "/rev", "/bi", "/bi"};
+    static const int hidden[] = {1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 19, 23, 24, 31, 32, 33};
+    static const char *const lengths[] = {"", "", "/lengths:random", "/lengths:short"};
+    static const char *const null[] = {"",
+                                       "",
+                                       "",
+                                       "/null:y",
+                                       "/null:final",
+                                       "/null:dy",
+                                       "/null:dfinal",
+                                       "/null:dx",
+                                       "/null:dinitial",
+                                       "/null:dweights"};
+    static const char *const yes_no[] = {"", "/states",     "", "/batch-major",
+                                         "", "/accumulate", "", "/dropout:0.3"};
+    struct dice dice = {sweep_seed() * 1000003 + (uint64_t)index, text};
+    const char *name = ecornn_cell_name(index % cells());
+    text[0] = '\0';
+    say(&dice, "%s", name);
+    say_one(&dice, type, 4);
+    say_one(&dice, use, 5);
+    say_one(&dice, layers, 4);
+    say_one(&dice, direction, 5);
+    const int T = 1 + roll(&dice, 9), N = 1 + roll(&dice, 8);
+    say(&dice, "/T%d/N%d/I%d/H%d", T, N, 1 + roll(&dice, 20), hidden[roll(&dice, 17)]);
+    if ((strncmp(name, "lstm", 4) == 0 || strncmp(name, "rnn", 3) == 0) && roll(&dice, 3) == 0)
+        say(&dice, "/P%d", 1 + roll(&dice, 12));
+    for (int k = 0; k < 8; k += 2)
+        say_one(&dice, &yes_no[k], 2);
+    say_one(&dice, lengths, 4);
+    say_one(&dice, null, 10);
+    if (roll(&dice, 4) == 0)
+        say(&dice, "/run:%dx%d", 1 + roll(&dice, T), 1 + roll(&dice, N));
+    say(&dice, "/seed:%d", 1 + roll(&dice, 100000));
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+int sweep_count(const char *only)
+{
+    if (only || getenv("ECORNN_CASE"))
+        return 1;
+    return CHOSEN + EDGES * cells() + RANDOM;
+}
+
+void sweep_text(const char *only, int index, char text[CASE_TEXT])
+{
+    const char *one = only ? only : getenv("ECORNN_CASE");
+    if (one)
+        snprintf(text, CASE_TEXT, "%s", one);
+    else if (index < CHOSEN)
+        snprintf(text, CASE_TEXT, "%s", chosen[index]);
+    else if (index < CHOSEN + EDGES * cells())
+        snprintf(text, CASE_TEXT, "%s/%s", ecornn_cell_name((index - CHOSEN) / EDGES),
+                 edge[(index - CHOSEN) % EDGES]);
+    else
+        say_random(index - CHOSEN - EDGES * cells(), text);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+bool sweep_own_cell(int index, char name[64])
+{
+    static char *list[64]; /* read once */
+    static int count = -1;
+    if (count < 0) {
+        char path[1024];
+        source_path(path, "tests/cells/zoneout-lstm.cell");
+        *strrchr(path, '/') = '\0';
+        DIR *folder = opendir(path);
+        count = 0;
+        for (struct dirent *entry; folder && count < 64 && (entry = readdir(folder)) != NULL;)
+            if (strlen(entry->d_name) > 5 &&
+                strcmp(entry->d_name + strlen(entry->d_name) - 5, ".cell") == 0)
+                list[count++] = strdup(entry->d_name);
+        if (folder)
+            closedir(folder);
+        qsort(list, (size_t)count, sizeof *list, by_name);
+    }
+    if (index >= count)
+        return false;
+    snprintf(name, 64, "%.*s", (int)strlen(list[index]) - 5, list[index]);
+    return true;
+}

@@ -1,0 +1,415 @@
+/*
+ * The public functions used wrongly: every argument of every one, with the value named in the
+ * detail and nothing written.
+ */
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ecornn.h"
+#include "tests/net.h"
+
+#define REFUSES(call, word) check_refused(call, ECORNN_BAD_ARGUMENT, word)
+
+/* What a result holds before a call that must not write it. */
+static char anything;
+#define ANY ((void *)&anything)
+
+START_TEST(status_names)
+{
+    ck_assert_str_eq(ecornn_status_name(ECORNN_OK), "ok");
+    ck_assert_str_eq(ecornn_status_name(ECORNN_FAILED), "failed");
+    ck_assert_str_eq(ecornn_status_name((ecornn_status)99), "unknown status");
+    ck_assert_str_eq(ecornn_status_name((ecornn_status)-1), "unknown status");
+    ck_assert_str_eq(ecornn_error_detail(), "");
+    ck_assert_ptr_nonnull(strstr(ecornn_version(), ECORNN_VERSION_STRING " cpu:"));
+    ck_assert_ptr_eq(ecornn_version(), ecornn_version());
+}
+END_TEST
+
+START_TEST(device_misuse)
+{
+    static const struct {
+        const char *name, *word;
+        ecornn_status status;
+    } bad[] = {
+        {"", "''", ECORNN_BAD_ARGUMENT},
+        {":4", "':4'", ECORNN_BAD_ARGUMENT},
+        {"cpu:", "'cpu:'", ECORNN_BAD_ARGUMENT},
+        {"cpu:0", "1 to 1024", ECORNN_BAD_ARGUMENT},
+        {"cpu:1025", "'cpu:1025'", ECORNN_BAD_ARGUMENT},
+        {"cpu:99999999999999999999", "1 to 1024", ECORNN_BAD_ARGUMENT},
+        {"cpu:2x", "'cpu:2x'", ECORNN_BAD_ARGUMENT},
+        {"cpu:-1", "'cpu:-1'", ECORNN_BAD_ARGUMENT},
+        {"cpu 2", "'cpu 2'", ECORNN_BAD_ARGUMENT},
+        {"reference:1", "'reference:1'", ECORNN_BAD_ARGUMENT},
+        {"abacus", "'abacus'", ECORNN_NO_DEVICE},
+        {"cp", "'cp'", ECORNN_NO_DEVICE},
+        {"cpus", "'cpus'", ECORNN_NO_DEVICE},
+    };
+    ecornn_device *device = ANY;
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        check_refused(ecornn_device_open(&device, bad[k].name), bad[k].status, bad[k].word);
+        ck_assert_ptr_eq(device, ANY);
+    }
+    REFUSES(ecornn_device_open(NULL, "cpu"), "device is NULL");
+    ck_assert_int_ge(ecornn_device_count("cpu"), 1);
+    ck_assert_int_eq(ecornn_device_count("reference"), 1);
+    ck_assert_int_eq(ecornn_device_count("cpu:1"), 0);
+    ck_assert_int_eq(ecornn_device_count(NULL), 0);
+    ecornn_device_close(NULL);
+}
+END_TEST
+
+START_TEST(memory_misuse)
+{
+    static const char *const name[] = {NULL, "cpu", "cpu:2", "reference"};
+    char data[8] = "1234567", back[8] = "";
+    ecornn_device_info info;
+    ecornn_device *device;
+    check_ok(ecornn_device_open(&device, name[_i]));
+    REFUSES(ecornn_device_query(NULL, &info), "device is NULL");
+    REFUSES(ecornn_device_query(device, NULL), "info is NULL");
+    check_ok(ecornn_device_query(device, &info));
+    ck_assert_int_ge(info.threads, 1);
+    ck_assert_str_eq(info.backend, _i == 3 ? "reference" : "cpu");
+    ck_assert_ptr_null(ecornn_alloc(NULL, 8));
+    ck_assert_ptr_null(ecornn_alloc(device, 0));
+    ck_assert_ptr_null(ecornn_alloc(device, SIZE_MAX));
+    check_refused(ECORNN_NO_MEMORY, ECORNN_NO_MEMORY, "no memory for");
+    void *memory = ecornn_alloc(device, 8);
+    ck_assert_uint_eq((uintptr_t)memory % 64, 0);
+    REFUSES(ecornn_upload(NULL, memory, data, 8), "device is NULL");
+    REFUSES(ecornn_upload(device, NULL, data, 8), "8 bytes");
+    REFUSES(ecornn_upload(device, memory, NULL, 8), "from_host is NULL");
+    REFUSES(ecornn_download(NULL, data, memory, 8), "device is NULL");
+    REFUSES(ecornn_download(device, NULL, memory, 8), "to_host is NULL");
+    REFUSES(ecornn_download(device, data, NULL, 8), "from is NULL");
+    REFUSES(ecornn_wait(NULL, NULL), "device is NULL");
+    check_ok(ecornn_upload(device, NULL, NULL, 0));
+    check_ok(ecornn_upload(device, memory, data, 8));
+    check_ok(ecornn_download(device, back, memory, 8));
+    check_ok(ecornn_wait(device, NULL));
+    ck_assert_str_eq(back, data);
+    ecornn_free(device, NULL);
+    ecornn_free(NULL, NULL);
+    ecornn_free(device, memory);
+    ecornn_device_close(device);
+}
+END_TEST
+
+START_TEST(cell_misuse)
+{
+    ecornn_cell *cell = ANY;
+    REFUSES(ecornn_cell_parse(NULL, "cell a(h)\nh' = W x\n"), "cell is NULL");
+    REFUSES(ecornn_cell_parse(&cell, NULL), "text is NULL");
+    check_refused(ecornn_cell_parse(&cell, "cell a(h)\nh' = W y\n"), ECORNN_BAD_CELL, "2:");
+    check_refused(ecornn_cell_parse(&cell, ""), ECORNN_BAD_CELL, "1:1");
+    ck_assert_ptr_eq(cell, ANY);
+    ck_assert_ptr_null(ecornn_cell_find(NULL));
+    ck_assert_ptr_null(ecornn_cell_find(""));
+    ck_assert_ptr_null(ecornn_cell_find("lst"));
+    ck_assert_ptr_null(ecornn_cell_name(-1));
+    int count = 0;
+    while (ecornn_cell_name(count))
+        ck_assert_ptr_nonnull(ecornn_cell_find(ecornn_cell_name(count++)));
+    ck_assert_int_eq(count, 8);
+    ck_assert_ptr_null(ecornn_cell_name(count + 1));
+    const ecornn_cell *lstm = ecornn_cell_find("lstm");
+    memcpy(&cell, &lstm, sizeof cell); /* freeing a built-in cell leaves it alone */
+    ecornn_cell_free(cell);
+    ecornn_cell_free(NULL);
+    ck_assert_ptr_eq(ecornn_cell_find("lstm"), lstm);
+}
+END_TEST
+
+#define BAD_DESC(change, status, word)                                                             \
+    do {                                                                                           \
+        ecornn_desc changed = good;                                                                \
+        changed.change;                                                                            \
+        check_refused(ecornn_plan_create(&plan, device, &changed), status, word);                  \
+        ck_assert_ptr_eq(plan, ANY);                                                               \
+    } while (0)
+
+START_TEST(desc_misuse)
+{
+    static const char *const bad[] = {"",
+                                      "lstm/",
+                                      "lstm/T5",
+                                      "sltm/T1/N1/I1/H1",
+                                      "lstm/f16/T1/N1/I1/H1",
+                                      "lstm/T1/N1/I1/H99999999999",
+                                      "lstm/T1/N1/I1/H1/dropout:1",
+                                      "lstm/T1/N1/I1/H1/L-1"};
+    ecornn_desc good;
+    ecornn_device *device;
+    ecornn_plan *plan = ANY;
+    memset(&good, 7, sizeof good);
+    const ecornn_desc before = good;
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
+        REFUSES(ecornn_desc_parse(&good, bad[k], NULL), "");
+    REFUSES(ecornn_desc_parse(NULL, NET_PROBLEM, NULL), "desc is NULL");
+    REFUSES(ecornn_desc_parse(&good, NULL, NULL), "problem is NULL");
+    ck_assert_mem_eq(&good, &before, sizeof good);
+    check_ok(ecornn_desc_parse(&good, NET_PROBLEM, NULL));
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    REFUSES(ecornn_plan_create(NULL, device, &good), "plan is NULL");
+    REFUSES(ecornn_plan_create(&plan, NULL, &good), "device is NULL");
+    REFUSES(ecornn_plan_create(&plan, device, NULL), "desc is NULL");
+    BAD_DESC(cell = NULL, ECORNN_BAD_ARGUMENT, "cell is NULL");
+    BAD_DESC(input = 0, ECORNN_BAD_ARGUMENT, "input is 0");
+    BAD_DESC(hidden = -3, ECORNN_BAD_ARGUMENT, "hidden is -3");
+    BAD_DESC(proj = -1, ECORNN_BAD_ARGUMENT, "proj is -1");
+    BAD_DESC(layers = 256, ECORNN_BAD_ARGUMENT, "layers is 256");
+    BAD_DESC(steps = 0, ECORNN_BAD_ARGUMENT, "steps is 0");
+    BAD_DESC(batch = INT32_MAX, ECORNN_BAD_ARGUMENT, "batch is 2147483647");
+    BAD_DESC(direction = (ecornn_direction)3, ECORNN_BAD_ARGUMENT, "direction is 3");
+    BAD_DESC(order = (ecornn_order)2, ECORNN_BAD_ARGUMENT, "order is 2");
+    BAD_DESC(type = (ecornn_type)2, ECORNN_BAD_ARGUMENT, "type is 2");
+    BAD_DESC(dropout = 1, ECORNN_BAD_ARGUMENT, "dropout is 1");
+    BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
+    BAD_DESC(flags = 0x80, ECORNN_BAD_ARGUMENT, "0x80");
+    BAD_DESC(reserved[7] = 5, ECORNN_BAD_ARGUMENT, "reserved[7] is 5");
+    good.cell = ecornn_cell_find("gru");
+    BAD_DESC(proj = 2, ECORNN_UNSUPPORTED, "proj is 2");
+    ecornn_plan_free(NULL);
+    ecornn_device_close(device);
+}
+END_TEST
+
+START_TEST(plan_misuse)
+{
+    static const ecornn_sizes marked = {1, 2, 3, 4, 5};
+    struct net net;
+    net_open(&net, "cpu:1", NET_PROBLEM);
+    ecornn_sizes sizes = marked;
+    ecornn_plan_sizes(NULL, &sizes);
+    ck_assert_mem_eq(&sizes, &marked, sizeof sizes);
+    ecornn_plan_sizes(net.plan, NULL);
+    char text[8] = "marked";
+    ck_assert_int_eq(ecornn_plan_print(NULL, text, sizeof text), -1);
+    ck_assert_int_eq(ecornn_plan_print(net.plan, NULL, 1), -1);
+    ck_assert_str_eq(text, "marked");
+    const int length = ecornn_plan_print(net.plan, NULL, 0);
+    ck_assert_int_eq(ecornn_plan_print(net.plan, text, sizeof text), length);
+    ck_assert_str_eq(text, "lstm/f3");
+    ecornn_param param = {.rows = 77};
+    ck_assert_int_eq(ecornn_param_count(NULL), 0);
+    REFUSES(ecornn_param_get(NULL, 0, &param), "plan is NULL");
+    REFUSES(ecornn_param_get(net.plan, 0, NULL), "param is NULL");
+    REFUSES(ecornn_param_get(net.plan, -1, &param), "index is -1");
+    REFUSES(ecornn_param_get(net.plan, 48, &param), "0 to 47");
+    ck_assert_int_eq(param.rows, 77);
+    net_close(&net);
+}
+END_TEST
+
+START_TEST(pack_misuse)
+{
+    struct net net;
+    net_open(&net, "cpu:1", NET_PROBLEM);
+    float value[D * H * H] = {0}; /* as large as the largest */
+    void *params[PARAMS];
+    const void *given[PARAMS];
+    for (int k = 0; k < PARAMS; k++)
+        given[k] = params[k] = value;
+    char *weights = net.weights;
+    REFUSES(ecornn_pack(NULL, given, weights, NULL), "plan is NULL");
+    REFUSES(ecornn_pack(net.plan, NULL, weights, NULL), "params is NULL");
+    REFUSES(ecornn_pack(net.plan, given, NULL, NULL), "weights is NULL");
+    REFUSES(ecornn_pack(net.plan, given, weights + 8, NULL), "64 bytes");
+    given[47] = NULL;
+    REFUSES(ecornn_pack(net.plan, given, weights, NULL), "params[47] is NULL");
+    REFUSES(ecornn_unpack(NULL, weights, params, 0, NULL), "plan is NULL");
+    REFUSES(ecornn_unpack(net.plan, NULL, params, 0, NULL), "dweights is NULL");
+    REFUSES(ecornn_unpack(net.plan, weights + 4, params, 0, NULL), "64 bytes");
+    REFUSES(ecornn_unpack(net.plan, weights, NULL, 0, NULL), "dparams is NULL");
+    ck_assert(value[0] == 0);
+    memset(params, 0, sizeof params);
+    params[0] = value;
+    check_ok(ecornn_unpack(net.plan, weights, params, 0, NULL));
+    const float once = value[0];
+    ck_assert(once != 0);
+    check_ok(ecornn_unpack(net.plan, weights, params, 1, NULL));
+    ck_assert(value[0] == 2 * once);
+    net_close(&net);
+}
+END_TEST
+
+START_TEST(import_misuse)
+{
+    struct net net;
+    net_open(&net, "cpu:1", NET_PROBLEM);
+    size_t elements = 99;
+    float block[1], params[1] = {5};
+    REFUSES(ecornn_import_size(NULL, "torch", &elements), "plan is NULL");
+    REFUSES(ecornn_import_size(net.plan, NULL, &elements), "system is NULL");
+    REFUSES(ecornn_import_size(net.plan, "Torch", &elements), "'Torch'");
+    REFUSES(ecornn_import_size(net.plan, "torch", NULL), "elements is NULL");
+    REFUSES(ecornn_import(NULL, "torch", block, params), "plan is NULL");
+    REFUSES(ecornn_import(net.plan, NULL, block, params), "system is NULL");
+    REFUSES(ecornn_import(net.plan, "", block, params), "onnx");
+    REFUSES(ecornn_import(net.plan, "onnx", NULL, params), "block is NULL");
+    REFUSES(ecornn_import(net.plan, "onnx", block, NULL), "params is NULL");
+    REFUSES(ecornn_export(NULL, "torch", params, block), "plan is NULL");
+    REFUSES(ecornn_export(net.plan, NULL, params, block), "system is NULL");
+    REFUSES(ecornn_export(net.plan, "tf", params, block), "'tf'");
+    REFUSES(ecornn_export(net.plan, "keras", NULL, block), "params is NULL");
+    REFUSES(ecornn_export(net.plan, "keras", params, NULL), "block is NULL");
+    ck_assert_uint_eq(elements, 99);
+    ck_assert(params[0] == 5);
+    net_close(&net);
+}
+END_TEST
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* change: of good's copy `b`; both directions refuse it and y and dx stay as they were. */
+#define BAD_RUN(change, word)                                                                      \
+    do {                                                                                           \
+        struct buffers b = *good;                                                                  \
+        b.change;                                                                                  \
+        REFUSES(ecornn_forward(net.plan, &b.io), word);                                            \
+        REFUSES(ecornn_backward(net.plan, &b.io, &b.gradient), word);                              \
+    } while (0)
+
+#define BAD_BACKWARD(change, word)                                                                 \
+    do {                                                                                           \
+        struct buffers b = *good;                                                                  \
+        b.change;                                                                                  \
+        REFUSES(ecornn_backward(net.plan, &b.io, &b.gradient), word);                              \
+    } while (0)
+
+START_TEST(run_misuse)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *good = buffers_open(&net), before = *good;
+    const int32_t below[N] = {5, -1, 0}, above[N] = {0, 1, 6};
+    char *odd = (char *)good->x + 1;
+    REFUSES(ecornn_forward(NULL, &good->io), "plan is NULL");
+    REFUSES(ecornn_forward(net.plan, NULL), "io is NULL");
+    BAD_RUN(io.size = 0, "io.size is 0");
+    BAD_RUN(io.size--, "must be");
+    BAD_RUN(io.size += 8, "must be");
+    BAD_RUN(io.steps = -1, "io.steps is -1");
+    BAD_RUN(io.steps = T + 1, "io.steps is 6, must be 0 to 5");
+    BAD_RUN(io.batch = N + 1, "io.batch is 4, must be 0 to 3");
+    BAD_RUN(io.batch = -7, "io.batch is -7");
+    BAD_RUN(io.lengths = below, "io.lengths[1] is -1, must be 0 to 5");
+    BAD_RUN(io.lengths = above, "io.lengths[2] is 6, must be 0 to 5");
+    BAD_RUN(io.x = NULL, "io.x is NULL");
+    BAD_RUN(io.x = odd, "4 bytes");
+    BAD_RUN(io.y = odd, "io.y");
+    BAD_RUN(io.initial[2] = b.x, "io.initial[2]");
+    BAD_RUN(io.initial[1] = odd, "io.initial[1]");
+    BAD_RUN(io.final[3] = b.x, "lstm has 2 states");
+    BAD_RUN(io.weights = NULL, "io.weights is NULL");
+    BAD_RUN(io.weights = (char *)net.weights + 32, "64 bytes");
+    if (net.sizes.workspace > 0)
+        BAD_RUN(io.workspace = NULL, "io.workspace is NULL");
+    BAD_RUN(io.workspace = odd, "io.workspace");
+    BAD_RUN(io.reserve = (char *)b.reserve + 4, "io.reserve");
+    BAD_BACKWARD(io.reserve = NULL, "io.reserve is NULL");
+    BAD_BACKWARD(gradient.size = 0, "gradient.size is 0");
+    BAD_BACKWARD(gradient.size++, "gradient.size");
+    BAD_BACKWARD(gradient.dy = odd, "gradient.dy");
+    BAD_BACKWARD(gradient.dx = odd, "gradient.dx");
+    BAD_BACKWARD(gradient.dfinal[2] = b.x, "gradient.dfinal[2]");
+    BAD_BACKWARD(gradient.dinitial[3] = b.x, "gradient.dinitial[3]");
+    BAD_BACKWARD(gradient.dinitial[0] = odd, "gradient.dinitial[0]");
+    BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
+    REFUSES(ecornn_backward(NULL, &good->io, &good->gradient), "plan is NULL");
+    REFUSES(ecornn_backward(net.plan, NULL, &good->gradient), "io is NULL");
+    REFUSES(ecornn_backward(net.plan, &good->io, NULL), "gradient is NULL");
+    ck_assert_mem_eq(good->y, before.y, sizeof before.y);
+    ck_assert_mem_eq(good->dx, before.dx, sizeof before.dx);
+    net_train(&net, good);
+    ck_assert_mem_ne(good->y, before.y, sizeof before.y);
+    ck_assert_mem_ne(good->dx, before.dx, sizeof before.dx);
+    buffers_close(&net, good);
+    net_close(&net);
+}
+END_TEST
+
+/* Everything optional left out: as few pointers as a run can have. */
+START_TEST(run_optional)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *b = buffers_open(&net);
+    net_train(&net, b);
+    float y[Y];
+    memcpy(y, b->y, sizeof y);
+    b->io.reserve = NULL;
+    check_ok(ecornn_forward(net.plan, &b->io)); /* inference, no dropout: the same numbers */
+    for (int k = 0; k < Y; k++)
+        ck_assert_float_eq_tol(y[k], b->y[k], 1e-6f);
+    b->io.reserve = b->reserve;
+    b->io.y = NULL;
+    b->io.final[0] = b->io.final[1] = NULL;
+    b->gradient = (ecornn_gradient){.size = sizeof b->gradient};
+    check_ok(ecornn_forward(net.plan, &b->io));
+    check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+START_TEST(inference_plan)
+{
+    struct net net;
+    net_open(&net, net_device[_i], "lstm/f32/L2/bi/T5/N3/I4/H6");
+    ck_assert_uint_eq(net.sizes.reserve, 0);
+    struct buffers *b = buffers_open(&net);
+    check_ok(ecornn_forward(net.plan, &b->io));
+    REFUSES(ecornn_backward(net.plan, &b->io, &b->gradient), "without ECORNN_TRAINING");
+    b->io.reserve = net.weights;
+    REFUSES(ecornn_forward(net.plan, &b->io), "io.reserve");
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+/* The detail is the thread's own. */
+static void *fail_elsewhere(void *argument)
+{
+    (void)argument;
+    REFUSES(ecornn_wait(NULL, NULL), "device is NULL");
+    return NULL;
+}
+
+START_TEST(detail_is_per_thread)
+{
+    pthread_t thread;
+    REFUSES(ecornn_cell_parse(NULL, ""), "cell is NULL");
+    ck_assert_int_eq(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_str_eq(ecornn_error_detail(), "cell is NULL");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("cases");
+    tcase_add_test(cases, status_names);
+    tcase_add_test(cases, device_misuse);
+    tcase_add_loop_test(cases, memory_misuse, 0, 4);
+    tcase_add_test(cases, cell_misuse);
+    tcase_add_test(cases, desc_misuse);
+    tcase_add_test(cases, plan_misuse);
+    tcase_add_test(cases, pack_misuse);
+    tcase_add_test(cases, import_misuse);
+    tcase_add_loop_test(cases, run_misuse, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, run_optional, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, inference_plan, 0, NET_DEVICES);
+    tcase_add_test(cases, detail_is_per_thread);
+    Suite *suite = suite_create("api");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,215 @@
+/*
+ * Every case of the sweep, and every cell of tests/cells, on the CPU backend with each instruction
+ * set that is here, with one thread and with two, against the reference; forward and backward.
+ *
+ *     test_backend [CASE]       that case only; ECORNN_ISA=NAME: that instruction set only
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/testing.h"
+
+static const char *only; /* the argument */
+
+static const char *const sets[] = {"plain", "avx2", "avx512"};
+enum { SETS = sizeof sets / sizeof *sets };
+
+/* A device with that instruction set; false: this machine has not got it, or the user wants
+ * another. */
+static bool open_set(ecornn_device **device, const char *name, const char *set)
+{
+    const char *cap = getenv("ECORNN_ISA");
+    char saved[32] = "";
+    if (cap && strcmp(cap, set) != 0)
+        return false;
+    snprintf(saved, sizeof saved, "%s", cap ? cap : "");
+    setenv("ECORNN_ISA", set, 1);
+    ck_assert_msg(ecornn_device_open(device, name) == ECORNN_OK, "%s: %s", name,
+                  ecornn_error_detail());
+    if (cap)
+        setenv("ECORNN_ISA", saved, 1);
+    else
+        unsetenv("ECORNN_ISA");
+    ecornn_device_info info;
+    ck_assert_int_eq(ecornn_device_query(*device, &info), ECORNN_OK);
+    if (strcmp(info.variant, set) == 0)
+        return true;
+    ecornn_device_close(*device);
+    return false;
+}
+
+/* One instruction set: right, the same bits with one thread and two, and from a second backward. */
+static bool set_agrees(const struct test_case *test, const char *set, const struct data *inputs,
+                       const struct data *expected)
+{
+    struct machine one = {.type = test->desc.type, .backwards = 1};
+    struct machine two = {.type = test->desc.type, .backwards = 2};
+    if (!open_set(&one.device, "cpu:1", set))
+        return true;
+    ck_assert(open_set(&two.device, "cpu:2", set));
+    struct data alone = {0}, both = {0};
+    char who[64];
+    snprintf(who, sizeof who, "%s against the reference", set);
+    bool ok = case_run(test, &one, inputs, &alone) && results_agree(test, who, expected, &alone);
+    snprintf(who, sizeof who, "%s, two threads against one", set);
+    ok = ok && case_run(test, &two, inputs, &both) && results_same(test, who, &alone, &both);
+    data_free(&alone);
+    data_free(&both);
+    ecornn_device_close(one.device);
+    ecornn_device_close(two.device);
+    return ok;
+}
+
+static bool case_agrees(const char *text)
+{
+    struct test_case test;
+    struct data inputs = {0}, expected = {0};
+    if (!case_parse(&test, text))
+        return false;
+    case_inputs(&test, &inputs);
+    bool ok = case_expect(&test, &inputs, &expected);
+    for (int k = 0; ok && k < SETS; k++)
+        ok = set_agrees(&test, sets[k], &inputs, &expected);
+    data_free(&inputs);
+    data_free(&expected);
+    case_free(&test);
+    return ok;
+}
+
+START_TEST(agrees_with_reference)
+{
+    char text[CASE_TEXT];
+    sweep_text(only, _i, text);
+    ck_assert_msg(case_agrees(text), "%s", text);
+}
+END_TEST
+
+/* ---- cells of users -------------------------------------------------------------------------- */
+
+static const char *const own_option[] = {
+    "f32/train/T5/N4/I3/H6/states",
+    "f32/train/L2/bi/T6/N5/I7/H17/states/lengths:random/accumulate/dropout:0.3",
+    "f64/train/L2/rev/T4/N3/I2/H5/states/lengths:random/batch-major",
+    "f32/infer/L2/bi/T5/N3/I4/H19/states/alias/lengths:random",
+};
+enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
+
+static int own_count(void)
+{
+    char name[64];
+    int n = 0;
+    while (sweep_own_cell(n, name))
+        n++;
+    return n * OWN_OPTIONS;
+}
+
+START_TEST(agrees_for_own_cells)
+{
+    char name[64], text[CASE_TEXT];
+    ck_assert(sweep_own_cell(_i / OWN_OPTIONS, name));
+    snprintf(text, sizeof text, "%s/%s", name, own_option[_i % OWN_OPTIONS]);
+    ck_assert_msg(case_agrees(text), "%s", text);
+}
+END_TEST
+
+static int builtin_count(void)
+{
+    int n = 0;
+    while (ecornn_cell_name(n))
+        n++;
+    return n;
+}
+
+/* The interpreter executes what was compiled: the same cell parsed at run time gives the same
+ * bits. */
+START_TEST(interprets_the_same_bits)
+{
+    static const char *const rest = "/f32/train/L2/bi/T5/N3/I4/H19/states/lengths:random";
+    char text[CASE_TEXT];
+    struct test_case compiled, parsed;
+    struct data inputs = {0}, results[2] = {{0}};
+    snprintf(text, sizeof text, "%s%s", ecornn_cell_name(_i), rest);
+    ck_assert(case_parse(&compiled, text));
+    snprintf(text, sizeof text, "own-%s%s", ecornn_cell_name(_i), rest);
+    ck_assert(case_parse(&parsed, text));
+    case_inputs(&compiled, &inputs);
+    for (int k = 0; k < SETS; k++) {
+        struct machine machine = {.type = ECORNN_F32, .backwards = 1};
+        if (!open_set(&machine.device, "cpu:1", sets[k]))
+            continue;
+        ck_assert(case_run(&compiled, &machine, &inputs, &results[0]));
+        ck_assert(case_run(&parsed, &machine, &inputs, &results[1]));
+        ck_assert(results_same(&parsed, sets[k], &results[0], &results[1]));
+        data_free(&results[0]);
+        data_free(&results[1]);
+        ecornn_device_close(machine.device);
+    }
+    data_free(&inputs);
+    case_free(&parsed);
+}
+END_TEST
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+enum { ROWS = 6, BAD_ROW = 2 };
+
+/* Every element of the array that is not of the bad row: the same bits. [*,ROWS,*] */
+static void check_other_rows(const char *set, const struct data *clean, const struct data *poisoned,
+                             const char *name)
+{
+    const struct array *a = data_find(clean, name), *b = data_find(poisoned, name);
+    for (size_t i = 0; i < a->count; i++)
+        if (i / (size_t)a->extent[2] % ROWS != BAD_ROW)
+            ck_assert_msg(memcmp(&a->value[i], &b->value[i], sizeof(double)) == 0,
+                          "%s: %s[%zu] is %.9g, without the NaN %.9g", set, name, i, b->value[i],
+                          a->value[i]);
+}
+
+/* A NaN in the input of one row stays in that row. */
+START_TEST(keeps_rows_apart)
+{
+    static const char *const text = "lstm/f32/train/L2/bi/T5/N6/I4/H19/states";
+    struct test_case test;
+    struct data inputs = {0}, clean = {0}, poisoned = {0};
+    struct machine machine = {.type = ECORNN_F32, .backwards = 1};
+    if (!open_set(&machine.device, "cpu:2", sets[_i]))
+        return;
+    ck_assert(case_parse(&test, text));
+    case_inputs(&test, &inputs);
+    ck_assert(case_run(&test, &machine, &inputs, &clean));
+    struct array *x = data_find(&inputs, "x");
+    x->value[(2 * ROWS + BAD_ROW) * x->extent[2]] = NAN;
+    ck_assert(case_run(&test, &machine, &inputs, &poisoned));
+    static const char *const name[] = {"y", "final0", "final1", "dx", "dinitial0", "dinitial1"};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        check_other_rows(sets[_i], &clean, &poisoned, name[i]);
+    data_free(&inputs);
+    data_free(&clean);
+    data_free(&poisoned);
+    ecornn_device_close(machine.device);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
+    Suite *suite = suite_create("backend");
+    TCase *tests = tcase_create("cpu");
+    tcase_add_loop_test(tests, agrees_with_reference, 0, sweep_count(only));
+    if (!only) {
+        tcase_add_loop_test(tests, agrees_for_own_cells, 0, own_count());
+        tcase_add_loop_test(tests, interprets_the_same_bits, 0, builtin_count());
+        tcase_add_loop_test(tests, keeps_rows_apart, 0, SETS);
+    }
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    /* a comment in TAP */
+    printf("# cases: %d\n", sweep_count(only) + (only ? 0 : own_count()));
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# bench/bench: both opponents compute what the library computes, the table is whole, and wrong
+# arguments are refused.  Measures nothing.
+set -eu
+bench=${BENCH:-bench/bench}
+[ -x "$bench" ] || { echo "no $bench: skipped"; exit 77; }
+source=${srcdir:-.}
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+# refuse WORD ARGUMENT...
+refuse() {
+    word=$1
+    shift
+    ! printed=$("$bench" --seconds 0 "$@" 2>&1) || fail "exit 0: bench $*"
+    case $printed in
+    *"$word"*) ;;
+    *) fail "no '$word' in '$printed': bench $*" ;;
+    esac
+}
+
+for whom in unfused naive; do
+    for cell in lstm gru rnn-tanh rnn-relu; do
+        table=$("$bench" --seconds 0 --threads 1,2 --csv --versus $whom \
+            $cell/train/T5/N3/I7/H11 $cell/infer/T4/N1/I16/H8) || fail "$cell against $whom"
+        [ "$(echo "$table" | wc -l)" -eq 5 ] || fail "$cell: a head and four rows: $table"
+        [ "$(echo "$table" | awk -F, '{ print NF }' | sort -u)" = 26 ] || fail "columns: $table"
+    done
+done
+"$bench" --seconds 0 --shapes "$source/bench/shapes.txt" --threads 1 \
+    mgu/train/f64/L2/bi/T4/N3/I5/H6/lengths:uniform > /dev/null || fail "lengths"
+"$bench" --seconds 0 --cell "$source/tests/cells/two-products.cell" --threads 1 \
+    mine/infer/T4/N3/I5/H6 > /dev/null || fail "a user's cell"
+
+refuse "unknown option --nonsense" --nonsense
+refuse "--versus is nobody" --versus nobody lstm/T1/N1/I1/H1
+refuse "--threads is 0" --threads 0 lstm/T1/N1/I1/H1
+refuse "--threads is 1,x" --threads 1,x lstm/T1/N1/I1/H1
+refuse "no problem"
+refuse "lstm/T1" lstm/T1/N1/I1
+refuse "--versus does" --versus unfused lstm/L2/T1/N1/I1/H1
+refuse "--versus does" --versus naive mgu/T1/N1/I1/H1
+refuse "there is no list [nothing]" --shapes "$source/bench/shapes.txt" @nothing
+refuse "/nonexistent" --shapes /nonexistent @quick
+echo "bench: good"

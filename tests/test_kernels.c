@@ -1,0 +1,409 @@
+/*
+ * The kernels of every instruction set this machine has: compiled cells against the interpreter bit
+ * by bit, sets against each other, masked rows, row means, random numbers.  `test_kernels time`
+ * prints what one cell update costs instead.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/number.h"
+#include "common/util.h"
+#include "tests/stage.h"
+
+/* ---- cells ---------------------------------------------------------------------------------- */
+
+/* Calls visit for every stage of every built-in cell, both types and ways. */
+static void each_stage(void (*visit)(struct stage *stage))
+{
+    const struct ecornn_cell *cell;
+    for (int k = 0; (cell = eco_cell_builtin(k)); k++)
+        for (int way = 0; way < 2; way++)
+            for (int index = 0; index < stage_count(cell, way == 1); index++)
+                for (size_t element = sizeof(float); element <= sizeof(double); element *= 2) {
+                    struct stage stage = {.cell = cell,
+                                          .backward = way == 1,
+                                          .index = index,
+                                          .hidden = 37,
+                                          .element = element,
+                                          .with_y = true};
+                    visit(&stage);
+                }
+}
+
+static bool same_float(float a, float b)
+{
+    return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
+}
+
+static const char *stage_name(const struct stage *stage)
+{
+    static char name[120];
+    snprintf(name, sizeof name, "%s %s stage %d H %d f%d", stage->cell->recipe.name,
+             stage->backward ? "backward" : "forward", stage->index, (int)stage->hidden,
+             (int)stage->element * 8);
+    return name;
+}
+
+static const int32_t some_lengths[STAGE_ROWS] = {4, 3, 9}; /* the step is 3: row 1 is masked */
+
+static void compare_interpreter(const struct stage *stage)
+{
+    const struct eco_isa *isa;
+    for (int k = 0; (isa = eco_isa_supported(k)); k++) {
+        struct stage_memory *a = stage_memory_new(stage), *b = stage_memory_new(stage);
+        stage_kernel(stage, isa, false)(&a->call);
+        stage_kernel(stage, isa, true)(&b->call);
+        ck_assert_msg(stage_same(a, b), "%s: %s", isa->name, stage_name(stage));
+        free(a);
+        free(b);
+    }
+}
+
+static void interpreter_all_widths(struct stage *stage)
+{
+    for (stage->hidden = 1; stage->hidden <= 40; stage->hidden++)
+        compare_interpreter(stage);
+    stage->hidden = 150;
+    for (int k = 0; k < 16; k++) {
+        stage->projected = (k & 1) && stage->cell->lowered.projectable;
+        stage->with_y = (k & 2) && !stage->projected;
+        stage->in_place = (k & 4) && !stage->backward && !stage->projected;
+        stage->lengths = k & 8 ? some_lengths : NULL;
+        compare_interpreter(stage);
+    }
+}
+
+START_TEST(interpreter_is_compiled)
+{
+    each_stage(interpreter_all_widths);
+}
+END_TEST
+
+/* Pieces of rows and units give what the whole gives, and write nothing else. */
+static void compare_pieces(struct stage *stage)
+{
+    const bool means = stage->cell->lowered.has_means; /* then only whole rows */
+    const struct eco_isa *isa;
+    for (int k = 0; (isa = eco_isa_supported(k)); k++) {
+        const eco_pointwise_kernel run = stage_kernel(stage, isa, false);
+        struct stage_memory *a = stage_memory_new(stage), *b = stage_memory_new(stage);
+        run(&a->call);
+        static const int32_t row[] = {0, 1, STAGE_ROWS};
+        const int32_t unit[] = {0, means ? 0 : 16, means ? 0 : 19, 37};
+        for (int r = 0; r < 2; r++)
+            for (int u = 0; u < 3; u++) {
+                b->call.row0 = row[r], b->call.row1 = row[r + 1];
+                b->call.unit0 = unit[u], b->call.unit1 = unit[u + 1];
+                run(&b->call);
+            }
+        ck_assert_msg(stage_same(a, b), "%s: %s", isa->name, stage_name(stage));
+        free(a);
+        free(b);
+    }
+}
+
+static void compare_pieces_masked(struct stage *stage)
+{
+    compare_pieces(stage);
+    stage->lengths = some_lengths;
+    compare_pieces(stage);
+}
+
+START_TEST(pieces_are_the_whole)
+{
+    each_stage(compare_pieces_masked);
+}
+END_TEST
+
+/* Writing the next states over the states gives what writing them elsewhere gives. */
+static void compare_in_place(struct stage *stage)
+{
+    if (stage->backward)
+        return;
+    struct stage_memory *a = stage_memory_new(stage);
+    stage->in_place = true;
+    struct stage_memory *b = stage_memory_new(stage);
+    stage_kernel(stage, eco_isa_supported(0), false)(&a->call);
+    stage_kernel(stage, eco_isa_supported(0), false)(&b->call);
+    for (int s = 0; s < a->call.n_states && a->call.last; s++)
+        for (int row = 0; row < STAGE_ROWS; row++)
+            for (size_t j = 0; j < (size_t)stage->hidden; j++)
+                ck_assert(stage_get(stage, a->call.next[s], a->call.next_row[s], row, j) ==
+                          stage_get(stage, b->call.next[s], b->call.next_row[s], row, j));
+    free(a);
+    free(b);
+}
+
+START_TEST(in_place)
+{
+    each_stage(compare_in_place);
+}
+END_TEST
+
+/* avx2 and avx512: the same bits.  plain: a few ulp, as is double. */
+static void compare_sets(struct stage *stage)
+{
+    const struct eco_isa *isa;
+    if (stage->element == sizeof(double))
+        return;
+    struct stage_memory *first = stage_memory_new(stage);
+    stage_kernel(stage, eco_isa_supported(0), false)(&first->call);
+    for (int k = 1; (isa = eco_isa_supported(k)); k++) {
+        struct stage_memory *m = stage_memory_new(stage);
+        stage_kernel(stage, isa, false)(&m->call);
+        if (strcmp(isa->name, "plain") != 0)
+            ck_assert_msg(stage_same(first, m), "%s: %s", isa->name, stage_name(stage));
+        const float *x = (const float *)(const void *)m->data;
+        const float *y = (const float *)(const void *)first->data;
+        for (size_t j = 0; j < m->used / sizeof *x; j++)
+            ck_assert_msg(
+                same_float(x[j], y[j]) || fabsf(x[j] - y[j]) <= 0x1p-20f * (1 + fabsf(y[j])),
+                "%s: %s: %a %a", isa->name, stage_name(stage), (double)x[j], (double)y[j]);
+        free(m);
+    }
+    free(first);
+}
+
+START_TEST(sets_agree)
+{
+    each_stage(compare_sets);
+}
+END_TEST
+
+/* ---- masked rows ---------------------------------------------------------------------------- */
+
+static void check_zero(const struct stage *stage, const void *base, size_t stride, int columns)
+{
+    for (int j = 0; base && j < columns * (int)stage->hidden; j++)
+        ck_assert_msg(stage_get(stage, base, stride, 1, (size_t)j) == 0, "%s", stage_name(stage));
+}
+
+static void check_masked(const struct stage *stage, const struct eco_isa *isa)
+{
+    struct stage_memory *m = stage_memory_new(stage), *before = stage_memory_new(stage);
+    const struct eco_pointwise *call = &m->call;
+    stage_kernel(stage, isa, false)(call);
+    check_zero(stage, call->operand, call->operand_row, call->n_slots);
+    check_zero(stage, call->dacc, call->dacc_row, call->n_dacc);
+    for (int s = 0; s < call->n_states; s++)
+        for (size_t j = 0; j < (size_t)stage->hidden; j++) {
+            const double state = stage_get(stage, call->state[s], call->state_row[s], 1, j);
+            if (!stage->backward && call->last)
+                ck_assert(stage_get(stage, call->next[s], call->next_row[s], 1, j) ==
+                          (s == 0 && stage->projected ? 0 : state));
+            if (call->carry[s])
+                ck_assert(stage_get(stage, call->carry[s], call->carry_row[s], 1, j) ==
+                          stage_get(stage, before->call.carry[s], call->carry_row[s], 1, j));
+        }
+    if (call->last)
+        check_zero(stage, call->y, call->y_row, 1);
+    free(m);
+    free(before);
+}
+
+static void check_masked_stage(struct stage *stage)
+{
+    const struct eco_isa *isa;
+    stage->lengths = some_lengths;
+    for (int k = 0; (isa = eco_isa_supported(k)); k++)
+        for (int projected = 0; projected <= stage->cell->lowered.projectable; projected++) {
+            stage->projected = projected;
+            stage->with_y = !projected;
+            check_masked(stage, isa);
+        }
+}
+
+START_TEST(masked_rows)
+{
+    each_stage(check_masked_stage);
+}
+END_TEST
+
+/* ---- means and random numbers --------------------------------------------------------------- */
+
+static struct ecornn_cell *cell_of(const char *text)
+{
+    struct eco_cell_error error = {0};
+    struct ecornn_cell *cell = calloc(1, sizeof *cell);
+    ck_assert_msg(cell && eco_cell_compile(cell, text, &error), "%d:%d: %s", error.line,
+                  error.column, error.message);
+    return cell;
+}
+
+/* The first forward stage stores the mean of its only accumulator. */
+START_TEST(row_means)
+{
+    struct ecornn_cell *cell = cell_of("cell centred(h)\n"
+                                       "a = W x + R h + b\n"
+                                       "h' = tanh(a - mean(a))\n");
+    const struct eco_isa *isa;
+    struct stage stage = {.cell = cell, .element = sizeof(float)};
+    for (stage.hidden = 1; stage.hidden < 150; stage.hidden++)
+        for (int k = 0; (isa = eco_isa_supported(k)); k++) {
+            struct stage_memory *m = stage_memory_new(&stage);
+            const struct eco_pointwise *call = &m->call;
+            stage_kernel(&stage, isa, true)(call);
+            for (int row = 0; row < STAGE_ROWS; row++) {
+                double sum = 0;
+                for (size_t j = 0; j < (size_t)stage.hidden; j++)
+                    sum += stage_get(&stage, call->acc, call->acc_row, row, j);
+                const float mean = (float)(sum / stage.hidden); /* the sum is exact */
+                ck_assert(stage_get(&stage, call->mean, call->mean_row, row, 0) == (double)mean);
+            }
+            free(m);
+        }
+    free(cell);
+}
+END_TEST
+
+static double drawn(int row, int unit, double probability)
+{
+    const struct eco_coordinates at = {0x123456789abcdef, 1, 1, 1, 3, (uint32_t)row};
+    uint32_t word[4];
+    eco_random_quad(&at, (uint32_t)unit / 4, word);
+    return word[unit % 4] < eco_random_threshold(probability);
+}
+
+START_TEST(bernoulli)
+{
+    struct ecornn_cell *cell = cell_of("cell drop(h)\n"
+                                       "h' = bernoulli(0.3) + 0 * (W x + R h)\n");
+    const struct eco_isa *isa;
+    struct stage stage = {.cell = cell, .element = sizeof(float), .hidden = 151};
+    for (int k = 0; (isa = eco_isa_supported(k)); k++)
+        for (int training = 0; training < 2; training++) {
+            stage.training = training;
+            struct stage_memory *m = stage_memory_new(&stage);
+            struct eco_pointwise *call = &m->call;
+            call->unit1 = 42; /* in two parts: numbers depend on the unit alone */
+            stage_kernel(&stage, isa, true)(call);
+            call->unit0 = 42, call->unit1 = stage.hidden;
+            stage_kernel(&stage, isa, true)(call);
+            for (int row = 0; row < STAGE_ROWS; row++)
+                for (int j = 0; j < stage.hidden; j++)
+                    ck_assert(stage_get(&stage, call->next[0], call->next_row[0], row, (size_t)j) ==
+                              (training ? drawn(row, j, 0.3) : (double)0.3f));
+            free(m);
+        }
+    free(cell);
+}
+END_TEST
+
+/* ---- columns and rows ----------------------------------------------------------------------- */
+
+START_TEST(columns_and_rows)
+{
+    enum { ROWS = 7, STRIDE = 170 };
+    static float x[ROWS * STRIDE], y[STRIDE], filled[ROWS * STRIDE];
+    const struct eco_isa *isa;
+    for (int k = 0; (isa = eco_isa_supported(k)); k++)
+        for (int32_t n = 1; n < STRIDE; n++) {
+            for (int j = 0; j < ROWS * STRIDE; j++)
+                x[j] = (float)sin(j), filled[j] = -1;
+            for (int j = 0; j < STRIDE; j++)
+                y[j] = (float)j;
+            isa->f32->add_columns(y, x, STRIDE, ROWS, n);
+            isa->f32->fill_rows(filled, STRIDE, ROWS, x, n);
+            for (int j = 0; j < STRIDE; j++) {
+                float sum = (float)j;
+                for (int r = 0; r < ROWS && j < n; r++)
+                    sum += x[r * STRIDE + j];
+                ck_assert(y[j] == sum);
+                ck_assert(filled[STRIDE + j] == (j < n ? x[j] : -1));
+            }
+        }
+}
+END_TEST
+
+/* ---- the environment ------------------------------------------------------------------------ */
+
+START_TEST(chosen_set)
+{
+    const struct eco_isa *isa;
+    for (int k = 0; (isa = eco_isa_supported(k)); k++) {
+        ck_assert_int_eq(setenv("ECORNN_ISA", isa->name, 1), 0);
+        ck_assert_ptr_eq(eco_isa_choose(), isa);
+    }
+    ck_assert_int_eq(setenv("ECORNN_ISA", "nonsense", 1), 0);
+    ck_assert_ptr_eq(eco_isa_choose(), eco_isa_supported(0));
+    ck_assert_int_eq(unsetenv("ECORNN_ISA"), 0);
+    ck_assert_ptr_eq(eco_isa_choose(), eco_isa_supported(0));
+}
+END_TEST
+
+/* ---- time ----------------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Nanoseconds per unit: the least of some repetitions of all stages, one way. */
+static double unit_time(struct stage *stage, const struct eco_isa *isa, bool interpreted)
+{
+    double total = 0;
+    for (stage->index = 0; stage->index < stage_count(stage->cell, stage->backward);
+         stage->index++) {
+        struct stage_memory *m = stage_memory_new(stage);
+        const eco_pointwise_kernel run = stage_kernel(stage, isa, interpreted);
+        m->call.row1 = 1; /* the one that is aligned */
+        double best = INFINITY;
+        for (int k = 0; k < 300; k++) {
+            const double start = seconds();
+            run(&m->call);
+            best = fmin(best, seconds() - start);
+        }
+        total += best;
+        free(m);
+    }
+    return 1e9 * total / stage->hidden;
+}
+
+static void print_times(void)
+{
+    const struct ecornn_cell *cell;
+    const struct eco_isa *isa;
+    printf("ns per unit      forward: compiled, interpreted; backward: compiled, interpreted\n");
+    for (int c = 0; (cell = eco_cell_builtin(c)); c++)
+        for (int k = 0; (isa = eco_isa_supported(k)); k++) {
+            struct stage stage = {.cell = cell, .hidden = 512, .element = sizeof(float)};
+            printf("%-16s %-8s", cell->recipe.name, isa->name);
+            for (int way = 0; way < 2; way++) {
+                stage.backward = way == 1;
+                printf(" %7.2f", unit_time(&stage, isa, false));
+                printf(" %7.2f", unit_time(&stage, isa, true));
+            }
+            printf("\n");
+        }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "time") == 0) {
+        print_times();
+        return 0;
+    }
+    Suite *suite = suite_create("kernels");
+    TCase *cells = tcase_create("cells");
+    tcase_add_test(cells, interpreter_is_compiled);
+    tcase_add_test(cells, pieces_are_the_whole);
+    tcase_add_test(cells, in_place);
+    tcase_add_test(cells, sets_agree);
+    tcase_add_test(cells, masked_rows);
+    tcase_add_test(cells, row_means);
+    tcase_add_test(cells, bernoulli);
+    tcase_add_test(cells, columns_and_rows);
+    tcase_add_test(cells, chosen_set);
+    suite_add_tcase(suite, cells);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

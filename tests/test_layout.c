@@ -1,0 +1,416 @@
+/*
+ * Layout and tape: no two arrays share an element, everything lies inside its block and is aligned,
+ * a smaller run takes no more than the plan; the tape does every (layer, direction, step) once, in
+ * an order that respects what depends on what.  Problem strings: no round trip changes them.
+ */
+#include <check.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/model.h"
+#include "common/util.h"
+
+static const char *const problems[] = {
+    "lstm/T1/N1/I1/H1",
+    "lstm/f32/train/T7/N3/I5/H17",
+    "lstm/f64/train/L3/bi/T5/N2/I3/H7/P4/dropout:0.5",
+    "lstm/L4/T6/N3/I2/H5/P3",
+    "gru/train/L2/rev/T9/N4/I6/H5/batch-major",
+    "gru-reset-first/train/L2/bi/T4/N3/I2/H3/dropout:0.25",
+    "gru-reset-first/f64/L3/T4/N3/I2/H3",
+    "lstm-peephole/train/L3/bi/T3/N5/I4/H6",
+    "rnn-tanh/train/L4/T8/N1/I9/H2",
+    "mgu/train/bi/T3/N2/I1/H33/batch-major",
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+static const struct eco_wishes wishes[] = {
+    {.chunk = 0},
+    {.chunk = 2, .chunk_backward = 3},
+    {.chunk = 3, .chunk_backward = 2, .wavefront = true},
+};
+enum { WISHES = sizeof wishes / sizeof *wishes };
+
+static void problem_of(struct eco_problem *problem, const char *text)
+{
+    ecornn_desc desc;
+    ck_assert_msg(eco_problem_parse(&desc, text, NULL) == ECORNN_OK, "%s: %s", text,
+                  eco_fail_detail());
+    ck_assert_msg(eco_problem_build(problem, &desc) == ECORNN_OK, "%s: %s", text,
+                  eco_fail_detail());
+}
+
+/* ---- layout ---------------------------------------------------------------------------------- */
+
+/* Blocks as maps of owners, one byte per byte. */
+struct map {
+    const struct eco_layout *layout;
+    const char *text;
+    unsigned char *owner[4];
+    size_t bytes[4];
+    unsigned char id;
+};
+
+static void map_open(struct map *map, const struct eco_layout *layout, const char *text)
+{
+    *map = (struct map){.layout = layout, .text = text};
+    map->bytes[ECO_BLOCK_WEIGHTS] = layout->weights_bytes;
+    map->bytes[ECO_BLOCK_WORKSPACE] = layout->workspace_bytes;
+    map->bytes[ECO_BLOCK_RESERVE] = layout->reserve_bytes;
+    for (int i = 0; i < 4; i++)
+        map->owner[i] = calloc(map->bytes[i] + 1, 1);
+}
+
+static void map_close(struct map *map)
+{
+    for (int i = 0; i < 4; i++)
+        free(map->owner[i]);
+}
+
+static void paint_bytes(struct map *map, enum eco_block block, size_t from, size_t bytes)
+{
+    ck_assert_msg(from + bytes <= map->bytes[block], "%s: array %d ends at %zu of %zu", map->text,
+                  map->id, from + bytes, map->bytes[block]);
+    for (size_t i = from; i < from + bytes; i++) {
+        ck_assert_msg(map->owner[block][i] == 0, "%s: arrays %d and %d share byte %zu of block %d",
+                      map->text, map->owner[block][i], map->id, i, block);
+        map->owner[block][i] = map->id;
+    }
+}
+
+/* One array of `steps` steps, N rows, `width` elements each. */
+static void paint(struct map *map, struct eco_array array, int32_t steps, size_t width)
+{
+    const size_t element = map->layout->element;
+    map->id++;
+    if (width == 0)
+        return;
+    for (int32_t t = 0; t < (array.step > 0 ? steps : 1); t++)
+        for (int32_t n = 0; n < map->layout->N; n++)
+            paint_bytes(map, array.block,
+                        array.offset + ((size_t)t * array.step + (size_t)n * array.row) * element,
+                        width * element);
+}
+
+static void check_weights(const struct eco_layout *layout, const char *text)
+{
+    struct map map;
+    map_open(&map, layout, text);
+    for (int i = 0; i < eco_problem_params(layout->problem); i++) {
+        struct eco_param_place place;
+        eco_problem_param(layout->problem, i, &place);
+        map.id++;
+        paint_bytes(&map, ECO_BLOCK_WEIGHTS, eco_layout_param(layout, &place),
+                    (size_t)place.param.rows * (size_t)place.param.cols * layout->element);
+    }
+    map_close(&map);
+}
+
+/* Layers whose arrays are alive together: all that the reserve keeps, or with a wavefront; else a
+ * layer and the one above it. */
+static void paint_states(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+        for (int d = 0; d < problem->D; d++)
+            paint(map, eco_layout_state(map->layout, layer, d, s), map->layout->T + 2,
+                  (size_t)eco_problem_width(problem, s));
+}
+
+static void paint_scratch(struct map *map, int layer, bool backward)
+{
+    static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
+                                               ECO_SCRATCH_DACC};
+    const struct eco_problem *problem = map->layout->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const size_t H = (size_t)problem->H;
+    const size_t width[ECO_SCRATCHES] = {
+        [ECO_SCRATCH_ACC] = backward ? 0 : (size_t)lowered->n_accs * H,
+        [ECO_SCRATCH_GATHER] = layer == 0 ? (size_t)problem->I : 0,
+        [ECO_SCRATCH_OPERAND] = (size_t)lowered->n_slots * H,
+        [ECO_SCRATCH_MEAN] = (size_t)lowered->n_means[backward],
+        [ECO_SCRATCH_DACC] = backward ? (size_t)(lowered->n_accs + lowered->n_extra) * H : 0,
+        [ECO_SCRATCH_DOPERAND] = backward ? (size_t)lowered->n_slots * H : 0,
+        [ECO_SCRATCH_STEP] = problem->projected ? (size_t)problem->P : 0,
+        [ECO_SCRATCH_DOUTPUT] = backward && problem->projected ? H : 0,
+    };
+    const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
+    for (int d = 0; d < problem->D; d++)
+        for (int i = 0; i < ECO_SCRATCHES; i++) {
+            int32_t steps = backward ? chunk : 1;
+            for (size_t k = 0; k < sizeof chunked / sizeof *chunked; k++)
+                steps = chunked[k] == (enum eco_scratch)i ? chunk : steps;
+            paint(map, eco_layout_scratch(map->layout, backward, layer, d, i), steps, width[i]);
+        }
+}
+
+static void paint_forward(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    if (!map->layout->training)
+        paint_states(map, layer);
+    if (problem->projected && !map->layout->training)
+        for (int d = 0; d < problem->D; d++)
+            paint(map, eco_layout_output(map->layout, layer, d), 1, (size_t)problem->H);
+    paint_scratch(map, layer, false);
+}
+
+static void paint_backward(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    paint_scratch(map, layer, true);
+    for (int d = 0; d < problem->D; d++)
+        for (int s = 0; s < problem->cell->recipe.n_states; s++)
+            paint(map, eco_layout_carry(map->layout, layer, d, s), 1,
+                  (size_t)eco_problem_width(problem, s));
+    if (layer > 0)
+        paint(map, eco_layout_dinput(map->layout, layer), map->layout->T,
+              (size_t)problem->D * (size_t)problem->P);
+    if (layer + 1 < problem->L && !map->layout->wavefront)
+        paint(map, eco_layout_dinput(map->layout, layer + 1), map->layout->T,
+              (size_t)problem->D * (size_t)problem->P);
+}
+
+static void check_reserve(const struct eco_layout *layout, const char *text)
+{
+    const struct eco_problem *problem = layout->problem;
+    struct map map;
+    map_open(&map, layout, text);
+    for (int layer = 0; layer < problem->L; layer++) {
+        paint_states(&map, layer);
+        for (int d = 0; d < problem->D; d++) {
+            paint(&map, eco_layout_save(layout, layer, d), layout->T,
+                  (size_t)problem->cell->lowered.n_saves * (size_t)problem->H);
+            if (problem->projected)
+                paint(&map, eco_layout_output(layout, layer, d), layout->T, (size_t)problem->H);
+        }
+    }
+    map_close(&map);
+}
+
+static void check_workspace(const struct eco_layout *layout, const char *text, bool backward)
+{
+    struct map map;
+    const int L = layout->problem->L;
+    if (layout->wavefront) {
+        map_open(&map, layout, text);
+        for (int layer = 0; layer < L; layer++)
+            (backward ? paint_backward : paint_forward)(&map, layer);
+        map_close(&map);
+        return;
+    }
+    for (int layer = 0; layer < L; layer++) {
+        map_open(&map, layout, text);
+        (backward ? paint_backward : paint_forward)(&map, layer);
+        if (!backward && !layout->training && layer > 0) /* whose planes it reads */
+            for (int d = 0; d < layout->problem->D; d++)
+                paint(&map, eco_layout_state(layout, layer - 1, d, 0), layout->T + 2,
+                      (size_t)layout->problem->P);
+        map_close(&map);
+    }
+}
+
+START_TEST(layout_overlaps_nothing)
+{
+    struct eco_problem problem;
+    struct eco_layout layout;
+    problem_of(&problem, problems[_i / WISHES]);
+    for (int training = 0; training <= (int)problem.training; training++) {
+        eco_layout_build(&layout, &problem, &wishes[_i % WISHES], problem.T, problem.N, training);
+        check_weights(&layout, problem.text);
+        check_workspace(&layout, problem.text, false);
+        if (training) {
+            check_reserve(&layout, problem.text);
+            check_workspace(&layout, problem.text, true);
+        }
+    }
+}
+END_TEST
+
+START_TEST(smaller_runs_fit)
+{
+    struct eco_problem problem;
+    struct eco_layout whole, part;
+    problem_of(&problem, problems[_i / WISHES]);
+    for (int training = 0; training <= (int)problem.training; training++) {
+        eco_layout_build(&whole, &problem, &wishes[_i % WISHES], problem.T, problem.N, training);
+        for (int32_t T = 1; T <= problem.T; T++)
+            for (int32_t N = 1; N <= problem.N; N++) {
+                eco_layout_build(&part, &problem, &wishes[_i % WISHES], T, N, training);
+                ck_assert_uint_le(part.workspace_bytes, whole.workspace_bytes);
+                ck_assert_uint_le(part.reserve_bytes, whole.reserve_bytes);
+                ck_assert_uint_eq(part.weights_bytes, whole.weights_bytes);
+            }
+    }
+}
+END_TEST
+
+START_TEST(sizes_overflow_is_seen)
+{
+    struct eco_problem problem;
+    struct eco_layout layout;
+    problem_of(&problem, "lstm/f64/train/L255/bi/T16777216/N16777216/I16777216/H16777216");
+    eco_layout_build(&layout, &problem, &wishes[0], problem.T, problem.N, true);
+    ck_assert_uint_eq(layout.workspace_bytes, SIZE_MAX);
+    ck_assert_uint_eq(layout.reserve_bytes, SIZE_MAX);
+}
+END_TEST
+
+/* ---- tape ------------------------------------------------------------------------------------ */
+
+/* Place of the op of this kind that does step t of (layer, d) in a run of T steps; -1: none. */
+static int find(const struct eco_tape *tape, int kind, int layer, int d, int32_t t, int32_t T)
+{
+    int found = -1;
+    for (int i = 0; i < tape->n; i++) {
+        struct eco_op op;
+        if (!eco_op_clip(&tape->op[i], T, &op) || op.kind != kind || op.layer != layer ||
+            op.d != d || t < op.t0 || t >= op.t1)
+            continue;
+        ck_assert_msg(found < 0, "step %d of layer %d twice", t, layer);
+        found = i;
+    }
+    return found;
+}
+
+/* a before b, and in a lower level. */
+static void check_order(const struct eco_tape *tape, int a, int b)
+{
+    ck_assert_int_ge(a, 0);
+    ck_assert_int_ge(b, 0);
+    ck_assert_int_lt(a, b);
+    ck_assert_int_lt(tape->op[a].level, tape->op[b].level);
+}
+
+static void check_forward(const struct eco_tape *tape, const struct eco_problem *problem, int32_t T)
+{
+    for (int layer = 0; layer < problem->L; layer++)
+        for (int d = 0; d < problem->D; d++)
+            for (int32_t t = 0; t < T; t++) {
+                const int input = find(tape, ECO_INPUT, layer, d, t, T);
+                const int step = find(tape, ECO_STEP, layer, d, t, T);
+                check_order(tape, input, step);
+                const int32_t before = eco_problem_reversed(problem, d) ? t + 1 : t - 1;
+                if (before >= 0 && before < T)
+                    ck_assert_int_le(find(tape, ECO_STEP, layer, d, before, T), step);
+                for (int e = 0; layer > 0 && e < problem->D; e++)
+                    check_order(tape, find(tape, ECO_STEP, layer - 1, e, t, T), input);
+            }
+}
+
+static void check_backward(const struct eco_tape *tape, const struct eco_problem *problem,
+                           int32_t T)
+{
+    for (int layer = 0; layer < problem->L; layer++)
+        for (int d = 0; d < problem->D; d++)
+            for (int32_t t = 0; t < T; t++) {
+                const int step = find(tape, ECO_D_STEP, layer, d, t, T);
+                const int input = find(tape, ECO_D_INPUT, layer, d, t, T);
+                check_order(tape, step, input);
+                check_order(tape, step, find(tape, ECO_D_WEIGHTS, layer, d, t, T));
+                const int32_t after = eco_problem_reversed(problem, d) ? t - 1 : t + 1;
+                if (after >= 0 && after < T)
+                    ck_assert_int_le(find(tape, ECO_D_STEP, layer, d, after, T), step);
+                for (int e = 0; layer > 0 && e < problem->D; e++)
+                    check_order(tape, input, find(tape, ECO_D_STEP, layer - 1, e, t, T));
+                if (d == 1)
+                    check_order(tape, find(tape, ECO_D_INPUT, layer, 0, t, T), input);
+            }
+}
+
+/* Exactly the first chunk of weight gradients overwrites. */
+static void check_first(const struct eco_tape *tape, const struct eco_problem *problem, int32_t T)
+{
+    for (int layer = 0; layer < problem->L; layer++)
+        for (int d = 0; d < problem->D; d++) {
+            bool seen = false;
+            for (int i = 0; i < tape->n; i++) {
+                struct eco_op op;
+                if (!eco_op_clip(&tape->op[i], T, &op) || op.kind != ECO_D_WEIGHTS ||
+                    op.layer != layer || op.d != d)
+                    continue;
+                ck_assert_int_eq(op.add, seen);
+                seen = true;
+            }
+            ck_assert(seen);
+        }
+}
+
+START_TEST(tape_covers_all)
+{
+    struct eco_problem problem;
+    problem_of(&problem, problems[_i / WISHES]);
+    for (int ragged = 0; ragged < 2; ragged++) {
+        struct eco_tape forward, backward;
+        ck_assert_int_eq(eco_tape_build(&forward, &problem, &wishes[_i % WISHES], false, ragged),
+                         0);
+        ck_assert_int_eq(eco_tape_build(&backward, &problem, &wishes[_i % WISHES], true, ragged),
+                         0);
+        for (int32_t T = 1; T <= problem.T; T++) {
+            check_forward(&forward, &problem, T);
+            check_backward(&backward, &problem, T);
+            check_first(&backward, &problem, T);
+        }
+        eco_tape_free(&forward);
+        eco_tape_free(&backward);
+    }
+}
+END_TEST
+
+/* ---- problem strings ------------------------------------------------------------------------- */
+
+START_TEST(strings_come_back)
+{
+    struct eco_problem problem, again;
+    problem_of(&problem, problems[_i]);
+    problem_of(&again, problem.text);
+    ck_assert_str_eq(problem.text, again.text);
+}
+END_TEST
+
+static const char *const broken[] = {
+    "",
+    "lstm",
+    "nonsense/T1/N1/I1/H1",
+    "lstm/T0/N1/I1/H1",
+    "lstm/T1/N1/I1",
+    "lstm/T1/N1/I1/H1/",
+    "lstm/T1/N1/I1/H1/dropout:1",
+    "lstm/T1/N1/I1/H1/dropout:",
+    "lstm/T1/N1/I1/H1/f16",
+    "lstm/T99999999999/N1/I1/H1",
+    "lstm/T1/N1/I1/H-1",
+    "lstm/T1x/N1/I1/H1",
+    "lstm//T1/N1/I1/H1",
+    "gru/T1/N1/I1/H4/P2",
+    "lstm/T1/N1/I1/H1/L999",
+    "lstm/T1/N1/I1/H1/dropout:nan",
+};
+
+START_TEST(broken_strings_are_refused)
+{
+    ecornn_desc desc = {.hidden = 77};
+    ck_assert_int_ne(eco_problem_parse(&desc, broken[_i], NULL), ECORNN_OK);
+    ck_assert_int_eq(desc.hidden, 77);
+    ck_assert_str_ne(eco_fail_detail(), "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("layout");
+    TCase *tcase = tcase_create("layout");
+    tcase_add_loop_test(tcase, layout_overlaps_nothing, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tcase, smaller_runs_fit, 0, PROBLEMS * WISHES);
+    tcase_add_test(tcase, sizes_overflow_is_seen);
+    tcase_add_loop_test(tcase, tape_covers_all, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tcase, strings_come_back, 0, PROBLEMS);
+    tcase_add_loop_test(tcase, broken_strings_are_refused, 0, sizeof broken / sizeof *broken);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

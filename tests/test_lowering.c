@@ -1,0 +1,197 @@
+/*
+ * Are lowered programs right?  The next states of the stages must agree with those of the graph,
+ * and the gradients of the stages with central differences of the graph.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cell_step.h"
+
+static double uniform(void)
+{
+    static uint64_t seed = 88172645463325252u;
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(seed >> 40) / (1 << 24) * 2 - 1;
+}
+
+static void fill_random(void *data, size_t bytes)
+{
+    double *value = data;
+    for (size_t i = 0; i < bytes / sizeof *value; i++)
+        value[i] = uniform();
+}
+
+static double numeric_gradient(double *value)
+{
+    static plane next[ECO_MAX_STATES];
+    const double step = 1e-5, middle = *value;
+    *value = middle + step;
+    const double above = evaluate_graph(next);
+    *value = middle - step;
+    const double below = evaluate_graph(next);
+    *value = middle;
+    return (above - below) / (2 * step);
+}
+
+static void expect_close(double got, double expected, const char *what, int at)
+{
+    ck_assert_msg(fabs(got - expected) <= 2e-8 * (1 + fabs(expected)),
+                  "cell %s: %s[%d] is %.12g, must be %.12g", cell.recipe.name, what, at, got,
+                  expected);
+}
+
+static void check_forward(void)
+{
+    static plane next[ECO_MAX_STATES];
+    evaluate_graph(next);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        run_forward(in_place);
+        for (int s = 0; s < cell.recipe.n_states; s++)
+            for (int e = 0; e < PLANE; e++)
+                expect_close(memory.next[s][e], next[s][e], cell.recipe.state[s], e);
+    }
+}
+
+/* The gradient of element `at` of a parameter, from the column of dacc that belongs to it. */
+static void check_param(int param, const double *dacc, const double *argument, int columns)
+{
+    const int elements = columns > 0 ? H * columns : H;
+    for (int at = 0; at < elements; at++) {
+        const int j = columns > 0 ? at / columns : at, k = columns > 0 ? at % columns : 0;
+        double sum = 0;
+        for (int n = 0; n < N; n++)
+            sum += dacc[n * H + j] * (columns > 0 ? argument[n * columns + k] : 1);
+        expect_close(sum, numeric_gradient(&in.weights[param][at]), cell.recipe.param[param].name,
+                     at);
+    }
+}
+
+static void check_gradients(void)
+{
+    const struct eco_lowered *lowered = &cell.lowered;
+    for (int i = 0; i < lowered->n_accs; i++) {
+        const struct eco_accumulator *acc = &lowered->acc[i];
+        if (acc->input >= 0)
+            check_param(acc->input, memory.dacc[i], in.x, I);
+        for (int k = 0; k < lowered->n_operands; k++)
+            if (acc->recurrent[k] >= 0)
+                check_param(acc->recurrent[k], memory.dacc[i], operand_value(k), H);
+        if (acc->vector >= 0)
+            check_param(acc->vector, memory.dacc[i], NULL, 0);
+    }
+    for (int i = 0; i < lowered->n_extra; i++)
+        check_param(lowered->extra[i], memory.dacc[lowered->n_accs + i], NULL, 0);
+    for (int s = 0; s < cell.recipe.n_states; s++)
+        for (int e = 0; e < PLANE; e++)
+            expect_close(memory.dstate[s][e], numeric_gradient(&in.state[s][e]),
+                         cell.recipe.state[s], e);
+}
+
+static void expect_writes(int op, int n)
+{
+    for (int i = 0; i < ECO_MAX_ACCS + ECO_MAX_PARAMS; i++)
+        ck_assert_msg(memory.writes[op][i] == (i < n), "cell %s: opcode %d writes slot %d %d times",
+                      cell.recipe.name, op, i, memory.writes[op][i]);
+}
+
+static void check_text(const char *text)
+{
+    struct eco_cell_error error;
+    ck_assert_msg(eco_cell_compile(&cell, text, &error), "%d:%d: %s", error.line, error.column,
+                  error.message);
+    fill_random(&in, sizeof in);
+    for (int i = 0; i < ECO_MAX_SOURCE; i++)
+        for (int e = 0; e < PLANE; e++)
+            in.bernoulli[i][e] = in.bernoulli[i][e] > 0;
+    check_forward();
+    run_forward(false);
+    run_backward();
+    expect_writes(ECO_OP_STORE_NEXT, cell.recipe.n_states);
+    expect_writes(ECO_OP_STORE_SAVE, cell.lowered.n_saves);
+    expect_writes(ECO_OP_STORE_OPERAND, cell.lowered.n_slots);
+    expect_writes(ECO_OP_STORE_DACC, cell.lowered.n_accs + cell.lowered.n_extra);
+    expect_writes(ECO_OP_STORE_DSTATE, cell.recipe.n_states);
+    check_gradients();
+}
+
+static void check_file(const char *folder, const char *name)
+{
+    char path[256], text[ECO_MAX_TEXT + 1];
+    const char *srcdir = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/%s/%s.cell", srcdir == NULL ? "." : srcdir, folder, name);
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "%s", path);
+    text[fread(text, 1, ECO_MAX_TEXT, file)] = 0;
+    fclose(file);
+    check_text(text);
+}
+
+START_TEST(builtin_cells)
+{
+    check_file("common/cell", eco_cell_builtin(_i)->recipe.name);
+}
+END_TEST
+
+static const char *const example[] = {"zoneout-lstm", "norm-lstm", "two-products", "arith"};
+
+START_TEST(example_cells)
+{
+    check_file("tests/cells", example[_i]);
+}
+END_TEST
+
+/* What the cells above leave out: odd sums, gradients that are zero, results that are leaves. */
+static const char *const odd_text[] = {
+    "cell a(h)\nh' = h",
+    "cell a(h)\nh' = 1",
+    "cell a(h, c)\nh' = c\nc' = h",
+    "cell a(h, c)\nc' = tanh(W x + R h)\nh' = c'",
+    "cell a(h)\nh' = b",
+    "cell a(h)\nh' = W x + p * h + b",
+    "cell a(h)\nh' = select(W x, 1, 2) + h",
+    "cell a(h)\nu = select(R (h * h), 1, 2)\nh' = u + h",
+    "cell a(h)\nh' = tanh(R (0.5))",
+    "cell a(h)\nh' = tanh(R (bernoulli(0.5)))",
+    "cell a(h)\nu = b\nh' = tanh(R u + u)",
+    "cell a(h)\nu = W x\nv = W x\nh' = tanh(u + v + R h) * sigmoid(v + b)",
+    "cell a(h)\nu = W x + R h + b + h\nh' = log(1 + u * u) + u",
+    "cell a(h)\nu = W x + R h + b\nh' = u / (1 + exp(u)) - u",
+    "cell a(h)\nh' = h * R h - W x",
+    "cell a(h)\na = R h\nu = R (a - h)\nv = tanh(u)\ns = R v\nw = s + R (v * v) + b\nh' = tanh(w + "
+    "h)",
+    "cell a(h)\nu = W x\nm = mean(u)\nh' = tanh(R (u - m)) + m",
+    "cell a(h)\nh' = mean(h * W x) + mean(h)",
+    "cell a(h)\nh' = mean(mean(R h) * h) * 2",
+    "cell a(h, c)\nc' = tanh(R h + b)\nu = R c'\nh' = tanh(W x + u + c)",
+    "cell a(h)\nv = W x + 1\nu = W x + R h + v\nh' = u",
+    "cell a(h)\nh' = 0 * h + h / 1 + 1 * h - (-h) + -(-h) + (h + 0) - 0",
+    "cell a(h)\nu = R h\nv = R h\nh' = tanh(u) + tanh(v) + W x * u",
+    "cell a(h)\nu = tanh(h)\nh' = (u + 1) * (1 + u) + (1 - u) * (1 - u)",
+};
+
+START_TEST(odd_cells)
+{
+    check_text(odd_text[_i]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lowering");
+    TCase *cases = tcase_create("cells");
+    int builtins = 0;
+    while (eco_cell_builtin(builtins) != NULL)
+        builtins++;
+    tcase_add_loop_test(cases, builtin_cells, 0, builtins);
+    tcase_add_loop_test(cases, example_cells, 0, (int)(sizeof example / sizeof *example));
+    tcase_add_loop_test(cases, odd_cells, 0, (int)(sizeof odd_text / sizeof *odd_text));
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,136 @@
+/*
+ * The test kit: cases, their inputs, runs in guarded memory, expected results and what is compared.
+ * Everything here uses the public interface, but for the reference's rounding.
+ *
+ * A case is one string, which every failure prints and every test that sweeps takes as argument or
+ * in the environment (ECORNN_CASE): a problem string and, in any order, these suffixes:
+ *   /lengths:random|zero|full|short   given lengths: any, all 0, all T, 0 or 1; else NULL
+ *   /states      initial states and gradients of the final ones are given; else NULL
+ *   /alias       final is the memory of initial (with /states)
+ *   /accumulate  dweights has something before
+ *   /null:LIST   not wanted or not given, of: y final dy dfinal dx dinitial dweights; commas
+ * between /run:TxN     the run is smaller than the plan /noreserve   inference on a training plan
+ *   /scale:F     x and the initial states times F
+ *   /seed:K      of the inputs and of the run; else 1
+ * The cell is a built-in one, or tests/cells/CELL.cell, or own-CELL: common/cell/CELL.cell parsed
+ * at run time.
+ */
+#ifndef TESTING_H
+#define TESTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ecornn.h"
+
+enum { CASE_TEXT = 256 };
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+/* A named dense array; F32 ones are kept as double, which is exact. */
+struct array {
+    char name[64];
+    int rank;
+    int32_t extent[3];
+    size_t count;
+    double *value;
+    double bound; /* of expected results: largest error allowed, in absolute terms */
+};
+
+/*
+ * Inputs or results of a case: x dy initialS dfinalS lengths, parameters by their names,
+ * before:NAME for what dweights holds; results y finalS dx dinitialS, d:NAME.
+ */
+struct data {
+    int n, room;
+    struct array *array;
+};
+
+struct array *data_add(struct data *data, const char *name, int rank, const int32_t *extent);
+struct array *data_find(const struct data *data, const char *name); /* NULL: there is none */
+void data_free(struct data *data);
+/* A text file of arrays (data/make_golden.py); first line `case STRING`.  Exits when it cannot. */
+void data_read(struct data *data, const char *path, char text[CASE_TEXT]);
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+enum {
+    NULL_Y = 1,
+    NULL_FINAL = 2,
+    NULL_DY = 4,
+    NULL_DFINAL = 8,
+    NULL_DX = 16,
+    NULL_DINITIAL = 32,
+    NULL_DWEIGHTS = 64
+};
+enum lengths { LENGTHS_NULL, LENGTHS_RANDOM, LENGTHS_ZERO, LENGTHS_FULL, LENGTHS_SHORT };
+
+struct test_case {
+    char text[CASE_TEXT];
+    ecornn_desc desc;
+    ecornn_cell *own; /* parsed for this case, or NULL */
+    int states;       /* S of the cell */
+    int32_t T, N;     /* of the run */
+    enum lengths lengths;
+    bool with_states, alias, accumulate, noreserve;
+    unsigned null; /* NULL_... */
+    double scale;
+    uint64_t seed;
+};
+
+/* A path below the source tree, "tests/cells/x.cell": from $srcdir, else from here or above. */
+void source_path(char path[1024], const char *inside);
+/* False, with a word on stderr: the string is wrong. */
+bool case_parse(struct test_case *test, const char *text);
+void case_free(struct test_case *test);
+/* Random inputs by the case's seed, F32 numbers for F32 cases. */
+void case_inputs(const struct test_case *test, struct data *inputs);
+int32_t case_length(const struct data *inputs, int32_t n, int32_t T);
+/* Uniform in [0,1): splitmix64 (Steele, Lea, Flood 2014). */
+double uniform(uint64_t *state);
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+struct machine {
+    ecornn_device *device;
+    ecornn_type type; /* of the run: a case of F32 inputs may be run in F64 */
+    int backwards;    /* how often backward runs; every time it must give the same bits */
+};
+
+/*
+ * Runs a case in guarded memory filled with NaN and checks what every run must keep: guards, inputs
+ * and reserve unchanged, padding of y and dx 0.  False: something went wrong, said on stderr.
+ */
+bool case_run(const struct test_case *test, const struct machine *machine,
+              const struct data *inputs, struct data *results);
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* The reference's results of a case, with a bound for each array (compare.c says how). */
+bool case_expect(const struct test_case *test, const struct data *inputs, struct data *expected);
+/* Every array of expected must be in results within its bound; who: printed with a failure. */
+bool results_agree(const struct test_case *test, const char *who, const struct data *expected,
+                   const struct data *results);
+/* ... with one relative bound for all, of each array's largest magnitude. */
+bool results_agree_within(const struct test_case *test, const char *who,
+                          const struct data *expected, const struct data *results, double relative);
+/* Every array the same bits. */
+bool results_same(const struct test_case *test, const char *who, const struct data *expected,
+                  const struct data *results);
+
+/* ---- lists of cases -------------------------------------------------------------------------- */
+
+/* The sweep; one case alone where only is not NULL or ECORNN_CASE is set. */
+int sweep_count(const char *only);
+void sweep_text(const char *only, int index, char text[CASE_TEXT]);
+/* Names of tests/cells/NAME.cell in order; false past the last. */
+bool sweep_own_cell(int index, char name[64]);
+
+/* ---- textbook.c ------------------------------------------------------------------------------ */
+
+/* One layer forward in time, time-major, no lengths, of "lstm" "gru" "rnn-tanh" "rnn-relu", from
+ * the equations by hand; nothing of the library is used. */
+void textbook_run(const char *cell, const struct data *inputs, struct data *results);
+
+#endif /* TESTING_H */

@@ -1,0 +1,191 @@
+/*
+ * cellgen: cell files to C, during the build.
+ *     cellgen builtin FILE...   the texts, for common/cell/builtin.c
+ *     cellgen kernels FILE...   the stages, for a kernel template (doc/cells.md)
+ *     cellgen print FILE...     the stages of a cell, for people
+ * Links the compiler of cells and nothing else.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cell/cell.h"
+
+struct source {
+    char text[ECO_MAX_TEXT + 1];
+    struct ecornn_cell cell;
+    char symbol[ECO_MAX_NAME]; /* the cell's name in C */
+};
+
+static int read_source(struct source *source, const char *path)
+{
+    struct eco_cell_error error;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        perror(path);
+        return 1;
+    }
+    const size_t length = fread(source->text, 1, sizeof source->text, file);
+    fclose(file);
+    if (length == sizeof source->text || memchr(source->text, 0, length) != NULL) {
+        fprintf(stderr, "%s: a cell's text has no zero byte and at most %d bytes\n", path,
+                ECO_MAX_TEXT);
+        return 1;
+    }
+    source->text[length] = 0;
+    if (!eco_cell_compile(&source->cell, source->text, &error)) {
+        fprintf(stderr, "%s:%d:%d: %s\n", path, error.line, error.column, error.message);
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof source->symbol; i++)
+        source->symbol[i] = source->cell.recipe.name[i] == '-' ? '_' : source->cell.recipe.name[i];
+    return 0;
+}
+
+static int print_stages(const struct source *source)
+{
+    const size_t size = eco_cell_emit(&source->cell, NULL, 0) + 1;
+    char *text = malloc(size);
+    if (text == NULL)
+        return 1;
+    eco_cell_emit(&source->cell, text, size);
+    fputs(text, stdout);
+    free(text);
+    return 0;
+}
+
+static void print_string(const char *text)
+{
+    for (; *text != 0; text++) {
+        if (*text == '\n')
+            fputs(text[1] == 0 ? "\\n" : "\\n\"\n     \"", stdout);
+        else if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if (*text >= ' ' && *text <= '~')
+            putchar(*text);
+        else
+            printf("\\%03o", (unsigned)(unsigned char)*text);
+    }
+}
+
+static int print_builtin(const struct source *source, int n)
+{
+    puts("/* Printed by cellgen: the texts of the built-in cells. */");
+    puts("static const struct {\n    const char *name, *text;\n} builtin_text[] = {");
+    for (int i = 0; i < n; i++) {
+        printf("    {\"%s\",\n     \"", source[i].cell.recipe.name);
+        print_string(source[i].text);
+        puts("\"},");
+    }
+    puts("};");
+    return 0;
+}
+
+static void print_includes(const struct source *source, const char *way, int stages, int backward)
+{
+    for (int k = 0; k < stages; k++)
+        printf("#define CELL_STAGE %s_%s_%d\n#define CELL_BACKWARD %d\n#include CELL_TEMPLATE\n"
+               "#undef CELL_STAGE\n#undef CELL_BACKWARD\n",
+               source->symbol, way, k, backward);
+}
+
+static void print_row(const struct source *source, const char *way, int stages)
+{
+    printf("     .%s = {", way);
+    for (int k = 0; k < stages; k++)
+        printf("%sCELL_KERNEL(%s_%s_%d)", k > 0 ? ", " : "", source->symbol, way, k);
+    printf("}");
+}
+
+static int print_kernels(const struct source *source, int n)
+{
+    puts("/* Printed by cellgen: the stages of the built-in cells, see doc/cells.md. */");
+    for (int i = 0; i < n; i++)
+        if (print_stages(&source[i]) != 0)
+            return 1;
+    for (int i = 0; i < n; i++) {
+        print_includes(&source[i], "forward", source[i].cell.lowered.n_forward, 0);
+        print_includes(&source[i], "backward", source[i].cell.lowered.n_backward, 1);
+    }
+    puts("static const struct eco_cell_kernels CELL(cells)[] = {");
+    for (int i = 0; i < n; i++) {
+        printf("    {\n");
+        print_row(&source[i], "forward", source[i].cell.lowered.n_forward);
+        printf(",\n");
+        print_row(&source[i], "backward", source[i].cell.lowered.n_backward);
+        printf("},\n");
+    }
+    puts("};");
+    return 0;
+}
+
+/* What the programs mean: accumulators, operands and saved values in the text's words. */
+static void print_legend(const struct source *source)
+{
+    const struct eco_recipe *recipe = &source->cell.recipe;
+    const struct eco_lowered *lowered = &source->cell.lowered;
+    for (int i = 0; i < lowered->n_accs; i++) {
+        const struct eco_accumulator *acc = &lowered->acc[i];
+        printf("/* acc %d:", i);
+        if (acc->input >= 0)
+            printf(" %s x", recipe->param[acc->input].name);
+        for (int k = 0; k < lowered->n_operands; k++)
+            if (acc->recurrent[k] >= 0)
+                printf(" %s operand %d", recipe->param[acc->recurrent[k]].name, k);
+        if (acc->vector >= 0)
+            printf(" %s", recipe->param[acc->vector].name);
+        printf(", from stage %d */\n", acc->stage);
+    }
+    for (int k = 0; k < lowered->n_operands; k++) {
+        const struct eco_operand *operand = &lowered->operand[k];
+        if (operand->state >= 0)
+            printf("/* operand %d: state %s */\n", k, recipe->state[operand->state]);
+        else
+            printf("/* operand %d: slot %d, before forward stage %d, backward stage %d */\n", k,
+                   operand->slot, operand->forward, operand->backward);
+    }
+    printf("/* %d saved, %d extra vectors, %d + %d means%s */\n", lowered->n_saves,
+           lowered->n_extra, lowered->n_means[0], lowered->n_means[1],
+           lowered->projectable ? ", projectable" : "");
+}
+
+static int print_for_people(const struct source *source, int n)
+{
+    for (int i = 0; i < n; i++) {
+        print_legend(&source[i]);
+        if (print_stages(&source[i]) != 0)
+            return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *word;
+        int (*print)(const struct source *source, int n);
+    } command[] = {
+        {"builtin", print_builtin}, {"kernels", print_kernels}, {"print", print_for_people}};
+    const int n = argc - 2;
+    if (n < 1) {
+        fprintf(stderr, "usage: cellgen builtin|kernels|print FILE...\n");
+        return 2;
+    }
+    struct source *source = calloc((size_t)n, sizeof *source);
+    int status = 2;
+    if (source == NULL)
+        return 1;
+    for (int i = 0; i < n; i++)
+        if (read_source(&source[i], argv[i + 2]) != 0)
+            goto out;
+    for (size_t i = 0; i < sizeof command / sizeof *command; i++)
+        if (strcmp(argv[1], command[i].word) == 0)
+            status = command[i].print(source, n);
+    if (status == 2)
+        fprintf(stderr, "cellgen: unknown command '%s'\n", argv[1]);
+    if (fflush(stdout) != 0)
+        status = 1;
+out:
+    free(source);
+    return status;
+}
