@@ -69,7 +69,7 @@ bool ours_upload(struct ours *ours)
                 upload(ours, &ours->y, NULL, p->y_elements) &&
                 upload(ours, &ours->params, p->params, p->param_elements);
     if (good && p->training) {
-        ours->dweights = ecornn_alloc(ours->device, ours->sizes.weights);
+        ours->dweights = ecornn_alloc(ours->device, ours->sizes.dweights);
         ours->reserve = ecornn_alloc(ours->device, ours->sizes.reserve);
         good = ours->dweights && ours->reserve && upload(ours, &ours->dy, p->dy, p->y_elements) &&
                upload(ours, &ours->dx, NULL, p->x_elements) &&

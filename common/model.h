@@ -64,21 +64,30 @@ enum eco_block { ECO_BLOCK_NONE, ECO_BLOCK_WEIGHTS, ECO_BLOCK_WORKSPACE, ECO_BLO
 /* An array over steps and rows inside a block. */
 struct eco_array {
     enum eco_block block;
-    size_t offset; /* bytes from the block's start                                   */
+    size_t offset; /* bytes from the block's start */
     size_t step;   /* elements from one step to the next; 0: every step the same one */
-    size_t row;    /* elements from one batch row to the next                        */
+    size_t row;    /* elements from one batch row to the next */
+};
+
+/* What the chosen algorithm wants of layout and tape. */
+struct eco_wishes {
+    bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
+    bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
+                     */
+    int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
+    int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
 };
 
 /* Workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op. */
 enum eco_scratch {
-    ECO_SCRATCH_ACC,     /* forward  [chunk,N,accs,H]                                             */
-    ECO_SCRATCH_GATHER,  /* both     [chunk,N,I of the layer]: input rows in time order, or dx    */
-    ECO_SCRATCH_OPERAND, /* forward [N,slots,H]; backward [chunk,N,slots,H]                       */
-    ECO_SCRATCH_MEAN,    /* both     [N,means]                                                    */
-    ECO_SCRATCH_DACC,    /* backward [chunk,N,accs + extra,H]                                     */
+    ECO_SCRATCH_ACC,      /* forward  [chunk,N,accs,H] */
+    ECO_SCRATCH_GATHER,   /* both     [chunk,N,I of the layer]: input rows in time order, or dx */
+    ECO_SCRATCH_OPERAND,  /* forward [N,slots,H]; backward [chunk,N,slots,H] */
+    ECO_SCRATCH_MEAN,     /* both     [N,means] */
+    ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H] */
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP, /* if projected: forward [N,P], h = P u; backward [chunk,N,P], its gradient */
-    ECO_SCRATCH_DOUTPUT, /* backward [N,H] if projected: gradient of u                            */
+    ECO_SCRATCH_DOUTPUT, /* backward [N,H] if projected: gradient of u */
     ECO_SCRATCHES
 };
 
@@ -88,47 +97,77 @@ enum eco_scratch {
  */
 struct eco_layout {
     const struct eco_problem *problem;
-    bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
     bool training; /* this run keeps a reserve */
     int32_t T, N;
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
-    bool wavefront;                /* each (layer, direction) has scratch of its own, not each     *
-                                    * direction                                                    */
-    size_t element; /* bytes                                                        */
-    size_t weights_bytes, workspace_bytes, reserve_bytes;
-    size_t weights_direction[2]; /* bytes of one direction of layer 0, of a later layer */
-    struct eco_series { /* equal arrays, one behind the other                             */
+    size_t element;                /* bytes */
+    size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
+    struct eco_wishes wishes;
+    /* bytes of one direction of layer 0, of a later layer */
+    size_t weights_direction[2], dweights_direction[2];
+    struct eco_series { /* equal arrays, one behind the other */
         struct eco_array first;
-        size_t bytes;        /* from one to the next                                           */
-        int count;           /* number k lies at place k % count                               */
-    } state[ECO_MAX_STATES], /* by layer; inference: of all layers but the last                */
+        size_t bytes;               /* from one to the next */
+        int count;                  /* number k lies at place k % count */
+    } state[ECO_MAX_STATES],        /* by layer; inference: of all layers but the last */
         last_state[ECO_MAX_STATES], /* by layer; inference: of the last layer */
-        save, output, /* by (layer, direction)                                          */
-        scratch[2][ECO_SCRATCHES], /* [forward, backward], by lane */
-        carry[ECO_MAX_STATES], /* by lane                                                        */
-        dinput;                /* by layer                                                       */
-};
-
-/* What the chosen algorithm wants of layout and tape. */
-struct eco_wishes {
-    bool plain;
-    bool wavefront; /* layers overlap in chunks: one lane per (layer, direction)    */
-    int32_t chunk, chunk_backward; /* steps; 0: all */
+        save, output,               /* by (layer, direction) */
+        scratch[2][ECO_SCRATCHES],  /* [forward, backward], by lane */
+        carry[ECO_MAX_STATES],      /* by lane */
+        dinput;                     /* by layer */
 };
 
 /* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
                       const struct eco_wishes *wishes, int32_t T, int32_t N, bool training);
 
-/* Packed weights of (layer, d): byte offset.  W: [n_W*H, I], R of an operand: [n_R*H, columns],
- * each stacked in the order of the accumulators; vectors [n_vectors, H] in the order of the
- * recipe's params; projection [P,H]. */
-size_t eco_layout_input_weights(const struct eco_layout *layout, int layer, int d);
-size_t eco_layout_recurrent_weights(const struct eco_layout *layout, int layer, int d, int operand);
-size_t eco_layout_vectors(const struct eco_layout *layout, int layer, int d);
-size_t eco_layout_projection(const struct eco_layout *layout, int layer, int d);
-/* Where parameter `place` lies in the packed weights: byte offset; rows are dense. */
-size_t eco_layout_param(const struct eco_layout *layout, const struct eco_param_place *place);
+/* ---- packed weights and their gradient, weights.c */
+
+/* The parts of one (layer, direction). */
+enum eco_part {
+    ECO_PART_INPUT,     /* W: one matrix [n*H, I], stacked in the order of the accumulators */
+    ECO_PART_PROJECT,   /* P: [P,H] */
+    ECO_PART_VECTORS,   /* b, p: [n,H], in the order of the recipe's params */
+    ECO_PART_RECURRENT, /* + operand: R of it, [n*H, columns], in the order of the accumulators */
+    ECO_PARTS = ECO_PART_RECURRENT + ECO_MAX_OPERANDS
+};
+
+/* A part as a product sees it: C[rows, n*units] = A[rows, columns] M^T. */
+struct eco_matrix {
+    int32_t n, units, columns;
+};
+struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part);
+
+/*
+ * A matrix M[n*units, k] in panels for vectors of `lanes` weights: blocks of units; in a block the
+ * vectors of all n, `spans` lanes-wide groups of units each; the vectors spread over panels [k,
+ * vectors, lanes].  Vector v of a block is group v % spans of number v / spans.  Zeros fill up.
+ */
+struct eco_panels {
+    int32_t n, units, k;
+    int32_t lanes, spans; /* a block is lanes * spans units */
+    int32_t blocks;
+    int32_t panels; /* of a block */
+};
+/* Called by eco_layout_build. */
+void eco_layout_build_weights(struct eco_layout *layout);
+struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed,
+                                const struct eco_wishes *wishes);
+/* The first vector of a panel; of panel number `panels`: all vectors of a block. */
+int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel);
+/* Elements before a panel. */
+size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t panel);
+
+/* Byte offsets.  weights: dense, or panels of M where the wishes say so (vectors are always dense);
+ * weights_back: panels of M^T, plans for training only; gradient: dense, in dweights. */
+size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int part);
+size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int part);
+size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int part);
+/* Which part a parameter belongs to, and how many blocks of `rows` rows lie before it there. */
+int eco_problem_part(const struct eco_problem *problem, const struct eco_param_place *place,
+                     int *before);
+
+/* ---- workspace and reserve, layout.c */
 
 /* States of all steps of (layer, d): plane k is [N, width].  T+2 planes, both directions side by
  * side in a row: step t writes plane t+1 and reads plane t (or t+2 where d runs backwards), so that
@@ -152,18 +191,18 @@ struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
 
 enum eco_op_kind {
     /* forward */
-    ECO_BEGIN, /* initial states into their planes                                                */
+    ECO_BEGIN,  /* initial states into their planes */
     ECO_GATHER, /* input rows of the steps into the gather array: order, padding, dropout */
-    ECO_INPUT, /* acc of the steps = W x + bias                                                   */
-    ECO_STEP,  /* the recurrence over the steps; y of the last layer; projection included         */
-    ECO_END,   /* final states out                                                                */
+    ECO_INPUT,  /* acc of the steps = W x + bias */
+    ECO_STEP,   /* the recurrence over the steps; y of the last layer; projection included */
+    ECO_END,    /* final states out */
     /* backward */
-    ECO_D_BEGIN, /* carry = gradient of the final states                                         */
-    ECO_D_STEP,  /* the recurrence back over the steps: dacc                                     */
-    ECO_D_INPUT, /* dx of the steps = dacc W; add: to what the other direction left              */
+    ECO_D_BEGIN,   /* carry = gradient of the final states */
+    ECO_D_STEP,    /* the recurrence back over the steps: dacc */
+    ECO_D_INPUT,   /* dx of the steps = dacc W; add: to what the other direction left */
     ECO_D_SCATTER, /* dx from the gather array to its place: order, dropout */
     ECO_D_WEIGHTS, /* weight gradients of the steps; add: to what is there */
-    ECO_D_END, /* gradient of the initial states out                                           */
+    ECO_D_END,     /* gradient of the initial states out */
     ECO_OP_KINDS
 };
 
@@ -173,7 +212,7 @@ struct eco_op {
     uint8_t kind; /* enum eco_op_kind */
     uint8_t layer, d;
     bool reversed; /* steps are taken from t1-1 down to t0 */
-    bool add; /* D_INPUT, D_SCATTER, D_WEIGHTS: to what is there                              */
+    bool add;      /* D_INPUT, D_SCATTER, D_WEIGHTS: to what is there */
     bool gathered; /* INPUT, D_WEIGHTS read, D_INPUT writes the gather array */
     int32_t t0, t1;
     int32_t level;
@@ -203,8 +242,8 @@ struct ecornn_plan {
     struct eco_wishes wishes;
     struct eco_tape tape[2][2]; /* [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
-    double estimate;             /* seconds of one run of the planned size                        */
-    char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken          */
+    double estimate;             /* seconds of one run of the planned size */
+    char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */
 };
 
 ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
@@ -212,9 +251,9 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
 void eco_plan_free(struct ecornn_plan *plan);
 /* describe.c: as snprintf. */
 int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);
-/* pack.c, host memory: parameters to packed weights and back. */
+/* pack.c, host memory: parameters to packed weights, gradients to those of the parameters. */
 void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights);
-void eco_plan_unpack(const struct ecornn_plan *plan, const void *weights, void *const *params,
+void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
                      bool add);
 
 /* ---- a run ---------------------------------------------------------------------------------- */

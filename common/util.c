@@ -1,6 +1,10 @@
 /*
  * Small tools for everyone, see util.h.  Knows nothing of cells, plans or devices.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* secure_getenv */
+#endif
+
 #include "common/util.h"
 
 #include <limits.h>
@@ -67,6 +71,11 @@ void *eco_alloc_zeroed(size_t bytes)
 void eco_free(void *memory)
 {
     free(memory);
+}
+
+const char *eco_environment(const char *name)
+{
+    return secure_getenv(name);
 }
 
 void eco_text_add(struct eco_text *text, const char *format, ...)

@@ -53,6 +53,9 @@ struct eco_text {
 };
 void eco_text_add(struct eco_text *text, const char *format, ...) ECO_PRINTF(2, 3);
 
+/* A variable of the environment, NULL in a set-user-id program; for device and plan creation. */
+const char *eco_environment(const char *name);
+
 /* Sets the calling thread's error detail and returns status: return eco_fail(...). */
 ecornn_status eco_fail(ecornn_status status, const char *format, ...) ECO_PRINTF(2, 3);
 const char *eco_fail_detail(void);

@@ -54,6 +54,8 @@ static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
     device->caps = (struct eco_caps){.threads = cpu->threads,
                                      .flops = peak_flops(cpu->isa),
                                      .bytes_per_s = 20e9,
+                                     .lanes = cpu->isa->tile->lanes,
+                                     .vectors = cpu->isa->tile->vectors,
                                      .cache_bytes = eco_cpu_cache_bytes()};
 }
 
@@ -120,7 +122,7 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
     return ECORNN_OK;
 }
 
-static const struct eco_algo *const algos[] = {&eco_algo_blas, NULL};
+static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas, NULL};
 
 const struct eco_backend eco_backend_cpu = {
     .name = "cpu",

@@ -9,6 +9,7 @@
 
 #include "common/backend.h"
 #include "cpu/pointwise.h"
+#include "cpu/tile.h"
 
 struct eco_cpu {
     const struct eco_isa *isa;
@@ -32,8 +33,13 @@ struct eco_cpu_run {
     const struct eco_layout *layout;
     const struct eco_args *args;
     const struct eco_pointwise_kernels *kernels;
+    const struct eco_products *products;
+    const struct eco_tile_kernel *tile;
     struct eco_team *team;
     int id, count;
+    int32_t unit_group; /* units are shared out in such groups */
+    bool own_rows;  /* a thread does all steps of its rows alone                               */
+    bool own_units; /* a thread's products write the units that its pointwise passes read      */
 };
 
 /* An op of the tape, done by all threads together; it ends with everything it wrote visible to the
@@ -41,18 +47,17 @@ struct eco_cpu_run {
 typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_op *op);
 
 /* Walks the tape: kernel[kind] for every op, on at most threads threads. */
-ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape,
-                           const eco_cpu_kernel *kernel, int threads);
+ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
 /* Waits until every thread of the run is here; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Called once per process: runs in a forked child take one thread, since the team is not there. */
 void eco_cpu_watch_forks(void);
 
 /* This thread's part of n things, in whole groups. */
-struct eco_part {
+struct eco_share {
     int32_t from, to;
 };
-struct eco_part eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
+struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
 
 /* ---- addresses, rows.c ----------------------------------------------------------------------- */
 
@@ -74,7 +79,8 @@ struct eco_rows {
 struct eco_rows eco_cpu_sequence(const struct eco_cpu_run *run, const void *data, int32_t t,
                                  size_t width);
 /* Rows that layer `op->layer` reads as input at step t, before gathering. */
-struct eco_rows eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t);
+struct eco_rows eco_cpu_input_rows(const struct eco_cpu_run *run, const struct eco_op *op,
+                                   int32_t t);
 /* Input rows of the op's steps for a product: gathered or in place; dense over the steps. */
 struct eco_rows eco_cpu_product_input(const struct eco_cpu_run *run, const struct eco_op *op);
 
@@ -86,7 +92,39 @@ void eco_cpu_d_begin(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_end(const struct eco_cpu_run *run, const struct eco_op *op);
 
-/* ---- products, product.c --------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------ */
+
+/* One product with a part of the packed weights, M [n*units, columns]; all threads call together.
+ */
+struct eco_multiply {
+    const struct eco_op *op; /* layer and direction */
+    int part;        /* enum eco_part                                                      */
+    int32_t rows, t; /* t: the step, or 0: consecutive steps may walk M in opposite order  */
+    const void *a;
+    size_t a_row;
+    void *c;
+    size_t c_row;
+    bool bias; /* forward, of W: C starts from the biases of its accumulators */
+    bool add; /* else, C is added to; or overwritten                                              */
+};
+
+/*
+ * How an algorithm multiplies.  "accs" columns: those of the part's accumulators, H each, at their
+ * places in a row of acc or dacc; of the projection: its P columns.
+ */
+struct eco_products {
+    void (*forward)(const struct eco_cpu_run *, const struct eco_multiply *); /* C accs += A M^T */
+    void (*back)(const struct eco_cpu_run *, const struct eco_multiply *); /* C += A accs M     */
+    /* dM += A accs^T C: the gradient of M over all rows; here C is only read. */
+    void (*weights)(const struct eco_cpu_run *, const struct eco_multiply *);
+};
+
+/* The next run of neighbouring accumulators [first, end) that have a part, at or after `from`;
+ * before: how many with that part come earlier.  The projection has one, of P columns. */
+struct eco_span {
+    int first, end, before;
+};
+bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct eco_span *span);
 
 enum eco_product_kind {
     ECO_PRODUCT_NT, /* C[m,n] += A[m,k] B[n,k]^T */
@@ -103,30 +141,50 @@ struct eco_product {
     bool add;                   /* to C; else C is overwritten */
 };
 
-/* This thread's share of the product, in pieces whose shape depends on m, n, k alone: the bits do
- * not depend on the number of threads.  The caller waits before C is read. */
+/* product.c: this thread's share of a product through CBLAS, in pieces whose shape depends on m, n,
+ * k alone: the bits do not depend on the number of threads.  The caller waits before C is read. */
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
+/* dense.c: the gradient of a part, through CBLAS; dweights are dense in every algorithm. */
+void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
+/* acc rows [from, to) = bias, 0 without one; all: also of accumulators that have a W. */
+void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply,
+                       struct eco_share rows, bool all);
 
-/* ---- the parts of algorithm blas ------------------------------------------------------------- */
-
-/* Neighbouring accumulators [first, end) that share a product. */
-struct eco_span {
-    int first, end, before; /* before: how many with that product come earlier */
-};
-/* The next span at or after accumulator `from`: of W (operand < 0) or of an operand's R. */
-bool eco_span_next(const struct eco_lowered *lowered, int operand, int from, struct eco_span *span);
+/* ---- the ops that compute, forward.c and backward.c; the products are the run's ---------------
+ */
 
 /* The fields of a pointwise call that are the same for every step of an op. */
-struct eco_pointwise eco_blas_call(const struct eco_cpu_run *run, const struct eco_op *op);
-/* This thread's part of the [N,H] plane: rows if there are enough, else units. */
-void eco_blas_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call);
+struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op);
+/* This thread's part of the [N,H] plane. */
+void eco_cpu_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call);
+/* Between a pointwise pass and a product, and the other way round: waits where threads may read
+ * what others wrote. */
+void eco_cpu_after_pointwise(const struct eco_cpu_run *run);
+void eco_cpu_after_product(const struct eco_cpu_run *run);
 
-void eco_blas_input(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_blas_step(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_blas_d_step(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_blas_d_input(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_blas_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
+void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op);
+void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_op *op);
+void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op);
+void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op);
+void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
 
-extern const struct eco_algo eco_algo_blas;
+/* ---- work.c -----------------------------------------------------------------------------------
+ */
+
+/* Multiply-adds of one step's recurrent products and projection, of one layer and direction. */
+double eco_cpu_recurrent_work(const struct eco_problem *problem);
+
+/* How many of the device's threads a run of so many rows is worth. */
+int eco_cpu_useful_threads(const struct ecornn_plan *plan, const struct eco_args *args);
+/* Seconds of a run, at so many flops a second for products of a step and for large ones; a step is
+ * never faster than its weights come from memory. */
+double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
+                        double large);
+/* What all algorithms set alike: everything but products and how work is shared out. */
+struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
+                                  const struct eco_args *args);
+
+extern const struct eco_products eco_dense_products;
+extern const struct eco_algo eco_algo_blas, eco_algo_packed;
 
 #endif /* ECO_CPU_H */

@@ -17,6 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "common/util.h"
 #include "cpu/cpuid.h"
 #include "cpu/isa.h"
 
@@ -73,12 +74,15 @@ static void model_name(char name[49])
 }
 #endif
 
-static const struct eco_isa isa_plain = {"plain", &eco_kernels_plain, &eco_kernels_f64};
+static const struct eco_isa isa_plain = {"plain", &eco_kernels_plain, &eco_kernels_f64,
+                                         &eco_tile_plain};
 #if ECO_HAVE_AVX2
-static const struct eco_isa isa_avx2 = {"avx2", &eco_kernels_avx2, &eco_kernels_f64};
+static const struct eco_isa isa_avx2 = {"avx2", &eco_kernels_avx2, &eco_kernels_f64,
+                                        &eco_tile_avx2};
 #endif
 #if ECO_HAVE_AVX512
-static const struct eco_isa isa_avx512 = {"avx512", &eco_kernels_avx512, &eco_kernels_f64};
+static const struct eco_isa isa_avx512 = {"avx512", &eco_kernels_avx512, &eco_kernels_f64,
+                                          &eco_tile_avx512};
 #endif
 
 /* Every set that was built, best first; needs: the least vector_sets(). */
@@ -108,7 +112,7 @@ const struct eco_isa *eco_isa_supported(int index)
 const struct eco_isa *eco_isa_choose(void)
 {
     static const char *const names[] = {"avx512", "avx2", "plain"}; /* also those not built */
-    const char *cap = secure_getenv("ECORNN_ISA");
+    const char *cap = eco_environment("ECORNN_ISA");
     int needs = 2;
     for (int k = 0; cap && k < 3; k++)
         if (strcmp(cap, names[k]) == 0)

@@ -87,10 +87,13 @@ struct eco_pointwise_kernels {
     void (*activation)(int opcode, void *out, const void *in, int32_t n);
 };
 
+struct eco_tile_kernel; /* tile.h */
+
 /* An instruction set: isa.h lists them.  f64 is the same plain C in all of them. */
 struct eco_isa {
     const char *name; /* "plain" "avx2" "avx512" */
     const struct eco_pointwise_kernels *f32, *f64;
+    const struct eco_tile_kernel *tile;
 };
 
 #endif /* ECO_POINTWISE_H */

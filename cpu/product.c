@@ -96,7 +96,7 @@ void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *pr
         skinny && run->cpu->small_products ? cut_small(product) : cut_large(product);
     const int32_t down = (product->m + cut.rows - 1) / cut.rows;
     const int32_t across = (product->n + cut.columns - 1) / cut.columns;
-    const struct eco_part part = eco_cpu_part(run, down * across, 1);
+    const struct eco_share part = eco_cpu_part(run, down * across, 1);
     for (int32_t i = part.from; i < part.to; i++)
         multiply_piece(run, product, &cut, i / across * cut.rows, i % across * cut.columns);
 }

@@ -43,7 +43,8 @@ struct eco_rows eco_cpu_sequence(const struct eco_cpu_run *run, const void *data
                              time_major ? width : T * width};
 }
 
-struct eco_rows eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t)
+struct eco_rows eco_cpu_input_rows(const struct eco_cpu_run *run, const struct eco_op *op,
+                                   int32_t t)
 {
     if (op->layer == 0)
         return eco_cpu_sequence(run, run->args->x, t, (size_t)run->problem->I);
@@ -54,7 +55,7 @@ struct eco_rows eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op
 struct eco_rows eco_cpu_product_input(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     if (!op->gathered)
-        return eco_cpu_input(run, op, op->t0);
+        return eco_cpu_input_rows(run, op, op->t0);
     const struct eco_array gather =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_GATHER);
     return (struct eco_rows){eco_cpu_at(run, &gather, 0), gather.row};
@@ -72,7 +73,7 @@ static size_t state_offset(const struct eco_cpu_run *run, const struct eco_op *o
 static void copy_rows(const struct eco_cpu_run *run, void *to, size_t to_row, struct eco_rows from,
                       size_t width)
 {
-    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     const size_t bytes = width * run->layout->element;
     for (int32_t n = part.from; n < part.to; n++) {
         void *row = eco_cpu_after_mutable(run, to, (size_t)n * to_row);
@@ -204,12 +205,12 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op)
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_GATHER);
     const int32_t *lengths = op->layer == 0 ? run->args->lengths : NULL;
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
-    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     struct drop drop = drop_of(run, op, false);
     if (run->args->backward && run->args->dweights == NULL)
         return;
     for (int32_t t = op->t0; t < op->t1; t++) {
-        const struct eco_rows from = eco_cpu_input(run, op, t);
+        const struct eco_rows from = eco_cpu_input_rows(run, op, t);
         void *step = eco_cpu_at(run, &gather, (size_t)(t - op->t0));
         for (int32_t n = part.from; n < part.to; n++) {
             void *to = eco_cpu_after_mutable(run, step, (size_t)n * gather.row);
@@ -230,7 +231,7 @@ void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op)
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GATHER);
     const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer > 0 ? op->layer : 1);
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
-    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     struct drop drop = drop_of(run, op, op->add);
     if (op->layer == 0 && run->args->dx == NULL)
         return;

@@ -51,16 +51,29 @@ void eco_cpu_wait(const struct eco_cpu_run *run)
     }
 }
 
-struct eco_part eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)
+struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)
 {
     const int64_t groups = ((int64_t)n + group - 1) / group;
     const int64_t from = groups * run->id / run->count * group;
     const int64_t to = groups * (run->id + 1) / run->count * group;
-    return (struct eco_part){from < n ? (int32_t)from : n, to < n ? (int32_t)to : n};
+    return (struct eco_share){from < n ? (int32_t)from : n, to < n ? (int32_t)to : n};
 }
 
-static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape,
-                 const eco_cpu_kernel *kernel)
+static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
+    [ECO_BEGIN] = eco_cpu_begin,
+    [ECO_GATHER] = eco_cpu_gather,
+    [ECO_INPUT] = eco_cpu_input,
+    [ECO_STEP] = eco_cpu_step,
+    [ECO_END] = eco_cpu_end,
+    [ECO_D_BEGIN] = eco_cpu_d_begin,
+    [ECO_D_STEP] = eco_cpu_d_step,
+    [ECO_D_INPUT] = eco_cpu_d_input,
+    [ECO_D_SCATTER] = eco_cpu_d_scatter,
+    [ECO_D_WEIGHTS] = eco_cpu_d_weights,
+    [ECO_D_END] = eco_cpu_d_end,
+};
+
+static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape)
 {
     for (int i = 0; i < tape->n; i++) {
         struct eco_op op;
@@ -71,8 +84,7 @@ static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape,
     }
 }
 
-ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape,
-                           const eco_cpu_kernel *kernel, int threads)
+ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
     struct eco_team team = {0};
     /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
@@ -80,13 +92,19 @@ ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape 
     if (atomic_load_explicit(&forked, memory_order_relaxed))
         threads = 1;
     omp_set_num_threads(1);
+    struct eco_cpu_run alone = *run;
+    alone.team = &team;
+    alone.id = 0;
+    alone.count = 1;
+    if (threads == 1) /* a region of one thread would allocate */
+        walk(&alone, tape);
+    else
 #pragma omp parallel num_threads(threads)
     {
-        struct eco_cpu_run mine = *run;
-        mine.team = &team;
+        struct eco_cpu_run mine = alone;
         mine.id = omp_get_thread_num();
         mine.count = omp_get_num_threads();
-        walk(&mine, tape, kernel);
+        walk(&mine, tape);
     }
     omp_set_num_threads(before);
     return ECORNN_OK;

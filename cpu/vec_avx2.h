@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+enum { VEC_REGISTERS = 16 };
 enum { VEC_LANES = 8 };
 typedef float real;
 typedef __m256 vec;

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+enum { VEC_REGISTERS = 32 };
 enum { VEC_LANES = 16 };
 typedef float real;
 typedef __m512 vec;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+enum { VEC_REGISTERS = 16 };
 enum { VEC_LANES = 4 };
 typedef float real;
 typedef float vec __attribute__((vector_size(16)));

@@ -19,7 +19,7 @@
 #endif
 
 enum { STEPS = 64, BATCH = 32, HIDDEN = 256, LAYERS = 1, EMBEDDING = 64 };
-enum { TEXT_MIN = 1000, HELD_OUT = 20 }; /* bytes; one in so many is held out */
+enum { TEXT_MIN = 1000 }; /* characters */
 
 /* Everything the program holds; all of it is freed in one place. */
 struct app {
@@ -87,7 +87,7 @@ static bool read_text(struct app *app, struct complaint *why)
         good = text_add_file(&app->text, options->files[k], why);
     if (!options->file_count)
         good = text_add_sources(&app->text, CHARLM_SOURCE_DIR, why);
-    if (good && !options->file_count && !app->text.size)
+    if (good && !options->file_count && !app->text.files)
         good = text_add_sources(&app->text, ".", why);
     if (!good)
         return false;
@@ -96,9 +96,9 @@ static bool read_text(struct app *app, struct complaint *why)
     const size_t left_out = text_encode(&app->text, &app->checkpoint.alphabet);
     if (left_out)
         printf("%zu characters left out: the resumed model does not know them\n", left_out);
-    if (app->text.size < TEXT_MIN)
-        return complain(why, "the text has %zu characters, at least %d are needed", app->text.size,
-                        TEXT_MIN);
+    if (app->text.learnt.size < TEXT_MIN)
+        return complain(why, "the text to learn has %zu characters, at least %d are needed",
+                        app->text.learnt.size, TEXT_MIN);
     return true;
 }
 
@@ -135,23 +135,19 @@ static bool train_and_save(struct app *app, struct complaint *why)
 {
     const struct options *options = &app->options;
     const struct text *text = &app->text;
-    const size_t held = text->size / HELD_OUT;
-    const struct training training = {.text = text->bytes,
-                                      .size = text->size - held,
-                                      .held_out = text->bytes + text->size - held,
-                                      .held_size = held,
+    const struct training training = {.text = text,
                                       .first_step = app->checkpoint.step,
                                       .steps = options->steps > 0 ? options->steps : 0,
                                       .seconds = options->seconds,
                                       .rate = (float)options->rate,
                                       .seed = (uint64_t)options->seed};
-    const double entropy = text_entropy(text->bytes, text->size);
+    const double entropy = text_entropy(text);
     struct training_result result;
     train_catch_signals();
     printf("%zu characters of %zu file%s, %d different, order-0 entropy %.2f bits; %s, %zu "
            "parameters\n",
-           text->size, text->files, text->files == 1 ? "" : "s", app->checkpoint.alphabet.size,
-           entropy, app->checkpoint.cell_name, app->model.params);
+           text->learnt.size + text->held.size, text->files, text->files == 1 ? "" : "s",
+           app->checkpoint.alphabet.size, entropy, app->checkpoint.cell_name, app->model.params);
     fflush(stdout);
     if (*options->save && !safetensors_writable(options->save, why))
         return false;

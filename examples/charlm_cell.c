@@ -1,6 +1,7 @@
 /*
  * Finding, reading and parsing the cell.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "charlm_cell.h"
 
 #include <stdio.h>
@@ -8,14 +9,6 @@
 #include <string.h>
 
 #include "charlm_text.h"
-
-static char *copy_text(const char *text, size_t size)
-{
-    char *copy = calloc(size + 1, 1);
-    if (copy)
-        memcpy(copy, text, size);
-    return copy;
-}
 
 /* After "cell", which only comments and blank lines precede; the text is known to be right. */
 static void take_name(struct cell_choice *choice)
@@ -46,26 +39,22 @@ static bool choose_builtin(struct cell_choice *choice, const char *name)
     if (!choice->cell)
         return false;
     snprintf(choice->name, sizeof choice->name, "%s", name);
-    choice->text = copy_text("", 0);
+    choice->text = calloc(1, 1);
     return choice->text != NULL;
 }
 
 bool cell_choose(struct cell_choice *choice, const char *name_or_file, struct complaint *why)
 {
-    struct text file = {0};
     struct complaint reason;
+    size_t size = 0;
     *choice = (struct cell_choice){0};
     if (choose_builtin(choice, name_or_file))
         return true;
-    if (!text_add_file(&file, name_or_file, &reason))
+    if (!(choice->text = file_load(name_or_file, &size, &reason)))
         return complain(why, "--cell %.60s is no built-in cell, and no file: %.200s", name_or_file,
                         reason.text);
-    const bool is_text = !file.size || !memchr(file.bytes, 0, file.size);
-    choice->text = file.size ? copy_text((const char *)file.bytes, file.size) : copy_text("", 0);
-    text_free(&file);
-    if (!choice->text || !is_text)
-        return complain(why, "--cell %.60s: %s", name_or_file,
-                        is_text ? "no memory" : "not a text, it has a zero byte");
+    if (strlen(choice->text) != size)
+        return complain(why, "--cell %.60s: not a text, it has a zero byte", name_or_file);
     return parse(choice, name_or_file, why);
 }
 
@@ -76,7 +65,7 @@ bool cell_restore(struct cell_choice *choice, const char *name, const char *text
     if (!*text)
         return choose_builtin(choice, name) ||
                complain(why, "there is no built-in cell '%.60s'", name);
-    choice->text = copy_text(text, strlen(text));
+    choice->text = strdup(text);
     return choice->text ? parse(choice, name, why) : complain(why, "no memory");
 }
 

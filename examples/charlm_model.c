@@ -102,7 +102,7 @@ static void divide_theta(struct model *model)
 static bool allocate_training(struct model *model, size_t rows)
 {
     const size_t E = (size_t)model->shape.embedding, H = (size_t)model->shape.hidden;
-    model->dpacked = ecornn_alloc(model->device, model->sizes.weights);
+    model->dpacked = ecornn_alloc(model->device, model->sizes.dweights);
     model->reserve = ecornn_alloc(model->device, model->sizes.reserve);
     return model->dpacked && model->reserve &&
            array_allocate(&model->dblock, model, model->sizes.params) &&

@@ -26,7 +26,7 @@ static const struct option table[] = {
     {"layers", "L", WHOLE, AT(layers), 1, 1024, "recurrent layers (1)"},
     {"embedding", "E", WHOLE, AT(embedding), 1, 65536, "numbers a character is turned into (64)"},
     {"dropout", "P", REAL, AT(dropout), 0, 0.99, "between layers, in training (0)"},
-    {"rate", "R", REAL, AT(rate), 1e-6, 1, "Adam's learning rate (0.004)"},
+    {"rate", "R", REAL, AT(rate), 1e-6, 1, "Adam's learning rate (0.01)"},
     {"seconds", "S", REAL, AT(seconds), 0.001, 1e9, "train so long (140, unless --steps is given)"},
     {"steps", "K", WHOLE, AT(steps), 0, 1e9, "train so many steps; the same seed then gives the same losses"},
     {"seed", "K", WHOLE, AT(seed), 0, 2147483647, "of weights, dropout and samples (1)"},
@@ -46,8 +46,8 @@ void options_print_help(void)
     printf(
         "Usage: charlm [OPTION]... [FILE]...\n"
         "Trains a model that guesses the next character of a text, saves it, and lets it write.\n"
-        "The text is the given files, or the sources of this project; the last 5 %% are held "
-        "out.\nCtrl-C saves and ends.\n\n");
+        "The text is the given files, or the sources of this project; the last 5 %% of each "
+        "file are held out.\nCtrl-C saves and ends.\n\n");
     for (size_t k = 0; k < OPTIONS; k++) {
         char left[40];
         snprintf(left, sizeof left, "--%s %s", table[k].name, table[k].value ? table[k].value : "");
@@ -99,7 +99,7 @@ bool options_parse(struct options *options, int count, char **arguments, struct 
                                 .steps = -1,
                                 .sample = 400,
                                 .seed = 1,
-                                .rate = 0.004,
+                                .rate = 0.01,
                                 .temperature = 0.7};
     for (; k < count && !strncmp(arguments[k], "--", 2) && arguments[k][2]; k++) {
         const struct option *option = find(arguments[k] + 2);

@@ -13,55 +13,93 @@
 #include <sys/stat.h>
 
 static const size_t TEXT_MAX = (size_t)1 << 30; /* bytes */
+enum { HELD_OUT = 20 };                         /* one byte in so many */
 enum { DEPTH_MAX = 16, PATH_BYTES = 4096 };     /* of folders; of a path */
 
-/* What of the project is text to learn.  The last 5 % are held out: tests, which are C like most of
- * the rest. */
+/* What of the project is text to learn. */
 static const char *const source_folders[] = {"doc",   "include",  "common", "cpu",  "lib",
                                              "tools", "examples", "bench",  "tests"};
 static const char *const source_endings[] = {".c", ".h", ".inc", ".cell", ".md", ".am", ".ac"};
+static const char *const generated[] = {"/cells.inc", "/builtin.inc", "/version.h"};
 
-static bool read_onto(struct text *text, FILE *file, const char *path, struct complaint *why)
+/* All of an open file; NULL: there is a reason. */
+static char *load(FILE *file, size_t *size, struct complaint *why)
 {
     struct stat status;
-    if (fstat(fileno(file), &status) || !S_ISREG(status.st_mode))
-        return complain(why, "%.200s: not a regular file", path);
-    if ((uint64_t)status.st_size > TEXT_MAX - text->size)
-        return complain(why, "%.200s: the text has %zu bytes and %lld more, must be at most %zu",
-                        path, text->size, (long long)status.st_size, TEXT_MAX);
-    const size_t size = (size_t)status.st_size;
-    if (!size)
-        return true;
-    unsigned char *larger = realloc(text->bytes, text->size + size);
+    if (fstat(fileno(file), &status) || !S_ISREG(status.st_mode)) {
+        complain(why, "not a regular file");
+        return NULL;
+    }
+    if ((uint64_t)status.st_size > TEXT_MAX) {
+        complain(why, "%lld bytes, must be at most %zu", (long long)status.st_size, TEXT_MAX);
+        return NULL;
+    }
+    *size = (size_t)status.st_size;
+    char *bytes = calloc(*size + 1, 1);
+    if (!bytes || fread(bytes, 1, *size, file) != *size) {
+        complain(why, bytes ? "cannot be read" : "no memory for %zu bytes", *size);
+        free(bytes);
+        return NULL;
+    }
+    return bytes;
+}
+
+char *file_load(const char *path, size_t *size, struct complaint *why)
+{
+    struct complaint reason;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        complain(why, "%.200s: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *bytes = load(file, size, &reason);
+    fclose(file);
+    if (!bytes)
+        complain(why, "%.200s: %.100s", path, reason.text);
+    return bytes;
+}
+
+static bool append(struct piece *piece, const char *bytes, size_t size, struct complaint *why)
+{
+    if (size > TEXT_MAX - piece->size)
+        return complain(why, "the text has %zu bytes and %zu more, must be at most %zu",
+                        piece->size, size, TEXT_MAX);
+    unsigned char *larger = realloc(piece->bytes, piece->size + size + 1);
     if (!larger)
-        return complain(why, "%.200s: no memory for %zu bytes of text", path, text->size + size);
-    text->bytes = larger;
-    if (fread(text->bytes + text->size, 1, size, file) != size)
-        return complain(why, "%.200s: cannot be read", path);
-    text->size += size;
+        return complain(why, "no memory for %zu bytes of text", piece->size + size);
+    memcpy(larger + piece->size, bytes, size);
+    piece->bytes = larger;
+    piece->size += size;
     return true;
 }
 
 bool text_add_file(struct text *text, const char *path, struct complaint *why)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return complain(why, "%.200s: %s", path, strerror(errno));
-    const bool good = read_onto(text, file, path, why);
-    fclose(file);
+    size_t size = 0;
+    char *bytes = file_load(path, &size, why);
+    const size_t held = size / HELD_OUT;
+    const bool good = bytes && append(&text->learnt, bytes, size - held, why) &&
+                      append(&text->held, bytes + size - held, held, why);
+    free(bytes);
     text->files += good;
     return good;
 }
 
-static bool is_source(const char *name)
+static bool ends_with(const char *path, const char *const *endings, size_t count)
 {
-    const size_t length = strlen(name);
-    for (size_t k = 0; k < sizeof source_endings / sizeof *source_endings; k++) {
-        const size_t ending = strlen(source_endings[k]);
-        if (length > ending && !strcmp(name + length - ending, source_endings[k]))
+    const size_t length = strlen(path);
+    for (size_t k = 0; k < count; k++) {
+        const size_t ending = strlen(endings[k]);
+        if (length > ending && !strcmp(path + length - ending, endings[k]))
             return true;
     }
     return false;
+}
+
+static bool is_source(const char *path)
+{
+    return ends_with(path, source_endings, sizeof source_endings / sizeof *source_endings) &&
+           !ends_with(path, generated, sizeof generated / sizeof *generated);
 }
 
 static bool add_folder(struct text *text, const char *folder, int depth, struct complaint *why);
@@ -106,18 +144,25 @@ bool text_add_sources(struct text *text, const char *folder, struct complaint *w
 
 void text_free(struct text *text)
 {
-    free(text->bytes);
-    *text = (struct text){0};
+    free(text->learnt.bytes);
+    free(text->held.bytes);
+    *text = (struct text){.files = 0};
+}
+
+static void count_bytes(size_t count[256], const struct piece *piece)
+{
+    for (size_t k = 0; k < piece->size; k++)
+        count[piece->bytes[k]]++;
 }
 
 struct alphabet alphabet_of(const struct text *text)
 {
-    bool seen[256] = {false};
+    size_t count[256] = {0};
     struct alphabet alphabet = {.size = 0};
-    for (size_t k = 0; k < text->size; k++)
-        seen[text->bytes[k]] = true;
+    count_bytes(count, &text->learnt);
+    count_bytes(count, &text->held);
     for (int byte = 0; byte < 256; byte++)
-        if (seen[byte])
+        if (count[byte])
             alphabet.byte[alphabet.size++] = (unsigned char)byte;
     return alphabet;
 }
@@ -150,36 +195,43 @@ int alphabet_place(const struct alphabet *alphabet, unsigned char byte)
     return place ? (int)(place - alphabet->byte) : -1;
 }
 
-size_t text_encode(struct text *text, const struct alphabet *alphabet)
+static size_t encode(struct piece *piece, const struct alphabet *alphabet)
 {
     int place[256];
     size_t kept = 0;
     for (int byte = 0; byte < 256; byte++)
         place[byte] = alphabet_place(alphabet, (unsigned char)byte);
-    for (size_t k = 0; k < text->size; k++)
-        if (place[text->bytes[k]] >= 0)
-            text->bytes[kept++] = (unsigned char)place[text->bytes[k]];
-    const size_t left_out = text->size - kept;
-    text->size = kept;
+    for (size_t k = 0; k < piece->size; k++)
+        if (place[piece->bytes[k]] >= 0)
+            piece->bytes[kept++] = (unsigned char)place[piece->bytes[k]];
+    const size_t left_out = piece->size - kept;
+    piece->size = kept;
     return left_out;
 }
 
-double text_entropy(const unsigned char *bytes, size_t size)
+size_t text_encode(struct text *text, const struct alphabet *alphabet)
 {
+    const size_t left_out = encode(&text->learnt, alphabet);
+    return left_out + encode(&text->held, alphabet);
+}
+
+double text_entropy(const struct text *text)
+{
+    const double size = (double)(text->learnt.size + text->held.size);
     size_t count[256] = {0};
     double bits = 0;
-    for (size_t k = 0; k < size; k++)
-        count[bytes[k]]++;
+    count_bytes(count, &text->learnt);
+    count_bytes(count, &text->held);
     for (int byte = 0; byte < 256; byte++)
         if (count[byte])
-            bits -= (double)count[byte] / (double)size * log2((double)count[byte] / (double)size);
+            bits -= (double)count[byte] / size * log2((double)count[byte] / size);
     return bits;
 }
 
-struct streams streams_of(const unsigned char *text, size_t size, int batch, int steps)
+struct streams streams_of(const struct piece *piece, int batch, int steps)
 {
-    const size_t pairs = size ? size - 1 : 0; /* of a character and the one after it */
-    struct streams streams = {.text = text, .batch = batch};
+    const size_t pairs = piece->size ? piece->size - 1 : 0; /* a character and the one after it */
+    struct streams streams = {.text = piece->bytes, .batch = batch};
     if (pairs / (size_t)steps < (size_t)batch)
         streams.batch = pairs / (size_t)steps ? (int)(pairs / (size_t)steps) : 1;
     streams.stride = pairs / (size_t)streams.batch;

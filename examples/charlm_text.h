@@ -7,11 +7,18 @@
 
 #include "charlm_util.h"
 
-struct text {
+struct piece {
     unsigned char *bytes; /* after text_encode: places in the alphabet */
-    size_t size, files;
+    size_t size;
+};
+struct text {
+    struct piece learnt, held; /* the last 5 % of each file are held out, to measure with */
+    size_t files;
 };
 
+/* A regular file's bytes and a zero behind them; the caller frees them.  NULL: there is a reason.
+ */
+char *file_load(const char *path, size_t *size, struct complaint *why);
 /* Adds a file's bytes.  The last function frees what the others added. */
 bool text_add_file(struct text *text, const char *path, struct complaint *why);
 /* Adds the sources of this project, in a fixed order: below a folder that holds them. */
@@ -33,7 +40,7 @@ int alphabet_place(const struct alphabet *alphabet, unsigned char byte);
 /* Replaces bytes by places and leaves out those without; returns how many were left out. */
 size_t text_encode(struct text *text, const struct alphabet *alphabet);
 /* Bits per character when each is drawn by its frequency alone. */
-double text_entropy(const unsigned char *bytes, size_t size);
+double text_entropy(const struct text *text);
 
 /* N streams through a text, side by side: stream n reads characters n * stride onwards. */
 struct streams {
@@ -42,7 +49,7 @@ struct streams {
     int batch;         /* N */
 };
 /* At most `batch` streams of at least `steps` characters each, one at least. */
-struct streams streams_of(const unsigned char *text, size_t size, int batch, int steps);
+struct streams streams_of(const struct piece *piece, int batch, int steps);
 /* The next window: T = min(steps, what is left), in [T,N], and in `next` the character after each.
  * 0 at the end. */
 int streams_window(struct streams *streams, int steps, unsigned char *now, unsigned char *next);

@@ -10,7 +10,6 @@
 
 #include "charlm_adam.h"
 #include "charlm_progress.h"
-#include "charlm_text.h"
 
 enum { WARM_UP_STEPS = 50, EVALUATE_STEPS = 250 };
 static const double PI = 3.14159265358979323846;
@@ -53,10 +52,8 @@ struct run {
 
 static double held_out_bits(struct run *run, struct complaint *why)
 {
-    const struct training *training = run->training;
     const struct model_shape *shape = &run->model->shape;
-    struct streams streams =
-        streams_of(training->held_out, training->held_size, shape->batch, shape->steps);
+    struct streams streams = streams_of(&run->training->text->held, shape->batch, shape->steps);
     double bits = 0, characters = 0;
     int T = 0;
     carry_reset(&run->held_carry, run->model);
@@ -74,12 +71,12 @@ static double held_out_bits(struct run *run, struct complaint *why)
  * so that windows are cut elsewhere each time. */
 static struct window next_window(struct run *run)
 {
-    const struct training *training = run->training;
+    const struct piece *text = &run->training->text->learnt;
     const struct model_shape *shape = &run->model->shape;
     int T = streams_window(&run->streams, shape->steps, run->now, run->next);
     if (T < shape->steps) {
         const size_t shift = random_bits(&run->random) % (size_t)shape->steps;
-        run->streams = streams_of(training->text, training->size, shape->batch, shape->steps);
+        run->streams = streams_of(text, shape->batch, shape->steps);
         if (run->streams.stride > shift + (size_t)shape->steps)
             run->streams.at = shift;
         carry_reset(&run->model->carry, run->model);
@@ -135,7 +132,7 @@ static bool is_over(const struct run *run, long step)
 
 static bool evaluate(struct run *run, struct complaint *why)
 {
-    if (!run->training->held_size)
+    if (run->training->text->held.size < 2) /* a character and the one after it */
         return true;
     run->progress.held_bits = held_out_bits(run, why);
     return run->progress.held_bits >= 0;
@@ -177,7 +174,7 @@ bool train(struct model *model, const struct training *training, struct training
     good = good && adam_create(&run.adam, model->params, why) &&
            carry_allocate(&run.held_carry, model, why) && model_pack(model, why);
     if (good) {
-        run.streams = streams_of(training->text, training->size, shape->batch, shape->steps);
+        run.streams = streams_of(&training->text->learnt, shape->batch, shape->steps);
         run.progress = progress_start();
         good = run_steps(&run, result, why);
         progress_end(&run.progress);

@@ -6,11 +6,11 @@
 #define CHARLM_TRAIN_H
 
 #include "charlm_model.h"
+#include "charlm_text.h"
 
-/* Texts in places of the alphabet, and when to end. */
+/* A text in places of the alphabet, and when to end. */
 struct training {
-    const unsigned char *text, *held_out;
-    size_t size, held_size; /* characters; held_size 0: nothing is held out */
+    const struct text *text;
     long first_step, steps; /* steps 0: no limit */
     double seconds;         /* 0: no limit */
     float rate;

@@ -77,7 +77,7 @@ int main(void)
         dparams[k] = dblock + param.offset;
     }
     void *weights = ecornn_alloc(device, sizes.weights);
-    void *dweights = ecornn_alloc(device, sizes.weights);
+    void *dweights = ecornn_alloc(device, sizes.dweights);
     void *workspace = ecornn_alloc(device, sizes.workspace);
     void *reserve = ecornn_alloc(device, sizes.reserve);
     const ecornn_io io = {.size = sizeof io,

@@ -154,7 +154,8 @@ typedef struct ecornn_plan ecornn_plan;
 
 typedef struct {
     size_t params;    /* elements of the parameter block (see ecornn_param)         */
-    size_t weights;   /* bytes of the packed weights, and of their gradient         */
+    size_t weights;   /* bytes of the packed weights                                */
+    size_t dweights;  /* bytes of their gradient; never more than weights; 0: infer */
     size_t workspace; /* bytes of a forward or backward; nothing between runs       */
     size_t reserve;   /* bytes; written by forward, read by its backward; 0: infer  */
     size_t alignment; /* of the three, in bytes                                     */
@@ -187,8 +188,8 @@ ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ec
  * copy into one block.  Writes the packed weights (ecornn_sizes.weights bytes). */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      void *weights, void *stream);
-/* The inverse, for weights or their gradient; add: to what dparams[k] holds.  dparams[k] may be
- * NULL: not wanted. */
+/* Gradients of the packed weights to those of the parameters; add: to what dparams[k] holds.
+ * dparams[k] may be NULL: not wanted. */
 ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights,
                                        void *const *dparams, int add, void *stream);
 

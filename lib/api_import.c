@@ -3,14 +3,18 @@
  * cell of it the order of its gates by the names of our parameters.  One walk over a foreign block
  * measures it, imports it and exports it.
  *
- * A block is a row of tensors.  G gates in the order of the table, I the layer's input width (later
- * layers D*P), P the state width; pair: layer after layer, in each the forward, then the reverse
- * direction.
- *   torch  for each pair: weight_ih [G*H,I], weight_hh [G*H,P], bias_ih [G*H], bias_hh [G*H], with
- * a projection weight_hr [P,H] cudnn  for each pair: G input matrices [H,I], G recurrent ones
- * [H,P], with a projection [P,H]; then for each pair: G input biases [H], G recurrent ones [H]
- *   keras  for each pair: kernel [I,G*H], recurrent_kernel [H,G*H], bias [G*H]; gru: bias [2,G*H]
- *   onnx   for each layer: W [D,G*H,I], R [D,G*H,H], B [D,2*G*H], lstm-peephole: P [D,3*H]
+ * A block is a row of tensors.  G gates in the order of the tables below, I the layer's input width
+ * (later layers D*P); pair: layer after layer, in each the forward, then the reverse direction.
+ *
+ * torch, for each pair: weight_ih [G*H,I], weight_hh [G*H,P], bias_ih [G*H], bias_hh [G*H], with a
+ * projection weight_hr [P,H].
+ *
+ * cudnn, for each pair: G input matrices [H,I], G recurrent ones [H,P], with a projection [P,H];
+ * then for each pair: G input biases [H], G recurrent ones [H].
+ *
+ * keras, for each pair: kernel [I,G*H], recurrent_kernel [H,G*H], bias [G*H], of a gru [2,G*H].
+ *
+ * onnx, for each layer: W [D,G*H,I], R [D,G*H,H], B [D,2*G*H], with peepholes P [D,3*H].
  */
 #include "ecornn.h"
 

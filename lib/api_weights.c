@@ -7,12 +7,12 @@
 #include "common/backend.h"
 #include "common/util.h"
 
-static ecornn_status check_weights(const char *name, const void *weights, const ecornn_plan *plan)
+static ecornn_status check_weights(const char *name, const void *weights, size_t bytes,
+                                   const ecornn_plan *plan)
 {
     const size_t alignment = plan->sizes.alignment;
     if (!weights)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes", name,
-                        plan->sizes.weights);
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes", name, bytes);
     if ((uintptr_t)weights % alignment != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
                         weights, alignment);
@@ -50,7 +50,7 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, vo
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
     if (!params)
         return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
-    const ecornn_status status = check_weights("weights", weights, plan);
+    const ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
     if (status != ECORNN_OK)
         return status;
     const int count = eco_problem_params(&plan->problem);
@@ -65,9 +65,12 @@ ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void 
 {
     if (!plan)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!plan->problem.training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
+                        plan->problem.text);
     if (!dparams)
         return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
-    const ecornn_status status = check_weights("dweights", dweights, plan);
+    const ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweights, plan);
     if (status != ECORNN_OK)
         return status;
     return plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);

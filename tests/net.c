@@ -58,7 +58,7 @@ struct buffers *buffers_open(const struct net *net)
     fill(b->dy, Y, 3);
     b->workspace = ecornn_alloc(net->device, net->sizes.workspace);
     b->reserve = ecornn_alloc(net->device, net->sizes.reserve);
-    b->dweights = ecornn_alloc(net->device, net->sizes.weights);
+    b->dweights = ecornn_alloc(net->device, net->sizes.dweights);
     b->io = (ecornn_io){.size = sizeof b->io,
                         .x = b->x,
                         .y = b->y,
@@ -84,7 +84,7 @@ void buffers_close(const struct net *net, struct buffers *b)
 
 void net_train(const struct net *net, struct buffers *b)
 {
-    memset(b->dweights, 0, net->sizes.weights); /* gaps between parameters compare equal */
+    memset(b->dweights, 0, net->sizes.dweights); /* gaps between parameters compare equal */
     check_ok(ecornn_forward(net->plan, &b->io));
     check_ok(ecornn_backward(net->plan, &b->io, &b->gradient));
 }

@@ -72,7 +72,7 @@ static const char *const edge[] = {
     "f64/train/L2/bi/T3/N2/I1/H9/states", "f32/train/rev/T4/N17/I2/H3/lengths:random/batch-major",
 };
 
-enum { CHOSEN = sizeof chosen / sizeof *chosen, EDGES = sizeof edge / sizeof *edge, RANDOM = 96 };
+enum { CHOSEN = sizeof chosen / sizeof *chosen, EDGES = sizeof edge / sizeof *edge, RANDOM = 160 };
 
 static int cells(void)
 {

@@ -180,7 +180,7 @@ END_TEST
 
 START_TEST(plan_misuse)
 {
-    static const ecornn_sizes marked = {1, 2, 3, 4, 5};
+    static const ecornn_sizes marked = {1, 2, 3, 4, 5, 6};
     struct net net;
     net_open(&net, "cpu:1", NET_PROBLEM);
     ecornn_sizes sizes = marked;
@@ -209,7 +209,7 @@ START_TEST(pack_misuse)
 {
     struct net net;
     net_open(&net, "cpu:1", NET_PROBLEM);
-    float value[D * H * H] = {0}; /* as large as the largest */
+    static float value[D * H * H]; /* as large as the largest */
     void *params[PARAMS];
     const void *given[PARAMS];
     for (int k = 0; k < PARAMS; k++)
@@ -221,18 +221,22 @@ START_TEST(pack_misuse)
     REFUSES(ecornn_pack(net.plan, given, weights + 8, NULL), "64 bytes");
     given[47] = NULL;
     REFUSES(ecornn_pack(net.plan, given, weights, NULL), "params[47] is NULL");
-    REFUSES(ecornn_unpack(NULL, weights, params, 0, NULL), "plan is NULL");
+    struct buffers *b = buffers_open(&net);
+    char *dweights = b->dweights;
+    REFUSES(ecornn_unpack(NULL, dweights, params, 0, NULL), "plan is NULL");
     REFUSES(ecornn_unpack(net.plan, NULL, params, 0, NULL), "dweights is NULL");
-    REFUSES(ecornn_unpack(net.plan, weights + 4, params, 0, NULL), "64 bytes");
-    REFUSES(ecornn_unpack(net.plan, weights, NULL, 0, NULL), "dparams is NULL");
+    REFUSES(ecornn_unpack(net.plan, dweights + 4, params, 0, NULL), "64 bytes");
+    REFUSES(ecornn_unpack(net.plan, dweights, NULL, 0, NULL), "dparams is NULL");
     ck_assert(value[0] == 0);
+    net_train(&net, b);
     memset(params, 0, sizeof params);
     params[0] = value;
-    check_ok(ecornn_unpack(net.plan, weights, params, 0, NULL));
+    check_ok(ecornn_unpack(net.plan, dweights, params, 0, NULL));
     const float once = value[0];
     ck_assert(once != 0);
-    check_ok(ecornn_unpack(net.plan, weights, params, 1, NULL));
+    check_ok(ecornn_unpack(net.plan, dweights, params, 1, NULL));
     ck_assert(value[0] == 2 * once);
+    buffers_close(&net, b);
     net_close(&net);
 }
 END_TEST
@@ -360,11 +364,13 @@ END_TEST
 START_TEST(inference_plan)
 {
     struct net net;
-    net_open(&net, net_device[_i], "lstm/f32/L2/bi/T5/N3/I4/H6");
+    net_open(&net, net_device[_i], "lstm/f32/L2/bi/T5/N3/I4/H80");
     ck_assert_uint_eq(net.sizes.reserve, 0);
     struct buffers *b = buffers_open(&net);
     check_ok(ecornn_forward(net.plan, &b->io));
     REFUSES(ecornn_backward(net.plan, &b->io, &b->gradient), "without ECORNN_TRAINING");
+    void *dparams[PARAMS] = {NULL};
+    REFUSES(ecornn_unpack(net.plan, net.weights, dparams, 0, NULL), "without ECORNN_TRAINING");
     b->io.reserve = net.weights;
     REFUSES(ecornn_forward(net.plan, &b->io), "io.reserve");
     buffers_close(&net, b);
@@ -393,6 +399,7 @@ END_TEST
 int main(void)
 {
     TCase *cases = tcase_create("cases");
+    tcase_set_timeout(cases, 120); /* of a machine that does other things too */
     tcase_add_test(cases, status_names);
     tcase_add_test(cases, device_misuse);
     tcase_add_loop_test(cases, memory_misuse, 0, 4);

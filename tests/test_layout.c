@@ -29,6 +29,7 @@ static const struct eco_wishes wishes[] = {
     {.chunk = 0},
     {.chunk = 2, .chunk_backward = 3},
     {.chunk = 3, .chunk_backward = 2, .wavefront = true},
+    {.chunk = 4, .lanes = 4, .vectors = 3},
 };
 enum { WISHES = sizeof wishes / sizeof *wishes };
 
@@ -95,14 +96,32 @@ static void paint(struct map *map, struct eco_array array, int32_t steps, size_t
 
 static void check_weights(const struct eco_layout *layout, const char *text)
 {
+    const struct eco_problem *problem = layout->problem;
     struct map map;
     map_open(&map, layout, text);
-    for (int i = 0; i < eco_problem_params(layout->problem); i++) {
-        struct eco_param_place place;
-        eco_problem_param(layout->problem, i, &place);
+    map.bytes[ECO_BLOCK_NONE] = layout->dweights_bytes;
+    free(map.owner[ECO_BLOCK_NONE]);
+    map.owner[ECO_BLOCK_NONE] = calloc(layout->dweights_bytes + 1, 1);
+    for (int i = 0; i < problem->L * problem->D * ECO_PARTS; i++) {
+        const int layer = i / ECO_PARTS / problem->D, d = i / ECO_PARTS % problem->D;
+        const int part = i % ECO_PARTS;
+        const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
+        const size_t dense =
+            (size_t)matrix.n * (size_t)matrix.units * (size_t)matrix.columns * layout->element;
         map.id++;
-        paint_bytes(&map, ECO_BLOCK_WEIGHTS, eco_layout_param(layout, &place),
-                    (size_t)place.param.rows * (size_t)place.param.cols * layout->element);
+        paint_bytes(&map, ECO_BLOCK_NONE, eco_layout_gradient(layout, layer, d, part), dense);
+        if (layout->wishes.lanes == 0 || part == ECO_PART_VECTORS) {
+            paint_bytes(&map, ECO_BLOCK_WEIGHTS, eco_layout_weights(layout, layer, d, part), dense);
+            continue;
+        }
+        for (int back = 0; back <= (int)problem->training; back++) {
+            const struct eco_panels panels = eco_panels_of(&matrix, back, &layout->wishes);
+            ck_assert_int_ge(panels.blocks * panels.lanes * panels.spans, panels.units);
+            paint_bytes(&map, ECO_BLOCK_WEIGHTS,
+                        back ? eco_layout_weights_back(layout, layer, d, part)
+                             : eco_layout_weights(layout, layer, d, part),
+                        eco_panels_offset(&panels, panels.blocks, 0) * layout->element);
+        }
     }
     map_close(&map);
 }
@@ -167,7 +186,7 @@ static void paint_backward(struct map *map, int layer)
     if (layer > 0)
         paint(map, eco_layout_dinput(map->layout, layer), map->layout->T,
               (size_t)problem->D * (size_t)problem->P);
-    if (layer + 1 < problem->L && !map->layout->wavefront)
+    if (layer + 1 < problem->L && !map->layout->wishes.wavefront)
         paint(map, eco_layout_dinput(map->layout, layer + 1), map->layout->T,
               (size_t)problem->D * (size_t)problem->P);
 }
@@ -193,7 +212,7 @@ static void check_workspace(const struct eco_layout *layout, const char *text, b
 {
     struct map map;
     const int L = layout->problem->L;
-    if (layout->wavefront) {
+    if (layout->wishes.wavefront) {
         map_open(&map, layout, text);
         for (int layer = 0; layer < L; layer++)
             (backward ? paint_backward : paint_forward)(&map, layer);

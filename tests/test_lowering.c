@@ -1,6 +1,8 @@
 /*
- * Are lowered programs right?  The next states of the stages must agree with those of the graph,
- * and the gradients of the stages with central differences of the graph.
+ * What is a cell lowered to, and is it right?  Accumulators, saved values and stages of the
+ * built-in cells must be the known ones.  For these and many odd cells, the next states of the
+ * stages must agree with those of the graph, and the gradients of the stages with central
+ * differences of the graph.
  */
 #include <check.h>
 #include <math.h>
@@ -8,7 +10,141 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util.h"
 #include "tests/cell_step.h"
+
+static void compile(const char *text)
+{
+    struct eco_cell_error error;
+    ck_assert_msg(eco_cell_compile(&cell, text, &error), "%s: %d:%d: %s", text, error.line,
+                  error.column, error.message);
+}
+
+/* ---- what is known ---- */
+
+/* A saved value in words: the last function before it and the line of its accumulator. */
+static void describe_save(struct eco_text *text, int slot)
+{
+    for (int k = 0; k < cell.lowered.n_forward; k++) {
+        const struct eco_program *program = &cell.lowered.forward[k];
+        for (int i = 0; i < program->n; i++) {
+            if (program->code[i].op != ECO_OP_STORE_SAVE || program->code[i].index != slot)
+                continue;
+            const struct eco_node *code = &program->code[program->code[i].a];
+            const char *name = eco_opcode_info[code->op].name;
+            while (code->op != ECO_OP_ACC && code->a >= 0)
+                code = &program->code[code->a];
+            const struct eco_accumulator *acc = &cell.lowered.acc[code->index];
+            const int param = acc->input >= 0 ? acc->input : acc->recurrent[0];
+            eco_text_add(text, " %s:%s@%d", name == NULL ? "acc" : name,
+                         cell.recipe.param[param].name + 2, k);
+        }
+    }
+}
+
+static void describe(struct eco_text *text)
+{
+    const struct eco_lowered *lowered = &cell.lowered;
+    for (int i = 0; i < cell.recipe.n_params; i++)
+        eco_text_add(text, "%s ", cell.recipe.param[i].name);
+    eco_text_add(text, "| acc");
+    for (int i = 0; i < lowered->n_accs; i++) {
+        const struct eco_accumulator *acc = &lowered->acc[i];
+        const char *separator = " ";
+        int param[ECO_MAX_OPERANDS + 2] = {acc->input, acc->vector};
+        for (int k = 0; k < ECO_MAX_OPERANDS; k++)
+            param[k + 2] = acc->recurrent[k];
+        for (int k = 0; k < ECO_MAX_OPERANDS + 2; k++)
+            if (param[k] >= 0) {
+                eco_text_add(text, "%s%s", separator, cell.recipe.param[param[k]].name);
+                separator = "+";
+            }
+        eco_text_add(text, "@%d", acc->stage);
+    }
+    eco_text_add(text, " | save");
+    for (int i = 0; i < lowered->n_saves; i++)
+        describe_save(text, i);
+    eco_text_add(text, " | %d operands %d slots %d extra %d+%d stages%s", lowered->n_operands,
+                 lowered->n_slots, lowered->n_extra, lowered->n_forward, lowered->n_backward,
+                 lowered->projectable ? " projectable" : "");
+}
+
+static const char *const known[] = {
+    "rnn-tanh: W.h R.h b.h | acc W.h+b.h+R.h@0 | save | 1 operands 0 slots 0 extra 1+1 stages "
+    "projectable",
+    "rnn-relu: W.h R.h b.h | acc W.h+b.h+R.h@0 | save | 1 operands 0 slots 0 extra 1+1 stages "
+    "projectable",
+    "lstm: W.i W.f W.g W.o R.i R.f R.g R.o b.i b.f b.g b.o "
+    "| acc W.i+b.i+R.i@0 W.f+b.f+R.f@0 W.g+b.g+R.g@0 W.o+b.o+R.o@0 "
+    "| save sigmoid:i@0 sigmoid:f@0 tanh:g@0 sigmoid:o@0 "
+    "| 1 operands 0 slots 0 extra 1+1 stages projectable",
+    "lstm-peephole: W.i W.f W.g W.o R.i R.f R.g R.o b.i p.i b.f p.f b.g b.o p.o "
+    "| acc W.i+b.i+R.i@0 W.f+b.f+R.f@0 W.g+b.g+R.g@0 W.o+b.o+R.o@0 "
+    "| save sigmoid:i@0 sigmoid:f@0 tanh:g@0 sigmoid:o@0 "
+    "| 1 operands 0 slots 3 extra 1+1 stages projectable",
+    "lstm-coupled: W.i W.g W.o R.i R.g R.o b.i b.g b.o "
+    "| acc W.i+b.i+R.i@0 W.g+b.g+R.g@0 W.o+b.o+R.o@0 "
+    "| save sigmoid:i@0 tanh:g@0 sigmoid:o@0 "
+    "| 1 operands 0 slots 0 extra 1+1 stages projectable",
+    "gru: W.r W.z W.n R.r R.z R.q b.r b.z b.q b.n "
+    "| acc W.n+b.n@0 W.r+b.r+R.r@0 W.z+b.z+R.z@0 b.q+R.q@0 "
+    "| save sigmoid:r@0 sigmoid:z@0 acc:q@0 tanh:n@0 "
+    "| 1 operands 0 slots 0 extra 1+1 stages",
+    "gru-reset-first: W.r W.z W.n R.r R.z R.n b.r b.z b.n "
+    "| acc W.r+b.r+R.r@0 W.z+b.z+R.z@1 W.n+b.n+R.n@1 "
+    "| save sigmoid:r@0 sigmoid:z@1 tanh:n@1 "
+    "| 2 operands 1 slots 0 extra 2+2 stages",
+    "mgu: W.f W.n R.f R.n b.f b.n | acc W.f+b.f+R.f@0 W.n+b.n+R.n@1 "
+    "| save sigmoid:f@0 tanh:n@1 | 2 operands 1 slots 0 extra 2+2 stages",
+};
+
+START_TEST(builtins)
+{
+    char data[1000];
+    struct eco_text text = {data, sizeof data, 0};
+    ck_assert_ptr_nonnull(eco_cell_builtin(_i));
+    cell = *eco_cell_builtin(_i);
+    ck_assert_int_eq(cell.builtin, _i);
+    eco_text_add(&text, "%s: ", cell.recipe.name);
+    describe(&text);
+    ck_assert_str_eq(data, known[_i]);
+}
+END_TEST
+
+START_TEST(builtins_end)
+{
+    ck_assert_ptr_null(eco_cell_builtin((int)(sizeof known / sizeof *known)));
+    ck_assert_ptr_null(eco_cell_builtin(-1));
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    bool projectable;
+} projection[] = {
+    {"cell a(h)\nh' = tanh(R h)", true},
+    {"cell a(h)\nh' = tanh(R (h))", true},
+    {"cell a(h, c)\nc' = R h + c\nh' = tanh(c')", true},
+    {"cell a(h, c)\nc' = R h\nh' = c", true},
+    {"cell a(h)\nh' = 1", true},
+    {"cell a(h)\nh' = h", false},
+    {"cell a(h)\nh' = tanh(R (h * h))", false},
+    {"cell a(h)\nh' = R h + h", false},
+    {"cell a(h)\nh' = R h + mean(h)", false},
+    {"cell a(h, c)\nc' = h\nh' = c", false},
+    {"cell a(h, c)\nh' = tanh(R h)\nc' = h'", false},
+    {"cell a(h, c)\nh' = tanh(R h)\nc' = h' + c", false},
+    {"cell a(h, c)\nh' = tanh(R h)\nc' = R h'", false},
+};
+
+START_TEST(projectable)
+{
+    compile(projection[_i].text);
+    ck_assert_int_eq(cell.lowered.projectable, projection[_i].projectable);
+}
+END_TEST
+
+/* ---- what is computed ---- */
 
 static double uniform(void)
 {
@@ -99,9 +235,7 @@ static void expect_writes(int op, int n)
 
 static void check_text(const char *text)
 {
-    struct eco_cell_error error;
-    ck_assert_msg(eco_cell_compile(&cell, text, &error), "%d:%d: %s", error.line, error.column,
-                  error.message);
+    compile(text);
     fill_random(&in, sizeof in);
     for (int i = 0; i < ECO_MAX_SOURCE; i++)
         for (int e = 0; e < PLANE; e++)
@@ -160,8 +294,7 @@ static const char *const odd_text[] = {
     "cell a(h)\nu = W x + R h + b + h\nh' = log(1 + u * u) + u",
     "cell a(h)\nu = W x + R h + b\nh' = u / (1 + exp(u)) - u",
     "cell a(h)\nh' = h * R h - W x",
-    "cell a(h)\na = R h\nu = R (a - h)\nv = tanh(u)\ns = R v\nw = s + R (v * v) + b\nh' = tanh(w + "
-    "h)",
+    "cell a(h)\na = R h\nu = R (a - h)\nv = tanh(u)\ns = R v\nw = s + R (v * v)\nh' = tanh(w + h)",
     "cell a(h)\nu = W x\nm = mean(u)\nh' = tanh(R (u - m)) + m",
     "cell a(h)\nh' = mean(h * W x) + mean(h)",
     "cell a(h)\nh' = mean(mean(R h) * h) * 2",
@@ -182,12 +315,13 @@ int main(void)
 {
     Suite *suite = suite_create("lowering");
     TCase *cases = tcase_create("cells");
-    int builtins = 0;
-    while (eco_cell_builtin(builtins) != NULL)
-        builtins++;
-    tcase_add_loop_test(cases, builtin_cells, 0, builtins);
+    const int n = (int)(sizeof known / sizeof *known);
+    tcase_add_loop_test(cases, builtins, 0, n);
+    tcase_add_test(cases, builtins_end);
+    tcase_add_loop_test(cases, builtin_cells, 0, n);
     tcase_add_loop_test(cases, example_cells, 0, (int)(sizeof example / sizeof *example));
     tcase_add_loop_test(cases, odd_cells, 0, (int)(sizeof odd_text / sizeof *odd_text));
+    tcase_add_loop_test(cases, projectable, 0, (int)(sizeof projection / sizeof *projection));
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

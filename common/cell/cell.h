@@ -127,7 +127,8 @@ struct eco_accumulator {
 };
 
 /* e of R e.  Its product runs before forward stage `forward`; R^T dacc before backward stage
- * `backward` (for a state: after the last one, into the state's gradient). */
+ * `backward` (for a state: after the last one, into the state's gradient; a computed operand with
+ * backward == n_backward has no use for it). */
 struct eco_operand {
     int16_t node;
     int16_t

@@ -1,170 +1,17 @@
 /*
- * The layout: every offset, stride and size of packed weights, workspace and reserve, computed here
- * and nowhere else.  A pure function of problem, wishes and the run's T and N.
+ * The layout of workspace and reserve: every offset, stride and size, a pure function of problem,
+ * wishes and the run's T and N.  With weights.c the only place that knows where anything lies.
  */
 #include "common/model.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "common/util.h"
-
-/* ---- packed weights -------------------------------------------------------------------------- */
-
-static int count_inputs(const struct eco_lowered *lowered)
-{
-    int n = 0;
-    for (int a = 0; a < lowered->n_accs; a++)
-        n += lowered->acc[a].input >= 0;
-    return n;
-}
-
-static int count_recurrents(const struct eco_lowered *lowered, int operand)
-{
-    int n = 0;
-    for (int a = 0; a < lowered->n_accs; a++)
-        n += lowered->acc[a].recurrent[operand] >= 0;
-    return n;
-}
-
-static int count_vectors(const struct eco_recipe *recipe)
-{
-    int n = 0;
-    for (int i = 0; i < recipe->n_params; i++)
-        n += recipe->param[i].kind == ECO_PARAM_VECTOR;
-    return n;
-}
 
 static struct eco_size product_bytes(const struct eco_layout *layout, size_t a, size_t b, size_t c)
 {
     struct eco_size bytes = eco_size_mul(eco_size_of(a), b);
     return eco_size_mul(eco_size_mul(bytes, c), layout->element);
-}
-
-/* The parts of one (layer, direction), in order: W, R of each operand, vectors, projection. */
-enum {
-    PART_INPUT,
-    PART_RECURRENT,
-    PART_VECTORS = PART_RECURRENT + ECO_MAX_OPERANDS,
-    PART_PROJECT,
-    PARTS
-};
-
-static struct eco_size part_bytes(const struct eco_layout *layout, int layer, int part)
-{
-    const struct eco_problem *problem = layout->problem;
-    const struct eco_lowered *lowered = &problem->cell->lowered;
-    const size_t H = (size_t)problem->H;
-    size_t rows = 0, columns = 0;
-    if (part == PART_INPUT) {
-        rows = (size_t)count_inputs(lowered);
-        columns = (size_t)eco_problem_input(problem, layer);
-    } else if (part == PART_VECTORS) {
-        rows = (size_t)count_vectors(&problem->cell->recipe);
-        columns = 1;
-    } else if (part == PART_PROJECT) {
-        rows = problem->projected ? 1 : 0;
-        columns = (size_t)problem->P;
-    } else if (part - PART_RECURRENT < lowered->n_operands) {
-        rows = (size_t)count_recurrents(lowered, part - PART_RECURRENT);
-        columns = (size_t)eco_problem_columns(problem, part - PART_RECURRENT);
-    }
-    return eco_size_align(product_bytes(layout, rows, columns, H));
-}
-
-static struct eco_size parts_bytes(const struct eco_layout *layout, int layer, int parts)
-{
-    struct eco_size sum = eco_size_of(0);
-    for (int part = 0; part < parts; part++)
-        sum = eco_size_add(sum, part_bytes(layout, layer, part));
-    return sum;
-}
-
-static void build_weights(struct eco_layout *layout)
-{
-    const struct eco_problem *problem = layout->problem;
-    if (layout->plain) {
-        const size_t n = eco_problem_param_elements(problem);
-        layout->weights_bytes = n > SIZE_MAX / layout->element ? SIZE_MAX : n * layout->element;
-        return;
-    }
-    const struct eco_size first = parts_bytes(layout, 0, PARTS),
-                          later = parts_bytes(layout, 1, PARTS);
-    const size_t D = (size_t)problem->D;
-    const struct eco_size all =
-        eco_size_add(eco_size_mul(first, D), eco_size_mul(later, D * (size_t)(problem->L - 1)));
-    layout->weights_direction[0] = first.value;
-    layout->weights_direction[1] = later.value;
-    layout->weights_bytes = all.overflow ? SIZE_MAX : all.value;
-}
-
-static size_t weights_part(const struct eco_layout *layout, int layer, int d, int part)
-{
-    const size_t D = (size_t)layout->problem->D;
-    size_t offset = (size_t)d * layout->weights_direction[layer > 0];
-    if (layer > 0)
-        offset +=
-            D * (layout->weights_direction[0] + (size_t)(layer - 1) * layout->weights_direction[1]);
-    return offset + parts_bytes(layout, layer, part).value;
-}
-
-size_t eco_layout_input_weights(const struct eco_layout *layout, int layer, int d)
-{
-    return weights_part(layout, layer, d, PART_INPUT);
-}
-
-size_t eco_layout_recurrent_weights(const struct eco_layout *layout, int layer, int d, int operand)
-{
-    return weights_part(layout, layer, d, PART_RECURRENT + operand);
-}
-
-size_t eco_layout_vectors(const struct eco_layout *layout, int layer, int d)
-{
-    return weights_part(layout, layer, d, PART_VECTORS);
-}
-
-size_t eco_layout_projection(const struct eco_layout *layout, int layer, int d)
-{
-    return weights_part(layout, layer, d, PART_PROJECT);
-}
-
-/* Which part a parameter of the recipe lies in, and how many H-row blocks before it. */
-static int find_param(const struct ecornn_cell *cell, int index, size_t *before)
-{
-    const struct eco_lowered *lowered = &cell->lowered;
-    *before = 0;
-    if (cell->recipe.param[index].kind == ECO_PARAM_VECTOR) {
-        for (int i = 0; i < index; i++)
-            *before += cell->recipe.param[i].kind == ECO_PARAM_VECTOR;
-        return PART_VECTORS;
-    }
-    if (cell->recipe.param[index].kind == ECO_PARAM_W) {
-        for (int a = 0; lowered->acc[a].input != index; a++)
-            *before += lowered->acc[a].input >= 0;
-        return PART_INPUT;
-    }
-    for (int o = 0; o < lowered->n_operands; o++) {
-        *before = 0;
-        for (int a = 0; a < lowered->n_accs; a++) {
-            if (lowered->acc[a].recurrent[o] == index)
-                return PART_RECURRENT + o;
-            *before += lowered->acc[a].recurrent[o] >= 0;
-        }
-    }
-    assert(!"every parameter has its place");
-    return PARTS;
-}
-
-size_t eco_layout_param(const struct eco_layout *layout, const struct eco_param_place *place)
-{
-    if (layout->plain)
-        return place->param.offset * layout->element;
-    if (place->recipe_param < 0)
-        return eco_layout_projection(layout, place->layer, place->direction);
-    size_t before;
-    const int part = find_param(layout->problem->cell, place->recipe_param, &before);
-    return weights_part(layout, place->layer, place->direction, part) +
-           before * (size_t)place->param.rows * (size_t)place->param.cols * layout->element;
 }
 
 /* ---- workspace and reserve ------------------------------------------------------------------- */
@@ -209,10 +56,11 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
             continue;
         }
         /* The layer above reads the output state's planes; all else is overwritten in place. */
-        layout->last_state[s] = put(layout, cursor, layout->wavefront ? problem->L : 1, 0, row);
+        layout->last_state[s] =
+            put(layout, cursor, layout->wishes.wavefront ? problem->L : 1, 0, row);
         layout->state[s] = layout->last_state[s];
         if (s == 0 && lower > 0) {
-            const int count = layout->wavefront || lower < 2 ? lower : 2;
+            const int count = layout->wishes.wavefront || lower < 2 ? lower : 2;
             layout->state[s] = put(layout, cursor, count, layout->T + 2, row);
         }
     }
@@ -268,7 +116,7 @@ static int32_t scratch_steps(const struct eco_layout *layout, bool backward,
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
-    const int lanes = layout->wavefront ? problem->L * problem->D : problem->D;
+    const int lanes = layout->wishes.wavefront ? problem->L * problem->D : problem->D;
     for (int i = 0; i < ECO_SCRATCHES; i++)
         layout->scratch[backward][i] =
             put(layout, cursor, lanes, scratch_steps(layout, backward, i),
@@ -279,8 +127,8 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
         layout->carry[s] = put(layout, cursor, lanes, 0, (size_t)eco_problem_width(problem, s));
     const int upper = problem->L - 1;
     if (upper > 0)
-        layout->dinput = put(layout, cursor, layout->wavefront || upper < 2 ? upper : 2, layout->T,
-                             (size_t)problem->D * (size_t)problem->P);
+        layout->dinput = put(layout, cursor, layout->wishes.wavefront || upper < 2 ? upper : 2,
+                             layout->T, (size_t)problem->D * (size_t)problem->P);
 }
 
 static size_t cursor_bytes(const struct cursor *cursor)
@@ -303,7 +151,7 @@ static void build_blocks(struct eco_layout *layout)
                            (size_t)problem->cell->lowered.n_saves * (size_t)problem->H);
     if (problem->projected)
         layout->output =
-            put(layout, kept, layout->training || layout->wavefront ? pairs : problem->D,
+            put(layout, kept, layout->training || layout->wishes.wavefront ? pairs : problem->D,
                 layout->training ? layout->T : 0, (size_t)problem->H);
     put_scratch(layout, &forward, false);
     if (layout->training)
@@ -323,16 +171,15 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
 {
     memset(layout, 0, sizeof *layout);
     layout->problem = problem;
-    layout->plain = wishes->plain;
+    layout->wishes = *wishes;
     layout->training = training;
     layout->T = T;
     layout->N = N;
     layout->chunk = clip_chunk(wishes->chunk, T);
     layout->chunk_backward = clip_chunk(wishes->chunk_backward, T);
-    layout->wavefront = wishes->wavefront;
     layout->element = eco_type_bytes(problem->type);
-    build_weights(layout);
-    if (!layout->plain)
+    eco_layout_build_weights(layout);
+    if (!layout->wishes.plain)
         build_blocks(layout);
     else if (training)
         layout->reserve_bytes = ECO_ALIGNMENT; /* a token: the reference recomputes everything */

@@ -1,6 +1,6 @@
 /*
- * Parameters to packed weights and back, in host memory.  Every parameter is a dense block in both;
- * where it lies, layout.c says.
+ * Parameters to packed weights, and gradients back, in host memory.  Where a parameter lies, and in
+ * which panels, weights.c says.
  */
 #include "common/model.h"
 
@@ -14,15 +14,108 @@ static void layout_of(const struct ecornn_plan *plan, struct eco_layout *layout)
                      false);
 }
 
+/* A parameter [rows, cols] on its way into a matrix of the packed weights. */
+struct source {
+    const char *data;
+    size_t rows, cols, element;
+    int before; /* which of the matrix's n it is */
+};
+
+/* One vector of a panel: `count` units from `unit` on, at to, to + stride, ... for each k. */
+struct lane_group {
+    char *to;
+    size_t stride, count, unit; /* stride: bytes */
+};
+
+/* M[unit, k] = the parameter's row `unit`, element k. */
+static void pack_rows(const struct source *source, const struct lane_group *group)
+{
+    for (size_t j = 0; j < group->count; j++) {
+        const char *from = source->data + (group->unit + j) * source->cols * source->element;
+        char *to = group->to + j * source->element;
+        if (source->element == sizeof(float))
+            for (size_t k = 0; k < source->cols; k++)
+                memcpy(to + k * group->stride, from + k * sizeof(float), sizeof(float));
+        else
+            for (size_t k = 0; k < source->cols; k++)
+                memcpy(to + k * group->stride, from + k * source->element, source->element);
+    }
+}
+
+/* M^T: unit is a column, k a row of the parameter, behind those of the numbers before it. */
+static void pack_columns(const struct source *source, const struct lane_group *group)
+{
+    const size_t first = (size_t)source->before * source->rows;
+    for (size_t k = 0; k < source->rows; k++)
+        memcpy(group->to + (first + k) * group->stride,
+               source->data + (k * source->cols + group->unit) * source->element,
+               group->count * source->element);
+}
+
+static void pack_panels(const struct source *source, const struct eco_panels *panels,
+                        bool transposed, char *weights)
+{
+    const int32_t number = transposed ? 0 : source->before;
+    for (int32_t block = 0; block < panels->blocks; block++)
+        for (int32_t panel = 0; panel < panels->panels; panel++) {
+            const int32_t first = eco_panels_vector(panels, panel);
+            const int32_t end = eco_panels_vector(panels, panel + 1);
+            for (int32_t v = first; v < end; v++) {
+                const int32_t unit = (block * panels->spans + v % panels->spans) * panels->lanes;
+                const int32_t left = panels->units - unit;
+                if (v / panels->spans != number || left <= 0)
+                    continue;
+                struct lane_group group = {
+                    .to = weights + (eco_panels_offset(panels, block, panel) +
+                                     (size_t)((v - first) * panels->lanes)) *
+                                        source->element,
+                    .stride = (size_t)((end - first) * panels->lanes) * source->element,
+                    .count = (size_t)(left < panels->lanes ? left : panels->lanes),
+                    .unit = (size_t)unit};
+                (transposed ? pack_columns : pack_rows)(source, &group);
+            }
+        }
+}
+
+static void pack_param(const struct eco_layout *layout, const struct eco_param_place *place,
+                       const void *param, char *weights)
+{
+    const struct eco_problem *problem = layout->problem;
+    struct source source = {.data = param,
+                            .rows = (size_t)place->param.rows,
+                            .cols = (size_t)place->param.cols,
+                            .element = layout->element};
+    const int layer = place->layer, d = place->direction;
+    const int part = eco_problem_part(problem, place, &source.before);
+    char *to = weights + eco_layout_weights(layout, layer, d, part);
+    if (layout->wishes.lanes == 0 || part == ECO_PART_VECTORS) {
+        const size_t bytes = source.rows * source.cols * source.element;
+        memcpy(to + (size_t)source.before * bytes, param, bytes);
+        return;
+    }
+    const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
+    const struct eco_panels forward = eco_panels_of(&matrix, false, &layout->wishes);
+    pack_panels(&source, &forward, false, to);
+    if (!problem->training)
+        return;
+    const struct eco_panels back = eco_panels_of(&matrix, true, &layout->wishes);
+    pack_panels(&source, &back, true, weights + eco_layout_weights_back(layout, layer, d, part));
+}
+
 void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights)
 {
     struct eco_layout layout;
     layout_of(plan, &layout);
+    if (layout.wishes.lanes > 0) /* what fills up the panels */
+        memset(weights, 0, layout.weights_bytes);
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         struct eco_param_place place;
         eco_problem_param(&plan->problem, i, &place);
-        memcpy((char *)weights + eco_layout_param(&layout, &place), params[i],
-               (size_t)place.param.rows * (size_t)place.param.cols * layout.element);
+        if (layout.wishes.plain)
+            memcpy((char *)weights + place.param.offset * layout.element, params[i],
+                   (size_t)place.param.rows * (size_t)place.param.cols * layout.element);
+        else
+            pack_param(&layout, &place, params[i], weights);
     }
 }
 
@@ -35,7 +128,7 @@ static void add_elements(void *to, const void *from, size_t n, ecornn_type type)
             ((float *)to)[i] += ((const float *)from)[i];
 }
 
-void eco_plan_unpack(const struct ecornn_plan *plan, const void *weights, void *const *params,
+void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
                      bool add)
 {
     struct eco_layout layout;
@@ -45,8 +138,14 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *weights, void *
             continue;
         struct eco_param_place place;
         eco_problem_param(&plan->problem, i, &place);
-        const char *from = (const char *)weights + eco_layout_param(&layout, &place);
         const size_t n = (size_t)place.param.rows * (size_t)place.param.cols;
+        int before = 0;
+        const int part = eco_problem_part(&plan->problem, &place, &before);
+        const size_t at = layout.wishes.plain
+                              ? place.param.offset * layout.element
+                              : eco_layout_gradient(&layout, place.layer, place.direction, part) +
+                                    (size_t)before * n * layout.element;
+        const char *from = (const char *)dweights + at;
         if (add)
             add_elements(params[i], from, n, plan->problem.type);
         else

@@ -8,12 +8,21 @@
 
 #include "common/util.h"
 
+/* ECORNN_ALGORITHM=NAME leaves only that one, for tests and comparisons. */
+static bool left_out(const struct eco_algo *algo)
+{
+    const char *only = eco_environment("ECORNN_ALGORITHM");
+    return only != NULL && *only != '\0' && strcmp(only, algo->name) != 0 &&
+           strcmp(algo->name, "graph") != 0;
+}
+
 static void choose(struct ecornn_plan *plan)
 {
     const struct eco_caps *caps = &plan->device->caps;
     struct eco_text reason = {plan->reason, sizeof plan->reason, 0};
     for (const struct eco_algo *const *algo = plan->device->backend->algos; *algo != NULL; algo++) {
-        const char *refusal = (*algo)->refuses(&plan->problem, caps);
+        const char *refusal = left_out(*algo) ? "left out by ECORNN_ALGORITHM"
+                                              : (*algo)->refuses(&plan->problem, caps);
         if (refusal != NULL) {
             eco_text_add(&reason, "  %-10s refuses: %s\n", (*algo)->name, refusal);
             continue;
@@ -54,6 +63,7 @@ static ecornn_status fix_sizes(struct ecornn_plan *plan)
     plan->sizes = (ecornn_sizes){
         .params = eco_problem_param_elements(problem),
         .weights = infer.weights_bytes,
+        .dweights = problem->training ? infer.dweights_bytes : 0,
         .workspace = larger(infer.workspace_bytes, train.workspace_bytes),
         .reserve = problem->training ? train.reserve_bytes : 0,
         .alignment = ECO_ALIGNMENT,

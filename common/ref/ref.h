@@ -16,10 +16,12 @@
  * show how far a correct F32 machine may be from the exact answer to the very same problem.
  */
 enum eco_rounding {
-    ECO_ROUND_NOT,     /* double throughout                                                     */
-    ECO_ROUND_NEAREST, /* to F32                                                                */
-    ECO_ROUND_RANDOM   /* to one of the two F32 neighbours, the nearer one more often: random   *
-                        * rounding of Monte Carlo arithmetic (Parker 1997)                      */
+    ECO_ROUND_NOT,     /* double throughout                                                    */
+    ECO_ROUND_NEAREST, /* to F32                                                               */
+    ECO_ROUND_RANDOM   /* to one of the two F32 neighbours, the nearer one more often: random  *
+                        * rounding of Monte Carlo arithmetic (Parker 1997); and exp, log, tanh *
+                        * and sigmoid, which machines compute less well, are off by up to 1    *
+                        * ulp before that                                                      */
 };
 /* Further runs on this reference device; seed: of the random rounding. */
 void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
@@ -30,23 +32,37 @@ struct eco_arithmetic {
     uint64_t random;
 };
 
+/* xorshift64 (Marsaglia 2003). */
+static inline uint64_t eco_arithmetic_random(struct eco_arithmetic *arithmetic)
+{
+    arithmetic->random ^= arithmetic->random << 13;
+    arithmetic->random ^= arithmetic->random >> 7;
+    arithmetic->random ^= arithmetic->random << 17;
+    return arithmetic->random;
+}
+
 static inline double eco_round(struct eco_arithmetic *arithmetic, double value)
 {
     if (arithmetic->rounding == ECO_ROUND_NOT)
         return value;
-    if (arithmetic->rounding == ECO_ROUND_RANDOM) {
-        /* xorshift64 (Marsaglia 2003); a random number is added to the bits that F32 has not, which
-         * are then cut off */
-        arithmetic->random ^= arithmetic->random << 13;
-        arithmetic->random ^= arithmetic->random >> 7;
-        arithmetic->random ^= arithmetic->random << 17;
+    if (arithmetic->rounding == ECO_ROUND_RANDOM && isfinite(value)) {
+        /* a random number is added to the bits that F32 has not, which are then cut off */
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
-        if (isfinite(value))
-            bits = (bits + (arithmetic->random >> 35)) & ~(uint64_t)0x1FFFFFFF;
+        bits = (bits + (eco_arithmetic_random(arithmetic) >> 35)) & ~(uint64_t)0x1FFFFFFF;
         memcpy(&value, &bits, sizeof value);
     }
     return (double)(float)value;
+}
+
+/* As eco_round, of the value of a function that a machine approximates. */
+static inline double eco_round_function(struct eco_arithmetic *arithmetic, double value)
+{
+    if (arithmetic->rounding == ECO_ROUND_RANDOM) {
+        const int64_t random = (int64_t)eco_arithmetic_random(arithmetic);
+        value += value * 0x1p-23 * ((double)random * 0x1p-63);
+    }
+    return eco_round(arithmetic, value);
 }
 
 /* One run.  Where arrays over steps have T+1 planes, plane 0 or T holds the initial state. */

@@ -282,23 +282,12 @@ static void backward_row(struct eco_reference *run, int32_t n)
               (size_t)eco_problem_width(problem, s));
 }
 
-static void store_dweights(struct eco_reference *run)
-{
-    const size_t n = eco_problem_param_elements(run->problem);
-    void *dweights = run->args->dweights;
-    for (size_t i = 0; dweights && run->args->accumulate && i < n; i++) {
-        double before;
-        load(run, &before, dweights, i, 1);
-        run->dweights[i] = eco_round(&run->arithmetic, before + run->dweights[i]);
-    }
-    store(run, dweights, 0, run->dweights, n);
-}
-
 static void backward(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
     const size_t rows = (size_t)run->T * (size_t)run->N;
-    memset(run->dweights, 0, eco_problem_param_elements(problem) * sizeof *run->dweights);
+    const size_t elements = eco_problem_param_elements(problem);
+    load(run, run->dweights, run->args->accumulate ? run->args->dweights : NULL, 0, elements);
     load_sequence(run, run->doutput, run->args->dy, (size_t)problem->D * (size_t)problem->P);
     for (int layer = problem->L - 1; layer >= 0; layer--) {
         memset(run->dinput, 0, rows * (size_t)eco_problem_input(problem, layer) * sizeof(double));
@@ -314,7 +303,7 @@ static void backward(struct eco_reference *run)
         run->doutput = done;
     }
     store_sequence(run, run->args->dx, run->doutput, (size_t)problem->I);
-    store_dweights(run);
+    store(run, run->args->dweights, 0, run->dweights, elements);
 }
 
 /* ---- a run --------------------------------------------------------------------------- */

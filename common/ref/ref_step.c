@@ -141,6 +141,11 @@ static double element(uint8_t op, double a, double b, double c)
     }
 }
 
+static bool is_approximated(uint8_t op)
+{
+    return op == ECO_OP_EXP || op == ECO_OP_LOG || op == ECO_OP_TANH || op == ECO_OP_SIGMOID;
+}
+
 static void evaluate_mean(const struct place *at)
 {
     struct eco_reference *run = at->run;
@@ -167,6 +172,8 @@ static void evaluate_elements(const struct place *at)
             value[j] = run->weights[run->offset[node->index] + (size_t)j];
         else if (node->op == ECO_OP_BERNOULLI)
             value[j] = rounded(run, bernoulli(at, j));
+        else if (is_approximated(node->op))
+            value[j] = eco_round_function(&run->arithmetic, element(node->op, a[j], 0, 0));
         else
             value[j] = rounded(run, element(node->op, a ? a[j] : 0, b ? b[j] : 0, c ? c[j] : 0));
     }

@@ -1,80 +1,24 @@
 /*
- * Algorithm blas, forward: one product for the inputs of many steps, then per step a product and
- * one fused pointwise pass for each stage of the cell.
+ * The forward operations: one product for the inputs of many steps, then per step a product and one
+ * fused pointwise pass for each stage of the cell.  How to multiply is the algorithm's business.
  */
 #include "cpu/cpu.h"
 
 #include <string.h>
 
-bool eco_span_next(const struct eco_lowered *lowered, int operand, int from, struct eco_span *span)
-{
-    *span = (struct eco_span){0, 0, 0};
-    for (int a = 0; a < lowered->n_accs; a++) {
-        const struct eco_accumulator *acc = &lowered->acc[a];
-        const bool has = (operand < 0 ? acc->input : acc->recurrent[operand]) >= 0;
-        if (has && a >= from && span->end == 0)
-            span->first = a;
-        if (has && a >= from && (span->end == 0 || span->end == a))
-            span->end = a + 1;
-        span->before += has && a < from;
-    }
-    return span->end > 0;
-}
-
-/* ---- input ----------------------------------------------------------------------------------- */
-
-/* acc row = bias, or 0 where an accumulator has none; the products are added. */
-static void fill_bias(const struct eco_cpu_run *run, const struct eco_op *op,
-                      const struct eco_array *acc)
-{
-    const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    const size_t H = (size_t)run->problem->H;
-    const struct eco_part part = eco_cpu_part(run, (op->t1 - op->t0) * run->args->N, 1);
-    const void *vectors = eco_cpu_weights(run, eco_layout_vectors(run->layout, op->layer, op->d));
-    char *rows = eco_cpu_after_mutable(run, eco_cpu_at(run, acc, 0), (size_t)part.from * acc->row);
-    for (int a = 0; a < run->lowered->n_accs; a++, rows = eco_cpu_after_mutable(run, rows, H)) {
-        const int param = run->lowered->acc[a].vector;
-        size_t before = 0;
-        for (int i = 0; i < param; i++)
-            before += recipe->param[i].kind == ECO_PARAM_VECTOR;
-        const int32_t count = part.to - part.from;
-        if (param >= 0)
-            run->kernels->fill_rows(rows, acc->row, count, eco_cpu_after(run, vectors, before * H),
-                                    run->problem->H);
-        for (int32_t n = 0; param < 0 && n < count; n++)
-            memset(eco_cpu_after_mutable(run, rows, (size_t)n * acc->row), 0,
-                   H * run->layout->element);
-    }
-}
-
-void eco_blas_input(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const struct eco_array acc =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     const struct eco_rows x = eco_cpu_product_input(run, op);
-    const void *weights =
-        eco_cpu_weights(run, eco_layout_input_weights(run->layout, op->layer, op->d));
-    const size_t H = (size_t)run->problem->H;
-    const int32_t I = eco_problem_input(run->problem, op->layer);
-    fill_bias(run, op, &acc);
-    eco_cpu_wait(run);
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, -1, a, &span); a = span.end)
-        eco_cpu_product(
-            run,
-            &(struct eco_product){
-                .kind = ECO_PRODUCT_NT,
-                .m = (op->t1 - op->t0) * run->args->N,
-                .n = (span.end - span.first) * run->problem->H,
-                .k = I,
-                .a = x.data,
-                .a_row = x.row,
-                .b = eco_cpu_after(run, weights, (size_t)span.before * H * (size_t)I),
-                .b_row = (size_t)I,
-                .c = eco_cpu_after_mutable(run, eco_cpu_at(run, &acc, 0), (size_t)span.first * H),
-                .c_row = acc.row,
-                .add = true,
-            });
+    run->products->forward(run, &(struct eco_multiply){.op = op,
+                                                       .part = ECO_PART_INPUT,
+                                                       .rows = (op->t1 - op->t0) * run->args->N,
+                                                       .a = x.data,
+                                                       .a_row = x.row,
+                                                       .c = eco_cpu_at(run, &acc, 0),
+                                                       .c_row = acc.row,
+                                                       .bias = true});
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -93,32 +37,23 @@ static void add_recurrent(struct step *step, int32_t t, int o)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
-    const size_t H = (size_t)run->problem->H;
-    const int32_t columns = eco_problem_columns(run->problem, o);
-    const void *weights = eco_cpu_weights(
-        run, eco_layout_recurrent_weights(run->layout, step->op->layer, step->op->d, o));
-    void *acc = eco_cpu_at(run, &step->acc, (size_t)(t - step->op->t0));
     const struct eco_pointwise *call = &step->call;
-    struct eco_rows e = {eco_cpu_after(run, call->operand, (size_t)operand->slot * H),
-                         call->operand_row};
+    struct eco_rows e = {
+        eco_cpu_after(run, call->operand, (size_t)operand->slot * (size_t)run->problem->H),
+        call->operand_row};
     if (operand->state >= 0)
         e = (struct eco_rows){call->state[operand->state], call->state_row[operand->state]};
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, o, a, &span); a = span.end)
-        eco_cpu_product(
-            run, &(struct eco_product){
-                     .kind = ECO_PRODUCT_NT,
-                     .m = run->args->N,
-                     .n = (span.end - span.first) * run->problem->H,
-                     .k = columns,
-                     .a = e.data,
-                     .a_row = e.row,
-                     .b = eco_cpu_after(run, weights, (size_t)span.before * H * (size_t)columns),
-                     .b_row = (size_t)columns,
-                     .c = eco_cpu_after_mutable(run, acc, (size_t)span.first * H),
-                     .c_row = step->acc.row,
-                     .add = true,
-                 });
+    run->products->forward(
+        run, &(struct eco_multiply){.op = step->op,
+                                    .part = ECO_PART_RECURRENT + o,
+                                    .rows = run->args->N,
+                                    .t = t,
+                                    .a = e.data,
+                                    .a_row = e.row,
+                                    .c = eco_cpu_at(run, &step->acc, (size_t)(t - step->op->t0)),
+                                    .c_row = step->acc.row,
+                                    .add = true});
+    eco_cpu_after_product(run);
 }
 
 static void point_at_step(struct step *step, int32_t t)
@@ -155,16 +90,29 @@ static void point_at_step(struct step *step, int32_t t)
     }
 }
 
-/* This thread's part of the plane: rows if there are enough, else units. */
-void eco_blas_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call)
+void eco_cpu_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call)
 {
     const int32_t N = run->args->N, H = run->problem->H;
-    const bool by_rows = N >= 4 * run->count || run->lowered->has_means;
-    const struct eco_part part = eco_cpu_part(run, by_rows ? N : H, by_rows ? 1 : 16);
-    call->row0 = by_rows ? part.from : 0;
-    call->row1 = by_rows ? part.to : N;
-    call->unit0 = by_rows ? 0 : part.from;
-    call->unit1 = by_rows ? H : part.to;
+    const bool by_rows =
+        run->own_rows || (!run->own_units && (N >= 4 * run->count || run->lowered->has_means));
+    const struct eco_share share =
+        eco_cpu_part(run, by_rows ? N : H, by_rows ? 1 : run->unit_group);
+    call->row0 = by_rows ? share.from : 0;
+    call->row1 = by_rows ? share.to : N;
+    call->unit0 = by_rows ? 0 : share.from;
+    call->unit1 = by_rows ? H : share.to;
+}
+
+void eco_cpu_after_pointwise(const struct eco_cpu_run *run)
+{
+    if (!run->own_rows)
+        eco_cpu_wait(run);
+}
+
+void eco_cpu_after_product(const struct eco_cpu_run *run)
+{
+    if (!run->own_rows && !run->own_units)
+        eco_cpu_wait(run);
 }
 
 static void run_stage(const struct step *step, int stage)
@@ -174,7 +122,7 @@ static void run_stage(const struct step *step, int stage)
     struct eco_pointwise call = step->call;
     call.last = stage == run->lowered->n_forward - 1;
     call.program = program;
-    eco_blas_take_part(run, &call);
+    eco_cpu_take_part(run, &call);
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel kernel =
         builtin >= 0 ? run->kernels->cell[builtin].forward[stage] : run->kernels->interpret_forward;
@@ -182,26 +130,6 @@ static void run_stage(const struct step *step, int stage)
 }
 
 /* h = P u of all rows; then into the next plane, where masked rows keep their state, and to y. */
-static void multiply_projection(const struct step *step, const struct eco_array *h)
-{
-    const struct eco_cpu_run *run = step->run;
-    const int32_t H = run->problem->H, P = run->problem->P;
-    eco_cpu_product(run,
-                    &(struct eco_product){
-                        .kind = ECO_PRODUCT_NT,
-                        .m = run->args->N,
-                        .n = P,
-                        .k = H,
-                        .a = step->call.next[0],
-                        .a_row = step->call.next_row[0],
-                        .b = eco_cpu_weights(
-                            run, eco_layout_projection(run->layout, step->op->layer, step->op->d)),
-                        .b_row = (size_t)H,
-                        .c = eco_cpu_at(run, h, 0),
-                        .c_row = h->row,
-                    });
-}
-
 static void project(const struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -210,14 +138,21 @@ static void project(const struct step *step, int32_t t)
     const struct eco_array *state = &step->state;
     const struct eco_array h =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
-    multiply_projection(step, &h);
-    eco_cpu_wait(run);
+    run->products->forward(run, &(struct eco_multiply){.op = op,
+                                                       .part = ECO_PART_PROJECT,
+                                                       .rows = run->args->N,
+                                                       .t = t,
+                                                       .a = step->call.next[0],
+                                                       .a_row = step->call.next_row[0],
+                                                       .c = eco_cpu_at(run, &h, 0),
+                                                       .c_row = h.row});
+    eco_cpu_after_pointwise(run);
     char *next = eco_cpu_at(run, state, eco_layout_state_plane(run->layout, op->d, t, true));
     const char *before =
         eco_cpu_at(run, state, eco_layout_state_plane(run->layout, op->d, t, false));
     const struct eco_rows y = eco_cpu_sequence(run, step->last_layer ? run->args->y : NULL, t,
                                                (size_t)run->problem->D * P);
-    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     for (int32_t n = part.from; n < part.to; n++) {
         const bool masked = run->args->lengths != NULL && t >= run->args->lengths[n];
         const void *from = eco_cpu_after(run, eco_cpu_at(run, &h, 0), (size_t)n * h.row);
@@ -242,21 +177,19 @@ static void run_step(struct step *step, int32_t t)
     point_at_step(step, t);
     for (int stage = 0; stage < lowered->n_forward; stage++) {
         for (int o = 0; o < lowered->n_operands; o++)
-            if (lowered->operand[o].forward == stage) {
+            if (lowered->operand[o].forward == stage)
                 add_recurrent(step, t, o);
-                eco_cpu_wait(run);
-            }
         run_stage(step, stage);
-        eco_cpu_wait(run);
+        eco_cpu_after_pointwise(run);
     }
     if (run->problem->projected) {
         project(step, t);
-        eco_cpu_wait(run);
+        eco_cpu_after_pointwise(run);
     }
 }
 
 /* The fields of a call that are the same for every step. */
-struct eco_pointwise eco_blas_call(const struct eco_cpu_run *run, const struct eco_op *op)
+struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const struct eco_array mean =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_MEAN);
@@ -272,13 +205,14 @@ struct eco_pointwise eco_blas_call(const struct eco_cpu_run *run, const struct e
         .seed = run->args->seed,
         .layer = op->layer,
         .direction = op->d,
-        .vector = eco_cpu_weights(run, eco_layout_vectors(run->layout, op->layer, op->d)),
+        .vector = eco_cpu_weights(
+            run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS)),
         .mean = eco_cpu_at(run, &mean, 0),
         .mean_row = mean.row,
     };
 }
 
-void eco_blas_step(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     struct step step = {.run = run, .op = op};
     step.acc = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
@@ -287,7 +221,7 @@ void eco_blas_step(const struct eco_cpu_run *run, const struct eco_op *op)
     step.last_layer = op->layer == run->problem->L - 1;
     if (run->problem->projected)
         step.output = eco_layout_output(run->layout, op->layer, op->d);
-    step.call = eco_blas_call(run, op);
+    step.call = eco_cpu_call(run, op);
     step.call.acc_row = step.acc.row;
     step.call.operand = eco_cpu_at(run, &step.operand, 0);
     step.call.operand_row = step.operand.row;

@@ -1,6 +1,7 @@
 /*
- * Algorithm blas, backward: per step the fused pointwise passes of the gradient and one product
- * back through R; dx and the weight gradients as large products over all steps of the op.
+ * The backward operations: per step the fused pointwise passes of the gradient and one product back
+ * through R; dx and the weight gradients as large products over all steps of the op.  How to
+ * multiply is the algorithm's business.
  */
 #include "cpu/cpu.h"
 
@@ -15,32 +16,17 @@ struct step {
 };
 
 /* c (+)= dacc R of operand o, over all its accumulators. */
-static void multiply_back(const struct step *step, int o, void *c, size_t c_row, bool add)
+static void multiply_back(const struct step *step, int o, int32_t t, struct eco_multiply to)
 {
     const struct eco_cpu_run *run = step->run;
-    const size_t H = (size_t)run->problem->H;
-    const int32_t columns = eco_problem_columns(run->problem, o);
-    const void *weights = eco_cpu_weights(
-        run, eco_layout_recurrent_weights(run->layout, step->op->layer, step->op->d, o));
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, o, a, &span); a = span.end) {
-        eco_cpu_product(
-            run, &(struct eco_product){
-                     .kind = ECO_PRODUCT_NN,
-                     .m = run->args->N,
-                     .n = columns,
-                     .k = (span.end - span.first) * run->problem->H,
-                     .a = eco_cpu_after(run, step->call.dacc, (size_t)span.first * H),
-                     .a_row = step->dacc.row,
-                     .b = eco_cpu_after(run, weights, (size_t)span.before * H * (size_t)columns),
-                     .b_row = (size_t)columns,
-                     .c = c,
-                     .c_row = c_row,
-                     .add = add,
-                 });
-        eco_cpu_wait(run); /* the next span adds to what this one wrote, cut in another way */
-        add = true;
-    }
+    to.op = step->op;
+    to.part = ECO_PART_RECURRENT + o;
+    to.rows = run->args->N;
+    to.t = t;
+    to.a = step->call.dacc;
+    to.a_row = step->dacc.row;
+    run->products->back(run, &to);
+    eco_cpu_after_product(run);
 }
 
 static void point_at_step(struct step *step, int32_t t)
@@ -93,7 +79,7 @@ static void take_dstep(const struct step *step, int32_t t, const struct eco_arra
     const struct eco_cpu_run *run = step->run;
     const struct eco_pointwise *call = &step->call;
     const size_t bytes = (size_t)run->problem->P * run->layout->element;
-    const struct eco_part part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     void *rows = eco_cpu_at(run, dstep, (size_t)(t - step->op->t0));
     for (int32_t n = part.from; n < part.to; n++) {
         void *dh = eco_cpu_after_mutable(run, rows, (size_t)n * dstep->row);
@@ -108,7 +94,7 @@ static void take_dstep(const struct step *step, int32_t t, const struct eco_arra
             memcpy(dh, carry, bytes);
         memset(carry, 0, bytes);
     }
-    eco_cpu_wait(run);
+    eco_cpu_after_pointwise(run);
 }
 
 /* Gradient of u = dh P, in place of the carry for the pointwise pass. */
@@ -123,20 +109,16 @@ static void project_back(struct step *step, int32_t t)
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOUTPUT);
     const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
     take_dstep(step, t, &dstep);
-    eco_cpu_product(
-        run, &(struct eco_product){
-                 .kind = ECO_PRODUCT_NN,
-                 .m = run->args->N,
-                 .n = run->problem->H,
-                 .k = run->problem->P,
-                 .a = eco_cpu_at(run, &dstep, (size_t)(t - op->t0)),
-                 .a_row = dstep.row,
-                 .b = eco_cpu_weights(run, eco_layout_projection(run->layout, op->layer, op->d)),
-                 .b_row = (size_t)run->problem->H,
-                 .c = eco_cpu_at(run, &du, 0),
-                 .c_row = du.row,
-             });
-    eco_cpu_wait(run);
+    run->products->back(run,
+                        &(struct eco_multiply){.op = op,
+                                               .part = ECO_PART_PROJECT,
+                                               .rows = run->args->N,
+                                               .t = t,
+                                               .a = eco_cpu_at(run, &dstep, (size_t)(t - op->t0)),
+                                               .a_row = dstep.row,
+                                               .c = eco_cpu_at(run, &du, 0),
+                                               .c_row = du.row});
+    eco_cpu_after_product(run);
     call->dnext = eco_cpu_at(run, &du, 0);
     call->dnext_row = du.row;
     call->next[0] = eco_cpu_at(run, &u, (size_t)t);
@@ -153,12 +135,12 @@ static void run_stage(const struct step *step, int stage)
     struct eco_pointwise call = step->call;
     call.last = stage == run->lowered->n_backward - 1;
     call.program = &run->lowered->backward[stage];
-    eco_blas_take_part(run, &call);
+    eco_cpu_take_part(run, &call);
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel kernel = builtin >= 0 ? run->kernels->cell[builtin].backward[stage]
                                                      : run->kernels->interpret_backward;
     kernel(&call);
-    eco_cpu_wait(run);
+    eco_cpu_after_pointwise(run);
 }
 
 static void run_step(struct step *step, int32_t t)
@@ -175,26 +157,30 @@ static void run_step(struct step *step, int32_t t)
             if (operand->state >= 0 || operand->backward != stage)
                 continue;
             void *slot = eco_cpu_at(run, &step->doperand, 0);
-            multiply_back(step, o, eco_cpu_after_mutable(run, slot, (size_t)operand->slot * H),
-                          step->doperand.row, false);
+            multiply_back(step, o, t,
+                          (struct eco_multiply){
+                              .c = eco_cpu_after_mutable(run, slot, (size_t)operand->slot * H),
+                              .c_row = step->doperand.row});
         }
         run_stage(step, stage);
     }
     for (int o = 0; o < lowered->n_operands; o++) {
         const int state = lowered->operand[o].state;
         if (state >= 0)
-            multiply_back(step, o, eco_cpu_at(run, &step->carry[state], 0), step->carry[state].row,
-                          true);
+            multiply_back(step, o, t,
+                          (struct eco_multiply){.c = eco_cpu_at(run, &step->carry[state], 0),
+                                                .c_row = step->carry[state].row,
+                                                .add = true});
     }
 }
 
-void eco_blas_d_step(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     struct step step = {.run = run, .op = op};
     step.dacc = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
     step.operand = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
     step.doperand = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOPERAND);
-    step.call = eco_blas_call(run, op);
+    step.call = eco_cpu_call(run, op);
     for (int s = 0; s < step.call.n_states; s++)
         step.carry[s] = eco_layout_carry(run->layout, op->layer, op->d, s);
     step.call.dacc_row = step.dacc.row;
@@ -207,106 +193,47 @@ void eco_blas_d_step(const struct eco_cpu_run *run, const struct eco_op *op)
 
 /* ---- over all steps of the op ---------------------------------------------------------------- */
 
-void eco_blas_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const struct eco_array dacc =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    const size_t H = (size_t)run->problem->H, N = (size_t)run->args->N;
-    const int32_t I = eco_problem_input(run->problem, op->layer);
-    const void *weights =
-        eco_cpu_weights(run, eco_layout_input_weights(run->layout, op->layer, op->d));
-    void *dx = NULL;
-    bool add = op->add;
+    const size_t I = (size_t)eco_problem_input(run->problem, op->layer), N = (size_t)run->args->N;
+    struct eco_multiply multiply = {.op = op,
+                                    .part = ECO_PART_INPUT,
+                                    .rows = (op->t1 - op->t0) * run->args->N,
+                                    .a = eco_cpu_at(run, &dacc, 0),
+                                    .a_row = dacc.row,
+                                    .c_row = I,
+                                    .add = op->add && !op->gathered};
     if (op->layer == 0 && run->args->dx == NULL)
         return;
     if (op->gathered) {
         const struct eco_array gather =
             eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GATHER);
-        dx = eco_cpu_at(run, &gather, 0);
-        add = false;
+        multiply.c = eco_cpu_at(run, &gather, 0);
     } else if (op->layer > 0) {
         const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
-        dx = eco_cpu_at(run, &dinput, (size_t)op->t0);
+        multiply.c = eco_cpu_at(run, &dinput, (size_t)op->t0);
     } else {
-        dx = eco_cpu_after_mutable(run, run->args->dx, (size_t)op->t0 * N * (size_t)I);
+        multiply.c = eco_cpu_after_mutable(run, run->args->dx, (size_t)op->t0 * N * I);
     }
-    struct eco_product product = {.kind = ECO_PRODUCT_NN,
-                                  .m = (op->t1 - op->t0) * run->args->N,
-                                  .n = I,
-                                  .a_row = dacc.row,
-                                  .b_row = (size_t)I,
-                                  .c = dx,
-                                  .c_row = (size_t)I,
-                                  .add = add};
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, -1, a, &span); a = span.end) {
-        product.k = (span.end - span.first) * run->problem->H;
-        product.a = eco_cpu_after(run, eco_cpu_at(run, &dacc, 0), (size_t)span.first * H);
-        product.b = eco_cpu_after(run, weights, (size_t)span.before * H * (size_t)I);
-        eco_cpu_product(run, &product);
-        eco_cpu_wait(run); /* the next span adds to it, cut in another way */
-        product.add = true;
-    }
+    run->products->back(run, &multiply);
 }
 
-/* Weight gradients of one (layer, direction) over the rows of the op. */
-struct gradients {
-    const struct eco_cpu_run *run;
-    const void *dacc; /* [rows, row] */
-    size_t row;
-    int32_t rows;
-    bool add;
-};
-
-static void *gradient_at(const struct gradients *g, size_t offset)
+/* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */
+static struct eco_rows operand_rows(const struct eco_cpu_run *run, const struct eco_op *op, int o)
 {
-    return (char *)g->run->args->dweights + offset;
-}
-
-/* d of W (operand < 0) or of an operand's R: dacc^T e, by spans. */
-static void multiply_weights(const struct gradients *g, int operand, struct eco_rows e,
-                             int32_t columns, size_t offset)
-{
-    const struct eco_cpu_run *run = g->run;
-    const size_t H = (size_t)run->problem->H;
-    struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, operand, a, &span); a = span.end)
-        eco_cpu_product(run,
-                        &(struct eco_product){
-                            .kind = ECO_PRODUCT_TN,
-                            .m = (span.end - span.first) * run->problem->H,
-                            .n = columns,
-                            .k = g->rows,
-                            .a = eco_cpu_after(run, g->dacc, (size_t)span.first * H),
-                            .a_row = g->row,
-                            .b = e.data,
-                            .b_row = e.row,
-                            .c = eco_cpu_after_mutable(run, gradient_at(g, offset),
-                                                       (size_t)span.before * H * (size_t)columns),
-                            .c_row = (size_t)columns,
-                            .add = g->add,
-                        });
-}
-
-static void recurrent_weights(const struct gradients *g, const struct eco_op *op, int o)
-{
-    const struct eco_cpu_run *run = g->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
-    struct eco_rows e;
     if (operand->state >= 0) {
         const struct eco_array state =
             eco_layout_state(run->layout, op->layer, op->d, operand->state);
         const size_t plane = eco_layout_state_plane(run->layout, op->d, op->t0, false);
-        e = (struct eco_rows){eco_cpu_at(run, &state, plane), state.row};
-    } else {
-        const struct eco_array slots =
-            eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-        e = (struct eco_rows){eco_cpu_after(run, eco_cpu_at(run, &slots, 0),
-                                            (size_t)operand->slot * (size_t)run->problem->H),
-                              slots.row};
+        return (struct eco_rows){eco_cpu_at(run, &state, plane), state.row};
     }
-    multiply_weights(g, o, e, eco_problem_columns(run->problem, o),
-                     eco_layout_recurrent_weights(run->layout, op->layer, op->d, o));
+    const struct eco_array slots =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    const size_t column = (size_t)operand->slot * (size_t)run->problem->H;
+    return (struct eco_rows){eco_cpu_after(run, eco_cpu_at(run, &slots, 0), column), slots.row};
 }
 
 /* Which column of dacc holds the gradient of vector parameter `param`. */
@@ -321,68 +248,64 @@ static int vector_column(const struct eco_lowered *lowered, int param)
     return -1;
 }
 
-static void vectors(const struct gradients *g, const struct eco_op *op)
+static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
-    const struct eco_cpu_run *run = g->run;
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_op *op = multiply->op;
     const size_t H = (size_t)run->problem->H;
-    const struct eco_part part = eco_cpu_part(run, run->problem->H, 16);
-    const size_t n = (size_t)(part.to - part.from);
-    char *vector = gradient_at(g, eco_layout_vectors(run->layout, op->layer, op->d));
+    const struct eco_share share = eco_cpu_part(run, run->problem->H, 16);
+    const size_t n = (size_t)(share.to - share.from);
+    void *sum = (char *)run->args->dweights +
+                eco_layout_gradient(run->layout, op->layer, op->d, ECO_PART_VECTORS);
+    sum = eco_cpu_after_mutable(run, sum, (size_t)share.from);
     for (int i = 0; i < recipe->n_params; i++) {
         if (recipe->param[i].kind != ECO_PARAM_VECTOR)
             continue;
         const int column = vector_column(run->lowered, i);
-        void *sum = eco_cpu_after_mutable(run, vector, (size_t)part.from);
-        if (!g->add)
+        if (!multiply->add)
             memset(sum, 0, n * run->layout->element);
         if (column >= 0)
             run->kernels->add_columns(
-                sum, eco_cpu_after(run, g->dacc, (size_t)column * H + (size_t)part.from), g->row,
-                g->rows, (int32_t)n);
-        vector = eco_cpu_after_mutable(run, vector, H);
+                sum, eco_cpu_after(run, multiply->a, (size_t)column * H + (size_t)share.from),
+                multiply->a_row, multiply->rows, (int32_t)n);
+        sum = eco_cpu_after_mutable(run, sum, H);
     }
 }
 
-static void projection(const struct gradients *g, const struct eco_op *op)
+/* The projection's gradient: dh^T u. */
+static void projection(const struct eco_cpu_run *run, struct eco_multiply multiply)
 {
-    const struct eco_cpu_run *run = g->run;
+    const struct eco_op *op = multiply.op;
     const struct eco_array dstep =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
     const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
-    eco_cpu_product(run,
-                    &(struct eco_product){
-                        .kind = ECO_PRODUCT_TN,
-                        .m = run->problem->P,
-                        .n = run->problem->H,
-                        .k = g->rows,
-                        .a = eco_cpu_at(run, &dstep, 0),
-                        .a_row = dstep.row,
-                        .b = eco_cpu_at(run, &u, (size_t)op->t0),
-                        .b_row = u.row,
-                        .c = gradient_at(g, eco_layout_projection(run->layout, op->layer, op->d)),
-                        .c_row = (size_t)run->problem->H,
-                        .add = g->add,
-                    });
+    multiply.part = ECO_PART_PROJECT;
+    multiply.a = eco_cpu_at(run, &dstep, 0);
+    multiply.a_row = dstep.row;
+    multiply.c = eco_cpu_at(run, &u, (size_t)op->t0);
+    multiply.c_row = u.row;
+    run->products->weights(run, &multiply);
 }
 
-void eco_blas_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     if (run->args->dweights == NULL)
         return;
     const struct eco_array dacc =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    const struct gradients g = {.run = run,
-                                .dacc = eco_cpu_at(run, &dacc, 0),
-                                .row = dacc.row,
-                                .rows = (op->t1 - op->t0) * run->args->N,
-                                .add = op->add || run->args->accumulate};
-    multiply_weights(&g, -1, eco_cpu_product_input(run, op),
-                     eco_problem_input(run->problem, op->layer),
-                     eco_layout_input_weights(run->layout, op->layer, op->d));
-    for (int o = 0; o < run->lowered->n_operands; o++)
-        recurrent_weights(&g, op, o);
-    vectors(&g, op);
+    struct eco_multiply multiply = {.op = op,
+                                    .rows = (op->t1 - op->t0) * run->args->N,
+                                    .a = eco_cpu_at(run, &dacc, 0),
+                                    .a_row = dacc.row,
+                                    .add = op->add || run->args->accumulate};
+    vectors(run, &multiply);
+    for (int o = -1; o < run->lowered->n_operands; o++) {
+        const struct eco_rows e = o < 0 ? eco_cpu_product_input(run, op) : operand_rows(run, op, o);
+        multiply.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
+        multiply.c = (void *)(uintptr_t)e.data;
+        multiply.c_row = e.row;
+        run->products->weights(run, &multiply);
+    }
     if (run->problem->projected)
-        projection(&g, op);
+        projection(run, multiply);
 }

@@ -1,0 +1,200 @@
+/*
+ * The layout of packed weights and of their gradient: parts, panels, byte offsets.  With layout.c
+ * the only place that knows where anything lies.
+ */
+#include "common/model.h"
+
+#include <assert.h>
+
+#include "common/util.h"
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static bool in_part(const struct eco_accumulator *acc, int part)
+{
+    return (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]) >= 0;
+}
+
+static int count_vectors(const struct eco_recipe *recipe)
+{
+    int n = 0;
+    for (int i = 0; i < recipe->n_params; i++)
+        n += recipe->param[i].kind == ECO_PARAM_VECTOR;
+    return n;
+}
+
+struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    struct eco_matrix matrix = {.units = problem->H, .columns = 1};
+    if (part == ECO_PART_PROJECT) {
+        matrix = (struct eco_matrix){problem->projected ? 1 : 0, problem->P, problem->H};
+    } else if (part == ECO_PART_VECTORS) {
+        matrix.n = count_vectors(&problem->cell->recipe);
+    } else if (part == ECO_PART_INPUT || part - ECO_PART_RECURRENT < lowered->n_operands) {
+        for (int a = 0; a < lowered->n_accs; a++)
+            matrix.n += in_part(&lowered->acc[a], part);
+        matrix.columns = part == ECO_PART_INPUT
+                             ? eco_problem_input(problem, layer)
+                             : eco_problem_columns(problem, part - ECO_PART_RECURRENT);
+    }
+    return matrix;
+}
+
+int eco_problem_part(const struct eco_problem *problem, const struct eco_param_place *place,
+                     int *before)
+{
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int index = place->recipe_param;
+    *before = 0;
+    if (index < 0)
+        return ECO_PART_PROJECT;
+    if (recipe->param[index].kind == ECO_PARAM_VECTOR) {
+        for (int i = 0; i < index; i++)
+            *before += recipe->param[i].kind == ECO_PARAM_VECTOR;
+        return ECO_PART_VECTORS;
+    }
+    for (int part = 0; part < ECO_PARTS; part++) {
+        *before = 0;
+        if (part == ECO_PART_PROJECT || part == ECO_PART_VECTORS)
+            continue;
+        for (int a = 0; a < lowered->n_accs; a++) {
+            const struct eco_accumulator *acc = &lowered->acc[a];
+            if (index ==
+                (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]))
+                return part;
+            *before += in_part(acc, part);
+        }
+    }
+    assert(!"every parameter has its place");
+    return ECO_PARTS;
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed,
+                                const struct eco_wishes *wishes)
+{
+    struct eco_panels panels = {.n = matrix->n, .units = matrix->units, .k = matrix->columns};
+    if (transposed) {
+        panels.n = matrix->n > 0 ? 1 : 0;
+        panels.units = matrix->columns;
+        panels.k = matrix->n * matrix->units;
+    }
+    panels.lanes = wishes->lanes;
+    /* One number alone: two groups, so that a panel has two vectors. */
+    panels.spans = panels.n < 2 && panels.units > panels.lanes ? 2 : 1;
+    const int32_t units = panels.lanes * panels.spans;
+    panels.blocks = (panels.units + units - 1) / units;
+    panels.panels = (panels.n * panels.spans + wishes->vectors - 1) / wishes->vectors;
+    return panels;
+}
+
+int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel)
+{
+    return panel * panels->n * panels->spans / (panels->panels > 0 ? panels->panels : 1);
+}
+
+size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t panel)
+{
+    const size_t vectors = (size_t)(panels->n * panels->spans);
+    const size_t vector = (size_t)panels->k * (size_t)panels->lanes;
+    return ((size_t)block * vectors + (size_t)eco_panels_vector(panels, panel)) * vector;
+}
+
+/* ---- offsets --------------------------------------------------------------------------------- */
+
+/* The forms of a part, in the order in which they lie. */
+enum form { FORM_FORWARD, FORM_BACK, FORM_DENSE };
+
+static struct eco_size form_bytes(const struct eco_layout *layout, int layer, int part,
+                                  enum form form)
+{
+    const struct eco_matrix matrix = eco_problem_matrix(layout->problem, layer, part);
+    const bool panelled = layout->wishes.lanes > 0 && part != ECO_PART_VECTORS;
+    struct eco_size elements = eco_size_of((size_t)matrix.n);
+    if (form != FORM_DENSE && panelled) {
+        const struct eco_panels panels = eco_panels_of(&matrix, form == FORM_BACK, &layout->wishes);
+        elements = eco_size_mul(eco_size_of((size_t)panels.blocks), (size_t)panels.n);
+        elements = eco_size_mul(elements, (size_t)(panels.spans * panels.lanes));
+        elements = eco_size_mul(elements, (size_t)panels.k);
+        if (form == FORM_BACK && !layout->problem->training)
+            elements = eco_size_of(0);
+    } else if (form == FORM_BACK) {
+        elements = eco_size_of(0); /* dense products read either way */
+    } else {
+        elements =
+            eco_size_mul(eco_size_mul(elements, (size_t)matrix.units), (size_t)matrix.columns);
+    }
+    return eco_size_align(eco_size_mul(elements, layout->element));
+}
+
+/* Bytes of the forms [from, to) up to a part of the last of them. */
+static struct eco_size bytes_until(const struct eco_layout *layout, int layer, enum form from,
+                                   enum form last, int part)
+{
+    struct eco_size sum = eco_size_of(0);
+    for (enum form form = from; form <= last; form++)
+        for (int i = 0; i < (form == last ? part : (int)ECO_PARTS); i++)
+            sum = eco_size_add(sum, form_bytes(layout, layer, i, form));
+    return sum;
+}
+
+static struct eco_size all_layers(const struct eco_problem *problem, struct eco_size first,
+                                  struct eco_size later)
+{
+    const size_t D = (size_t)problem->D;
+    return eco_size_add(eco_size_mul(first, D), eco_size_mul(later, D * (size_t)(problem->L - 1)));
+}
+
+static size_t checked(struct eco_size size)
+{
+    return size.overflow ? SIZE_MAX : size.value;
+}
+
+void eco_layout_build_weights(struct eco_layout *layout)
+{
+    if (layout->wishes.plain) {
+        const size_t n = eco_problem_param_elements(layout->problem);
+        layout->weights_bytes =
+            checked(eco_size_mul(eco_size_of(n), n == SIZE_MAX ? 2 : layout->element));
+        layout->dweights_bytes = layout->weights_bytes;
+        return;
+    }
+    struct eco_size packed[2], dense[2];
+    for (int i = 0; i < 2; i++) {
+        packed[i] = bytes_until(layout, i, FORM_FORWARD, FORM_BACK, ECO_PARTS);
+        dense[i] = bytes_until(layout, i, FORM_DENSE, FORM_DENSE, ECO_PARTS);
+        layout->weights_direction[i] = packed[i].value;
+        layout->dweights_direction[i] = dense[i].value;
+    }
+    layout->weights_bytes = checked(all_layers(layout->problem, packed[0], packed[1]));
+    layout->dweights_bytes = checked(all_layers(layout->problem, dense[0], dense[1]));
+}
+
+static size_t direction_offset(const struct eco_layout *layout, const size_t bytes[2], int layer,
+                               int d)
+{
+    const size_t D = (size_t)layout->problem->D;
+    const size_t below = layer > 0 ? D * (bytes[0] + (size_t)(layer - 1) * bytes[1]) : 0;
+    return below + (size_t)d * bytes[layer > 0];
+}
+
+size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int part)
+{
+    return direction_offset(layout, layout->weights_direction, layer, d) +
+           bytes_until(layout, layer, FORM_FORWARD, FORM_FORWARD, part).value;
+}
+
+size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int part)
+{
+    return direction_offset(layout, layout->weights_direction, layer, d) +
+           bytes_until(layout, layer, FORM_FORWARD, FORM_BACK, part).value;
+}
+
+size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int part)
+{
+    return direction_offset(layout, layout->dweights_direction, layer, d) +
+           bytes_until(layout, layer, FORM_DENSE, FORM_DENSE, part).value;
+}

@@ -1,0 +1,216 @@
+/*
+ * Algorithm packed: weights in panels, read once per step and row block by a product kernel of our
+ * own; a thread multiplies and finishes the same units, so that a step needs one barrier, or does
+ * all steps of its own rows and needs none.  F32.
+ */
+#include "cpu/cpu.h"
+
+#include "cpu/tile.h"
+
+/* Rows that go through all panels together: A's part of the second-level cache. */
+enum { ROWS_AT_A_TIME = 120 };
+/* Rows of an input product from which threads share them out instead of the weights. */
+enum { ROWS_TO_SHARE = 32 };
+
+/* One product in panels, as this thread does it. */
+struct walk {
+    const struct eco_cpu_run *run;
+    const struct eco_multiply *multiply;
+    struct eco_panels panels;
+    const float *weights;
+    size_t column[ECO_MAX_ACCS]; /* of C: where each number's units begin */
+    const float *bias[ECO_MAX_ACCS];
+    struct eco_share rows, blocks;
+    int32_t skipped; /* k before the first that is used */
+    struct eco_tile tile;
+};
+
+static const float zeros[64];
+
+/* Number i of the part is which accumulator, and what its row of C starts from. */
+static void place_numbers(struct walk *w)
+{
+    const struct eco_cpu_run *run = w->run;
+    const struct eco_multiply *m = w->multiply;
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const size_t H = (size_t)run->problem->H;
+    const float *vectors = eco_cpu_weights(
+        run, eco_layout_weights(run->layout, m->op->layer, m->op->d, ECO_PART_VECTORS));
+    struct eco_span span;
+    int i = 0;
+    w->column[0] = 0;
+    if (m->part == ECO_PART_PROJECT)
+        return;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
+        for (int k = span.first; k < span.end; k++, i++) {
+            const int param = run->lowered->acc[k].vector;
+            size_t before = 0;
+            for (int j = 0; j < param; j++)
+                before += recipe->param[j].kind == ECO_PARAM_VECTOR;
+            w->column[i] = (size_t)k * H;
+            w->bias[i] = param >= 0 ? vectors + before * H : NULL;
+        }
+}
+
+/* The tile's columns of C: where the vectors of a panel go. */
+static void place_vectors(struct walk *w, int32_t block, int32_t first, int32_t end)
+{
+    const struct eco_panels *panels = &w->panels;
+    w->tile.vectors = end - first;
+    for (int32_t v = first; v < end; v++) {
+        const int32_t number = v / panels->spans, i = v - first;
+        const int32_t unit = (block * panels->spans + v % panels->spans) * panels->lanes;
+        const int32_t left = panels->units - unit;
+        w->tile.count[i] = left < 0 ? 0 : left < panels->lanes ? left : panels->lanes;
+        w->tile.c_vector[i] = w->column[number] + (size_t)unit;
+        if (w->multiply->bias)
+            w->tile.start[i] = w->bias[number] ? w->bias[number] + unit : zeros;
+        else
+            w->tile.start[i] = w->multiply->add ? NULL : zeros;
+    }
+}
+
+static void multiply_block(struct walk *w, int32_t block)
+{
+    for (int32_t panel = 0; panel < w->panels.panels; panel++) {
+        place_vectors(w, block, eco_panels_vector(&w->panels, panel),
+                      eco_panels_vector(&w->panels, panel + 1));
+        w->tile.panel = w->weights + eco_panels_offset(&w->panels, block, panel) +
+                        (size_t)w->skipped * (size_t)(w->tile.vectors * w->panels.lanes);
+        w->tile.prefetch = w->weights + eco_panels_offset(&w->panels, block, panel + 1);
+        w->run->tile->multiply(&w->tile);
+    }
+}
+
+/* Odd steps walk backwards: what the last step left in the cache is used first. */
+static void multiply_rows(struct walk *w)
+{
+    const struct eco_multiply *m = w->multiply;
+    for (int32_t row = w->rows.from; row < w->rows.to; row += ROWS_AT_A_TIME) {
+        const int32_t left = w->rows.to - row, count = w->blocks.to - w->blocks.from;
+        w->tile.rows = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
+        w->tile.a = (const float *)m->a + (size_t)row * m->a_row;
+        w->tile.c = (float *)m->c + (size_t)row * m->c_row;
+        for (int32_t i = 0; i < count; i++)
+            multiply_block(w, m->t % 2 != 0 ? w->blocks.to - 1 - i : w->blocks.from + i);
+    }
+}
+
+/* Rows to one thread, or blocks of units; whole products of many rows may do either. */
+static void share_out(struct walk *w)
+{
+    const struct eco_cpu_run *run = w->run;
+    const struct eco_multiply *m = w->multiply;
+    const int32_t group = w->panels.lanes * w->panels.spans;
+    const bool whole = m->part == ECO_PART_INPUT;
+    w->rows = (struct eco_share){0, m->rows};
+    w->blocks = (struct eco_share){0, w->panels.blocks};
+    if (whole ? m->rows >= ROWS_TO_SHARE * run->count : run->own_rows) {
+        w->rows = eco_cpu_part(run, m->rows, 1);
+        return;
+    }
+    const struct eco_share units = eco_cpu_part(run, w->panels.units, run->unit_group);
+    w->blocks.from = units.from / group;
+    w->blocks.to = (units.to + group - 1) / group;
+    if (units.from == units.to)
+        w->blocks.to = w->blocks.from;
+}
+
+static struct walk begin(const struct eco_cpu_run *run, const struct eco_multiply *m, bool back)
+{
+    const struct eco_layout *layout = run->layout;
+    const struct eco_op *op = m->op;
+    const struct eco_matrix matrix = eco_problem_matrix(run->problem, op->layer, m->part);
+    struct walk w = {.run = run, .multiply = m};
+    w.panels = eco_panels_of(&matrix, back, &layout->wishes);
+    w.weights =
+        eco_cpu_weights(run, back ? eco_layout_weights_back(layout, op->layer, op->d, m->part)
+                                  : eco_layout_weights(layout, op->layer, op->d, m->part));
+    w.tile = (struct eco_tile){.k = w.panels.k, .a_row = m->a_row, .a_k = 1, .c_row = m->c_row};
+    share_out(&w);
+    return w;
+}
+
+static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
+{
+    struct walk w = begin(run, m, false);
+    place_numbers(&w);
+    if (m->bias)
+        eco_cpu_fill_bias(run, m, eco_cpu_part(run, m->rows, 1), false);
+    multiply_rows(&w);
+}
+
+/* k runs over the numbers of the part; where their columns of A are not neighbours, run by run. */
+static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
+{
+    const size_t units = (size_t)eco_problem_matrix(run->problem, m->op->layer, m->part).units;
+    struct eco_multiply part = *m;
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        struct walk w = begin(run, &part, true);
+        part.a = (const float *)m->a + (size_t)span.first * units;
+        w.multiply = &part;
+        w.tile.k = (int32_t)(units * (size_t)(span.end - span.first));
+        w.skipped = (int32_t)(units * (size_t)span.before);
+        multiply_rows(&w);
+        part.add = true;
+    }
+}
+
+static const struct eco_products packed_products = {forward, back, eco_dense_weights};
+
+/* ---- the algorithm --------------------------------------------------------------------------- */
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    if (problem->type != ECORNN_F32)
+        return "F32 only";
+    return caps->lanes == 0 ? "no product kernel" : NULL;
+}
+
+/* Rows of a chunk: the result of the input product stays in a second-level cache or near it. */
+enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 2048 };
+
+static int32_t steps_for(int32_t rows, int32_t N)
+{
+    const int32_t steps = (rows + N - 1) / N;
+    return steps < 16 ? 16 : steps;
+}
+
+static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes)
+{
+    *wishes = (struct eco_wishes){
+        .chunk = steps_for(FORWARD_ROWS, problem->N),
+        .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
+        .lanes = caps->lanes,
+        .vectors = caps->vectors,
+    };
+}
+
+/* Measured: 0.8 of the peak for the large products, 0.7 for those of a step (doc/performance.md).
+ */
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double rate = caps->flops * caps->threads;
+    return eco_cpu_estimate(problem, caps, 0.7 * rate, 0.8 * rate);
+}
+
+/* Bytes of R up to which each thread may as well read all of it, from its own cache. */
+enum { OWN_ROWS_BYTES = 5 << 18 };
+
+static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                              const struct eco_layout *layout, const struct eco_args *args)
+{
+    struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
+    const int threads = eco_cpu_useful_threads(plan, args);
+    const double bytes =
+        eco_cpu_recurrent_work(&plan->problem) / plan->problem.N * (double)sizeof(float);
+    run.products = &packed_products;
+    run.unit_group = 2 * run.tile->lanes;
+    run.own_rows = threads == 1 || (args->N >= 8 * threads && bytes <= OWN_ROWS_BYTES);
+    run.own_units = !run.lowered->has_means && !plan->problem.projected;
+    return eco_cpu_walk(&run, tape, threads);
+}
+
+const struct eco_algo eco_algo_packed = {"packed", refuses, wishes, estimate, run_tape};

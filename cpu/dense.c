@@ -1,0 +1,135 @@
+/*
+ * Products with dense weights, through CBLAS: one call for every run of neighbouring accumulators.
+ */
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct eco_span *span)
+{
+    *span = (struct eco_span){0, 0, 0};
+    if (part == ECO_PART_PROJECT) {
+        span->end = 1;
+        return from == 0;
+    }
+    for (int a = 0; a < lowered->n_accs; a++) {
+        const struct eco_accumulator *acc = &lowered->acc[a];
+        const bool has =
+            (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]) >= 0;
+        if (has && a >= from && span->end == 0)
+            span->first = a;
+        if (has && a >= from && (span->end == 0 || span->end == a))
+            span->end = a + 1;
+        span->before += has && a < from;
+    }
+    return span->end > 0;
+}
+
+void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply,
+                       struct eco_share rows, bool all)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_op *op = multiply->op;
+    const size_t H = (size_t)run->problem->H, c_row = multiply->c_row;
+    const int32_t count = rows.to - rows.from;
+    const void *vectors =
+        eco_cpu_weights(run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS));
+    char *to = eco_cpu_after_mutable(run, multiply->c, (size_t)rows.from * c_row);
+    for (int a = 0; a < run->lowered->n_accs; a++, to = eco_cpu_after_mutable(run, to, H)) {
+        const int param = run->lowered->acc[a].vector;
+        size_t before = 0;
+        if (!all && run->lowered->acc[a].input >= 0)
+            continue;
+        for (int i = 0; i < param; i++)
+            before += recipe->param[i].kind == ECO_PARAM_VECTOR;
+        if (param >= 0)
+            run->kernels->fill_rows(to, c_row, count, eco_cpu_after(run, vectors, before * H),
+                                    run->problem->H);
+        for (int32_t n = 0; param < 0 && n < count; n++)
+            memset(eco_cpu_after_mutable(run, to, (size_t)n * c_row), 0, H * run->layout->element);
+    }
+}
+
+/* Units and columns of one number of the part. */
+static struct eco_matrix matrix_of(const struct eco_cpu_run *run, const struct eco_multiply *m)
+{
+    return eco_problem_matrix(run->problem, m->op->layer, m->part);
+}
+
+static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
+    const void *weights =
+        eco_cpu_weights(run, eco_layout_weights(run->layout, m->op->layer, m->op->d, m->part));
+    if (m->bias) {
+        eco_cpu_fill_bias(run, m, eco_cpu_part(run, m->rows, 1), true);
+        eco_cpu_wait(run);
+    }
+    struct eco_product product = {.kind = ECO_PRODUCT_NT,
+                                  .m = m->rows,
+                                  .k = matrix.columns,
+                                  .a = m->a,
+                                  .a_row = m->a_row,
+                                  .b_row = columns,
+                                  .c_row = m->c_row,
+                                  .add = m->add || m->bias};
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        product.n = (span.end - span.first) * matrix.units;
+        product.b = eco_cpu_after(run, weights, (size_t)span.before * units * columns);
+        product.c = eco_cpu_after_mutable(run, m->c, (size_t)span.first * units);
+        eco_cpu_product(run, &product);
+    }
+}
+
+static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
+    const void *weights =
+        eco_cpu_weights(run, eco_layout_weights(run->layout, m->op->layer, m->op->d, m->part));
+    struct eco_product product = {.kind = ECO_PRODUCT_NN,
+                                  .m = m->rows,
+                                  .n = matrix.columns,
+                                  .a_row = m->a_row,
+                                  .b_row = columns,
+                                  .c = m->c,
+                                  .c_row = m->c_row,
+                                  .add = m->add};
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        product.k = (span.end - span.first) * matrix.units;
+        product.a = eco_cpu_after(run, m->a, (size_t)span.first * units);
+        product.b = eco_cpu_after(run, weights, (size_t)span.before * units * columns);
+        if (a > 0)
+            eco_cpu_wait(run); /* this one adds to what the span before wrote, cut in another way */
+        eco_cpu_product(run, &product);
+        product.add = true;
+    }
+}
+
+void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
+    char *gradient = (char *)run->args->dweights +
+                     eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    struct eco_product product = {.kind = ECO_PRODUCT_TN,
+                                  .n = matrix.columns,
+                                  .k = m->rows,
+                                  .a_row = m->a_row,
+                                  .b = m->c,
+                                  .b_row = m->c_row,
+                                  .c_row = columns,
+                                  .add = m->add};
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        product.m = (span.end - span.first) * matrix.units;
+        product.a = eco_cpu_after(run, m->a, (size_t)span.first * units);
+        product.c = eco_cpu_after_mutable(run, gradient, (size_t)span.before * units * columns);
+        eco_cpu_product(run, &product);
+    }
+}
+
+const struct eco_products eco_dense_products = {forward, back, eco_dense_weights};

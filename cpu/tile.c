@@ -1,0 +1,113 @@
+/*
+ * The product kernel in the vocabulary, compiled once per instruction set like isa.c: blocks of
+ * rows by a panel's vectors, all sums in registers.  Weights come as whole vectors, activations one
+ * by one; the next panel is fetched meanwhile.
+ */
+#include "cpu/isa.h"
+
+/* clang-format off */
+#define JOIN_(a, b)       a##b
+#define JOIN(a, b)        JOIN_(a, b)
+#define QUOTE_(text)      #text
+#define QUOTE(text)       QUOTE_(text)
+#define VEC_HEADER_(name) QUOTE(cpu/vec_##name.h)
+#define VEC_HEADER(name)  VEC_HEADER_(name)
+#include VEC_HEADER(ECO_ISA)
+#define ALWAYS_INLINE     static inline __attribute__((always_inline))
+/* clang-format on */
+
+/* Registers for sums, of 16 or 32; the others hold a panel's vectors of one k and a broadcast. */
+enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };
+enum { TILE_ROWS = 12 }; /* of a block, at most */
+
+ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
+{
+    if (count == VEC_LANES)
+        return v_load(from);
+    return count > 0 ? v_load_part(from, count) : v_const(0);
+}
+
+/* R and V are constants: every loop over them disappears. */
+ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const char *prefetch,
+                              const int R, const int V)
+{
+    vec sum[TILE_ROWS][ECO_TILE_VECTORS];
+    float *const c = tile->c + (size_t)row * tile->c_row;
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            sum[r][v] = tile->start[v] ? tile_load(tile->start[v], tile->count[v])
+                                       : tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v],
+                                                   tile->count[v]);
+    const size_t a_row = tile->a_row, a_k = tile->a_k;
+    const float *a = tile->a + (size_t)row * a_row;
+    const float *panel = tile->panel;
+    for (int32_t k = tile->k; k > 0; k--, a += a_k, panel += V * VEC_LANES) {
+        vec weight[ECO_TILE_VECTORS];
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 64;
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            weight[v] = v_load(panel + v * VEC_LANES);
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++) {
+            const vec x = v_const((double)a[(size_t)r * a_row]);
+#pragma GCC unroll 4
+            for (int v = 0; v < V; v++)
+                sum[r][v] = v_fma(x, weight[v], sum[r][v]);
+        }
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++) {
+            float *to = c + (size_t)r * tile->c_row + tile->c_vector[v];
+            if (tile->count[v] == VEC_LANES)
+                v_store(to, sum[r][v]);
+            else if (tile->count[v] > 0)
+                v_store_part(to, sum[r][v], tile->count[v]);
+        }
+}
+
+/* clang-format off */
+#define TILE_BLOCK(R, V) \
+    static void tile_##R##_##V(const struct eco_tile *tile, int32_t row, const char *prefetch) \
+    { tile_block(tile, row, prefetch, R, V); }
+TILE_BLOCK(1, 1) TILE_BLOCK(2, 1) TILE_BLOCK(3, 1) TILE_BLOCK(4, 1) TILE_BLOCK(5, 1) TILE_BLOCK(6, 1)
+TILE_BLOCK(7, 1) TILE_BLOCK(8, 1) TILE_BLOCK(9, 1) TILE_BLOCK(10, 1) TILE_BLOCK(11, 1) TILE_BLOCK(12, 1)
+TILE_BLOCK(1, 2) TILE_BLOCK(2, 2) TILE_BLOCK(3, 2) TILE_BLOCK(4, 2) TILE_BLOCK(5, 2) TILE_BLOCK(6, 2)
+TILE_BLOCK(7, 2) TILE_BLOCK(8, 2) TILE_BLOCK(9, 2) TILE_BLOCK(10, 2) TILE_BLOCK(11, 2) TILE_BLOCK(12, 2)
+TILE_BLOCK(1, 3) TILE_BLOCK(2, 3) TILE_BLOCK(3, 3) TILE_BLOCK(4, 3) TILE_BLOCK(5, 3) TILE_BLOCK(6, 3)
+TILE_BLOCK(7, 3) TILE_BLOCK(8, 3)
+TILE_BLOCK(1, 4) TILE_BLOCK(2, 4) TILE_BLOCK(3, 4) TILE_BLOCK(4, 4) TILE_BLOCK(5, 4) TILE_BLOCK(6, 4)
+
+typedef void (*tile_function)(const struct eco_tile *, int32_t, const char *);
+static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
+    {tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1, tile_7_1, tile_8_1, tile_9_1, tile_10_1, tile_11_1, tile_12_1},
+    {tile_1_2, tile_2_2, tile_3_2, tile_4_2, tile_5_2, tile_6_2, tile_7_2, tile_8_2, tile_9_2, tile_10_2, tile_11_2, tile_12_2},
+    {tile_1_3, tile_2_3, tile_3_3, tile_4_3, tile_5_3, tile_6_3, tile_7_3, tile_8_3},
+    {tile_1_4, tile_2_4, tile_3_4, tile_4_4, tile_5_4, tile_6_4},
+};
+/* clang-format on */
+
+/* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8. */
+static void tile_multiply(const struct eco_tile *tile)
+{
+    const int32_t most =
+        TILE_SUMS / tile->vectors < TILE_ROWS ? TILE_SUMS / tile->vectors : TILE_ROWS;
+    const int32_t blocks = (tile->rows + most - 1) / most;
+    const char *prefetch = tile->prefetch ? tile->prefetch : (const char *)tile->panel;
+    for (int32_t i = 0; i < blocks; i++) {
+        const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
+        const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
+        tile_functions[tile->vectors - 1][to - from - 1](tile, from, prefetch);
+        prefetch += (size_t)tile->k * 64;
+    }
+}
+
+const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
+    .lanes = VEC_LANES,
+    .vectors = VEC_REGISTERS == 32 ? 4 : 3,
+    .multiply = tile_multiply,
+};

@@ -1,0 +1,40 @@
+/*
+ * The call between an algorithm and the product kernel of an instruction set: rows of A times one
+ * panel of packed weights, added to C.  A kernel sees pointers, sizes and strides, nothing else.
+ */
+#ifndef ECO_TILE_H
+#define ECO_TILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ECO_TILE_VECTORS = 4 }; /* of a panel, at most */
+
+/*
+ * C[rows, vectors * lanes] = start + A[rows, k] panel[k, vectors * lanes].  Every element of C is
+ * one chain of fused multiply-adds in ascending k: its bits do not depend on rows, vectors or
+ * lanes.
+ */
+struct eco_tile {
+    int32_t rows, k;
+    int32_t vectors;                 /* 1 .. ECO_TILE_VECTORS                                    */
+    int32_t count[ECO_TILE_VECTORS]; /* lanes of each vector that exist in C, 0 to all           */
+    size_t c_vector[ECO_TILE_VECTORS]; /* elements from c to each vector of row 0 */
+    const float *a;
+    size_t a_row, a_k; /* elements from one row, one k to the next                                */
+    const float *panel; /* [k, vectors, lanes], aligned to 64 bytes */
+    float *c;
+    size_t c_row;
+    const float *start[ECO_TILE_VECTORS]; /* [count] what C starts from, the same in every row;    *
+                                           * all NULL: C itself */
+    const void *prefetch;                 /* panel of the tile after this one, or NULL                 */
+};
+
+/* What an instruction set offers. */
+struct eco_tile_kernel {
+    int32_t lanes;   /* floats of a vector                                                    */
+    int32_t vectors; /* of a panel, as a rule                                                 */
+    void (*multiply)(const struct eco_tile *tile);
+};
+
+#endif /* ECO_TILE_H */

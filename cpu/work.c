@@ -1,0 +1,62 @@
+/*
+ * How much work a problem is: for the planner's estimates and the number of threads.
+ */
+#include "cpu/cpu.h"
+
+double eco_cpu_recurrent_work(const struct eco_problem *problem)
+{
+    double work = 0;
+    for (int part = ECO_PART_PROJECT; part < ECO_PARTS; part++) {
+        const struct eco_matrix matrix = eco_problem_matrix(problem, 0, part);
+        if (part != ECO_PART_VECTORS)
+            work += (double)matrix.n * matrix.units * matrix.columns;
+    }
+    return work * problem->N;
+}
+
+static double input_work(const struct eco_problem *problem, int layer)
+{
+    const struct eco_matrix matrix = eco_problem_matrix(problem, layer, ECO_PART_INPUT);
+    return (double)matrix.n * matrix.units * matrix.columns * problem->N;
+}
+
+double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
+                        double large)
+{
+    const double work = eco_cpu_recurrent_work(problem);
+    const double bytes = work / problem->N * (double)eco_type_bytes(problem->type);
+    const double product = 2 * work / step, weights = bytes / caps->bytes_per_s;
+    double seconds = 0;
+    for (int layer = 0; layer < problem->L; layer++)
+        seconds +=
+            problem->D * (double)problem->T *
+            ((product > weights ? product : weights) + 2 * input_work(problem, layer) / large);
+    return problem->training ? 3 * seconds : seconds;
+}
+
+/* Below this many multiply-adds a step is over before a second thread has heard of it. */
+enum { LEAST_WORK_PER_THREAD = 1 << 15 };
+
+int eco_cpu_useful_threads(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const struct eco_cpu *cpu = plan->device->own;
+    const double work = eco_cpu_recurrent_work(&plan->problem) / plan->problem.N * args->N;
+    const double useful = work / LEAST_WORK_PER_THREAD;
+    return useful < 1 ? 1 : useful < cpu->threads ? (int)useful : cpu->threads;
+}
+
+struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
+                                  const struct eco_args *args)
+{
+    const struct eco_cpu *cpu = plan->device->own;
+    return (struct eco_cpu_run){
+        .cpu = cpu,
+        .problem = &plan->problem,
+        .lowered = &plan->problem.cell->lowered,
+        .layout = layout,
+        .args = args,
+        .kernels = plan->problem.type == ECORNN_F64 ? cpu->isa->f64 : cpu->isa->f32,
+        .tile = cpu->isa->tile,
+        .unit_group = 16,
+    };
+}

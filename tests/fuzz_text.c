@@ -1,0 +1,57 @@
+/*
+ * Hostile texts: what follows a first '/' is a problem string, anything else is a cell.  A cell
+ * that is accepted must also print; a problem must describe itself.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cell/cell.h"
+#include "common/model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void fuzz_cell(const char *text)
+{
+    static struct ecornn_cell cell;
+    struct eco_cell_error error;
+    if (eco_cell_compile(&cell, text, &error)) {
+        static char printed[1 << 20];
+        if (eco_cell_emit(&cell, printed, sizeof printed) >= sizeof printed)
+            abort();
+    } else if (error.line < 1 || error.column < 1 || error.message[0] == 0) {
+        abort();
+    }
+}
+
+static void fuzz_problem(const char *text)
+{
+    ecornn_desc desc;
+    struct eco_problem problem;
+    if (eco_problem_parse(&desc, text, NULL) != ECORNN_OK)
+        return;
+    if (eco_problem_build(&problem, &desc) != ECORNN_OK)
+        return;
+    /* what a plan prints must describe the same problem */
+    struct eco_problem again;
+    if (eco_problem_parse(&desc, problem.text, NULL) != ECORNN_OK ||
+        eco_problem_build(&again, &desc) != ECORNN_OK || strcmp(problem.text, again.text) != 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const bool problem = size > 0 && *data == '/';
+    char *text = malloc(size + 1); /* of exact size: reading past the end shows */
+    if (text == NULL)
+        return 0;
+    if (size > 0)
+        memcpy(text, data, size);
+    text[size] = 0;
+    if (problem)
+        fuzz_problem(text + 1);
+    else
+        fuzz_cell(text);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,389 @@
+/*
+ * Running a case through the public interface in guarded memory.  After each run: guards, inputs,
+ * weights and reserve as they were, padding of y and dx 0.
+ */
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/guarded.h"
+
+struct session {
+    const struct test_case *test;
+    const struct machine *machine;
+    const struct data *inputs;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    int params;
+    struct buffer x, y, initial[ECORNN_MAX_STATES], final[ECORNN_MAX_STATES];
+    struct buffer dy, dfinal[ECORNN_MAX_STATES], dx, dinitial[ECORNN_MAX_STATES];
+    struct buffer weights, dweights, workspace, reserve;
+    struct buffer *param, *dparam; /* [params] */
+    int32_t *lengths;
+    struct memory memory;
+};
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static size_t element_bytes(const struct session *session)
+{
+    return session->machine->type == ECORNN_F64 ? 8 : 4;
+}
+
+static void put_element(const struct session *session, struct buffer *buffer, size_t i,
+                        double value)
+{
+    if (session->machine->type == ECORNN_F64)
+        memcpy(buffer->image + GUARD + 8 * i, &value, 8);
+    else
+        memcpy(buffer->image + GUARD + 4 * i, &(float){(float)value}, 4);
+}
+
+static double get_element(const struct session *session, const unsigned char *at, size_t i)
+{
+    double wide;
+    float narrow;
+    if (session->machine->type == ECORNN_F64)
+        return memcpy(&wide, at + 8 * i, 8), wide;
+    return memcpy(&narrow, at + 4 * i, 4), (double)narrow;
+}
+
+/* Is element i of a [T,N,*] array in the case's order padding? */
+static bool is_padding(const struct session *session, const struct array *array, size_t i)
+{
+    const size_t row = i / (size_t)array->extent[2], second = (size_t)array->extent[1];
+    const size_t a = row / second, b = row % second;
+    const bool batch_major = session->test->desc.order == ECORNN_BATCH_MAJOR;
+    const int32_t t = (int32_t)(batch_major ? b : a), n = (int32_t)(batch_major ? a : b);
+    return t >= case_length(session->inputs, n, session->test->T);
+}
+
+/* A buffer with the input of that name; no buffer where there is none.  Padding stays NaN. */
+static void make_input(struct session *session, struct buffer *buffer, const char *name)
+{
+    const struct array *array = data_find(session->inputs, name);
+    if (!array)
+        return;
+    buffer_make(&session->memory, buffer, name, array->count * element_bytes(session));
+    const bool sequence = strcmp(name, "x") == 0 || strcmp(name, "dy") == 0;
+    for (size_t i = 0; !session->memory.failed && i < array->count; i++)
+        if (!sequence || !is_padding(session, array, i))
+            put_element(session, buffer, i, array->value[i]);
+    buffer_upload(&session->memory, buffer);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static void get_result(struct session *session, const struct buffer *buffer, struct data *results,
+                       const struct array *shape)
+{
+    unsigned char *now = buffer_fetch(&session->memory, buffer, false);
+    if (!now)
+        return;
+    struct array *array = data_add(results, shape->name, shape->rank, shape->extent);
+    const bool sequence = strcmp(array->name, "y") == 0 || strcmp(array->name, "dx") == 0;
+    bool clean = true;
+    for (size_t i = 0; i < array->count; i++) {
+        array->value[i] = get_element(session, now + GUARD, i);
+        clean &= !sequence || !is_padding(session, array, i) || array->value[i] == 0;
+    }
+    if (!clean)
+        memory_complain(&session->memory, "padding is not 0", array->name);
+    free(now);
+}
+
+static struct array shape_of(const char *name, const struct array *like)
+{
+    struct array shape = *like;
+    snprintf(shape.name, sizeof shape.name, "%s", name);
+    return shape;
+}
+
+static struct array shape_of_y(const struct test_case *test)
+{
+    const ecornn_desc *desc = &test->desc;
+    const bool batch_major = desc->order == ECORNN_BATCH_MAJOR;
+    struct array shape = {.name = "y", .rank = 3};
+    shape.extent[0] = batch_major ? test->N : test->T;
+    shape.extent[1] = batch_major ? test->T : test->N;
+    shape.extent[2] = (desc->proj ? desc->proj : desc->hidden) *
+                      (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+    shape.count = (size_t)shape.extent[0] * (size_t)shape.extent[1] * (size_t)shape.extent[2];
+    return shape;
+}
+
+static struct array shape_of_state(const struct test_case *test, const char *kind, int s)
+{
+    const ecornn_desc *desc = &test->desc;
+    struct array shape = {.rank = 3};
+    snprintf(shape.name, sizeof shape.name, "%s%d", kind, s);
+    shape.extent[0] =
+        (desc->layers ? desc->layers : 1) * (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+    shape.extent[1] = test->N;
+    shape.extent[2] = s == 0 && desc->proj ? desc->proj : desc->hidden;
+    shape.count = (size_t)shape.extent[0] * (size_t)shape.extent[1] * (size_t)shape.extent[2];
+    return shape;
+}
+
+/* ---- set up ---------------------------------------------------------------------------------- */
+
+static void make_sequences(struct session *session)
+{
+    const struct test_case *test = session->test;
+    const size_t element = element_bytes(session);
+    make_input(session, &session->x, "x");
+    make_input(session, &session->dy, "dy");
+    if (!(test->null & NULL_Y))
+        buffer_make(&session->memory, &session->y, "y", shape_of_y(test).count * element);
+    if (!(test->null & NULL_DX))
+        buffer_make(&session->memory, &session->dx, "dx",
+                    data_find(session->inputs, "x")->count * element);
+    if (data_find(session->inputs, "lengths")) {
+        session->lengths = malloc((size_t)test->N * sizeof *session->lengths);
+        for (int32_t n = 0; n < test->N; n++)
+            session->lengths[n] = case_length(session->inputs, n, test->T);
+    }
+}
+
+static void make_states(struct session *session)
+{
+    const struct test_case *test = session->test;
+    for (int s = 0; s < test->states; s++) {
+        char name[32];
+        snprintf(name, sizeof name, "initial%d", s);
+        make_input(session, &session->initial[s], name);
+        snprintf(name, sizeof name, "dfinal%d", s);
+        make_input(session, &session->dfinal[s], name);
+        session->initial[s].name = "initial", session->dfinal[s].name = "dfinal";
+        const size_t bytes = shape_of_state(test, "final", s).count * element_bytes(session);
+        const bool alias = test->alias && session->initial[s].device;
+        if (!(test->null & NULL_FINAL) && !alias)
+            buffer_make(&session->memory, &session->final[s], "final", bytes);
+        if (!(test->null & NULL_DINITIAL))
+            buffer_make(&session->memory, &session->dinitial[s], "dinitial", bytes);
+    }
+}
+
+static ecornn_status pack(struct session *session, struct buffer *to, const char *front)
+{
+    const void **from = calloc((size_t)session->params, sizeof *from);
+    for (int i = 0; i < session->params; i++) {
+        ecornn_param param;
+        char name[64];
+        ecornn_param_get(session->plan, i, &param);
+        snprintf(name, sizeof name, "%s%s", front, param.name);
+        buffer_drop(&session->memory, &session->param[i]);
+        make_input(session, &session->param[i], name);
+        session->param[i].name = "parameter";
+        from[i] = buffer_inside(&session->param[i]);
+        if (!from[i])
+            memory_complain(&session->memory, "is not among the inputs", name);
+    }
+    const ecornn_status status = session->memory.failed
+                                     ? ECORNN_FAILED
+                                     : ecornn_pack(session->plan, from, buffer_inside(to), NULL);
+    for (int i = 0; i < session->params; i++)
+        buffer_check(&session->memory, &session->param[i], true);
+    free(from);
+    unsigned char *now =
+        buffer_fetch(&session->memory, to, false); /* from here on it may not change */
+    if (now)
+        memcpy(to->image, now, to->bytes + 2 * GUARD);
+    free(now);
+    return status;
+}
+
+static bool set_up(struct session *session)
+{
+    const struct test_case *test = session->test;
+    ecornn_desc desc = test->desc;
+    desc.type = session->machine->type;
+    if (!memory_succeeded(&session->memory,
+                          ecornn_plan_create(&session->plan, session->machine->device, &desc),
+                          "plan"))
+        return false;
+    ecornn_plan_sizes(session->plan, &session->sizes);
+    session->params = ecornn_param_count(session->plan);
+    session->param = calloc((size_t)session->params, sizeof *session->param);
+    session->dparam = calloc((size_t)session->params, sizeof *session->dparam);
+    make_sequences(session);
+    make_states(session);
+    buffer_make(&session->memory, &session->weights, "weights", session->sizes.weights);
+    buffer_make(&session->memory, &session->workspace, "workspace", session->sizes.workspace);
+    if ((desc.flags & ECORNN_TRAINING) && !test->noreserve)
+        buffer_make(&session->memory, &session->reserve, "reserve", session->sizes.reserve);
+    if ((desc.flags & ECORNN_TRAINING) && !(test->null & NULL_DWEIGHTS))
+        buffer_make(&session->memory, &session->dweights, "dweights", session->sizes.weights);
+    return !session->memory.failed &&
+           memory_succeeded(&session->memory, pack(session, &session->weights, ""), "pack");
+}
+
+static void tear_down(struct session *session)
+{
+    struct buffer *const all[] = {&session->x,         &session->y,       &session->dy,
+                                  &session->dx,        &session->weights, &session->dweights,
+                                  &session->workspace, &session->reserve};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        buffer_drop(&session->memory, all[i]);
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        buffer_drop(&session->memory, &session->initial[s]);
+        buffer_drop(&session->memory, &session->final[s]);
+        buffer_drop(&session->memory, &session->dfinal[s]);
+        buffer_drop(&session->memory, &session->dinitial[s]);
+    }
+    for (int i = 0; session->param && session->dparam && i < session->params; i++) {
+        buffer_drop(&session->memory, &session->param[i]);
+        buffer_drop(&session->memory, &session->dparam[i]);
+    }
+    free(session->param);
+    free(session->dparam);
+    free(session->lengths);
+    ecornn_plan_free(session->plan);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static ecornn_io io_of(const struct session *session)
+{
+    const struct test_case *test = session->test;
+    ecornn_io io = {.size = sizeof io,
+                    .steps = test->T == test->desc.steps ? 0 : test->T,
+                    .batch = test->N == test->desc.batch ? 0 : test->N,
+                    .lengths = session->lengths,
+                    .x = buffer_inside(&session->x),
+                    .y = buffer_inside(&session->y),
+                    .weights = buffer_inside(&session->weights),
+                    .workspace = buffer_inside(&session->workspace),
+                    .reserve = buffer_inside(&session->reserve),
+                    .seed = test->seed};
+    for (int s = 0; s < test->states; s++) {
+        io.initial[s] = buffer_inside(&session->initial[s]);
+        io.final[s] = buffer_inside(test->alias && session->initial[s].device ? &session->initial[s]
+                                                                              : &session->final[s]);
+        if (test->null & NULL_FINAL)
+            io.final[s] = NULL;
+    }
+    return io;
+}
+
+static void check_after_run(struct session *session, bool backward)
+{
+    buffer_check(&session->memory, &session->x, true);
+    buffer_check(&session->memory, &session->dy, true);
+    buffer_check(&session->memory, &session->weights, true);
+    buffer_check(&session->memory, &session->workspace, false);
+    buffer_check(&session->memory, &session->reserve, backward);
+    for (int s = 0; s < session->test->states; s++) {
+        buffer_check(&session->memory, &session->initial[s], backward || !session->test->alias);
+        buffer_check(&session->memory, &session->dfinal[s], true);
+    }
+}
+
+static bool run_forward(struct session *session, struct data *results)
+{
+    const struct test_case *test = session->test;
+    const ecornn_io io = io_of(session);
+    if (!memory_succeeded(&session->memory, ecornn_forward(session->plan, &io), "forward") ||
+        !memory_succeeded(&session->memory, ecornn_wait(session->machine->device, NULL), "wait"))
+        return false;
+    check_after_run(session, false);
+    const struct array y = shape_of_y(test);
+    get_result(session, &session->y, results, &y);
+    for (int s = 0; s < test->states; s++) {
+        const struct array final = shape_of_state(test, "final", s);
+        if (io.final[s])
+            get_result(session,
+                       io.final[s] == io.initial[s] ? &session->initial[s] : &session->final[s],
+                       results, &final);
+        if (test->alias)
+            buffer_upload(&session->memory,
+                          &session->initial[s]); /* as it was: backward reads it */
+    }
+    unsigned char *reserve = buffer_fetch(&session->memory, &session->reserve, false);
+    if (reserve)
+        memcpy(session->reserve.image, reserve, session->reserve.bytes + 2 * GUARD);
+    free(reserve);
+    return !session->memory.failed;
+}
+
+static void get_dparams(struct session *session, struct data *results)
+{
+    void **to = calloc((size_t)session->params, sizeof *to);
+    for (int i = 0; i < session->params; i++) {
+        buffer_drop(&session->memory, &session->dparam[i]);
+        buffer_make(&session->memory, &session->dparam[i], "dparameter", session->param[i].bytes);
+        to[i] = buffer_inside(&session->dparam[i]);
+    }
+    memory_succeeded(&session->memory,
+                     ecornn_unpack(session->plan, buffer_inside(&session->dweights), to, 0, NULL),
+                     "unpack");
+    for (int i = 0; i < session->params; i++) {
+        ecornn_param param;
+        char name[64];
+        ecornn_param_get(session->plan, i, &param);
+        snprintf(name, sizeof name, "d:%s", param.name);
+        const struct array shape = shape_of(name, data_find(session->inputs, param.name));
+        get_result(session, &session->dparam[i], results, &shape);
+    }
+    free(to);
+}
+
+static bool run_backward(struct session *session, struct data *results)
+{
+    const struct test_case *test = session->test;
+    buffer_refill(&session->memory, &session->workspace);
+    buffer_refill(&session->memory, &session->dx);
+    buffer_refill(&session->memory, &session->dweights);
+    if (test->accumulate && session->dweights.device)
+        memory_succeeded(&session->memory, pack(session, &session->dweights, "before:"), "pack");
+    ecornn_io io = io_of(session);
+    ecornn_gradient gradient = {.size = sizeof gradient,
+                                .dy = buffer_inside(&session->dy),
+                                .dx = buffer_inside(&session->dx),
+                                .dweights = buffer_inside(&session->dweights),
+                                .accumulate = test->accumulate};
+    io.y = NULL;
+    for (int s = 0; s < test->states; s++) {
+        buffer_refill(&session->memory, &session->dinitial[s]);
+        io.final[s] = NULL;
+        gradient.dfinal[s] = buffer_inside(&session->dfinal[s]);
+        gradient.dinitial[s] = buffer_inside(&session->dinitial[s]);
+    }
+    if (session->memory.failed ||
+        !memory_succeeded(&session->memory, ecornn_backward(session->plan, &io, &gradient),
+                          "backward") ||
+        !memory_succeeded(&session->memory, ecornn_wait(session->machine->device, NULL), "wait"))
+        return false;
+    check_after_run(session, true);
+    const struct array dx = shape_of("dx", data_find(session->inputs, "x"));
+    get_result(session, &session->dx, results, &dx);
+    for (int s = 0; s < test->states; s++) {
+        const struct array dinitial = shape_of_state(test, "dinitial", s);
+        get_result(session, &session->dinitial[s], results, &dinitial);
+    }
+    if (session->dweights.device)
+        get_dparams(session, results);
+    return !session->memory.failed;
+}
+
+bool case_run(const struct test_case *test, const struct machine *machine,
+              const struct data *inputs, struct data *results)
+{
+    struct session session = {.test = test,
+                              .machine = machine,
+                              .inputs = inputs,
+                              .memory = {machine->device, test->text, false}};
+    const bool trains = (test->desc.flags & ECORNN_TRAINING) && !test->noreserve;
+    bool ok = set_up(&session) && run_forward(&session, results);
+    for (int k = 0; ok && trains && k < machine->backwards; k++) {
+        struct data again = {0};
+        ok = run_backward(&session, k == 0 ? results : &again);
+        ok = ok && (k == 0 || results_same(test, "backward again", &again, results));
+        data_free(&again);
+    }
+    tear_down(&session);
+    return ok && !session.memory.failed;
+}
