@@ -67,6 +67,7 @@ struct eco_array {
     size_t offset; /* bytes from the block's start */
     size_t step;   /* elements from one step to the next; 0: every step the same one */
     size_t row;    /* elements from one batch row to the next */
+    size_t wrap;   /* steps are taken modulo this; 0: as they are */
 };
 
 /* What the chosen algorithm wants of layout and tape. */
@@ -75,6 +76,7 @@ struct eco_wishes {
     bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
                      */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
+    int32_t pack_rows; /* rows of dacc and of an operand that ECO_SCRATCH_PACK has room for      */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
 };
 
@@ -88,6 +90,8 @@ enum eco_scratch {
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP, /* if projected: forward [N,P], h = P u; backward [chunk,N,P], its gradient */
     ECO_SCRATCH_DOUTPUT, /* backward [N,H] if projected: gradient of u */
+    ECO_SCRATCH_PACK, /* backward [pack_rows, most columns of a part + accs*H, and a panel of each]
+                       */
     ECO_SCRATCHES
 };
 
@@ -172,7 +176,7 @@ int eco_problem_part(const struct eco_problem *problem, const struct eco_param_p
 /* States of all steps of (layer, d): plane k is [N, width].  T+2 planes, both directions side by
  * side in a row: step t writes plane t+1 and reads plane t (or t+2 where d runs backwards), so that
  * planes 1..T of the output state are the layer's output [T,N,D*P].  In inference, where no later
- * layer reads the sequence, step is 0: one plane, updated in place. */
+ * layer reads the sequence, two planes take turns. */
 struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state);
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
 /* [T,N,saves,H] in the reserve. */

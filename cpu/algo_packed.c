@@ -3,9 +3,7 @@
  * own; a thread multiplies and finishes the same units, so that a step needs one barrier, or does
  * all steps of its own rows and needs none.  F32.
  */
-#include "cpu/cpu.h"
-
-#include "cpu/tile.h"
+#include "cpu/packed.h"
 
 /* Rows that go through all panels together: A's part of the second-level cache. */
 enum { ROWS_AT_A_TIME = 120 };
@@ -25,7 +23,7 @@ struct walk {
     struct eco_tile tile;
 };
 
-static const float zeros[64];
+static const float zeros[ECO_TILE_LANES];
 
 /* Number i of the part is which accumulator, and what its row of C starts from. */
 static void place_numbers(struct walk *w)
@@ -157,7 +155,7 @@ static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
     }
 }
 
-static const struct eco_products packed_products = {forward, back, eco_dense_weights};
+static const struct eco_products packed_products = {forward, back, eco_packed_weights};
 
 /* ---- the algorithm --------------------------------------------------------------------------- */
 
@@ -169,7 +167,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 }
 
 /* Rows of a chunk: the result of the input product stays in a second-level cache or near it. */
-enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 2048 };
+enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 1024, PACK_ROWS = 512 };
 
 static int32_t steps_for(int32_t rows, int32_t N)
 {
@@ -183,6 +181,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     *wishes = (struct eco_wishes){
         .chunk = steps_for(FORWARD_ROWS, problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
+        .pack_rows = PACK_ROWS,
         .lanes = caps->lanes,
         .vectors = caps->vectors,
     };

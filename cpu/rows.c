@@ -24,6 +24,8 @@ void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, s
 {
     char *const block =
         array->block == ECO_BLOCK_RESERVE ? run->args->reserve : run->args->workspace;
+    if (array->wrap > 0)
+        step %= array->wrap;
     return block + array->offset + step * array->step * run->layout->element;
 }
 
@@ -54,8 +56,12 @@ struct eco_rows eco_cpu_input_rows(const struct eco_cpu_run *run, const struct e
 
 struct eco_rows eco_cpu_product_input(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    if (!op->gathered)
-        return eco_cpu_input_rows(run, op, op->t0);
+    if (!op->gathered) {
+        struct eco_rows rows = eco_cpu_input_rows(run, op, op->t0);
+        if (op->layer == 0) /* batch-major comes here with one row only: its steps are neighbours */
+            rows.row = (size_t)run->problem->I;
+        return rows;
+    }
     const struct eco_array gather =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_GATHER);
     return (struct eco_rows){eco_cpu_at(run, &gather, 0), gather.row};
@@ -229,11 +235,13 @@ void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const struct eco_array gather =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GATHER);
-    const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer > 0 ? op->layer : 1);
+    struct eco_array dinput = {0};
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     struct drop drop = drop_of(run, op, op->add);
-    if (op->layer == 0 && run->args->dx == NULL)
+    if (op->layer > 0)
+        dinput = eco_layout_dinput(run->layout, op->layer);
+    else if (run->args->dx == NULL)
         return;
     for (int32_t t = op->t0; t < op->t1; t++) {
         struct eco_rows to = eco_cpu_sequence(run, run->args->dx, t, width);

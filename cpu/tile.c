@@ -108,6 +108,7 @@ static void tile_multiply(const struct eco_tile *tile)
 
 const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
     .lanes = VEC_LANES,
+    .rows = TILE_SUMS / (VEC_REGISTERS == 32 ? 4 : 3),
     .vectors = VEC_REGISTERS == 32 ? 4 : 3,
     .multiply = tile_multiply,
 };

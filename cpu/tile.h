@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ECO_TILE_VECTORS = 4 }; /* of a panel, at most */
+enum {
+    ECO_TILE_VECTORS = 4, /* of a panel, at most  */
+    ECO_TILE_LANES = 16   /* of a vector, at most */
+};
 
 /*
  * C[rows, vectors * lanes] = start + A[rows, k] panel[k, vectors * lanes].  Every element of C is
@@ -27,12 +30,13 @@ struct eco_tile {
     size_t c_row;
     const float *start[ECO_TILE_VECTORS]; /* [count] what C starts from, the same in every row;    *
                                            * all NULL: C itself */
-    const void *prefetch;                 /* panel of the tile after this one, or NULL                 */
+    const void *prefetch; /* panel of the tile after this one, or NULL                 */
 };
 
 /* What an instruction set offers. */
 struct eco_tile_kernel {
     int32_t lanes;   /* floats of a vector                                                    */
+    int32_t rows;    /* of a block that many vectors wide */
     int32_t vectors; /* of a panel, as a rule                                                 */
     void (*multiply)(const struct eco_tile *tile);
 };

@@ -296,11 +296,7 @@ static void add_params(const struct test_case *test, struct data *inputs)
         if (ecornn_param_get(plan, i, &param) != ECORNN_OK)
             give_up(test->text, ecornn_error_detail());
         const int32_t extent[3] = {param.rows, param.cols, 1};
-        char before[64];
-        snprintf(before, sizeof before, "before:%s", param.name);
         add_random(test, inputs, param.name, extent, 1.5 / sqrt(param.cols));
-        if (test->accumulate)
-            add_random(test, inputs, before, extent, 1);
     }
     ecornn_plan_free(plan);
     ecornn_device_close(device);

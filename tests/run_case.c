@@ -167,33 +167,38 @@ static void make_states(struct session *session)
     }
 }
 
-static ecornn_status pack(struct session *session, struct buffer *to, const char *front)
+/* From here on the buffer may not change. */
+static void keep(struct session *session, struct buffer *buffer)
 {
+    unsigned char *now = buffer_fetch(&session->memory, buffer, false);
+    if (now)
+        memcpy(buffer->image, now, buffer->bytes + 2 * GUARD);
+    free(now);
+}
+
+static bool pack(struct session *session)
+{
+    struct memory *memory = &session->memory;
     const void **from = calloc((size_t)session->params, sizeof *from);
     for (int i = 0; i < session->params; i++) {
         ecornn_param param;
-        char name[64];
         ecornn_param_get(session->plan, i, &param);
-        snprintf(name, sizeof name, "%s%s", front, param.name);
-        buffer_drop(&session->memory, &session->param[i]);
-        make_input(session, &session->param[i], name);
+        make_input(session, &session->param[i], param.name);
         session->param[i].name = "parameter";
         from[i] = buffer_inside(&session->param[i]);
         if (!from[i])
-            memory_complain(&session->memory, "is not among the inputs", name);
+            memory_complain(memory, "is not among the inputs", param.name);
     }
-    const ecornn_status status = session->memory.failed
-                                     ? ECORNN_FAILED
-                                     : ecornn_pack(session->plan, from, buffer_inside(to), NULL);
+    const bool ok =
+        !memory->failed &&
+        memory_succeeded(memory,
+                         ecornn_pack(session->plan, from, buffer_inside(&session->weights), NULL),
+                         "pack");
     for (int i = 0; i < session->params; i++)
-        buffer_check(&session->memory, &session->param[i], true);
+        buffer_check(memory, &session->param[i], true);
     free(from);
-    unsigned char *now =
-        buffer_fetch(&session->memory, to, false); /* from here on it may not change */
-    if (now)
-        memcpy(to->image, now, to->bytes + 2 * GUARD);
-    free(now);
-    return status;
+    keep(session, &session->weights);
+    return ok;
 }
 
 static bool set_up(struct session *session)
@@ -216,9 +221,8 @@ static bool set_up(struct session *session)
     if ((desc.flags & ECORNN_TRAINING) && !test->noreserve)
         buffer_make(&session->memory, &session->reserve, "reserve", session->sizes.reserve);
     if ((desc.flags & ECORNN_TRAINING) && !(test->null & NULL_DWEIGHTS))
-        buffer_make(&session->memory, &session->dweights, "dweights", session->sizes.weights);
-    return !session->memory.failed &&
-           memory_succeeded(&session->memory, pack(session, &session->weights, ""), "pack");
+        buffer_make(&session->memory, &session->dweights, "dweights", session->sizes.dweights);
+    return !session->memory.failed && pack(session);
 }
 
 static void tear_down(struct session *session)
@@ -302,10 +306,7 @@ static bool run_forward(struct session *session, struct data *results)
             buffer_upload(&session->memory,
                           &session->initial[s]); /* as it was: backward reads it */
     }
-    unsigned char *reserve = buffer_fetch(&session->memory, &session->reserve, false);
-    if (reserve)
-        memcpy(session->reserve.image, reserve, session->reserve.bytes + 2 * GUARD);
-    free(reserve);
+    keep(session, &session->reserve);
     return !session->memory.failed;
 }
 
@@ -331,33 +332,40 @@ static void get_dparams(struct session *session, struct data *results)
     free(to);
 }
 
-static bool run_backward(struct session *session, struct data *results)
+/* One call; before: the one that accumulation adds to. */
+static bool call_backward(struct session *session, bool before)
 {
     const struct test_case *test = session->test;
-    buffer_refill(&session->memory, &session->workspace);
-    buffer_refill(&session->memory, &session->dx);
-    buffer_refill(&session->memory, &session->dweights);
-    if (test->accumulate && session->dweights.device)
-        memory_succeeded(&session->memory, pack(session, &session->dweights, "before:"), "pack");
+    struct memory *memory = &session->memory;
+    buffer_refill(memory, &session->workspace);
+    buffer_refill(memory, &session->dx);
     ecornn_io io = io_of(session);
     ecornn_gradient gradient = {.size = sizeof gradient,
                                 .dy = buffer_inside(&session->dy),
                                 .dx = buffer_inside(&session->dx),
                                 .dweights = buffer_inside(&session->dweights),
-                                .accumulate = test->accumulate};
+                                .accumulate = test->accumulate && !before};
     io.y = NULL;
     for (int s = 0; s < test->states; s++) {
-        buffer_refill(&session->memory, &session->dinitial[s]);
+        buffer_refill(memory, &session->dinitial[s]);
         io.final[s] = NULL;
-        gradient.dfinal[s] = buffer_inside(&session->dfinal[s]);
+        gradient.dfinal[s] = before ? NULL : buffer_inside(&session->dfinal[s]);
         gradient.dinitial[s] = buffer_inside(&session->dinitial[s]);
     }
-    if (session->memory.failed ||
-        !memory_succeeded(&session->memory, ecornn_backward(session->plan, &io, &gradient),
-                          "backward") ||
-        !memory_succeeded(&session->memory, ecornn_wait(session->machine->device, NULL), "wait"))
-        return false;
+    const bool ok =
+        !memory->failed &&
+        memory_succeeded(memory, ecornn_backward(session->plan, &io, &gradient), "backward") &&
+        memory_succeeded(memory, ecornn_wait(session->machine->device, NULL), "wait");
     check_after_run(session, true);
+    return ok && !memory->failed;
+}
+
+static bool run_backward(struct session *session, struct data *results)
+{
+    const struct test_case *test = session->test;
+    buffer_refill(&session->memory, &session->dweights);
+    if ((test->accumulate && !call_backward(session, true)) || !call_backward(session, false))
+        return false;
     const struct array dx = shape_of("dx", data_find(session->inputs, "x"));
     get_result(session, &session->dx, results, &dx);
     for (int s = 0; s < test->states; s++) {

@@ -1,8 +1,11 @@
 /*
- * Every case of the sweep, and every cell of tests/cells, on the CPU backend with each instruction
- * set that is here, with one thread and with two, against the reference; forward and backward.
+ * Every case of the sweep, and every cell of tests/cells, on the CPU backend with each algorithm
+ * and each instruction set that is here, with one thread and with two, against the reference;
+ * forward and backward.
  *
- *     test_backend [CASE]       that case only; ECORNN_ISA=NAME: that instruction set only
+ *     test_backend [CASE]       that case only
+ *     ECORNN_ISA=NAME           that instruction set only
+ *     ECORNN_ALGORITHM=NAME     that algorithm only
  */
 #include <check.h>
 #include <math.h>
@@ -10,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/backend.h"
 #include "tests/testing.h"
 
 static const char *only; /* the argument */
@@ -41,25 +45,70 @@ static bool open_set(ecornn_device **device, const char *name, const char *set)
     return false;
 }
 
-/* One instruction set: right, the same bits with one thread and two, and from a second backward. */
+/* Makes plans take algorithm number k, and names it; false: there is none, or the user wants
+ * another. */
+static bool take_algorithm(int k, const char **name)
+{
+    static char wanted[32]; /* what the user's environment said */
+    static bool asked;
+    if (!asked && getenv("ECORNN_ALGORITHM"))
+        snprintf(wanted, sizeof wanted, "%s", getenv("ECORNN_ALGORITHM"));
+    asked = true;
+    *name = eco_backend_cpu.algos[k]->name;
+    setenv("ECORNN_ALGORITHM", *name, 1);
+    return !wanted[0] || strcmp(wanted, *name) == 0;
+}
+
+static int algorithms(void)
+{
+    int n = 0;
+    while (eco_backend_cpu.algos[n])
+        n++;
+    return n;
+}
+
+/* Can algorithm number k of the device run the case? */
+static bool can_run(int k, const ecornn_device *device, const struct test_case *test)
+{
+    struct eco_problem problem;
+    ck_assert_int_eq(eco_problem_build(&problem, &test->desc), ECORNN_OK);
+    return !eco_backend_cpu.algos[k]->refuses(&problem, &device->caps);
+}
+
+/* One algorithm of one instruction set: right, the same bits with one thread and two, and from a
+ * second backward. */
+static bool devices_agree(const struct test_case *test, const struct machine machine[2],
+                          const char *name, const struct data *inputs, const struct data *expected)
+{
+    struct data alone = {0}, both = {0};
+    char who[96];
+    ecornn_device_info info;
+    ecornn_device_query(machine[0].device, &info);
+    snprintf(who, sizeof who, "%s with %s against the reference", name, info.variant);
+    bool ok =
+        case_run(test, &machine[0], inputs, &alone) && results_agree(test, who, expected, &alone);
+    snprintf(who, sizeof who, "%s with %s, two threads against one", name, info.variant);
+    ok = ok && case_run(test, &machine[1], inputs, &both) && results_same(test, who, &alone, &both);
+    data_free(&alone);
+    data_free(&both);
+    return ok;
+}
+
 static bool set_agrees(const struct test_case *test, const char *set, const struct data *inputs,
                        const struct data *expected)
 {
-    struct machine one = {.type = test->desc.type, .backwards = 1};
-    struct machine two = {.type = test->desc.type, .backwards = 2};
-    if (!open_set(&one.device, "cpu:1", set))
+    struct machine machine[2] = {{.type = test->desc.type, .backwards = 1},
+                                 {.type = test->desc.type, .backwards = 2}};
+    if (!open_set(&machine[0].device, "cpu:1", set))
         return true;
-    ck_assert(open_set(&two.device, "cpu:2", set));
-    struct data alone = {0}, both = {0};
-    char who[64];
-    snprintf(who, sizeof who, "%s against the reference", set);
-    bool ok = case_run(test, &one, inputs, &alone) && results_agree(test, who, expected, &alone);
-    snprintf(who, sizeof who, "%s, two threads against one", set);
-    ok = ok && case_run(test, &two, inputs, &both) && results_same(test, who, &alone, &both);
-    data_free(&alone);
-    data_free(&both);
-    ecornn_device_close(one.device);
-    ecornn_device_close(two.device);
+    ck_assert(open_set(&machine[1].device, "cpu:2", set));
+    bool ok = true;
+    const char *name;
+    for (int k = 0; ok && k < algorithms(); k++)
+        if (take_algorithm(k, &name) && can_run(k, machine[0].device, test))
+            ok = devices_agree(test, machine, name, inputs, expected);
+    ecornn_device_close(machine[0].device);
+    ecornn_device_close(machine[1].device);
     return ok;
 }
 
@@ -136,15 +185,21 @@ START_TEST(interprets_the_same_bits)
     snprintf(text, sizeof text, "own-%s%s", ecornn_cell_name(_i), rest);
     ck_assert(case_parse(&parsed, text));
     case_inputs(&compiled, &inputs);
-    for (int k = 0; k < SETS; k++) {
+    for (int k = 0; k < SETS * algorithms(); k++) {
         struct machine machine = {.type = ECORNN_F32, .backwards = 1};
-        if (!open_set(&machine.device, "cpu:1", sets[k]))
+        const char *name;
+        const int algorithm = k / SETS;
+        if (!take_algorithm(algorithm, &name) ||
+            !open_set(&machine.device, "cpu:1", sets[k % SETS]))
             continue;
-        ck_assert(case_run(&compiled, &machine, &inputs, &results[0]));
-        ck_assert(case_run(&parsed, &machine, &inputs, &results[1]));
-        ck_assert(results_same(&parsed, sets[k], &results[0], &results[1]));
-        data_free(&results[0]);
-        data_free(&results[1]);
+        if (can_run(algorithm, machine.device, &compiled) &&
+            can_run(algorithm, machine.device, &parsed)) {
+            ck_assert(case_run(&compiled, &machine, &inputs, &results[0]));
+            ck_assert(case_run(&parsed, &machine, &inputs, &results[1]));
+            ck_assert(results_same(&parsed, sets[k % SETS], &results[0], &results[1]));
+            data_free(&results[0]);
+            data_free(&results[1]);
+        }
         ecornn_device_close(machine.device);
     }
     data_free(&inputs);
@@ -175,9 +230,13 @@ START_TEST(keeps_rows_apart)
     struct test_case test;
     struct data inputs = {0}, clean = {0}, poisoned = {0};
     struct machine machine = {.type = ECORNN_F32, .backwards = 1};
-    if (!open_set(&machine.device, "cpu:2", sets[_i]))
+    const char *name_of_algorithm;
+    if (!take_algorithm(_i / SETS, &name_of_algorithm) ||
+        !open_set(&machine.device, "cpu:2", sets[_i % SETS]))
         return;
     ck_assert(case_parse(&test, text));
+    if (!can_run(_i / SETS, machine.device, &test))
+        return;
     case_inputs(&test, &inputs);
     ck_assert(case_run(&test, &machine, &inputs, &clean));
     struct array *x = data_find(&inputs, "x");
@@ -185,7 +244,7 @@ START_TEST(keeps_rows_apart)
     ck_assert(case_run(&test, &machine, &inputs, &poisoned));
     static const char *const name[] = {"y", "final0", "final1", "dx", "dinitial0", "dinitial1"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-        check_other_rows(sets[_i], &clean, &poisoned, name[i]);
+        check_other_rows(sets[_i % SETS], &clean, &poisoned, name[i]);
     data_free(&inputs);
     data_free(&clean);
     data_free(&poisoned);
@@ -202,7 +261,7 @@ int main(int argc, char **argv)
     if (!only) {
         tcase_add_loop_test(tests, agrees_for_own_cells, 0, own_count());
         tcase_add_loop_test(tests, interprets_the_same_bits, 0, builtin_count());
-        tcase_add_loop_test(tests, keeps_rows_apart, 0, SETS);
+        tcase_add_loop_test(tests, keeps_rows_apart, 0, SETS * algorithms());
     }
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -87,6 +87,8 @@ static void paint(struct map *map, struct eco_array array, int32_t steps, size_t
     map->id++;
     if (width == 0)
         return;
+    if (array.wrap > 0)
+        steps = (int32_t)array.wrap;
     for (int32_t t = 0; t < (array.step > 0 ? steps : 1); t++)
         for (int32_t n = 0; n < map->layout->N; n++)
             paint_bytes(map, array.block,

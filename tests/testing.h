@@ -7,7 +7,7 @@
  *   /lengths:random|zero|full|short   given lengths: any, all 0, all T, 0 or 1; else NULL
  *   /states      initial states and gradients of the final ones are given; else NULL
  *   /alias       final is the memory of initial (with /states)
- *   /accumulate  dweights has something before
+ *   /accumulate  backward runs twice, first without dfinal; the second adds to dweights
  *   /null:LIST   not wanted or not given, of: y final dy dfinal dx dinitial dweights; commas
  * between /run:TxN     the run is smaller than the plan /noreserve   inference on a training plan
  *   /scale:F     x and the initial states times F

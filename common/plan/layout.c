@@ -48,6 +48,7 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
     const int lower = problem->L - 1;
+    const bool wavefront = layout->wishes.wavefront;
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
         const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, s);
         if (layout->training) {
@@ -55,14 +56,14 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
             layout->last_state[s] = layout->state[s];
             continue;
         }
-        /* The layer above reads the output state's planes; all else is overwritten in place. */
-        layout->last_state[s] =
-            put(layout, cursor, layout->wishes.wavefront ? problem->L : 1, 0, row);
+        /* Only the layer above reads all planes of the output state; else two take turns: a thread
+         * may write the next one while others read the one before. */
+        layout->last_state[s] = put(layout, cursor, wavefront ? problem->L : 1, 2, row);
+        layout->last_state[s].first.wrap = 2;
         layout->state[s] = layout->last_state[s];
-        if (s == 0 && lower > 0) {
-            const int count = layout->wishes.wavefront || lower < 2 ? lower : 2;
-            layout->state[s] = put(layout, cursor, count, layout->T + 2, row);
-        }
+        if (s == 0 && lower > 0)
+            layout->state[s] =
+                put(layout, cursor, wavefront || lower < 2 ? lower : 2, layout->T + 2, row);
     }
 }
 
@@ -113,6 +114,30 @@ static int32_t scratch_steps(const struct eco_layout *layout, bool backward,
     }
 }
 
+/* Elements of a row that weight gradients copy: of dacc and of the widest part, and what fills up
+ * their last panels. */
+static size_t pack_row(const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    const size_t panel = (size_t)layout->wishes.lanes * (size_t)layout->wishes.vectors;
+    int32_t columns = problem->H;
+    for (int layer = 0; layer < problem->L && layer < 2; layer++)
+        if (eco_problem_input(problem, layer) > columns)
+            columns = eco_problem_input(problem, layer);
+    const size_t accs = (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
+    const size_t P = (size_t)problem->P;
+    return (size_t)columns + (accs > P ? accs : P) + 2 * panel;
+}
+
+static void put_pack(struct eco_layout *layout, struct cursor *cursor, int lanes)
+{
+    const struct eco_size bytes = eco_size_align(
+        product_bytes(layout, (size_t)layout->wishes.pack_rows, pack_row(layout), 1));
+    layout->scratch[1][ECO_SCRATCH_PACK] = (struct eco_series){
+        .first = {cursor->block, cursor->end.value, 0, 0}, .bytes = bytes.value, .count = lanes};
+    cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)lanes));
+}
+
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
@@ -123,6 +148,7 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
                 scratch_row(layout, backward, i));
     if (!backward)
         return;
+    put_pack(layout, cursor, lanes);
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         layout->carry[s] = put(layout, cursor, lanes, 0, (size_t)eco_problem_width(problem, s));
     const int upper = problem->L - 1;

@@ -67,19 +67,17 @@ struct product {
     double *din;
 };
 
+/* All that is added to one gradient is one running sum, over all products that lead to it. */
 static void multiply_gradient(struct eco_reference *run, const struct product *product)
 {
     const double *matrix = run->weights + product->matrix;
     double *dmatrix = run->dweights + product->matrix;
-    for (int32_t k = 0; k < product->cols; k++) {
-        double sum = 0;
-        for (int32_t j = 0; j < product->rows; j++) {
+    for (int32_t j = 0; j < product->rows; j++)
+        for (int32_t k = 0; k < product->cols; k++) {
             const size_t at = (size_t)j * (size_t)product->cols + (size_t)k;
-            add_to(run, &sum, matrix[at] * product->dout[j]);
+            add_to(run, &product->din[k], matrix[at] * product->dout[j]);
             add_to(run, &dmatrix[at], product->dout[j] * product->in[k]);
         }
-        add_to(run, &product->din[k], sum);
-    }
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -134,7 +132,7 @@ static double element(uint8_t op, double a, double b, double c)
     case ECO_OP_SIGMOID:
         return 1 / (1 + exp(-a));
     case ECO_OP_RELU:
-        return a > 0 ? a : 0;
+        return a <= 0 ? 0 : a; /* keeps a NaN */
     default:
         assert(!"an opcode of the text");
         return NAN;
