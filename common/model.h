@@ -77,6 +77,7 @@ struct eco_wishes {
                      */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
     int32_t pack_rows; /* rows of dacc and of an operand that ECO_SCRATCH_PACK has room for      */
+    int32_t spans;     /* groups of lanes units in a block of a matrix that is one alone (n == 1) */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
 };
 
@@ -95,6 +96,15 @@ enum eco_scratch {
     ECO_SCRATCHES
 };
 
+/* The parts of one (layer, direction). */
+enum eco_part {
+    ECO_PART_INPUT,     /* W: one matrix [n*H, I], stacked in the order of the accumulators */
+    ECO_PART_PROJECT,   /* P: [P,H] */
+    ECO_PART_VECTORS,   /* b, p: [n,H], in the order of the recipe's params */
+    ECO_PART_RECURRENT, /* + operand: R of it, [n*H, columns], in the order of the accumulators */
+    ECO_PARTS = ECO_PART_RECURRENT + ECO_MAX_OPERANDS
+};
+
 /*
  * The layout of one run: T and N may be smaller than the plan's.  A pure function, cheap enough to
  * evaluate on the stack.  Arrays are found through the functions below, never through the fields.
@@ -109,7 +119,8 @@ struct eco_layout {
     struct eco_wishes wishes;
     /* bytes of one direction of layer 0, of a later layer */
     size_t weights_direction[2], dweights_direction[2];
-    struct eco_series { /* equal arrays, one behind the other */
+    size_t part[2][3][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part, by its form */
+    struct eco_series {           /* equal arrays, one behind the other */
         struct eco_array first;
         size_t bytes;               /* from one to the next */
         int count;                  /* number k lies at place k % count */
@@ -126,15 +137,6 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
                       const struct eco_wishes *wishes, int32_t T, int32_t N, bool training);
 
 /* ---- packed weights and their gradient, weights.c */
-
-/* The parts of one (layer, direction). */
-enum eco_part {
-    ECO_PART_INPUT,     /* W: one matrix [n*H, I], stacked in the order of the accumulators */
-    ECO_PART_PROJECT,   /* P: [P,H] */
-    ECO_PART_VECTORS,   /* b, p: [n,H], in the order of the recipe's params */
-    ECO_PART_RECURRENT, /* + operand: R of it, [n*H, columns], in the order of the accumulators */
-    ECO_PARTS = ECO_PART_RECURRENT + ECO_MAX_OPERANDS
-};
 
 /* A part as a product sees it: C[rows, n*units] = A[rows, columns] M^T. */
 struct eco_matrix {

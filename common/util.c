@@ -12,6 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#else
+#include <sched.h>
+#endif
 
 struct eco_size eco_size_of(size_t value)
 {
@@ -72,6 +79,30 @@ void eco_free(void *memory)
 {
     free(memory);
 }
+
+#if defined(__linux__)
+void eco_sleep_while(_Atomic unsigned *word, unsigned value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+void eco_wake_all(_Atomic unsigned *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+#else
+void eco_sleep_while(_Atomic unsigned *word, unsigned value)
+{
+    (void)word;
+    (void)value;
+    sched_yield();
+}
+
+void eco_wake_all(_Atomic unsigned *word)
+{
+    (void)word;
+}
+#endif
 
 const char *eco_environment(const char *name)
 {

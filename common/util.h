@@ -46,6 +46,11 @@ void eco_free(void *memory);
 /* For tests: the k-th allocation from now on fails (0: none). */
 void eco_alloc_fail_at(int k);
 
+/* Sleeps until woken, if *word is still value; may return early.  eco_wake_all wakes the sleepers
+ * of a word.  Where the system has no such thing, a sleeper only gives way to other threads. */
+void eco_sleep_while(_Atomic unsigned *word, unsigned value);
+void eco_wake_all(_Atomic unsigned *word);
+
 /* A text of bounded size: appends what fits, counts what does not.  As snprintf, in pieces. */
 struct eco_text {
     char *data;

@@ -68,14 +68,25 @@ static void place_vectors(struct walk *w, int32_t block, int32_t first, int32_t 
     }
 }
 
-static void multiply_block(struct walk *w, int32_t block)
+/* A panel of the weights; of panel number `panels`: the first of block next. */
+static const float *panel_at(const struct walk *w, int32_t block, int32_t panel, int32_t next)
+{
+    if (panel == w->panels.panels)
+        return next < 0 ? NULL : panel_at(w, next, 0, -1);
+    const int32_t vectors =
+        eco_panels_vector(&w->panels, panel + 1) - eco_panels_vector(&w->panels, panel);
+    return w->weights + eco_panels_offset(&w->panels, block, panel) +
+           (size_t)w->skipped * (size_t)(vectors * w->panels.lanes);
+}
+
+/* next: the block after this one, -1: none. */
+static void multiply_block(struct walk *w, int32_t block, int32_t next)
 {
     for (int32_t panel = 0; panel < w->panels.panels; panel++) {
         place_vectors(w, block, eco_panels_vector(&w->panels, panel),
                       eco_panels_vector(&w->panels, panel + 1));
-        w->tile.panel = w->weights + eco_panels_offset(&w->panels, block, panel) +
-                        (size_t)w->skipped * (size_t)(w->tile.vectors * w->panels.lanes);
-        w->tile.prefetch = w->weights + eco_panels_offset(&w->panels, block, panel + 1);
+        w->tile.panel = panel_at(w, block, panel, next);
+        w->tile.prefetch = panel_at(w, block, panel + 1, next);
         w->run->tile->multiply(&w->tile);
     }
 }
@@ -84,13 +95,17 @@ static void multiply_block(struct walk *w, int32_t block)
 static void multiply_rows(struct walk *w)
 {
     const struct eco_multiply *m = w->multiply;
+    const bool backwards = m->t % 2 != 0;
+    const int32_t count = w->blocks.to - w->blocks.from;
     for (int32_t row = w->rows.from; row < w->rows.to; row += ROWS_AT_A_TIME) {
-        const int32_t left = w->rows.to - row, count = w->blocks.to - w->blocks.from;
+        const int32_t left = w->rows.to - row;
         w->tile.rows = left < ROWS_AT_A_TIME ? left : ROWS_AT_A_TIME;
         w->tile.a = (const float *)m->a + (size_t)row * m->a_row;
         w->tile.c = (float *)m->c + (size_t)row * m->c_row;
-        for (int32_t i = 0; i < count; i++)
-            multiply_block(w, m->t % 2 != 0 ? w->blocks.to - 1 - i : w->blocks.from + i);
+        for (int32_t i = 0; i < count; i++) {
+            const int32_t block = backwards ? w->blocks.to - 1 - i : w->blocks.from + i;
+            multiply_block(w, block, i + 1 == count ? -1 : backwards ? block - 1 : block + 1);
+        }
     }
 }
 
@@ -166,6 +181,10 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return caps->lanes == 0 ? "no product kernel" : NULL;
 }
 
+/* Up to so many rows a step waits for the chain of sums: as many vectors as a panel has, at once.
+ */
+enum { FEW_ROWS = 4 };
+
 /* Rows of a chunk: the result of the input product stays in a second-level cache or near it. */
 enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 1024, PACK_ROWS = 512 };
 
@@ -182,6 +201,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .chunk = steps_for(FORWARD_ROWS, problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
         .pack_rows = PACK_ROWS,
+        .spans = problem->N <= FEW_ROWS ? caps->vectors : 2,
         .lanes = caps->lanes,
         .vectors = caps->vectors,
     };
@@ -206,7 +226,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     const double bytes =
         eco_cpu_recurrent_work(&plan->problem) / plan->problem.N * (double)sizeof(float);
     run.products = &packed_products;
-    run.unit_group = 2 * run.tile->lanes;
+    run.unit_group = plan->wishes.spans * run.tile->lanes;
     run.own_rows = threads == 1 || (args->N >= 8 * threads && bytes <= OWN_ROWS_BYTES);
     run.own_units = !run.lowered->has_means && !plan->problem.projected;
     return eco_cpu_walk(&run, tape, threads);

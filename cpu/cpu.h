@@ -23,6 +23,7 @@ struct eco_cpu {
 struct eco_team {
     _Alignas(128) _Atomic int arrived;
     _Alignas(128) _Atomic unsigned generation;
+    _Atomic int sleepers;
 };
 
 /* One thread's view of a run.  All threads walk the same tape; id of count tells them apart. */

@@ -6,12 +6,11 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <sched.h>
 
 #include "common/util.h"
 
-/* Iterations of a waiting thread before it gives its processor to others: about 20 us. */
-enum { SPINS_BEFORE_YIELD = 1000 };
+/* Looks of a waiting thread before it sleeps: some 20 us. */
+enum { SPINS_BEFORE_SLEEP = 1000 };
 
 static _Atomic bool forked;
 
@@ -31,6 +30,8 @@ void eco_cpu_watch_forks(void)
     pthread_once(&once, watch_once);
 }
 
+/* The last to arrive lets the others go.  Who waits long sleeps: a thread that spins keeps the
+ * system from moving one that has no processor to this one. */
 void eco_cpu_wait(const struct eco_cpu_run *run)
 {
     if (run->count == 1)
@@ -39,16 +40,20 @@ void eco_cpu_wait(const struct eco_cpu_run *run)
     const unsigned generation = atomic_load_explicit(&team->generation, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) == run->count - 1) {
         atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&team->generation, generation + 1, memory_order_release);
+        atomic_store(&team->generation, generation + 1);
+        if (atomic_load(&team->sleepers) > 0)
+            eco_wake_all(&team->generation);
         return;
     }
-    for (int spins = 0; atomic_load_explicit(&team->generation, memory_order_acquire) == generation;
-         spins++) {
-        if (spins < SPINS_BEFORE_YIELD)
-            ECO_PAUSE();
-        else
-            sched_yield();
+    for (int spins = 0; spins < SPINS_BEFORE_SLEEP; spins++) {
+        if (atomic_load_explicit(&team->generation, memory_order_acquire) != generation)
+            return;
+        ECO_PAUSE();
     }
+    atomic_fetch_add(&team->sleepers, 1);
+    while (atomic_load(&team->generation) == generation)
+        eco_sleep_while(&team->generation, generation);
+    atomic_fetch_sub(&team->sleepers, 1);
 }
 
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)

@@ -91,18 +91,22 @@ static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
 };
 /* clang-format on */
 
-/* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8. */
+/* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8.  The first blocks fetch the next panel, a
+ * cache line at each k; for the others there is nothing left to fetch. */
 static void tile_multiply(const struct eco_tile *tile)
 {
     const int32_t most =
         TILE_SUMS / tile->vectors < TILE_ROWS ? TILE_SUMS / tile->vectors : TILE_ROWS;
     const int32_t blocks = (tile->rows + most - 1) / most;
-    const char *prefetch = tile->prefetch ? tile->prefetch : (const char *)tile->panel;
+    const size_t panel = (size_t)(tile->k * tile->vectors) * sizeof(vec);
+    const size_t fetched = tile->prefetch ? panel : 0;
     for (int32_t i = 0; i < blocks; i++) {
         const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
         const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
+        const size_t offset = (size_t)i * (size_t)tile->k * 64;
+        const char *prefetch =
+            offset < fetched ? (const char *)tile->prefetch + offset : (const char *)tile->panel;
         tile_functions[tile->vectors - 1][to - from - 1](tile, from, prefetch);
-        prefetch += (size_t)tile->k * 64;
     }
 }
 

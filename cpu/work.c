@@ -35,7 +35,7 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
 }
 
 /* Below this many multiply-adds a step is over before a second thread has heard of it. */
-enum { LEAST_WORK_PER_THREAD = 1 << 15 };
+enum { LEAST_WORK_PER_THREAD = 1 << 16 };
 
 int eco_cpu_useful_threads(const struct ecornn_plan *plan, const struct eco_args *args)
 {

@@ -29,7 +29,7 @@ static const struct eco_wishes wishes[] = {
     {.chunk = 0},
     {.chunk = 2, .chunk_backward = 3},
     {.chunk = 3, .chunk_backward = 2, .wavefront = true},
-    {.chunk = 4, .lanes = 4, .vectors = 3},
+    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 3},
 };
 enum { WISHES = sizeof wishes / sizeof *wishes };
 

@@ -83,8 +83,7 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
         panels.k = matrix->n * matrix->units;
     }
     panels.lanes = wishes->lanes;
-    /* One number alone: two groups, so that a panel has two vectors. */
-    panels.spans = panels.n < 2 && panels.units > panels.lanes ? 2 : 1;
+    panels.spans = panels.n < 2 && panels.units > panels.lanes ? wishes->spans : 1;
     const int32_t units = panels.lanes * panels.spans;
     panels.blocks = (panels.units + units - 1) / units;
     panels.panels = (panels.n * panels.spans + wishes->vectors - 1) / wishes->vectors;
@@ -130,15 +129,16 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
     return eco_size_align(eco_size_mul(elements, layout->element));
 }
 
-/* Bytes of the forms [from, to) up to a part of the last of them. */
-static struct eco_size bytes_until(const struct eco_layout *layout, int layer, enum form from,
-                                   enum form last, int part)
+/* Places the parts of forms [from, to] one behind the other; their bytes. */
+static struct eco_size put_forms(struct eco_layout *layout, int later, enum form from, enum form to)
 {
-    struct eco_size sum = eco_size_of(0);
-    for (enum form form = from; form <= last; form++)
-        for (int i = 0; i < (form == last ? part : (int)ECO_PARTS); i++)
-            sum = eco_size_add(sum, form_bytes(layout, layer, i, form));
-    return sum;
+    struct eco_size end = eco_size_of(0);
+    for (enum form form = from; form <= to; form++)
+        for (int part = 0; part < ECO_PARTS; part++) {
+            layout->part[later][form][part] = end.value;
+            end = eco_size_add(end, form_bytes(layout, later, part, form));
+        }
+    return end;
 }
 
 static struct eco_size all_layers(const struct eco_problem *problem, struct eco_size first,
@@ -164,8 +164,8 @@ void eco_layout_build_weights(struct eco_layout *layout)
     }
     struct eco_size packed[2], dense[2];
     for (int i = 0; i < 2; i++) {
-        packed[i] = bytes_until(layout, i, FORM_FORWARD, FORM_BACK, ECO_PARTS);
-        dense[i] = bytes_until(layout, i, FORM_DENSE, FORM_DENSE, ECO_PARTS);
+        packed[i] = put_forms(layout, i, FORM_FORWARD, FORM_BACK);
+        dense[i] = put_forms(layout, i, FORM_DENSE, FORM_DENSE);
         layout->weights_direction[i] = packed[i].value;
         layout->dweights_direction[i] = dense[i].value;
     }
@@ -184,17 +184,17 @@ static size_t direction_offset(const struct eco_layout *layout, const size_t byt
 size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int part)
 {
     return direction_offset(layout, layout->weights_direction, layer, d) +
-           bytes_until(layout, layer, FORM_FORWARD, FORM_FORWARD, part).value;
+           layout->part[layer > 0][FORM_FORWARD][part];
 }
 
 size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int part)
 {
     return direction_offset(layout, layout->weights_direction, layer, d) +
-           bytes_until(layout, layer, FORM_FORWARD, FORM_BACK, part).value;
+           layout->part[layer > 0][FORM_BACK][part];
 }
 
 size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int part)
 {
     return direction_offset(layout, layout->dweights_direction, layer, d) +
-           bytes_until(layout, layer, FORM_DENSE, FORM_DENSE, part).value;
+           layout->part[layer > 0][FORM_DENSE][part];
 }
