@@ -222,14 +222,14 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
                               const struct eco_layout *layout, const struct eco_args *args)
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
-    const int threads = eco_cpu_useful_threads(plan, args);
+    const int threads = run.step_threads;
     const double bytes =
         eco_cpu_recurrent_work(&plan->problem) / plan->problem.N * (double)sizeof(float);
     run.products = &packed_products;
     run.unit_group = plan->wishes.spans * run.tile->lanes;
     run.own_rows = threads == 1 || (args->N >= 8 * threads && bytes <= OWN_ROWS_BYTES);
     run.own_units = !run.lowered->has_means && !plan->problem.projected;
-    return eco_cpu_walk(&run, tape, threads);
+    return eco_cpu_walk(&run, tape, eco_cpu_threads(plan, args));
 }
 
 const struct eco_algo eco_algo_packed = {"packed", refuses, wishes, estimate, run_tape};

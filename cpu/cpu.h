@@ -38,6 +38,7 @@ struct eco_cpu_run {
     const struct eco_tile_kernel *tile;
     struct eco_team *team;
     int id, count;
+    int step_threads; /* as many of the team do the steps; the others wait for the op's end      */
     int32_t unit_group; /* units are shared out in such groups */
     bool own_rows;  /* a thread does all steps of its rows alone                               */
     bool own_units; /* a thread's products write the units that its pointwise passes read      */
@@ -175,8 +176,9 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
 /* Multiply-adds of one step's recurrent products and projection, of one layer and direction. */
 double eco_cpu_recurrent_work(const struct eco_problem *problem);
 
-/* How many of the device's threads a run of so many rows is worth. */
-int eco_cpu_useful_threads(const struct ecornn_plan *plan, const struct eco_args *args);
+/* How many of the device's threads a step of so many rows is worth, and a run of so many steps. */
+int eco_cpu_step_threads(const struct ecornn_plan *plan, const struct eco_args *args);
+int eco_cpu_threads(const struct ecornn_plan *plan, const struct eco_args *args);
 /* Seconds of a run, at so many flops a second for products of a step and for large ones; a step is
  * never faster than its weights come from memory. */
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,

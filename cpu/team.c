@@ -78,27 +78,35 @@ static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
     [ECO_D_END] = eco_cpu_d_end,
 };
 
+/* The steps may be done by some of the team only, who have a barrier of their own. */
 static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape)
 {
+    struct eco_cpu_run few = *run;
+    few.team = run->team + 1;
+    few.count = run->count < run->step_threads ? run->count : run->step_threads;
     for (int i = 0; i < tape->n; i++) {
         struct eco_op op;
         if (!eco_op_clip(&tape->op[i], run->args->T, &op))
             continue;
-        kernel[op.kind](run, &op);
+        const bool steps = op.kind == ECO_STEP || op.kind == ECO_D_STEP;
+        if (!steps)
+            kernel[op.kind](run, &op);
+        else if (few.id < few.count)
+            kernel[op.kind](&few, &op);
         eco_cpu_wait(run);
     }
 }
 
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
-    struct eco_team team = {0};
+    struct eco_team team[2] = {{0}}; /* all, those who do the steps */
     /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
     const int before = omp_get_max_threads();
     if (atomic_load_explicit(&forked, memory_order_relaxed))
         threads = 1;
     omp_set_num_threads(1);
     struct eco_cpu_run alone = *run;
-    alone.team = &team;
+    alone.team = team;
     alone.id = 0;
     alone.count = 1;
     if (threads == 1) /* a region of one thread would allocate */

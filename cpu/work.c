@@ -34,15 +34,29 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
     return problem->training ? 3 * seconds : seconds;
 }
 
-/* Below this many multiply-adds a step is over before a second thread has heard of it. */
-enum { LEAST_WORK_PER_THREAD = 1 << 16 };
+/* Below so many multiply-adds for each thread, a step is over before the others have heard of it; a
+ * run, before they are awake. */
+enum { STEP_WORK = 1 << 16, RUN_WORK = 1 << 20 };
 
-int eco_cpu_useful_threads(const struct ecornn_plan *plan, const struct eco_args *args)
+static int threads_for(const struct ecornn_plan *plan, double work, double each)
 {
     const struct eco_cpu *cpu = plan->device->own;
-    const double work = eco_cpu_recurrent_work(&plan->problem) / plan->problem.N * args->N;
-    const double useful = work / LEAST_WORK_PER_THREAD;
+    const double useful = work / each;
     return useful < 1 ? 1 : useful < cpu->threads ? (int)useful : cpu->threads;
+}
+
+int eco_cpu_step_threads(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const struct eco_problem *problem = &plan->problem;
+    return threads_for(plan, eco_cpu_recurrent_work(problem) / problem->N * args->N, STEP_WORK);
+}
+
+int eco_cpu_threads(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const double large = input_work(problem, 0) / problem->N * args->N * args->T;
+    const int run = threads_for(plan, large, RUN_WORK), step = eco_cpu_step_threads(plan, args);
+    return run > step ? run : step;
 }
 
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
@@ -57,6 +71,7 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
         .args = args,
         .kernels = plan->problem.type == ECORNN_F64 ? cpu->isa->f64 : cpu->isa->f32,
         .tile = cpu->isa->tile,
+        .step_threads = eco_cpu_step_threads(plan, args),
         .unit_group = 16,
     };
 }

@@ -30,7 +30,7 @@ static struct eco_series put(const struct eco_layout *layout, struct cursor *cur
     const struct eco_size bytes =
         eco_size_align(product_bytes(layout, (size_t)(steps > 0 ? steps : 1), N, row));
     const struct eco_series series = {
-        .first = {cursor->block, cursor->end.value, steps > 0 ? N * row : 0, row},
+        .first = {cursor->block, cursor->end.value, steps > 0 ? N * row : 0, row, 0},
         .bytes = bytes.value,
         .count = count};
     cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)count));
@@ -134,7 +134,7 @@ static void put_pack(struct eco_layout *layout, struct cursor *cursor, int lanes
     const struct eco_size bytes = eco_size_align(
         product_bytes(layout, (size_t)layout->wishes.pack_rows, pack_row(layout), 1));
     layout->scratch[1][ECO_SCRATCH_PACK] = (struct eco_series){
-        .first = {cursor->block, cursor->end.value, 0, 0}, .bytes = bytes.value, .count = lanes};
+        .first = {cursor->block, cursor->end.value, 0, 0, 0}, .bytes = bytes.value, .count = lanes};
     cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)lanes));
 }
 

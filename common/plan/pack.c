@@ -21,58 +21,82 @@ struct source {
     int before; /* which of the matrix's n it is */
 };
 
-/* One vector of a panel: `count` units from `unit` on, at to, to + stride, ... for each k. */
+/* One vector of a panel, for each k of the parameter: at to, to + stride, ...  The first `count` of
+ * its lanes are units from `unit` on, the others 0. */
 struct lane_group {
     char *to;
-    size_t stride, count, unit; /* stride: bytes */
+    size_t stride, count, lanes, unit; /* stride: bytes */
 };
+
+enum { K_AT_A_TIME = 32 }; /* the cache lines that lanes share stay near */
 
 /* M[unit, k] = the parameter's row `unit`, element k. */
 static void pack_rows(const struct source *source, const struct lane_group *group)
 {
-    for (size_t j = 0; j < group->count; j++) {
-        const char *from = source->data + (group->unit + j) * source->cols * source->element;
-        char *to = group->to + j * source->element;
-        if (source->element == sizeof(float))
-            for (size_t k = 0; k < source->cols; k++)
-                memcpy(to + k * group->stride, from + k * sizeof(float), sizeof(float));
-        else
-            for (size_t k = 0; k < source->cols; k++)
-                memcpy(to + k * group->stride, from + k * source->element, source->element);
+    const size_t element = source->element;
+    for (size_t first = 0; first < source->cols; first += K_AT_A_TIME) {
+        const size_t left = source->cols - first, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
+        for (size_t j = 0; j < group->count; j++) {
+            const char *from = source->data + ((group->unit + j) * source->cols + first) * element;
+            char *to = group->to + first * group->stride + j * element;
+            if (element == sizeof(float)) /* a constant: the copy is one move */
+                for (size_t k = 0; k < n; k++)
+                    memcpy(to + k * group->stride, from + k * sizeof(float), sizeof(float));
+            else
+                for (size_t k = 0; k < n; k++)
+                    memcpy(to + k * group->stride, from + k * element, element);
+        }
     }
 }
 
-/* M^T: unit is a column, k a row of the parameter, behind those of the numbers before it. */
+/* M^T: unit is a column, k a row of the parameter. */
 static void pack_columns(const struct source *source, const struct lane_group *group)
 {
-    const size_t first = (size_t)source->before * source->rows;
     for (size_t k = 0; k < source->rows; k++)
-        memcpy(group->to + (first + k) * group->stride,
+        memcpy(group->to + k * group->stride,
                source->data + (k * source->cols + group->unit) * source->element,
                group->count * source->element);
 }
 
+static void fill_up(const struct source *source, const struct lane_group *group, size_t k)
+{
+    const size_t used = group->count * source->element;
+    for (size_t i = 0; used < group->lanes * source->element && i < k; i++)
+        memset(group->to + i * group->stride + used, 0, group->lanes * source->element - used);
+}
+
+static void pack_vector(const struct source *source, const struct lane_group *group,
+                        bool transposed)
+{
+    fill_up(source, group, transposed ? source->rows : source->cols);
+    if (group->count > 0)
+        (transposed ? pack_columns : pack_rows)(source, group);
+}
+
+/* Transposed, all numbers lie in the same vectors, one behind the other in k. */
 static void pack_panels(const struct source *source, const struct eco_panels *panels,
                         bool transposed, char *weights)
 {
     const int32_t number = transposed ? 0 : source->before;
+    const size_t first_k = transposed ? (size_t)source->before * source->rows : 0;
+    const size_t vector = (size_t)panels->lanes * source->element;
     for (int32_t block = 0; block < panels->blocks; block++)
         for (int32_t panel = 0; panel < panels->panels; panel++) {
             const int32_t first = eco_panels_vector(panels, panel);
             const int32_t end = eco_panels_vector(panels, panel + 1);
+            const size_t stride = (size_t)(end - first) * vector;
+            char *to = weights + eco_panels_offset(panels, block, panel) * source->element;
             for (int32_t v = first; v < end; v++) {
                 const int32_t unit = (block * panels->spans + v % panels->spans) * panels->lanes;
-                const int32_t left = panels->units - unit;
-                if (v / panels->spans != number || left <= 0)
-                    continue;
-                struct lane_group group = {
-                    .to = weights + (eco_panels_offset(panels, block, panel) +
-                                     (size_t)((v - first) * panels->lanes)) *
-                                        source->element,
-                    .stride = (size_t)((end - first) * panels->lanes) * source->element,
+                const int32_t left = panels->units - unit < 0 ? 0 : panels->units - unit;
+                const struct lane_group group = {
+                    .to = to + first_k * stride + (size_t)(v - first) * vector,
+                    .stride = stride,
                     .count = (size_t)(left < panels->lanes ? left : panels->lanes),
+                    .lanes = (size_t)panels->lanes,
                     .unit = (size_t)unit};
-                (transposed ? pack_columns : pack_rows)(source, &group);
+                if (v / panels->spans == number)
+                    pack_vector(source, &group, transposed);
             }
         }
 }
@@ -106,8 +130,6 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
 {
     struct eco_layout layout;
     layout_of(plan, &layout);
-    if (layout.wishes.lanes > 0) /* what fills up the panels */
-        memset(weights, 0, layout.weights_bytes);
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         struct eco_param_place place;
         eco_problem_param(&plan->problem, i, &place);
