@@ -193,6 +193,16 @@ void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op)
 
 /* ---- over all steps of the op ---------------------------------------------------------------- */
 
+/* dx of a cell without W: there is no product to write it. */
+static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
+{
+    const struct eco_share part = eco_cpu_part(run, multiply->rows, 1);
+    const size_t row = multiply->c_row, rows = (size_t)(part.to - part.from);
+    void *first = eco_cpu_after_mutable(run, multiply->c, (size_t)part.from * row);
+    if (!multiply->add)
+        memset(first, 0, rows * row * run->layout->element);
+}
+
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const struct eco_array dacc =
@@ -217,7 +227,10 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
     } else {
         multiply.c = eco_cpu_after_mutable(run, run->args->dx, (size_t)op->t0 * N * I);
     }
-    run->products->back(run, &multiply);
+    if (eco_problem_matrix(run->problem, op->layer, ECO_PART_INPUT).n == 0)
+        clear_rows(run, &multiply);
+    else
+        run->products->back(run, &multiply);
 }
 
 /* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */

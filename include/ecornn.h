@@ -16,7 +16,7 @@
  *
  * Memory: the caller owns x, y, states, weights, workspace and reserve, all in memory the device
  * can use (ecornn_alloc; on a CPU any memory aligned to ecornn_sizes.alignment for the last three).
- * A run allocates nothing.
+ * A run allocates nothing (the reference does).
  */
 #ifndef ECORNN_H
 #define ECORNN_H

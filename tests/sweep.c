@@ -64,6 +64,15 @@ static const char *const chosen[] = {
     "rnn-tanh/f64/train/L2/T8/N3/I7/H16/states/accumulate",
     "rnn-relu/f32/train/L2/bi/T5/N3/I7/H16/states/lengths:random/dropout:0.1",
     "rnn-relu/f32/infer/L2/rev/T5/N3/I7/H16/P9/states",
+    /* More rows of weight gradients than are copied at once, wide P. */
+    "lstm/f32/train/T70/N8/I3/H5/P90/states",
+    /* Two threads in the steps: units, rows, projection. */
+    "lstm/f32/train/bi/T3/N9/I5/H65/states/lengths:random",
+    "lstm/f32/train/T3/N33/I5/H37/states/lengths:random",
+    "lstm/f32/train/T3/N7/I5/H50/P90/states/lengths:random",
+    "lstm/f32/infer/L2/rev/T3/N2/I5/H131/states",
+    "gru-reset-first/f32/train/bi/T3/N9/I5/H75/states/lengths:random",
+    "mgu/f32/train/T3/N12/I5/H77/states/lengths:random",
 };
 
 static const char *const edge[] = {

@@ -143,6 +143,7 @@ static const char *const own_option[] = {
     "f32/train/L2/bi/T6/N5/I7/H17/states/lengths:random/accumulate/dropout:0.3",
     "f64/train/L2/rev/T4/N3/I2/H5/states/lengths:random/batch-major",
     "f32/infer/L2/bi/T5/N3/I4/H19/states/alias/lengths:random",
+    "f32/train/T3/N9/I4/H91/states/lengths:random", /* two threads in the steps */
 };
 enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
 

@@ -120,7 +120,7 @@ static size_t pack_row(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     const size_t panel = (size_t)layout->wishes.lanes * (size_t)layout->wishes.vectors;
-    int32_t columns = problem->H;
+    int32_t columns = problem->H > problem->P ? problem->H : problem->P;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
         if (eco_problem_input(problem, layer) > columns)
             columns = eco_problem_input(problem, layer);
