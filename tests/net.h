@@ -7,9 +7,9 @@
 
 #include "ecornn.h"
 
-/* Large enough for two threads of a CPU, small enough for the reference. */
-#define NET_PROBLEM "lstm/f32/train/L2/bi/T5/N3/I4/H80"
-enum { T = 5, N = 3, I = 4, H = 80, L = 2, D = 2 };
+/* Large enough for two threads of a CPU in every step, small enough for the reference. */
+#define NET_PROBLEM "lstm/f32/train/L2/bi/T5/N3/I4/H110"
+enum { T = 5, N = 3, I = 4, H = 110, L = 2, D = 2 };
 enum { X = T * N * I, Y = T * N * D * H, STATE = L * D * N * H };
 enum { PARAMS = 48 }; /* of the net: W, R, b of 4 gates in 4 directions of layers */
 

@@ -364,7 +364,7 @@ END_TEST
 START_TEST(inference_plan)
 {
     struct net net;
-    net_open(&net, net_device[_i], "lstm/f32/L2/bi/T5/N3/I4/H80");
+    net_open(&net, net_device[_i], "lstm/f32/L2/bi/T5/N3/I4/H110");
     ck_assert_uint_eq(net.sizes.reserve, 0);
     struct buffers *b = buffers_open(&net);
     check_ok(ecornn_forward(net.plan, &b->io));

@@ -208,6 +208,38 @@ START_TEST(interprets_the_same_bits)
 }
 END_TEST
 
+/* Algorithm packed multiplies by itself, one chain of fused multiply-adds for each number: every
+ * set that has them gives the same bits. */
+START_TEST(fused_sets_give_the_same_bits)
+{
+    static const char *const fused[] = {"avx2", "avx512"};
+    char text[CASE_TEXT];
+    struct test_case test;
+    struct data inputs = {0}, results[2] = {{0}};
+    int got = 0, packed = 0;
+    const char *name = "";
+    while (packed < algorithms() && strcmp(eco_backend_cpu.algos[packed]->name, "packed") != 0)
+        packed++;
+    snprintf(text, sizeof text, "%s/f32/train/L2/bi/T9/N7/I5/H37/states/lengths:random",
+             ecornn_cell_name(_i));
+    ck_assert(case_parse(&test, text));
+    case_inputs(&test, &inputs);
+    for (int k = 0; k < 2; k++) {
+        struct machine machine = {.type = ECORNN_F32, .backwards = 1};
+        if (!take_algorithm(packed, &name) || !open_set(&machine.device, "cpu:2", fused[k]))
+            continue;
+        ck_assert(case_run(&test, &machine, &inputs, &results[k]));
+        ecornn_device_close(machine.device);
+        got++;
+    }
+    if (got == 2)
+        ck_assert(results_same(&test, "avx512 against avx2", &results[0], &results[1]));
+    data_free(&results[0]);
+    data_free(&results[1]);
+    data_free(&inputs);
+}
+END_TEST
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 enum { ROWS = 6, BAD_ROW = 2 };
@@ -262,6 +294,7 @@ int main(int argc, char **argv)
     if (!only) {
         tcase_add_loop_test(tests, agrees_for_own_cells, 0, own_count());
         tcase_add_loop_test(tests, interprets_the_same_bits, 0, builtin_count());
+        tcase_add_loop_test(tests, fused_sets_give_the_same_bits, 0, builtin_count());
         tcase_add_loop_test(tests, keeps_rows_apart, 0, SETS * algorithms());
     }
     suite_add_tcase(suite, tests);
