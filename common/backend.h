@@ -12,7 +12,7 @@ struct eco_caps {
     int threads;
     double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
     int32_t lanes, vectors;    /* panels for the product kernel (eco_wishes); 0: there is none */
-    size_t cache_bytes; /* next to one thread                                               */
+    size_t cache_bytes;        /* next to one thread */
 };
 
 struct ecornn_device {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/host.h"
 #include "common/util.h"
 #include "cpu/cpuid.h"
 #include "cpu/isa.h"
@@ -78,34 +79,6 @@ static void close_device(struct ecornn_device *device)
     eco_free(device->own);
 }
 
-static void *alloc(struct ecornn_device *device, size_t bytes)
-{
-    (void)device;
-    return eco_alloc(bytes);
-}
-
-static void free_memory(struct ecornn_device *device, void *memory)
-{
-    (void)device;
-    eco_free(memory);
-}
-
-static ecornn_status copy(struct ecornn_device *device, void *to, const void *from, size_t bytes,
-                          bool to_device)
-{
-    (void)device;
-    (void)to_device;
-    memcpy(to, from, bytes);
-    return ECORNN_OK;
-}
-
-static ecornn_status wait(struct ecornn_device *device, void *stream)
-{
-    (void)device;
-    (void)stream;
-    return ECORNN_OK;
-}
-
 static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream)
 {
@@ -129,10 +102,10 @@ const struct eco_backend eco_backend_cpu = {
     .count = count,
     .open = open,
     .close = close_device,
-    .alloc = alloc,
-    .free = free_memory,
-    .copy = copy,
-    .wait = wait,
+    .alloc = eco_host_alloc,
+    .free = eco_host_free,
+    .copy = eco_host_copy,
+    .wait = eco_host_wait,
     .pack = pack,
     .unpack = unpack,
     .algos = algos,

@@ -38,10 +38,10 @@ struct eco_cpu_run {
     const struct eco_tile_kernel *tile;
     struct eco_team *team;
     int id, count;
-    int step_threads; /* as many of the team do the steps; the others wait for the op's end      */
+    int step_threads;   /* as many of the team do the steps; the others wait for the op's end */
     int32_t unit_group; /* units are shared out in such groups */
-    bool own_rows;  /* a thread does all steps of its rows alone                               */
-    bool own_units; /* a thread's products write the units that its pointwise passes read      */
+    bool own_rows;      /* a thread does all steps of its rows alone */
+    bool own_units;     /* a thread's products write the units that its pointwise passes read */
 };
 
 /* An op of the tape, done by all threads together; it ends with everything it wrote visible to the
@@ -100,14 +100,14 @@ void eco_cpu_d_end(const struct eco_cpu_run *run, const struct eco_op *op);
  */
 struct eco_multiply {
     const struct eco_op *op; /* layer and direction */
-    int part;        /* enum eco_part                                                      */
-    int32_t rows, t; /* t: the step, or 0: consecutive steps may walk M in opposite order  */
+    int part;                /* enum eco_part */
+    int32_t rows, t;         /* t: the step, or 0: consecutive steps may walk M in opposite order */
     const void *a;
     size_t a_row;
     void *c;
     size_t c_row;
     bool bias; /* forward, of W: C starts from the biases of its accumulators */
-    bool add; /* else, C is added to; or overwritten                                              */
+    bool add;  /* else, C is added to; or overwritten */
 };
 
 /*
@@ -116,7 +116,7 @@ struct eco_multiply {
  */
 struct eco_products {
     void (*forward)(const struct eco_cpu_run *, const struct eco_multiply *); /* C accs += A M^T */
-    void (*back)(const struct eco_cpu_run *, const struct eco_multiply *); /* C += A accs M     */
+    void (*back)(const struct eco_cpu_run *, const struct eco_multiply *);    /* C += A accs M */
     /* dM += A accs^T C: the gradient of M over all rows; here C is only read. */
     void (*weights)(const struct eco_cpu_run *, const struct eco_multiply *);
 };
@@ -130,7 +130,7 @@ bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct
 
 enum eco_product_kind {
     ECO_PRODUCT_NT, /* C[m,n] += A[m,k] B[n,k]^T */
-    ECO_PRODUCT_NN, /* C[m,n] += A[m,k] B[k,n]   */
+    ECO_PRODUCT_NN, /* C[m,n] += A[m,k] B[k,n] */
     ECO_PRODUCT_TN  /* C[m,n] += A[k,m]^T B[k,n] */
 };
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-    ECO_TILE_VECTORS = 4, /* of a panel, at most  */
+    ECO_TILE_VECTORS = 4, /* of a panel, at most */
     ECO_TILE_LANES = 16   /* of a vector, at most */
 };
 
@@ -20,24 +20,24 @@ enum {
  */
 struct eco_tile {
     int32_t rows, k;
-    int32_t vectors;                 /* 1 .. ECO_TILE_VECTORS                                    */
-    int32_t count[ECO_TILE_VECTORS]; /* lanes of each vector that exist in C, 0 to all           */
+    int32_t vectors;                   /* 1 .. ECO_TILE_VECTORS */
+    int32_t count[ECO_TILE_VECTORS];   /* lanes of each vector that exist in C, 0 to all */
     size_t c_vector[ECO_TILE_VECTORS]; /* elements from c to each vector of row 0 */
     const float *a;
-    size_t a_row, a_k; /* elements from one row, one k to the next                                */
+    size_t a_row, a_k;  /* elements from one row, one k to the next */
     const float *panel; /* [k, vectors, lanes], aligned to 64 bytes */
     float *c;
     size_t c_row;
-    const float *start[ECO_TILE_VECTORS]; /* [count] what C starts from, the same in every row;    *
+    const float *start[ECO_TILE_VECTORS]; /* [count] what C starts from, the same in every row; *
                                            * all NULL: C itself */
-    const void *prefetch; /* panel of the tile after this one, or NULL                 */
+    const void *prefetch;                 /* panel of the tile after this one, or NULL */
 };
 
 /* What an instruction set offers. */
 struct eco_tile_kernel {
-    int32_t lanes;   /* floats of a vector                                                    */
+    int32_t lanes;   /* floats of a vector */
     int32_t rows;    /* of a block that many vectors wide */
-    int32_t vectors; /* of a panel, as a rule                                                 */
+    int32_t vectors; /* of a panel, as a rule */
     void (*multiply)(const struct eco_tile *tile);
 };
 

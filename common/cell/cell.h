@@ -14,33 +14,33 @@
 #include "ecornn.h"
 
 enum {
-    ECO_MAX_NAME = 24,    /* bytes of a line's, state's or cell's name, the final 0 included      */
-    ECO_MAX_STATES = 4,   /* as ECORNN_MAX_STATES                                                 */
-    ECO_MAX_TEXT = 16384, /* bytes of a cell's text                                               */
-    ECO_MAX_SOURCE = 96,  /* nodes that a text may make                                           */
-    ECO_MAX_NODES = 512,  /* nodes with the gradient's                                            */
-    ECO_MAX_PARAMS = 32,  /* W, R and vectors of one layer and direction                          */
-    ECO_MAX_ACCS = 16,    /* accumulators                                                         */
-    ECO_MAX_OPERANDS = 8, /* different e in R e                                                   */
-    ECO_MAX_MEANS = 8,    /* row means, forward or backward                                       */
-    ECO_MAX_SAVES = 24,   /* values kept for the gradient, per unit                               */
-    ECO_MAX_STAGES = 8,   /* each way                                                             */
-    ECO_MAX_CODE = 256    /* instructions of one stage                                            */
+    ECO_MAX_NAME = 24,    /* bytes of a line's, state's or cell's name, the final 0 included */
+    ECO_MAX_STATES = 4,   /* as ECORNN_MAX_STATES */
+    ECO_MAX_TEXT = 16384, /* bytes of a cell's text */
+    ECO_MAX_SOURCE = 96,  /* nodes that a text may make */
+    ECO_MAX_NODES = 512,  /* nodes with the gradient's */
+    ECO_MAX_PARAMS = 32,  /* W, R and vectors of one layer and direction */
+    ECO_MAX_ACCS = 16,    /* accumulators */
+    ECO_MAX_OPERANDS = 8, /* different e in R e */
+    ECO_MAX_MEANS = 8,    /* row means, forward or backward */
+    ECO_MAX_SAVES = 24,   /* values kept for the gradient, per unit */
+    ECO_MAX_STAGES = 8,   /* each way */
+    ECO_MAX_CODE = 256    /* instructions of one stage */
 };
 
 /* ---- the graph ------------------------------------------------------------------------------ */
 
 enum eco_opcode {
     /* leaves of a text */
-    ECO_OP_CONST,  /* value                                                                     */
-    ECO_OP_STATE,  /* previous value of state `index`                                           */
-    ECO_OP_VECTOR, /* learned vector: parameter `index`                                         */
+    ECO_OP_CONST,     /* value */
+    ECO_OP_STATE,     /* previous value of state `index` */
+    ECO_OP_VECTOR,    /* learned vector: parameter `index` */
     ECO_OP_BERNOULLI, /* 1 with probability `value`, else 0, by coordinates; when not training its *
                        * expectation `value`; `index` counts the bernoulli() of the text */
     /* products and reductions: these end a stage */
-    ECO_OP_INPUT, /* W x: parameter `index`                                                      */
+    ECO_OP_INPUT,   /* W x: parameter `index` */
     ECO_OP_PRODUCT, /* R a: parameter `index`, operand node a */
-    ECO_OP_MEAN, /* mean of a over the H units of a row; `index` counts means                   */
+    ECO_OP_MEAN,    /* mean of a over the H units of a row; `index` counts means */
     /* arithmetic, element by element */
     ECO_OP_ADD,
     ECO_OP_SUB,
@@ -58,20 +58,20 @@ enum eco_opcode {
     ECO_OP_SIGMOID,
     ECO_OP_RELU, /* max(a, 0) */
     /* leaves that the gradient adds */
-    ECO_OP_DNEXT, /* gradient of next state `index`, as it arrives from step t+1 and from dy    */
+    ECO_OP_DNEXT,    /* gradient of next state `index`, as it arrives from step t+1 and from dy */
     ECO_OP_DOPERAND, /* gradient of operand `index` (of lowered.operand): sum of R^T dacc */
     /* only in programs: how a stage reads memory ... */
-    ECO_OP_ACC, /* accumulator `index`                                                           */
+    ECO_OP_ACC,   /* accumulator `index` */
     ECO_OP_SAVED, /* saved value `index` */
-    ECO_OP_NEXT, /* next state `index`, as forward computed it                                    */
+    ECO_OP_NEXT,  /* next state `index`, as forward computed it */
     /* ... and writes it: the value of instruction a to slot `index` */
     ECO_OP_STORE_OPERAND, /* operand of a product: forward before it, backward for its dR */
-    ECO_OP_STORE_MEAN,   /* a value whose row mean a later stage reads with ECO_OP_MEAN           */
-    ECO_OP_STORE_SAVE,   /* forward                                                               */
-    ECO_OP_STORE_NEXT,   /* forward, last stage only                                              */
-    ECO_OP_STORE_DACC,   /* backward: gradient of accumulator `index`; from n_accs on of vectors  */
-    ECO_OP_STORE_DSTATE, /* backward, last stage only: the gradient of the previous state, less   *
-                          * what R^T dacc adds                                                    */
+    ECO_OP_STORE_MEAN,    /* a value whose row mean a later stage reads with ECO_OP_MEAN */
+    ECO_OP_STORE_SAVE,    /* forward */
+    ECO_OP_STORE_NEXT,    /* forward, last stage only */
+    ECO_OP_STORE_DACC,    /* backward: gradient of accumulator `index`; from n_accs on of vectors */
+    ECO_OP_STORE_DSTATE,  /* backward, last stage only: the gradient of the previous state, less *
+                           * what R^T dacc adds */
     ECO_OPCODES
 };
 
@@ -120,10 +120,10 @@ struct eco_recipe {
  * possible (GRU, reset after: n, r, z, q).
  */
 struct eco_accumulator {
-    int16_t input; /* parameter W, or -1                                     */
+    int16_t input;                       /* parameter W, or -1 */
     int16_t recurrent[ECO_MAX_OPERANDS]; /* by operand: parameter R, or -1 */
-    int16_t vector; /* parameter, or -1: added as bias                        */
-    int16_t stage;  /* the first forward stage that reads it                  */
+    int16_t vector;                      /* parameter, or -1: added as bias */
+    int16_t stage;                       /* the first forward stage that reads it */
 };
 
 /* e of R e.  Its product runs before forward stage `forward`; R^T dacc before backward stage
@@ -152,14 +152,14 @@ struct eco_program { /* instruction i may use the values of instructions before 
  */
 struct eco_lowered {
     int n_accs, n_operands, n_slots, n_saves, n_extra;
-    int n_means[2]; /* [0] forward, [1] backward: slots of the row means                     */
+    int n_means[2]; /* [0] forward, [1] backward: slots of the row means */
     int n_forward, n_backward;
-    bool has_means;   /* a stage ends in a reduction over the units of a row                   */
-    bool projectable; /* the output state occurs only as operand of R, its next value nowhere  */
+    bool has_means;   /* a stage ends in a reduction over the units of a row */
+    bool projectable; /* the output state occurs only as operand of R, its next value nowhere */
     struct eco_accumulator acc[ECO_MAX_ACCS];
     struct eco_operand operand[ECO_MAX_OPERANDS];
     int16_t extra[ECO_MAX_PARAMS]; /* parameter of each extra vector */
-    int16_t saved[ECO_MAX_SAVES]; /* node of each saved value                                     */
+    int16_t saved[ECO_MAX_SAVES];  /* node of each saved value */
     struct eco_program forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
 };
 
@@ -183,11 +183,11 @@ bool eco_cell_parse(struct eco_recipe *recipe, const char *text, struct eco_cell
 
 /* gradient.c: the adjoint graph, appended to recipe->node (n_nodes stays the text's). */
 struct eco_adjoint {
-    int n_nodes;                       /* with the gradient's                                   */
-    int16_t product[ECO_MAX_PARAMS];   /* gradient of the product or vector of each parameter   */
-    int16_t state[ECO_MAX_STATES];     /* direct gradient of each previous state, -1: none      */
-    int n_operands;                    /* operands in order of their first product              */
-    int16_t operand[ECO_MAX_OPERANDS]; /* node                                                  */
+    int n_nodes;                       /* with the gradient's */
+    int16_t product[ECO_MAX_PARAMS];   /* gradient of the product or vector of each parameter */
+    int16_t state[ECO_MAX_STATES];     /* direct gradient of each previous state, -1: none */
+    int n_operands;                    /* operands in order of their first product */
+    int16_t operand[ECO_MAX_OPERANDS]; /* node */
 };
 bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,
                          struct eco_cell_error *error);

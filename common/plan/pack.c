@@ -133,11 +133,7 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         struct eco_param_place place;
         eco_problem_param(&plan->problem, i, &place);
-        if (layout.wishes.plain)
-            memcpy((char *)weights + place.param.offset * layout.element, params[i],
-                   (size_t)place.param.rows * (size_t)place.param.cols * layout.element);
-        else
-            pack_param(&layout, &place, params[i], weights);
+        pack_param(&layout, &place, params[i], weights);
     }
 }
 
@@ -163,10 +159,8 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void 
         const size_t n = (size_t)place.param.rows * (size_t)place.param.cols;
         int before = 0;
         const int part = eco_problem_part(&plan->problem, &place, &before);
-        const size_t at = layout.wishes.plain
-                              ? place.param.offset * layout.element
-                              : eco_layout_gradient(&layout, place.layer, place.direction, part) +
-                                    (size_t)before * n * layout.element;
+        const size_t at = eco_layout_gradient(&layout, place.layer, place.direction, part) +
+                          (size_t)before * n * layout.element;
         const char *from = (const char *)dweights + at;
         if (add)
             add_elements(params[i], from, n, plan->problem.type);

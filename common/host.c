@@ -1,0 +1,36 @@
+/*
+ * Memory of devices that compute on the host, see host.h.
+ */
+#include "common/host.h"
+
+#include <string.h>
+
+#include "common/util.h"
+
+void *eco_host_alloc(struct ecornn_device *device, size_t bytes)
+{
+    (void)device;
+    return eco_alloc(bytes);
+}
+
+void eco_host_free(struct ecornn_device *device, void *memory)
+{
+    (void)device;
+    eco_free(memory);
+}
+
+ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *from, size_t bytes,
+                            bool to_device)
+{
+    (void)device;
+    (void)to_device;
+    memcpy(to, from, bytes);
+    return ECORNN_OK;
+}
+
+ecornn_status eco_host_wait(struct ecornn_device *device, void *stream)
+{
+    (void)device;
+    (void)stream;
+    return ECORNN_OK;
+}

@@ -1,0 +1,15 @@
+/*
+ * A backend's memory functions where the device's memory is the host's.
+ */
+#ifndef ECO_HOST_H
+#define ECO_HOST_H
+
+#include "common/backend.h"
+
+void *eco_host_alloc(struct ecornn_device *device, size_t bytes);
+void eco_host_free(struct ecornn_device *device, void *memory);
+ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *from, size_t bytes,
+                            bool to_device);
+ecornn_status eco_host_wait(struct ecornn_device *device, void *stream); /* all is done always */
+
+#endif /* ECO_HOST_H */
