@@ -170,7 +170,7 @@ static bool run(struct app *app, struct complaint *why)
     const struct options *options = &app->options;
     const bool training = options->steps != 0;
     const struct sampling sampling = {options->sample, (float)options->temperature,
-                                      (uint64_t)options->seed};
+                                      (uint64_t)options->seed, options->prompt};
     if (!training && !options->resume)
         return complain(why, "--steps 0 needs --resume: there is no model yet");
     if (!read_checkpoint(app, why) || !find_cell(app, why) || (training && !read_text(app, why)) ||

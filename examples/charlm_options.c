@@ -34,6 +34,7 @@ static const struct option table[] = {
     {"resume", "FILE", STRING, AT(resume), 0, 0, "go on with the model in FILE"},
     {"save", "FILE", STRING, AT(save), 0, 0, "where the model goes, in safetensors format; '' keeps none (charlm.safetensors)"},
     {"sample", "K", WHOLE, AT(sample), 0, 1e9, "characters to make up at the end (400)"},
+    {"prompt", "TEXT", STRING, AT(prompt), 0, 0, "what the sample begins with ('The ')"},
     {"temperature", "X", REAL, AT(temperature), 0.01, 100, "of the sample (0.7)"},
     {"help", NULL, FLAG, AT(help), 0, 0, "this text"},
 };
@@ -96,6 +97,7 @@ bool options_parse(struct options *options, int count, char **arguments, struct 
 {
     int k = 1;
     *options = (struct options){.save = "charlm.safetensors",
+                                .prompt = "The ",
                                 .steps = -1,
                                 .sample = 400,
                                 .seed = 1,

@@ -8,8 +8,9 @@
 
 struct options {
     const char *cell, *device, *resume, *save; /* cell NULL: lstm, or what the resumed file says */
-    long hidden, layers, embedding;            /* 0: not given */
-    long steps, sample;                        /* steps -1: not given */
+    const char *prompt;
+    long hidden, layers, embedding; /* 0: not given */
+    long steps, sample;             /* steps -1: not given */
     long seed;
     double seconds, dropout, rate, temperature; /* seconds 0: not given */
     char *const *files;

@@ -37,11 +37,16 @@ static bool print_characters(struct model *model, const struct alphabet *alphabe
     const int newline = alphabet_place(alphabet, '\n');
     unsigned char place = (unsigned char)(newline < 0 ? 0 : newline);
     uint64_t random = sampling->seed;
+    const char *prompt = sampling->prompt;
     for (long k = 0; k < sampling->characters && !train_interrupted(); k++) {
         const struct window window = {.now = &place, .steps = 1, .batch = 1};
         if (!model_forward(model, &model->carry, &window, why))
             return false;
-        place = (unsigned char)draw(model->logits, alphabet->size, sampling->temperature, &random);
+        while (*prompt && alphabet_place(alphabet, (unsigned char)*prompt) < 0)
+            prompt++; /* a character the model has never seen */
+        place = (unsigned char)(*prompt ? alphabet_place(alphabet, (unsigned char)*prompt++)
+                                        : draw(model->logits, alphabet->size, sampling->temperature,
+                                               &random));
         print_byte(alphabet->byte[place]);
     }
     putchar('\n');

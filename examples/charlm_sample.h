@@ -11,9 +11,10 @@ struct sampling {
     long characters;
     float temperature; /* below 1: safer, above: wilder */
     uint64_t seed;
+    const char *prompt; /* what the text begins with, counted among the characters */
 };
 
-/* Prints to standard output.  Begins as if a line had just ended. */
+/* Prints to standard output.  Begins as if a line had just ended, with the prompt. */
 bool sample(const struct model *model, const struct alphabet *alphabet,
             const struct sampling *sampling, struct complaint *why);
 
