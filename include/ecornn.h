@@ -223,6 +223,8 @@ typedef struct {
     void *reserve;                          /* NULL runs inference on a training plan            */
     uint64_t seed;                          /* of dropout and bernoulli: same masks everywhere   */
     void *stream;                           /* a cudaStream_t; the CPU ignores it                */
+    size_t workspace_bytes, reserve_bytes;  /* what they hold; too little for this run's T and N *
+                                             * is an error; 0: not checked                       */
 } ecornn_io;
 
 typedef struct {

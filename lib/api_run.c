@@ -156,11 +156,27 @@ static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_pl
     return status;
 }
 
-static ecornn_status run(const struct ecornn_plan *plan, const struct eco_args *args)
+/* What the caller says a block holds against what this run needs. */
+static ecornn_status check_bytes(const char *name, size_t given, size_t needed)
+{
+    if (given != 0 && given < needed)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %zu, must be at least %zu for this run",
+                        name, given, needed);
+    return ECORNN_OK;
+}
+
+static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
+                         const struct eco_args *args)
 {
     struct eco_layout layout;
     eco_layout_build(&layout, &plan->problem, &plan->wishes, args->T, args->N,
                      args->reserve != NULL);
+    ecornn_status status =
+        check_bytes("workspace_bytes", io->workspace_bytes, layout.workspace_bytes);
+    if (status == ECORNN_OK && args->reserve != NULL)
+        status = check_bytes("reserve_bytes", io->reserve_bytes, layout.reserve_bytes);
+    if (status != ECORNN_OK)
+        return status;
     const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
     return plan->algo->run(plan, tape, &layout, args);
 }
@@ -169,7 +185,7 @@ ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io)
 {
     struct eco_args args;
     const ecornn_status status = read_io(&args, plan, io, false);
-    return status == ECORNN_OK ? run(plan, &args) : status;
+    return status == ECORNN_OK ? run(plan, io, &args) : status;
 }
 
 ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
@@ -182,5 +198,5 @@ ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
     ecornn_status status = read_io(&args, plan, io, true);
     if (status == ECORNN_OK)
         status = read_gradient(&args, plan, gradient);
-    return status == ECORNN_OK ? run(plan, &args) : status;
+    return status == ECORNN_OK ? run(plan, io, &args) : status;
 }

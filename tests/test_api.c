@@ -314,6 +314,9 @@ START_TEST(run_misuse)
     if (net.sizes.workspace > 0)
         BAD_RUN(io.workspace = NULL, "io.workspace is NULL");
     BAD_RUN(io.workspace = odd, "io.workspace");
+    if (net.sizes.workspace > 0)
+        BAD_RUN(io.workspace_bytes = 1, "io.workspace_bytes is 1, must be at least");
+    BAD_RUN(io.reserve_bytes = net.sizes.reserve - 1, "io.reserve_bytes");
     BAD_RUN(io.reserve = (char *)b.reserve + 4, "io.reserve");
     BAD_BACKWARD(io.reserve = NULL, "io.reserve is NULL");
     BAD_BACKWARD(gradient.size = 0, "gradient.size is 0");
