@@ -30,10 +30,7 @@ static void place_numbers(struct walk *w)
 {
     const struct eco_cpu_run *run = w->run;
     const struct eco_multiply *m = w->multiply;
-    const struct eco_recipe *recipe = &run->problem->cell->recipe;
     const size_t H = (size_t)run->problem->H;
-    const float *vectors = eco_cpu_weights(
-        run, eco_layout_weights(run->layout, m->op->layer, m->op->d, ECO_PART_VECTORS));
     struct eco_span span;
     int i = 0;
     w->column[0] = 0;
@@ -41,12 +38,8 @@ static void place_numbers(struct walk *w)
         return;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
         for (int k = span.first; k < span.end; k++, i++) {
-            const int param = run->lowered->acc[k].vector;
-            size_t before = 0;
-            for (int j = 0; j < param; j++)
-                before += recipe->param[j].kind == ECO_PARAM_VECTOR;
             w->column[i] = (size_t)k * H;
-            w->bias[i] = param >= 0 ? vectors + before * H : NULL;
+            w->bias[i] = m->bias ? eco_cpu_bias(run, m->op, k) : NULL;
         }
 }
 

@@ -37,13 +37,8 @@ static void point_at_step(struct step *step, int32_t t)
     const size_t i = (size_t)(t - op->t0), P = (size_t)run->problem->P;
     const bool last_layer = op->layer == run->problem->L - 1;
     call->t = t;
+    eco_cpu_point_at_states(run, op, t, call);
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        call->state[s] =
-            eco_cpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, false));
-        call->next[s] =
-            eco_cpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
-        call->state_row[s] = call->next_row[s] = state.row;
         call->carry[s] = eco_cpu_at(run, &step->carry[s], 0);
         call->carry_row[s] = step->carry[s].row;
     }

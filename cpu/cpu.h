@@ -148,6 +148,8 @@ struct eco_product {
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
 /* dense.c: the gradient of a part, through CBLAS; dweights are dense in every algorithm. */
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
+/* The bias of an accumulator, [H], or NULL. */
+const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
 /* acc rows [from, to) = bias, 0 without one; all: also of accumulators that have a W. */
 void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply,
                        struct eco_share rows, bool all);
@@ -157,6 +159,9 @@ void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply 
 
 /* The fields of a pointwise call that are the same for every step of an op. */
 struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op);
+/* Its previous and next states at step t. */
+void eco_cpu_point_at_states(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
+                             struct eco_pointwise *call);
 /* This thread's part of the [N,H] plane. */
 void eco_cpu_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call);
 /* Between a pointwise pass and a product, and the other way round: waits where threads may read

@@ -25,27 +25,31 @@ bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct
     return span->end > 0;
 }
 
+const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const int param = run->lowered->acc[acc].vector;
+    size_t before = 0;
+    for (int i = 0; i < param; i++)
+        before += recipe->param[i].kind == ECO_PARAM_VECTOR;
+    const void *vectors =
+        eco_cpu_weights(run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS));
+    return param < 0 ? NULL : eco_cpu_after(run, vectors, before * (size_t)run->problem->H);
+}
+
 void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply,
                        struct eco_share rows, bool all)
 {
-    const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    const struct eco_op *op = multiply->op;
     const size_t H = (size_t)run->problem->H, c_row = multiply->c_row;
     const int32_t count = rows.to - rows.from;
-    const void *vectors =
-        eco_cpu_weights(run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS));
     char *to = eco_cpu_after_mutable(run, multiply->c, (size_t)rows.from * c_row);
     for (int a = 0; a < run->lowered->n_accs; a++, to = eco_cpu_after_mutable(run, to, H)) {
-        const int param = run->lowered->acc[a].vector;
-        size_t before = 0;
+        const void *bias = eco_cpu_bias(run, multiply->op, a);
         if (!all && run->lowered->acc[a].input >= 0)
             continue;
-        for (int i = 0; i < param; i++)
-            before += recipe->param[i].kind == ECO_PARAM_VECTOR;
-        if (param >= 0)
-            run->kernels->fill_rows(to, c_row, count, eco_cpu_after(run, vectors, before * H),
-                                    run->problem->H);
-        for (int32_t n = 0; param < 0 && n < count; n++)
+        if (bias != NULL)
+            run->kernels->fill_rows(to, c_row, count, bias, run->problem->H);
+        for (int32_t n = 0; bias == NULL && n < count; n++)
             memset(eco_cpu_after_mutable(run, to, (size_t)n * c_row), 0, H * run->layout->element);
     }
 }

@@ -56,13 +56,9 @@ static void add_recurrent(struct step *step, int32_t t, int o)
     eco_cpu_after_product(run);
 }
 
-static void point_at_step(struct step *step, int32_t t)
+void eco_cpu_point_at_states(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
+                             struct eco_pointwise *call)
 {
-    const struct eco_cpu_run *run = step->run;
-    const struct eco_op *op = step->op;
-    struct eco_pointwise *call = &step->call;
-    call->t = t;
-    call->acc = eco_cpu_at(run, &step->acc, (size_t)(t - op->t0));
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
         call->state[s] =
@@ -71,6 +67,16 @@ static void point_at_step(struct step *step, int32_t t)
             eco_cpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
         call->state_row[s] = call->next_row[s] = state.row;
     }
+}
+
+static void point_at_step(struct step *step, int32_t t)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_op *op = step->op;
+    struct eco_pointwise *call = &step->call;
+    call->t = t;
+    call->acc = eco_cpu_at(run, &step->acc, (size_t)(t - op->t0));
+    eco_cpu_point_at_states(run, op, t, call);
     if (run->args->reserve != NULL) {
         const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
         call->save = eco_cpu_at(run, &save, (size_t)t);

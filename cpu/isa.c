@@ -7,15 +7,7 @@
 
 #include "cpu/isa.h"
 
-/* clang-format off */
-#define JOIN_(a, b)       a##b
-#define JOIN(a, b)        JOIN_(a, b)
-#define QUOTE_(text)      #text
-#define QUOTE(text)       QUOTE_(text)
-#define VEC_HEADER_(name) QUOTE(cpu/vec_##name.h)
-#define VEC_HEADER(name)  VEC_HEADER_(name)
-#include VEC_HEADER(ECO_ISA)
-/* clang-format on */
+#include "cpu/vec.h"
 #include "cpu/words.h"
 
 #define CELL(name)        name

@@ -5,16 +5,7 @@
  */
 #include "cpu/isa.h"
 
-/* clang-format off */
-#define JOIN_(a, b)       a##b
-#define JOIN(a, b)        JOIN_(a, b)
-#define QUOTE_(text)      #text
-#define QUOTE(text)       QUOTE_(text)
-#define VEC_HEADER_(name) QUOTE(cpu/vec_##name.h)
-#define VEC_HEADER(name)  VEC_HEADER_(name)
-#include VEC_HEADER(ECO_ISA)
-#define ALWAYS_INLINE     static inline __attribute__((always_inline))
-/* clang-format on */
+#include "cpu/vec.h"
 
 /* Registers for sums, of 16 or 32; the others hold a panel's vectors of one k and a broadcast. */
 enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };

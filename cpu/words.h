@@ -11,8 +11,6 @@
 #include "common/number.h"
 #include "cpu/pointwise.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 /* Row means are summed in this many partial sums, unit u in sum u % MEAN_LANES: in double and in an
  * order of their own, so that they do not depend on the instruction set. */
 enum { MEAN_LANES = 16 };
