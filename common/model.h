@@ -105,39 +105,6 @@ enum eco_part {
     ECO_PARTS = ECO_PART_RECURRENT + ECO_MAX_OPERANDS
 };
 
-/*
- * The layout of one run: T and N may be smaller than the plan's.  A pure function, cheap enough to
- * evaluate on the stack.  Arrays are found through the functions below, never through the fields.
- */
-struct eco_layout {
-    const struct eco_problem *problem;
-    bool training; /* this run keeps a reserve */
-    int32_t T, N;
-    int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
-    size_t element;                /* bytes */
-    size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
-    struct eco_wishes wishes;
-    /* bytes of one direction of layer 0, of a later layer */
-    size_t weights_direction[2], dweights_direction[2];
-    size_t part[2][3][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part, by its form */
-    struct eco_series {           /* equal arrays, one behind the other */
-        struct eco_array first;
-        size_t bytes;               /* from one to the next */
-        int count;                  /* number k lies at place k % count */
-    } state[ECO_MAX_STATES],        /* by layer; inference: of all layers but the last */
-        last_state[ECO_MAX_STATES], /* by layer; inference: of the last layer */
-        save, output,               /* by (layer, direction) */
-        scratch[2][ECO_SCRATCHES],  /* [forward, backward], by lane */
-        carry[ECO_MAX_STATES],      /* by lane */
-        dinput;                     /* by layer */
-};
-
-/* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
-void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
-                      const struct eco_wishes *wishes, int32_t T, int32_t N, bool training);
-
-/* ---- packed weights and their gradient, weights.c */
-
 /* A part as a product sees it: C[rows, n*units] = A[rows, columns] M^T. */
 struct eco_matrix {
     int32_t n, units, columns;
@@ -155,6 +122,46 @@ struct eco_panels {
     int32_t blocks;
     int32_t panels; /* of a block */
 };
+
+/*
+ * The layout of one run.  The plan keeps those of its own T and N; that of a smaller run is made on
+ * the stack from them.  Arrays are found through the functions below, never through the fields.
+ */
+struct eco_layout {
+    const struct eco_problem *problem;
+    bool training; /* this run keeps a reserve */
+    int32_t T, N;
+    int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
+    size_t element;                /* bytes */
+    size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
+    struct eco_wishes wishes;
+    /* bytes of one direction of layer 0, of a later layer */
+    size_t weights_direction[2], dweights_direction[2];
+    size_t part[2][3][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part, by its form */
+    struct eco_matrix matrix[2][ECO_PARTS];
+    struct eco_panels panels[2][2][ECO_PARTS]; /* [layer > 0][transposed] */
+    struct eco_series {                        /* equal arrays, one behind the other */
+        struct eco_array first;
+        size_t bytes;               /* from one to the next */
+        int count;                  /* number k lies at place k % count */
+    } state[ECO_MAX_STATES],        /* by layer; inference: of all layers but the last */
+        last_state[ECO_MAX_STATES], /* by layer; inference: of the last layer */
+        save, output,               /* by (layer, direction) */
+        scratch[2][ECO_SCRATCHES],  /* [forward, backward], by lane */
+        carry[ECO_MAX_STATES],      /* by lane */
+        dinput;                     /* by layer */
+};
+
+/* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
+void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
+                      const struct eco_wishes *wishes, int32_t T, int32_t N, bool training);
+/* The same for another T and N: what does not depend on them is copied. */
+void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
+                       int32_t N);
+
+/* ---- packed weights and their gradient, weights.c */
+
+struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part);
 /* Called by eco_layout_build. */
 void eco_layout_build_weights(struct eco_layout *layout);
 struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed,
@@ -163,6 +170,11 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
 int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel);
 /* Elements before a panel. */
 size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t panel);
+
+/* What the two above say of a part of the layout, kept from when it was built. */
+const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part);
+const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int layer, int part,
+                                           bool transposed);
 
 /* Byte offsets.  weights: dense, or panels of M where the wishes say so (vectors are always dense);
  * weights_back: panels of M^T, plans for training only; gradient: dense, in dweights. */
@@ -246,7 +258,8 @@ struct ecornn_plan {
     struct ecornn_device *device;
     const struct eco_algo *algo;
     struct eco_wishes wishes;
-    struct eco_tape tape[2][2]; /* [forward, backward][whole, ragged] */
+    struct eco_layout layout[2]; /* of a run of T steps and N rows: inference, training */
+    struct eco_tape tape[2][2];  /* [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
     double estimate;             /* seconds of one run of the planned size */
     char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */

@@ -14,7 +14,7 @@ enum { ROWS_TO_SHARE = 32 };
 struct walk {
     const struct eco_cpu_run *run;
     const struct eco_multiply *multiply;
-    struct eco_panels panels;
+    const struct eco_panels *panels;
     const float *weights;
     size_t column[ECO_MAX_ACCS]; /* of C: where each number's units begin */
     const float *bias[ECO_MAX_ACCS];
@@ -46,7 +46,7 @@ static void place_numbers(struct walk *w)
 /* The tile's columns of C: where the vectors of a panel go. */
 static void place_vectors(struct walk *w, int32_t block, int32_t first, int32_t end)
 {
-    const struct eco_panels *panels = &w->panels;
+    const struct eco_panels *panels = w->panels;
     w->tile.vectors = end - first;
     for (int32_t v = first; v < end; v++) {
         const int32_t number = v / panels->spans, i = v - first;
@@ -64,20 +64,20 @@ static void place_vectors(struct walk *w, int32_t block, int32_t first, int32_t 
 /* A panel of the weights; of panel number `panels`: the first of block next. */
 static const float *panel_at(const struct walk *w, int32_t block, int32_t panel, int32_t next)
 {
-    if (panel == w->panels.panels)
+    if (panel == w->panels->panels)
         return next < 0 ? NULL : panel_at(w, next, 0, -1);
     const int32_t vectors =
-        eco_panels_vector(&w->panels, panel + 1) - eco_panels_vector(&w->panels, panel);
-    return w->weights + eco_panels_offset(&w->panels, block, panel) +
-           (size_t)w->skipped * (size_t)(vectors * w->panels.lanes);
+        eco_panels_vector(w->panels, panel + 1) - eco_panels_vector(w->panels, panel);
+    return w->weights + eco_panels_offset(w->panels, block, panel) +
+           (size_t)w->skipped * (size_t)(vectors * w->panels->lanes);
 }
 
 /* next: the block after this one, -1: none. */
 static void multiply_block(struct walk *w, int32_t block, int32_t next)
 {
-    for (int32_t panel = 0; panel < w->panels.panels; panel++) {
-        place_vectors(w, block, eco_panels_vector(&w->panels, panel),
-                      eco_panels_vector(&w->panels, panel + 1));
+    for (int32_t panel = 0; panel < w->panels->panels; panel++) {
+        place_vectors(w, block, eco_panels_vector(w->panels, panel),
+                      eco_panels_vector(w->panels, panel + 1));
         w->tile.panel = panel_at(w, block, panel, next);
         w->tile.prefetch = panel_at(w, block, panel + 1, next);
         w->run->tile->multiply(&w->tile);
@@ -107,15 +107,15 @@ static void share_out(struct walk *w)
 {
     const struct eco_cpu_run *run = w->run;
     const struct eco_multiply *m = w->multiply;
-    const int32_t group = w->panels.lanes * w->panels.spans;
+    const int32_t group = w->panels->lanes * w->panels->spans;
     const bool whole = m->part == ECO_PART_INPUT;
     w->rows = (struct eco_share){0, m->rows};
-    w->blocks = (struct eco_share){0, w->panels.blocks};
+    w->blocks = (struct eco_share){0, w->panels->blocks};
     if (whole ? m->rows >= ROWS_TO_SHARE * run->count : run->own_rows) {
         w->rows = eco_cpu_part(run, m->rows, 1);
         return;
     }
-    const struct eco_share units = eco_cpu_part(run, w->panels.units, run->unit_group);
+    const struct eco_share units = eco_cpu_part(run, w->panels->units, run->unit_group);
     w->blocks.from = units.from / group;
     w->blocks.to = (units.to + group - 1) / group;
     if (units.from == units.to)
@@ -126,13 +126,12 @@ static struct walk begin(const struct eco_cpu_run *run, const struct eco_multipl
 {
     const struct eco_layout *layout = run->layout;
     const struct eco_op *op = m->op;
-    const struct eco_matrix matrix = eco_problem_matrix(run->problem, op->layer, m->part);
     struct walk w = {.run = run, .multiply = m};
-    w.panels = eco_panels_of(&matrix, back, &layout->wishes);
+    w.panels = eco_layout_panels(layout, op->layer, m->part, back);
     w.weights =
         eco_cpu_weights(run, back ? eco_layout_weights_back(layout, op->layer, op->d, m->part)
                                   : eco_layout_weights(layout, op->layer, op->d, m->part));
-    w.tile = (struct eco_tile){.k = w.panels.k, .a_row = m->a_row, .a_k = 1, .c_row = m->c_row};
+    w.tile = (struct eco_tile){.k = w.panels->k, .a_row = m->a_row, .a_k = 1, .c_row = m->c_row};
     share_out(&w);
     return w;
 }
@@ -149,7 +148,7 @@ static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
 /* k runs over the numbers of the part; where their columns of A are not neighbours, run by run. */
 static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
-    const size_t units = (size_t)eco_problem_matrix(run->problem, m->op->layer, m->part).units;
+    const size_t units = (size_t)eco_layout_matrix(run->layout, m->op->layer, m->part)->units;
     struct eco_multiply part = *m;
     struct eco_span span;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {

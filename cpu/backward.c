@@ -222,7 +222,7 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
     } else {
         multiply.c = eco_cpu_after_mutable(run, run->args->dx, (size_t)op->t0 * N * I);
     }
-    if (eco_problem_matrix(run->problem, op->layer, ECO_PART_INPUT).n == 0)
+    if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n == 0)
         clear_rows(run, &multiply);
     else
         run->products->back(run, &multiply);

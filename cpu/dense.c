@@ -57,7 +57,7 @@ void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply 
 /* Units and columns of one number of the part. */
 static struct eco_matrix matrix_of(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
-    return eco_problem_matrix(run->problem, m->op->layer, m->part);
+    return *eco_layout_matrix(run->layout, m->op->layer, m->part);
 }
 
 static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)

@@ -111,8 +111,8 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
 {
     const struct eco_layout *layout = run->layout;
     const struct eco_op *op = m->op;
-    const struct eco_matrix matrix = eco_problem_matrix(run->problem, op->layer, m->part);
-    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, op->layer, m->part);
+    const size_t units = (size_t)matrix->units, columns = (size_t)matrix->columns;
     char *gradient =
         (char *)run->args->dweights + eco_layout_gradient(layout, op->layer, op->d, m->part);
     const struct eco_array pack =
@@ -120,13 +120,13 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     struct gradient g = {.run = run,
                          .a_row = m->a_row,
                          .e_row = m->c_row,
-                         .columns = matrix.columns,
+                         .columns = matrix->columns,
                          .tall = run->tile->rows,
                          .wide = run->tile->vectors * run->tile->lanes,
                          .e_pack = eco_cpu_at(run, &pack, 0)};
     struct eco_span span;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
-        g.m = (span.end - span.first) * matrix.units;
+        g.m = (span.end - span.first) * matrix->units;
         g.c = (float *)(void *)gradient + (size_t)span.before * units * columns;
         g.add = m->add;
         for (int32_t row = 0; row < m->rows; row += g.rows, g.add = true) {

@@ -168,17 +168,20 @@ static ecornn_status check_bytes(const char *name, size_t given, size_t needed)
 static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
                          const struct eco_args *args)
 {
-    struct eco_layout layout;
-    eco_layout_build(&layout, &plan->problem, &plan->wishes, args->T, args->N,
-                     args->reserve != NULL);
+    const struct eco_layout *layout = &plan->layout[args->reserve != NULL];
+    struct eco_layout smaller;
+    if (args->T != layout->T || args->N != layout->N) {
+        eco_layout_resize(&smaller, layout, args->T, args->N);
+        layout = &smaller;
+    }
     ecornn_status status =
-        check_bytes("workspace_bytes", io->workspace_bytes, layout.workspace_bytes);
+        check_bytes("workspace_bytes", io->workspace_bytes, layout->workspace_bytes);
     if (status == ECORNN_OK && args->reserve != NULL)
-        status = check_bytes("reserve_bytes", io->reserve_bytes, layout.reserve_bytes);
+        status = check_bytes("reserve_bytes", io->reserve_bytes, layout->reserve_bytes);
     if (status != ECORNN_OK)
         return status;
     const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
-    return plan->algo->run(plan, tape, &layout, args);
+    return plan->algo->run(plan, tape, layout, args);
 }
 
 ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io)

@@ -192,6 +192,21 @@ static int32_t clip_chunk(int32_t chunk, int32_t T)
     return chunk > 0 && chunk < T ? chunk : T;
 }
 
+void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
+                       int32_t N)
+{
+    if (layout != from)
+        *layout = *from;
+    layout->T = T;
+    layout->N = N;
+    layout->chunk = clip_chunk(layout->wishes.chunk, T);
+    layout->chunk_backward = clip_chunk(layout->wishes.chunk_backward, T);
+    if (!layout->wishes.plain)
+        build_blocks(layout);
+    else if (layout->training)
+        layout->reserve_bytes = ECO_ALIGNMENT; /* a token: the reference recomputes everything */
+}
+
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
                       const struct eco_wishes *wishes, int32_t T, int32_t N, bool training)
 {
@@ -199,16 +214,9 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
     layout->problem = problem;
     layout->wishes = *wishes;
     layout->training = training;
-    layout->T = T;
-    layout->N = N;
-    layout->chunk = clip_chunk(wishes->chunk, T);
-    layout->chunk_backward = clip_chunk(wishes->chunk_backward, T);
     layout->element = eco_type_bytes(problem->type);
     eco_layout_build_weights(layout);
-    if (!layout->wishes.plain)
-        build_blocks(layout);
-    else if (training)
-        layout->reserve_bytes = ECO_ALIGNMENT; /* a token: the reference recomputes everything */
+    eco_layout_resize(layout, layout, T, N);
 }
 
 /* ---- where an array lies --------------------------------------------------------------------- */

@@ -57,15 +57,16 @@ static size_t larger(size_t a, size_t b)
 static ecornn_status fix_sizes(struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
-    struct eco_layout infer, train;
-    eco_layout_build(&infer, problem, &plan->wishes, problem->T, problem->N, false);
-    eco_layout_build(&train, problem, &plan->wishes, problem->T, problem->N, problem->training);
+    const struct eco_layout *infer = &plan->layout[0], *train = &plan->layout[1];
+    for (int i = 0; i < 2; i++)
+        eco_layout_build(&plan->layout[i], problem, &plan->wishes, problem->T, problem->N,
+                         i > 0 && problem->training);
     plan->sizes = (ecornn_sizes){
         .params = eco_problem_param_elements(problem),
-        .weights = infer.weights_bytes,
-        .dweights = problem->training ? infer.dweights_bytes : 0,
-        .workspace = larger(infer.workspace_bytes, train.workspace_bytes),
-        .reserve = problem->training ? train.reserve_bytes : 0,
+        .weights = infer->weights_bytes,
+        .dweights = problem->training ? infer->dweights_bytes : 0,
+        .workspace = larger(infer->workspace_bytes, train->workspace_bytes),
+        .reserve = problem->training ? train->reserve_bytes : 0,
         .alignment = ECO_ALIGNMENT,
     };
     const size_t most = larger(larger(plan->sizes.params, plan->sizes.weights),

@@ -102,6 +102,17 @@ size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t
     return ((size_t)block * vectors + (size_t)eco_panels_vector(panels, panel)) * vector;
 }
 
+const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part)
+{
+    return &layout->matrix[layer > 0][part];
+}
+
+const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int layer, int part,
+                                           bool transposed)
+{
+    return &layout->panels[layer > 0][transposed][part];
+}
+
 /* ---- offsets --------------------------------------------------------------------------------- */
 
 /* The forms of a part, in the order in which they lie. */
@@ -110,23 +121,33 @@ enum form { FORM_FORWARD, FORM_BACK, FORM_DENSE };
 static struct eco_size form_bytes(const struct eco_layout *layout, int layer, int part,
                                   enum form form)
 {
-    const struct eco_matrix matrix = eco_problem_matrix(layout->problem, layer, part);
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
     const bool panelled = layout->wishes.lanes > 0 && part != ECO_PART_VECTORS;
-    struct eco_size elements = eco_size_of((size_t)matrix.n);
+    struct eco_size elements = eco_size_of((size_t)matrix->n);
     if (form != FORM_DENSE && panelled) {
-        const struct eco_panels panels = eco_panels_of(&matrix, form == FORM_BACK, &layout->wishes);
-        elements = eco_size_mul(eco_size_of((size_t)panels.blocks), (size_t)panels.n);
-        elements = eco_size_mul(elements, (size_t)(panels.spans * panels.lanes));
-        elements = eco_size_mul(elements, (size_t)panels.k);
+        const struct eco_panels *panels = eco_layout_panels(layout, layer, part, form == FORM_BACK);
+        elements = eco_size_mul(eco_size_of((size_t)panels->blocks), (size_t)panels->n);
+        elements = eco_size_mul(elements, (size_t)(panels->spans * panels->lanes));
+        elements = eco_size_mul(elements, (size_t)panels->k);
         if (form == FORM_BACK && !layout->problem->training)
             elements = eco_size_of(0);
     } else if (form == FORM_BACK) {
         elements = eco_size_of(0); /* dense products read either way */
     } else {
         elements =
-            eco_size_mul(eco_size_mul(elements, (size_t)matrix.units), (size_t)matrix.columns);
+            eco_size_mul(eco_size_mul(elements, (size_t)matrix->units), (size_t)matrix->columns);
     }
     return eco_size_align(eco_size_mul(elements, layout->element));
+}
+
+static void shape_parts(struct eco_layout *layout, int later)
+{
+    for (int part = 0; part < ECO_PARTS; part++) {
+        struct eco_matrix *matrix = &layout->matrix[later][part];
+        *matrix = eco_problem_matrix(layout->problem, later, part);
+        for (int back = 0; back < 2 && layout->wishes.lanes > 0; back++)
+            layout->panels[later][back][part] = eco_panels_of(matrix, back, &layout->wishes);
+    }
 }
 
 /* Places the parts of forms [from, to] one behind the other; their bytes. */
@@ -164,6 +185,7 @@ void eco_layout_build_weights(struct eco_layout *layout)
     }
     struct eco_size packed[2], dense[2];
     for (int i = 0; i < 2; i++) {
+        shape_parts(layout, i);
         packed[i] = put_forms(layout, i, FORM_FORWARD, FORM_BACK);
         dense[i] = put_forms(layout, i, FORM_DENSE, FORM_DENSE);
         layout->weights_direction[i] = packed[i].value;
