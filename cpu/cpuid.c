@@ -23,6 +23,11 @@
 
 /* ---- instruction sets ----------------------------------------------------------------------- */
 
+/* Every set there is, worst first; a processor that runs one runs those before it that were built
+ * for its kind. */
+enum rank { RANK_PLAIN, RANK_SSE2, RANK_NEON, RANK_AVX2, RANK_AVX512, RANKS };
+static const char *const rank_name[RANKS] = {"plain", "sse2", "neon", "avx2", "avx512"};
+
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
@@ -34,20 +39,22 @@ static unsigned saved_registers(void)
     return low;
 }
 
-/* How many of the sets avx2 and avx512 can run here, in this order: 0, 1 or 2. */
-static int vector_sets(void)
+static enum rank best_rank(void)
 {
+    enum { SSE2 = 1 << 26 };                                                             /* 1.edx */
     enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                            /* 1.ecx */
     enum { AVX2 = 1 << 5, AVX512 = 1 << 16 | 1 << 17 | 1 << 30, AVX512_VL = INT32_MIN }; /* 7.ebx */
     enum { YMM = 0x6, ZMM = 0xe6 };                                                      /* XCR0 */
     unsigned a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & (FMA | OSXSAVE | AVX)) != (FMA | OSXSAVE | AVX))
-        return 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d))
+        return RANK_PLAIN;
+    if ((c & (FMA | OSXSAVE | AVX)) != (FMA | OSXSAVE | AVX))
+        return d & SSE2 ? RANK_SSE2 : RANK_PLAIN;
     const unsigned saved = saved_registers();
     if ((saved & YMM) != YMM || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & AVX2))
-        return 0;
+        return RANK_SSE2;
     const unsigned all = (unsigned)AVX512 | (unsigned)AVX512_VL;
-    return (saved & ZMM) == ZMM && (b & all) == all ? 2 : 1;
+    return (saved & ZMM) == ZMM && (b & all) == all ? RANK_AVX512 : RANK_AVX2;
 }
 
 static void model_name(char name[49])
@@ -63,9 +70,13 @@ static void model_name(char name[49])
     name[48] = 0;
 }
 #else
-static int vector_sets(void)
+static enum rank best_rank(void)
 {
-    return 0;
+#ifdef __aarch64__
+    return RANK_NEON;
+#else
+    return RANK_PLAIN;
+#endif
 }
 
 static void model_name(char name[49])
@@ -74,54 +85,53 @@ static void model_name(char name[49])
 }
 #endif
 
-static const struct eco_isa isa_plain = {"plain", &eco_kernels_plain, &eco_kernels_f64,
-                                         &eco_tile_plain};
-#if ECO_HAVE_AVX2
-static const struct eco_isa isa_avx2 = {"avx2", &eco_kernels_avx2, &eco_kernels_f64,
-                                        &eco_tile_avx2};
-#endif
-#if ECO_HAVE_AVX512
-static const struct eco_isa isa_avx512 = {"avx512", &eco_kernels_avx512, &eco_kernels_f64,
-                                          &eco_tile_avx512};
-#endif
-
-/* Every set that was built, best first; needs: the least vector_sets(). */
+/* Every set that was built, best first. */
+#define SET(name, fused)                                                                           \
+    {                                                                                              \
+#name, &eco_kernels_##name, &eco_kernels_f64, &eco_tile_##name, fused                      \
+    }
 static const struct {
-    const struct eco_isa *isa;
-    int needs;
+    enum rank rank;
+    struct eco_isa isa;
 } built[] = {
 #if ECO_HAVE_AVX512
-    {&isa_avx512, 2},
+    {RANK_AVX512, SET(avx512, true)},
 #endif
 #if ECO_HAVE_AVX2
-    {&isa_avx2, 1},
+    {RANK_AVX2, SET(avx2, true)},
 #endif
-    {&isa_plain, 0},
+#if ECO_HAVE_NEON
+    {RANK_NEON, SET(neon, true)},
+#endif
+#if ECO_HAVE_SSE2
+    {RANK_SSE2, SET(sse2, false)},
+#endif
+    {RANK_PLAIN, SET(plain, false)},
 };
 enum { BUILT = sizeof built / sizeof built[0] };
 
+/* Number `index` of those built whose rank is no higher. */
+static const struct eco_isa *set_below(enum rank rank, int index)
+{
+    for (int k = 0; k < BUILT; k++)
+        if (built[k].rank <= rank && index-- == 0)
+            return &built[k].isa;
+    return NULL;
+}
+
 const struct eco_isa *eco_isa_supported(int index)
 {
-    const int sets = vector_sets();
-    for (int k = 0; k < BUILT; k++)
-        if (built[k].needs <= sets && index-- == 0)
-            return built[k].isa;
-    return NULL;
+    return set_below(best_rank(), index);
 }
 
 const struct eco_isa *eco_isa_choose(void)
 {
-    static const char *const names[] = {"avx512", "avx2", "plain"}; /* also those not built */
     const char *cap = eco_environment("ECORNN_ISA");
-    int needs = 2;
-    for (int k = 0; cap && k < 3; k++)
-        if (strcmp(cap, names[k]) == 0)
-            needs = 2 - k;
-    const int sets = vector_sets();
-    for (int k = 0; k < BUILT; k++)
-        if (built[k].needs <= needs && built[k].needs <= sets)
-            return built[k].isa;
-    return &isa_plain;
+    const enum rank best = best_rank();
+    for (int rank = 0; cap && rank < (int)best; rank++)
+        if (strcmp(cap, rank_name[rank]) == 0)
+            return set_below((enum rank)rank, 0);
+    return set_below(best, 0);
 }
 
 /* ---- the machine ---------------------------------------------------------------------------- */

@@ -9,8 +9,10 @@
 
 /* isa.c, compiled once for each: plain and f64 always, the others if ECO_HAVE_AVX2 and so on. */
 extern const struct eco_pointwise_kernels eco_kernels_plain, eco_kernels_f64;
+extern const struct eco_pointwise_kernels eco_kernels_sse2, eco_kernels_neon;
 extern const struct eco_pointwise_kernels eco_kernels_avx2, eco_kernels_avx512;
-extern const struct eco_tile_kernel eco_tile_plain, eco_tile_avx2, eco_tile_avx512;
+extern const struct eco_tile_kernel eco_tile_plain, eco_tile_sse2, eco_tile_neon;
+extern const struct eco_tile_kernel eco_tile_avx2, eco_tile_avx512;
 
 /* The sets that were built and that this processor and system can run, best first; NULL past the
  * last, which is always "plain".  cpuid.c. */

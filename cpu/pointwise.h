@@ -91,9 +91,11 @@ struct eco_tile_kernel; /* tile.h */
 
 /* An instruction set: isa.h lists them.  f64 is the same plain C in all of them. */
 struct eco_isa {
-    const char *name; /* "plain" "avx2" "avx512" */
+    const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" */
     const struct eco_pointwise_kernels *f32, *f64;
     const struct eco_tile_kernel *tile;
+    bool fused; /* has a fused multiply-add: all sets that have one give the same bits, and so do
+                 * all that have none */
 };
 
 #endif /* ECO_POINTWISE_H */

@@ -1,6 +1,7 @@
 /*
  * The vocabulary in plain C: four floats in the compiler's own vector type, which any processor can
- * do (SSE2, NEON or one by one).  No fused multiply-add, hence other last bits than the other sets.
+ * do, if need be one by one.  No fused multiply-add, hence other last bits than sets that have one,
+ * and the same bits as SSE2.
  */
 #ifndef ECO_VEC_PLAIN_H
 #define ECO_VEC_PLAIN_H

@@ -56,7 +56,7 @@ typedef struct ecornn_device ecornn_device; /* one CPU, one GPU, or the referenc
 typedef struct {
     char name[64];       /* "Intel(R) Xeon(R) ..."                     */
     char backend[16];    /* "cpu", "reference"                         */
-    char variant[16];    /* instruction set: "plain" "avx2" "avx512"   */
+    char variant[16];    /* instruction set, e.g. "avx2"               */
     int32_t threads;     /* that a run uses at most                    */
     size_t memory_bytes; /* of the whole device; 0: unknown            */
     uint32_t reserved[8];

@@ -2,11 +2,11 @@
 # ISA_NAME, the flags ISA_NAME_CFLAGS (cpu/cpu.am) and ECO_HAVE_NAME in config.h (cpu/cpuid.c).
 # Which one runs is decided by the processor, at run time.
 
-# _ECO_ISA_ONE(name, flags, a function that needs them)
+# _ECO_ISA_ONE(name, flags, header, a function that needs them)
 AC_DEFUN([_ECO_ISA_ONE], [
   AX_CHECK_COMPILE_FLAG([$2], [eco_have_isa=yes], [eco_have_isa=no], [-Werror],
-    [AC_LANG_SOURCE([[#include <immintrin.h>
-$3]])])
+    [AC_LANG_SOURCE([[#include <$3>
+$4]])])
   AM_CONDITIONAL([ISA_]m4_toupper([$1]), [test "$eco_have_isa" = yes])
   AS_IF([test "$eco_have_isa" = yes],
     [AC_DEFINE([ECO_HAVE_]m4_toupper([$1]), [1], [The $1 variant of the CPU kernels is built.])
@@ -16,8 +16,12 @@ $3]])])
 
 AC_DEFUN([ECO_ISA], [
   eco_isa_list=plain
-  _ECO_ISA_ONE([avx2], [-mavx2 -mfma],
+  _ECO_ISA_ONE([sse2], [-msse2], [emmintrin.h],
+    [__m128 f(__m128 a); __m128 f(__m128 a) { return _mm_add_ps(a, a); }])
+  _ECO_ISA_ONE([neon], [-march=armv8-a], [arm_neon.h],
+    [float32x4_t f(float32x4_t a); float32x4_t f(float32x4_t a) { return vfmaq_f32(a, a, vsqrtq_f32(a)); }])
+  _ECO_ISA_ONE([avx2], [-mavx2 -mfma], [immintrin.h],
     [__m256 f(__m256 a); __m256 f(__m256 a) { return _mm256_fmadd_ps(a, a, a); }])
-  _ECO_ISA_ONE([avx512], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma],
+  _ECO_ISA_ONE([avx512], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma], [immintrin.h],
     [__m512 f(__m512 a); __m512 f(__m512 a) { return _mm512_and_ps(a, a); }])
 ])

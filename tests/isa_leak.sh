@@ -1,17 +1,48 @@
 #!/bin/sh
-# Objects that every x86-64 processor must be able to run hold no AVX instruction.  (CFLAGS with
-# -march or -mavx make this fail, rightly: such a build does not run everywhere.)
+# No instruction reaches a processor that lacks it: each object holds only those of its own set and
+# of lower ones, and an object of a set shows the linker its tables alone, so that no function from
+# it can stand in for the same one of another object.  (CFLAGS with -march or -mavx make this fail,
+# rightly: such a build does not run everywhere.)
 set -eu
-[ "$(uname -m)" = x86_64 ] || { echo "not x86-64: skipped"; exit 77; }
-command -v objdump > /dev/null || { echo "no objdump: skipped"; exit 77; }
+command -v objdump > /dev/null && command -v nm > /dev/null || { echo "no binutils: skipped"; exit 77; }
 
-objects=$(find common cpu lib -name '*.o' ! -name 'libcpu_avx*')
+avx='%[yz]mm|%k[0-7]|[[:space:]]v[a-z0-9]+ .*%xmm'
+avx512='%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01])'
+amx='%tmm|[[:space:]]tile'
+vnni='[[:space:]]v(dp|cvtne)[a-z0-9]*bf16'
+
+# Set: what its objects must not hold.  Objects without a set are those of "base".
+forbidden() {
+    case $1 in
+    amx) echo 'no such text' ;;
+    avx512) echo "$amx|$vnni" ;;
+    avx2) echo "$avx512|$amx|$vnni" ;;
+    base | plain | f64 | sse2) echo "$avx|$amx" ;;
+    *) echo "unknown set $1: give it a row in $0" >&2; exit 99 ;;
+    esac
+}
+
+set_of() {
+    case $1 in
+    cpu/*libcpu_*_la-*) echo "$1" | sed 's/.*libcpu_\([a-z0-9]*\)_la-.*/\1/' ;;
+    *) echo base ;;
+    esac
+}
+
+objects=$(find common cpu lib -name '*.o')
 [ -n "$objects" ] || { echo "no objects found"; exit 99; }
 status=0
+x86=$(uname -m | grep -c '^x86_64$' || true)
 for object in $objects; do
-    found=$(objdump -d --no-show-raw-insn "$object" |
-        grep -E -m 3 '%[yz]mm|%k[0-7]|[[:space:]]v[a-z0-9]+ .*%xmm' || true)
-    [ -z "$found" ] || { printf '%s:\n%s\n' "$object" "$found"; status=1; }
+    set=$(set_of "$object")
+    if [ "$x86" = 1 ]; then
+        bad=$(forbidden "$set")
+        found=$(objdump -d --no-show-raw-insn "$object" | grep -E -m 3 "$bad" || true)
+        [ -z "$found" ] || { printf '%s:\n%s\n' "$object" "$found"; status=1; }
+    fi
+    [ "$set" != base ] || continue
+    found=$(nm --defined-only --extern-only "$object" | grep -v " [BDR] \(__odr_asan\.\)\{0,1\}eco_[a-z_]*_$set\$" || true)
+    [ -z "$found" ] || { printf '%s shows:\n%s\n' "$object" "$found"; status=1; }
 done
-echo "objects: $(echo "$objects" | wc -l)"
+echo "cases: $(echo "$objects" | wc -l)"
 exit $status
