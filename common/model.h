@@ -181,6 +181,12 @@ const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int 
 size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int part);
 size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int part);
 size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int part);
+/* Multiply-adds of one row in one step of one direction. */
+struct eco_work {
+    double recurrent; /* with R and the projection */
+    double input;     /* with W */
+};
+struct eco_work eco_problem_work(const struct eco_problem *problem, int layer);
 /* Which part a parameter belongs to, and how many blocks of `rows` rows lie before it there. */
 int eco_problem_part(const struct eco_problem *problem, const struct eco_param_place *place,
                      int *before);
@@ -258,6 +264,7 @@ struct ecornn_plan {
     struct ecornn_device *device;
     const struct eco_algo *algo;
     struct eco_wishes wishes;
+    struct eco_work work;        /* of layer 0 */
     struct eco_layout layout[2]; /* of a run of T steps and N rows: inference, training */
     struct eco_tape tape[2][2];  /* [forward, backward][whole, ragged] */
     ecornn_sizes sizes;

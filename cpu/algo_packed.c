@@ -215,8 +215,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     const int threads = run.step_threads;
-    const double bytes =
-        eco_cpu_recurrent_work(&plan->problem) / plan->problem.N * (double)sizeof(float);
+    const double bytes = plan->work.recurrent * (double)sizeof(float);
     run.products = &packed_products;
     run.unit_group = plan->wishes.spans * run.tile->lanes;
     run.own_rows = threads == 1 || (args->N >= 8 * threads && bytes <= OWN_ROWS_BYTES);

@@ -178,9 +178,6 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
 /* ---- work.c -----------------------------------------------------------------------------------
  */
 
-/* Multiply-adds of one step's recurrent products and projection, of one layer and direction. */
-double eco_cpu_recurrent_work(const struct eco_problem *problem);
-
 /* How many of the device's threads a step of so many rows is worth, and a run of so many steps. */
 int eco_cpu_step_threads(const struct ecornn_plan *plan, const struct eco_args *args);
 int eco_cpu_threads(const struct ecornn_plan *plan, const struct eco_args *args);

@@ -44,9 +44,9 @@ void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply 
     const int32_t count = rows.to - rows.from;
     char *to = eco_cpu_after_mutable(run, multiply->c, (size_t)rows.from * c_row);
     for (int a = 0; a < run->lowered->n_accs; a++, to = eco_cpu_after_mutable(run, to, H)) {
-        const void *bias = eco_cpu_bias(run, multiply->op, a);
         if (!all && run->lowered->acc[a].input >= 0)
             continue;
+        const void *bias = eco_cpu_bias(run, multiply->op, a);
         if (bias != NULL)
             run->kernels->fill_rows(to, c_row, count, bias, run->problem->H);
         for (int32_t n = 0; bias == NULL && n < count; n++)

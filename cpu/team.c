@@ -58,6 +58,8 @@ void eco_cpu_wait(const struct eco_cpu_run *run)
 
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)
 {
+    if (run->count == 1) /* no divisions, which a short step would notice */
+        return (struct eco_share){0, n};
     const int64_t groups = ((int64_t)n + group - 1) / group;
     const int64_t from = groups * run->id / run->count * group;
     const int64_t to = groups * (run->id + 1) / run->count * group;

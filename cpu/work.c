@@ -3,35 +3,19 @@
  */
 #include "cpu/cpu.h"
 
-double eco_cpu_recurrent_work(const struct eco_problem *problem)
-{
-    double work = 0;
-    for (int part = ECO_PART_PROJECT; part < ECO_PARTS; part++) {
-        const struct eco_matrix matrix = eco_problem_matrix(problem, 0, part);
-        if (part != ECO_PART_VECTORS)
-            work += (double)matrix.n * matrix.units * matrix.columns;
-    }
-    return work * problem->N;
-}
-
-static double input_work(const struct eco_problem *problem, int layer)
-{
-    const struct eco_matrix matrix = eco_problem_matrix(problem, layer, ECO_PART_INPUT);
-    return (double)matrix.n * matrix.units * matrix.columns * problem->N;
-}
-
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
                         double large)
 {
-    const double work = eco_cpu_recurrent_work(problem);
-    const double bytes = work / problem->N * (double)eco_type_bytes(problem->type);
-    const double product = 2 * work / step, weights = bytes / caps->bytes_per_s;
+    const double rows = (double)problem->T * problem->N;
+    const double element = (double)eco_type_bytes(problem->type);
     double seconds = 0;
-    for (int layer = 0; layer < problem->L; layer++)
-        seconds +=
-            problem->D * (double)problem->T *
-            ((product > weights ? product : weights) + 2 * input_work(problem, layer) / large);
-    return problem->training ? 3 * seconds : seconds;
+    for (int layer = 0; layer < problem->L; layer++) {
+        const struct eco_work work = eco_problem_work(problem, layer);
+        const double product = 2 * work.recurrent / step;
+        const double weights = work.recurrent * element / problem->N / caps->bytes_per_s;
+        seconds += rows * ((product > weights ? product : weights) + 2 * work.input / large);
+    }
+    return problem->D * (problem->training ? 3 * seconds : seconds);
 }
 
 /* Below so many multiply-adds for each thread, a step is over before the others have heard of it; a
@@ -47,14 +31,12 @@ static int threads_for(const struct ecornn_plan *plan, double work, double each)
 
 int eco_cpu_step_threads(const struct ecornn_plan *plan, const struct eco_args *args)
 {
-    const struct eco_problem *problem = &plan->problem;
-    return threads_for(plan, eco_cpu_recurrent_work(problem) / problem->N * args->N, STEP_WORK);
+    return threads_for(plan, plan->work.recurrent * args->N, STEP_WORK);
 }
 
 int eco_cpu_threads(const struct ecornn_plan *plan, const struct eco_args *args)
 {
-    const struct eco_problem *problem = &plan->problem;
-    const double large = input_work(problem, 0) / problem->N * args->N * args->T;
+    const double large = plan->work.input * args->N * args->T;
     const int run = threads_for(plan, large, RUN_WORK), step = eco_cpu_step_threads(plan, args);
     return run > step ? run : step;
 }

@@ -7,13 +7,19 @@
 #include "common/backend.h"
 #include "common/util.h"
 
+/* To a power of two: a call of one short step would notice divisions. */
+static bool aligned(const void *pointer, size_t alignment)
+{
+    return ((uintptr_t)pointer & (alignment - 1)) == 0;
+}
+
 /* A pointer may be NULL where it is not required; otherwise it must be aligned. */
 static ecornn_status check_pointer(const char *name, const void *pointer, bool required,
                                    size_t alignment)
 {
     if (!pointer && required)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", name);
-    if ((uintptr_t)pointer % alignment != 0)
+    if (!aligned(pointer, alignment))
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
                         pointer, alignment);
     return ECORNN_OK;
@@ -28,7 +34,7 @@ static ecornn_status check_states(const char *name, const void *const *state,
         if (state[s] && s >= count)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but %s has %d state%s", name, s,
                             state[s], problem->cell->recipe.name, count, count > 1 ? "s" : "");
-        if ((uintptr_t)state[s] % eco_type_bytes(problem->type) != 0)
+        if (!aligned(state[s], eco_type_bytes(problem->type)))
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, must be aligned to %zu bytes", name,
                             s, state[s], eco_type_bytes(problem->type));
     }

@@ -85,6 +85,7 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
     made->problem = *problem;
     made->device = device;
+    made->work = eco_problem_work(problem, 0);
     choose(made);
     ecornn_status status = ECORNN_OK;
     if (made->algo == NULL)

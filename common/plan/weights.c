@@ -41,6 +41,18 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
     return matrix;
 }
 
+struct eco_work eco_problem_work(const struct eco_problem *problem, int layer)
+{
+    struct eco_work work = {0, 0};
+    for (int part = 0; part < ECO_PARTS; part++) {
+        const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
+        if (part != ECO_PART_VECTORS)
+            *(part == ECO_PART_INPUT ? &work.input : &work.recurrent) +=
+                (double)matrix.n * matrix.units * matrix.columns;
+    }
+    return work;
+}
+
 int eco_problem_part(const struct eco_problem *problem, const struct eco_param_place *place,
                      int *before)
 {
