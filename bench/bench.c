@@ -30,11 +30,13 @@ static void print_help(void)
            "  --threads LIST   as 1,2: each in turn (all cores)\n"
            "  --seconds S      of runs, each side (1)\n"
            "  --cell FILE      the cell of the problems, in the language of doc/cells.md\n"
-           "  --versus WHOM    unfused: a loop of two products a step and vector passes;\n"
-           "                   naive: a product for each gate, plain loops\n"
+           "  --versus WHOM    one of those below\n"
            "  --device NAME    instead of cpu:THREADS\n"
            "  --shapes FILE    lists of problems (" BENCH_SHAPES ")\n"
-           "  --csv            as a table\n");
+           "  --csv            as a table\n\n"
+           "Opponents:\n");
+    for (int k = 0; opponent_at(k); k++)
+        printf("  %s: %s\n", opponent_at(k)->name, opponent_at(k)->about);
 }
 
 static bool fail(const char *format, const char *value)
@@ -55,13 +57,8 @@ static bool set_seconds(struct settings *s, const char *value)
 
 static bool set_versus(struct settings *s, const char *value)
 {
-    if (!strcmp(value, "unfused"))
-        s->request.versus = UNFUSED;
-    else if (!strcmp(value, "naive"))
-        s->request.versus = NAIVE;
-    else
-        return fail("--versus is %s, must be unfused or naive", value);
-    return true;
+    s->request.versus = opponent_find(value);
+    return s->request.versus || fail("--versus is %s, which is not here; --help lists them", value);
 }
 
 static bool parse_options(struct settings *s, int count, char **arguments)

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_opponent.h"
+#include "bench_stats.h"
+
 #undef I /* of complex.h, which some cblas.h include */
 
 struct rows loop_h(const struct loop *loop, int t)
@@ -145,7 +148,7 @@ static void join_biases(struct loop *loop)
     memcpy(vectors + shared + H, loop->dbias_x + shared, H * sizeof(float));
 }
 
-void loop_run(struct loop *loop, int set)
+static void loop_run(struct loop *loop, int set)
 {
     const size_t step = (size_t)loop->N * (size_t)loop->H;
     const size_t gates = (size_t)loop->cell->gates * (size_t)loop->H;
@@ -207,7 +210,7 @@ static bool allocate(struct loop *loop)
     return true;
 }
 
-bool loop_create(struct loop *loop, const struct problem *problem, enum loop_style style)
+static bool loop_create(struct loop *loop, const struct problem *problem, enum loop_style style)
 {
     const ecornn_desc *desc = &problem->desc;
     *loop = (struct loop){.problem = problem,
@@ -236,7 +239,7 @@ bool loop_create(struct loop *loop, const struct problem *problem, enum loop_sty
     return true;
 }
 
-void loop_free(struct loop *loop)
+static void loop_free(struct loop *loop)
 {
     float *const arrays[] = {loop->y,       loop->dx,       loop->dparams,  loop->bias_x,
                              loop->bias_h,  loop->dbias_x,  loop->dbias_h,  loop->gates_x,
@@ -246,3 +249,53 @@ void loop_free(struct loop *loop)
         free(arrays[k]);
     *loop = (struct loop){.problem = NULL};
 }
+
+/* ---- as opponents ---------------------------------------------------------------------------- */
+
+static bool create(struct opponent *opponent, enum loop_style style)
+{
+    opponent->own = calloc(1, sizeof(struct loop));
+    return opponent->own && loop_create(opponent->own, opponent->problem, style);
+}
+
+static bool create_unfused(struct opponent *opponent, const ecornn_plan *plan)
+{
+    (void)plan;
+    return create(opponent, LOOP_UNFUSED);
+}
+
+static bool create_naive(struct opponent *opponent, const ecornn_plan *plan)
+{
+    (void)plan;
+    return create(opponent, LOOP_NAIVE);
+}
+
+static bool run(struct opponent *opponent, int set)
+{
+    const double start = now();
+    loop_run(opponent->own, set);
+    opponent->seconds = opponent->core_seconds = now() - start;
+    return true;
+}
+
+static bool fetch(struct opponent *opponent)
+{
+    const struct loop *loop = opponent->own;
+    opponent->y = loop->y;
+    opponent->dx = loop->dx;
+    opponent->dparams = loop->dparams;
+    return true;
+}
+
+static void destroy(struct opponent *opponent)
+{
+    if (opponent->own)
+        loop_free(opponent->own);
+    free(opponent->own);
+}
+
+const struct opponent_kind opponent_unfused = {
+    "unfused", "a loop of two products a step and vector passes", create_unfused, run, fetch,
+    destroy};
+const struct opponent_kind opponent_naive = {
+    "naive", "a product for each gate, plain loops", create_naive, run, fetch, destroy};

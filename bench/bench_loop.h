@@ -44,12 +44,6 @@ struct loop {
     float *zeros, *ones;   /* [N,H], [N] */
 };
 
-/* Prints why not, when this problem is beyond the opponents. */
-bool loop_create(struct loop *loop, const struct problem *problem, enum loop_style style);
-/* Inference or training, as the problem says, with all gradients. */
-void loop_run(struct loop *loop, int set);
-void loop_free(struct loop *loop);
-
 /* ---- for the cells ---- */
 
 /* h before step t, [N,H]. */

@@ -11,7 +11,6 @@
 #include <omp.h>
 #endif
 
-#include "bench_loop.h"
 #include "bench_peak.h"
 #include "bench_report.h"
 
@@ -26,15 +25,23 @@ static const double TOLERANCE[3] = {1e-4, 1e-3, 1e-3};
 struct bout {
     struct problem problem;
     struct ours ours;
-    struct loop loop;
-    int set, repeats;                     /* next input; runs of a side in one round */
-    double *total, *core, *other, *ratio; /* [ROUNDS_MAX] seconds of a run */
+    struct opponent opponent;
+    int set, repeats;                                  /* next input; runs of a side in one round */
+    double *total, *core, *other, *other_core, *ratio; /* [ROUNDS_MAX] seconds of a run */
 };
 
 static int next_set(struct bout *bout)
 {
     bout->set = (bout->set + 1) % bout->problem.sets;
     return bout->set;
+}
+
+static bool run_other(struct bout *bout, int set)
+{
+    if (bout->opponent.kind->run(&bout->opponent, set))
+        return true;
+    fprintf(stderr, "bench: %s: %s failed\n", bout->problem.text, bout->opponent.kind->name);
+    return false;
 }
 
 static bool round_of_ours(struct bout *bout, int round)
@@ -49,12 +56,16 @@ static bool round_of_ours(struct bout *bout, int round)
     return true;
 }
 
-static void round_of_other(struct bout *bout, int round)
+static bool round_of_other(struct bout *bout, int round)
 {
-    const double start = now();
-    for (int k = 0; k < bout->repeats; k++)
-        loop_run(&bout->loop, next_set(bout));
-    bout->other[round] = (now() - start) / bout->repeats;
+    bout->other[round] = bout->other_core[round] = 0;
+    for (int k = 0; k < bout->repeats; k++) {
+        if (!run_other(bout, next_set(bout)))
+            return false;
+        bout->other[round] += bout->opponent.seconds / bout->repeats;
+        bout->other_core[round] += bout->opponent.core_seconds / bout->repeats;
+    }
+    return true;
 }
 
 /* Rounds until both sides ran for so long; returns how many, 0 on failure. */
@@ -65,12 +76,9 @@ static int run_rounds(struct bout *bout, const struct request *request)
     while (round < ROUNDS_MIN ||
            (round < ROUNDS_MAX && (ours < request->seconds || other < request->seconds))) {
         const bool other_first = request->versus && round % 2;
-        if (other_first)
-            round_of_other(bout, round);
-        if (!round_of_ours(bout, round))
+        if ((other_first && !round_of_other(bout, round)) || !round_of_ours(bout, round) ||
+            (request->versus && !other_first && !round_of_other(bout, round)))
             return 0;
-        if (request->versus && !other_first)
-            round_of_other(bout, round);
         ours += bout->total[round] * bout->repeats;
         if (request->versus) {
             other += bout->other[round] * bout->repeats;
@@ -102,13 +110,13 @@ static bool compare(struct bout *bout, struct measurement *m)
     const struct problem *p = &bout->problem;
     const char *const names[3] = {"y", "dx", "dweights"};
     bool good = true;
-    if (!ours_run(&bout->ours, 0))
+    const struct opponent *other = &bout->opponent;
+    if (!ours_run(&bout->ours, 0) || !run_other(bout, 0) || !other->kind->fetch(&bout->opponent))
         return false;
-    loop_run(&bout->loop, 0);
-    m->error[0] = difference(bout, bout->ours.y, bout->loop.y, p->y_elements);
+    m->error[0] = difference(bout, bout->ours.y, other->y, p->y_elements);
     if (p->training) {
-        m->error[1] = difference(bout, bout->ours.dx, bout->loop.dx, p->x_elements);
-        m->error[2] = difference(bout, bout->ours.dparams, bout->loop.dparams, p->param_elements);
+        m->error[1] = difference(bout, bout->ours.dx, other->dx, p->x_elements);
+        m->error[2] = difference(bout, bout->ours.dparams, other->dparams, p->param_elements);
     }
     for (int k = 0; k < 3; k++) {
         m->tolerance[k] = TOLERANCE[k];
@@ -131,9 +139,7 @@ static bool prepare(struct bout *bout, const struct request *request)
     return problem_parse(&bout->problem, request->problem, request->cell) &&
            ours_plan(&bout->ours, &bout->problem, request->device ? request->device : device) &&
            problem_fill(&bout->problem, bout->ours.plan, 1) && ours_upload(&bout->ours) &&
-           (!request->versus ||
-            loop_create(&bout->loop, &bout->problem,
-                        request->versus == UNFUSED ? LOOP_UNFUSED : LOOP_NAIVE));
+           (!request->versus || request->versus->create(&bout->opponent, bout->ours.plan));
 }
 
 static bool warm_up(struct bout *bout, const struct request *request)
@@ -141,8 +147,8 @@ static bool warm_up(struct bout *bout, const struct request *request)
     for (int k = 0; k < WARM_UP_RUNS; k++) {
         if (!ours_run(&bout->ours, next_set(bout)))
             return false;
-        if (request->versus)
-            loop_run(&bout->loop, next_set(bout));
+        if (request->versus && !run_other(bout, next_set(bout)))
+            return false;
     }
     bout->repeats = 1 + (int)(ROUND_SECONDS / fmax(bout->ours.seconds, 1e-6));
     return true;
@@ -150,9 +156,9 @@ static bool warm_up(struct bout *bout, const struct request *request)
 
 static bool time_and_print(struct bout *bout, const struct request *request)
 {
-    static const char *const names[] = {NULL, "unfused", "naive"};
-    struct measurement m = {
-        .ours = &bout->ours, .threads = request->threads, .versus = names[request->versus]};
+    struct measurement m = {.ours = &bout->ours,
+                            .threads = request->threads,
+                            .versus = request->versus ? &bout->opponent : NULL};
     if ((request->versus && !compare(bout, &m)) || !warm_up(bout, request))
         return false;
     m.peak_before = peak_gflops(request->threads, PEAK_SECONDS);
@@ -164,6 +170,7 @@ static bool time_and_print(struct bout *bout, const struct request *request)
     m.core = spread_of(bout->core, m.rounds);
     if (request->versus) {
         m.other = spread_of(bout->other, m.rounds);
+        m.other_core = spread_of(bout->other_core, m.rounds);
         m.ratio = spread_of(bout->ratio, m.rounds);
     }
     report_print(&m, request->csv);
@@ -172,14 +179,16 @@ static bool time_and_print(struct bout *bout, const struct request *request)
 
 bool measure(const struct request *request)
 {
-    struct bout bout = {.set = 0};
-    double *seconds = calloc((size_t)4 * ROUNDS_MAX, sizeof *seconds);
+    struct bout bout = {.opponent = {.kind = request->versus, .problem = &bout.problem}};
+    double *seconds = calloc((size_t)5 * ROUNDS_MAX, sizeof *seconds);
     bout.total = seconds;
     bout.core = seconds + ROUNDS_MAX;
     bout.other = seconds + (size_t)2 * ROUNDS_MAX;
-    bout.ratio = seconds + (size_t)3 * ROUNDS_MAX;
+    bout.other_core = seconds + (size_t)3 * ROUNDS_MAX;
+    bout.ratio = seconds + (size_t)4 * ROUNDS_MAX;
     const bool good = seconds && prepare(&bout, request) && time_and_print(&bout, request);
-    loop_free(&bout.loop);
+    if (request->versus)
+        request->versus->free(&bout.opponent);
     ours_free(&bout.ours);
     problem_free(&bout.problem);
     free(seconds);

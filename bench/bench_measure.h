@@ -6,16 +6,14 @@
 
 #include <stdbool.h>
 
-#include "ecornn.h"
-
-enum opponent { NOBODY, UNFUSED, NAIVE };
+#include "bench_opponent.h"
 
 struct request {
     const char *problem, *device; /* device NULL: cpu:THREADS */
     const ecornn_cell *cell;      /* of the problem string, or NULL */
     int threads;
-    double seconds; /* of runs, each side */
-    enum opponent versus;
+    double seconds;                     /* of runs, each side */
+    const struct opponent_kind *versus; /* NULL: nobody */
     bool csv;
 };
 

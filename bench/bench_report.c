@@ -31,6 +31,23 @@ static void print_side(const struct measurement *m, const char *name, struct spr
            percent(m, seconds));
 }
 
+static void print_versus(const struct measurement *m)
+{
+    const struct opponent *other = m->versus;
+    const char *name = other->kind->name;
+    print_side(m, name, m->other);
+    if (m->ours->problem->training && other->weights)
+        print_side(m, " without packing", m->other_core);
+    printf("  %s / ecornn: %.2f  [%.2f, %.2f]   largest difference: y %.1e (%.0e)", name,
+           m->ratio.median, m->ratio.low, m->ratio.high, m->error[0], m->tolerance[0]);
+    if (m->ours->problem->training)
+        printf(", dx %.1e, dweights %.1e (%.0e)", m->error[1], m->error[2], m->tolerance[1]);
+    printf("\n");
+    if (other->detail[0])
+        printf("  %s %s; bytes: weights %zu, workspace %zu, reserve %zu\n", name, other->detail,
+               other->weights, other->workspace, other->reserve);
+}
+
 static void print_people(const struct measurement *m)
 {
     const struct problem *problem = m->ours->problem;
@@ -41,14 +58,8 @@ static void print_people(const struct measurement *m)
     print_side(m, "ecornn", m->total);
     if (problem->training)
         print_side(m, " without packing", m->core);
-    if (m->versus) {
-        print_side(m, m->versus, m->other);
-        printf("  %s / ecornn: %.2f  [%.2f, %.2f]   largest difference: y %.1e (%.0e)", m->versus,
-               m->ratio.median, m->ratio.low, m->ratio.high, m->error[0], m->tolerance[0]);
-        if (problem->training)
-            printf(", dx %.1e, dweights %.1e (%.0e)", m->error[1], m->error[2], m->tolerance[1]);
-        printf("\n");
-    }
+    if (m->versus)
+        print_versus(m);
     printf("  %zu parameters; bytes: weights %zu, workspace %zu, reserve %zu\n\n", sizes->params,
            sizes->weights, sizes->workspace, sizes->reserve);
     fflush(stdout);
@@ -63,11 +74,12 @@ static void print_csv(const struct measurement *m)
            1e3 * m->total.high, 1e3 * m->core.median, 1e3 * m->core.low, 1e3 * m->core.high,
            gflops(m, m->total), percent(m, m->total));
     if (m->versus)
-        printf("%s,%.6f,%.6f,%.6f,%.4f,%.4f,%.4f,", m->versus, 1e3 * m->other.median,
-               1e3 * m->other.low, 1e3 * m->other.high, m->ratio.median, m->ratio.low,
-               m->ratio.high);
+        printf("%s,%s,%.6f,%.6f,%.6f,%.6f,%.4f,%.4f,%.4f,%zu,%zu,%zu,", m->versus->kind->name,
+               m->versus->detail, 1e3 * m->other.median, 1e3 * m->other.low, 1e3 * m->other.high,
+               1e3 * m->other_core.median, m->ratio.median, m->ratio.low, m->ratio.high,
+               m->versus->weights, m->versus->workspace, m->versus->reserve);
     else
-        printf(",,,,,,,");
+        printf(",,,,,,,,,,,,");
     printf("%zu,%zu,%zu,%zu\n", sizes->params, sizes->weights, sizes->workspace, sizes->reserve);
     fflush(stdout);
 }
@@ -76,9 +88,10 @@ void report_head(bool csv)
 {
     if (csv)
         printf("problem,threads,variant,rounds,peak_before,peak_after,steady,ms,ms_low,ms_high,"
-               "core_ms,core_ms_low,core_ms_high,gflops,percent,versus,versus_ms,versus_ms_low,"
-               "versus_ms_high,ratio,ratio_low,ratio_high,params,weights_bytes,workspace_bytes,"
-               "reserve_bytes\n");
+               "core_ms,core_ms_low,core_ms_high,gflops,percent,versus,versus_how,versus_ms,"
+               "versus_ms_low,versus_ms_high,versus_core_ms,ratio,ratio_low,ratio_high,"
+               "versus_weights_bytes,versus_workspace_bytes,versus_reserve_bytes,params,"
+               "weights_bytes,workspace_bytes,reserve_bytes\n");
     else
         printf("%s\nmedians, quartiles in brackets; training packs, runs forward and backward, and "
                "unpacks\n\n",

@@ -27,9 +27,22 @@ for whom in unfused naive; do
         table=$("$bench" --seconds 0 --threads 1,2 --csv --versus $whom \
             $cell/train/T5/N3/I7/H11 $cell/infer/T4/N1/I16/H8) || fail "$cell against $whom"
         [ "$(echo "$table" | wc -l)" -eq 5 ] || fail "$cell: a head and four rows: $table"
-        [ "$(echo "$table" | awk -F, '{ print NF }' | sort -u)" = 26 ] || fail "columns: $table"
+        [ "$(echo "$table" | awk -F, '{ print NF }' | sort -u)" = 31 ] || fail "columns: $table"
     done
 done
+# Where bench was built with oneDNN: its cells, both directions, several layers in one primitive and
+# in several.
+if "$bench" --help | grep -q '^ *onednn: '; then
+    for problem in lstm/train/bi/T5/N3/I7/H11 lstm/train/L2/bi/T4/N2/I6/H5 lstm/infer/L2/T4/N1/I16/H16 \
+        gru/train/rev/T5/N3/I7/H11 gru/infer/T4/N1/I16/H8 gru-reset-first/train/T5/N3/I7/H11 \
+        rnn-tanh/train/L2/T5/N3/I7/H11 rnn-relu/train/T5/N3/I7/H11; do
+        "$bench" --seconds 0 --threads 1,2 --versus onednn $problem > /dev/null ||
+            fail "$problem against oneDNN"
+    done
+    refuse "oneDNN does" --versus onednn mgu/T1/N1/I1/H1
+else
+    refuse "--versus is onednn" --versus onednn lstm/T1/N1/I1/H1
+fi
 "$bench" --seconds 0 --shapes "$source/bench/shapes.txt" --threads 1 \
     mgu/train/f64/L2/bi/T4/N3/I5/H6/lengths:uniform > /dev/null || fail "lengths"
 "$bench" --seconds 0 --cell "$source/tests/cells/two-products.cell" --threads 1 \
