@@ -11,7 +11,9 @@
 struct step {
     const struct eco_cpu_run *run;
     const struct eco_op *op;
-    struct eco_array dacc, operand, doperand, carry[ECO_MAX_STATES];
+    struct eco_steps dacc, operand, save, dy;
+    struct eco_states states;
+    struct eco_rows carry[ECO_MAX_STATES];
     struct eco_pointwise call;
 };
 
@@ -24,37 +26,22 @@ static void multiply_back(const struct step *step, int o, int32_t t, struct eco_
     to.rows = run->args->N;
     to.t = t;
     to.a = step->call.dacc;
-    to.a_row = step->dacc.row;
+    to.a_row = step->call.dacc_row;
     run->products->back(run, &to);
     eco_cpu_after_product(run);
 }
 
 static void point_at_step(struct step *step, int32_t t)
 {
-    const struct eco_cpu_run *run = step->run;
-    const struct eco_op *op = step->op;
     struct eco_pointwise *call = &step->call;
-    const size_t i = (size_t)(t - op->t0), P = (size_t)run->problem->P;
-    const bool last_layer = op->layer == run->problem->L - 1;
+    const size_t i = (size_t)(t - step->op->t0);
     call->t = t;
-    eco_cpu_point_at_states(run, op, t, call);
-    for (int s = 0; s < call->n_states; s++) {
-        call->carry[s] = eco_cpu_at(run, &step->carry[s], 0);
-        call->carry_row[s] = step->carry[s].row;
-    }
-    const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
-    call->save = eco_cpu_at(run, &save, (size_t)t);
-    call->save_row = save.row;
-    call->dacc = eco_cpu_at(run, &step->dacc, i);
-    call->operand = eco_cpu_at(run, &step->operand, i);
-    struct eco_rows dy =
-        eco_cpu_sequence(run, last_layer ? run->args->dy : NULL, t, (size_t)run->problem->D * P);
-    if (!last_layer) {
-        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
-        dy = (struct eco_rows){eco_cpu_at(run, &above, (size_t)t), above.row};
-    }
-    call->dy = dy.data == NULL ? NULL : eco_cpu_after(run, dy.data, (size_t)op->d * P);
-    call->dy_row = dy.row;
+    eco_cpu_point_at_states(&step->states, t, call);
+    call->carry[0] = (void *)(uintptr_t)step->carry[0].data;
+    call->save = eco_step_at(&step->save, (size_t)t);
+    call->dacc = eco_step_at(&step->dacc, i);
+    call->operand = eco_step_at(&step->operand, i);
+    call->dy = eco_step_at(&step->dy, (size_t)t);
 }
 
 /* ---- projection ------------------------------------------------------------------------------ */
@@ -124,17 +111,15 @@ static void project_back(struct step *step, int32_t t)
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-static void run_stage(const struct step *step, int stage)
+static void run_stage(struct step *step, int stage)
 {
     const struct eco_cpu_run *run = step->run;
-    struct eco_pointwise call = step->call;
-    call.last = stage == run->lowered->n_backward - 1;
-    call.program = &run->lowered->backward[stage];
-    eco_cpu_take_part(run, &call);
+    step->call.last = stage == run->lowered->n_backward - 1;
+    step->call.program = &run->lowered->backward[stage];
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel kernel = builtin >= 0 ? run->kernels->cell[builtin].backward[stage]
                                                      : run->kernels->interpret_backward;
-    kernel(&call);
+    kernel(&step->call);
     eco_cpu_after_pointwise(run);
 }
 
@@ -151,11 +136,11 @@ static void run_step(struct step *step, int32_t t)
             const struct eco_operand *operand = &lowered->operand[o];
             if (operand->state >= 0 || operand->backward != stage)
                 continue;
-            void *slot = eco_cpu_at(run, &step->doperand, 0);
-            multiply_back(step, o, t,
-                          (struct eco_multiply){
-                              .c = eco_cpu_after_mutable(run, slot, (size_t)operand->slot * H),
-                              .c_row = step->doperand.row});
+            multiply_back(
+                step, o, t,
+                (struct eco_multiply){.c = (void *)(uintptr_t)eco_cpu_after(
+                                          run, step->call.doperand, (size_t)operand->slot * H),
+                                      .c_row = step->call.doperand_row});
         }
         run_stage(step, stage);
     }
@@ -163,25 +148,63 @@ static void run_step(struct step *step, int32_t t)
         const int state = lowered->operand[o].state;
         if (state >= 0)
             multiply_back(step, o, t,
-                          (struct eco_multiply){.c = eco_cpu_at(run, &step->carry[state], 0),
+                          (struct eco_multiply){.c = (void *)(uintptr_t)step->carry[state].data,
                                                 .c_row = step->carry[state].row,
                                                 .add = true});
     }
 }
 
-void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op)
+static struct eco_steps scratch_steps(const struct eco_cpu_run *run, const struct eco_op *op,
+                                      enum eco_scratch scratch)
 {
-    struct step step = {.run = run, .op = op};
-    step.dacc = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    step.operand = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    step.doperand = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOPERAND);
-    step.call = eco_cpu_call(run, op);
-    for (int s = 0; s < step.call.n_states; s++)
-        step.carry[s] = eco_layout_carry(run->layout, op->layer, op->d, s);
+    const struct eco_array array = eco_layout_scratch(run->layout, true, op->layer, op->d, scratch);
+    return eco_cpu_steps(run, &array);
+}
+
+/* dy of the last layer is the caller's, that of others the dx of the layer above. */
+static struct eco_steps dy_steps(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const size_t P = (size_t)run->problem->P, column = (size_t)op->d * P;
+    if (op->layer == run->problem->L - 1)
+        return eco_cpu_sequence_steps(run, run->args->dy, (size_t)run->problem->D * P, column);
+    const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
+    struct eco_steps steps = eco_cpu_steps(run, &above);
+    steps.first = eco_cpu_after_mutable(run, steps.first, column);
+    return steps;
+}
+
+/* Everything that the steps of an op share. */
+static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct eco_steps doperand = scratch_steps(run, op, ECO_SCRATCH_DOPERAND);
+    const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
+    struct step step = {.run = run,
+                        .op = op,
+                        .call = eco_cpu_call(run, op),
+                        .states = eco_cpu_states(run, op),
+                        .dacc = scratch_steps(run, op, ECO_SCRATCH_DACC),
+                        .operand = scratch_steps(run, op, ECO_SCRATCH_OPERAND),
+                        .save = eco_cpu_steps(run, &save),
+                        .dy = dy_steps(run, op)};
+    for (int s = 0; s < step.call.n_states; s++) {
+        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
+        step.carry[s] = (struct eco_rows){eco_cpu_at(run, &carry, 0), carry.row};
+        step.call.carry[s] = eco_cpu_at(run, &carry, 0);
+        step.call.carry_row[s] = carry.row;
+    }
     step.call.dacc_row = step.dacc.row;
     step.call.operand_row = step.operand.row;
-    step.call.doperand = eco_cpu_at(run, &step.doperand, 0);
-    step.call.doperand_row = step.doperand.row;
+    step.call.save_row = step.save.row;
+    step.call.dy_row = step.dy.row;
+    step.call.doperand = doperand.first;
+    step.call.doperand_row = doperand.row;
+    eco_cpu_take_part(run, &step.call);
+    return step;
+}
+
+void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    struct step step = begin(run, op);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
 }

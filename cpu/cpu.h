@@ -86,6 +86,22 @@ struct eco_rows eco_cpu_input_rows(const struct eco_cpu_run *run, const struct e
 /* Input rows of the op's steps for a product: gathered or in place; dense over the steps. */
 struct eco_rows eco_cpu_product_input(const struct eco_cpu_run *run, const struct eco_op *op);
 
+/* Where the steps of an array lie, found once per op: step k is `stride` bytes times k & mask after
+ * the first. */
+struct eco_steps {
+    char *first; /* NULL: there are none */
+    size_t stride, mask;
+    size_t row; /* elements from one row to the next */
+};
+struct eco_steps eco_cpu_steps(const struct eco_cpu_run *run, const struct eco_array *array);
+/* Columns from `column` on of a caller's sequence. */
+struct eco_steps eco_cpu_sequence_steps(const struct eco_cpu_run *run, const void *data,
+                                        size_t width, size_t column);
+static inline void *eco_step_at(const struct eco_steps *steps, size_t k)
+{
+    return steps->first == NULL ? NULL : steps->first + (k & steps->mask) * steps->stride;
+}
+
 /* The ops that only move rows; the same for every CPU algorithm. */
 void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op);
@@ -159,8 +175,14 @@ void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply 
 
 /* The fields of a pointwise call that are the same for every step of an op. */
 struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op);
-/* Its previous and next states at step t. */
-void eco_cpu_point_at_states(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
+/* The states of an op's layer and direction, all steps. */
+struct eco_states {
+    struct eco_steps plane[ECO_MAX_STATES];
+    size_t before, next; /* step t reads plane t + before and writes t + next */
+};
+struct eco_states eco_cpu_states(const struct eco_cpu_run *run, const struct eco_op *op);
+/* Previous and next states of a call at step t. */
+void eco_cpu_point_at_states(const struct eco_states *states, int32_t t,
                              struct eco_pointwise *call);
 /* This thread's part of the [N,H] plane. */
 void eco_cpu_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call);

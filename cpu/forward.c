@@ -27,9 +27,9 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
 struct step {
     const struct eco_cpu_run *run;
     const struct eco_op *op;
-    struct eco_array acc, operand, output, state;
+    struct eco_steps acc, save, y, output;
+    struct eco_states states;
     struct eco_pointwise call;
-    bool last_layer;
 };
 
 /* acc of step t += e R^T for operand o. */
@@ -43,56 +43,53 @@ static void add_recurrent(struct step *step, int32_t t, int o)
         call->operand_row};
     if (operand->state >= 0)
         e = (struct eco_rows){call->state[operand->state], call->state_row[operand->state]};
-    run->products->forward(
-        run, &(struct eco_multiply){.op = step->op,
-                                    .part = ECO_PART_RECURRENT + o,
-                                    .rows = run->args->N,
-                                    .t = t,
-                                    .a = e.data,
-                                    .a_row = e.row,
-                                    .c = eco_cpu_at(run, &step->acc, (size_t)(t - step->op->t0)),
-                                    .c_row = step->acc.row,
-                                    .add = true});
+    run->products->forward(run, &(struct eco_multiply){.op = step->op,
+                                                       .part = ECO_PART_RECURRENT + o,
+                                                       .rows = run->args->N,
+                                                       .t = t,
+                                                       .a = e.data,
+                                                       .a_row = e.row,
+                                                       .c = (void *)(uintptr_t)call->acc,
+                                                       .c_row = call->acc_row,
+                                                       .add = true});
     eco_cpu_after_product(run);
 }
 
-void eco_cpu_point_at_states(const struct eco_cpu_run *run, const struct eco_op *op, int32_t t,
-                             struct eco_pointwise *call)
+struct eco_states eco_cpu_states(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    struct eco_states states = {
+        .before = eco_layout_state_plane(run->layout, op->d, 0, false),
+        .next = eco_layout_state_plane(run->layout, op->d, 0, true),
+    };
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+        states.plane[s] = eco_cpu_steps(run, &state);
+    }
+    return states;
+}
+
+void eco_cpu_point_at_states(const struct eco_states *states, int32_t t, struct eco_pointwise *call)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        call->state[s] =
-            eco_cpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, false));
-        call->next[s] =
-            eco_cpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
-        call->state_row[s] = call->next_row[s] = state.row;
+        const struct eco_steps *plane = &states->plane[s];
+        call->state[s] = eco_step_at(plane, (size_t)t + states->before);
+        call->next[s] = eco_step_at(plane, (size_t)t + states->next);
+        call->state_row[s] = call->next_row[s] = plane->row;
     }
 }
 
 static void point_at_step(struct step *step, int32_t t)
 {
-    const struct eco_cpu_run *run = step->run;
-    const struct eco_op *op = step->op;
     struct eco_pointwise *call = &step->call;
     call->t = t;
-    call->acc = eco_cpu_at(run, &step->acc, (size_t)(t - op->t0));
-    eco_cpu_point_at_states(run, op, t, call);
-    if (run->args->reserve != NULL) {
-        const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
-        call->save = eco_cpu_at(run, &save, (size_t)t);
-        call->save_row = save.row;
-    }
+    call->acc = eco_step_at(&step->acc, (size_t)(t - step->op->t0));
+    call->save = eco_step_at(&step->save, (size_t)t);
+    eco_cpu_point_at_states(&step->states, t, call);
     if (call->projected) {
-        call->next[0] = eco_cpu_at(run, &step->output, (size_t)t);
+        call->next[0] = eco_step_at(&step->output, (size_t)t);
         call->next_row[0] = step->output.row;
-        return;
-    }
-    const size_t P = (size_t)run->problem->P;
-    if (step->last_layer && run->args->y != NULL) {
-        const struct eco_rows y =
-            eco_cpu_sequence(run, run->args->y, t, (size_t)run->problem->D * P);
-        call->y = (void *)(uintptr_t)eco_cpu_after(run, y.data, (size_t)op->d * P);
-        call->y_row = y.row;
+    } else {
+        call->y = eco_step_at(&step->y, (size_t)t);
     }
 }
 
@@ -121,18 +118,15 @@ void eco_cpu_after_product(const struct eco_cpu_run *run)
         eco_cpu_wait(run);
 }
 
-static void run_stage(const struct step *step, int stage)
+static void run_stage(struct step *step, int stage)
 {
     const struct eco_cpu_run *run = step->run;
-    const struct eco_program *program = &run->lowered->forward[stage];
-    struct eco_pointwise call = step->call;
-    call.last = stage == run->lowered->n_forward - 1;
-    call.program = program;
-    eco_cpu_take_part(run, &call);
+    step->call.last = stage == run->lowered->n_forward - 1;
+    step->call.program = &run->lowered->forward[stage];
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel kernel =
         builtin >= 0 ? run->kernels->cell[builtin].forward[stage] : run->kernels->interpret_forward;
-    kernel(&call);
+    kernel(&step->call);
 }
 
 /* h = P u of all rows; then into the next plane, where masked rows keep their state, and to y. */
@@ -141,7 +135,7 @@ static void project(const struct step *step, int32_t t)
     const struct eco_cpu_run *run = step->run;
     const struct eco_op *op = step->op;
     const size_t P = (size_t)run->problem->P, bytes = P * run->layout->element;
-    const struct eco_array *state = &step->state;
+    const struct eco_steps *state = &step->states.plane[0];
     const struct eco_array h =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
     run->products->forward(run, &(struct eco_multiply){.op = op,
@@ -153,11 +147,9 @@ static void project(const struct step *step, int32_t t)
                                                        .c = eco_cpu_at(run, &h, 0),
                                                        .c_row = h.row});
     eco_cpu_after_pointwise(run);
-    char *next = eco_cpu_at(run, state, eco_layout_state_plane(run->layout, op->d, t, true));
-    const char *before =
-        eco_cpu_at(run, state, eco_layout_state_plane(run->layout, op->d, t, false));
-    const struct eco_rows y = eco_cpu_sequence(run, step->last_layer ? run->args->y : NULL, t,
-                                               (size_t)run->problem->D * P);
+    char *next = eco_step_at(state, (size_t)t + step->states.next);
+    const char *before = eco_step_at(state, (size_t)t + step->states.before);
+    char *y = eco_step_at(&step->y, (size_t)t);
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     for (int32_t n = part.from; n < part.to; n++) {
         const bool masked = run->args->lengths != NULL && t >= run->args->lengths[n];
@@ -165,10 +157,9 @@ static void project(const struct step *step, int32_t t)
         if (masked)
             from = eco_cpu_after(run, before, (size_t)n * state->row);
         memmove(eco_cpu_after_mutable(run, next, (size_t)n * state->row), from, bytes);
-        if (y.data == NULL)
+        if (y == NULL)
             continue;
-        void *out =
-            (void *)(uintptr_t)eco_cpu_after(run, y.data, (size_t)n * y.row + (size_t)op->d * P);
+        void *out = eco_cpu_after_mutable(run, y, (size_t)n * step->y.row);
         if (masked)
             memset(out, 0, bytes);
         else
@@ -218,19 +209,42 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
     };
 }
 
+/* Everything that the steps of an op share. */
+static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct eco_problem *problem = run->problem;
+    const struct eco_layout *layout = run->layout;
+    const struct eco_array acc =
+        eco_layout_scratch(layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
+    const struct eco_array operand =
+        eco_layout_scratch(layout, false, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    const size_t P = (size_t)problem->P;
+    struct step step = {.run = run, .op = op, .call = eco_cpu_call(run, op)};
+    step.states = eco_cpu_states(run, op);
+    step.acc = eco_cpu_steps(run, &acc);
+    step.call.acc_row = acc.row;
+    step.call.operand = eco_cpu_at(run, &operand, 0);
+    step.call.operand_row = operand.row;
+    if (op->layer == problem->L - 1)
+        step.y =
+            eco_cpu_sequence_steps(run, run->args->y, (size_t)problem->D * P, (size_t)op->d * P);
+    step.call.y_row = step.y.row;
+    if (run->args->reserve != NULL) {
+        const struct eco_array save = eco_layout_save(layout, op->layer, op->d);
+        step.save = eco_cpu_steps(run, &save);
+        step.call.save_row = save.row;
+    }
+    if (problem->projected) {
+        const struct eco_array output = eco_layout_output(layout, op->layer, op->d);
+        step.output = eco_cpu_steps(run, &output);
+    }
+    eco_cpu_take_part(run, &step.call);
+    return step;
+}
+
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    struct step step = {.run = run, .op = op};
-    step.acc = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
-    step.operand = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    step.state = eco_layout_state(run->layout, op->layer, op->d, 0);
-    step.last_layer = op->layer == run->problem->L - 1;
-    if (run->problem->projected)
-        step.output = eco_layout_output(run->layout, op->layer, op->d);
-    step.call = eco_cpu_call(run, op);
-    step.call.acc_row = step.acc.row;
-    step.call.operand = eco_cpu_at(run, &step.operand, 0);
-    step.call.operand_row = step.operand.row;
+    struct step step = begin(run, op);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
 }

@@ -4,6 +4,7 @@
  */
 #include "cpu/cpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -43,6 +44,31 @@ struct eco_rows eco_cpu_sequence(const struct eco_cpu_run *run, const void *data
         return (struct eco_rows){NULL, 0};
     return (struct eco_rows){eco_cpu_after(run, data, (size_t)t * width * (time_major ? N : 1)),
                              time_major ? width : T * width};
+}
+
+struct eco_steps eco_cpu_steps(const struct eco_cpu_run *run, const struct eco_array *array)
+{
+    char *first = eco_cpu_at(run, array, 0);
+    assert((array->wrap & (array->wrap - 1)) == 0);
+    return (struct eco_steps){.first = first,
+                              .stride = (size_t)((char *)eco_cpu_at(run, array, 1) - first),
+                              .mask = array->wrap > 0 ? array->wrap - 1 : SIZE_MAX,
+                              .row = array->row};
+}
+
+struct eco_steps eco_cpu_sequence_steps(const struct eco_cpu_run *run, const void *data,
+                                        size_t width, size_t column)
+{
+    if (data == NULL)
+        return (struct eco_steps){.first = NULL};
+    const struct eco_rows rows = eco_cpu_sequence(run, data, 0, width);
+    const void *next = eco_cpu_sequence(run, data, 1, width).data;
+    return (struct eco_steps){
+        .first = (char *)(uintptr_t)eco_cpu_after(run, rows.data, column),
+        .stride = (size_t)((const char *)next - (const char *)rows.data),
+        .mask = SIZE_MAX,
+        .row = rows.row,
+    };
 }
 
 struct eco_rows eco_cpu_input_rows(const struct eco_cpu_run *run, const struct eco_op *op,
