@@ -1,0 +1,50 @@
+#!/bin/sh
+# The library for 64-bit Arm: cross-built, and its kernels, activations and some runs tested under an
+# emulator; NEON gives the bits of AVX2 and AVX-512, plain C those of SSE2.  `make check-arm64`; the
+# build stays in tests/arm64.build.
+set -eu
+host=aarch64-linux-gnu
+source=$(cd "${srcdir:-.}" && pwd)
+build=tests/arm64.build
+qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static || true)
+command -v $host-gcc > /dev/null || { echo "no $host-gcc (Debian: gcc-aarch64-linux-gnu): skipped"; exit 77; }
+[ -n "$qemu" ] || { echo "no qemu-aarch64 (Debian: qemu-user): skipped"; exit 77; }
+unset MAKEFLAGS MAKELEVEL MFLAGS CC CFLAGS LDFLAGS 2> /dev/null || true
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+# Neither a CBLAS nor Check comes with a cross compiler: tests/cross has what is needed of both.
+mkdir -p $build
+(
+    cd $build
+    $host-gcc -O2 -fPIC -c "$source/tests/cross/cblas.c" -o cblas.o
+    [ -e config.status ] || "$source/configure" -q --host=$host --enable-werror \
+        CFLAGS=-O2 BLAS_CFLAGS="-I$source/tests/cross" BLAS_LIBS="$PWD/cblas.o" \
+        CHECK_CFLAGS="-I$source/tests/cross" CHECK_LIBS=-lm
+    make -s -j"$(getconf _NPROCESSORS_ONLN)" libecornn.la examples/hello \
+        tests/bits tests/test_activations tests/test_backend tests/test_kernels
+) > $build/build.log 2>&1 || { tail -n 40 $build/build.log; fail "the build"; }
+
+emulated() { # program of the build, arguments
+    program=$1
+    shift
+    echo "$program $*"
+    (cd $build && srcdir=$source ./libtool --mode=execute "$qemu" -L /usr/$host "$program" "$@") ||
+        fail "$program $*"
+}
+
+emulated examples/hello > $build/hello.log
+emulated tests/test_kernels
+emulated tests/test_activations
+for problem in lstm/f32/train/L2/bi/T5/N4/I7/H19/states gru/f32/infer/T3/N13/I33/H40 \
+    lstm/f32/train/P5/T4/N3/I6/H21/lengths:random rnn-tanh/f64/train/T3/N2/I4/H9; do
+    emulated tests/test_backend $problem
+done
+
+tests/bits > $build/here.bits || fail "tests/bits"
+emulated tests/bits | grep -v '^tests' > $build/arm64.bits
+diff $build/here.bits $build/arm64.bits || fail "other bits than here"
+echo "cases: $(wc -l < $build/arm64.bits)"
