@@ -12,7 +12,8 @@ struct eco_caps {
     int threads;
     double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
     int32_t lanes, vectors;    /* panels for the product kernel (eco_wishes); 0: there is none */
-    size_t cache_bytes;        /* next to one thread */
+    int32_t few_rows, few_vectors; /* up to so many rows: panels of so many vectors */
+    size_t cache_bytes;            /* next to one thread */
 };
 
 struct ecornn_device {

@@ -18,7 +18,7 @@ struct walk {
     const float *weights;
     size_t column[ECO_MAX_ACCS]; /* of C: where each number's units begin */
     const float *bias[ECO_MAX_ACCS];
-    struct eco_share rows, blocks;
+    struct eco_share rows, units, blocks;
     int32_t skipped; /* k before the first that is used */
     struct eco_tile tile;
 };
@@ -43,7 +43,7 @@ static void place_numbers(struct walk *w)
         }
 }
 
-/* The tile's columns of C: where the vectors of a panel go. */
+/* The tile's columns of C: where vectors [first, end) of a block go. */
 static void place_vectors(struct walk *w, int32_t block, int32_t first, int32_t end)
 {
     const struct eco_panels *panels = w->panels;
@@ -61,21 +61,51 @@ static void place_vectors(struct walk *w, int32_t block, int32_t first, int32_t 
     }
 }
 
+static size_t panel_width(const struct walk *w, int32_t panel)
+{
+    const int32_t vectors =
+        eco_panels_vector(w->panels, panel + 1) - eco_panels_vector(w->panels, panel);
+    return (size_t)(vectors * w->panels->lanes);
+}
+
 /* A panel of the weights; of panel number `panels`: the first of block next. */
 static const float *panel_at(const struct walk *w, int32_t block, int32_t panel, int32_t next)
 {
     if (panel == w->panels->panels)
         return next < 0 ? NULL : panel_at(w, next, 0, -1);
-    const int32_t vectors =
-        eco_panels_vector(w->panels, panel + 1) - eco_panels_vector(w->panels, panel);
     return w->weights + eco_panels_offset(w->panels, block, panel) +
-           (size_t)w->skipped * (size_t)(vectors * w->panels->lanes);
+           (size_t)w->skipped * panel_width(w, panel);
+}
+
+/* A block of which other threads have units too: the vectors of a panel that are ours, one by one.
+ */
+static void multiply_vectors(struct walk *w, int32_t block, int32_t panel)
+{
+    const int32_t first = eco_panels_vector(w->panels, panel);
+    for (int32_t v = first; v < eco_panels_vector(w->panels, panel + 1); v++) {
+        const int32_t unit = (block * w->panels->spans + v % w->panels->spans) * w->panels->lanes;
+        if (unit < w->units.from || unit >= w->units.to)
+            continue;
+        place_vectors(w, block, v, v + 1);
+        w->tile.panel = panel_at(w, block, panel, -1) + (v - first) * w->panels->lanes;
+        w->tile.prefetch = NULL;
+        w->run->tile->multiply(&w->tile);
+    }
 }
 
 /* next: the block after this one, -1: none. */
 static void multiply_block(struct walk *w, int32_t block, int32_t next)
 {
+    const int32_t group = w->panels->lanes * w->panels->spans;
+    const int32_t end = (block + 1) * group;
+    const bool whole =
+        block * group >= w->units.from && (end <= w->units.to || w->units.to == w->panels->units);
     for (int32_t panel = 0; panel < w->panels->panels; panel++) {
+        w->tile.panel_k = panel_width(w, panel);
+        if (!whole) {
+            multiply_vectors(w, block, panel);
+            continue;
+        }
         place_vectors(w, block, eco_panels_vector(w->panels, panel),
                       eco_panels_vector(w->panels, panel + 1));
         w->tile.panel = panel_at(w, block, panel, next);
@@ -110,15 +140,16 @@ static void share_out(struct walk *w)
     const int32_t group = w->panels->lanes * w->panels->spans;
     const bool whole = m->part == ECO_PART_INPUT;
     w->rows = (struct eco_share){0, m->rows};
+    w->units = (struct eco_share){0, w->panels->units};
     w->blocks = (struct eco_share){0, w->panels->blocks};
     if (whole ? m->rows >= ROWS_TO_SHARE * run->count : run->own_rows) {
         w->rows = eco_cpu_part(run, m->rows, 1);
         return;
     }
-    const struct eco_share units = eco_cpu_part(run, w->panels->units, run->unit_group);
-    w->blocks.from = units.from / group;
-    w->blocks.to = (units.to + group - 1) / group;
-    if (units.from == units.to)
+    w->units = eco_cpu_part(run, w->panels->units, run->unit_group);
+    w->blocks.from = w->units.from / group;
+    w->blocks.to = (w->units.to + group - 1) / group;
+    if (w->units.from == w->units.to)
         w->blocks.to = w->blocks.from;
 }
 
@@ -173,10 +204,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return caps->lanes == 0 ? "no product kernel" : NULL;
 }
 
-/* Up to so many rows a step waits for the chain of sums: as many vectors as a panel has, at once.
- */
-enum { FEW_ROWS = 4 };
-
 /* Rows of a chunk: the result of the input product stays in a second-level cache or near it. */
 enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 1024, PACK_ROWS = 512 };
 
@@ -189,13 +216,14 @@ static int32_t steps_for(int32_t rows, int32_t N)
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
+    const bool few = problem->N <= caps->few_rows;
     *wishes = (struct eco_wishes){
         .chunk = steps_for(FORWARD_ROWS, problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
         .pack_rows = PACK_ROWS,
-        .spans = problem->N <= FEW_ROWS ? caps->vectors : 2,
+        .spans = few ? 1 : caps->vectors,
         .lanes = caps->lanes,
-        .vectors = caps->vectors,
+        .vectors = few ? caps->few_vectors : caps->vectors,
     };
 }
 
@@ -217,7 +245,6 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     const int threads = run.step_threads;
     const double bytes = plan->work.recurrent * (double)sizeof(float);
     run.products = &packed_products;
-    run.unit_group = plan->wishes.spans * run.tile->lanes;
     run.own_rows = threads == 1 || (args->N >= 8 * threads && bytes <= OWN_ROWS_BYTES);
     run.own_units = !run.lowered->has_means && !plan->problem.projected;
     return eco_cpu_walk(&run, tape, eco_cpu_threads(plan, args));

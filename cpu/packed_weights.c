@@ -71,6 +71,7 @@ static void multiply_panel(const struct gradient *g, int32_t panel, struct eco_s
     const int32_t lanes = g->run->tile->lanes, first = panel * g->wide;
     struct eco_tile tile = {.k = g->rows,
                             .vectors = panel_width(g, panel) / lanes,
+                            .panel_k = (size_t)panel_width(g, panel),
                             .a_row = 1,
                             .a_k = (size_t)g->tall,
                             .panel = g->e_pack + (size_t)first * (size_t)g->rows,

@@ -10,6 +10,8 @@
 /* Registers for sums, of 16 or 32; the others hold a panel's vectors of one k and a broadcast. */
 enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };
 enum { TILE_ROWS = 12 }; /* of a block, at most */
+/* Vectors of a panel where rows are few: as many sums at a time as a chain of them is long. */
+enum { FEW_VECTORS = VEC_REGISTERS == 32 ? 4 : 3 };
 
 ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
 {
@@ -18,23 +20,36 @@ ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
     return count > 0 ? v_load_part(from, count) : v_const(0);
 }
 
+ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
+{
+    if (count == VEC_LANES)
+        v_store(to, v);
+    else if (count > 0)
+        v_store_part(to, v, count);
+}
+
 /* R and V are constants: every loop over them disappears. */
 ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const char *prefetch,
                               const int R, const int V)
 {
     vec sum[TILE_ROWS][ECO_TILE_VECTORS];
     float *const c = tile->c + (size_t)row * tile->c_row;
-#pragma GCC unroll 12
-    for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < V; v++)
-            sum[r][v] = tile->start[v] ? tile_load(tile->start[v], tile->count[v])
-                                       : tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v],
-                                                   tile->count[v]);
-    const size_t a_row = tile->a_row, a_k = tile->a_k;
+    for (int v = 0; v < V; v++) {
+        const vec start = tile->start[v] ? tile_load(tile->start[v], tile->count[v]) : v_const(0);
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++)
+            sum[r][v] = start;
+        if (tile->start[v])
+            continue;
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++)
+            sum[r][v] = tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], tile->count[v]);
+    }
+    const size_t a_row = tile->a_row, a_k = tile->a_k, panel_k = tile->panel_k;
     const float *a = tile->a + (size_t)row * a_row;
     const float *panel = tile->panel;
-    for (int32_t k = tile->k; k > 0; k--, a += a_k, panel += V * VEC_LANES) {
+    for (int32_t k = tile->k; k > 0; k--, a += a_k, panel += panel_k) {
         vec weight[ECO_TILE_VECTORS];
         __builtin_prefetch(prefetch, 0, 2);
         prefetch += 64;
@@ -49,16 +64,12 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const ch
                 sum[r][v] = v_fma(x, weight[v], sum[r][v]);
         }
     }
-#pragma GCC unroll 12
-    for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < V; v++) {
-            float *to = c + (size_t)r * tile->c_row + tile->c_vector[v];
-            if (tile->count[v] == VEC_LANES)
-                v_store(to, sum[r][v]);
-            else if (tile->count[v] > 0)
-                v_store_part(to, sum[r][v], tile->count[v]);
-        }
+    for (int v = 0; v < V; v++) {
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++)
+            tile_store(c + (size_t)r * tile->c_row + tile->c_vector[v], sum[r][v], tile->count[v]);
+    }
 }
 
 /* clang-format off */
@@ -103,7 +114,9 @@ static void tile_multiply(const struct eco_tile *tile)
 
 const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
     .lanes = VEC_LANES,
-    .rows = TILE_SUMS / (VEC_REGISTERS == 32 ? 4 : 3),
-    .vectors = VEC_REGISTERS == 32 ? 4 : 3,
+    .rows = TILE_SUMS / 2,
+    .vectors = 2,
+    .few_rows = TILE_SUMS / FEW_VECTORS,
+    .few_vectors = FEW_VECTORS,
     .multiply = tile_multiply,
 };

@@ -26,6 +26,7 @@ struct eco_tile {
     const float *a;
     size_t a_row, a_k;  /* elements from one row, one k to the next */
     const float *panel; /* [k, vectors, lanes], aligned to 64 bytes */
+    size_t panel_k;     /* elements from one k to the next */
     float *c;
     size_t c_row;
     const float *start[ECO_TILE_VECTORS]; /* [count] what C starts from, the same in every row; *
@@ -35,9 +36,9 @@ struct eco_tile {
 
 /* What an instruction set offers. */
 struct eco_tile_kernel {
-    int32_t lanes;   /* floats of a vector */
-    int32_t rows;    /* of a block that many vectors wide */
-    int32_t vectors; /* of a panel, as a rule */
+    int32_t lanes;                 /* floats of a vector */
+    int32_t rows, vectors;         /* of a block, a panel, as a rule */
+    int32_t few_rows, few_vectors; /* up to so many rows panels are better so wide */
     void (*multiply)(const struct eco_tile *tile);
 };
 

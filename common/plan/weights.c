@@ -95,7 +95,9 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
         panels.k = matrix->n * matrix->units;
     }
     panels.lanes = wishes->lanes;
-    panels.spans = panels.n < 2 && panels.units > panels.lanes ? wishes->spans : 1;
+    panels.spans = panels.n < 2 ? wishes->vectors : wishes->spans;
+    if (panels.units <= panels.lanes)
+        panels.spans = 1;
     const int32_t units = panels.lanes * panels.spans;
     panels.blocks = (panels.units + units - 1) / units;
     panels.panels = (panels.n * panels.spans + wishes->vectors - 1) / wishes->vectors;
