@@ -11,6 +11,7 @@
 
 #include "ecornn.h"
 #include "common/cell/cell.h"
+#include "common/type.h"
 
 struct eco_algo;
 struct eco_backend;
@@ -26,7 +27,7 @@ struct eco_problem {
     bool training;
     ecornn_direction direction;
     ecornn_order order;
-    ecornn_type type;
+    ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */
     float dropout;
     char text[ECO_MAX_PROBLEM_TEXT]; /* "lstm/f32/train/L2/bi/T100/N32/I512/H512" */
 };
@@ -39,7 +40,6 @@ int32_t eco_problem_width(const struct eco_problem *problem, int state);
 int32_t eco_problem_columns(const struct eco_problem *problem, int operand);
 /* Is (layer, direction index d) run from the last step to the first? */
 bool eco_problem_reversed(const struct eco_problem *problem, int d);
-size_t eco_type_bytes(ecornn_type type);
 
 /* Description to problem, with a complete check of it; BAD_ARGUMENT or UNSUPPORTED. */
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc);
@@ -68,6 +68,7 @@ struct eco_array {
     size_t step;   /* elements from one step to the next; 0: every step the same one */
     size_t row;    /* elements from one batch row to the next */
     size_t wrap;   /* steps are taken modulo this; 0: as they are */
+    ecornn_type type;
 };
 
 /* What the chosen algorithm wants of layout and tape. */
@@ -80,20 +81,24 @@ struct eco_wishes {
     int32_t spans;     /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                         * as many as a panel has vectors */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
+    int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
+                             * neighbours; 0: 1 */
 };
 
-/* Workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op. */
+/* Workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op.  What a product
+ * reads is of the layout's type, what it adds to of its sum; each array says which. */
 enum eco_scratch {
     ECO_SCRATCH_ACC,      /* forward  [chunk,N,accs,H] */
-    ECO_SCRATCH_GATHER,   /* both     [chunk,N,I of the layer]: input rows in time order, or dx */
+    ECO_SCRATCH_GATHER,   /* both     [chunk,N,I of the layer]: input rows in time order */
+    ECO_SCRATCH_DGATHER,  /* backward, the same memory: dx in time order, as sums */
     ECO_SCRATCH_OPERAND,  /* forward [N,slots,H]; backward [chunk,N,slots,H] */
     ECO_SCRATCH_MEAN,     /* both     [N,means] */
     ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H] */
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
-    ECO_SCRATCH_STEP, /* if projected: forward [N,P], h = P u; backward [chunk,N,P], its gradient */
-    ECO_SCRATCH_DOUTPUT, /* backward [N,H] if projected: gradient of u */
-    ECO_SCRATCH_PACK, /* backward [pack_rows, most columns of a part + accs*H, and a panel of each]
-                       */
+    ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
+    ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
+    ECO_SCRATCH_PACK, /* backward [pack_rows, most columns of a part + accs*H, and a panel of each],
+                       * room for sums */
     ECO_SCRATCHES
 };
 
@@ -116,10 +121,13 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
  * A matrix M[n*units, k] in panels for vectors of `lanes` weights: blocks of units; in a block the
  * vectors of all n, `spans` lanes-wide groups of units each; the vectors spread over panels [k,
  * vectors, lanes].  Vector v of a block is group v % spans of number v / spans.  Zeros fill up.
+ * With groups of k a panel is [depth / group, vectors, group / pair, lanes, pair].
  */
 struct eco_panels {
     int32_t n, units, k;
+    int32_t depth;        /* k filled up to whole groups */
     int32_t lanes, spans; /* a block is lanes * spans units */
+    int32_t group, pair;
     int32_t blocks;
     int32_t panels; /* of a block */
 };
@@ -133,7 +141,9 @@ struct eco_layout {
     bool training; /* this run keeps a reserve */
     int32_t T, N;
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
-    size_t element;                /* bytes */
+    ecornn_type type;              /* of rows that products read, and of the caller's arrays */
+    ecornn_type sum;    /* of sums, gradients between steps, vectors, dweights, other states */
+    ecornn_type weight; /* of packed matrices */
     size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
     struct eco_wishes wishes;
     /* bytes of one direction of layer 0, of a later layer */

@@ -6,9 +6,9 @@
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    (void)problem;
     (void)caps;
-    return NULL;
+    const bool same = problem->weight_type == problem->type;
+    return same && eco_type_bytes(problem->type) > 2 ? NULL : "no 16-bit types";
 }
 
 /* Enough rows that the input product runs at full speed, few enough that its result stays in the

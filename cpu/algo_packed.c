@@ -201,6 +201,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 {
     if (problem->type != ECORNN_F32)
         return "F32 only";
+    if (problem->weight_type != ECORNN_F32)
+        return "F32 weights only";
     return caps->lanes == 0 ? "no product kernel" : NULL;
 }
 

@@ -60,7 +60,7 @@ static void take_dstep(const struct step *step, int32_t t, const struct eco_arra
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_pointwise *call = &step->call;
-    const size_t bytes = (size_t)run->problem->P * run->layout->element;
+    const size_t bytes = (size_t)run->problem->P * eco_type_bytes(run->layout->type);
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     void *rows = eco_cpu_at(run, dstep, (size_t)(t - step->op->t0));
     for (int32_t n = part.from; n < part.to; n++) {
@@ -218,7 +218,7 @@ static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply 
     const size_t row = multiply->c_row, rows = (size_t)(part.to - part.from);
     void *first = eco_cpu_after_mutable(run, multiply->c, (size_t)part.from * row);
     if (!multiply->add)
-        memset(first, 0, rows * row * run->layout->element);
+        memset(first, 0, rows * row * eco_type_bytes(run->layout->type));
 }
 
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
@@ -294,7 +294,7 @@ static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *mu
             continue;
         const int column = vector_column(run->lowered, i);
         if (!multiply->add)
-            memset(sum, 0, n * run->layout->element);
+            memset(sum, 0, n * eco_type_bytes(run->layout->type));
         if (column >= 0)
             run->kernels->add_columns(
                 sum, eco_cpu_after(run, multiply->a, (size_t)column * H + (size_t)share.from),

@@ -50,7 +50,8 @@ void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply 
         if (bias != NULL)
             run->kernels->fill_rows(to, c_row, count, bias, run->problem->H);
         for (int32_t n = 0; bias == NULL && n < count; n++)
-            memset(eco_cpu_after_mutable(run, to, (size_t)n * c_row), 0, H * run->layout->element);
+            memset(eco_cpu_after_mutable(run, to, (size_t)n * c_row), 0,
+                   H * eco_type_bytes(run->layout->type));
     }
 }
 

@@ -134,7 +134,7 @@ static void project(const struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_op *op = step->op;
-    const size_t P = (size_t)run->problem->P, bytes = P * run->layout->element;
+    const size_t P = (size_t)run->problem->P, bytes = P * eco_type_bytes(run->layout->type);
     const struct eco_steps *state = &step->states.plane[0];
     const struct eco_array h =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);

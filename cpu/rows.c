@@ -13,12 +13,12 @@
 
 const void *eco_cpu_after(const struct eco_cpu_run *run, const void *p, size_t elements)
 {
-    return (const char *)p + elements * run->layout->element;
+    return (const char *)p + elements * eco_type_bytes(run->layout->type);
 }
 
 void *eco_cpu_after_mutable(const struct eco_cpu_run *run, void *p, size_t elements)
 {
-    return (char *)p + elements * run->layout->element;
+    return (char *)p + elements * eco_type_bytes(run->layout->type);
 }
 
 void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, size_t step)
@@ -27,7 +27,7 @@ void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, s
         array->block == ECO_BLOCK_RESERVE ? run->args->reserve : run->args->workspace;
     if (array->wrap > 0)
         step %= array->wrap;
-    return block + array->offset + step * array->step * run->layout->element;
+    return block + array->offset + step * array->step * eco_type_bytes(array->type);
 }
 
 const void *eco_cpu_weights(const struct eco_cpu_run *run, size_t offset)
@@ -106,7 +106,7 @@ static void copy_rows(const struct eco_cpu_run *run, void *to, size_t to_row, st
                       size_t width)
 {
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
-    const size_t bytes = width * run->layout->element;
+    const size_t bytes = width * eco_type_bytes(run->layout->type);
     for (int32_t n = part.from; n < part.to; n++) {
         void *row = eco_cpu_after_mutable(run, to, (size_t)n * to_row);
         if (from.data == NULL)
@@ -225,7 +225,7 @@ static void move_row(const struct eco_cpu_run *run, const struct drop *drop, voi
     if (drop->active)
         move_dropped(drop, to, from, width, type);
     else if (!drop->add)
-        memcpy(to, from, width * run->layout->element);
+        memcpy(to, from, width * eco_type_bytes(run->layout->type));
     else
         for (size_t i = 0; i < width; i++)
             set(to, i, type, get(to, i, type) + get(from, i, type));
@@ -249,7 +249,7 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op)
             drop.at.t = (uint32_t)t;
             drop.at.n = (uint32_t)n;
             if (lengths != NULL && t >= lengths[n])
-                memset(to, 0, width * run->layout->element);
+                memset(to, 0, width * eco_type_bytes(run->layout->type));
             else
                 move_row(run, &drop, to, eco_cpu_after(run, from.data, (size_t)n * from.row),
                          width);

@@ -115,7 +115,7 @@ ECORNN_API void ecornn_cell_free(ecornn_cell *cell);
 
 /* ---- describe ----------------------------------------------------------------------------- */
 
-typedef enum { ECORNN_F32, ECORNN_F64 } ecornn_type;
+typedef enum { ECORNN_F32, ECORNN_F64, ECORNN_BF16, ECORNN_F16 } ecornn_type;
 typedef enum { ECORNN_FORWARD, ECORNN_REVERSE, ECORNN_BIDIRECTIONAL } ecornn_direction;
 typedef enum { ECORNN_TIME_MAJOR, ECORNN_BATCH_MAJOR } ecornn_order; /* [T,N,*], [N,T,*] */
 
@@ -131,18 +131,23 @@ typedef struct {
     int32_t layers;          /* L; 0: 1                                                    */
     int32_t steps, batch;    /* the largest T and N a run will have: required              */
     ecornn_direction direction;
-    ecornn_order order; /* of x, y and their gradients                                */
-    ecornn_type type;   /* of every array; sums are kept in it too                    */
-    float dropout;      /* on the input of layers 1..L-1, in training; 0 <= p < 1,    *
-                         * kept values are scaled by 1/(1-p)                          */
+    ecornn_order order;     /* of x, y and their gradients                                */
+    ecornn_type type;       /* of x, y, initial, final and their gradients; sums, and states that  *
+                             * no product reads, are F32 inside a run, of F64 all is F64           */
+    ecornn_type param_type; /* of the parameter block; 0: F32, of F64 always F64; else as type */
+    ecornn_type weight_type; /* of packed matrices; 0: as type; BF16 or F16 with type F32: half the
+                              * * bytes to read, F32 for all else */
+    float dropout;           /* on the input of layers 1..L-1, in training; 0 <= p < 1,    *
+                              * kept values are scaled by 1/(1-p)                          */
     uint32_t flags;
     uint32_t reserved[8]; /* zero */
 } ecornn_desc;
 
 /*
  * A description from a problem string, as ecornn_plan_print shows one; parts in any order after the
- * cell, defaults left out:  CELL[/f32|f64][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#]
- * [/batch-major][/dropout:#]   e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".
+ * cell, defaults left out:  CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights]
+ * [/bf16-params|f16-params][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/dropout:#]
+ * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
  */
 ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem,
@@ -155,7 +160,7 @@ typedef struct ecornn_plan ecornn_plan;
 typedef struct {
     size_t params;    /* elements of the parameter block (see ecornn_param)         */
     size_t weights;   /* bytes of the packed weights                                */
-    size_t dweights;  /* bytes of their gradient; never more than weights; 0: infer */
+    size_t dweights;  /* bytes of their gradient, F32 or F64; 0: infer               */
     size_t workspace; /* bytes of a forward or backward; nothing between runs       */
     size_t reserve;   /* bytes; written by forward, read by its backward; 0: infer  */
     size_t alignment; /* of the three, in bytes                                     */
@@ -184,17 +189,18 @@ typedef struct {
  */
 ECORNN_API int ecornn_param_count(const ecornn_plan *plan);
 ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param);
-/* params[k]: parameter k in the device's memory, wherever it lives: a framework's tensors need no
- * copy into one block.  Writes the packed weights (ecornn_sizes.weights bytes). */
+/* params[k]: parameter k in the device's memory, elements of param_type, wherever it lives: a
+ * framework's tensors need no copy into one block.  Writes the packed weights (ecornn_sizes.weights
+ * bytes), matrices rounded to weight_type. */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      void *weights, void *stream);
-/* Gradients of the packed weights to those of the parameters; add: to what dparams[k] holds.
- * dparams[k] may be NULL: not wanted. */
+/* Gradients of the packed weights to those of the parameters, of param_type; add: to what
+ * dparams[k] holds.  dparams[k] may be NULL: not wanted. */
 ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights,
                                        void *const *dparams, int add, void *stream);
 
 /*
- * Another system's weights, host to host, elements of the plan's type (doc/api.md has the shapes):
+ * Another system's weights, host to host, elements of the plan's param_type (doc/api.md: shapes):
  * "torch" (torch.nn.LSTM's parameters in order), "cudnn" (all matrices, then all biases),
  * "keras" (per layer and direction: kernel, recurrent kernel, bias), "onnx" (per layer: W, R, B,
  * P). import: two biases are added where the equations allow it; export writes the sum and a zero.

@@ -97,16 +97,12 @@ struct walk {
 
 static double get(const struct walk *walk, const void *block, size_t k)
 {
-    return walk->problem->type == ECORNN_F64 ? ((const double *)block)[k]
-                                             : (double)((const float *)block)[k];
+    return eco_type_get(block, k, walk->problem->param_type);
 }
 
 static void put(const struct walk *walk, size_t k, double value)
 {
-    if (walk->problem->type == ECORNN_F64)
-        ((double *)walk->to)[k] = value;
-    else
-        ((float *)walk->to)[k] = (float)value;
+    eco_type_set(walk->to, k, walk->problem->param_type, value);
 }
 
 /* A block of the foreign tensor as wide as its strides say, and our parameter for it. */

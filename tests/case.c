@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/cell/cell.h"
+#include "common/type.h"
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
@@ -245,13 +246,21 @@ double uniform(uint64_t *state)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-/* Numbers in [-scale, scale); of a case in F32, F32 numbers. */
-static void fill(const struct test_case *test, struct array *array, double scale, uint64_t *random)
+ecornn_type case_type(const struct test_case *test, const char *name)
 {
-    for (size_t i = 0; i < array->count; i++) {
-        const double value = scale * (2 * uniform(random) - 1);
-        array->value[i] = test->desc.type == ECORNN_F32 ? (double)(float)value : value;
-    }
+    const char *const rows[] = {"x", "y", "dx", "dy", "initial", "final", "dinitial", "dfinal"};
+    const size_t length = strcspn(name, "0123456789"); /* a state's number */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strlen(rows[i]) == length && strncmp(name, rows[i], length) == 0)
+            return test->desc.type;
+    return test->desc.type == ECORNN_F64 ? ECORNN_F64 : test->desc.param_type;
+}
+
+/* Numbers of the type in [-scale, scale]. */
+static void fill(struct array *array, ecornn_type type, double scale, uint64_t *random)
+{
+    for (size_t i = 0; i < array->count; i++)
+        array->value[i] = eco_type_round(scale * (2 * uniform(random) - 1), type);
 }
 
 static void add_random(const struct test_case *test, struct data *inputs, const char *name,
@@ -261,7 +270,7 @@ static void add_random(const struct test_case *test, struct data *inputs, const 
     uint64_t random = test->seed;
     for (const char *letter = name; *letter; letter++)
         random = random * 1099511628211u + (unsigned char)*letter;
-    fill(test, data_add(inputs, name, 3, extent), scale, &random);
+    fill(data_add(inputs, name, 3, extent), case_type(test, name), scale, &random);
 }
 
 static void add_lengths(const struct test_case *test, struct data *inputs)

@@ -2,13 +2,16 @@
  * What a case should give, and how far off a result may be.
  *
  * F64: 1e-12 of the array's largest magnitude.
- * F32: the reference also runs the case as an F32 machine would (common/ref/ref.h): every operand,
- * intermediate value and running sum rounded, sums in ascending order.  The largest error of an
- * array may be twice the largest of those runs, plus one ulp of the array's largest magnitude.
- * One rounded run may be lucky, above all where there are few numbers: one of them may come out
- * exact.  So there are twelve, one rounding to nearest and the others at random, with functions off
- * by up to an ulp: their errors stand for those of other orders of summation and other code for
- * tanh. With three runs about one case in thirty would fail by a few percent, on no error at all.
+ * 16-bit types: the reference rounds what such a machine keeps in the type to the nearest, computes
+ * the rest in double, and the bound is as for F32, of runs that round what is kept to one of its
+ * two neighbours, at random; the ulp is that of the array's own type. F32: the reference also runs
+ * the case as an F32 machine would (common/ref/ref.h): every operand, intermediate value and
+ * running sum rounded, sums in ascending order.  The largest error of an array may be twice the
+ * largest of those runs, plus one ulp of the array's largest magnitude. One rounded run may be
+ * lucky, above all where there are few numbers: one of them may come out exact.  So there are
+ * twelve, one rounding to nearest and the others at random, with functions off by up to an ulp:
+ * their errors stand for those of other orders of summation and other code for tanh. With three
+ * runs about one case in thirty would fail by a few percent, on no error at all.
  */
 #include "tests/testing.h"
 
@@ -18,6 +21,7 @@
 #include <string.h>
 
 #include "common/ref/ref.h"
+#include "common/type.h"
 
 enum { ROUNDED_RUNS = 12 };
 
@@ -47,13 +51,28 @@ static double largest_error(const struct array *is, const struct array *should)
     return most;
 }
 
-static double ulp_f32(double magnitude)
+/* Distance of neighbours at that magnitude; of F64 none. */
+static double ulp(double magnitude, ecornn_type type)
 {
-    const float at = (float)magnitude;
-    return (double)nextafterf(at, INFINITY) - (double)at;
+    static const int bits[] = {[ECORNN_F32] = 24, [ECORNN_BF16] = 8, [ECORNN_F16] = 11};
+    static const int least[] = {[ECORNN_F32] = -149, [ECORNN_BF16] = -133, [ECORNN_F16] = -24};
+    int exponent = -1100; /* of 0 */
+    if (type == ECORNN_F64)
+        return 0;
+    if (magnitude > 0)
+        frexp(magnitude, &exponent);
+    return ldexp(1, exponent - bits[type] > least[type] ? exponent - bits[type] : least[type]);
 }
 
 /* ---- what a case should give ----------------------------------------------------------------- */
+
+static void set_rounding(const struct test_case *test, const struct machine *reference,
+                         enum eco_rounding rounding, uint64_t seed)
+{
+    const ecornn_desc *desc = &test->desc;
+    eco_reference_rounding(reference->device, rounding, desc->type,
+                           desc->weight_type ? desc->weight_type : desc->type, seed);
+}
 
 static bool expect_rounded(const struct test_case *test, const struct machine *reference,
                            const struct data *inputs, struct data *expected)
@@ -61,13 +80,14 @@ static bool expect_rounded(const struct test_case *test, const struct machine *r
     bool ok = true;
     for (int k = 0; ok && k < ROUNDED_RUNS; k++) {
         struct data rounded = {0};
-        eco_reference_rounding(reference->device, k == 0 ? ECO_ROUND_NEAREST : ECO_ROUND_RANDOM,
-                               test->seed + (uint64_t)k);
+        set_rounding(test, reference, k == 0 ? ECO_ROUND_NEAREST : ECO_ROUND_RANDOM,
+                     test->seed + (uint64_t)k);
         ok = case_run(test, reference, inputs, &rounded);
         for (int i = 0; ok && i < expected->n; i++) {
             struct array *exact = &expected->array[i];
             const double error = largest_error(data_find(&rounded, exact->name), exact);
-            exact->bound = fmax(exact->bound, 2 * error + ulp_f32(largest(exact)));
+            const double unit = ulp(largest(exact), case_type(test, exact->name));
+            exact->bound = fmax(exact->bound, 2 * error + unit);
         }
         data_free(&rounded);
     }
@@ -81,11 +101,12 @@ bool case_expect(const struct test_case *test, const struct data *inputs, struct
         fprintf(stderr, "reference: %s\n", ecornn_error_detail());
         return false;
     }
+    set_rounding(test, &reference, ECO_ROUND_NOT, 0);
     bool ok = case_run(test, &reference, inputs, expected);
     for (int i = 0; i < expected->n; i++)
         expected->array[i].bound =
             test->desc.type == ECORNN_F64 ? 1e-12 * largest(&expected->array[i]) : 0;
-    if (ok && test->desc.type == ECORNN_F32)
+    if (ok && test->desc.type != ECORNN_F64)
         ok = expect_rounded(test, &reference, inputs, expected);
     ecornn_device_close(reference.device);
     return ok;

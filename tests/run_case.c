@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/type.h"
 #include "tests/guarded.h"
 
 struct session {
@@ -28,27 +29,14 @@ struct session {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-static size_t element_bytes(const struct session *session)
+static ecornn_type type_of(const struct session *session, const char *name)
 {
-    return session->machine->type == ECORNN_F64 ? 8 : 4;
+    return session->machine->type == ECORNN_F64 ? ECORNN_F64 : case_type(session->test, name);
 }
 
-static void put_element(const struct session *session, struct buffer *buffer, size_t i,
-                        double value)
+static size_t bytes_of(const struct session *session, const struct array *array)
 {
-    if (session->machine->type == ECORNN_F64)
-        memcpy(buffer->image + GUARD + 8 * i, &value, 8);
-    else
-        memcpy(buffer->image + GUARD + 4 * i, &(float){(float)value}, 4);
-}
-
-static double get_element(const struct session *session, const unsigned char *at, size_t i)
-{
-    double wide;
-    float narrow;
-    if (session->machine->type == ECORNN_F64)
-        return memcpy(&wide, at + 8 * i, 8), wide;
-    return memcpy(&narrow, at + 4 * i, 4), (double)narrow;
+    return array->count * eco_type_bytes(type_of(session, array->name));
 }
 
 /* Is element i of a [T,N,*] array in the case's order padding? */
@@ -67,11 +55,11 @@ static void make_input(struct session *session, struct buffer *buffer, const cha
     const struct array *array = data_find(session->inputs, name);
     if (!array)
         return;
-    buffer_make(&session->memory, buffer, name, array->count * element_bytes(session));
+    buffer_make(&session->memory, buffer, name, bytes_of(session, array));
     const bool sequence = strcmp(name, "x") == 0 || strcmp(name, "dy") == 0;
     for (size_t i = 0; !session->memory.failed && i < array->count; i++)
         if (!sequence || !is_padding(session, array, i))
-            put_element(session, buffer, i, array->value[i]);
+            eco_type_set(buffer->image + GUARD, i, type_of(session, name), array->value[i]);
     buffer_upload(&session->memory, buffer);
 }
 
@@ -87,7 +75,7 @@ static void get_result(struct session *session, const struct buffer *buffer, str
     const bool sequence = strcmp(array->name, "y") == 0 || strcmp(array->name, "dx") == 0;
     bool clean = true;
     for (size_t i = 0; i < array->count; i++) {
-        array->value[i] = get_element(session, now + GUARD, i);
+        array->value[i] = eco_type_get(now + GUARD, i, type_of(session, array->name));
         clean &= !sequence || !is_padding(session, array, i) || array->value[i] == 0;
     }
     if (!clean)
@@ -133,7 +121,7 @@ static struct array shape_of_state(const struct test_case *test, const char *kin
 static void make_sequences(struct session *session)
 {
     const struct test_case *test = session->test;
-    const size_t element = element_bytes(session);
+    const size_t element = eco_type_bytes(session->machine->type);
     make_input(session, &session->x, "x");
     make_input(session, &session->dy, "dy");
     if (!(test->null & NULL_Y))
@@ -158,7 +146,8 @@ static void make_states(struct session *session)
         snprintf(name, sizeof name, "dfinal%d", s);
         make_input(session, &session->dfinal[s], name);
         session->initial[s].name = "initial", session->dfinal[s].name = "dfinal";
-        const size_t bytes = shape_of_state(test, "final", s).count * element_bytes(session);
+        const struct array final = shape_of_state(test, "final", s);
+        const size_t bytes = bytes_of(session, &final);
         const bool alias = test->alias && session->initial[s].device;
         if (!(test->null & NULL_FINAL) && !alias)
             buffer_make(&session->memory, &session->final[s], "final", bytes);
@@ -206,6 +195,8 @@ static bool set_up(struct session *session)
     const struct test_case *test = session->test;
     ecornn_desc desc = test->desc;
     desc.type = session->machine->type;
+    if (desc.type != test->desc.type)
+        desc.param_type = desc.weight_type = ECORNN_F32; /* defaults */
     if (!memory_succeeded(&session->memory,
                           ecornn_plan_create(&session->plan, session->machine->device, &desc),
                           "plan"))

@@ -138,7 +138,7 @@ START_TEST(desc_misuse)
                                       "lstm/",
                                       "lstm/T5",
                                       "sltm/T1/N1/I1/H1",
-                                      "lstm/f16/T1/N1/I1/H1",
+                                      "lstm/f8/T1/N1/I1/H1",
                                       "lstm/T1/N1/I1/H99999999999",
                                       "lstm/T1/N1/I1/H1/dropout:1",
                                       "lstm/T1/N1/I1/H1/L-1"};
@@ -149,6 +149,9 @@ START_TEST(desc_misuse)
     const ecornn_desc before = good;
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
         REFUSES(ecornn_desc_parse(&good, bad[k], NULL), "");
+    REFUSES(ecornn_desc_parse(&good, "lstm/f64/bf16-weights/T1/N1/I1/H1", NULL), "weight_type");
+    REFUSES(ecornn_desc_parse(&good, "lstm/bf16/f16-params/T1/N1/I1/H1", NULL),
+            "param_type is f16");
     REFUSES(ecornn_desc_parse(NULL, NET_PROBLEM, NULL), "desc is NULL");
     REFUSES(ecornn_desc_parse(&good, NULL, NULL), "problem is NULL");
     ck_assert_mem_eq(&good, &before, sizeof good);
@@ -166,7 +169,11 @@ START_TEST(desc_misuse)
     BAD_DESC(batch = INT32_MAX, ECORNN_BAD_ARGUMENT, "batch is 2147483647");
     BAD_DESC(direction = (ecornn_direction)3, ECORNN_BAD_ARGUMENT, "direction is 3");
     BAD_DESC(order = (ecornn_order)2, ECORNN_BAD_ARGUMENT, "order is 2");
-    BAD_DESC(type = (ecornn_type)2, ECORNN_BAD_ARGUMENT, "type is 2");
+    BAD_DESC(type = (ecornn_type)4, ECORNN_BAD_ARGUMENT, "type is 4");
+    BAD_DESC(param_type = (ecornn_type)-1, ECORNN_BAD_ARGUMENT, "param_type is -1");
+    BAD_DESC(param_type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "param_type is bf16");
+    BAD_DESC(weight_type = (ecornn_type)9, ECORNN_BAD_ARGUMENT, "weight_type is 9");
+    BAD_DESC(weight_type = ECORNN_F64, ECORNN_BAD_ARGUMENT, "weight_type is f64");
     BAD_DESC(dropout = 1, ECORNN_BAD_ARGUMENT, "dropout is 1");
     BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
     BAD_DESC(flags = 0x80, ECORNN_BAD_ARGUMENT, "0x80");

@@ -22,6 +22,10 @@ static const char *const problems[] = {
     "lstm-peephole/train/L3/bi/T3/N5/I4/H6",
     "rnn-tanh/train/L4/T8/N1/I9/H2",
     "mgu/train/bi/T3/N2/I1/H33/batch-major",
+    "lstm/bf16/train/L3/bi/T5/N2/I3/H7/P4/dropout:0.5",
+    "lstm/f16/f16-params/L3/T5/N2/I3/H7",
+    "gru-reset-first/bf16/bf16-params/train/L2/bi/T4/N3/I5/H35",
+    "lstm-peephole/f32/bf16-weights/train/L2/T3/N5/I4/H6",
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -30,6 +34,7 @@ static const struct eco_wishes wishes[] = {
     {.chunk = 2, .chunk_backward = 3},
     {.chunk = 3, .chunk_backward = 2, .wavefront = true},
     {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 3},
+    {.chunk = 4, .spans = 2, .lanes = 8, .vectors = 4, .group = 32, .pair = 2},
 };
 enum { WISHES = sizeof wishes / sizeof *wishes };
 
@@ -83,7 +88,7 @@ static void paint_bytes(struct map *map, enum eco_block block, size_t from, size
 /* One array of `steps` steps, N rows, `width` elements each. */
 static void paint(struct map *map, struct eco_array array, int32_t steps, size_t width)
 {
-    const size_t element = map->layout->element;
+    const size_t element = eco_type_bytes(array.type);
     map->id++;
     if (width == 0)
         return;
@@ -108,12 +113,15 @@ static void check_weights(const struct eco_layout *layout, const char *text)
         const int layer = i / ECO_PARTS / problem->D, d = i / ECO_PARTS % problem->D;
         const int part = i % ECO_PARTS;
         const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
-        const size_t dense =
-            (size_t)matrix.n * (size_t)matrix.units * (size_t)matrix.columns * layout->element;
+        const bool vectors = part == ECO_PART_VECTORS;
+        const size_t element = eco_type_bytes(vectors ? layout->sum : layout->weight);
+        const size_t dense = (size_t)matrix.n * (size_t)matrix.units * (size_t)matrix.columns;
         map.id++;
-        paint_bytes(&map, ECO_BLOCK_NONE, eco_layout_gradient(layout, layer, d, part), dense);
-        if (layout->wishes.lanes == 0 || part == ECO_PART_VECTORS) {
-            paint_bytes(&map, ECO_BLOCK_WEIGHTS, eco_layout_weights(layout, layer, d, part), dense);
+        paint_bytes(&map, ECO_BLOCK_NONE, eco_layout_gradient(layout, layer, d, part),
+                    dense * eco_type_bytes(layout->sum));
+        if (layout->wishes.lanes == 0 || vectors) {
+            paint_bytes(&map, ECO_BLOCK_WEIGHTS, eco_layout_weights(layout, layer, d, part),
+                        dense * element);
             continue;
         }
         for (int back = 0; back <= (int)problem->training; back++) {
@@ -122,7 +130,7 @@ static void check_weights(const struct eco_layout *layout, const char *text)
             paint_bytes(&map, ECO_BLOCK_WEIGHTS,
                         back ? eco_layout_weights_back(layout, layer, d, part)
                              : eco_layout_weights(layout, layer, d, part),
-                        eco_panels_offset(&panels, panels.blocks, 0) * layout->element);
+                        eco_panels_offset(&panels, panels.blocks, 0) * element);
         }
     }
     map_close(&map);
@@ -142,13 +150,14 @@ static void paint_states(struct map *map, int layer)
 static void paint_scratch(struct map *map, int layer, bool backward)
 {
     static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
-                                               ECO_SCRATCH_DACC};
+                                               ECO_SCRATCH_DGATHER, ECO_SCRATCH_DACC};
     const struct eco_problem *problem = map->layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H;
     const size_t width[ECO_SCRATCHES] = {
         [ECO_SCRATCH_ACC] = backward ? 0 : (size_t)lowered->n_accs * H,
-        [ECO_SCRATCH_GATHER] = layer == 0 ? (size_t)problem->I : 0,
+        [ECO_SCRATCH_GATHER] = layer == 0 && !backward ? (size_t)problem->I : 0,
+        [ECO_SCRATCH_DGATHER] = layer == 0 && backward ? (size_t)problem->I : 0,
         [ECO_SCRATCH_OPERAND] = (size_t)lowered->n_slots * H,
         [ECO_SCRATCH_MEAN] = (size_t)lowered->n_means[backward],
         [ECO_SCRATCH_DACC] = backward ? (size_t)(lowered->n_accs + lowered->n_extra) * H : 0,
@@ -399,7 +408,7 @@ static const char *const broken[] = {
     "lstm/T1/N1/I1/H1/",
     "lstm/T1/N1/I1/H1/dropout:1",
     "lstm/T1/N1/I1/H1/dropout:",
-    "lstm/T1/N1/I1/H1/f16",
+    "lstm/T1/N1/I1/H1/f8",
     "lstm/T99999999999/N1/I1/H1",
     "lstm/T1/N1/I1/H-1",
     "lstm/T1x/N1/I1/H1",

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/ref/ref.h"
+#include "common/type.h"
 #include "common/util.h"
 #include "tests/testing.h"
 
@@ -228,24 +229,32 @@ END_TEST
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* F32 arrays hold the double results rounded. */
-START_TEST(rounds_once_in_f32)
+static const char *const narrow_type[] = {"f32", "bf16/bf16-params", "f16/f16-params"};
+
+/* Arrays of narrower types hold the double results rounded; gradients of parameters come from F32
+ * ones. */
+START_TEST(rounds_once)
 {
-    struct test_case test =
-        parsed("lstm/f32/train/L2/bi/T4/N3/I3/H5/lengths:random/states/dropout:0.2");
-    struct machine f32 = reference(ECORNN_F32), f64 = reference(ECORNN_F64);
+    char text[CASE_TEXT];
+    snprintf(text, sizeof text, "lstm/%s/train/L2/bi/T4/N3/I3/H5/lengths:random/states/dropout:0.2",
+             narrow_type[_i]);
+    struct test_case test = parsed(text);
+    struct machine own = reference(test.desc.type), f64 = reference(ECORNN_F64);
     struct data inputs = {0}, narrow = {0}, wide = {0};
     case_inputs(&test, &inputs);
-    ck_assert(case_run(&test, &f32, &inputs, &narrow));
+    ck_assert(case_run(&test, &own, &inputs, &narrow));
     ck_assert(case_run(&test, &f64, &inputs, &wide));
     for (int i = 0; i < wide.n; i++)
-        for (size_t j = 0; j < wide.array[i].count; j++)
-            wide.array[i].value[j] = (double)(float)wide.array[i].value[j];
-    ck_assert(results_same(&test, "F32 against F64", &wide, &narrow));
+        for (size_t j = 0; j < wide.array[i].count; j++) {
+            double *value = &wide.array[i].value[j];
+            *value = wide.array[i].name[1] == ':' ? (double)(float)*value : *value;
+            *value = eco_type_round(*value, test.desc.type);
+        }
+    ck_assert(results_same(&test, "own type against F64", &wide, &narrow));
     data_free(&inputs);
     data_free(&narrow);
     data_free(&wide);
-    ecornn_device_close(f32.device);
+    ecornn_device_close(own.device);
     ecornn_device_close(f64.device);
 }
 END_TEST
@@ -280,10 +289,20 @@ START_TEST(survives_naughty_inputs)
 }
 END_TEST
 
-/* The rounded runs that the bounds of F32 come from: near the exact one, yet not equal to it. */
+static const struct {
+    const char *type;
+    double least, most; /* bounds, of an array's largest magnitude */
+} rounding[] = {{"f32", 1e-8, 1e-5},
+                {"f32/bf16-weights", 1e-8, 1e-5},
+                {"f16", 1e-4, 2e-2},
+                {"bf16", 1e-3, 2e-1}};
+
+/* The rounded runs that the bounds come from: near the exact one, yet not equal to it. */
 START_TEST(rounds_when_asked)
 {
-    struct test_case test = parsed("gru/f32/train/T8/N3/I5/H9/states");
+    char text[CASE_TEXT];
+    snprintf(text, sizeof text, "gru/%s/train/T8/N3/I5/H9/states", rounding[_i].type);
+    struct test_case test = parsed(text);
     struct data inputs = {0}, expected = {0};
     case_inputs(&test, &inputs);
     ck_assert(case_expect(&test, &inputs, &expected));
@@ -292,8 +311,9 @@ START_TEST(rounds_when_asked)
         double most = 0;
         for (size_t j = 0; j < array->count; j++)
             most = fmax(most, fabs(array->value[j]));
-        ck_assert_msg(array->bound > 1e-8 * most && array->bound < 1e-5 * most, "%s: %g of %g",
-                      array->name, array->bound, most);
+        ck_assert_msg(array->bound > rounding[_i].least * most &&
+                          array->bound < rounding[_i].most * most,
+                      "%s: %s: %g of %g", text, array->name, array->bound, most);
     }
     data_free(&inputs);
     data_free(&expected);
@@ -327,9 +347,9 @@ int main(int argc, char **argv)
     if (!only) {
         tcase_add_loop_test(tests, agrees_with_textbook, 0, sizeof textbook / sizeof *textbook);
         tcase_add_loop_test(tests, agrees_with_golden, 0, sizeof golden / sizeof *golden);
-        tcase_add_test(tests, rounds_once_in_f32);
+        tcase_add_loop_test(tests, rounds_once, 0, 3);
         tcase_add_test(tests, survives_naughty_inputs);
-        tcase_add_test(tests, rounds_when_asked);
+        tcase_add_loop_test(tests, rounds_when_asked, 0, 4);
         tcase_add_test(tests, says_when_memory_fails);
     }
     suite_add_tcase(suite, tests);

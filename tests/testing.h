@@ -28,7 +28,7 @@ enum { CASE_TEXT = 256 };
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* A named dense array; F32 ones are kept as double, which is exact. */
+/* A named dense array; of every type kept as double, which is exact. */
 struct array {
     char name[64];
     int rank;
@@ -84,7 +84,9 @@ void source_path(char path[1024], const char *inside);
 /* False, with a word on stderr: the string is wrong. */
 bool case_parse(struct test_case *test, const char *text);
 void case_free(struct test_case *test);
-/* Random inputs by the case's seed, F32 numbers for F32 cases. */
+/* The type of an array of the case, by its name. */
+ecornn_type case_type(const struct test_case *test, const char *name);
+/* Random inputs by the case's seed, numbers of their types. */
 void case_inputs(const struct test_case *test, struct data *inputs);
 int32_t case_length(const struct data *inputs, int32_t n, int32_t T);
 /* Uniform in [0,1): splitmix64 (Steele, Lea, Flood 2014). */
@@ -94,7 +96,7 @@ double uniform(uint64_t *state);
 
 struct machine {
     ecornn_device *device;
-    ecornn_type type; /* of the run: a case of F32 inputs may be run in F64 */
+    ecornn_type type; /* of the run: the case's, or F64 for all its arrays */
     int backwards;    /* how often backward runs; every time it must give the same bits */
 };
 

@@ -8,10 +8,10 @@
 
 #include "common/util.h"
 
-static struct eco_size product_bytes(const struct eco_layout *layout, size_t a, size_t b, size_t c)
+static struct eco_size product_bytes(ecornn_type type, size_t a, size_t b, size_t c)
 {
     struct eco_size bytes = eco_size_mul(eco_size_of(a), b);
-    return eco_size_mul(eco_size_mul(bytes, c), layout->element);
+    return eco_size_mul(eco_size_mul(bytes, c), eco_type_bytes(type));
 }
 
 /* ---- workspace and reserve ------------------------------------------------------------------- */
@@ -19,20 +19,30 @@ static struct eco_size product_bytes(const struct eco_layout *layout, size_t a, 
 /* A block being filled: arrays are put one behind the other. */
 struct cursor {
     enum eco_block block;
+    int32_t N;
     struct eco_size end;
 };
 
-/* count arrays of [steps, N, row]; one step shared by all when steps is 0. */
-static struct eco_series put(const struct eco_layout *layout, struct cursor *cursor, int count,
-                             int32_t steps, size_t row)
+/* Rows of an array to be put. */
+struct rows {
+    ecornn_type type;
+    int32_t steps; /* 0: one step, shared by all */
+    size_t width;
+};
+
+/* count arrays of [steps, N, width]. */
+static struct eco_series put(struct cursor *cursor, int count, struct rows rows)
 {
-    const size_t N = (size_t)layout->N;
-    const struct eco_size bytes =
-        eco_size_align(product_bytes(layout, (size_t)(steps > 0 ? steps : 1), N, row));
-    const struct eco_series series = {
-        .first = {cursor->block, cursor->end.value, steps > 0 ? N * row : 0, row, 0},
-        .bytes = bytes.value,
-        .count = count};
+    const size_t N = (size_t)cursor->N;
+    const struct eco_size bytes = eco_size_align(
+        product_bytes(rows.type, (size_t)(rows.steps > 0 ? rows.steps : 1), N, rows.width));
+    const struct eco_series series = {.first = {.block = cursor->block,
+                                                .offset = cursor->end.value,
+                                                .step = rows.steps > 0 ? N * rows.width : 0,
+                                                .row = rows.width,
+                                                .type = rows.type},
+                                      .bytes = bytes.value,
+                                      .count = count};
     cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)count));
     return series;
 }
@@ -44,6 +54,16 @@ static struct eco_array series_get(const struct eco_series *series, int k)
     return array;
 }
 
+/* A state that a product reads, or that is output, is of the type; others are kept as sums. */
+static ecornn_type state_type(const struct eco_layout *layout, int state)
+{
+    const struct eco_lowered *lowered = &layout->problem->cell->lowered;
+    for (int o = 0; o < lowered->n_operands; o++)
+        if (lowered->operand[o].state == state)
+            return layout->type;
+    return state == 0 ? layout->type : layout->sum;
+}
+
 static void put_states(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
@@ -51,19 +71,20 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
     const bool wavefront = layout->wishes.wavefront;
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
         const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, s);
+        const struct rows all = {state_type(layout, s), layout->T + 2, row};
         if (layout->training) {
-            layout->state[s] = put(layout, cursor, problem->L, layout->T + 2, row);
+            layout->state[s] = put(cursor, problem->L, all);
             layout->last_state[s] = layout->state[s];
             continue;
         }
         /* Only the layer above reads all planes of the output state; else two take turns: a thread
          * may write the next one while others read the one before. */
-        layout->last_state[s] = put(layout, cursor, wavefront ? problem->L : 1, 2, row);
+        layout->last_state[s] =
+            put(cursor, wavefront ? problem->L : 1, (struct rows){all.type, 2, row});
         layout->last_state[s].first.wrap = 2;
         layout->state[s] = layout->last_state[s];
         if (s == 0 && lower > 0)
-            layout->state[s] =
-                put(layout, cursor, wavefront || lower < 2 ? lower : 2, layout->T + 2, row);
+            layout->state[s] = put(cursor, wavefront || lower < 2 ? lower : 2, all);
     }
 }
 
@@ -94,6 +115,22 @@ static size_t scratch_row(const struct eco_layout *layout, bool backward, enum e
         return backward && problem->projected ? H : 0;
     default:
         return 0;
+    }
+}
+
+static ecornn_type scratch_type(const struct eco_layout *layout, bool backward,
+                                enum eco_scratch scratch)
+{
+    switch (scratch) {
+    case ECO_SCRATCH_GATHER: /* backward it has room for DGATHER */
+        return backward ? layout->sum : layout->type;
+    case ECO_SCRATCH_STEP:
+        return backward ? layout->type : layout->sum;
+    case ECO_SCRATCH_OPERAND:
+    case ECO_SCRATCH_DACC:
+        return layout->type;
+    default:
+        return layout->sum;
     }
 }
 
@@ -132,9 +169,11 @@ static size_t pack_row(const struct eco_layout *layout)
 static void put_pack(struct eco_layout *layout, struct cursor *cursor, int lanes)
 {
     const struct eco_size bytes = eco_size_align(
-        product_bytes(layout, (size_t)layout->wishes.pack_rows, pack_row(layout), 1));
+        product_bytes(layout->sum, (size_t)layout->wishes.pack_rows, pack_row(layout), 1));
     layout->scratch[1][ECO_SCRATCH_PACK] = (struct eco_series){
-        .first = {cursor->block, cursor->end.value, 0, 0, 0}, .bytes = bytes.value, .count = lanes};
+        .first = {.block = cursor->block, .offset = cursor->end.value, .type = layout->sum},
+        .bytes = bytes.value,
+        .count = lanes};
     cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)lanes));
 }
 
@@ -144,17 +183,20 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
     const int lanes = layout->wishes.wavefront ? problem->L * problem->D : problem->D;
     for (int i = 0; i < ECO_SCRATCHES; i++)
         layout->scratch[backward][i] =
-            put(layout, cursor, lanes, scratch_steps(layout, backward, i),
-                scratch_row(layout, backward, i));
+            put(cursor, lanes,
+                (struct rows){scratch_type(layout, backward, i), scratch_steps(layout, backward, i),
+                              scratch_row(layout, backward, i)});
     if (!backward)
         return;
     put_pack(layout, cursor, lanes);
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
-        layout->carry[s] = put(layout, cursor, lanes, 0, (size_t)eco_problem_width(problem, s));
+        layout->carry[s] = put(
+            cursor, lanes, (struct rows){layout->sum, 0, (size_t)eco_problem_width(problem, s)});
     const int upper = problem->L - 1;
     if (upper > 0)
-        layout->dinput = put(layout, cursor, layout->wishes.wavefront || upper < 2 ? upper : 2,
-                             layout->T, (size_t)problem->D * (size_t)problem->P);
+        layout->dinput =
+            put(cursor, layout->wishes.wavefront || upper < 2 ? upper : 2,
+                (struct rows){layout->sum, layout->T, (size_t)problem->D * (size_t)problem->P});
 }
 
 static size_t cursor_bytes(const struct cursor *cursor)
@@ -167,18 +209,20 @@ static void build_blocks(struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     const int pairs = problem->L * problem->D;
-    struct cursor reserve = {ECO_BLOCK_RESERVE, eco_size_of(0)};
-    struct cursor forward = {ECO_BLOCK_WORKSPACE, eco_size_of(0)};
+    struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(0)};
+    struct cursor forward = {ECO_BLOCK_WORKSPACE, layout->N, eco_size_of(0)};
     struct cursor backward = forward;
     struct cursor *kept = layout->training ? &reserve : &forward;
     put_states(layout, kept);
     if (layout->training)
-        layout->save = put(layout, kept, pairs, layout->T,
-                           (size_t)problem->cell->lowered.n_saves * (size_t)problem->H);
+        layout->save =
+            put(kept, pairs,
+                (struct rows){layout->type, layout->T,
+                              (size_t)problem->cell->lowered.n_saves * (size_t)problem->H});
     if (problem->projected)
         layout->output =
-            put(layout, kept, layout->training || layout->wishes.wavefront ? pairs : problem->D,
-                layout->training ? layout->T : 0, (size_t)problem->H);
+            put(kept, layout->training || layout->wishes.wavefront ? pairs : problem->D,
+                (struct rows){layout->type, layout->training ? layout->T : 0, (size_t)problem->H});
     put_scratch(layout, &forward, false);
     if (layout->training)
         put_scratch(layout, &backward, true);
@@ -214,7 +258,9 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
     layout->problem = problem;
     layout->wishes = *wishes;
     layout->training = training;
-    layout->element = eco_type_bytes(problem->type);
+    layout->type = problem->type;
+    layout->sum = eco_type_sum(problem->type);
+    layout->weight = problem->weight_type;
     eco_layout_build_weights(layout);
     eco_layout_resize(layout, layout, T, N);
 }
@@ -227,7 +273,8 @@ struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, in
     const struct eco_series *series =
         layer == problem->L - 1 ? &layout->last_state[state] : &layout->state[state];
     struct eco_array array = series_get(series, layer);
-    array.offset += (size_t)d * (size_t)eco_problem_width(problem, state) * layout->element;
+    array.offset +=
+        (size_t)d * (size_t)eco_problem_width(problem, state) * eco_type_bytes(array.type);
     return array;
 }
 
@@ -256,11 +303,13 @@ struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, i
 struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
                                     int d, enum eco_scratch scratch)
 {
-    struct eco_array array =
-        series_get(&layout->scratch[backward][scratch], pair(layout, layer, d));
-    if (scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input, dense */
+    const bool dx = scratch == ECO_SCRATCH_DGATHER;
+    struct eco_array array = series_get(
+        &layout->scratch[backward][dx ? ECO_SCRATCH_GATHER : scratch], pair(layout, layer, d));
+    if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input, dense */
         array.row = (size_t)eco_problem_input(layout->problem, layer);
         array.step = array.row * (size_t)layout->N;
+        array.type = dx ? layout->sum : layout->type;
     }
     return array;
 }

@@ -17,34 +17,65 @@ static void layout_of(const struct ecornn_plan *plan, struct eco_layout *layout)
 /* A parameter [rows, cols] on its way into a matrix of the packed weights. */
 struct source {
     const char *data;
-    size_t rows, cols, element;
+    size_t rows, cols;
+    ecornn_type from, to;
     int before; /* which of the matrix's n it is */
 };
 
-/* One vector of a panel, for each k of the parameter: at to, to + stride, ...  The first `count` of
- * its lanes are units from `unit` on, the others 0. */
+/* One vector of a panel, for each k of the parameter.  The first `count` of its lanes are units
+ * from `unit` on, the others 0. */
 struct lane_group {
-    char *to;
-    size_t stride, count, lanes, unit; /* stride: bytes */
+    char *to;      /* lane 0 of k = 0 */
+    size_t stride; /* bytes from one group of k to the next */
+    size_t first;  /* k of the parameter's k = 0 */
+    size_t group, pair, element;
+    size_t count, lanes, unit;
 };
 
-enum { K_AT_A_TIME = 32 }; /* the cache lines that lanes share stay near */
+enum { K_AT_A_TIME = 32, MOST_LANES = 64 }; /* the cache lines that lanes share stay near */
+
+/* Lane 0 of the parameter's k; lanes are `pair` elements apart. */
+static char *lane_at(const struct lane_group *group, size_t k)
+{
+    const size_t at = group->first + k, inside = at % group->group;
+    const size_t element = inside / group->pair * group->lanes * group->pair + inside % group->pair;
+    return group->to + at / group->group * group->stride + element * group->element;
+}
+
+static const char *source_at(const struct source *source, size_t row, size_t column)
+{
+    return source->data + (row * source->cols + column) * eco_type_bytes(source->from);
+}
+
+/* to[0], to[step], ... = n elements, in bytes; a constant element: the copy is one move. */
+static void spread(char *to, size_t step, const char *from, size_t n, size_t element)
+{
+    if (element == sizeof(float))
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + i * step, from + i * sizeof(float), sizeof(float));
+    else
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + i * step, from + i * element, element);
+}
 
 /* M[unit, k] = the parameter's row `unit`, element k. */
 static void pack_rows(const struct source *source, const struct lane_group *group)
 {
-    const size_t element = source->element;
+    double converted[K_AT_A_TIME];
+    const size_t element = group->element, step = group->pair * element;
+    const bool same = source->from == source->to;
     for (size_t first = 0; first < source->cols; first += K_AT_A_TIME) {
         const size_t left = source->cols - first, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
         for (size_t j = 0; j < group->count; j++) {
-            const char *from = source->data + ((group->unit + j) * source->cols + first) * element;
-            char *to = group->to + first * group->stride + j * element;
-            if (element == sizeof(float)) /* a constant: the copy is one move */
-                for (size_t k = 0; k < n; k++)
-                    memcpy(to + k * group->stride, from + k * sizeof(float), sizeof(float));
+            const char *from = source_at(source, group->unit + j, first);
+            if (!same)
+                eco_type_move(converted, source->to, from, source->from, n);
+            from = same ? from : (const char *)converted;
+            if (group->group == 1)
+                spread(lane_at(group, first) + j * step, group->stride, from, n, element);
             else
                 for (size_t k = 0; k < n; k++)
-                    memcpy(to + k * group->stride, from + k * element, element);
+                    memcpy(lane_at(group, first + k) + j * step, from + k * element, element);
         }
     }
 }
@@ -52,23 +83,27 @@ static void pack_rows(const struct source *source, const struct lane_group *grou
 /* M^T: unit is a column, k a row of the parameter. */
 static void pack_columns(const struct source *source, const struct lane_group *group)
 {
-    for (size_t k = 0; k < source->rows; k++)
-        memcpy(group->to + k * group->stride,
-               source->data + (k * source->cols + group->unit) * source->element,
-               group->count * source->element);
+    double converted[MOST_LANES];
+    for (size_t k = 0; k < source->rows; k++) {
+        eco_type_move(converted, source->to, source_at(source, k, group->unit), source->from,
+                      group->count);
+        spread(lane_at(group, k), group->pair * group->element, (const char *)converted,
+               group->count, group->element);
+    }
 }
 
-static void fill_up(const struct source *source, const struct lane_group *group, size_t k)
+static void fill_up(const struct lane_group *group, size_t k)
 {
-    const size_t used = group->count * source->element;
-    for (size_t i = 0; used < group->lanes * source->element && i < k; i++)
-        memset(group->to + i * group->stride + used, 0, group->lanes * source->element - used);
+    const size_t used = group->count * group->element, all = group->lanes * group->element;
+    for (size_t i = 0; used < all && i < k; i++)
+        memset(lane_at(group, i) + used, 0, all - used);
 }
 
 static void pack_vector(const struct source *source, const struct lane_group *group,
                         bool transposed)
 {
-    fill_up(source, group, transposed ? source->rows : source->cols);
+    if (group->group == 1) /* else all is 0 before */
+        fill_up(group, transposed ? source->rows : source->cols);
     if (group->count > 0)
         (transposed ? pack_columns : pack_rows)(source, group);
 }
@@ -78,25 +113,28 @@ static void pack_panels(const struct source *source, const struct eco_panels *pa
                         bool transposed, char *weights)
 {
     const int32_t number = transposed ? 0 : source->before;
-    const size_t first_k = transposed ? (size_t)source->before * source->rows : 0;
-    const size_t vector = (size_t)panels->lanes * source->element;
+    const size_t element = eco_type_bytes(source->to);
+    const size_t group = (size_t)panels->group, vector = group * (size_t)panels->lanes * element;
     for (int32_t block = 0; block < panels->blocks; block++)
         for (int32_t panel = 0; panel < panels->panels; panel++) {
             const int32_t first = eco_panels_vector(panels, panel);
             const int32_t end = eco_panels_vector(panels, panel + 1);
-            const size_t stride = (size_t)(end - first) * vector;
-            char *to = weights + eco_panels_offset(panels, block, panel) * source->element;
+            char *to = weights + eco_panels_offset(panels, block, panel) * element;
             for (int32_t v = first; v < end; v++) {
                 const int32_t unit = (block * panels->spans + v % panels->spans) * panels->lanes;
                 const int32_t left = panels->units - unit < 0 ? 0 : panels->units - unit;
-                const struct lane_group group = {
-                    .to = to + first_k * stride + (size_t)(v - first) * vector,
-                    .stride = stride,
+                const struct lane_group lanes = {
+                    .to = to + (size_t)(v - first) * vector,
+                    .stride = (size_t)(end - first) * vector,
+                    .first = transposed ? (size_t)source->before * source->rows : 0,
+                    .group = group,
+                    .pair = (size_t)panels->pair,
+                    .element = element,
                     .count = (size_t)(left < panels->lanes ? left : panels->lanes),
                     .lanes = (size_t)panels->lanes,
                     .unit = (size_t)unit};
                 if (v / panels->spans == number)
-                    pack_vector(source, &group, transposed);
+                    pack_vector(source, &lanes, transposed);
             }
         }
 }
@@ -108,13 +146,15 @@ static void pack_param(const struct eco_layout *layout, const struct eco_param_p
     struct source source = {.data = param,
                             .rows = (size_t)place->param.rows,
                             .cols = (size_t)place->param.cols,
-                            .element = layout->element};
+                            .from = problem->param_type};
     const int layer = place->layer, d = place->direction;
     const int part = eco_problem_part(problem, place, &source.before);
     char *to = weights + eco_layout_weights(layout, layer, d, part);
+    source.to = part == ECO_PART_VECTORS ? layout->sum : layout->weight;
     if (layout->wishes.lanes == 0 || part == ECO_PART_VECTORS) {
-        const size_t bytes = source.rows * source.cols * source.element;
-        memcpy(to + (size_t)source.before * bytes, param, bytes);
+        const size_t n = source.rows * source.cols;
+        to += (size_t)source.before * n * eco_type_bytes(source.to);
+        eco_type_move(to, source.to, param, source.from, n);
         return;
     }
     const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
@@ -130,20 +170,13 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
 {
     struct eco_layout layout;
     layout_of(plan, &layout);
+    if (layout.wishes.group > 1) /* what fills up lanes and groups */
+        memset(weights, 0, layout.weights_bytes);
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         struct eco_param_place place;
         eco_problem_param(&plan->problem, i, &place);
         pack_param(&layout, &place, params[i], weights);
     }
-}
-
-static void add_elements(void *to, const void *from, size_t n, ecornn_type type)
-{
-    for (size_t i = 0; i < n; i++)
-        if (type == ECORNN_F64)
-            ((double *)to)[i] += ((const double *)from)[i];
-        else
-            ((float *)to)[i] += ((const float *)from)[i];
 }
 
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
@@ -160,11 +193,9 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void 
         int before = 0;
         const int part = eco_problem_part(&plan->problem, &place, &before);
         const size_t at = eco_layout_gradient(&layout, place.layer, place.direction, part) +
-                          (size_t)before * n * layout.element;
+                          (size_t)before * n * eco_type_bytes(layout.sum);
         const char *from = (const char *)dweights + at;
-        if (add)
-            add_elements(params[i], from, n, plan->problem.type);
-        else
-            memcpy(params[i], from, n * layout.element);
+        (add ? eco_type_add : eco_type_move)(params[i], plan->problem.param_type, from, layout.sum,
+                                             n);
     }
 }

@@ -35,11 +35,6 @@ bool eco_problem_reversed(const struct eco_problem *problem, int d)
     return d == 1 || problem->direction == ECORNN_REVERSE;
 }
 
-size_t eco_type_bytes(ecornn_type type)
-{
-    return type == ECORNN_F64 ? 8 : 4;
-}
-
 /* ---- from a description ---------------------------------------------------------------------- */
 
 static ecornn_status check_extents(const ecornn_desc *desc)
@@ -48,11 +43,17 @@ static ecornn_status check_extents(const ecornn_desc *desc)
         const char *name;
         int32_t value, least, most;
     } field[] = {
-        {"input", desc->input, 1, ECO_MAX_EXTENT},     {"hidden", desc->hidden, 1, ECO_MAX_EXTENT},
-        {"proj", desc->proj, 0, ECO_MAX_EXTENT},       {"layers", desc->layers, 0, ECO_MAX_LAYERS},
-        {"steps", desc->steps, 1, ECO_MAX_EXTENT},     {"batch", desc->batch, 1, ECO_MAX_EXTENT},
-        {"direction", (int32_t)desc->direction, 0, 2}, {"order", (int32_t)desc->order, 0, 1},
-        {"type", (int32_t)desc->type, 0, 1},
+        {"input", desc->input, 1, ECO_MAX_EXTENT},
+        {"hidden", desc->hidden, 1, ECO_MAX_EXTENT},
+        {"proj", desc->proj, 0, ECO_MAX_EXTENT},
+        {"layers", desc->layers, 0, ECO_MAX_LAYERS},
+        {"steps", desc->steps, 1, ECO_MAX_EXTENT},
+        {"batch", desc->batch, 1, ECO_MAX_EXTENT},
+        {"direction", (int32_t)desc->direction, 0, 2},
+        {"order", (int32_t)desc->order, 0, 1},
+        {"type", (int32_t)desc->type, 0, ECO_TYPES - 1},
+        {"param_type", (int32_t)desc->param_type, 0, ECO_TYPES - 1},
+        {"weight_type", (int32_t)desc->weight_type, 0, ECO_TYPES - 1},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)
         if (field[i].value < field[i].least || field[i].value > field[i].most)
@@ -61,11 +62,32 @@ static ecornn_status check_extents(const ecornn_desc *desc)
     return ECORNN_OK;
 }
 
+static bool is_narrow(ecornn_type type)
+{
+    return eco_type_bytes(type) == 2;
+}
+
+/* The extents are checked: every type is one. */
+static ecornn_status check_types(const ecornn_desc *desc)
+{
+    const ecornn_type type = desc->type, param = desc->param_type, weight = desc->weight_type;
+    if (param != ECORNN_F32 && param != type)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "param_type is %s, must be %s or 0 with type %s",
+                        eco_type_name(param), eco_type_name(type), eco_type_name(type));
+    if (weight != ECORNN_F32 && weight != type && !(type == ECORNN_F32 && is_narrow(weight)))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "weight_type is %s, must be %s with type %s",
+                        eco_type_name(weight), type == ECORNN_F32 ? "f32, bf16 or f16" : "0",
+                        eco_type_name(type));
+    return ECORNN_OK;
+}
+
 static ecornn_status check_desc(const ecornn_desc *desc)
 {
     if (desc->cell == NULL)
         return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
-    const ecornn_status status = check_extents(desc);
+    ecornn_status status = check_extents(desc);
+    if (status == ECORNN_OK)
+        status = check_types(desc);
     if (status != ECORNN_OK)
         return status;
     if (!(desc->dropout >= 0.0f && desc->dropout < 1.0f))
@@ -89,9 +111,12 @@ static void write_text(struct eco_problem *problem)
 {
     static const char *const direction[] = {"", "/rev", "/bi"};
     struct eco_text text = {problem->text, sizeof problem->text, 0};
-    eco_text_add(&text, "%s/%s/%s", problem->cell->recipe.name,
-                 problem->type == ECORNN_F64 ? "f64" : "f32",
-                 problem->training ? "train" : "infer");
+    eco_text_add(&text, "%s/%s", problem->cell->recipe.name, eco_type_name(problem->type));
+    if (problem->weight_type != problem->type)
+        eco_text_add(&text, "/%s-weights", eco_type_name(problem->weight_type));
+    if (is_narrow(problem->param_type))
+        eco_text_add(&text, "/%s-params", eco_type_name(problem->param_type));
+    eco_text_add(&text, "/%s", problem->training ? "train" : "infer");
     if (problem->L > 1)
         eco_text_add(&text, "/L%d", problem->L);
     eco_text_add(&text, "%s/T%d/N%d/I%d/H%d", direction[problem->direction], problem->T, problem->N,
@@ -123,6 +148,8 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .direction = desc->direction,
         .order = desc->order,
         .type = desc->type,
+        .param_type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type,
+        .weight_type = desc->weight_type != ECORNN_F32 ? desc->weight_type : desc->type,
         .dropout = desc->dropout,
     };
     write_text(problem);
@@ -142,6 +169,12 @@ struct part {
 static const struct part keyword[] = {
     {"f32", FIELD(type), ECORNN_F32},
     {"f64", FIELD(type), ECORNN_F64},
+    {"bf16", FIELD(type), ECORNN_BF16},
+    {"f16", FIELD(type), ECORNN_F16},
+    {"bf16-weights", FIELD(weight_type), ECORNN_BF16},
+    {"f16-weights", FIELD(weight_type), ECORNN_F16},
+    {"bf16-params", FIELD(param_type), ECORNN_BF16},
+    {"f16-params", FIELD(param_type), ECORNN_F16},
     {"infer", FIELD(flags), 0},
     {"train", FIELD(flags), ECORNN_TRAINING},
     {"rev", FIELD(direction), ECORNN_REVERSE},

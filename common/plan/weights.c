@@ -95,6 +95,9 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
         panels.k = matrix->n * matrix->units;
     }
     panels.lanes = wishes->lanes;
+    panels.group = wishes->group > 0 ? wishes->group : 1;
+    panels.pair = wishes->pair > 0 ? wishes->pair : 1;
+    panels.depth = (panels.k + panels.group - 1) / panels.group * panels.group;
     panels.spans = panels.n < 2 ? wishes->vectors : wishes->spans;
     if (panels.units <= panels.lanes)
         panels.spans = 1;
@@ -112,7 +115,7 @@ int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel)
 size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t panel)
 {
     const size_t vectors = (size_t)(panels->n * panels->spans);
-    const size_t vector = (size_t)panels->k * (size_t)panels->lanes;
+    const size_t vector = (size_t)panels->depth * (size_t)panels->lanes;
     return ((size_t)block * vectors + (size_t)eco_panels_vector(panels, panel)) * vector;
 }
 
@@ -142,7 +145,7 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
         const struct eco_panels *panels = eco_layout_panels(layout, layer, part, form == FORM_BACK);
         elements = eco_size_mul(eco_size_of((size_t)panels->blocks), (size_t)panels->n);
         elements = eco_size_mul(elements, (size_t)(panels->spans * panels->lanes));
-        elements = eco_size_mul(elements, (size_t)panels->k);
+        elements = eco_size_mul(elements, (size_t)panels->depth);
         if (form == FORM_BACK && !layout->problem->training)
             elements = eco_size_of(0);
     } else if (form == FORM_BACK) {
@@ -151,7 +154,9 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
         elements =
             eco_size_mul(eco_size_mul(elements, (size_t)matrix->units), (size_t)matrix->columns);
     }
-    return eco_size_align(eco_size_mul(elements, layout->element));
+    const ecornn_type type =
+        form == FORM_DENSE || part == ECO_PART_VECTORS ? layout->sum : layout->weight;
+    return eco_size_align(eco_size_mul(elements, eco_type_bytes(type)));
 }
 
 static void shape_parts(struct eco_layout *layout, int later)
@@ -193,7 +198,7 @@ void eco_layout_build_weights(struct eco_layout *layout)
     if (layout->wishes.plain) {
         const size_t n = eco_problem_param_elements(layout->problem);
         layout->weights_bytes =
-            checked(eco_size_mul(eco_size_of(n), n == SIZE_MAX ? 2 : layout->element));
+            checked(eco_size_mul(eco_size_of(n), n == SIZE_MAX ? 2 : eco_type_bytes(layout->sum)));
         layout->dweights_bytes = layout->weights_bytes;
         return;
     }

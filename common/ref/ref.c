@@ -45,11 +45,12 @@ static const struct eco_algo graph = {
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 
-void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding, uint64_t seed)
+void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
+                            ecornn_type type, ecornn_type weight_type, uint64_t seed)
 {
     /* the generator's state must not be 0, and near seeds must not stay near */
-    *(struct eco_arithmetic *)device->own =
-        (struct eco_arithmetic){rounding, (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
+    *(struct eco_arithmetic *)device->own = (struct eco_arithmetic){
+        rounding, type, weight_type, (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
 }
 
 static int count(void)
@@ -65,6 +66,7 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
     device->own = eco_alloc_zeroed(sizeof(struct eco_arithmetic));
     if (!device->own)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for the reference device");
+    eco_reference_rounding(device, ECO_ROUND_NOT, ECORNN_F64, ECORNN_F64, 0);
     device->caps = (struct eco_caps){
         .threads = 1, .flops = 5e8, .bytes_per_s = 5e9, .cache_bytes = (size_t)1 << 20};
     device->info = (ecornn_device_info){.name = "double precision reference",
@@ -79,42 +81,40 @@ static void close_device(struct ecornn_device *device)
     eco_free(device->own);
 }
 
+/* Every parameter in the type of sums, matrices rounded to the type of weights. */
 static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream)
 {
     (void)stream;
-    const size_t element = eco_type_bytes(plan->problem.type);
-    for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
+    const struct eco_problem *problem = &plan->problem;
+    const ecornn_type sum = eco_type_sum(problem->type);
+    for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_place place;
-        eco_problem_param(&plan->problem, i, &place);
-        memcpy((char *)weights + place.param.offset * element, params[i],
-               (size_t)place.param.rows * (size_t)place.param.cols * element);
+        eco_problem_param(problem, i, &place);
+        const int k = place.recipe_param;
+        const bool vector = k >= 0 && problem->cell->recipe.param[k].kind == ECO_PARAM_VECTOR;
+        const size_t n = (size_t)place.param.rows * (size_t)place.param.cols;
+        for (size_t j = 0; j < n; j++) {
+            const double value = eco_type_get(params[i], j, problem->param_type);
+            eco_type_set(weights, place.param.offset + j, sum,
+                         vector ? value : eco_type_round(value, problem->weight_type));
+        }
     }
     return ECORNN_OK;
-}
-
-static void unpack_elements(const struct ecornn_plan *plan, const void *weights,
-                            const ecornn_param *param, void *to, bool add)
-{
-    const size_t n = (size_t)param->rows * (size_t)param->cols;
-    for (size_t i = 0; i < n; i++)
-        if (plan->problem.type == ECORNN_F64)
-            ((double *)to)[i] =
-                ((const double *)weights)[param->offset + i] + (add ? ((double *)to)[i] : 0);
-        else
-            ((float *)to)[i] =
-                ((const float *)weights)[param->offset + i] + (add ? ((float *)to)[i] : 0);
 }
 
 static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream)
 {
     (void)stream;
+    const ecornn_type to = plan->problem.param_type, from = eco_type_sum(plan->problem.type);
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         struct eco_param_place place;
         eco_problem_param(&plan->problem, i, &place);
+        const size_t n = (size_t)place.param.rows * (size_t)place.param.cols;
+        const char *gradient = (const char *)weights + place.param.offset * eco_type_bytes(from);
         if (params[i])
-            unpack_elements(plan, weights, &place.param, params[i], add);
+            (add ? eco_type_add : eco_type_move)(params[i], to, gradient, from, n);
     }
     return ECORNN_OK;
 }

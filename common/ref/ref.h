@@ -24,11 +24,18 @@ enum eco_rounding {
                         * ulp before that                                                      */
 };
 /* Further runs on this reference device; seed: of the random rounding. */
+/*
+ * Also for tests: a run in F64 as a machine of a 16-bit type would do it.  What such a machine
+ * keeps in the type is rounded to it: operands of products, states that products read, values saved
+ * for backward (to the nearest; ECO_ROUND_RANDOM: to one of the two neighbours); and matrices to
+ * weight_type, always to the nearest.  Other types: nothing of that.
+ */
 void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
-                            uint64_t seed);
+                            ecornn_type type, ecornn_type weight_type, uint64_t seed);
 
 struct eco_arithmetic {
     enum eco_rounding rounding;
+    ecornn_type type, weight_type;
     uint64_t random;
 };
 
@@ -55,6 +62,22 @@ static inline double eco_round(struct eco_arithmetic *arithmetic, double value)
     return (double)(float)value;
 }
 
+/* What is kept in the run's type. */
+static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double value)
+{
+    if (eco_type_bytes(arithmetic->type) > 2)
+        return value;
+    if (arithmetic->rounding == ECO_ROUND_RANDOM && isfinite(value)) {
+        const int cut = arithmetic->type == ECORNN_BF16 ? 45 : 42; /* bits of a double's fraction */
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        bits += eco_arithmetic_random(arithmetic) >> (64 - cut);
+        bits &= ~(((uint64_t)1 << cut) - 1);
+        memcpy(&value, &bits, sizeof value);
+    }
+    return eco_type_round(value, arithmetic->type);
+}
+
 /* As eco_round, of the value of a function that a machine approximates. */
 static inline double eco_round_function(struct eco_arithmetic *arithmetic, double value)
 {
@@ -78,8 +101,11 @@ struct eco_reference {
     double *dinput, *doutput;      /* [T,N,width] of one layer                                    */
     double *carry[ECO_MAX_STATES]; /* [width]: gradient of a row's states between steps        */
     double *value, *dvalue;        /* [n_nodes,width]: of one row of one step                     */
+    double *operand;               /* [width]: what a product reads, as it is kept                */
     int32_t width;                 /* of a node's row: the larger of H and P                      */
     bool live[ECO_MAX_NODES];      /* does a next state depend on the node?                       */
+    bool kept[ECO_MAX_NODES];      /* is its value saved for backward?                            */
+    bool narrow[ECO_MAX_STATES];   /* is the state kept in the run's type?                        */
     /* of the layer and direction at hand */
     int layer, d;
     int32_t input;                     /* width of its input                                   */

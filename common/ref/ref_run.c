@@ -47,6 +47,7 @@ static void take_all(struct eco_reference *run, struct arena *arena)
     run->doutput = take(arena, T, N, I > output ? I : output);
     for (int s = 0; s < ECO_MAX_STATES; s++)
         run->carry[s] = take(arena, 1, 1, width);
+    run->operand = take(arena, 1, 1, width);
     run->value = take(arena, 1, nodes, width);
     run->dvalue = take(arena, 1, nodes, width);
 }
@@ -119,19 +120,32 @@ static void load(const struct eco_reference *run, double *to, const void *array,
                  size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        to[i] = !array                             ? 0
-                : run->problem->type == ECORNN_F64 ? ((const double *)array)[from + i]
-                                                   : (double)((const float *)array)[from + i];
+        to[i] = array ? eco_type_get(array, from + i, run->problem->type) : 0;
 }
 
 static void store(const struct eco_reference *run, void *array, size_t to, const double *from,
                   size_t n)
 {
     for (size_t i = 0; array && i < n; i++)
-        if (run->problem->type == ECORNN_F64)
-            ((double *)array)[to + i] = from[i];
-        else
-            ((float *)array)[to + i] = (float)from[i];
+        eco_type_set(array, to + i, run->problem->type, from[i]);
+}
+
+/* Weights, as they are packed: matrices rounded to what they are kept in. */
+static void load_weights(struct eco_reference *run)
+{
+    const struct eco_problem *problem = run->problem;
+    const ecornn_type sum = eco_type_sum(problem->type);
+    for (int i = 0; i < eco_problem_params(problem); i++) {
+        struct eco_param_place place;
+        eco_problem_param(problem, i, &place);
+        const int k = place.recipe_param;
+        const bool vector = k >= 0 && problem->cell->recipe.param[k].kind == ECO_PARAM_VECTOR;
+        const size_t end = place.param.offset + (size_t)place.param.rows * (size_t)place.param.cols;
+        for (size_t j = place.param.offset; j < end; j++) {
+            const double value = eco_type_get(run->args->weights, j, sum);
+            run->weights[j] = vector ? value : eco_type_round(value, run->arithmetic.weight_type);
+        }
+    }
 }
 
 /* x or dy to time order; padding is not read, it becomes 0. */
@@ -181,7 +195,7 @@ static void move_states(struct eco_reference *run, bool out)
 /* ---- forward --------------------------------------------------------------------------------- */
 
 /* Dropout on the input of a layer, or on its gradient: [T,N,D*P] in place. */
-static void drop(struct eco_reference *run, int layer, double *array)
+static void drop(struct eco_reference *run, int layer, double *array, bool gradient)
 {
     const struct eco_problem *problem = run->problem;
     const int32_t width = problem->D * problem->P;
@@ -199,6 +213,8 @@ static void drop(struct eco_reference *run, int layer, double *array)
                 eco_random_quad(&at, (uint32_t)j / 4, word);
                 const bool kept = word[j % 4] >= eco_random_threshold(p);
                 *array = kept ? eco_round(&run->arithmetic, *array * scale) : 0;
+                if (!gradient)
+                    *array = eco_round_kept(&run->arithmetic, *array);
                 array++;
             }
 }
@@ -244,7 +260,7 @@ static void forward_row(struct eco_reference *run, int32_t n)
 static void forward(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
-    load(run, run->weights, run->args->weights, 0, eco_problem_param_elements(problem));
+    load_weights(run);
     load_sequence(run, input_of(run, 0), run->args->x, (size_t)problem->I);
     move_states(run, false);
     for (int layer = 0; layer < problem->L; layer++) {
@@ -254,7 +270,7 @@ static void forward(struct eco_reference *run)
                 forward_row(run, n);
         }
         if (layer + 1 < problem->L)
-            drop(run, layer + 1, input_of(run, layer + 1));
+            drop(run, layer + 1, input_of(run, layer + 1), false);
     }
 }
 
@@ -285,10 +301,14 @@ static void backward_row(struct eco_reference *run, int32_t n)
 static void backward(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
+    const struct eco_args *args = run->args;
     const size_t rows = (size_t)run->T * (size_t)run->N;
     const size_t elements = eco_problem_param_elements(problem);
-    load(run, run->dweights, run->args->accumulate ? run->args->dweights : NULL, 0, elements);
-    load_sequence(run, run->doutput, run->args->dy, (size_t)problem->D * (size_t)problem->P);
+    for (size_t i = 0; i < elements; i++)
+        run->dweights[i] = args->accumulate && args->dweights
+                               ? eco_type_get(args->dweights, i, eco_type_sum(problem->type))
+                               : 0;
+    load_sequence(run, run->doutput, args->dy, (size_t)problem->D * (size_t)problem->P);
     for (int layer = problem->L - 1; layer >= 0; layer--) {
         memset(run->dinput, 0, rows * (size_t)eco_problem_input(problem, layer) * sizeof(double));
         for (int d = 0; d < problem->D; d++) {
@@ -297,13 +317,14 @@ static void backward(struct eco_reference *run)
                 backward_row(run, n);
         }
         if (layer > 0)
-            drop(run, layer, run->dinput);
+            drop(run, layer, run->dinput, true);
         double *const done = run->dinput; /* is the gradient of the output of the layer below */
         run->dinput = run->doutput;
         run->doutput = done;
     }
-    store_sequence(run, run->args->dx, run->doutput, (size_t)problem->I);
-    store(run, run->args->dweights, 0, run->dweights, elements);
+    store_sequence(run, args->dx, run->doutput, (size_t)problem->I);
+    for (size_t i = 0; args->dweights && i < elements; i++)
+        eco_type_set(args->dweights, i, eco_type_sum(problem->type), run->dweights[i]);
 }
 
 /* ---- a run --------------------------------------------------------------------------- */
@@ -320,6 +341,21 @@ static void find_live(struct eco_reference *run)
         for (int k = 0; run->live[i] && k < 3; k++)
             if (argument[k] >= 0)
                 run->live[argument[k]] = true;
+    }
+}
+
+/* What a machine keeps, by what the cell's products read and its gradient saves. */
+static void find_kept(struct eco_reference *run)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_lowered *lowered = &run->problem->cell->lowered;
+    for (int i = 0; i < lowered->n_saves; i++)
+        run->kept[lowered->saved[i]] = true;
+    run->narrow[0] = true;
+    for (int i = 0; i < recipe->n_nodes; i++) {
+        const struct eco_node *node = &recipe->node[i];
+        if (node->op == ECO_OP_PRODUCT && recipe->node[node->a].op == ECO_OP_STATE)
+            run->narrow[recipe->node[node->a].index] = true;
     }
 }
 
@@ -342,6 +378,7 @@ ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco
                         bytes.value);
     take_all(&run, &arena);
     find_live(&run);
+    find_kept(&run);
     forward(&run);
     if (args->backward) {
         backward(&run);

@@ -38,6 +38,11 @@ static void add_to(struct eco_reference *run, double *sum, double term)
     *sum = rounded(run, *sum + rounded(run, term));
 }
 
+static double kept(struct eco_reference *run, double value)
+{
+    return eco_round_kept(&run->arithmetic, value);
+}
+
 /* Width of a product's operand: the output state is P wide, all else H. */
 static int32_t operand_width(const struct eco_problem *problem, int operand)
 {
@@ -46,6 +51,14 @@ static int32_t operand_width(const struct eco_problem *problem, int operand)
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
+
+/* What a product reads of a value; good until the next call. */
+static const double *operand_of(struct eco_reference *run, const double *value, int32_t width)
+{
+    for (int32_t j = 0; j < width; j++)
+        run->operand[j] = kept(run, value[j]);
+    return run->operand;
+}
 
 /* out[rows] = M[rows,cols] in[cols] */
 static void multiply(struct eco_reference *run, double *out, const double *matrix, int32_t rows,
@@ -192,7 +205,8 @@ static void evaluate(struct eco_reference *run, const struct eco_reference_row *
                      row->x, run->input);
         else if (node->op == ECO_OP_PRODUCT)
             multiply(run, value_of(run, i), run->weights + run->offset[node->index], problem->H,
-                     value_of(run, node->a), operand_width(problem, node->a));
+                     operand_of(run, value_of(run, node->a), operand_width(problem, node->a)),
+                     operand_width(problem, node->a));
         else if (node->op == ECO_OP_MEAN)
             evaluate_mean(&at);
         else
@@ -209,9 +223,11 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
         const double *next = value_of(run, recipe->next[s]);
         if (s == 0 && problem->projected)
             multiply(run, row->next[s], run->weights + run->offset[recipe->n_params], problem->P,
-                     next, problem->H);
+                     operand_of(run, next, problem->H), problem->H);
         else
             memcpy(row->next[s], next, (size_t)problem->H * sizeof(double));
+        for (int32_t j = 0; run->narrow[s] && j < eco_problem_width(problem, s); j++)
+            row->next[s][j] = kept(run, row->next[s][j]);
     }
 }
 
@@ -298,8 +314,12 @@ static void sweep_node(const struct place *at)
 {
     struct eco_reference *run = at->run;
     const struct eco_node *node = at->node;
-    const double *dvalue = dvalue_of(run, at->index);
+    double *dvalue = dvalue_of(run, at->index);
     const int32_t H = run->problem->H;
+    const bool sum =
+        node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT || node->op == ECO_OP_VECTOR;
+    for (int32_t j = 0; sum && j < H; j++) /* dacc: an operand of the products backward */
+        dvalue[j] = kept(run, dvalue[j]);
     switch (node->op) {
     case ECO_OP_CONST:
     case ECO_OP_BERNOULLI:
@@ -319,8 +339,9 @@ static void sweep_node(const struct place *at)
     case ECO_OP_PRODUCT:
         multiply_gradient(run, &(struct product){run->offset[node->index], H,
                                                  operand_width(run->problem, node->a),
-                                                 value_of(run, node->a), dvalue,
-                                                 dvalue_of(run, node->a)});
+                                                 operand_of(run, value_of(run, node->a),
+                                                            operand_width(run->problem, node->a)),
+                                                 dvalue, dvalue_of(run, node->a)});
         break;
     case ECO_OP_MEAN:
         sweep_mean(at, dvalue);
@@ -339,10 +360,13 @@ static void seed_sweep(struct eco_reference *run)
     memset(run->dvalue, 0, (size_t)recipe->n_nodes * (size_t)run->width * sizeof *run->dvalue);
     for (int s = 0; s < recipe->n_states; s++) {
         double *dnext = dvalue_of(run, recipe->next[s]);
+        for (int32_t j = 0; s == 0 && problem->projected && j < problem->P; j++)
+            run->carry[s][j] = kept(run, run->carry[s][j]);
         if (s == 0 && problem->projected)
-            multiply_gradient(run, &(struct product){run->offset[recipe->n_params], problem->P,
-                                                     problem->H, value_of(run, recipe->next[s]),
-                                                     run->carry[s], dnext});
+            multiply_gradient(
+                run, &(struct product){run->offset[recipe->n_params], problem->P, problem->H,
+                                       operand_of(run, value_of(run, recipe->next[s]), problem->H),
+                                       run->carry[s], dnext});
         else
             for (int32_t j = 0; j < problem->H; j++)
                 add_to(run, &dnext[j], run->carry[s][j]);
@@ -350,10 +374,33 @@ static void seed_sweep(struct eco_reference *run)
     }
 }
 
+/* The values from which a machine of a 16-bit type computes the gradient: those it kept, and what
+ * follows from them. */
+static void settle(struct eco_reference *run, const struct eco_reference_row *row)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    for (int i = 0; i < recipe->n_nodes; i++) {
+        const struct place at = {run, row, &recipe->node[i], i};
+        double *value = value_of(run, i);
+        const uint8_t op = at.node->op;
+        for (int32_t j = 0; run->kept[i] && j < run->problem->H; j++)
+            value[j] = kept(run, value[j]);
+        if (!run->kept[i] && op != ECO_OP_STATE && op != ECO_OP_INPUT && op != ECO_OP_PRODUCT &&
+            op != ECO_OP_MEAN)
+            evaluate_elements(&at);
+        for (int s = 0; s < recipe->n_states; s++)
+            for (int32_t j = 0; recipe->next[s] == i && j < run->problem->H; j++)
+                value[j] =
+                    s == 0 && run->problem->projected ? kept(run, value[j]) : row->next[s][j];
+    }
+}
+
 void eco_reference_backward(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     evaluate(run, row);
+    if (eco_type_bytes(run->arithmetic.type) == 2)
+        settle(run, row);
     seed_sweep(run);
     for (int i = recipe->n_nodes - 1; i >= 0; i--)
         if (run->live[i])

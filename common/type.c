@@ -1,0 +1,130 @@
+/*
+ * Number types: see type.h.
+ */
+#include "common/type.h"
+
+#include <float.h>
+#include <math.h>
+
+const char *eco_type_name(ecornn_type type)
+{
+    static const char *const name[ECO_TYPES] = {
+        [ECORNN_F32] = "f32", [ECORNN_F64] = "f64", [ECORNN_BF16] = "bf16", [ECORNN_F16] = "f16"};
+    return name[type];
+}
+
+/* ---- F16 and float --------------------------------------------------------------------------- */
+
+float eco_f16_to_float(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, rest = bits & 0x7fffu;
+    if (rest >= 0x7c00u) /* infinity, NaN */
+        return eco_float_of_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest < 0x400u) { /* denormal, or 0 */
+        const float magnitude = (float)rest * 0x1p-24f;
+        return sign ? -magnitude : magnitude;
+    }
+    return eco_float_of_bits(sign | ((rest << 13) + (112u << 23))); /* exponent biases 127 and 15 */
+}
+
+/* value / 2^shift, rounded to the nearest, ties to even; 0 < shift < 32. */
+static uint32_t shift_rounded(uint32_t value, uint32_t shift)
+{
+    const uint32_t half = 1u << (shift - 1);
+    return (value + half - 1 + (value >> shift & 1u)) >> shift;
+}
+
+uint16_t eco_f16_of_float(float value)
+{
+    const uint32_t bits = eco_float_bits(value), rest = bits & 0x7fffffffu;
+    const uint32_t sign = bits >> 16 & 0x8000u, exponent = rest >> 23;
+    if (rest > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x3ffu));
+    if (rest >= 0x47800000u) /* 2^16 */
+        return (uint16_t)(sign | 0x7c00u);
+    if (exponent < 102) /* below 2^-25, half of the smallest */
+        return (uint16_t)sign;
+    if (exponent < 113) /* denormal: in units of 2^-24 */
+        return (uint16_t)(sign | shift_rounded((rest & 0x7fffffu) | 0x800000u, 126 - exponent));
+    return (uint16_t)(sign | shift_rounded(rest - (112u << 23), 13)); /* 65520 and more: infinite */
+}
+
+/* ---- any type -------------------------------------------------------------------------------- */
+
+double eco_type_round(double value, ecornn_type type)
+{
+    /* significant bits, the logarithm of the smallest number, the largest one */
+    static const struct {
+        int bits, least;
+        double most;
+    } form[ECO_TYPES] = {[ECORNN_BF16] = {8, -133, 0x1.fep127}, [ECORNN_F16] = {11, -24, 65504}};
+    if (type == ECORNN_F64 || !isfinite(value) || value == 0)
+        return value;
+    if (type == ECORNN_F32)
+        return (double)(float)value;
+    int exponent;
+    frexp(value, &exponent);
+    const int unit = exponent - form[type].bits;
+    const int last = unit < form[type].least ? form[type].least : unit;
+    const double rounded = ldexp(rint(ldexp(value, -last)), last);
+    return fabs(rounded) > form[type].most ? copysign(INFINITY, value) : rounded;
+}
+
+double eco_type_get(const void *array, size_t i, ecornn_type type)
+{
+    switch (type) {
+    case ECORNN_F64:
+        return ((const double *)array)[i];
+    case ECORNN_BF16:
+        return (double)eco_bf16_to_float(((const uint16_t *)array)[i]);
+    case ECORNN_F16:
+        return (double)eco_f16_to_float(((const uint16_t *)array)[i]);
+    default:
+        return (double)((const float *)array)[i];
+    }
+}
+
+void eco_type_set(void *array, size_t i, ecornn_type type, double value)
+{
+    /* rounded from double at once: through float it would be rounded twice */
+    const float narrow = (float)(type == ECORNN_F64 ? 0 : eco_type_round(value, type));
+    switch (type) {
+    case ECORNN_F64:
+        ((double *)array)[i] = value;
+        break;
+    case ECORNN_BF16:
+        ((uint16_t *)array)[i] = eco_bf16_of_float(narrow);
+        break;
+    case ECORNN_F16:
+        ((uint16_t *)array)[i] = eco_f16_of_float(narrow);
+        break;
+    default:
+        ((float *)array)[i] = narrow;
+    }
+}
+
+void eco_type_move(void *to, ecornn_type to_type, const void *from, ecornn_type from_type, size_t n)
+{
+    if (to_type == from_type)
+        memcpy(to, from, n * eco_type_bytes(to_type));
+    else if (to_type == ECORNN_BF16 && from_type == ECORNN_F32)
+        for (size_t i = 0; i < n; i++)
+            ((uint16_t *)to)[i] = eco_bf16_of_float(((const float *)from)[i]);
+    else if (to_type == ECORNN_F32 && from_type == ECORNN_BF16)
+        for (size_t i = 0; i < n; i++)
+            ((float *)to)[i] = eco_bf16_to_float(((const uint16_t *)from)[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            eco_type_set(to, i, to_type, eco_type_get(from, i, from_type));
+}
+
+void eco_type_add(void *to, ecornn_type to_type, const void *from, ecornn_type from_type, size_t n)
+{
+    if (to_type == ECORNN_F32 && from_type == ECORNN_F32)
+        for (size_t i = 0; i < n; i++)
+            ((float *)to)[i] += ((const float *)from)[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            eco_type_set(to, i, to_type,
+                         eco_type_get(to, i, to_type) + eco_type_get(from, i, from_type));
+}
