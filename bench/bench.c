@@ -3,12 +3,13 @@
  * written as a loop over a BLAS.  Problems are strings of ecornn_desc_parse, "/lengths:uniform" may
  * follow; "@NAME" stands for a list in a file of shapes.
  */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_measure.h"
-#include "bench_report.h"
+#include "bench_peak.h"
 
 #ifndef BENCH_SHAPES
 #define BENCH_SHAPES "bench/shapes.txt"
@@ -19,6 +20,7 @@ enum { THREADS_MAX = 1024, LINE_BYTES = 256 };
 struct settings {
     struct request request;
     const char *threads, *cell, *shapes;
+    bool headless;
     int first_problem;
 };
 
@@ -33,7 +35,10 @@ static void print_help(void)
            "  --versus WHOM    one of those below\n"
            "  --device NAME    instead of cpu:THREADS\n"
            "  --shapes FILE    lists of problems (" BENCH_SHAPES ")\n"
-           "  --csv            as a table\n\n"
+           "  --isa SET        both sides use no more than avx512, avx2, sse2\n"
+           "  --csv            comma separated\n"
+           "  --markdown       as a table\n"
+           "  --no-head        of that table\n\n"
            "Opponents:\n");
     for (int k = 0; opponent_at(k); k++)
         printf("  %s: %s\n", opponent_at(k)->name, opponent_at(k)->about);
@@ -61,22 +66,55 @@ static bool set_versus(struct settings *s, const char *value)
     return s->request.versus || fail("--versus is %s, which is not here; --help lists them", value);
 }
 
+/* Read when the first device is opened, and by oneDNN before its first kernel. */
+static bool set_isa(struct settings *s, const char *value)
+{
+    static const struct {
+        const char *ours, *onednn;
+        int lanes;
+    } table[] = {{"avx512", "AVX512_CORE", 16}, {"avx2", "AVX2", 8}, {"sse2", "SSE41", 4}};
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (!strcmp(value, table[k].ours)) {
+            peak_limit(table[k].lanes);
+            s->request.capped = true;
+            return setenv("ECORNN_ISA", value, 1) == 0 &&
+                   setenv("ONEDNN_MAX_CPU_ISA", table[k].onednn, 1) == 0;
+        }
+    return fail("--isa is %s, must be avx512, avx2 or sse2", value);
+}
+
+/* An option without a value. */
+static bool set_form(struct settings *s, const char *option)
+{
+    if (!strcmp(option, "--csv"))
+        s->request.form = CSV;
+    else if (!strcmp(option, "--markdown"))
+        s->request.form = MARKDOWN;
+    else if (!strcmp(option, "--no-head"))
+        s->headless = true;
+    else
+        return false;
+    return true;
+}
+
 static bool parse_options(struct settings *s, int count, char **arguments)
 {
     const struct {
         const char *name;
         const char **value;
         bool (*set)(struct settings *, const char *);
-    } table[] = {{"--threads", &s->threads, NULL}, {"--seconds", NULL, set_seconds},
-                 {"--cell", &s->cell, NULL},       {"--versus", NULL, set_versus},
-                 {"--shapes", &s->shapes, NULL},   {"--device", &s->request.device, NULL}};
+    } table[] = {{"--threads", &s->threads, NULL},
+                 {"--seconds", NULL, set_seconds},
+                 {"--cell", &s->cell, NULL},
+                 {"--versus", NULL, set_versus},
+                 {"--isa", NULL, set_isa},
+                 {"--shapes", &s->shapes, NULL},
+                 {"--device", &s->request.device, NULL}};
     int k = 1;
     for (; k < count && !strncmp(arguments[k], "--", 2); k++) {
         size_t row = 0;
-        if (!strcmp(arguments[k], "--csv")) {
-            s->request.csv = true;
+        if (set_form(s, arguments[k]))
             continue;
-        }
         while (row < sizeof table / sizeof *table && strcmp(arguments[k], table[row].name) != 0)
             row++;
         if (row == sizeof table / sizeof *table)
@@ -138,7 +176,8 @@ static bool run_list(const struct settings *s, const char *name)
 static bool run_all(const struct settings *s, int count, char **arguments)
 {
     bool good = true;
-    report_head(s->request.csv);
+    if (!s->headless)
+        report_head(s->request.form);
     for (int k = s->first_problem; k < count; k++) {
         if (arguments[k][0] == '@')
             good = run_list(s, arguments[k] + 1) && good;

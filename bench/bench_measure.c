@@ -158,9 +158,11 @@ static bool time_and_print(struct bout *bout, const struct request *request)
 {
     struct measurement m = {.ours = &bout->ours,
                             .threads = request->threads,
+                            .capped = request->capped,
                             .versus = request->versus ? &bout->opponent : NULL};
     if ((request->versus && !compare(bout, &m)) || !warm_up(bout, request))
         return false;
+    m.machine = machine_measure(request->threads);
     m.peak_before = peak_gflops(request->threads, PEAK_SECONDS);
     m.rounds = run_rounds(bout, request);
     m.peak_after = peak_gflops(request->threads, PEAK_SECONDS);
@@ -173,7 +175,9 @@ static bool time_and_print(struct bout *bout, const struct request *request)
         m.other_core = spread_of(bout->other_core, m.rounds);
         m.ratio = spread_of(bout->ratio, m.rounds);
     }
-    report_print(&m, request->csv);
+    m.machine.flops = 1e9 * fmax(m.peak_before, m.peak_after);
+    m.bound = bound_of(&bout->problem, bout->ours.plan, &m.machine);
+    report_print(&m, request->form);
     return true;
 }
 

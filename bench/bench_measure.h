@@ -7,14 +7,16 @@
 #include <stdbool.h>
 
 #include "bench_opponent.h"
+#include "bench_report.h"
 
 struct request {
     const char *problem, *device; /* device NULL: cpu:THREADS */
     const ecornn_cell *cell;      /* of the problem string, or NULL */
     int threads;
     double seconds;                     /* of runs, each side */
+    bool capped;                        /* to an instruction set */
     const struct opponent_kind *versus; /* NULL: nobody */
-    bool csv;
+    enum form form;
 };
 
 /* Measures and prints.  False, with a line on standard error, where that is not possible or the two

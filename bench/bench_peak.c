@@ -47,8 +47,24 @@ __attribute__((target("avx2,fma"))) static int burst_avx2(float *sum)
     *sum = _mm256_cvtss_f32(chain[0]);
     return 8;
 }
+
+static int burst_sse(float *sum)
+{
+    __m128 chain[CHAINS], factor = _mm_set1_ps(0.999f), term = _mm_set1_ps(1e-3f);
+    for (int c = 0; c < CHAINS; c++)
+        chain[c] = _mm_set1_ps((float)c);
+    for (int turn = 0; turn < TURNS; turn++)
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++)
+            chain[c] = _mm_add_ps(_mm_mul_ps(chain[c], factor), term);
+    for (int c = 1; c < CHAINS; c++)
+        chain[0] = _mm_add_ps(chain[0], chain[c]);
+    *sum = _mm_cvtss_f32(chain[0]);
+    return 4;
+}
 #endif
 
+#ifndef HAVE_X86
 /* Any processor: four floats at a time, multiplied and added as the compiler can. */
 static int burst_plain(float *sum)
 {
@@ -67,16 +83,26 @@ static int burst_plain(float *sum)
             *sum += chain[c][k];
     return 4;
 }
+#endif
+
+static int lanes_max = 16;
+
+void peak_limit(int lanes)
+{
+    lanes_max = lanes;
+}
 
 static burst widest(void)
 {
 #ifdef HAVE_X86
-    if (__builtin_cpu_supports("avx512f"))
+    if (lanes_max >= 16 && __builtin_cpu_supports("avx512f"))
         return burst_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (lanes_max >= 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return burst_avx2;
-#endif
+    return burst_sse;
+#else
     return burst_plain;
+#endif
 }
 
 double peak_gflops(int threads, double seconds)

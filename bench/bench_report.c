@@ -48,6 +48,16 @@ static void print_versus(const struct measurement *m)
                other->weights, other->workspace, other->reserve);
 }
 
+static void print_bound(const struct measurement *m)
+{
+    const struct machine *machine = &m->machine;
+    printf("  floor %.3f ms, bound %.3f: takes %.2f times as long as that (%.0f GFLOP/s; %.0f and "
+           "%.1f GB/s, %.2f G quotients/s a thread; barrier %.2f us)\n",
+           1e3 * m->bound.floor, 1e3 * m->bound.bound, m->total.median / m->bound.bound,
+           1e-9 * machine->flops, 1e-9 * machine->inner, 1e-9 * machine->outer,
+           1e-9 * machine->quotients, 1e6 * machine->barrier);
+}
+
 static void print_people(const struct measurement *m)
 {
     const struct problem *problem = m->ours->problem;
@@ -58,11 +68,43 @@ static void print_people(const struct measurement *m)
     print_side(m, "ecornn", m->total);
     if (problem->training)
         print_side(m, " without packing", m->core);
+    print_bound(m);
     if (m->versus)
         print_versus(m);
     printf("  %zu parameters; bytes: weights %zu, workspace %zu, reserve %zu\n\n", sizes->params,
            sizes->weights, sizes->workspace, sizes->reserve);
-    fflush(stdout);
+}
+
+/* Three digits that count. */
+static void print_ms(double seconds)
+{
+    const double ms = 1e3 * seconds;
+    printf(" %.*f |", ms < 10 ? 3 : ms < 100 ? 2 : 1, ms);
+}
+
+static void print_markdown(const struct measurement *m)
+{
+    const ecornn_sizes *sizes = &m->ours->sizes;
+    printf("| %s%s%s | %d |", m->ours->problem->text, m->capped ? " " : "",
+           m->capped ? m->ours->info.variant : "", m->threads);
+    print_ms(m->total.median);
+    print_ms(m->bound.floor);
+    print_ms(m->bound.bound);
+    printf(" %.2f |", m->total.median / m->bound.bound);
+    if (m->versus) {
+        print_ms(m->other.median);
+        printf(" **%.2f** [%.2f, %.2f] | %s |", m->ratio.median, m->ratio.low, m->ratio.high,
+               m->versus->detail);
+    } else {
+        printf(" | | |");
+    }
+    printf(" %.1f, %.1f |", 1e-6 * (double)sizes->workspace, 1e-6 * (double)sizes->reserve);
+    if (m->versus)
+        printf(" %.1f, %.1f |", 1e-6 * (double)m->versus->workspace,
+               1e-6 * (double)m->versus->reserve);
+    else
+        printf(" |");
+    printf(" %.0f, %.0f%s |\n", m->peak_before, m->peak_after, is_steady(m) ? "" : " *");
 }
 
 static void print_csv(const struct measurement *m)
@@ -73,6 +115,7 @@ static void print_csv(const struct measurement *m)
     printf("%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%.2f,%.2f,", 1e3 * m->total.median, 1e3 * m->total.low,
            1e3 * m->total.high, 1e3 * m->core.median, 1e3 * m->core.low, 1e3 * m->core.high,
            gflops(m, m->total), percent(m, m->total));
+    printf("%.6f,%.6f,", 1e3 * m->bound.floor, 1e3 * m->bound.bound);
     if (m->versus)
         printf("%s,%s,%.6f,%.6f,%.6f,%.6f,%.4f,%.4f,%.4f,%zu,%zu,%zu,", m->versus->kind->name,
                m->versus->detail, 1e3 * m->other.median, 1e3 * m->other.low, 1e3 * m->other.high,
@@ -81,27 +124,38 @@ static void print_csv(const struct measurement *m)
     else
         printf(",,,,,,,,,,,,");
     printf("%zu,%zu,%zu,%zu\n", sizes->params, sizes->weights, sizes->workspace, sizes->reserve);
-    fflush(stdout);
 }
 
-void report_head(bool csv)
+static const char csv_head[] =
+    "problem,threads,variant,rounds,peak_before,peak_after,steady,ms,ms_low,ms_high,core_ms,"
+    "core_ms_low,core_ms_high,gflops,percent,floor_ms,bound_ms,versus,versus_how,versus_ms,"
+    "versus_ms_low,versus_ms_high,versus_core_ms,ratio,ratio_low,ratio_high,versus_weights_bytes,"
+    "versus_workspace_bytes,versus_reserve_bytes,params,weights_bytes,workspace_bytes,"
+    "reserve_bytes\n";
+static const char markdown_head[] =
+    "| problem | threads | ms | floor | bound | ms / bound | opponent ms | ratio | how | MB "
+    "workspace, reserve | theirs | peak |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+
+void report_head(enum form form)
 {
-    if (csv)
-        printf("problem,threads,variant,rounds,peak_before,peak_after,steady,ms,ms_low,ms_high,"
-               "core_ms,core_ms_low,core_ms_high,gflops,percent,versus,versus_how,versus_ms,"
-               "versus_ms_low,versus_ms_high,versus_core_ms,ratio,ratio_low,ratio_high,"
-               "versus_weights_bytes,versus_workspace_bytes,versus_reserve_bytes,params,"
-               "weights_bytes,workspace_bytes,reserve_bytes\n");
+    if (form == CSV)
+        fputs(csv_head, stdout);
+    else if (form == MARKDOWN)
+        fputs(markdown_head, stdout);
     else
         printf("%s\nmedians, quartiles in brackets; training packs, runs forward and backward, and "
                "unpacks\n\n",
                ecornn_version());
+    fflush(stdout);
 }
 
-void report_print(const struct measurement *m, bool csv)
+void report_print(const struct measurement *m, enum form form)
 {
-    if (csv)
+    if (form == CSV)
         print_csv(m);
+    else if (form == MARKDOWN)
+        print_markdown(m);
     else
         print_people(m);
+    fflush(stdout);
 }

@@ -4,13 +4,20 @@
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
+#include "bench_machine.h"
 #include "bench_opponent.h"
 #include "bench_ours.h"
 #include "bench_stats.h"
 
+/* How it is printed: for people, comma separated, or as a row of a table in a manual. */
+enum form { PEOPLE, CSV, MARKDOWN };
+
 struct measurement {
     const struct ours *ours;
     int threads, rounds;
+    bool capped; /* to fewer instructions than the processor has */
+    struct machine machine;
+    struct bound bound;
     double peak_before, peak_after;  /* GFLOP/s */
     struct spread total, core;       /* seconds of a run of ours: all, without pack and unpack */
     const struct opponent *versus;   /* NULL: nobody */
@@ -19,7 +26,7 @@ struct measurement {
     double error[3], tolerance[3];   /* relative, of y, dx, gradients of the weights */
 };
 
-void report_head(bool csv);
-void report_print(const struct measurement *m, bool csv);
+void report_head(enum form form);
+void report_print(const struct measurement *m, enum form form);
 
 #endif /* BENCH_REPORT_H */

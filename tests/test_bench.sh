@@ -27,7 +27,7 @@ for whom in unfused naive; do
         table=$("$bench" --seconds 0 --threads 1,2 --csv --versus $whom \
             $cell/train/T5/N3/I7/H11 $cell/infer/T4/N1/I16/H8) || fail "$cell against $whom"
         [ "$(echo "$table" | wc -l)" -eq 5 ] || fail "$cell: a head and four rows: $table"
-        [ "$(echo "$table" | awk -F, '{ print NF }' | sort -u)" = 31 ] || fail "columns: $table"
+        [ "$(echo "$table" | awk -F, '{ print NF }' | sort -u)" = 33 ] || fail "columns: $table"
     done
 done
 # Where bench was built with oneDNN: its cells, both directions, several layers in one primitive and
@@ -48,6 +48,10 @@ fi
 "$bench" --seconds 0 --cell "$source/tests/cells/two-products.cell" --threads 1 \
     mine/infer/T4/N3/I5/H6 > /dev/null || fail "a user's cell"
 
+[ "$("$bench" --seconds 0 --threads 1 --isa sse2 --markdown lstm/T2/N1/I3/H4 |
+    awk -F'|' '{ print NF }' | sort -u)" = 14 ] || fail "columns of --markdown"
+
+refuse "--isa is mmx" --isa mmx lstm/T1/N1/I1/H1
 refuse "unknown option --nonsense" --nonsense
 refuse "--versus is nobody" --versus nobody lstm/T1/N1/I1/H1
 refuse "--threads is 0" --threads 0 lstm/T1/N1/I1/H1
