@@ -129,7 +129,8 @@ struct eco_panels {
     int32_t lanes, spans; /* a block is lanes * spans units */
     int32_t group, pair;
     int32_t blocks;
-    int32_t panels; /* of a block */
+    int32_t panels;         /* of a block */
+    int32_t vectors, wider; /* of a panel; the first `wider` panels have one more */
 };
 
 /*

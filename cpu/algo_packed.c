@@ -47,10 +47,14 @@ static void place_numbers(struct walk *w)
 static void place_vectors(struct walk *w, int32_t block, int32_t first, int32_t end)
 {
     const struct eco_panels *panels = w->panels;
+    int32_t number = first / panels->spans, span = first % panels->spans;
     w->tile.vectors = end - first;
-    for (int32_t v = first; v < end; v++) {
-        const int32_t number = v / panels->spans, i = v - first;
-        const int32_t unit = (block * panels->spans + v % panels->spans) * panels->lanes;
+    for (int32_t i = 0; i < end - first; i++, span++) {
+        if (span == panels->spans) {
+            span = 0;
+            number++;
+        }
+        const int32_t unit = (block * panels->spans + span) * panels->lanes;
         const int32_t left = panels->units - unit;
         w->tile.count[i] = left < 0 ? 0 : left < panels->lanes ? left : panels->lanes;
         w->tile.c_vector[i] = w->column[number] + (size_t)unit;

@@ -97,11 +97,16 @@ static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
  * cache line at each k; for the others there is nothing left to fetch. */
 static void tile_multiply(const struct eco_tile *tile)
 {
-    const int32_t most =
-        TILE_SUMS / tile->vectors < TILE_ROWS ? TILE_SUMS / tile->vectors : TILE_ROWS;
-    const int32_t blocks = (tile->rows + most - 1) / most;
+    static const int32_t rows[] = {0, TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3, TILE_SUMS / 4};
+    const int32_t most = rows[tile->vectors];
     const size_t panel = (size_t)(tile->k * tile->vectors) * sizeof(vec);
     const size_t fetched = tile->prefetch ? panel : 0;
+    if (tile->rows <= most) { /* without divisions, which a few rows would notice */
+        tile_functions[tile->vectors - 1][tile->rows - 1](
+            tile, 0, fetched ? tile->prefetch : (const void *)tile->panel);
+        return;
+    }
+    const int32_t blocks = (tile->rows + most - 1) / most;
     for (int32_t i = 0; i < blocks; i++) {
         const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
         const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);

@@ -103,13 +103,16 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
         panels.spans = 1;
     const int32_t units = panels.lanes * panels.spans;
     panels.blocks = (panels.units + units - 1) / units;
-    panels.panels = (panels.n * panels.spans + wishes->vectors - 1) / wishes->vectors;
+    const int32_t vectors = panels.n * panels.spans;
+    panels.panels = (vectors + wishes->vectors - 1) / wishes->vectors;
+    panels.vectors = panels.panels > 0 ? vectors / panels.panels : 0;
+    panels.wider = vectors - panels.panels * panels.vectors;
     return panels;
 }
 
 int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel)
 {
-    return panel * panels->n * panels->spans / (panels->panels > 0 ? panels->panels : 1);
+    return panel * panels->vectors + (panel < panels->wider ? panel : panels->wider);
 }
 
 size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t panel)
