@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -83,7 +84,8 @@ void eco_free(void *memory)
 #if defined(__linux__)
 void eco_sleep_while(_Atomic unsigned *word, unsigned value)
 {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    const struct timespec most = {.tv_nsec = 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
 }
 
 void eco_wake_all(_Atomic unsigned *word)

@@ -46,8 +46,9 @@ void eco_free(void *memory);
 /* For tests: the k-th allocation from now on fails (0: none). */
 void eco_alloc_fail_at(int k);
 
-/* Sleeps until woken, if *word is still value; may return early.  eco_wake_all wakes the sleepers
- * of a word.  Where the system has no such thing, a sleeper only gives way to other threads. */
+/* Sleeps until woken, if *word is still value; may return early, and does after a millisecond.
+ * eco_wake_all wakes the sleepers of a word.  Where the system has no such thing, a sleeper only
+ * gives way to other threads. */
 void eco_sleep_while(_Atomic unsigned *word, unsigned value);
 void eco_wake_all(_Atomic unsigned *word);
 

@@ -44,7 +44,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     run.products = &eco_dense_products;
-    return eco_cpu_walk(&run, tape, eco_cpu_threads(plan, args));
+    return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }
 
 const struct eco_algo eco_algo_blas = {"blas", refuses, wishes, estimate, run_tape};

@@ -7,7 +7,7 @@
 
 /* Rows that go through all panels together: A's part of the second-level cache. */
 enum { ROWS_AT_A_TIME = 120 };
-/* Rows of an input product from which threads share them out instead of the weights. */
+/* Rows of an input product below which threads share out its weights instead. */
 enum { ROWS_TO_SHARE = 32 };
 
 /* One product in panels, as this thread does it. */
@@ -136,20 +136,43 @@ static void multiply_rows(struct walk *w)
     }
 }
 
-/* Rows to one thread, or blocks of units; whole products of many rows may do either. */
+static struct eco_share part_number(int32_t n, int part, int parts)
+{
+    return (struct eco_share){(int32_t)((int64_t)n * part / parts),
+                              (int32_t)((int64_t)n * (part + 1) / parts)};
+}
+
+/* Of a large product: rows in `parts` parts, blocks of units in as many as leave a thread least. */
+static void share_out_whole(struct walk *w)
+{
+    const int32_t rows = w->multiply->rows, blocks = w->panels->blocks;
+    const int count = w->run->count, id = w->run->id;
+    int64_t least = INT64_MAX;
+    int parts = 1;
+    for (int p = 1; p <= count && (p == 1 || rows >= ROWS_TO_SHARE * p); p++) {
+        const int across = count / p;
+        const int64_t work = (int64_t)((rows + p - 1) / p) * ((blocks + across - 1) / across);
+        if (count % p == 0 && work <= least) {
+            least = work;
+            parts = p;
+        }
+    }
+    const int across = count / parts;
+    w->rows = part_number(rows, id / across, parts);
+    w->blocks = part_number(blocks, id % across, across);
+}
+
+/* In steps: the units that the thread finishes. */
 static void share_out(struct walk *w)
 {
     const struct eco_cpu_run *run = w->run;
-    const struct eco_multiply *m = w->multiply;
     const int32_t group = w->panels->lanes * w->panels->spans;
-    const bool whole = m->part == ECO_PART_INPUT;
-    w->rows = (struct eco_share){0, m->rows};
     w->units = (struct eco_share){0, w->panels->units};
-    w->blocks = (struct eco_share){0, w->panels->blocks};
-    if (whole ? m->rows >= ROWS_TO_SHARE * run->count : run->own_rows) {
-        w->rows = eco_cpu_part(run, m->rows, 1);
+    if (w->multiply->part == ECO_PART_INPUT) {
+        share_out_whole(w);
         return;
     }
+    w->rows = run->rows;
     w->units = eco_cpu_part(run, w->panels->units, run->unit_group);
     w->blocks.from = w->units.from / group;
     w->blocks.to = (w->units.to + group - 1) / group;
@@ -241,19 +264,14 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     return eco_cpu_estimate(problem, caps, 0.7 * rate, 0.8 * rate);
 }
 
-/* Bytes of R up to which each thread may as well read all of it, from its own cache. */
-enum { OWN_ROWS_BYTES = 5 << 18 };
-
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
                               const struct eco_layout *layout, const struct eco_args *args)
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
-    const int threads = run.step_threads;
-    const double bytes = plan->work.recurrent * (double)sizeof(float);
     run.products = &packed_products;
-    run.own_rows = threads == 1 || (args->N >= 8 * threads && bytes <= OWN_ROWS_BYTES);
+    run.whole_rows = false;
     run.own_units = !run.lowered->has_means && !plan->problem.projected;
-    return eco_cpu_walk(&run, tape, eco_cpu_threads(plan, args));
+    return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }
 
 const struct eco_algo eco_algo_packed = {"packed", refuses, wishes, estimate, run_tape};

@@ -61,7 +61,7 @@ static void take_dstep(const struct step *step, int32_t t, const struct eco_arra
     const struct eco_cpu_run *run = step->run;
     const struct eco_pointwise *call = &step->call;
     const size_t bytes = (size_t)run->problem->P * eco_type_bytes(run->layout->type);
-    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_share part = eco_cpu_part_of(run, run->rows, 1);
     void *rows = eco_cpu_at(run, dstep, (size_t)(t - step->op->t0));
     for (int32_t n = part.from; n < part.to; n++) {
         void *dh = eco_cpu_after_mutable(run, rows, (size_t)n * dstep->row);

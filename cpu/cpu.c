@@ -69,7 +69,10 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     if (cpu == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes", sizeof *cpu);
     cpu->isa = eco_isa_choose();
-    cpu->threads = argument > 0 ? argument : eco_cpu_count();
+    cpu->cpus = eco_cpu_affinity();
+    const int quota = eco_cpu_quota("");
+    cpu->threads = argument > 0 ? argument : cpu->cpus < quota ? cpu->cpus : quota;
+    cpu->spins = eco_cpu_spins();
     cpu->small_products = multiplies_small();
     device->own = cpu;
     fill_info(device, cpu);

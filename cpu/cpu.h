@@ -5,61 +5,70 @@
 #ifndef ECO_CPU_H
 #define ECO_CPU_H
 
-#include <stdatomic.h>
-
 #include "common/backend.h"
+#include "cpu/barrier.h"
 #include "cpu/pointwise.h"
 #include "cpu/tile.h"
 
 struct eco_cpu {
     const struct eco_isa *isa;
     int threads;
+    int spins;           /* looks of a waiting thread before it sleeps, if each thread has a CPU */
+    int cpus;            /* of the affinity mask */
     bool small_products; /* this CBLAS multiplies small matrices without packing them */
 };
 
 /* ---- the team of threads of one run, team.c -------------------------------------------------- */
 
-/* Each counter in a cache line of its own: waiting threads do not disturb arriving ones. */
-struct eco_team {
-    _Alignas(128) _Atomic int arrived;
-    _Alignas(128) _Atomic unsigned generation;
-    _Atomic int sleepers;
+/* How the threads of a run share out the steps: `ops` operations of equal level at once; in each
+ * the batch in `rows` parts and each part's units in `units`.  Those of one part of the batch are a
+ * group: in steps they wait for each other only. */
+struct eco_grid {
+    int ops, rows, units;
+};
+
+/* Things [from, to) of some. */
+struct eco_share {
+    int32_t from, to;
 };
 
 /* One thread's view of a run.  All threads walk the same tape; id of count tells them apart. */
 struct eco_cpu_run {
     const struct eco_cpu *cpu;
+    const struct eco_caps *caps;
     const struct eco_problem *problem;
+    const struct eco_work *work;
     const struct eco_lowered *lowered;
     const struct eco_layout *layout;
     const struct eco_args *args;
     const struct eco_pointwise_kernels *kernels;
     const struct eco_products *products;
     const struct eco_tile_kernel *tile;
-    struct eco_team *team;
-    int id, count;
-    int step_threads;   /* as many of the team do the steps; the others wait for the op's end */
-    int32_t unit_group; /* units are shared out in such groups */
-    bool own_rows;      /* a thread does all steps of its rows alone */
-    bool own_units;     /* a thread's products write the units that its pointwise passes read */
+    const struct eco_team *team; /* all threads; in steps the group */
+    unsigned *round;             /* of the team's barrier */
+    int id, count;               /* in the team */
+    struct eco_share rows;       /* of the batch, that the team does: in steps the group's part */
+    int32_t unit_group;          /* units are shared out in such groups */
+    bool whole_rows;             /* a step's products take the whole batch: grids share out units */
+    bool own_units; /* a thread's products write the units that its pointwise passes read */
 };
 
-/* An op of the tape, done by all threads together; it ends with everything it wrote visible to the
- * thread that wrote it: the walker waits for the others. */
+/* An op of the tape, done by all threads of a team together; it ends with everything it wrote
+ * visible to the thread that wrote it: the walker waits for the others. */
 typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_op *op);
 
-/* Walks the tape: kernel[kind] for every op, on at most threads threads. */
+/* Walks the tape: kernel[kind] for every op, on at most threads threads; ops of equal level without
+ * waiting in between. */
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
 /* Waits until every thread of the run is here; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Called once per process: runs in a forked child take one thread, since the team is not there. */
 void eco_cpu_watch_forks(void);
 
-/* This thread's part of n things, in whole groups. */
-struct eco_share {
-    int32_t from, to;
-};
+/* This thread's part of n things, in whole groups; of the team's rows, or other things. */
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
+struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all,
+                                 int32_t group);
 
 /* ---- addresses, rows.c ----------------------------------------------------------------------- */
 
@@ -200,9 +209,10 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
 /* ---- work.c -----------------------------------------------------------------------------------
  */
 
-/* How many of the device's threads a step of so many rows is worth, and a run of so many steps. */
-int eco_cpu_step_threads(const struct ecornn_plan *plan, const struct eco_args *args);
-int eco_cpu_threads(const struct ecornn_plan *plan, const struct eco_args *args);
+/* How so many threads do the steps of the run soonest; they may be more than the grid takes. */
+struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);
+/* How many of the device's threads the run is worth. */
+int eco_cpu_threads(const struct eco_cpu_run *run);
 /* Seconds of a run, at so many flops a second for products of a step and for large ones; a step is
  * never faster than its weights come from memory. */
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -160,7 +161,7 @@ size_t eco_cpu_cache_bytes(void)
     return bytes > 0 ? (size_t)bytes : (size_t)1 << 20;
 }
 
-static int affinity_count(void)
+int eco_cpu_affinity(void)
 {
     cpu_set_t set[8]; /* 8192 CPUs, as many as Linux can have */
     if (sched_getaffinity(0, sizeof set, set) == 0)
@@ -169,7 +170,20 @@ static int affinity_count(void)
     return online > 0 ? (int)online : 1;
 }
 
-/* Two numbers from a file of the control group: false if it is missing or says "max". */
+int eco_cpu_spins(void)
+{
+    enum { USUAL = 1000, ACTIVE = 100000 }; /* some 40 us and 4 ms */
+    const char *policy = eco_environment("OMP_WAIT_POLICY");
+    if (policy && strcasecmp(policy, "passive") == 0)
+        return 0;
+    return policy && strcasecmp(policy, "active") == 0 ? ACTIVE : USUAL;
+}
+
+/* ---- control groups -------------------------------------------------------------------------- */
+
+enum { PATH = 512 };
+
+/* The numbers in a file of a control group; false if it is missing or says "max" or -1. */
 static bool read_numbers(const char *path, double *first, double *second)
 {
     FILE *file = fopen(path, "re");
@@ -180,37 +194,63 @@ static bool read_numbers(const char *path, double *first, double *second)
     return n >= 1 && *first > 0;
 }
 
-/* CPUs that the control groups (version 2, then 1) grant, whole ones; INT32_MAX: no limit. */
-static int quota_count(void)
+/* CPUs granted by the group in that folder, at most `cpus`. */
+static double least_of(const char *folder, double cpus)
 {
-    enum { PATH = 512 };
-    char group[PATH] = "/", line[PATH], path[PATH + 64];
-    double quota, period = 0, cpus = INT32_MAX;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "0::", 3) == 0)
-            snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-    if (file)
-        fclose(file);
-    for (;;) { /* a group has no more than any group around it */
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        if (read_numbers(path, &quota, &period) && period > 0 && quota / period < cpus)
-            cpus = quota / period;
-        char *slash = strrchr(group, '/');
-        if (!slash || group[0] == 0)
-            break;
-        *slash = 0;
-    }
-    double unused;
-    if (read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", &quota, &unused) &&
-        read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &period, &unused) &&
-        quota / period < cpus)
+    char path[PATH + 32];
+    double quota, period = 0, unused;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (read_numbers(path, &quota, &period) && period > 0 && quota / period < cpus)
         cpus = quota / period;
-    return cpus < 1 ? 1 : (int)cpus;
+    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+    if (!read_numbers(path, &quota, &unused))
+        return cpus;
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (read_numbers(path, &period, &unused) && quota / period < cpus)
+        cpus = quota / period;
+    return cpus;
 }
 
-int eco_cpu_count(void)
+/* A group has no more than any group around it; base: where the hierarchy is mounted. */
+static double least_around(const char *base, const char *group, double cpus)
 {
-    const int mask = affinity_count(), quota = quota_count();
-    return mask < quota ? mask : quota;
+    char folder[PATH];
+    snprintf(folder, sizeof folder, "%s%s", base, group);
+    for (;;) {
+        cpus = least_of(folder, cpus);
+        char *slash = strrchr(folder, '/');
+        if (!slash || strlen(folder) <= strlen(base))
+            return cpus;
+        *slash = 0;
+    }
+}
+
+/* Does a list like "cpu,cpuacct" name cpu? */
+static bool names_cpu(const char *list, const char *end)
+{
+    for (; list < end; list += strcspn(list, ",:") + 1)
+        if (strcspn(list, ",:") == 3 && strncmp(list, "cpu", 3) == 0)
+            return true;
+    return false;
+}
+
+/* Lines of /proc/self/cgroup are NUMBER:CONTROLLERS:GROUP; version 2 has no controllers there. */
+int eco_cpu_quota(const char *root)
+{
+    char line[PATH], path[PATH], base[PATH];
+    double cpus = INT32_MAX;
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *const first = strchr(line, ':'), *const second =
+                                                   first ? strchr(first + 1, ':') : NULL;
+        if (!second || (second != first + 1 && !names_cpu(first + 1, second)))
+            continue;
+        snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, second == first + 1 ? "" : "/cpu");
+        cpus = least_around(base, second + 1, cpus);
+    }
+    if (file)
+        fclose(file);
+    return cpus < 1 ? 1 : cpus < INT32_MAX ? (int)cpus : INT32_MAX;
 }

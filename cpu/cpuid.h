@@ -10,7 +10,12 @@
 void eco_cpu_name(char *name, size_t size);
 /* Bytes of the second-level cache; 1 MiB where the system does not say. */
 size_t eco_cpu_cache_bytes(void);
-/* CPUs the process may use, at least 1: its affinity mask, within its control groups' quota. */
-int eco_cpu_count(void);
+/* CPUs of the process's affinity mask, at least 1. */
+int eco_cpu_affinity(void);
+/* CPUs that the process's control groups grant, whole ones, at least 1; INT32_MAX: no limit.
+ * root: "", or where a test keeps its own /proc and /sys. */
+int eco_cpu_quota(const char *root);
+/* How often a waiting thread looks before it sleeps, after OMP_WAIT_POLICY. */
+int eco_cpu_spins(void);
 
 #endif /* ECO_CPUID_H */

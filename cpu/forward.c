@@ -95,26 +95,25 @@ static void point_at_step(struct step *step, int32_t t)
 
 void eco_cpu_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call)
 {
-    const int32_t N = run->args->N, H = run->problem->H;
-    const bool by_rows =
-        run->own_rows || (!run->own_units && (N >= 4 * run->count || run->lowered->has_means));
-    const struct eco_share share =
-        eco_cpu_part(run, by_rows ? N : H, by_rows ? 1 : run->unit_group);
-    call->row0 = by_rows ? share.from : 0;
-    call->row1 = by_rows ? share.to : N;
-    call->unit0 = by_rows ? 0 : share.from;
-    call->unit1 = by_rows ? H : share.to;
+    const int32_t rows = run->rows.to - run->rows.from, H = run->problem->H;
+    const bool by_rows = !run->own_units && (rows >= 4 * run->count || run->lowered->has_means);
+    const struct eco_share row = by_rows ? eco_cpu_part_of(run, run->rows, 1) : run->rows;
+    const struct eco_share unit =
+        by_rows ? (struct eco_share){0, H} : eco_cpu_part(run, H, run->unit_group);
+    call->row0 = row.from;
+    call->row1 = row.to;
+    call->unit0 = unit.from;
+    call->unit1 = unit.to;
 }
 
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run)
 {
-    if (!run->own_rows)
-        eco_cpu_wait(run);
+    eco_cpu_wait(run);
 }
 
 void eco_cpu_after_product(const struct eco_cpu_run *run)
 {
-    if (!run->own_rows && !run->own_units)
+    if (!run->own_units)
         eco_cpu_wait(run);
 }
 
@@ -150,7 +149,7 @@ static void project(const struct step *step, int32_t t)
     char *next = eco_step_at(state, (size_t)t + step->states.next);
     const char *before = eco_step_at(state, (size_t)t + step->states.before);
     char *y = eco_step_at(&step->y, (size_t)t);
-    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
+    const struct eco_share part = eco_cpu_part_of(run, run->rows, 1);
     for (int32_t n = part.from; n < part.to; n++) {
         const bool masked = run->args->lengths != NULL && t >= run->args->lengths[n];
         const void *from = eco_cpu_after(run, eco_cpu_at(run, &h, 0), (size_t)n * h.row);

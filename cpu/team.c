@@ -1,6 +1,6 @@
 /*
- * One OpenMP region per run: every thread walks the tape, with a barrier of our own after each op.
- * Knows nothing of what the ops do.
+ * One OpenMP region per run: every thread walks the tape, all together or, in steps, in groups with
+ * a barrier each.  Knows nothing of what the ops do.
  */
 #include "cpu/cpu.h"
 
@@ -9,8 +9,9 @@
 
 #include "common/util.h"
 
-/* Looks of a waiting thread before it sleeps: some 20 us. */
-enum { SPINS_BEFORE_SLEEP = 1000 };
+/* Lines of the barriers: of all threads, as many as pay; of the groups, one for each thread that
+ * does steps. */
+enum { TEAM_LINES = 16, STEP_THREADS = 64 };
 
 static _Atomic bool forked;
 
@@ -30,40 +31,26 @@ void eco_cpu_watch_forks(void)
     pthread_once(&once, watch_once);
 }
 
-/* The last to arrive lets the others go.  Who waits long sleeps: a thread that spins keeps the
- * system from moving one that has no processor to this one. */
 void eco_cpu_wait(const struct eco_cpu_run *run)
 {
-    if (run->count == 1)
-        return;
-    struct eco_team *team = run->team;
-    const unsigned generation = atomic_load_explicit(&team->generation, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) == run->count - 1) {
-        atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
-        atomic_store(&team->generation, generation + 1);
-        if (atomic_load(&team->sleepers) > 0)
-            eco_wake_all(&team->generation);
-        return;
-    }
-    for (int spins = 0; spins < SPINS_BEFORE_SLEEP; spins++) {
-        if (atomic_load_explicit(&team->generation, memory_order_acquire) != generation)
-            return;
-        ECO_PAUSE();
-    }
-    atomic_fetch_add(&team->sleepers, 1);
-    while (atomic_load(&team->generation) == generation)
-        eco_sleep_while(&team->generation, generation);
-    atomic_fetch_sub(&team->sleepers, 1);
+    if (run->count > 1)
+        eco_team_wait(run->team, run->id, run->round);
+}
+
+struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all, int32_t group)
+{
+    if (run->count == 1) /* no divisions, which a short step would notice */
+        return all;
+    const int64_t groups = ((int64_t)all.to - all.from + group - 1) / group;
+    const int64_t from = all.from + groups * run->id / run->count * group;
+    const int64_t to = all.from + groups * (run->id + 1) / run->count * group;
+    return (struct eco_share){from < all.to ? (int32_t)from : all.to,
+                              to < all.to ? (int32_t)to : all.to};
 }
 
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)
 {
-    if (run->count == 1) /* no divisions, which a short step would notice */
-        return (struct eco_share){0, n};
-    const int64_t groups = ((int64_t)n + group - 1) / group;
-    const int64_t from = groups * run->id / run->count * group;
-    const int64_t to = groups * (run->id + 1) / run->count * group;
-    return (struct eco_share){from < n ? (int32_t)from : n, to < n ? (int32_t)to : n};
+    return eco_cpu_part_of(run, (struct eco_share){0, n}, group);
 }
 
 static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
@@ -80,47 +67,126 @@ static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
     [ECO_D_END] = eco_cpu_d_end,
 };
 
-/* The steps may be done by some of the team only, who have a barrier of their own. */
-static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape)
+/* What the threads of a run share. */
+struct shared {
+    _Atomic unsigned sleepers;
+    int spins;
+    struct eco_line all[TEAM_LINES], group[STEP_THREADS];
+};
+
+/* A thread's place in the steps. */
+struct place {
+    struct eco_team team;
+    unsigned round;
+    struct eco_cpu_run run; /* count 0: it does none */
+    int op, ops;            /* it does every ops-th operation of a level, from this one on */
+};
+
+static void take_place(struct place *place, const struct eco_cpu_run *run, struct shared *shared)
 {
-    struct eco_cpu_run few = *run;
-    few.team = run->team + 1;
-    few.count = run->count < run->step_threads ? run->count : run->step_threads;
-    for (int i = 0; i < tape->n; i++) {
-        struct eco_op op;
-        if (!eco_op_clip(&tape->op[i], run->args->T, &op))
-            continue;
-        const bool steps = op.kind == ECO_STEP || op.kind == ECO_D_STEP;
-        if (!steps)
+    if (run->count == 1) {
+        place->run = *run;
+        place->op = 0;
+        place->ops = 1;
+        return;
+    }
+    const int threads = run->count < STEP_THREADS ? run->count : STEP_THREADS;
+    const struct eco_grid grid = eco_cpu_grid(run, threads);
+    const int group = run->id / grid.units, part = group % grid.rows;
+    place->team = (struct eco_team){.line = shared->group + (size_t)group * (size_t)grid.units,
+                                    .sleepers = &shared->sleepers,
+                                    .count = grid.units,
+                                    .lines = grid.units < TEAM_LINES ? grid.units : TEAM_LINES,
+                                    .spins = shared->spins};
+    place->round = 0;
+    place->op = group / grid.rows;
+    place->ops = grid.ops;
+    place->run = *run;
+    place->run.team = &place->team;
+    place->run.round = &place->round;
+    place->run.id = run->id % grid.units;
+    place->run.count = place->op < grid.ops ? grid.units : 0;
+    place->run.rows = (struct eco_share){(int32_t)((int64_t)run->args->N * part / grid.rows),
+                                         (int32_t)((int64_t)run->args->N * (part + 1) / grid.rows)};
+}
+
+static bool is_step(const struct eco_op *op)
+{
+    return op->kind == ECO_STEP || op->kind == ECO_D_STEP;
+}
+
+/* Operations [from, to) of the tape, of one level. */
+static void do_level(const struct eco_cpu_run *run, const struct place *place,
+                     const struct eco_tape *tape, int from, int to)
+{
+    struct eco_op op;
+    for (int i = from; i < to; i++)
+        if (!is_step(&tape->op[i]) && eco_op_clip(&tape->op[i], run->args->T, &op))
             kernel[op.kind](run, &op);
-        else if (few.id < few.count)
-            kernel[op.kind](&few, &op);
+    if (place->run.count == 0)
+        return;
+    for (int i = from, number = 0; i < to; i++)
+        if (is_step(&tape->op[i]) && eco_op_clip(&tape->op[i], run->args->T, &op) &&
+            number++ % place->ops == place->op)
+            kernel[op.kind](&place->run, &op);
+}
+
+static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, struct shared *shared)
+{
+    struct place place;
+    take_place(&place, run, shared);
+    for (int from = 0, to; from < tape->n; from = to) {
+        for (to = from + 1; to < tape->n && tape->op[to].level == tape->op[from].level; to++)
+            ;
+        do_level(run, &place, tape, from, to);
         eco_cpu_wait(run);
+    }
+}
+
+/* One thread, without a region: that would allocate. */
+static void walk_alone(const struct eco_cpu_run *run, const struct eco_tape *tape)
+{
+    struct eco_cpu_run alone = *run;
+    struct shared shared; /* nobody waits */
+    shared.spins = 0;
+    alone.id = 0;
+    alone.count = 1;
+    walk(&alone, tape, &shared);
+}
+
+static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
+{
+    struct shared shared;
+    const struct eco_team all = {shared.all, &shared.sleepers, 0, TEAM_LINES, 0};
+    const struct eco_team groups = {shared.group, &shared.sleepers, 0, STEP_THREADS, 0};
+    eco_team_clear(&all);
+    eco_team_clear(&groups);
+    atomic_init(&shared.sleepers, 0);
+    shared.spins = threads <= run->cpu->cpus ? run->cpu->spins : 0;
+#pragma omp parallel num_threads(threads)
+    {
+        struct eco_cpu_run mine = *run;
+        struct eco_team team = all;
+        unsigned round = 0;
+        mine.id = omp_get_thread_num();
+        mine.count = omp_get_num_threads();
+        mine.team = &team;
+        mine.round = &round;
+        team.count = mine.count;
+        team.spins = shared.spins;
+        walk(&mine, tape, &shared);
     }
 }
 
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
-    struct eco_team team[2] = {{0}}; /* all, those who do the steps */
     /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
     const int before = omp_get_max_threads();
-    if (atomic_load_explicit(&forked, memory_order_relaxed))
-        threads = 1;
     omp_set_num_threads(1);
-    struct eco_cpu_run alone = *run;
-    alone.team = team;
-    alone.id = 0;
-    alone.count = 1;
-    if (threads == 1) /* a region of one thread would allocate */
-        walk(&alone, tape);
+    if (threads == 1 || atomic_load_explicit(&forked, memory_order_relaxed))
+        walk_alone(run, tape);
     else
-#pragma omp parallel num_threads(threads)
-    {
-        struct eco_cpu_run mine = alone;
-        mine.id = omp_get_thread_num();
-        mine.count = omp_get_num_threads();
-        walk(&mine, tape);
-    }
+        walk_together(run, tape, threads);
     omp_set_num_threads(before);
     return ECORNN_OK;
 }

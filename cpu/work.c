@@ -18,27 +18,92 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
     return problem->D * (problem->training ? 3 * seconds : seconds);
 }
 
-/* Below so many multiply-adds for each thread, a step is over before the others have heard of it; a
- * run, before they are awake. */
-enum { STEP_WORK = 1 << 16, RUN_WORK = 1 << 20 };
+/* ---- threads --------------------------------------------------------------------------------- */
 
-static int threads_for(const struct ecornn_plan *plan, double work, double each)
+/* Seconds of one step by the slowest of its threads, if the batch goes in `rows` parts and the
+ * units in `units`: arithmetic or the way of its weights from the second-level cache and beyond,
+ * the pointwise pass, barriers.  Rates were measured on the machine of doc/performance.md. */
+static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
 {
-    const struct eco_cpu *cpu = plan->device->own;
-    const double useful = work / each;
-    return useful < 1 ? 1 : useful < cpu->threads ? (int)useful : cpu->threads;
+    static const double efficiency = 0.75, from_cache = 120e9, pass = 0.35e-9, barrier = 0.25e-6;
+    const struct eco_caps *caps = run->caps;
+    const struct eco_problem *problem = run->problem;
+    const int32_t N = run->args->N, H = problem->H, group = run->unit_group;
+    const int32_t groups = (H + group - 1) / group;
+    const double row = (N + rows - 1) / rows, unit = (groups + units - 1) / units * group;
+    const double share = unit < H ? unit / H : 1;
+    const double weights = run->work->recurrent * share;
+    const double bytes = weights * (double)eco_type_bytes(problem->weight_type);
+    const double near = 0.75 * (double)caps->cache_bytes, far = bytes > near ? bytes - near : 0;
+    const double reading = (bytes - far) / from_cache + far / caps->bytes_per_s;
+    const double computing = 2 * row * weights / (efficiency * caps->flops);
+    const double cells = row * share * H * run->lowered->n_accs;
+    const int stages = run->args->backward ? run->lowered->n_backward : run->lowered->n_forward;
+    const int barriers = run->own_units ? stages : 2 * stages + 2 * problem->projected;
+    double waiting = 0;
+    for (int threads = 1; threads < units; threads *= 2)
+        waiting += barrier * barriers;
+    return (reading > computing ? reading : computing) + pass * cells + waiting;
 }
 
-int eco_cpu_step_threads(const struct ecornn_plan *plan, const struct eco_args *args)
+static double grid_seconds(const struct eco_cpu_run *run, int together, struct eco_grid grid)
 {
-    return threads_for(plan, plan->work.recurrent * args->N, STEP_WORK);
+    return (together + grid.ops - 1) / grid.ops * step_seconds(run, grid.rows, grid.units);
 }
 
-int eco_cpu_threads(const struct ecornn_plan *plan, const struct eco_args *args)
+/* More threads must bring so much. */
+static const double WORTH = 0.96;
+
+/* The best of one operation at a time on `threads` threads or fewer, in no more parts than rows. */
+static struct eco_grid grid_of(const struct eco_cpu_run *run, int threads)
 {
-    const double large = plan->work.input * args->N * args->T;
-    const int run = threads_for(plan, large, RUN_WORK), step = eco_cpu_step_threads(plan, args);
-    return run > step ? run : step;
+    struct eco_grid best = {1, 1, 1};
+    double least = step_seconds(run, 1, 1);
+    const int most = run->whole_rows ? 1 : run->args->N < threads ? run->args->N : threads;
+    for (int rows = 1; rows <= most; rows++)
+        for (int units = 1; rows * units <= threads; units++) {
+            const double seconds = step_seconds(run, rows, units);
+            if (seconds < WORTH * least ||
+                (seconds < least && rows * units <= best.rows * best.units)) {
+                least = seconds;
+                best = (struct eco_grid){1, rows, units};
+            }
+        }
+    return best;
+}
+
+struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
+{
+    const struct eco_problem *problem = run->problem;
+    const int together = problem->D * (run->layout->wishes.wavefront ? problem->L : 1);
+    struct eco_grid best = grid_of(run, threads);
+    double least = grid_seconds(run, together, best);
+    for (int ops = 2; ops <= together && ops <= threads; ops++) {
+        struct eco_grid grid = grid_of(run, threads / ops);
+        grid.ops = ops;
+        const double seconds = grid_seconds(run, together, grid);
+        if (seconds < WORTH * least) {
+            least = seconds;
+            best = grid;
+        }
+    }
+    return best;
+}
+
+/* Below so many multiply-adds of large products for each thread, a run is over before the others
+ * are awake. */
+enum { RUN_WORK = 1 << 20 };
+
+int eco_cpu_threads(const struct eco_cpu_run *run)
+{
+    const double large = run->work->input * run->args->N * run->args->T;
+    const int most = run->cpu->threads;
+    if (most == 1)
+        return 1;
+    const struct eco_grid grid = eco_cpu_grid(run, most);
+    const int steps = grid.ops * grid.rows * grid.units;
+    const int others = large < (double)RUN_WORK * most ? (int)(large / RUN_WORK) : most;
+    return others > steps ? others : steps;
 }
 
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
@@ -47,13 +112,16 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
     const struct eco_cpu *cpu = plan->device->own;
     return (struct eco_cpu_run){
         .cpu = cpu,
+        .caps = &plan->device->caps,
         .problem = &plan->problem,
+        .work = &plan->work,
         .lowered = &plan->problem.cell->lowered,
         .layout = layout,
         .args = args,
         .kernels = plan->problem.type == ECORNN_F64 ? cpu->isa->f64 : cpu->isa->f32,
         .tile = cpu->isa->tile,
-        .step_threads = eco_cpu_step_threads(plan, args),
+        .rows = {0, args->N},
         .unit_group = 16,
+        .whole_rows = true,
     };
 }
