@@ -10,7 +10,7 @@
 #endif
 
 #include <ctype.h>
-#include <sched.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,11 +163,8 @@ size_t eco_cpu_cache_bytes(void)
 
 int eco_cpu_affinity(void)
 {
-    cpu_set_t set[8]; /* 8192 CPUs, as many as Linux can have */
-    if (sched_getaffinity(0, sizeof set, set) == 0)
-        return CPU_COUNT_S(sizeof set, set);
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
+    return omp_get_num_procs(); /* not the mask of this thread, which OMP_PROC_BIND may have bound
+                                 */
 }
 
 int eco_cpu_spins(void)

@@ -329,6 +329,15 @@ static void check_forward(const struct eco_tape *tape, const struct eco_problem 
             }
 }
 
+/* Of two ops that write the same dx, one a level before the other, the second adds. */
+static void check_adds(const struct eco_tape *tape, int a, int other)
+{
+    const struct eco_op *op = tape->op;
+    ck_assert_int_eq(op[a].add, other >= 0 && other < a);
+    if (other >= 0)
+        check_order(tape, a < other ? a : other, a < other ? other : a);
+}
+
 static void check_backward(const struct eco_tape *tape, const struct eco_problem *problem,
                            int32_t T)
 {
@@ -344,8 +353,8 @@ static void check_backward(const struct eco_tape *tape, const struct eco_problem
                     ck_assert_int_le(find(tape, ECO_D_STEP, layer, d, after, T), step);
                 for (int e = 0; layer > 0 && e < problem->D; e++)
                     check_order(tape, input, find(tape, ECO_D_STEP, layer - 1, e, t, T));
-                if (d == 1)
-                    check_order(tape, find(tape, ECO_D_INPUT, layer, 0, t, T), input);
+                check_adds(tape, input,
+                           problem->D > 1 ? find(tape, ECO_D_INPUT, layer, 1 - d, t, T) : -1);
             }
 }
 

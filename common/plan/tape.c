@@ -104,6 +104,26 @@ static void put_forward(struct builder *b, int layer, int d, int32_t before)
     put(b, op, -1);
 }
 
+/* Both directions meet every chunk's dx, in opposite order: who comes second adds.  In the middle
+ * one both would come at once: the second direction is a level behind in all of them. */
+static void put_dx(struct builder *b, struct eco_op op, int k)
+{
+    const bool both = b->problem->D > 1;
+    if (both && op.d > 0)
+        b->chain++;
+    op.kind = ECO_D_INPUT;
+    op.add = both && (op.d > 0 ? 2 * k >= b->chunks - 1 : 2 * k > b->chunks - 1);
+    op.gathered = writes_gathered(b, op.layer);
+    put(b, op, -1);
+    if (op.gathered) {
+        op.kind = ECO_D_SCATTER;
+        put(b, op, -1);
+    }
+    if (both && op.d == 0)
+        b->chain++;
+    finish(b, op.layer, k);
+}
+
 static void put_backward(struct builder *b, int layer, int d, int32_t before)
 {
     const bool reversed = eco_problem_reversed(b->problem, d);
@@ -115,17 +135,7 @@ static void put_backward(struct builder *b, int layer, int d, int32_t before)
         chunk_steps(b, !reversed, k, &op);
         op.kind = ECO_D_STEP;
         put(b, op, ready(b, layer + 1, k));
-        op.kind = ECO_D_INPUT;
-        op.add = d > 0;
-        op.gathered = writes_gathered(b, layer);
-        /* The other direction's dx of these rows must be there before it is added to. */
-        put(b, op, d > 0 ? ready(b, layer, k) : -1);
-        if (op.gathered) {
-            op.kind = ECO_D_SCATTER;
-            put(b, op, -1);
-        }
-        finish(b, layer, k);
-        op.add = false;
+        put_dx(b, op, k);
         op.gathered = reads_gathered(b, layer);
         if (op.gathered) {
             op.kind = ECO_GATHER;
@@ -157,15 +167,13 @@ static void put_all(struct builder *b)
     }
 }
 
-static void sort_by_level(struct eco_op *op, int n)
+/* A (layer, direction) has one op of a level at most. */
+static int by_level(const void *a, const void *b)
 {
-    for (int i = 1; i < n; i++) {
-        const struct eco_op moved = op[i];
-        int j = i;
-        for (; j > 0 && op[j - 1].level > moved.level; j--)
-            op[j] = op[j - 1];
-        op[j] = moved;
-    }
+    const struct eco_op *p = a, *q = b;
+    if (p->level != q->level)
+        return p->level < q->level ? -1 : 1;
+    return p->layer != q->layer ? p->layer - q->layer : p->d - q->d;
 }
 
 ecornn_status eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
@@ -191,8 +199,7 @@ ecornn_status eco_tape_build(struct eco_tape *tape, const struct eco_problem *pr
         }
     }
     eco_free(b.done);
-    if (wishes->wavefront)
-        sort_by_level(b.op, b.n);
+    qsort(b.op, (size_t)b.n, sizeof *b.op, by_level);
     *tape = (struct eco_tape){b.op, b.n, 0};
     for (int i = 0; i < b.n; i++)
         if (b.op[i].level >= tape->levels)
