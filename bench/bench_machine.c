@@ -179,16 +179,20 @@ static void count_quotients(const struct problem *problem, double *forward, doub
         }
 }
 
+/* Reading so many weights, each thread its part. */
+static double reading(const struct machine *machine, double bytes)
+{
+    const double mine = bytes / machine->threads, near = fmin(mine, machine->resident);
+    return near / machine->inner + (mine - near) / machine->outer;
+}
+
 /* One step of one layer and direction; recurrent: elements of its R. */
 static double step_bound(const struct problem *problem, const struct machine *machine,
                          double recurrent, double quotients_each)
 {
     const double rows = problem->rows / problem->desc.steps;
-    const double bytes = recurrent * (double)problem->element / machine->threads;
-    const double near = fmin(bytes, machine->resident), far = bytes - near;
-    const double products = 2 * rows * recurrent / machine->flops;
-    const double weights = near / machine->inner + far / machine->outer;
-    return fmax(products, weights) +
+    return fmax(2 * rows * recurrent / machine->flops,
+                reading(machine, recurrent * (double)problem->element)) +
            rows * problem->desc.hidden * quotients_each / machine->quotients / machine->threads +
            machine->barrier;
 }
@@ -210,7 +214,8 @@ struct bound bound_of(const struct problem *problem, const ecornn_plan *plan,
             recurrent += elements;
     }
     count_quotients(problem, &forward, &backward);
-    const double large = 2 * problem->rows * input / machine->flops;
+    const double large = fmax(2 * problem->rows * input / machine->flops,
+                              reading(machine, input * (double)problem->element));
     const double each = recurrent / layers / problem->directions;
     struct bound bound = {.floor = problem->flops / machine->flops,
                           .bound = large + steps * step_bound(problem, machine, each, forward)};

@@ -14,7 +14,7 @@
 #include "bench_peak.h"
 #include "bench_report.h"
 
-enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2 };
+enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2, CALLS_MAX = 1 << 18 };
 static const double ROUND_SECONDS = 0.005; /* at least, of runs of one side */
 static const double PEAK_SECONDS = 0.05;
 /* Largest difference over largest value.  The opponents' exponential is good to 2e-7, and sums run
@@ -26,7 +26,9 @@ struct bout {
     struct problem problem;
     struct ours ours;
     struct opponent opponent;
-    int set, repeats;                                  /* next input; runs of a side in one round */
+    int set, repeats; /* next input; runs of a side in one round */
+    double *calls[2]; /* [CALLS_MAX] seconds of single calls, ours and theirs */
+    int call_count[2];
     double *total, *core, *other, *other_core, *ratio; /* [ROUNDS_MAX] seconds of a run */
 };
 
@@ -44,12 +46,19 @@ static bool run_other(struct bout *bout, int set)
     return false;
 }
 
+static void note_call(struct bout *bout, int side, double seconds)
+{
+    if (bout->problem.streaming && bout->call_count[side] < CALLS_MAX)
+        bout->calls[side][bout->call_count[side]++] = seconds;
+}
+
 static bool round_of_ours(struct bout *bout, int round)
 {
     bout->total[round] = bout->core[round] = 0;
     for (int k = 0; k < bout->repeats; k++) {
         if (!ours_run(&bout->ours, next_set(bout)))
             return false;
+        note_call(bout, 0, bout->ours.seconds);
         bout->total[round] += bout->ours.seconds / bout->repeats;
         bout->core[round] += bout->ours.core_seconds / bout->repeats;
     }
@@ -62,6 +71,7 @@ static bool round_of_other(struct bout *bout, int round)
     for (int k = 0; k < bout->repeats; k++) {
         if (!run_other(bout, next_set(bout)))
             return false;
+        note_call(bout, 1, bout->opponent.seconds);
         bout->other[round] += bout->opponent.seconds / bout->repeats;
         bout->other_core[round] += bout->opponent.core_seconds / bout->repeats;
     }
@@ -175,6 +185,9 @@ static bool time_and_print(struct bout *bout, const struct request *request)
         m.other_core = spread_of(bout->other_core, m.rounds);
         m.ratio = spread_of(bout->ratio, m.rounds);
     }
+    for (int side = 0; side < 2; side++)
+        if (bout->call_count[side])
+            m.calls[side] = spread_of(bout->calls[side], bout->call_count[side]);
     m.machine.flops = 1e9 * fmax(m.peak_before, m.peak_after);
     m.bound = bound_of(&bout->problem, bout->ours.plan, &m.machine);
     report_print(&m, request->form);
@@ -184,12 +197,14 @@ static bool time_and_print(struct bout *bout, const struct request *request)
 bool measure(const struct request *request)
 {
     struct bout bout = {.opponent = {.kind = request->versus, .problem = &bout.problem}};
-    double *seconds = calloc((size_t)5 * ROUNDS_MAX, sizeof *seconds);
+    double *seconds = calloc((size_t)5 * ROUNDS_MAX + (size_t)2 * CALLS_MAX, sizeof *seconds);
     bout.total = seconds;
     bout.core = seconds + ROUNDS_MAX;
     bout.other = seconds + (size_t)2 * ROUNDS_MAX;
     bout.other_core = seconds + (size_t)3 * ROUNDS_MAX;
     bout.ratio = seconds + (size_t)4 * ROUNDS_MAX;
+    bout.calls[0] = seconds + (size_t)5 * ROUNDS_MAX;
+    bout.calls[1] = bout.calls[0] + CALLS_MAX;
     const bool good = seconds && prepare(&bout, request) && time_and_print(&bout, request);
     if (request->versus)
         request->versus->free(&bout.opponent);

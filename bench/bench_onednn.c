@@ -107,6 +107,7 @@ static bool create(struct opponent *opponent, const ecornn_plan *plan)
                 problem->text);
         return false;
     }
+    onednn_net_reset(opponent->own);
     onednn_net_describe(opponent->own, opponent);
     return true;
 }

@@ -66,6 +66,8 @@ struct onednn_net *onednn_net_create(const struct problem *problem, const ecornn
                                      const struct onednn_cell *cell, struct onednn_way way);
 bool onednn_net_run(struct onednn_net *net, struct opponent *opponent, int set);
 bool onednn_net_fetch(struct onednn_net *net, struct opponent *opponent);
+/* Zero states, where they stay from run to run. */
+void onednn_net_reset(struct onednn_net *net);
 /* Fills detail and the bytes. */
 void onednn_net_describe(const struct onednn_net *net, struct opponent *opponent);
 void onednn_net_free(struct onednn_net *net);

@@ -40,6 +40,8 @@ struct piece {
     dnnl_primitive_t primitive[2];
     dnnl_memory_t plain[MATRICES], dplain[MATRICES], dpacked[MATRICES]; /* plain: ldgoi, f32 */
     dnnl_memory_t src, dst, dsrc, ddst;
+    dnnl_memory_t state[ONEDNN_ARRAYS]; /* NULL where the array is none, or not given */
+    void *state_data[2][ONEDNN_ARRAYS]; /* ours: oneDNN frees its own when handles are swapped */
     struct reorder packs[PACKS_MAX], unpacks[MATRICES];
     int pack_count;
     dnnl_exec_arg_t args[2][ARGUMENTS_MAX];
@@ -180,12 +182,13 @@ static bool is_state(enum onednn_array array)
            array == ONEDNN_DST_C;
 }
 
-/* States are given where the caller has some, and in training always: without them oneDNN 2.6.3
- * takes the wrong h for the gradient of R. */
+/* States are given where they stay from call to call, and in training always: without them oneDNN
+ * 2.6.3 takes the wrong h for the gradient of R. */
 static bool is_used(const struct onednn_net *net, enum onednn_array array)
 {
     const bool second = array == ONEDNN_SRC_C || array == ONEDNN_DST_C;
-    return !is_state(array) || (net->problem->training && (!second || net->cell->states > 1));
+    return !is_state(array) || ((net->problem->training || net->problem->streaming) &&
+                                (!second || net->cell->states > 1));
 }
 
 /* Gradients are f32 whatever the type of the arrays; so are biases and the second state. */
@@ -296,10 +299,13 @@ static bool make_states(struct onednn_net *net, struct piece *piece)
             continue;
         for (int pass = 0; pass < (net->problem->training ? 2 : 1); pass++) {
             const onednn_md md = pass ? piece->recipe.dmd[array] : piece->recipe.md[array];
-            dnnl_memory_t memory = make_memory(net, md, DNNL_MEMORY_ALLOCATE);
+            void *const data = calloc(1, dnnl_memory_desc_get_size(md));
+            piece->state_data[pass][array] = data;
+            dnnl_memory_t memory = data ? make_memory(net, md, data) : NULL;
             if (!memory)
                 return false;
-            memset(data_of(memory), 0, dnnl_memory_desc_get_size(md));
+            if (!pass)
+                piece->state[array] = memory;
             set_argument(piece, pass, pass ? darguments[array] : arguments[array], memory);
             if (!pass && net->problem->training)
                 set_argument(piece, 1, arguments[array], memory);
@@ -488,6 +494,30 @@ static bool execute(const struct onednn_net *net, const struct piece *piece, int
                                   piece->args[pass]) == dnnl_success;
 }
 
+/* What a call left is what the next begins with. */
+static void swap_states(const struct piece *piece)
+{
+    static const enum onednn_array pairs[2][2] = {{ONEDNN_SRC_H, ONEDNN_DST_H},
+                                                  {ONEDNN_SRC_C, ONEDNN_DST_C}};
+    for (int k = 0; k < 2; k++) {
+        const dnnl_memory_t from = piece->state[pairs[k][0]], to = piece->state[pairs[k][1]];
+        if (!from)
+            continue;
+        void *const data = data_of(from);
+        dnnl_memory_set_data_handle(from, data_of(to));
+        dnnl_memory_set_data_handle(to, data);
+    }
+}
+
+void onednn_net_reset(struct onednn_net *net)
+{
+    for (int k = 0; k < net->piece_count; k++)
+        for (enum onednn_array array = 0; array < ONEDNN_ARRAYS; array++)
+            if (net->pieces[k].state[array])
+                memset(data_of(net->pieces[k].state[array]), 0,
+                       dnnl_memory_desc_get_size(net->pieces[k].recipe.md[array]));
+}
+
 static bool run_backward(const struct onednn_net *net)
 {
     for (int k = net->piece_count - 1; k >= 0; k--) {
@@ -533,6 +563,8 @@ bool onednn_net_run(struct onednn_net *net, struct opponent *opponent, int set)
     if (p->training && !run_backward(net))
         return false;
     dnnl_stream_wait(net->stream);
+    for (int k = 0; p->streaming && k < net->piece_count; k++)
+        swap_states(&net->pieces[k]);
     opponent->core_seconds = now() - core;
     if (p->training && !run_unpacks(net))
         return false;
@@ -589,6 +621,8 @@ void onednn_net_free(struct onednn_net *net)
         for (int a = 0; a < ONEDNN_ARRAYS; a++) {
             onednn_md_free(net->pieces[k].recipe.md[a]);
             onednn_md_free(net->pieces[k].recipe.dmd[a]);
+            free(net->pieces[k].state_data[0][a]);
+            free(net->pieces[k].state_data[1][a]);
         }
     }
     if (net->attributes)

@@ -58,6 +58,22 @@ static bool pack(const struct ours *ours)
                  ecornn_pack(ours->plan, (const void *const *)ours->pointers, ours->weights, NULL));
 }
 
+/* States that stay from call to call, zero at the beginning. */
+static bool make_states(struct ours *ours)
+{
+    const ecornn_desc *desc = &ours->problem->desc;
+    const size_t layers = (size_t)(desc->layers ? desc->layers : 1);
+    const size_t width = (size_t)(desc->proj > desc->hidden ? desc->proj : desc->hidden);
+    const size_t elements =
+        layers * (size_t)ours->problem->directions * (size_t)desc->batch * width;
+    void *zeros = calloc(elements, ours->problem->element);
+    bool good = zeros != NULL;
+    for (int s = 0; good && s < ecornn_cell_states(desc->cell); s++)
+        good = upload(ours, &ours->states[s], zeros, elements);
+    free(zeros);
+    return good;
+}
+
 bool ours_upload(struct ours *ours)
 {
     const struct problem *p = ours->problem;
@@ -68,6 +84,8 @@ bool ours_upload(struct ours *ours)
                 upload(ours, &ours->x, p->x, p->x_elements * (size_t)p->sets) &&
                 upload(ours, &ours->y, NULL, p->y_elements) &&
                 upload(ours, &ours->params, p->params, p->param_elements);
+    if (good && p->streaming)
+        good = make_states(ours);
     if (good && p->training) {
         ours->dweights = ecornn_alloc(ours->device, ours->sizes.dweights);
         ours->reserve = ecornn_alloc(ours->device, ours->sizes.reserve);
@@ -83,14 +101,16 @@ bool ours_upload(struct ours *ours)
 bool ours_run(struct ours *ours, int set)
 {
     const struct problem *p = ours->problem;
-    const ecornn_io io = {.size = sizeof io,
-                          .lengths = p->lengths,
-                          .x = (const char *)ours->x + (size_t)set * p->x_elements * p->element,
-                          .y = ours->y,
-                          .weights = ours->weights,
-                          .workspace = ours->workspace,
-                          .reserve = ours->reserve,
-                          .seed = 1};
+    ecornn_io io = {.size = sizeof io,
+                    .lengths = p->lengths,
+                    .x = (const char *)ours->x + (size_t)set * p->x_elements * p->element,
+                    .y = ours->y,
+                    .weights = ours->weights,
+                    .workspace = ours->workspace,
+                    .reserve = ours->reserve,
+                    .seed = 1};
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        io.initial[s] = io.final[s] = ours->states[s];
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dy = ours->dy, .dx = ours->dx, .dweights = ours->dweights};
     const double start = now();
@@ -128,6 +148,8 @@ void ours_free(struct ours *ours)
                             ours->reserve, ours->workspace};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
         ecornn_free(ours->device, blocks[k]);
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        ecornn_free(ours->device, ours->states[s]);
     free(ours->pointers);
     free(ours->dpointers);
     ecornn_plan_free(ours->plan);

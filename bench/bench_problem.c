@@ -36,6 +36,7 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
     }
     const ecornn_desc *desc = &problem->desc;
     problem->training = (desc->flags & ECORNN_TRAINING) != 0;
+    problem->streaming = desc->steps == 1 && !problem->training;
     problem->directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
     problem->width = problem->directions * (desc->proj ? desc->proj : desc->hidden);
     problem->element = desc->type == ECORNN_F64 ? sizeof(double) : sizeof(float);

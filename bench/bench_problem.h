@@ -16,6 +16,7 @@ struct problem {
     char cell[64];  /* its first part */
     ecornn_desc desc;
     bool training, uniform;                        /* uniform: lengths drawn from 1 to T */
+    bool streaming;                                /* one step of inference a call: states stay */
     int directions, width;                         /* D, and D*P of y */
     size_t element;                                /* bytes */
     int32_t *lengths;                              /* [N]; NULL: all T */

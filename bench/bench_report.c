@@ -58,6 +58,16 @@ static void print_bound(const struct measurement *m)
            1e-9 * machine->quotients, 1e6 * machine->barrier);
 }
 
+static void print_calls(const struct measurement *m)
+{
+    const char *const names[2] = {"ecornn", m->versus ? m->versus->kind->name : ""};
+    printf("  single calls, microseconds:");
+    for (int side = 0; side < (m->versus ? 2 : 1); side++)
+        printf("%s %s median %.2f, 99th percentile %.2f", side ? ";" : "", names[side],
+               1e6 * m->calls[side].median, 1e6 * m->calls[side].tail);
+    printf("\n");
+}
+
 static void print_people(const struct measurement *m)
 {
     const struct problem *problem = m->ours->problem;
@@ -69,6 +79,8 @@ static void print_people(const struct measurement *m)
     if (problem->training)
         print_side(m, " without packing", m->core);
     print_bound(m);
+    if (problem->streaming)
+        print_calls(m);
     if (m->versus)
         print_versus(m);
     printf("  %zu parameters; bytes: weights %zu, workspace %zu, reserve %zu\n\n", sizes->params,

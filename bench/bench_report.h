@@ -22,6 +22,7 @@ struct measurement {
     struct spread total, core;       /* seconds of a run of ours: all, without pack and unpack */
     const struct opponent *versus;   /* NULL: nobody */
     struct spread other, other_core; /* seconds of theirs */
+    struct spread calls[2];          /* seconds of single calls, streaming: ours and theirs */
     struct spread ratio;             /* theirs / ours, round by round */
     double error[3], tolerance[3];   /* relative, of y, dx, gradients of the weights */
 };

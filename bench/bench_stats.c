@@ -26,7 +26,7 @@ struct spread spread_of(double *numbers, int count)
 {
     qsort(numbers, (size_t)count, sizeof *numbers, compare);
     return (struct spread){at_fraction(numbers, count, 0.5), at_fraction(numbers, count, 0.25),
-                           at_fraction(numbers, count, 0.75)};
+                           at_fraction(numbers, count, 0.75), at_fraction(numbers, count, 0.99)};
 }
 
 double now(void)

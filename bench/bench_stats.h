@@ -7,6 +7,7 @@
 /* Of a list of numbers. */
 struct spread {
     double median, low, high; /* low and high: quartiles */
+    double tail;              /* 99 of 100 are at most this */
 };
 /* Sorts the numbers; count is at least 1. */
 struct spread spread_of(double *numbers, int count);

@@ -35,7 +35,7 @@ done
 if "$bench" --help | grep -q '^ *onednn: '; then
     for problem in lstm/train/bi/T5/N3/I7/H11 lstm/train/L2/bi/T4/N2/I6/H5 lstm/infer/L2/T4/N1/I16/H16 \
         gru/train/rev/T5/N3/I7/H11 gru/infer/T4/N1/I16/H8 gru-reset-first/train/T5/N3/I7/H11 \
-        rnn-tanh/train/L2/T5/N3/I7/H11 rnn-relu/train/T5/N3/I7/H11; do
+        rnn-tanh/train/L2/T5/N3/I7/H11 lstm/infer/L2/T1/N1/I6/H5 rnn-relu/train/T5/N3/I7/H11; do
         "$bench" --seconds 0 --threads 1,2 --versus onednn $problem > /dev/null ||
             fail "$problem against oneDNN"
     done
@@ -45,6 +45,7 @@ else
 fi
 "$bench" --seconds 0 --shapes "$source/bench/shapes.txt" --threads 1 \
     mgu/train/f64/L2/bi/T4/N3/I5/H6/lengths:uniform > /dev/null || fail "lengths"
+"$bench" --seconds 0 --threads 1 gru/T1/N1/I5/H6 | grep -q "99th percentile" || fail "single calls"
 "$bench" --seconds 0 --cell "$source/tests/cells/two-products.cell" --threads 1 \
     mine/infer/T4/N3/I5/H6 > /dev/null || fail "a user's cell"
 
