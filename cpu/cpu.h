@@ -49,6 +49,7 @@ struct eco_cpu_run {
     int id, count;               /* in the team */
     struct eco_share rows;       /* of the batch, that the team does: in steps the group's part */
     int32_t unit_group;          /* units are shared out in such groups */
+    int32_t near;                /* among so many threads R stays in their caches between steps */
     bool whole_rows;             /* a step's products take the whole batch: grids share out units */
     bool own_units; /* a thread's products write the units that its pointwise passes read */
 };
