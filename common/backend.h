@@ -14,6 +14,7 @@ struct eco_caps {
     int32_t lanes, vectors;    /* panels for the product kernel (eco_wishes); 0: there is none */
     int32_t few_rows, few_vectors; /* up to so many rows: panels of so many vectors */
     size_t cache_bytes;            /* next to one thread */
+    bool own_memory;               /* the host cannot read the device's: lengths are not checked */
 };
 
 struct ecornn_device {
@@ -37,7 +38,7 @@ struct eco_algo {
 };
 
 struct eco_backend {
-    const char *name; /* "cpu", "reference" */
+    const char *name; /* "cpu", "cuda", "reference" */
     int (*count)(void);
     /* argument: what stood behind the colon of the device's name, -1: nothing.  Fills caps, info
      * and own. */
@@ -52,10 +53,14 @@ struct eco_backend {
                           void *stream);
     ecornn_status (*unpack)(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream);
+    /* NULL: nothing to do.  What the backend keeps with a plan, in plan->own, and its end. */
+    ecornn_status (*prepare)(struct ecornn_plan *plan);
+    void (*release)(struct ecornn_plan *plan);
     const struct eco_algo *const *algos; /* ends with NULL */
 };
 
 extern const struct eco_backend eco_backend_reference; /* common/ref/ref.c */
 extern const struct eco_backend eco_backend_cpu;       /* cpu/cpu.c */
+extern const struct eco_backend eco_backend_cuda;      /* lib/module.c, then gpu/cuda.c */
 
 #endif /* ECO_BACKEND_H */

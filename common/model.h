@@ -77,9 +77,10 @@ struct eco_wishes {
     bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
                      */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
-    int32_t pack_rows; /* rows of dacc and of an operand that ECO_SCRATCH_PACK has room for */
-    int32_t spans;     /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
-                        * as many as a panel has vectors */
+    int32_t pack_rows;    /* rows of dacc and of an operand that ECO_SCRATCH_PACK has room for */
+    size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
+    int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
+                    * as many as a panel has vectors */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
     int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
                              * neighbours; 0: 1 */
@@ -99,6 +100,7 @@ enum eco_scratch {
     ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
     ECO_SCRATCH_PACK, /* backward [pack_rows, most columns of a part + accs*H, and a panel of each],
                        * room for sums */
+    ECO_SCRATCH_PRODUCT, /* both: room for whoever multiplies */
     ECO_SCRATCHES
 };
 
@@ -187,6 +189,18 @@ size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t
 const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part);
 const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int layer, int part,
                                            bool transposed);
+
+/* The next run of neighbouring accumulators [first, end) that have a part, at or after `from`;
+ * before: how many with that part come earlier.  The projection has one, of P columns. */
+struct eco_span {
+    int first, end, before;
+};
+bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct eco_span *span);
+
+/* How many vectors of the recipe come before that parameter. */
+int eco_vector_number(const struct eco_recipe *recipe, int param);
+/* Which column of dacc holds the gradient of vector parameter `param`; -1: none. */
+int eco_vector_column(const struct eco_lowered *lowered, int param);
 
 /* Byte offsets.  weights: dense, or panels of M where the wishes say so (vectors are always dense);
  * weights_back: panels of M^T, plans for training only; gradient: dense, in dweights. */
@@ -280,6 +294,7 @@ struct ecornn_plan {
     struct eco_layout layout[2]; /* of a run of T steps and N rows: inference, training */
     struct eco_tape tape[2][2];  /* [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
+    void *own;                   /* the backend's; what changes in it is safe from many threads */
     double estimate;             /* seconds of one run of the planned size */
     char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */
 };

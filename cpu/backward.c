@@ -267,18 +267,6 @@ static struct eco_rows operand_rows(const struct eco_cpu_run *run, const struct 
     return (struct eco_rows){eco_cpu_after(run, eco_cpu_at(run, &slots, 0), column), slots.row};
 }
 
-/* Which column of dacc holds the gradient of vector parameter `param`. */
-static int vector_column(const struct eco_lowered *lowered, int param)
-{
-    for (int a = 0; a < lowered->n_accs; a++)
-        if (lowered->acc[a].vector == param)
-            return a;
-    for (int i = 0; i < lowered->n_extra; i++)
-        if (lowered->extra[i] == param)
-            return lowered->n_accs + i;
-    return -1;
-}
-
 static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
@@ -292,7 +280,7 @@ static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *mu
     for (int i = 0; i < recipe->n_params; i++) {
         if (recipe->param[i].kind != ECO_PARAM_VECTOR)
             continue;
-        const int column = vector_column(run->lowered, i);
+        const int column = eco_vector_column(run->lowered, i);
         if (!multiply->add)
             memset(sum, 0, n * eco_type_bytes(run->layout->type));
         if (column >= 0)

@@ -5,33 +5,10 @@
 
 #include <string.h>
 
-bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct eco_span *span)
-{
-    *span = (struct eco_span){0, 0, 0};
-    if (part == ECO_PART_PROJECT) {
-        span->end = 1;
-        return from == 0;
-    }
-    for (int a = 0; a < lowered->n_accs; a++) {
-        const struct eco_accumulator *acc = &lowered->acc[a];
-        const bool has =
-            (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]) >= 0;
-        if (has && a >= from && span->end == 0)
-            span->first = a;
-        if (has && a >= from && (span->end == 0 || span->end == a))
-            span->end = a + 1;
-        span->before += has && a < from;
-    }
-    return span->end > 0;
-}
-
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc)
 {
-    const struct eco_recipe *recipe = &run->problem->cell->recipe;
     const int param = run->lowered->acc[acc].vector;
-    size_t before = 0;
-    for (int i = 0; i < param; i++)
-        before += recipe->param[i].kind == ECO_PARAM_VECTOR;
+    const size_t before = (size_t)eco_vector_number(&run->problem->cell->recipe, param);
     const void *vectors =
         eco_cpu_weights(run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS));
     return param < 0 ? NULL : eco_cpu_after(run, vectors, before * (size_t)run->problem->H);

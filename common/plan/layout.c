@@ -166,15 +166,16 @@ static size_t pack_row(const struct eco_layout *layout)
     return (size_t)columns + (accs > P ? accs : P) + 2 * panel;
 }
 
-static void put_pack(struct eco_layout *layout, struct cursor *cursor, int lanes)
+/* count blocks of so many bytes, which are no rows. */
+static struct eco_series put_bytes(struct cursor *cursor, int count, struct eco_size bytes)
 {
-    const struct eco_size bytes = eco_size_align(
-        product_bytes(layout->sum, (size_t)layout->wishes.pack_rows, pack_row(layout), 1));
-    layout->scratch[1][ECO_SCRATCH_PACK] = (struct eco_series){
-        .first = {.block = cursor->block, .offset = cursor->end.value, .type = layout->sum},
+    bytes = eco_size_align(bytes);
+    const struct eco_series series = {
+        .first = {.block = cursor->block, .offset = cursor->end.value},
         .bytes = bytes.value,
-        .count = lanes};
-    cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)lanes));
+        .count = count};
+    cursor->end = eco_size_add(cursor->end, eco_size_mul(bytes, (size_t)count));
+    return series;
 }
 
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
@@ -186,9 +187,14 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
             put(cursor, lanes,
                 (struct rows){scratch_type(layout, backward, i), scratch_steps(layout, backward, i),
                               scratch_row(layout, backward, i)});
+    layout->scratch[backward][ECO_SCRATCH_PRODUCT] =
+        put_bytes(cursor, lanes, eco_size_of(layout->wishes.product_bytes));
     if (!backward)
         return;
-    put_pack(layout, cursor, lanes);
+    layout->scratch[1][ECO_SCRATCH_PACK] = put_bytes(
+        cursor, lanes,
+        product_bytes(layout->sum, (size_t)layout->wishes.pack_rows, pack_row(layout), 1));
+    layout->scratch[1][ECO_SCRATCH_PACK].first.type = layout->sum;
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         layout->carry[s] = put(
             cursor, lanes, (struct rows){layout->sum, 0, (size_t)eco_problem_width(problem, s)});

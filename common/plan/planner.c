@@ -97,6 +97,8 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
     }
     if (status == ECORNN_OK)
         status = build_tapes(made);
+    if (status == ECORNN_OK && device->backend->prepare != NULL)
+        status = device->backend->prepare(made);
     if (status != ECORNN_OK) {
         eco_plan_free(made);
         return status;
@@ -109,6 +111,8 @@ void eco_plan_free(struct ecornn_plan *plan)
 {
     if (plan == NULL)
         return;
+    if (plan->own != NULL)
+        plan->device->backend->release(plan);
     for (int i = 0; i < 4; i++)
         eco_tape_free(&plan->tape[i / 2][i % 2]);
     eco_free(plan);

@@ -1,0 +1,34 @@
+/*
+ * A backend in a module of its own, which lib/module.c loads when it is first asked for: what the
+ * two hand each other.  The module exports eco_module_open and nothing else, and holds its own copy
+ * of what it uses of common; so it works next to a static libecornn too.
+ */
+#ifndef ECO_MODULE_H
+#define ECO_MODULE_H
+
+#include "common/backend.h"
+
+/* What the library does for a module. */
+struct eco_services {
+    ecornn_status (*fail)(ecornn_status status, const char *format, ...); /* eco_fail */
+};
+
+/* Both must be built from the same sources: their structs are each other's. */
+struct eco_build {
+    char version[32];
+    size_t plan, layout, device, args; /* bytes of the structs they share */
+};
+#define ECO_BUILD                                                                                  \
+    ((struct eco_build){PACKAGE_VERSION, sizeof(struct ecornn_plan), sizeof(struct eco_layout),    \
+                        sizeof(struct ecornn_device), sizeof(struct eco_args)})
+
+struct eco_module {
+    struct eco_build build;
+    const struct eco_backend *backend;
+};
+
+/* Called once, before anything else. */
+typedef const struct eco_module *(*eco_module_function)(const struct eco_services *services);
+#define ECO_MODULE_SYMBOL "eco_module_open"
+
+#endif /* ECO_MODULE_H */

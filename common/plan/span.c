@@ -1,0 +1,43 @@
+/*
+ * Which accumulators a part of the weights feeds, and where a vector's values and gradient are.
+ */
+#include "common/model.h"
+
+bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct eco_span *span)
+{
+    *span = (struct eco_span){0, 0, 0};
+    if (part == ECO_PART_PROJECT) {
+        span->end = 1;
+        return from == 0;
+    }
+    for (int a = 0; a < lowered->n_accs; a++) {
+        const struct eco_accumulator *acc = &lowered->acc[a];
+        const bool has =
+            (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]) >= 0;
+        if (has && a >= from && span->end == 0)
+            span->first = a;
+        if (has && a >= from && (span->end == 0 || span->end == a))
+            span->end = a + 1;
+        span->before += has && a < from;
+    }
+    return span->end > 0;
+}
+
+int eco_vector_number(const struct eco_recipe *recipe, int param)
+{
+    int before = 0;
+    for (int i = 0; i < param; i++)
+        before += recipe->param[i].kind == ECO_PARAM_VECTOR;
+    return before;
+}
+
+int eco_vector_column(const struct eco_lowered *lowered, int param)
+{
+    for (int a = 0; a < lowered->n_accs; a++)
+        if (lowered->acc[a].vector == param)
+            return a;
+    for (int i = 0; i < lowered->n_extra; i++)
+        if (lowered->extra[i] == param)
+            return lowered->n_accs + i;
+    return -1;
+}
