@@ -18,7 +18,7 @@ int main(void)
     ecornn_desc desc;
     ecornn_plan *plan;
     ecornn_sizes sizes;
-    check(ecornn_device_open(&device, NULL)); /* the fastest here */
+    check(ecornn_device_open(&device, "cpu"));
     check(ecornn_desc_parse(&desc, "lstm/T20/N1/I8/H16", NULL));
     check(ecornn_plan_create(&plan, device, &desc));
     ecornn_plan_sizes(plan, &sizes);

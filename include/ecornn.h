@@ -55,22 +55,24 @@ typedef struct ecornn_device ecornn_device; /* one CPU, one GPU, or the referenc
 
 typedef struct {
     char name[64];       /* "Intel(R) Xeon(R) ..."                     */
-    char backend[16];    /* "cpu", "reference"                         */
-    char variant[16];    /* instruction set, e.g. "avx2"               */
-    int32_t threads;     /* that a run uses at most                    */
+    char backend[16];    /* "cpu", "cuda", "reference"                 */
+    char variant[16];    /* instruction set "avx2"; of a GPU "sm_90"   */
+    int32_t threads;     /* that a run uses; of a GPU multiprocessors  */
     size_t memory_bytes; /* of the whole device; 0: unknown            */
     uint32_t reserved[8];
 } ecornn_device_info;
 
 /*
- * name: "cpu" (all cores the process may use), "cpu:K" (K threads, 1 to 1024), "reference" (double,
- * one thread, slow: what everything else is checked against); NULL: the fastest device here.
- * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks.
+ * name: "cpu" (all cores the process may use), "cpu:K" (K threads, 1 to 1024), "cuda" or "cuda:K"
+ * (NVIDIA GPU number K, 0 when left out), "reference" (double, one thread, slow: what everything
+ * else is checked against); NULL: the fastest device here.
+ * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks: the
+ * detail says why (no driver, no module, too old).
  */
 ECORNN_API ecornn_status ecornn_device_open(ecornn_device **device, const char *name);
 /* Frees the device; NULL is allowed.  Its plans must be freed before. */
 ECORNN_API void ecornn_device_close(ecornn_device *device);
-/* How many devices of a backend ("cpu", "reference") are here; 0 for an unknown name. */
+/* How many devices of a backend ("cpu", "cuda", "reference") are here; 0 for an unknown name. */
 ECORNN_API int ecornn_device_count(const char *backend);
 ECORNN_API ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info);
 
@@ -218,7 +220,8 @@ ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *syst
 typedef struct {
     size_t size;                            /* sizeof(ecornn_io): later versions may add fields  */
     int32_t steps, batch;                   /* this run's T and N; 0: the plan's                 */
-    const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T     */
+    const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T;    *
+                                             * in the device's memory: a GPU cannot check them  */
     const void *x;                          /* [T,N,I] or [N,T,I]; past a length never read      */
     void *y;                                /* [T,N,D*P]; 0 past a row's length; NULL: unwanted  */
     const void *initial[ECORNN_MAX_STATES]; /* [L*D,N,P], later states [L*D,N,H]; NULL: 0        */

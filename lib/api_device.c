@@ -16,6 +16,7 @@ static const struct {
     const char *argument; /* what the number behind the colon means; NULL: there is none */
     int argument_min, argument_max;
 } backends[] = {
+    {&eco_backend_cuda, "device", 0, 255},
     {&eco_backend_cpu, "threads", 1, 1024},
     {&eco_backend_reference, NULL, 0, 0},
 };
@@ -54,14 +55,16 @@ static ecornn_status parse_name(const char *name, int *place, int *argument)
     for (size_t k = 0; k < length; k++)
         if (!isalnum((unsigned char)name[k]))
             return eco_fail(ECORNN_BAD_ARGUMENT,
-                            "device name is '%.40s', must be cpu, cpu:K or reference", name);
+                            "device name is '%.40s', must be cpu, cpu:K, cuda, cuda:K or "
+                            "reference",
+                            name);
     if (length == 0)
         return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "device name is '%.40s', must begin with cpu or reference", name);
+                        "device name is '%.40s', must begin with cpu, cuda or reference", name);
     *place = find_backend(name, length);
     if (*place < 0)
         return eco_fail(ECORNN_NO_DEVICE,
-                        "device '%.40s' is unknown, must be cpu, cpu:K or "
+                        "device '%.40s' is unknown, must be cpu, cpu:K, cuda, cuda:K or "
                         "reference",
                         name);
     *argument = -1;
@@ -79,41 +82,44 @@ static ecornn_status parse_name(const char *name, int *place, int *argument)
     return ECORNN_OK;
 }
 
-/* The first backend of the list that has a device here. */
-static ecornn_status find_fastest(int *place, int *argument)
+static ecornn_status open_device(ecornn_device **device, int place, int argument)
 {
-    for (*place = 0; *place < BACKENDS; (*place)++)
-        if (backends[*place].backend->count() > 0)
+    const struct eco_backend *backend = backends[place].backend;
+    struct ecornn_device *opened = eco_alloc_zeroed(sizeof *opened);
+    if (!opened)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a device", sizeof *opened);
+    opened->backend = backend;
+    const ecornn_status status = backend->open(opened, argument);
+    if (status != ECORNN_OK) {
+        eco_free(opened);
+        return status;
+    }
+    struct eco_text name = {.data = opened->info.backend, .size = sizeof opened->info.backend};
+    eco_text_add(&name, "%s", backend->name);
+    *device = opened;
+    return ECORNN_OK;
+}
+
+/* The first of the list that opens; one whose device is broken is passed over. */
+static ecornn_status open_fastest(ecornn_device **device)
+{
+    ecornn_status status = ECORNN_NO_DEVICE;
+    for (int place = 0; place < BACKENDS; place++)
+        if (backends[place].backend->count() > 0 &&
+            (status = open_device(device, place, -1)) == ECORNN_OK)
             break;
-    *argument = -1;
-    return *place < BACKENDS ? ECORNN_OK : eco_fail(ECORNN_NO_DEVICE, "no device is here");
+    return status;
 }
 
 ecornn_status ecornn_device_open(ecornn_device **device, const char *name)
 {
     if (!device)
         return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    if (!name)
+        return open_fastest(device);
     int place = 0, argument = -1;
-    ecornn_status status =
-        name ? parse_name(name, &place, &argument) : find_fastest(&place, &argument);
-    if (status != ECORNN_OK)
-        return status;
-    const struct eco_backend *backend = backends[place].backend;
-    if (backend->count() < 1)
-        return eco_fail(ECORNN_NO_DEVICE, "%s has no device here", backend->name);
-    struct ecornn_device *opened = eco_alloc_zeroed(sizeof *opened);
-    if (!opened)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a device", sizeof *opened);
-    opened->backend = backend;
-    status = backend->open(opened, argument);
-    if (status != ECORNN_OK) {
-        eco_free(opened);
-        return status;
-    }
-    struct eco_text name_text = {.data = opened->info.backend, .size = sizeof opened->info.backend};
-    eco_text_add(&name_text, "%s", backend->name);
-    *device = opened;
-    return ECORNN_OK;
+    const ecornn_status status = parse_name(name, &place, &argument);
+    return status == ECORNN_OK ? open_device(device, place, argument) : status;
 }
 
 void ecornn_device_close(ecornn_device *device)

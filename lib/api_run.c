@@ -128,7 +128,7 @@ static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *pl
         status = check_count("batch", io->batch, plan->problem.N, &args->N);
     if (status == ECORNN_OK)
         status = check_blocks(plan, io, backward);
-    if (status == ECORNN_OK)
+    if (status == ECORNN_OK && !plan->device->caps.own_memory)
         status = check_lengths(io->lengths, args->T, args->N);
     return status;
 }

@@ -15,6 +15,7 @@ common/cell/     : include/ common/util.h                                       
 common/ref/      : include/ common/cell/ common/model.h common/backend.h common/host.h common/util.h common/number.h : immintrin omp.h cblas cuda
 common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 cpu/             : include/ common/ config.h                                              : cuda
+gpu/             : include/ common/ config.h                                              : immintrin omp.h cblas
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
 tests/consumer.c : include/                                                               : immintrin omp.h cblas cuda

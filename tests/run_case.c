@@ -23,7 +23,7 @@ struct session {
     struct buffer dy, dfinal[ECORNN_MAX_STATES], dx, dinitial[ECORNN_MAX_STATES];
     struct buffer weights, dweights, workspace, reserve;
     struct buffer *param, *dparam; /* [params] */
-    int32_t *lengths;
+    struct buffer lengths;
     struct memory memory;
 };
 
@@ -130,9 +130,14 @@ static void make_sequences(struct session *session)
         buffer_make(&session->memory, &session->dx, "dx",
                     data_find(session->inputs, "x")->count * element);
     if (data_find(session->inputs, "lengths")) {
-        session->lengths = malloc((size_t)test->N * sizeof *session->lengths);
-        for (int32_t n = 0; n < test->N; n++)
-            session->lengths[n] = case_length(session->inputs, n, test->T);
+        buffer_make(&session->memory, &session->lengths, "lengths",
+                    (size_t)test->N * sizeof(int32_t));
+        for (int32_t n = 0; !session->memory.failed && n < test->N; n++) {
+            const int32_t length = case_length(session->inputs, n, test->T);
+            memcpy(session->lengths.image + GUARD + (size_t)n * sizeof length, &length,
+                   sizeof length);
+        }
+        buffer_upload(&session->memory, &session->lengths);
     }
 }
 
@@ -220,7 +225,7 @@ static void tear_down(struct session *session)
 {
     struct buffer *const all[] = {&session->x,         &session->y,       &session->dy,
                                   &session->dx,        &session->weights, &session->dweights,
-                                  &session->workspace, &session->reserve};
+                                  &session->workspace, &session->reserve, &session->lengths};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buffer_drop(&session->memory, all[i]);
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
@@ -235,7 +240,6 @@ static void tear_down(struct session *session)
     }
     free(session->param);
     free(session->dparam);
-    free(session->lengths);
     ecornn_plan_free(session->plan);
 }
 
@@ -247,7 +251,7 @@ static ecornn_io io_of(const struct session *session)
     ecornn_io io = {.size = sizeof io,
                     .steps = test->T == test->desc.steps ? 0 : test->T,
                     .batch = test->N == test->desc.batch ? 0 : test->N,
-                    .lengths = session->lengths,
+                    .lengths = buffer_inside(&session->lengths),
                     .x = buffer_inside(&session->x),
                     .y = buffer_inside(&session->y),
                     .weights = buffer_inside(&session->weights),
@@ -267,6 +271,7 @@ static ecornn_io io_of(const struct session *session)
 static void check_after_run(struct session *session, bool backward)
 {
     buffer_check(&session->memory, &session->x, true);
+    buffer_check(&session->memory, &session->lengths, true);
     buffer_check(&session->memory, &session->dy, true);
     buffer_check(&session->memory, &session->weights, true);
     buffer_check(&session->memory, &session->workspace, false);

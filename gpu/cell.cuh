@@ -1,0 +1,337 @@
+/*
+ * The kernels of cells for one type of arithmetic (ECO_REAL_F64 or not): the vocabulary of the
+ * printed text (doc/cells.md, "the printed interface") with one thread to a unit, the compiled
+ * stages, and the interpreter of those that were not compiled.  Included once per type.
+ */
+#include "gpu/kernels.h"
+
+#include <math.h>
+
+#define ECO_DEVICE_FUNCTION static __device__ __forceinline__
+#include "common/number.h"
+
+/* ECO_ROWS_F32, F64, BF16, F16: the type of rows; arithmetic and sums are in float, or double. */
+#if defined(ECO_ROWS_F64)
+typedef double real, narrow;
+#define REAL(name) name
+#else
+typedef float real;
+#define REAL(name) name##f
+#endif
+#if defined(ECO_ROWS_BF16)
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 narrow;
+#elif defined(ECO_ROWS_F16)
+#include <cuda_fp16.h>
+typedef __half narrow;
+#elif !defined(ECO_ROWS_F64)
+typedef float narrow;
+#endif
+typedef real vec;
+
+#define WORD static __device__ __forceinline__
+
+/* ---- arithmetic: every word rounds once (-fmad=false), as on a CPU --------------------------- */
+
+WORD vec v_const(double x)
+{
+    return (real)x;
+}
+WORD vec v_add(vec a, vec b)
+{
+    return a + b;
+}
+WORD vec v_sub(vec a, vec b)
+{
+    return a - b;
+}
+WORD vec v_mul(vec a, vec b)
+{
+    return a * b;
+}
+WORD vec v_div(vec a, vec b)
+{
+    return a / b;
+}
+WORD vec v_min(vec a, vec b)
+{
+    return a < b ? a : b;
+}
+WORD vec v_max(vec a, vec b)
+{
+    return a > b ? a : b;
+}
+WORD vec v_select(vec a, vec b, vec c)
+{
+    return a > 0 ? b : c;
+} /* a NaN takes c */
+WORD vec v_neg(vec a)
+{
+    return -a;
+}
+WORD vec v_abs(vec a)
+{
+    return REAL(fabs)(a);
+}
+WORD vec v_relu(vec a)
+{
+    return 0 > a ? (real)0 : a;
+} /* a NaN stays */
+WORD vec v_sqrt(vec a)
+{
+    return REAL(sqrt)(a);
+}
+WORD vec v_exp(vec a)
+{
+    return REAL(exp)(a);
+}
+WORD vec v_log(vec a)
+{
+    return REAL(log)(a);
+}
+WORD vec v_tanh(vec a)
+{
+    return REAL(tanh)(a);
+}
+WORD vec v_sigmoid(vec a)
+{
+    const real e = REAL(exp)(-REAL(fabs)(a));
+    return (a < 0 ? e : (real)1) / (1 + e);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* One unit of one row. */
+struct place {
+    const struct eco_stage_call *call;
+    size_t row, unit, hidden;
+    double *sum; /* of the row means, this thread's share */
+};
+
+/* Element of the row's column. */
+#define AT(type, base, stride, column)                                                             \
+    ((type *)(base))[at->row * (stride) + at->hidden * (size_t)(column) + at->unit]
+#define READ(base, stride, column)         AT(const real, base, stride, column)
+#define READ_NARROW(base, stride, column)  ((real)AT(const narrow, base, stride, column))
+#define WRITE(base, stride, column, value) (AT(real, base, stride, column) = (value))
+#define WRITE_NARROW(base, stride, column, value)                                                  \
+    (AT(narrow, base, stride, column) = (narrow)(value))
+
+WORD bool is_wide(const struct eco_stage_call *call, int s)
+{
+    return sizeof(narrow) < sizeof(real) && (call->wide_states >> s & 1);
+}
+
+WORD vec read_state(const struct place *at, const void *state, size_t stride, int s)
+{
+    return is_wide(at->call, s) ? READ(state, stride, 0) : READ_NARROW(state, stride, 0);
+}
+
+WORD vec load_acc(struct place *at, int i)
+{
+    return READ(at->call->acc, at->call->acc_row, i);
+}
+WORD vec load_state(struct place *at, int s)
+{
+    return read_state(at, at->call->state[s], at->call->state_row[s], s);
+}
+WORD vec load_next(struct place *at, int s)
+{
+    return read_state(at, at->call->next[s], at->call->next_row[s], s);
+}
+WORD vec load_vector(struct place *at, int k)
+{
+    return ((const real *)at->call->vector)[at->hidden * (size_t)k + at->unit];
+}
+WORD vec load_mean(struct place *at, int m)
+{
+    return ((const real *)at->call->mean)[at->row * at->call->mean_row + (size_t)m];
+}
+WORD vec load_saved(struct place *at, int i)
+{
+    return READ_NARROW(at->call->save, at->call->save_row, i);
+}
+WORD vec load_doperand(struct place *at, int slot)
+{
+    return READ(at->call->doperand, at->call->doperand_row, slot);
+}
+WORD vec load_dy(struct place *at)
+{
+    const struct eco_stage_call *call = at->call;
+    return call->wide_dy ? READ(call->dy, call->dy_row, 0) : READ_NARROW(call->dy, call->dy_row, 0);
+}
+WORD vec load_dnext(struct place *at, int s)
+{
+    const struct eco_stage_call *call = at->call;
+    if (s == 0 && call->dnext)
+        return READ(call->dnext, call->dnext_row, 0);
+    const vec carry = READ(call->carry[s], call->carry_row[s], 0);
+    return s == 0 && call->dy ? v_add(carry, load_dy(at)) : carry;
+}
+WORD void store_operand(struct place *at, int slot, vec v)
+{
+    WRITE_NARROW(at->call->operand, at->call->operand_row, slot, v);
+}
+WORD void store_save(struct place *at, int i, vec v)
+{
+    if (at->call->save)
+        WRITE_NARROW(at->call->save, at->call->save_row, i, v);
+}
+WORD void write_next(struct place *at, int s, vec v)
+{
+    const struct eco_stage_call *call = at->call;
+    if (is_wide(call, s))
+        WRITE(call->next[s], call->next_row[s], 0, v);
+    else
+        WRITE_NARROW(call->next[s], call->next_row[s], 0, v);
+}
+WORD void store_next(struct place *at, int s, vec v)
+{
+    write_next(at, s, v);
+    if (s == 0 && at->call->y)
+        WRITE_NARROW(at->call->y, at->call->y_row, 0, v);
+}
+WORD void store_dacc(struct place *at, int a, vec v)
+{
+    WRITE_NARROW(at->call->dacc, at->call->dacc_row, a, v);
+}
+WORD void store_dstate(struct place *at, int s, vec v)
+{
+    if (s > 0 || at->call->carry[0])
+        WRITE(at->call->carry[s], at->call->carry_row[s], 0, v);
+}
+WORD void store_mean(struct place *at, int m, vec v)
+{
+    at->sum[m] += (double)v;
+}
+
+WORD vec v_bernoulli(struct place *at, int which, double probability)
+{
+    const struct eco_stage_call *call = at->call;
+    if (!call->training)
+        return (real)probability;
+    const struct eco_coordinates where = {call->seed, call->layer,       call->direction,
+                                          1u + which, (uint32_t)call->t, (uint32_t)at->row};
+    uint32_t word[4];
+    eco_random_quad(&where, (uint32_t)at->unit / 4, word);
+    return word[at->unit % 4] < eco_random_threshold(probability) ? 1 : 0;
+}
+
+/* ---- masked rows ----------------------------------------------------------------------------- */
+
+WORD bool row_masked(const struct eco_stage_call *call, int32_t row)
+{
+    return call->lengths && call->t >= call->lengths[row];
+}
+
+WORD void mask_forward(struct place *at)
+{
+    const struct eco_stage_call *call = at->call;
+    for (int32_t k = 0; call->operand && k < call->n_slots; k++)
+        store_operand(at, k, 0);
+    if (!call->last)
+        return;
+    for (int32_t s = 0; s < call->n_states; s++)
+        write_next(at, s, s == 0 && call->projected ? (real)0 : load_state(at, s));
+    if (call->y)
+        WRITE_NARROW(call->y, call->y_row, 0, (real)0);
+}
+
+WORD void mask_backward(struct place *at)
+{
+    const struct eco_stage_call *call = at->call;
+    for (int32_t k = 0; k < call->n_dacc; k++)
+        store_dacc(at, k, 0);
+    for (int32_t k = 0; call->operand && k < call->n_slots; k++)
+        store_operand(at, k, 0);
+}
+
+/* ---- the loop around a stage ----------------------------------------------------------------- */
+
+enum { MOST_THREADS = 256 };
+
+/* The block's threads hold shares of the row's sums: added in pairs, always the same ones. */
+WORD void means_end(struct place *at)
+{
+    __shared__ double share[MOST_THREADS];
+    for (int m = 0; m < ECO_MAX_MEANS; m++) {
+        if (!(at->call->means >> m & 1))
+            continue;
+        share[threadIdx.x] = at->sum[m];
+        for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (threadIdx.x < half)
+                share[threadIdx.x] += share[threadIdx.x + half];
+        }
+        if (threadIdx.x == 0)
+            ((real *)at->call->mean)[at->row * at->call->mean_row + (size_t)m] =
+                (real)(share[0] / (double)at->hidden);
+        __syncthreads();
+    }
+}
+
+#define STAGE_LOOP(at, call_, stage, mask)                                                         \
+    for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
+        double sum[ECO_MAX_MEANS] = {0};                                                           \
+        struct place at = {call_, (size_t)row, 0, (size_t)(call_)->hidden, sum};                   \
+        const bool masked = row_masked(call_, row);                                                \
+        for (size_t unit = blockIdx.x * blockDim.x + threadIdx.x; unit < at.hidden;                \
+             unit += gridDim.x * blockDim.x) {                                                     \
+            at.unit = unit;                                                                        \
+            if (masked)                                                                            \
+                mask(&at);                                                                         \
+            else                                                                                   \
+                stage(&at);                                                                        \
+        }                                                                                          \
+        if (!masked)                                                                               \
+            means_end(&at);                                                                        \
+    }
+
+#define JOIN_(a, b)       a##b
+#define JOIN(a, b)        JOIN_(a, b)
+#define CELL(name)        name
+#define CELL_KERNEL(name) JOIN(name, _kernel)
+#define CELL_FUNCTION     static __device__ __forceinline__
+#define CELL_AT           struct place *
+#define CELL_TEMPLATE     "gpu/stage.cuh"
+#include "gpu/cells.inc"
+
+#include "gpu/interpret.cuh"
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* Threads along the units of a row.  A row whose means are summed belongs to one block; its sums
+ * are added in pairs, so a power of two. */
+static void shape_of(const struct eco_stage_call *call, dim3 *grid, dim3 *block)
+{
+    unsigned threads = 32;
+    while (threads < MOST_THREADS && (int32_t)threads < call->hidden)
+        threads *= 2;
+    const unsigned across = ((unsigned)call->hidden + threads - 1) / threads;
+    *block = dim3(threads);
+    *grid = dim3(call->means ? 1 : across, call->rows < 65535 ? (unsigned)call->rows : 65535);
+}
+
+static cudaError_t launch_compiled(int builtin, bool backward, int stage,
+                                   const struct eco_stage_call *call, cudaStream_t stream)
+{
+    const struct eco_cell_kernels *kernels = &cells[builtin];
+    const eco_stage_kernel kernel = backward ? kernels->backward[stage] : kernels->forward[stage];
+    struct eco_stage_call copy = *call;
+    void *argument[] = {&copy};
+    dim3 grid, block;
+    shape_of(call, &grid, &block);
+    return cudaLaunchKernel((const void *)kernel, grid, block, argument, 0, stream);
+}
+
+static cudaError_t launch_interpreted(bool backward, const struct eco_interpreted_call *call,
+                                      cudaStream_t stream)
+{
+    struct eco_interpreted_call copy = *call;
+    void *argument[] = {&copy};
+    dim3 grid, block;
+    shape_of(&call->call, &grid, &block);
+    return cudaLaunchKernel(backward ? (const void *)interpret_backward
+                                     : (const void *)interpret_forward,
+                            grid, block, argument, 0, stream);
+}

@@ -1,0 +1,157 @@
+/*
+ * What the host's files of the CUDA backend share: the device's private part, one run, its
+ * products.  Knows the tape's operations, no cell.
+ */
+#ifndef ECO_GPU_H
+#define ECO_GPU_H
+
+#include <stdatomic.h>
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include "common/module.h"
+#include "common/util.h"
+#include "gpu/kernels.h"
+
+/* ---- errors, check.c ------------------------------------------------------------------------- */
+
+extern const struct eco_services *eco_gpu_services; /* set once, by eco_module_open */
+
+/* What CUDA and cuBLAS said, in words; NO_MEMORY where that was it, else FAILED. */
+ecornn_status eco_cuda_status(cudaError_t error, const char *doing);
+ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing);
+#define ECO_CUDA(call)   eco_cuda_status(call, #call)
+#define ECO_CUBLAS(call) eco_cublas_status(call, #call)
+
+/* ---- device, cuda.c -------------------------------------------------------------------------- */
+
+/* Streams of one run at most: lanes of the tape beyond share them. */
+enum { ECO_MAX_STREAMS = 8 };
+
+/* What a run needs besides memory; a run takes a free set and gives it back once all is queued. */
+struct eco_gpu_set {
+    _Atomic bool taken;
+    _Atomic bool made;
+    cublasHandle_t blas;
+    cudaStream_t stream[ECO_MAX_STREAMS];
+    cudaEvent_t event[ECO_MAX_STREAMS + 1];
+};
+
+enum { ECO_MAX_SETS = 32 };
+
+struct eco_gpu {
+    int device;
+    bool graphs;                          /* ECORNN_GRAPH is not 0 */
+    struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
+};
+
+/* Makes the device current for the calling thread; eco_gpu_leave gives back the one before. */
+struct eco_gpu_scope {
+    int before, device;
+};
+ecornn_status eco_gpu_enter(struct eco_gpu_scope *scope, const struct ecornn_device *device);
+void eco_gpu_leave(const struct eco_gpu_scope *scope);
+
+ecornn_status eco_gpu_take_set(struct eco_gpu *gpu, struct eco_gpu_set **set);
+void eco_gpu_return_set(struct eco_gpu_set *set);
+
+/* BAD_ARGUMENT where the device cannot reach it: a kernel that tried would end the context, for
+ * everybody.  NULL is allowed. */
+ecornn_status eco_gpu_check_pointer(const struct eco_gpu *gpu, const char *name,
+                                    const void *pointer);
+
+ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                           void *stream);
+ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
+                             void *const *params, bool add, void *stream);
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+/* One thread queues a run; after the first failure nothing more is queued. */
+struct eco_gpu_run {
+    const struct ecornn_plan *plan;
+    const struct eco_problem *problem;
+    const struct eco_lowered *lowered;
+    const struct eco_layout *layout;
+    const struct eco_args *args;
+    const struct eco_stage_launches *stages;
+    struct eco_gpu_set *set;
+    cudaStream_t stream; /* of the op at hand */
+    ecornn_status status;
+};
+
+void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing);
+
+/* Queues one op of the tape on run->stream. */
+typedef void (*eco_gpu_op)(struct eco_gpu_run *run, const struct eco_op *op);
+
+void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op); /* moves.c */
+void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op); /* step.c */
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op); /* step_back.c */
+void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op);
+
+/* graph.c: queues a tape, or launches the graph that was kept of it. */
+ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape);
+ecornn_status eco_gpu_prepare(struct ecornn_plan *plan);
+void eco_gpu_release(struct ecornn_plan *plan);
+
+/* queue.c: all ops of a tape, on the caller's stream and those that fork from it and join it. */
+ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
+                            cudaStream_t stream);
+
+/* ---- addresses, moves.c ---------------------------------------------------------------------- */
+
+void *eco_gpu_after(const void *p, size_t elements, ecornn_type type);
+void *eco_gpu_at(const struct eco_gpu_run *run, const struct eco_array *array, size_t step);
+const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int part);
+/* A caller's sequence of `width` wide rows (x, y and their gradients) from step t on. */
+struct eco_plane eco_gpu_sequence(const struct eco_gpu_run *run, const void *data, int32_t t,
+                                  size_t width);
+/* An array of the run's blocks from step `step` on. */
+struct eco_plane eco_gpu_plane(const struct eco_gpu_run *run, const struct eco_array *array,
+                               size_t step);
+/* Input rows of the op's steps for a product: gathered or in place; dense over the steps. */
+struct eco_plane eco_gpu_product_input(const struct eco_gpu_run *run, const struct eco_op *op);
+/* Previous and next states of step t. */
+void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                             struct eco_stage_call *call);
+/* The fields of a stage's call that are the same for every step of an op. */
+struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
+                   const struct eco_stage_call *call);
+
+/* ---- products, matmul.c ---------------------------------------------------------------------- */
+
+/* One product with a part of the packed weights, M [n*units, columns].  "accs": the columns of the
+ * part's accumulators, H each, at their places in a row of acc or dacc; of a projection: its P. */
+struct eco_matmul {
+    const struct eco_op *op;
+    int part; /* enum eco_part */
+    int32_t rows;
+    const void *a;
+    size_t a_row;
+    void *c;
+    size_t c_row;
+    ecornn_type c_type; /* of multiply_back: of dx the type of rows; 0: as sums */
+    bool add;           /* to C; else C is overwritten */
+};
+/* C accs (+)= A M^T */
+void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
+/* C (+)= A accs M */
+void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul);
+/* dM (+)= A accs^T C, over all rows; here C is only read */
+void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
+/* The stream and the workspace of the run's products from now on. */
+void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream);
+
+extern const struct eco_algo eco_algo_step; /* algo_step.c */
+
+#endif /* ECO_GPU_H */

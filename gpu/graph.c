@@ -1,0 +1,188 @@
+/*
+ * Runs that come again with the same arguments are kept as CUDA graphs: the first is queued kernel
+ * by kernel, the second is captured, all later ones are one launch.  And a run inside the caller's
+ * own capture, which becomes one node of the caller's graph.
+ */
+#include "gpu/gpu.h"
+
+#include <string.h>
+
+#include "gpu/version.h"
+
+enum { ENTRIES = 4 }; /* forward and backward, each with two sets of buffers */
+
+/* One run that was seen; taken by one thread at a time, others queue kernel by kernel. */
+struct entry {
+    _Atomic bool taken;
+    bool used;
+    struct eco_args args;
+    cudaGraphExec_t exec; /* NULL: seen once */
+};
+
+struct eco_graphs {
+    bool seed_matters;     /* something is drawn */
+    _Atomic unsigned next; /* entry to give up */
+    struct entry entry[ENTRIES];
+};
+
+ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
+{
+    struct eco_graphs *graphs = eco_alloc_zeroed(sizeof *graphs);
+    if (graphs == NULL)
+        return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for graphs of %zu bytes",
+                                      sizeof *graphs);
+    graphs->seed_matters = plan->problem.dropout > 0 || plan->problem.cell->recipe.n_bernoulli > 0;
+    plan->own = graphs;
+    return ECORNN_OK;
+}
+
+void eco_gpu_release(struct ecornn_plan *plan)
+{
+    struct eco_graphs *graphs = plan->own;
+    for (int i = 0; i < ENTRIES; i++)
+        if (graphs->entry[i].exec != NULL)
+            cudaGraphExecDestroy(graphs->entry[i].exec);
+    eco_free(graphs);
+}
+
+/* ---- capture --------------------------------------------------------------------------------- */
+
+/* The run as a graph, captured on a stream of the set: nothing is done, nothing of the caller's is
+ * touched. */
+static ecornn_status capture(struct eco_gpu_run *run, const struct eco_tape *tape,
+                             cudaGraph_t *graph)
+{
+    const cudaStream_t stream = run->set->stream[0];
+    *graph = NULL;
+    ecornn_status status = ECO_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    if (status != ECORNN_OK)
+        return status;
+    status = eco_gpu_queue(run, tape, stream);
+    const ecornn_status ended = ECO_CUDA(cudaStreamEndCapture(stream, graph));
+    if (status == ECORNN_OK)
+        status = ended;
+    if (status != ECORNN_OK && *graph != NULL)
+        cudaGraphDestroy(*graph);
+    return status;
+}
+
+/* One node of the graph that the caller is capturing, after all that is there. */
+static ecornn_status add_to_capture(cudaStream_t stream, cudaGraph_t graph)
+{
+    enum cudaStreamCaptureStatus capturing;
+    cudaGraph_t callers;
+    const cudaGraphNode_t *after;
+    cudaGraphNode_t node;
+    size_t count;
+    ecornn_status status = ECO_CUDA(eco_capture_info(stream, &capturing, &callers, &after, &count));
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(cudaGraphAddChildGraphNode(&node, callers, after, count, graph));
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(eco_capture_continue(stream, &node));
+    return status;
+}
+
+static ecornn_status run_captured(struct eco_gpu_run *run, const struct eco_tape *tape,
+                                  cudaStream_t stream)
+{
+    cudaGraph_t graph;
+    ecornn_status status = capture(run, tape, &graph);
+    if (status != ECORNN_OK)
+        return status;
+    status = add_to_capture(stream, graph);
+    cudaGraphDestroy(graph); /* the node has a copy */
+    return status;
+}
+
+/* ---- runs that come again -------------------------------------------------------------------- */
+
+static bool same_args(const struct eco_graphs *graphs, const struct eco_args *a,
+                      const struct eco_args *b)
+{
+    return a->T == b->T && a->N == b->N && a->lengths == b->lengths && a->x == b->x &&
+           a->y == b->y && a->weights == b->weights && a->workspace == b->workspace &&
+           a->reserve == b->reserve && (a->seed == b->seed || !graphs->seed_matters) &&
+           a->backward == b->backward && a->dy == b->dy && a->dx == b->dx &&
+           a->dweights == b->dweights && a->accumulate == b->accumulate &&
+           memcmp(a->initial, b->initial, sizeof a->initial) == 0 &&
+           memcmp(a->final, b->final, sizeof a->final) == 0 &&
+           memcmp(a->dfinal, b->dfinal, sizeof a->dfinal) == 0 &&
+           memcmp(a->dinitial, b->dinitial, sizeof a->dinitial) == 0;
+}
+
+static bool take(struct entry *entry)
+{
+    return !atomic_exchange_explicit(&entry->taken, true, memory_order_acquire);
+}
+
+static void give_back(struct entry *entry)
+{
+    atomic_store_explicit(&entry->taken, false, memory_order_release);
+}
+
+/* The entry of these arguments, taken; NULL: there is none, or another thread has it. */
+static struct entry *find(struct eco_graphs *graphs, const struct eco_args *args)
+{
+    for (int i = 0; i < ENTRIES; i++) {
+        struct entry *entry = &graphs->entry[i];
+        if (!take(entry))
+            continue;
+        if (entry->used && same_args(graphs, &entry->args, args))
+            return entry;
+        give_back(entry);
+    }
+    return NULL;
+}
+
+/* For the next time. */
+static void remember(struct eco_graphs *graphs, const struct eco_args *args)
+{
+    struct entry *entry = &graphs->entry[atomic_fetch_add(&graphs->next, 1) % ENTRIES];
+    if (!take(entry))
+        return;
+    if (entry->exec != NULL)
+        cudaGraphExecDestroy(entry->exec);
+    entry->exec = NULL;
+    entry->args = *args;
+    entry->used = true;
+    give_back(entry);
+}
+
+static ecornn_status launch(struct eco_gpu_run *run, const struct eco_tape *tape,
+                            struct entry *entry, cudaStream_t stream)
+{
+    cudaGraph_t graph;
+    ecornn_status status = ECORNN_OK;
+    if (entry->exec == NULL) {
+        status = capture(run, tape, &graph);
+        if (status != ECORNN_OK)
+            return status;
+        status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, graph, 0));
+        cudaGraphDestroy(graph);
+    }
+    return status == ECORNN_OK ? ECO_CUDA(cudaGraphLaunch(entry->exec, stream)) : status;
+}
+
+ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape)
+{
+    const cudaStream_t stream = run->args->stream;
+    const struct eco_gpu *gpu = run->plan->device->own;
+    struct eco_graphs *graphs = run->plan->own;
+    enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+    if (stream != NULL) { /* the default stream is never captured */
+        const ecornn_status status = ECO_CUDA(cudaStreamIsCapturing(stream, &capturing));
+        if (status != ECORNN_OK)
+            return status;
+    }
+    if (capturing != cudaStreamCaptureStatusNone)
+        return run_captured(run, tape, stream);
+    struct entry *entry = gpu->graphs ? find(graphs, run->args) : NULL;
+    if (entry != NULL) {
+        const ecornn_status status = launch(run, tape, entry, stream);
+        give_back(entry);
+        return status;
+    }
+    if (gpu->graphs)
+        remember(graphs, run->args);
+    return eco_gpu_queue(run, tape, stream);
+}

@@ -1,0 +1,157 @@
+/*
+ * Products with dense weights, through cuBLAS: one call for every run of neighbouring accumulators.
+ * Sums are kept in float at least.
+ */
+#include "gpu/gpu.h"
+
+/* As in a textbook, rows one behind the other: kind says which operand is transposed. */
+enum kind {
+    NT, /* C[m,n] += A[m,k] B[n,k]^T */
+    NN, /* C[m,n] += A[m,k] B[k,n] */
+    TN  /* C[m,n] += A[k,m]^T B[k,n] */
+};
+
+struct product {
+    enum kind kind;
+    int32_t m, n, k;
+    const void *a, *b;
+    void *c;
+    size_t a_row, b_row, c_row;
+    ecornn_type c_type; /* of A and B: that of rows */
+    bool add;
+};
+
+static cudaDataType cuda_type(ecornn_type type)
+{
+    static const cudaDataType of[ECO_TYPES] = {[ECORNN_F32] = CUDA_R_32F,
+                                               [ECORNN_F64] = CUDA_R_64F,
+                                               [ECORNN_BF16] = CUDA_R_16BF,
+                                               [ECORNN_F16] = CUDA_R_16F};
+    return of[type];
+}
+
+/* Sums in float keep to float's accuracy: no TF32, no sums in 16 bits. */
+static cublasComputeType_t compute_type(ecornn_type type)
+{
+    return type == ECORNN_F64   ? CUBLAS_COMPUTE_64F_PEDANTIC
+           : type == ECORNN_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC
+                                : CUBLAS_COMPUTE_32F;
+}
+
+/* cuBLAS counts columns first: what it calls C is our C^T = B A, so the operands change places. */
+static void multiply(struct eco_gpu_run *run, const struct product *p)
+{
+    const double one = 1, zero = 0;
+    const float onef = 1, zerof = 0;
+    const ecornn_type type = run->layout->type;
+    const bool wide = type == ECORNN_F64;
+    const void *alpha = wide ? (const void *)&one : (const void *)&onef;
+    const void *beta = p->add ? alpha : wide ? (const void *)&zero : (const void *)&zerof;
+    if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
+        return;
+    run->status = eco_cublas_status(
+        cublasGemmEx(run->set->blas, p->kind == NT ? CUBLAS_OP_T : CUBLAS_OP_N,
+                     p->kind == TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, alpha, p->b,
+                     cuda_type(type), (int)p->b_row, p->a, cuda_type(type), (int)p->a_row, beta,
+                     p->c, cuda_type(p->c_type), (int)p->c_row, compute_type(type),
+                     CUBLAS_GEMM_DEFAULT),
+        "a product");
+}
+
+/* cuBLAS wants its own workspace at multiples of this. */
+enum { BLAS_ALIGNMENT = 256 };
+
+/* Room of its own for every lane: what a graph keeps must not lie where another run writes. */
+void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream)
+{
+    const struct eco_array room =
+        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_PRODUCT);
+    const uintptr_t at = (uintptr_t)eco_gpu_at(run, &room, 0);
+    const uintptr_t aligned = (at + BLAS_ALIGNMENT - 1) / BLAS_ALIGNMENT * BLAS_ALIGNMENT;
+    run->stream = stream;
+    if (run->status == ECORNN_OK)
+        run->status = ECO_CUBLAS(cublasSetStream(run->set->blas, stream));
+    if (run->status == ECORNN_OK)
+        run->status = ECO_CUBLAS(cublasSetWorkspace(
+            run->set->blas, (void *)aligned, run->layout->wishes.product_bytes - (aligned - at)));
+}
+
+static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    return *eco_layout_matrix(run->layout, m->op->layer, m->part);
+}
+
+void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
+    const void *weights = eco_gpu_weights(run, m->op, m->part);
+    struct product product = {.kind = NT,
+                              .m = m->rows,
+                              .k = matrix.columns,
+                              .a = m->a,
+                              .a_row = m->a_row,
+                              .b_row = columns,
+                              .c_row = m->c_row,
+                              .c_type = run->layout->sum,
+                              .add = m->add};
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        product.n = (span.end - span.first) * matrix.units;
+        product.b =
+            eco_gpu_after(weights, (size_t)span.before * units * columns, run->layout->weight);
+        product.c = eco_gpu_after(m->c, (size_t)span.first * units, run->layout->sum);
+        multiply(run, &product);
+    }
+}
+
+void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
+    const void *weights = eco_gpu_weights(run, m->op, m->part);
+    struct product product = {.kind = NN,
+                              .m = m->rows,
+                              .n = matrix.columns,
+                              .a_row = m->a_row,
+                              .b_row = columns,
+                              .c = m->c,
+                              .c_row = m->c_row,
+                              .c_type =
+                                  eco_type_bytes(m->c_type) == 2 ? m->c_type : run->layout->sum,
+                              .add = m->add};
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        product.k = (span.end - span.first) * matrix.units;
+        product.a = eco_gpu_after(m->a, (size_t)span.first * units, run->layout->type);
+        product.b =
+            eco_gpu_after(weights, (size_t)span.before * units * columns, run->layout->weight);
+        multiply(run, &product);
+        product.add = true;
+    }
+}
+
+void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
+    char *gradient = (char *)run->args->dweights +
+                     eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    struct product product = {.kind = TN,
+                              .n = matrix.columns,
+                              .k = m->rows,
+                              .a_row = m->a_row,
+                              .b = m->c,
+                              .b_row = m->c_row,
+                              .c_row = columns,
+                              .c_type = run->layout->sum,
+                              .add = m->add};
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        product.m = (span.end - span.first) * matrix.units;
+        product.a = eco_gpu_after(m->a, (size_t)span.first * units, run->layout->type);
+        product.c =
+            eco_gpu_after(gradient, (size_t)span.before * units * columns, run->layout->sum);
+        multiply(run, &product);
+    }
+}

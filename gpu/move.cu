@@ -1,0 +1,157 @@
+/*
+ * Rows from place to place: order, padding, dropout, types; and the two ends of a projection.  One
+ * thread to an element.
+ */
+#include "gpu/kernels.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#define ECO_DEVICE_FUNCTION static __device__ __forceinline__
+#include "common/number.h"
+
+static __device__ __forceinline__ double get(const struct eco_plane *plane, size_t i)
+{
+    switch (plane->type) {
+    case ECORNN_F64:
+        return ((const double *)plane->data)[i];
+    case ECORNN_BF16:
+        return (double)__bfloat162float(((const __nv_bfloat16 *)plane->data)[i]);
+    case ECORNN_F16:
+        return (double)__half2float(((const __half *)plane->data)[i]);
+    default:
+        return (double)((const float *)plane->data)[i];
+    }
+}
+
+/* Rounded once. */
+static __device__ __forceinline__ void set(const struct eco_plane *plane, size_t i, double value)
+{
+    switch (plane->type) {
+    case ECORNN_F64:
+        ((double *)plane->data)[i] = value;
+        break;
+    case ECORNN_BF16:
+        ((__nv_bfloat16 *)plane->data)[i] = __double2bfloat16(value);
+        break;
+    case ECORNN_F16:
+        ((__half *)plane->data)[i] = __double2half(value);
+        break;
+    default:
+        ((float *)plane->data)[i] = (float)value;
+    }
+}
+
+static __device__ __forceinline__ size_t place_of(const struct eco_plane *plane, int32_t t,
+                                                  int32_t n, int32_t i)
+{
+    return (size_t)t * plane->step + (size_t)n * plane->row + (size_t)i;
+}
+
+/* ---- launches: x along a row, y over rows (and steps) ---------------------------------------- */
+
+enum { THREADS = 128, MOST_BLOCKS = 65535 };
+
+static cudaError_t launch(const void *kernel, const void *call, int32_t width, int64_t rows,
+                          cudaStream_t stream)
+{
+    void *argument[] = {(void *)call};
+    unsigned threads = THREADS;
+    while (threads > 32 && (int32_t)threads / 2 >= width)
+        threads /= 2;
+    if (width <= 0 || rows <= 0)
+        return cudaSuccess;
+    const dim3 grid(((unsigned)width + threads - 1) / threads,
+                    rows < MOST_BLOCKS ? (unsigned)rows : MOST_BLOCKS);
+    return cudaLaunchKernel(kernel, grid, dim3(threads), argument, 0, stream);
+}
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
+/* Selected, not multiplied: what is dropped may be infinite. */
+static __device__ double dropped(const struct eco_move_call *call, int32_t t, int32_t n, int32_t i,
+                                 double value)
+{
+    const struct eco_coordinates at = {call->seed, call->layer, 0, 0, (uint32_t)(call->t0 + t),
+                                       (uint32_t)n};
+    uint32_t word[4];
+    eco_random_quad(&at, (uint32_t)i / 4, word);
+    return word[i % 4] < call->threshold ? 0 : value * call->scale;
+}
+
+static __global__ void move_rows(const __grid_constant__ struct eco_move_call call)
+{
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    const int64_t rows = (int64_t)call.steps * call.rows;
+    if (i >= call.width)
+        return;
+    for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
+        const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
+        const bool masked = call.lengths && call.t0 + t >= call.lengths[n];
+        const size_t to = place_of(&call.to, t, n, i);
+        double value = 0;
+        if (!masked && call.from.data)
+            value = get(&call.from, place_of(&call.from, t, n, i));
+        if (!masked && call.drop)
+            value = dropped(&call, t, n, i, value);
+        set(&call.to, to, call.add ? get(&call.to, to) + value : value);
+    }
+}
+
+cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream)
+{
+    return launch((const void *)move_rows, call, call->width, (int64_t)call->steps * call->rows,
+                  stream);
+}
+
+/* ---- projection ------------------------------------------------------------------------------ */
+
+static __global__ void project(const __grid_constant__ struct eco_project_call call)
+{
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i >= call.width)
+        return;
+    for (int32_t n = (int32_t)blockIdx.y; n < call.rows; n += (int32_t)gridDim.y) {
+        const bool masked = call.lengths && call.t >= call.lengths[n];
+        const double h = get(masked ? &call.before : &call.h,
+                             place_of(masked ? &call.before : &call.h, 0, n, i));
+        set(&call.next, place_of(&call.next, 0, n, i), h);
+        if (call.y.data)
+            set(&call.y, place_of(&call.y, 0, n, i), masked ? 0 : h);
+    }
+}
+
+cudaError_t eco_launch_project(const struct eco_project_call *call, cudaStream_t stream)
+{
+    return launch((const void *)project, call, call->width, call->rows, stream);
+}
+
+static __global__ void project_back(const __grid_constant__ struct eco_project_back_call call)
+{
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i >= call.width)
+        return;
+    for (int32_t n = (int32_t)blockIdx.y; n < call.rows; n += (int32_t)gridDim.y) {
+        const size_t carry = place_of(&call.carry, 0, n, i);
+        const bool masked = call.lengths && call.t >= call.lengths[n];
+        double dh = 0;
+        if (!masked) {
+            dh = get(&call.carry, carry);
+            if (call.dy.data)
+                dh += get(&call.dy, place_of(&call.dy, 0, n, i));
+            set(&call.carry, carry, 0);
+        }
+        set(&call.dh, place_of(&call.dh, 0, n, i), dh);
+    }
+}
+
+cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cudaStream_t stream)
+{
+    return launch((const void *)project_back, call, call->width, call->rows, stream);
+}
+
+cudaError_t eco_kernels_load(void)
+{
+    struct cudaFuncAttributes attributes;
+    return cudaFuncGetAttributes(&attributes, (const void *)move_rows);
+}

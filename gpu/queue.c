@@ -1,0 +1,107 @@
+/*
+ * A whole tape, queued: lanes of the tape that do not depend on each other go to streams of their
+ * own, which fork from the caller's stream and join it again.  Knows levels, no op.
+ */
+#include "gpu/gpu.h"
+
+static const eco_gpu_op ops[ECO_OP_KINDS] = {
+    [ECO_BEGIN] = eco_gpu_begin,
+    [ECO_GATHER] = eco_gpu_gather,
+    [ECO_INPUT] = eco_gpu_input,
+    [ECO_STEP] = eco_gpu_step,
+    [ECO_END] = eco_gpu_end,
+    [ECO_D_BEGIN] = eco_gpu_d_begin,
+    [ECO_D_STEP] = eco_gpu_d_step,
+    [ECO_D_INPUT] = eco_gpu_d_input,
+    [ECO_D_SCATTER] = eco_gpu_d_scatter,
+    [ECO_D_WEIGHTS] = eco_gpu_d_weights,
+    [ECO_D_END] = eco_gpu_d_end,
+};
+
+/*
+ * Which stream has waited for what.  A stream's event is recorded at the end of a level in which
+ * it had work; marks are numbered.  Stream 0 is the caller's, mark 1 of it the start of the run.
+ */
+struct forks {
+    struct eco_gpu_run *run;
+    int streams;
+    cudaStream_t stream[ECO_MAX_STREAMS];
+    int mark[ECO_MAX_STREAMS];                  /* how often its event was recorded */
+    bool busy[ECO_MAX_STREAMS];                 /* has work since then */
+    int seen[ECO_MAX_STREAMS][ECO_MAX_STREAMS]; /* [waiting stream][mark of which] */
+};
+
+static void mark(struct forks *forks, int s)
+{
+    eco_gpu_note_cuda(forks->run, cudaEventRecord(forks->run->set->event[s], forks->stream[s]),
+                      "cudaEventRecord");
+    forks->mark[s]++;
+    forks->busy[s] = false;
+}
+
+static void mark_all(struct forks *forks)
+{
+    for (int s = 0; s < forks->streams && forks->streams > 1; s++)
+        if (forks->busy[s])
+            mark(forks, s);
+}
+
+/* What the stream does next comes after all marks. */
+static void wait_for_marks(struct forks *forks, int waiting)
+{
+    for (int s = 0; s < forks->streams; s++) {
+        if (s == waiting || forks->seen[waiting][s] == forks->mark[s])
+            continue;
+        eco_gpu_note_cuda(forks->run,
+                          cudaStreamWaitEvent(forks->stream[waiting], forks->run->set->event[s], 0),
+                          "cudaStreamWaitEvent");
+        forks->seen[waiting][s] = forks->mark[s];
+    }
+}
+
+/* Lanes that may run at once: all of a wavefront, else the directions of a layer. */
+static int lane_of(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    return run->layout->wishes.wavefront ? op->layer * run->problem->D + op->d : op->d;
+}
+
+static void begin(struct forks *forks, cudaStream_t caller)
+{
+    const struct eco_gpu_run *run = forks->run;
+    const int lanes =
+        run->layout->wishes.wavefront ? run->problem->L * run->problem->D : run->problem->D;
+    forks->streams = lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
+    forks->stream[0] = caller;
+    for (int s = 1; s < forks->streams; s++)
+        forks->stream[s] = run->set->stream[s];
+    if (forks->streams > 1)
+        mark(forks, 0);
+}
+
+/* The tape is in the order of its levels. */
+ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
+                            cudaStream_t stream)
+{
+    struct forks forks = {.run = run};
+    int32_t level = -1;
+    begin(&forks, stream);
+    for (int i = 0; i < tape->n && run->status == ECORNN_OK; i++) {
+        struct eco_op op;
+        if (!eco_op_clip(&tape->op[i], run->args->T, &op))
+            continue;
+        if (op.level != level)
+            mark_all(&forks);
+        level = op.level;
+        const int s = lane_of(run, &op) % forks.streams;
+        wait_for_marks(&forks, s);
+        eco_gpu_point_at_stream(run, &op, forks.stream[s]);
+        ops[op.kind](run, &op);
+        forks.busy[s] = true;
+    }
+    /* Joined even after a failure: a stream left in the caller's capture would spoil it. */
+    const ecornn_status status = run->status;
+    run->status = ECORNN_OK;
+    mark_all(&forks);
+    wait_for_marks(&forks, 0);
+    return status != ECORNN_OK ? status : run->status;
+}

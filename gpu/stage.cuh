@@ -1,0 +1,13 @@
+/*
+ * The kernel around one printed stage: included by cells.inc once for every stage, with its name in
+ * CELL_STAGE.
+ */
+static __global__ void __launch_bounds__(MOST_THREADS)
+    CELL_KERNEL(CELL_STAGE)(const __grid_constant__ struct eco_stage_call call)
+{
+#if CELL_BACKWARD
+    STAGE_LOOP(at, &call, CELL_STAGE, mask_backward)
+#else
+    STAGE_LOOP(at, &call, CELL_STAGE, mask_forward)
+#endif
+}

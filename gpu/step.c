@@ -1,0 +1,264 @@
+/*
+ * The forward operations: one product for the inputs of many steps, then per step a product and one
+ * fused kernel for each stage of the cell.  Everything is queued on the run's stream.
+ */
+#include "gpu/gpu.h"
+
+void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing)
+{
+    if (run->status == ECORNN_OK)
+        run->status = eco_cuda_status(error, doing);
+}
+
+/* ---- inputs of many steps -------------------------------------------------------------------- */
+
+/* acc = bias, 0 without one: what the products add to. */
+static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
+                      int32_t rows)
+{
+    struct eco_columns_call call = {
+        .rows_of = acc,
+        .vectors = (void *)(uintptr_t)eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .vector_type = acc.type,
+        .rows = rows,
+        .hidden = run->problem->H,
+        .groups = run->lowered->n_accs};
+    for (int a = 0; a < call.groups; a++) {
+        const int param = run->lowered->acc[a].vector;
+        call.place[a] =
+            (int16_t)(param < 0 ? -1 : eco_vector_number(&run->problem->cell->recipe, param));
+    }
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_fill(&call, run->stream), "filling in biases");
+}
+
+void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array array =
+        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
+    const struct eco_plane acc = eco_gpu_plane(run, &array, 0);
+    const struct eco_plane x = eco_gpu_product_input(run, op);
+    const int32_t rows = (op->t1 - op->t0) * run->args->N;
+    fill_bias(run, op, acc, rows);
+    eco_gpu_multiply(run, &(struct eco_matmul){.op = op,
+                                               .part = ECO_PART_INPUT,
+                                               .rows = rows,
+                                               .a = x.data,
+                                               .a_row = x.row,
+                                               .c = acc.data,
+                                               .c_row = acc.row,
+                                               .add = true});
+}
+
+/* ---- a stage --------------------------------------------------------------------------------- */
+
+/* Means that the program stores, a bit for each. */
+static uint32_t means_of(const struct eco_program *program)
+{
+    uint32_t means = 0;
+    for (int i = 0; i < program->n; i++)
+        if (program->code[i].op == ECO_OP_STORE_MEAN)
+            means |= 1u << program->code[i].index;
+    return means;
+}
+
+static struct eco_interpreted_call interpreted(const struct eco_program *program,
+                                               const struct eco_stage_call *call)
+{
+    struct eco_interpreted_call copy = {.call = *call, .n = program->n};
+    for (int i = 0; i < program->n; i++) {
+        const struct eco_node *code = &program->code[i];
+        copy.code[i] = (struct eco_instruction){.op = code->op,
+                                                .index = (uint8_t)code->index,
+                                                .a = code->a,
+                                                .b = code->b,
+                                                .c = code->c,
+                                                .value = code->value};
+    }
+    return copy;
+}
+
+void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
+                   const struct eco_stage_call *call)
+{
+    const struct eco_lowered *lowered = run->lowered;
+    const struct eco_program *program =
+        backward ? &lowered->backward[stage] : &lowered->forward[stage];
+    const int builtin = run->problem->cell->builtin;
+    struct eco_stage_call mine = *call;
+    mine.last = stage == (backward ? lowered->n_backward : lowered->n_forward) - 1;
+    mine.means = lowered->has_means ? means_of(program) : 0;
+    if (run->status != ECORNN_OK)
+        return;
+    if (builtin >= 0) {
+        eco_gpu_note_cuda(run, run->stages->compiled(builtin, backward, stage, &mine, run->stream),
+                          "a stage of the cell");
+        return;
+    }
+    const struct eco_interpreted_call text = interpreted(program, &mine);
+    eco_gpu_note_cuda(run, run->stages->interpreted(backward, &text, run->stream),
+                      "an interpreted stage of the cell");
+}
+
+struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array mean =
+        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_MEAN);
+    return (struct eco_stage_call){
+        .rows = run->args->N,
+        .hidden = run->problem->H,
+        .n_states = run->problem->cell->recipe.n_states,
+        .n_slots = run->lowered->n_slots,
+        .n_dacc = run->lowered->n_accs + run->lowered->n_extra,
+        .projected = run->problem->projected,
+        .training = run->args->reserve != NULL,
+        .seed = run->args->seed,
+        .layer = op->layer,
+        .direction = op->d,
+        .lengths = run->args->lengths,
+        .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .mean = eco_gpu_at(run, &mean, 0),
+        .mean_row = mean.row,
+    };
+}
+
+void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                             struct eco_stage_call *call)
+{
+    call->t = t;
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+        call->state[s] =
+            eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, false));
+        call->next[s] =
+            eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
+        call->state_row[s] = call->next_row[s] = state.row;
+        if (state.type != run->layout->type)
+            call->wide_states |= 1u << s;
+    }
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+/* What stays the same over the steps of an op. */
+struct step {
+    struct eco_gpu_run *run;
+    const struct eco_op *op;
+    struct eco_array acc;
+    struct eco_stage_call call;
+    bool last_layer;
+};
+
+/* The caller's y of this direction; data NULL where nobody wants it. */
+static struct eco_plane y_plane(const struct step *step, int32_t t)
+{
+    const struct eco_gpu_run *run = step->run;
+    const size_t P = (size_t)run->problem->P;
+    struct eco_plane y = eco_gpu_sequence(run, step->last_layer ? run->args->y : NULL, t,
+                                          (size_t)run->problem->D * P);
+    if (y.data != NULL)
+        y.data = eco_gpu_after(y.data, (size_t)step->op->d * P, y.type);
+    return y;
+}
+
+static void point_at_step(struct step *step, int32_t t)
+{
+    const struct eco_gpu_run *run = step->run;
+    const struct eco_op *op = step->op;
+    struct eco_stage_call *call = &step->call;
+    eco_gpu_point_at_states(run, op, t, call);
+    call->acc = eco_gpu_at(run, &step->acc, (size_t)(t - op->t0));
+    if (run->args->reserve != NULL) {
+        const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
+        call->save = eco_gpu_at(run, &save, (size_t)t);
+        call->save_row = save.row;
+    }
+    if (call->projected) {
+        const struct eco_array output = eco_layout_output(run->layout, op->layer, op->d);
+        call->next[0] = eco_gpu_at(run, &output, (size_t)t);
+        call->next_row[0] = output.row;
+        return;
+    }
+    const struct eco_plane y = y_plane(step, t);
+    call->y = y.data;
+    call->y_row = y.row;
+}
+
+/* acc of this step += e R^T for operand o. */
+static void add_recurrent(const struct step *step, int o)
+{
+    const struct eco_operand *operand = &step->run->lowered->operand[o];
+    const struct eco_stage_call *call = &step->call;
+    struct eco_matmul matmul = {.op = step->op,
+                                .part = ECO_PART_RECURRENT + o,
+                                .rows = step->run->args->N,
+                                .c = (void *)(uintptr_t)call->acc,
+                                .c_row = call->acc_row,
+                                .add = true};
+    if (operand->state >= 0) {
+        matmul.a = call->state[operand->state];
+        matmul.a_row = call->state_row[operand->state];
+    } else {
+        matmul.a = eco_gpu_after(call->operand, (size_t)operand->slot * (size_t)call->hidden,
+                                 step->run->layout->type);
+        matmul.a_row = call->operand_row;
+    }
+    eco_gpu_multiply(step->run, &matmul);
+}
+
+/* h = P u; then into the next plane, where masked rows keep their state, and to y. */
+static void project(const struct step *step, int32_t t)
+{
+    struct eco_gpu_run *run = step->run;
+    const struct eco_op *op = step->op;
+    const struct eco_array array =
+        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
+    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, 0);
+    const struct eco_plane h = eco_gpu_plane(run, &array, 0);
+    eco_gpu_multiply(run, &(struct eco_matmul){.op = op,
+                                               .part = ECO_PART_PROJECT,
+                                               .rows = run->args->N,
+                                               .a = step->call.next[0],
+                                               .a_row = step->call.next_row[0],
+                                               .c = h.data,
+                                               .c_row = h.row});
+    const struct eco_project_call call = {
+        .h = h,
+        .before = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, false)),
+        .next = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, true)),
+        .y = y_plane(step, t),
+        .rows = run->args->N,
+        .width = run->problem->P,
+        .t = t,
+        .lengths = run->args->lengths};
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_project(&call, run->stream), "a projection");
+}
+
+static void run_step(struct step *step, int32_t t)
+{
+    const struct eco_lowered *lowered = step->run->lowered;
+    point_at_step(step, t);
+    for (int stage = 0; stage < lowered->n_forward; stage++) {
+        for (int o = 0; o < lowered->n_operands; o++)
+            if (lowered->operand[o].forward == stage)
+                add_recurrent(step, o);
+        eco_gpu_stage(step->run, false, stage, &step->call);
+    }
+    if (step->call.projected)
+        project(step, t);
+}
+
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array operand =
+        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    struct step step = {.run = run, .op = op, .last_layer = op->layer == run->problem->L - 1};
+    step.acc = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
+    step.call = eco_gpu_call(run, op);
+    step.call.acc_row = step.acc.row;
+    step.call.operand = eco_gpu_at(run, &operand, 0);
+    step.call.operand_row = operand.row;
+    for (int32_t i = 0; i < op->t1 - op->t0; i++)
+        run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
+}

@@ -1,0 +1,264 @@
+/*
+ * The backward operations: per step the fused kernels of the gradient and one product back through
+ * R; dx and the weight gradients as large products over all steps of the op.
+ */
+#include "gpu/gpu.h"
+
+/* What stays the same over the steps of an op. */
+struct step {
+    struct eco_gpu_run *run;
+    const struct eco_op *op;
+    struct eco_array dacc, operand, carry[ECO_MAX_STATES];
+    struct eco_stage_call call;
+};
+
+static void point_at_step(struct step *step, int32_t t)
+{
+    const struct eco_gpu_run *run = step->run;
+    const struct eco_op *op = step->op;
+    struct eco_stage_call *call = &step->call;
+    const size_t i = (size_t)(t - op->t0), P = (size_t)run->problem->P;
+    const bool last_layer = op->layer == run->problem->L - 1;
+    eco_gpu_point_at_states(run, op, t, call);
+    for (int s = 0; s < call->n_states; s++) {
+        call->carry[s] = eco_gpu_at(run, &step->carry[s], 0);
+        call->carry_row[s] = step->carry[s].row;
+    }
+    const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
+    call->save = eco_gpu_at(run, &save, (size_t)t);
+    call->save_row = save.row;
+    call->dacc = eco_gpu_at(run, &step->dacc, i);
+    call->operand = eco_gpu_at(run, &step->operand, i);
+    struct eco_plane dy =
+        eco_gpu_sequence(run, last_layer ? run->args->dy : NULL, t, (size_t)run->problem->D * P);
+    if (!last_layer) {
+        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
+        dy = eco_gpu_plane(run, &above, (size_t)t);
+    }
+    call->dy = dy.data == NULL ? NULL : eco_gpu_after(dy.data, (size_t)op->d * P, dy.type);
+    call->dy_row = dy.row;
+    call->wide_dy = dy.type != run->layout->type;
+}
+
+/* The gradient of u = dh P, in place of the carry for the stages. */
+static void project_back(struct step *step, int32_t t)
+{
+    struct eco_gpu_run *run = step->run;
+    const struct eco_op *op = step->op;
+    struct eco_stage_call *call = &step->call;
+    const struct eco_array dstep =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
+    const struct eco_array du =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOUTPUT);
+    const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
+    const ecornn_type sum = run->layout->sum;
+    const struct eco_project_back_call back = {
+        .dh = eco_gpu_plane(run, &dstep, (size_t)(t - op->t0)),
+        .carry = {call->carry[0], 0, call->carry_row[0], sum},
+        .dy = {(void *)(uintptr_t)call->dy, 0, call->dy_row,
+               call->wide_dy ? sum : run->layout->type},
+        .rows = run->args->N,
+        .width = run->problem->P,
+        .t = t,
+        .lengths = run->args->lengths};
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_project_back(&back, run->stream), "a projection back");
+    eco_gpu_multiply_back(run, &(struct eco_matmul){.op = op,
+                                                    .part = ECO_PART_PROJECT,
+                                                    .rows = run->args->N,
+                                                    .a = back.dh.data,
+                                                    .a_row = back.dh.row,
+                                                    .c = eco_gpu_at(run, &du, 0),
+                                                    .c_row = du.row});
+    call->dnext = eco_gpu_at(run, &du, 0);
+    call->dnext_row = du.row;
+    call->next[0] = eco_gpu_at(run, &u, (size_t)t);
+    call->next_row[0] = u.row;
+    call->dy = NULL;
+    call->carry[0] = NULL;
+}
+
+/* c (+)= dacc R of operand o, over all its accumulators. */
+static void multiply_back(const struct step *step, int o, void *c, size_t c_row, bool add)
+{
+    eco_gpu_multiply_back(step->run, &(struct eco_matmul){.op = step->op,
+                                                          .part = ECO_PART_RECURRENT + o,
+                                                          .rows = step->run->args->N,
+                                                          .a = step->call.dacc,
+                                                          .a_row = step->call.dacc_row,
+                                                          .c = c,
+                                                          .c_row = c_row,
+                                                          .add = add});
+}
+
+static void run_step(struct step *step, int32_t t)
+{
+    struct eco_gpu_run *run = step->run;
+    const struct eco_lowered *lowered = run->lowered;
+    const struct eco_stage_call *call = &step->call;
+    point_at_step(step, t);
+    if (run->problem->projected)
+        project_back(step, t);
+    for (int stage = 0; stage < lowered->n_backward; stage++) {
+        for (int o = 0; o < lowered->n_operands; o++) {
+            const struct eco_operand *operand = &lowered->operand[o];
+            const size_t column = (size_t)operand->slot * (size_t)call->hidden;
+            if (operand->state < 0 && operand->backward == stage)
+                multiply_back(step, o, eco_gpu_after(call->doperand, column, run->layout->sum),
+                              call->doperand_row, false);
+        }
+        eco_gpu_stage(run, true, stage, call);
+    }
+    for (int o = 0; o < lowered->n_operands; o++) {
+        const int state = lowered->operand[o].state;
+        if (state >= 0)
+            multiply_back(step, o, eco_gpu_at(run, &step->carry[state], 0), step->carry[state].row,
+                          true);
+    }
+}
+
+void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    struct step step = {.run = run, .op = op};
+    const struct eco_array doperand =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOPERAND);
+    step.dacc = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
+    step.operand = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    step.call = eco_gpu_call(run, op);
+    for (int s = 0; s < step.call.n_states; s++)
+        step.carry[s] = eco_layout_carry(run->layout, op->layer, op->d, s);
+    step.call.dacc_row = step.dacc.row;
+    step.call.operand_row = step.operand.row;
+    step.call.doperand = eco_gpu_at(run, &doperand, 0);
+    step.call.doperand_row = doperand.row;
+    for (int32_t i = 0; i < op->t1 - op->t0; i++)
+        run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
+}
+
+/* ---- over all steps of the op ---------------------------------------------------------------- */
+
+/* Where dx of the op's rows goes: a dense matrix; data NULL: nobody wants it. */
+static struct eco_plane dx_plane(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const size_t I = (size_t)eco_problem_input(run->problem, op->layer), N = (size_t)run->args->N;
+    struct eco_plane dx = {.row = I, .step = N * I, .type = run->layout->type};
+    if (op->layer == 0 && run->args->dx == NULL)
+        return dx;
+    if (op->gathered) {
+        const struct eco_array gather =
+            eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DGATHER);
+        return eco_gpu_plane(run, &gather, 0);
+    }
+    if (op->layer > 0) {
+        const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
+        return eco_gpu_plane(run, &dinput, (size_t)op->t0);
+    }
+    dx.data = eco_gpu_after(run->args->dx, (size_t)op->t0 * N * I, dx.type);
+    return dx;
+}
+
+void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array dacc =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
+    const struct eco_plane dx = dx_plane(run, op);
+    const bool add = op->add && !op->gathered;
+    if (dx.data == NULL)
+        return;
+    if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0) {
+        eco_gpu_multiply_back(run, &(struct eco_matmul){.op = op,
+                                                        .part = ECO_PART_INPUT,
+                                                        .rows = (op->t1 - op->t0) * run->args->N,
+                                                        .a = eco_gpu_at(run, &dacc, 0),
+                                                        .a_row = dacc.row,
+                                                        .c = dx.data,
+                                                        .c_row = dx.row,
+                                                        .c_type = dx.type,
+                                                        .add = add});
+        return;
+    }
+    /* A cell without W: there is no product to write it. */
+    const struct eco_move_call clear = {.to = dx,
+                                        .steps = op->t1 - op->t0,
+                                        .rows = run->args->N,
+                                        .width = eco_problem_input(run->problem, op->layer)};
+    if (!add && run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_move(&clear, run->stream), "clearing dx");
+}
+
+/* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */
+static struct eco_plane operand_plane(const struct eco_gpu_run *run, const struct eco_op *op, int o)
+{
+    const struct eco_operand *operand = &run->lowered->operand[o];
+    if (operand->state >= 0) {
+        const struct eco_array state =
+            eco_layout_state(run->layout, op->layer, op->d, operand->state);
+        return eco_gpu_plane(run, &state,
+                             eco_layout_state_plane(run->layout, op->d, op->t0, false));
+    }
+    const struct eco_array slots =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    struct eco_plane plane = eco_gpu_plane(run, &slots, 0);
+    plane.data =
+        eco_gpu_after(plane.data, (size_t)operand->slot * (size_t)run->problem->H, plane.type);
+    return plane;
+}
+
+/* Sums of columns of dacc. */
+static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_op *op = matmul->op;
+    struct eco_columns_call call = {
+        .rows_of = {(void *)(uintptr_t)matmul->a, 0, matmul->a_row, run->layout->type},
+        .vectors = (char *)run->args->dweights +
+                   eco_layout_gradient(run->layout, op->layer, op->d, ECO_PART_VECTORS),
+        .vector_type = run->layout->sum,
+        .rows = matmul->rows,
+        .hidden = run->problem->H,
+        .add = matmul->add};
+    for (int i = 0; i < recipe->n_params; i++)
+        if (recipe->param[i].kind == ECO_PARAM_VECTOR)
+            call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_sum(&call, run->stream), "gradients of vectors");
+}
+
+/* The projection's gradient: dh^T u. */
+static void projection(struct eco_gpu_run *run, struct eco_matmul matmul)
+{
+    const struct eco_op *op = matmul.op;
+    const struct eco_array dstep =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
+    const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
+    matmul.part = ECO_PART_PROJECT;
+    matmul.a = eco_gpu_at(run, &dstep, 0);
+    matmul.a_row = dstep.row;
+    matmul.c = eco_gpu_at(run, &u, (size_t)op->t0);
+    matmul.c_row = u.row;
+    eco_gpu_multiply_weights(run, &matmul);
+}
+
+void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    if (run->args->dweights == NULL)
+        return;
+    const struct eco_array dacc =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
+    struct eco_matmul matmul = {.op = op,
+                                .rows = (op->t1 - op->t0) * run->args->N,
+                                .a = eco_gpu_at(run, &dacc, 0),
+                                .a_row = dacc.row,
+                                .add = op->add || run->args->accumulate};
+    vectors(run, &matmul);
+    for (int o = -1; o < run->lowered->n_operands; o++) {
+        const struct eco_plane e =
+            o < 0 ? eco_gpu_product_input(run, op) : operand_plane(run, op, o);
+        matmul.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
+        matmul.c = e.data;
+        matmul.c_row = e.row;
+        eco_gpu_multiply_weights(run, &matmul);
+    }
+    if (run->problem->projected)
+        projection(run, matmul);
+}

@@ -1,0 +1,32 @@
+/*
+ * What differs between versions of CUDA: nothing else asks for them.
+ */
+#ifndef ECO_GPU_VERSION_H
+#define ECO_GPU_VERSION_H
+
+#include <cuda_runtime_api.h>
+
+/* The graph that a stream captures into, and the nodes that its next one comes after. */
+static inline cudaError_t eco_capture_info(cudaStream_t stream,
+                                           enum cudaStreamCaptureStatus *status, cudaGraph_t *graph,
+                                           const cudaGraphNode_t **after, size_t *count)
+{
+#if CUDART_VERSION >= 13000
+    return cudaStreamGetCaptureInfo(stream, status, NULL, graph, after, NULL, count);
+#else
+    return cudaStreamGetCaptureInfo_v2(stream, status, NULL, graph, after, count);
+#endif
+}
+
+/* The stream's next node comes after this one. */
+static inline cudaError_t eco_capture_continue(cudaStream_t stream, cudaGraphNode_t *node)
+{
+#if CUDART_VERSION >= 13000
+    return cudaStreamUpdateCaptureDependencies(stream, node, NULL, 1,
+                                               cudaStreamSetCaptureDependencies);
+#else
+    return cudaStreamUpdateCaptureDependencies(stream, node, 1, cudaStreamSetCaptureDependencies);
+#endif
+}
+
+#endif /* ECO_GPU_VERSION_H */

@@ -1,0 +1,102 @@
+/*
+ * The CUDA backend from the library's side: loads its module when a CUDA device is first asked for,
+ * and says why there is none.  Includes no CUDA, so that the library runs where there is none.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* dladdr */
+#endif
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "config.h"
+#include "common/module.h"
+#include "common/util.h"
+#include "lib/paths.h"
+
+#define MODULE "ecornn-cuda.so"
+
+/* Written once, under `once`. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const struct eco_backend *loaded; /* NULL: there is none, `why` says why */
+static char why[512];
+
+static void refuse(const char *what, const char *reason)
+{
+    struct eco_text text = {why, sizeof why, 0};
+    eco_text_add(&text, "%s: %s", what, reason != NULL ? reason : "unknown error");
+}
+
+/* The module of that folder: it must be one of ours and of this very build. */
+static bool load_from(const char *folder)
+{
+    char path[1024];
+    struct eco_text text = {path, sizeof path, 0};
+    eco_text_add(&text, "%s/" MODULE, folder);
+    void *handle = text.length < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (handle == NULL) {
+        refuse("no CUDA module", text.length < sizeof path ? dlerror() : "its path is too long");
+        return false;
+    }
+    eco_module_function open;
+    void *symbol = dlsym(handle, ECO_MODULE_SYMBOL);
+    static const struct eco_services services = {eco_fail};
+    const struct eco_build build = ECO_BUILD;
+    memcpy(&open, &symbol, sizeof open); /* an object's pointer is no function's in C */
+    const struct eco_module *module = symbol != NULL ? open(&services) : NULL;
+    if (module == NULL || memcmp(&module->build, &build, sizeof build) != 0) {
+        refuse(path, symbol == NULL ? "not an ecornn module" : "of another version of ecornn");
+        dlclose(handle);
+        return false;
+    }
+    loaded = module->backend;
+    return true;
+}
+
+/* DIR/ecornn beside the library itself, wherever it was moved to. */
+static bool load_beside(void)
+{
+    Dl_info info;
+    char folder[1000];
+    struct eco_text text = {folder, sizeof folder, 0};
+    if (dladdr(&once, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    const char *end = strrchr(info.dli_fname, '/');
+    if (end == NULL)
+        return false;
+    eco_text_add(&text, "%.*s/ecornn", (int)(end - info.dli_fname), info.dli_fname);
+    return text.length < sizeof folder && load_from(folder);
+}
+
+/* A module that pulls in cuBLAS takes 60 ms and 150 MB to load: not before there is a driver. */
+static void load(void)
+{
+    const char *folder = eco_environment("ECORNN_MODULE_DIR");
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == NULL) {
+        refuse("no NVIDIA driver", dlerror());
+        return;
+    }
+    if (folder != NULL && *folder != '\0')
+        load_from(folder);
+    else if (!load_beside())
+        load_from(ECO_PKGLIBDIR);
+}
+
+static int count(void)
+{
+    pthread_once(&once, load);
+    return loaded != NULL ? loaded->count() : 0;
+}
+
+/* The device's own backend takes this one's place. */
+static ecornn_status open(struct ecornn_device *device, int argument)
+{
+    pthread_once(&once, load);
+    if (loaded == NULL)
+        return eco_fail(ECORNN_NO_DEVICE, "%s", why);
+    device->backend = loaded;
+    return loaded->open(device, argument);
+}
+
+const struct eco_backend eco_backend_cuda = {.name = "cuda", .count = count, .open = open};

@@ -1,0 +1,43 @@
+#!/bin/sh
+# The whole suite of a machine with a GPU, with a summary at the end; in the build folder:
+#     SOURCE/tests/gpu.sh [PROCESSES]
+# SANITIZE=1 runs compute-sanitizer's tools over a part of it, too.
+set -eu
+processes=${1-8}
+program=${TEST_GPU-tests/test_gpu}
+logs=${LOGS-tests/gpu.logs}
+: "${ECORNN_MODULE_DIR=$PWD/.libs}" "${srcdir=$(dirname "$0")/..}"
+export ECORNN_MODULE_DIR srcdir OMP_NUM_THREADS=1
+mkdir -p "$logs"
+failed=0
+
+# The sweep, in parts side by side: most of the time is the reference's.
+running=
+for part in $(seq 0 $((processes - 1))); do
+    ECORNN_PART=$part/$processes "$program" > "$logs/part.$part" 2>&1 &
+    running="$running $!"
+done
+for process in $running; do
+    wait "$process" || failed=$((failed + 1))
+done
+grep -h '^[^#]*:[EF]:\|^[a-z0-9-]*/.*:' "$logs"/part.* | head -n 40 || true
+cat "$logs"/part.* | awk '
+    /^# cases:/ { cases += $3 }
+    /Checks:/ { for (i = 1; i < NF; i++) { if ($i == "Checks:") checks += $(i + 1)
+        if ($i == "Failures:") failures += $(i + 1); if ($i == "Errors:") errors += $(i + 1) } }
+    END { printf "sweep: %d cases against the reference; %d checks, %d failed\n", cases, checks,
+        failures + errors }'
+
+if [ -n "${SANITIZE-}" ]; then
+    for tool in memcheck racecheck initcheck synccheck; do
+        if ECORNN_PART=${SANITIZE_PART-3/40} compute-sanitizer --tool $tool --error-exitcode 9 \
+            "$program" > "$logs/$tool" 2>&1; then
+            echo "$tool: $(grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$logs/$tool" | tail -n 1)"
+        else
+            echo "$tool: failed"
+            grep -h '=====' "$logs/$tool" | head -n 30
+            failed=$((failed + 1))
+        fi
+    done
+fi
+[ "$failed" = 0 ] && echo "all passed" || { echo "$failed failed"; exit 1; }
