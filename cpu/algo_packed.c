@@ -20,6 +20,7 @@ struct walk {
     const float *bias[ECO_MAX_ACCS];
     struct eco_share rows, units, blocks;
     int32_t skipped; /* k before the first that is used */
+    bool near;       /* the weights stay in the thread's cache */
     struct eco_tile tile;
 };
 
@@ -113,7 +114,7 @@ static void multiply_block(struct walk *w, int32_t block, int32_t next)
         place_vectors(w, block, eco_panels_vector(w->panels, panel),
                       eco_panels_vector(w->panels, panel + 1));
         w->tile.panel = panel_at(w, block, panel, next);
-        w->tile.prefetch = panel_at(w, block, panel + 1, next);
+        w->tile.prefetch = w->near ? NULL : panel_at(w, block, panel + 1, next);
         w->run->tile->multiply(&w->tile);
     }
 }
@@ -184,7 +185,10 @@ static struct walk begin(const struct eco_cpu_run *run, const struct eco_multipl
 {
     const struct eco_layout *layout = run->layout;
     const struct eco_op *op = m->op;
-    struct walk w = {.run = run, .multiply = m};
+    struct walk w = {.run = run,
+                     .multiply = m,
+                     .near =
+                         run->count >= run->near && (m->part != ECO_PART_INPUT || m->rows == 1)};
     w.panels = eco_layout_panels(layout, op->layer, m->part, back);
     w.weights =
         eco_cpu_weights(run, back ? eco_layout_weights_back(layout, op->layer, op->d, m->part)
@@ -264,12 +268,17 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     return eco_cpu_estimate(problem, caps, 0.7 * rate, 0.8 * rate);
 }
 
+/* Part of a thread's cache that weights fill without being driven out before the next step. */
+static const double NEAR = 0.65;
+
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
                               const struct eco_layout *layout, const struct eco_args *args)
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     run.products = &packed_products;
     run.whole_rows = false;
+    run.near = 1 + (int32_t)(plan->work.recurrent * (double)sizeof(float) / NEAR /
+                             (double)plan->device->caps.cache_bytes);
     run.own_units = !run.lowered->has_means && !plan->problem.projected;
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }

@@ -73,6 +73,9 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     const int quota = eco_cpu_quota("");
     cpu->threads = argument > 0 ? argument : cpu->cpus < quota ? cpu->cpus : quota;
     cpu->spins = eco_cpu_spins();
+    int grid[3];
+    if (eco_cpu_grid_wanted(grid))
+        cpu->grid = (struct eco_grid){grid[0], grid[1], grid[2]};
     cpu->small_products = multiplies_small();
     device->own = cpu;
     fill_info(device, cpu);

@@ -10,22 +10,23 @@
 #include "cpu/pointwise.h"
 #include "cpu/tile.h"
 
-struct eco_cpu {
-    const struct eco_isa *isa;
-    int threads;
-    int spins;           /* looks of a waiting thread before it sleeps, if each thread has a CPU */
-    int cpus;            /* of the affinity mask */
-    bool small_products; /* this CBLAS multiplies small matrices without packing them */
-};
-
-/* ---- the team of threads of one run, team.c -------------------------------------------------- */
-
 /* How the threads of a run share out the steps: `ops` operations of equal level at once; in each
  * the batch in `rows` parts and each part's units in `units`.  Those of one part of the batch are a
  * group: in steps they wait for each other only. */
 struct eco_grid {
     int ops, rows, units;
 };
+
+struct eco_cpu {
+    const struct eco_isa *isa;
+    int threads;
+    struct eco_grid grid; /* of all steps, for tests; ops 0: by their work */
+    int spins;            /* looks of a waiting thread before it sleeps, if each thread has a CPU */
+    int cpus;             /* of the affinity mask */
+    bool small_products;  /* this CBLAS multiplies small matrices without packing them */
+};
+
+/* ---- the team of threads of one run, team.c -------------------------------------------------- */
 
 /* Things [from, to) of some. */
 struct eco_share {
@@ -49,6 +50,7 @@ struct eco_cpu_run {
     int id, count;               /* in the team */
     struct eco_share rows;       /* of the batch, that the team does: in steps the group's part */
     int32_t unit_group;          /* units are shared out in such groups */
+    int32_t near;                /* among so many threads R stays in their caches between steps */
     bool whole_rows;             /* a step's products take the whole batch: grids share out units */
     bool own_units; /* a thread's products write the units that its pointwise passes read */
 };

@@ -167,6 +167,13 @@ int eco_cpu_affinity(void)
                                  */
 }
 
+bool eco_cpu_grid_wanted(int grid[3])
+{
+    const char *text = eco_environment("ECORNN_GRID");
+    return text && sscanf(text, "%dx%dx%d", &grid[0], &grid[1], &grid[2]) == 3 && grid[0] > 0 &&
+           grid[1] > 0 && grid[2] > 0;
+}
+
 int eco_cpu_spins(void)
 {
     enum { USUAL = 1000, ACTIVE = 100000 }; /* some 40 us and 4 ms */

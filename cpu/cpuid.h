@@ -4,6 +4,7 @@
 #ifndef ECO_CPUID_H
 #define ECO_CPUID_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The processor's name for people, cut to size bytes. */
@@ -15,6 +16,9 @@ int eco_cpu_affinity(void);
 /* CPUs that the process's control groups grant, whole ones, at least 1; INT32_MAX: no limit.
  * root: "", or where a test keeps its own /proc and /sys. */
 int eco_cpu_quota(const char *root);
+/* Three numbers like "2x1x4" in ECORNN_GRID: how tests want steps shared out; false: they do not.
+ */
+bool eco_cpu_grid_wanted(int grid[3]);
 /* How often a waiting thread looks before it sleeps, after OMP_WAIT_POLICY. */
 int eco_cpu_spins(void);
 

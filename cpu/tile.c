@@ -28,9 +28,9 @@ ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
         v_store_part(to, v, count);
 }
 
-/* R and V are constants: every loop over them disappears. */
+/* R, V and fetch are constants: every loop over them disappears. */
 ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const char *prefetch,
-                              const int R, const int V)
+                              const int R, const int V, const bool fetch)
 {
     vec sum[TILE_ROWS][ECO_TILE_VECTORS];
     float *const c = tile->c + (size_t)row * tile->c_row;
@@ -51,8 +51,10 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const ch
     const float *panel = tile->panel;
     for (int32_t k = tile->k; k > 0; k--, a += a_k, panel += panel_k) {
         vec weight[ECO_TILE_VECTORS];
-        __builtin_prefetch(prefetch, 0, 2);
-        prefetch += 64;
+        if (fetch) {
+            __builtin_prefetch(prefetch, 0, 2);
+            prefetch += 64;
+        }
 #pragma GCC unroll 4
         for (int v = 0; v < V; v++)
             weight[v] = v_load(panel + v * VEC_LANES);
@@ -75,7 +77,11 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const ch
 /* clang-format off */
 #define TILE_BLOCK(R, V) \
     static void tile_##R##_##V(const struct eco_tile *tile, int32_t row, const char *prefetch) \
-    { tile_block(tile, row, prefetch, R, V); }
+    { tile_block(tile, row, prefetch, R, V, true); }
+/* One row, and weights in the second-level cache: an instruction more at each k would be felt. */
+#define TILE_NEAR(V) \
+    static void tile_near_##V(const struct eco_tile *tile, int32_t row, const char *prefetch) \
+    { tile_block(tile, row, prefetch, 1, V, false); }
 TILE_BLOCK(1, 1) TILE_BLOCK(2, 1) TILE_BLOCK(3, 1) TILE_BLOCK(4, 1) TILE_BLOCK(5, 1) TILE_BLOCK(6, 1)
 TILE_BLOCK(7, 1) TILE_BLOCK(8, 1) TILE_BLOCK(9, 1) TILE_BLOCK(10, 1) TILE_BLOCK(11, 1) TILE_BLOCK(12, 1)
 TILE_BLOCK(1, 2) TILE_BLOCK(2, 2) TILE_BLOCK(3, 2) TILE_BLOCK(4, 2) TILE_BLOCK(5, 2) TILE_BLOCK(6, 2)
@@ -84,6 +90,8 @@ TILE_BLOCK(1, 3) TILE_BLOCK(2, 3) TILE_BLOCK(3, 3) TILE_BLOCK(4, 3) TILE_BLOCK(5
 TILE_BLOCK(7, 3) TILE_BLOCK(8, 3)
 TILE_BLOCK(1, 4) TILE_BLOCK(2, 4) TILE_BLOCK(3, 4) TILE_BLOCK(4, 4) TILE_BLOCK(5, 4) TILE_BLOCK(6, 4)
 
+TILE_NEAR(1) TILE_NEAR(2) TILE_NEAR(3) TILE_NEAR(4)
+
 typedef void (*tile_function)(const struct eco_tile *, int32_t, const char *);
 static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
     {tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1, tile_7_1, tile_8_1, tile_9_1, tile_10_1, tile_11_1, tile_12_1},
@@ -91,6 +99,7 @@ static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
     {tile_1_3, tile_2_3, tile_3_3, tile_4_3, tile_5_3, tile_6_3, tile_7_3, tile_8_3},
     {tile_1_4, tile_2_4, tile_3_4, tile_4_4, tile_5_4, tile_6_4},
 };
+static const tile_function tile_near[ECO_TILE_VECTORS] = {tile_near_1, tile_near_2, tile_near_3, tile_near_4};
 /* clang-format on */
 
 /* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8.  The first blocks fetch the next panel, a
@@ -102,7 +111,8 @@ static void tile_multiply(const struct eco_tile *tile)
     const size_t panel = (size_t)(tile->k * tile->vectors) * sizeof(vec);
     const size_t fetched = tile->prefetch ? panel : 0;
     if (tile->rows <= most) { /* without divisions, which a few rows would notice */
-        tile_functions[tile->vectors - 1][tile->rows - 1](
+        const bool near = tile->rows == 1 && fetched == 0;
+        (near ? tile_near[tile->vectors - 1] : tile_functions[tile->vectors - 1][tile->rows - 1])(
             tile, 0, fetched ? tile->prefetch : (const void *)tile->panel);
         return;
     }

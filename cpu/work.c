@@ -75,6 +75,11 @@ static struct eco_grid grid_of(const struct eco_cpu_run *run, int threads)
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
 {
     const struct eco_problem *problem = run->problem;
+    struct eco_grid wanted = run->cpu->grid;
+    if (run->whole_rows)
+        wanted.rows = 1;
+    if (wanted.ops > 0 && (int64_t)wanted.ops * wanted.rows * wanted.units <= threads)
+        return wanted;
     const int together = problem->D * (run->layout->wishes.wavefront ? problem->L : 1);
     struct eco_grid best = grid_of(run, threads);
     double least = grid_seconds(run, together, best);

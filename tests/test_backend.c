@@ -1,6 +1,6 @@
 /*
  * Every case of the sweep, and every cell of tests/cells, on the CPU backend with each algorithm
- * and each instruction set that is here, with one thread and with two, against the reference;
+ * and each instruction set that is here, with one thread and with several, against the reference;
  * forward and backward.
  *
  *     test_backend [CASE]       that case only
@@ -76,7 +76,23 @@ static bool can_run(int k, const ecornn_device *device, const struct test_case *
     return !eco_backend_cpu.algos[k]->refuses(&problem, &device->caps);
 }
 
-/* One algorithm of one instruction set: right, the same bits with one thread and two, and from a
+/* Teams, and how they share out steps: 0: by the work. */
+static const struct {
+    const char *device, *grid;
+} team[] = {{"cpu:2", "0"},      {"cpu:2", "1x1x2"}, {"cpu:3", "1x3x1"}, {"cpu:5", "2x1x2"},
+            {"cpu:16", "1x2x8"}, {"cpu:2", "2x1x1"}, {"cpu:7", "2x3x1"}, {"cpu:16", "0"}};
+enum { TEAMS = sizeof team / sizeof *team };
+
+/* Each case has its own, so that all together see all. */
+static int team_of(const struct test_case *test)
+{
+    unsigned hash = 0;
+    for (const char *c = test->text; *c; c++)
+        hash = 31 * hash + (unsigned char)*c;
+    return (int)(hash % TEAMS);
+}
+
+/* One algorithm of one instruction set: right, the same bits with one thread and more, and from a
  * second backward. */
 static bool devices_agree(const struct test_case *test, const struct machine machine[2],
                           const char *name, const struct data *inputs, const struct data *expected)
@@ -88,7 +104,8 @@ static bool devices_agree(const struct test_case *test, const struct machine mac
     snprintf(who, sizeof who, "%s with %s against the reference", name, info.variant);
     bool ok =
         case_run(test, &machine[0], inputs, &alone) && results_agree(test, who, expected, &alone);
-    snprintf(who, sizeof who, "%s with %s, two threads against one", name, info.variant);
+    snprintf(who, sizeof who, "%s with %s, %s in grid %s against one thread", name, info.variant,
+             team[team_of(test)].device, team[team_of(test)].grid);
     ok = ok && case_run(test, &machine[1], inputs, &both) && results_same(test, who, &alone, &both);
     data_free(&alone);
     data_free(&both);
@@ -102,7 +119,9 @@ static bool set_agrees(const struct test_case *test, const char *set, const stru
                                  {.type = test->desc.type, .backwards = 2}};
     if (!open_set(&machine[0].device, "cpu:1", set))
         return true;
-    ck_assert(open_set(&machine[1].device, "cpu:2", set));
+    setenv("ECORNN_GRID", team[team_of(test)].grid, 1);
+    ck_assert(open_set(&machine[1].device, team[team_of(test)].device, set));
+    unsetenv("ECORNN_GRID");
     bool ok = true;
     const char *name;
     for (int k = 0; ok && k < algorithms(); k++)
