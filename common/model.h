@@ -230,6 +230,20 @@ struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int
 /* u of h = P u: [T,N,H] in the reserve, one step in the workspace in inference. */
 struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d);
 
+/* How the H units of an accumulator lie in a row of ECO_SCRATCH_ACC: in blocks, each with all rows
+ * of a chunk and all accumulators, for the wish of panels; else in one block. */
+struct eco_blocks {
+    int32_t shift; /* a block is 1 << shift units */
+    size_t column; /* elements from one accumulator to the next, */
+    size_t block;  /* from one block to the next */
+};
+struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
+/* Elements before a unit. */
+static inline size_t eco_blocks_at(const struct eco_blocks *blocks, size_t unit)
+{
+    return (unit >> blocks->shift) * blocks->block + (unit & (((size_t)1 << blocks->shift) - 1));
+}
+
 struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
                                     int d, enum eco_scratch scratch);
 /* backward [N,width]: gradient of a state between steps. */

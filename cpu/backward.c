@@ -22,12 +22,14 @@ static void multiply_back(const struct step *step, int o, int32_t t, struct eco_
 {
     const struct eco_cpu_run *run = step->run;
     to.op = step->op;
+    to.back = true;
+    to.blocks = eco_cpu_one_block;
     to.part = ECO_PART_RECURRENT + o;
     to.rows = run->args->N;
     to.t = t;
     to.a = step->call.dacc;
     to.a_row = step->call.dacc_row;
-    run->products->back(run, &to);
+    run->products->multiply(run, &to);
     eco_cpu_after_product(run);
 }
 
@@ -91,15 +93,17 @@ static void project_back(struct step *step, int32_t t)
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOUTPUT);
     const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
     take_dstep(step, t, &dstep);
-    run->products->back(run,
-                        &(struct eco_multiply){.op = op,
-                                               .part = ECO_PART_PROJECT,
-                                               .rows = run->args->N,
-                                               .t = t,
-                                               .a = eco_cpu_at(run, &dstep, (size_t)(t - op->t0)),
-                                               .a_row = dstep.row,
-                                               .c = eco_cpu_at(run, &du, 0),
-                                               .c_row = du.row});
+    run->products->multiply(
+        run, &(struct eco_multiply){.op = op,
+                                    .part = ECO_PART_PROJECT,
+                                    .back = true,
+                                    .blocks = eco_cpu_one_block,
+                                    .rows = run->args->N,
+                                    .t = t,
+                                    .a = eco_cpu_at(run, &dstep, (size_t)(t - op->t0)),
+                                    .a_row = dstep.row,
+                                    .c = eco_cpu_at(run, &du, 0),
+                                    .c_row = du.row});
     eco_cpu_after_product(run);
     call->dnext = eco_cpu_at(run, &du, 0);
     call->dnext_row = du.row;
@@ -232,6 +236,8 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
                                     .a = eco_cpu_at(run, &dacc, 0),
                                     .a_row = dacc.row,
                                     .c_row = I,
+                                    .back = true,
+                                    .blocks = eco_cpu_one_block,
                                     .add = op->add && !op->gathered};
     if (op->layer == 0 && run->args->dx == NULL)
         return;
@@ -248,7 +254,7 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
     if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n == 0)
         clear_rows(run, &multiply);
     else
-        run->products->back(run, &multiply);
+        run->products->multiply(run, &multiply);
 }
 
 /* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */

@@ -133,8 +133,10 @@ struct eco_multiply {
     size_t a_row;
     void *c;
     size_t c_row;
-    bool bias; /* forward, of W: C starts from the biases of its accumulators */
-    bool add;  /* else, C is added to; or overwritten */
+    struct eco_blocks blocks; /* of C's units */
+    bool back;                /* C += A accs M; else C accs += A M^T */
+    bool bias;                /* forward, of W: C starts from the biases of its accumulators */
+    bool add;                 /* else, C is added to; or overwritten */
 };
 
 /*
@@ -142,10 +144,13 @@ struct eco_multiply {
  * places in a row of acc or dacc; of the projection: its P columns.
  */
 struct eco_products {
-    void (*forward)(const struct eco_cpu_run *, const struct eco_multiply *); /* C accs += A M^T */
-    void (*back)(const struct eco_cpu_run *, const struct eco_multiply *);    /* C += A accs M */
+    void (*multiply)(const struct eco_cpu_run *, const struct eco_multiply *);
     /* dM += A accs^T C: the gradient of M over all rows; here C is only read. */
     void (*weights)(const struct eco_cpu_run *, const struct eco_multiply *);
+    /* n products of one C, then the kernel on the part of the plane that the call says; only where
+     * a thread owns its units or rows.  NULL: products and passes are called one by one. */
+    void (*stage)(const struct eco_cpu_run *, const struct eco_multiply *, int n,
+                  const struct eco_pointwise *, eco_pointwise_kernel);
 };
 
 enum eco_product_kind {
@@ -170,13 +175,12 @@ void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *pr
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
 /* The bias of an accumulator, [H], or NULL. */
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
-/* acc rows [from, to) = bias, 0 without one; all: also of accumulators that have a W. */
-void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply,
-                       struct eco_share rows, bool all);
 
 /* ---- the ops that compute, forward.c and backward.c; the products are the run's ---------------
  */
 
+/* Of a C that is no accumulator: its units are neighbours. */
+extern const struct eco_blocks eco_cpu_one_block;
 /* The fields of a pointwise call that are the same for every step of an op. */
 struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op);
 /* The states of an op's layer and direction, all steps. */

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+const struct eco_blocks eco_cpu_one_block = {31, 0, 0};
+
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc)
 {
     const int param = run->lowered->acc[acc].vector;
@@ -14,15 +16,14 @@ const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op,
     return param < 0 ? NULL : eco_cpu_after(run, vectors, before * (size_t)run->problem->H);
 }
 
-void eco_cpu_fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply,
-                       struct eco_share rows, bool all)
+/* This thread's rows of acc = bias, 0 without one. */
+static void fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
     const size_t H = (size_t)run->problem->H, c_row = multiply->c_row;
+    const struct eco_share rows = eco_cpu_part(run, multiply->rows, 1);
     const int32_t count = rows.to - rows.from;
     char *to = eco_cpu_after_mutable(run, multiply->c, (size_t)rows.from * c_row);
     for (int a = 0; a < run->lowered->n_accs; a++, to = eco_cpu_after_mutable(run, to, H)) {
-        if (!all && run->lowered->acc[a].input >= 0)
-            continue;
         const void *bias = eco_cpu_bias(run, multiply->op, a);
         if (bias != NULL)
             run->kernels->fill_rows(to, c_row, count, bias, run->problem->H);
@@ -45,7 +46,7 @@ static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
     const void *weights =
         eco_cpu_weights(run, eco_layout_weights(run->layout, m->op->layer, m->op->d, m->part));
     if (m->bias) {
-        eco_cpu_fill_bias(run, m, eco_cpu_part(run, m->rows, 1), true);
+        fill_bias(run, m);
         eco_cpu_wait(run);
     }
     struct eco_product product = {.kind = ECO_PRODUCT_NT,
@@ -91,6 +92,11 @@ static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
     }
 }
 
+static void multiply(const struct eco_cpu_run *run, const struct eco_multiply *m)
+{
+    (m->back ? back : forward)(run, m);
+}
+
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
@@ -114,4 +120,4 @@ void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply 
     }
 }
 
-const struct eco_products eco_dense_products = {forward, back, eco_dense_weights};
+const struct eco_products eco_dense_products = {multiply, eco_dense_weights, NULL};

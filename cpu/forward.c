@@ -11,14 +11,16 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
     const struct eco_array acc =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     const struct eco_rows x = eco_cpu_product_input(run, op);
-    run->products->forward(run, &(struct eco_multiply){.op = op,
-                                                       .part = ECO_PART_INPUT,
-                                                       .rows = (op->t1 - op->t0) * run->args->N,
-                                                       .a = x.data,
-                                                       .a_row = x.row,
-                                                       .c = eco_cpu_at(run, &acc, 0),
-                                                       .c_row = acc.row,
-                                                       .bias = true});
+    run->products->multiply(run,
+                            &(struct eco_multiply){.op = op,
+                                                   .part = ECO_PART_INPUT,
+                                                   .rows = (op->t1 - op->t0) * run->args->N,
+                                                   .a = x.data,
+                                                   .a_row = x.row,
+                                                   .c = eco_cpu_at(run, &acc, 0),
+                                                   .c_row = acc.row,
+                                                   .blocks = eco_layout_acc_blocks(run->layout),
+                                                   .bias = true});
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -29,11 +31,12 @@ struct step {
     const struct eco_op *op;
     struct eco_steps acc, save, y, output;
     struct eco_states states;
+    struct eco_blocks blocks; /* of acc */
     struct eco_pointwise call;
 };
 
 /* acc of step t += e R^T for operand o. */
-static void add_recurrent(struct step *step, int32_t t, int o)
+static struct eco_multiply recurrent(const struct step *step, int32_t t, int o)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
@@ -43,16 +46,16 @@ static void add_recurrent(struct step *step, int32_t t, int o)
         call->operand_row};
     if (operand->state >= 0)
         e = (struct eco_rows){call->state[operand->state], call->state_row[operand->state]};
-    run->products->forward(run, &(struct eco_multiply){.op = step->op,
-                                                       .part = ECO_PART_RECURRENT + o,
-                                                       .rows = run->args->N,
-                                                       .t = t,
-                                                       .a = e.data,
-                                                       .a_row = e.row,
-                                                       .c = (void *)(uintptr_t)call->acc,
-                                                       .c_row = call->acc_row,
-                                                       .add = true});
-    eco_cpu_after_product(run);
+    return (struct eco_multiply){.op = step->op,
+                                 .part = ECO_PART_RECURRENT + o,
+                                 .rows = run->args->N,
+                                 .t = t,
+                                 .a = e.data,
+                                 .a_row = e.row,
+                                 .c = (void *)(uintptr_t)call->acc,
+                                 .c_row = call->acc_row,
+                                 .blocks = step->blocks,
+                                 .add = true};
 }
 
 struct eco_states eco_cpu_states(const struct eco_cpu_run *run, const struct eco_op *op)
@@ -117,14 +120,30 @@ void eco_cpu_after_product(const struct eco_cpu_run *run)
         eco_cpu_wait(run);
 }
 
-static void run_stage(struct step *step, int stage)
+/* The products of a stage, then its pointwise pass; block by block, if the algorithm can. */
+static void run_stage(struct step *step, int32_t t, int stage)
 {
     const struct eco_cpu_run *run = step->run;
-    step->call.last = stage == run->lowered->n_forward - 1;
-    step->call.program = &run->lowered->forward[stage];
+    const struct eco_lowered *lowered = run->lowered;
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel kernel =
         builtin >= 0 ? run->kernels->cell[builtin].forward[stage] : run->kernels->interpret_forward;
+    struct eco_multiply product[ECO_MAX_OPERANDS];
+    int n = 0;
+    step->call.last = stage == lowered->n_forward - 1;
+    step->call.program = &lowered->forward[stage];
+    for (int o = 0; o < lowered->n_operands; o++)
+        if (lowered->operand[o].forward == stage)
+            product[n++] = recurrent(step, t, o);
+    /* An interpreted pass is better over many units. */
+    if (run->products->stage != NULL && builtin >= 0 && run->own_units) {
+        run->products->stage(run, product, n, &step->call, kernel);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        run->products->multiply(run, &product[i]);
+        eco_cpu_after_product(run);
+    }
     kernel(&step->call);
 }
 
@@ -137,14 +156,15 @@ static void project(const struct step *step, int32_t t)
     const struct eco_steps *state = &step->states.plane[0];
     const struct eco_array h =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
-    run->products->forward(run, &(struct eco_multiply){.op = op,
-                                                       .part = ECO_PART_PROJECT,
-                                                       .rows = run->args->N,
-                                                       .t = t,
-                                                       .a = step->call.next[0],
-                                                       .a_row = step->call.next_row[0],
-                                                       .c = eco_cpu_at(run, &h, 0),
-                                                       .c_row = h.row});
+    run->products->multiply(run, &(struct eco_multiply){.op = op,
+                                                        .part = ECO_PART_PROJECT,
+                                                        .rows = run->args->N,
+                                                        .t = t,
+                                                        .a = step->call.next[0],
+                                                        .a_row = step->call.next_row[0],
+                                                        .c = eco_cpu_at(run, &h, 0),
+                                                        .c_row = h.row,
+                                                        .blocks = eco_cpu_one_block});
     eco_cpu_after_pointwise(run);
     char *next = eco_step_at(state, (size_t)t + step->states.next);
     const char *before = eco_step_at(state, (size_t)t + step->states.before);
@@ -172,10 +192,7 @@ static void run_step(struct step *step, int32_t t)
     const struct eco_lowered *lowered = run->lowered;
     point_at_step(step, t);
     for (int stage = 0; stage < lowered->n_forward; stage++) {
-        for (int o = 0; o < lowered->n_operands; o++)
-            if (lowered->operand[o].forward == stage)
-                add_recurrent(step, t, o);
-        run_stage(step, stage);
+        run_stage(step, t, stage);
         eco_cpu_after_pointwise(run);
     }
     if (run->problem->projected) {
@@ -203,7 +220,7 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
         .direction = op->d,
         .vector = eco_cpu_weights(
             run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS)),
-        .mean = eco_cpu_at(run, &mean, 0),
+        .mean = lowered->has_means ? eco_cpu_at(run, &mean, 0) : NULL,
         .mean_row = mean.row,
     };
 }
@@ -221,7 +238,11 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
     struct step step = {.run = run, .op = op, .call = eco_cpu_call(run, op)};
     step.states = eco_cpu_states(run, op);
     step.acc = eco_cpu_steps(run, &acc);
+    step.blocks = eco_layout_acc_blocks(layout);
     step.call.acc_row = acc.row;
+    step.call.acc_shift = step.blocks.shift;
+    step.call.acc_block = step.blocks.block;
+    step.call.acc_column = step.blocks.column;
     step.call.operand = eco_cpu_at(run, &operand, 0);
     step.call.operand_row = operand.row;
     if (op->layer == problem->L - 1)

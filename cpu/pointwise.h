@@ -48,6 +48,9 @@ struct eco_pointwise {
     /* forward */
     const void *acc;
     size_t acc_row;
+    int32_t acc_shift; /* its units lie in blocks of 1 << acc_shift, */
+    size_t acc_block;  /* so many elements apart; 31: all in one block */
+    size_t acc_column; /* elements from one accumulator to the next */
     void *y; /* a second copy of next[0], 0 in masked rows; NULL: unwanted, or projected */
     size_t y_row;
 

@@ -11,7 +11,7 @@
 enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };
 enum { TILE_ROWS = 12 }; /* of a block, at most */
 /* Vectors of a panel where rows are few: as many sums at a time as a chain of them is long. */
-enum { FEW_VECTORS = VEC_REGISTERS == 32 ? 4 : 3 };
+enum { FEW_VECTORS = 4 };
 
 ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
 {

@@ -86,7 +86,11 @@ ALWAYS_INLINE void place_store(const struct place *at, real *row, int column, ve
 
 ALWAYS_INLINE vec load_acc(const struct place *at, int i)
 {
-    return place_load(at, at->acc, i);
+    const struct eco_pointwise *call = at->call;
+    const size_t block = at->unit >> call->acc_shift;
+    const real *from = at->acc + block * call->acc_block + (at->unit - (block << call->acc_shift)) +
+                       call->acc_column * (size_t)i;
+    return at->count == VEC_LANES ? v_load(from) : v_load_part(from, at->count);
 }
 
 ALWAYS_INLINE vec load_state(const struct place *at, int s)

@@ -61,6 +61,8 @@ static void add_forward(struct stage_memory *m, const struct stage *stage)
     const struct eco_lowered *lowered = &stage->cell->lowered;
     struct eco_pointwise *call = &m->call;
     call->acc = array_new(m, stage, lowered->n_accs, &call->acc_row, true);
+    call->acc_shift = 31;
+    call->acc_column = (size_t)call->hidden;
     if (stage->with_y)
         call->y = array_new(m, stage, 1, &call->y_row, true);
     for (int s = 0; s < call->n_states && stage->in_place; s++) {

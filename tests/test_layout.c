@@ -33,7 +33,8 @@ static const struct eco_wishes wishes[] = {
     {.chunk = 0},
     {.chunk = 2, .chunk_backward = 3},
     {.chunk = 3, .chunk_backward = 2, .wavefront = true},
-    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 3},
+    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 2},
+    {.chunk = 3, .spans = 1, .lanes = 2, .vectors = 4},
     {.chunk = 4, .spans = 2, .lanes = 8, .vectors = 4, .group = 32, .pair = 2},
 };
 enum { WISHES = sizeof wishes / sizeof *wishes };
@@ -85,11 +86,10 @@ static void paint_bytes(struct map *map, enum eco_block block, size_t from, size
     }
 }
 
-/* One array of `steps` steps, N rows, `width` elements each. */
-static void paint(struct map *map, struct eco_array array, int32_t steps, size_t width)
+/* `steps` steps, N rows, `width` elements each, for the owner at hand. */
+static void paint_more(struct map *map, struct eco_array array, int32_t steps, size_t width)
 {
     const size_t element = eco_type_bytes(array.type);
-    map->id++;
     if (width == 0)
         return;
     if (array.wrap > 0)
@@ -99,6 +99,13 @@ static void paint(struct map *map, struct eco_array array, int32_t steps, size_t
             paint_bytes(map, array.block,
                         array.offset + ((size_t)t * array.step + (size_t)n * array.row) * element,
                         width * element);
+}
+
+/* One array. */
+static void paint(struct map *map, struct eco_array array, int32_t steps, size_t width)
+{
+    map->id++;
+    paint_more(map, array, steps, width);
 }
 
 static void check_weights(const struct eco_layout *layout, const char *text)
@@ -147,6 +154,21 @@ static void paint_states(struct map *map, int layer)
                   (size_t)eco_problem_width(problem, s));
 }
 
+/* Every unit of every accumulator, one by one. */
+static void paint_acc(struct map *map, int layer, int d)
+{
+    const struct eco_blocks blocks = eco_layout_acc_blocks(map->layout);
+    const struct eco_array acc = eco_layout_scratch(map->layout, false, layer, d, ECO_SCRATCH_ACC);
+    map->id++;
+    for (int a = 0; a < map->layout->problem->cell->lowered.n_accs; a++)
+        for (int32_t u = 0; u < map->layout->problem->H; u++) {
+            struct eco_array unit = acc;
+            unit.offset += ((size_t)a * blocks.column + eco_blocks_at(&blocks, (size_t)u)) *
+                           eco_type_bytes(acc.type);
+            paint_more(map, unit, map->layout->chunk, 1);
+        }
+}
+
 static void paint_scratch(struct map *map, int layer, bool backward)
 {
     static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
@@ -155,7 +177,6 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H;
     const size_t width[ECO_SCRATCHES] = {
-        [ECO_SCRATCH_ACC] = backward ? 0 : (size_t)lowered->n_accs * H,
         [ECO_SCRATCH_GATHER] = layer == 0 && !backward ? (size_t)problem->I : 0,
         [ECO_SCRATCH_DGATHER] = layer == 0 && backward ? (size_t)problem->I : 0,
         [ECO_SCRATCH_OPERAND] = (size_t)lowered->n_slots * H,
@@ -171,7 +192,10 @@ static void paint_scratch(struct map *map, int layer, bool backward)
             int32_t steps = backward ? chunk : 1;
             for (size_t k = 0; k < sizeof chunked / sizeof *chunked; k++)
                 steps = chunked[k] == (enum eco_scratch)i ? chunk : steps;
-            paint(map, eco_layout_scratch(map->layout, backward, layer, d, i), steps, width[i]);
+            if (i == ECO_SCRATCH_ACC && !backward)
+                paint_acc(map, layer, d);
+            else
+                paint(map, eco_layout_scratch(map->layout, backward, layer, d, i), steps, width[i]);
         }
 }
 

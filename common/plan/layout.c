@@ -88,6 +88,31 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
     }
 }
 
+enum { ONE_BLOCK = 31 }; /* the shift of a block that has all units */
+
+struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
+{
+    const size_t H = (size_t)layout->problem->H;
+    const size_t rows = (size_t)layout->chunk * (size_t)layout->N;
+    struct eco_blocks blocks = {ONE_BLOCK, H, 0};
+    if (layout->wishes.lanes == 0)
+        return blocks;
+    blocks.shift = 0;
+    while (1 << blocks.shift < layout->wishes.lanes * layout->wishes.vectors)
+        blocks.shift++;
+    blocks.column = (size_t)1 << blocks.shift;
+    blocks.block = rows * (size_t)layout->problem->cell->lowered.n_accs * blocks.column;
+    return blocks;
+}
+
+/* H, or what it is in whole blocks. */
+static size_t acc_units(const struct eco_layout *layout)
+{
+    const struct eco_blocks blocks = eco_layout_acc_blocks(layout);
+    const size_t H = (size_t)layout->problem->H;
+    return (H + blocks.column - 1) / blocks.column * blocks.column;
+}
+
 /* Width of a row of scratch, 0: not needed. */
 static size_t scratch_row(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
 {
@@ -98,7 +123,7 @@ static size_t scratch_row(const struct eco_layout *layout, bool backward, enum e
         problem->training && problem->dropout > 0 && problem->L > 1 ? (size_t)problem->D * P : 0;
     switch (scratch) {
     case ECO_SCRATCH_ACC:
-        return backward ? 0 : (size_t)lowered->n_accs * H;
+        return backward ? 0 : (size_t)lowered->n_accs * acc_units(layout);
     case ECO_SCRATCH_GATHER:
         return I > later ? I : later;
     case ECO_SCRATCH_OPERAND:
@@ -316,6 +341,11 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
         array.row = (size_t)eco_problem_input(layout->problem, layer);
         array.step = array.row * (size_t)layout->N;
         array.type = dx ? layout->sum : layout->type;
+    }
+    if (scratch == ECO_SCRATCH_ACC) { /* rows of a block */
+        array.row =
+            (size_t)layout->problem->cell->lowered.n_accs * eco_layout_acc_blocks(layout).column;
+        array.step = array.row * (size_t)layout->N;
     }
     return array;
 }
