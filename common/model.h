@@ -82,6 +82,7 @@ struct eco_wishes {
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                     * as many as a panel has vectors */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
+    int32_t acc_units;      /* of a block of accumulators, a power of two; 0: all */
     int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
                              * neighbours; 0: 1 */
 };
@@ -230,8 +231,8 @@ struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int
 /* u of h = P u: [T,N,H] in the reserve, one step in the workspace in inference. */
 struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d);
 
-/* How the H units of an accumulator lie in a row of ECO_SCRATCH_ACC: in blocks, each with all rows
- * of a chunk and all accumulators, for the wish of panels; else in one block. */
+/* How the H units of an accumulator lie in a row of ECO_SCRATCH_ACC: in one block, or by wish in
+ * several, each with all rows of a chunk and all accumulators. */
 struct eco_blocks {
     int32_t shift; /* a block is 1 << shift units */
     size_t column; /* elements from one accumulator to the next, */

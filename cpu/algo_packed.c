@@ -29,14 +29,15 @@ static int32_t steps_for(int32_t rows, int32_t N)
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    const bool few = problem->N <= caps->few_rows;
+    const int32_t vectors = problem->N <= caps->few_rows ? caps->few_vectors : caps->vectors;
     *wishes = (struct eco_wishes){
         .chunk = steps_for(FORWARD_ROWS, problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
         .pack_rows = PACK_ROWS,
-        .spans = few ? 1 : caps->vectors,
+        .spans = vectors == caps->vectors ? vectors : 1,
         .lanes = caps->lanes,
-        .vectors = few ? caps->few_vectors : caps->vectors,
+        .vectors = vectors,
+        .acc_units = caps->lanes * vectors,
     };
 }
 

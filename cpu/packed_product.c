@@ -307,7 +307,7 @@ void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *
     for (int i = 0; i < n; i++)
         w.products +=
             (multiply[i].back ? put_back : put_forward)(run, &multiply[i], &product[w.products]);
-    w.width = run->layout->wishes.lanes * run->layout->wishes.vectors;
+    w.width = run->layout->wishes.acc_units;
     if (call != NULL) {
         w.rows = (struct eco_share){call->row0, call->row1};
         w.units = (struct eco_share){call->unit0, call->unit1};

@@ -33,8 +33,8 @@ static const struct eco_wishes wishes[] = {
     {.chunk = 0},
     {.chunk = 2, .chunk_backward = 3},
     {.chunk = 3, .chunk_backward = 2, .wavefront = true},
-    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 2},
-    {.chunk = 3, .spans = 1, .lanes = 2, .vectors = 4},
+    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 3},
+    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 2, .acc_units = 8},
     {.chunk = 4, .spans = 2, .lanes = 8, .vectors = 4, .group = 32, .pair = 2},
 };
 enum { WISHES = sizeof wishes / sizeof *wishes };

@@ -95,12 +95,11 @@ struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
     const size_t H = (size_t)layout->problem->H;
     const size_t rows = (size_t)layout->chunk * (size_t)layout->N;
     struct eco_blocks blocks = {ONE_BLOCK, H, 0};
-    if (layout->wishes.lanes == 0)
+    if (layout->wishes.acc_units == 0)
         return blocks;
-    blocks.shift = 0;
-    while (1 << blocks.shift < layout->wishes.lanes * layout->wishes.vectors)
+    for (blocks.shift = 0; 1 << blocks.shift < layout->wishes.acc_units;)
         blocks.shift++;
-    blocks.column = (size_t)1 << blocks.shift;
+    blocks.column = (size_t)layout->wishes.acc_units;
     blocks.block = rows * (size_t)layout->problem->cell->lowered.n_accs * blocks.column;
     return blocks;
 }
