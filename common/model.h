@@ -319,10 +319,15 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
 void eco_plan_free(struct ecornn_plan *plan);
 /* describe.c: as snprintf. */
 int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);
-/* pack.c, host memory: parameters to packed weights, gradients to those of the parameters. */
-void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights);
+/* pack.c, host memory: parameters to packed weights, gradients to those of the parameters.  Each of
+ * `count` threads does its part. */
+struct eco_portion {
+    int id, count;
+};
+void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                   struct eco_portion part);
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
-                     bool add);
+                     bool add, struct eco_portion part);
 
 /* ---- a run ---------------------------------------------------------------------------------- */
 

@@ -88,11 +88,46 @@ static void close_device(struct ecornn_device *device)
     eco_free(device->own);
 }
 
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* What the threads share out; below so many bytes for each, it is done before they are awake. */
+struct packing {
+    const struct ecornn_plan *plan;
+    const void *const *params; /* packing */
+    void *weights;
+    const void *dweights; /* unpacking */
+    void *const *dparams;
+    bool add;
+};
+enum { BYTES_OF_A_THREAD = 1 << 18 };
+
+static void pack_portion(void *own, int id, int count)
+{
+    const struct packing *packing = own;
+    eco_plan_pack(packing->plan, packing->params, packing->weights,
+                  (struct eco_portion){id, count});
+}
+
+static void unpack_portion(void *own, int id, int count)
+{
+    const struct packing *packing = own;
+    eco_plan_unpack(packing->plan, packing->dweights, packing->dparams, packing->add,
+                    (struct eco_portion){id, count});
+}
+
+static int threads_for(const struct ecornn_plan *plan, size_t bytes)
+{
+    const struct eco_cpu *cpu = plan->device->own;
+    const size_t worth = bytes / BYTES_OF_A_THREAD;
+    return worth < 1 ? 1 : worth < (size_t)cpu->threads ? (int)worth : cpu->threads;
+}
+
 static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream)
 {
     (void)stream;
-    eco_plan_pack(plan, params, weights);
+    struct packing packing = {.plan = plan, .params = params, .weights = weights};
+    eco_cpu_together(threads_for(plan, plan->sizes.weights), pack_portion, &packing);
     return ECORNN_OK;
 }
 
@@ -100,7 +135,8 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream)
 {
     (void)stream;
-    eco_plan_unpack(plan, weights, params, add);
+    struct packing packing = {.plan = plan, .dweights = weights, .dparams = params, .add = add};
+    eco_cpu_together(threads_for(plan, plan->sizes.dweights), unpack_portion, &packing);
     return ECORNN_OK;
 }
 

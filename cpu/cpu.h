@@ -62,6 +62,8 @@ typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_o
 /* Walks the tape: kernel[kind] for every op, on at most threads threads; ops of equal level without
  * waiting in between. */
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
+/* Calls work on at most so many threads, each as id of count. */
+void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own);
 /* Waits until every thread of the run is here; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Called once per process: runs in a forked child take one thread, since the team is not there. */

@@ -178,6 +178,15 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
     }
 }
 
+void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own)
+{
+    if (threads == 1 || atomic_load_explicit(&forked, memory_order_relaxed))
+        work(own, 0, 1);
+    else
+#pragma omp parallel num_threads(threads)
+        work(own, omp_get_thread_num(), omp_get_num_threads());
+}
+
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
     /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */

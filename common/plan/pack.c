@@ -8,194 +8,274 @@
 
 #include "common/util.h"
 
-static void layout_of(const struct ecornn_plan *plan, struct eco_layout *layout)
+/* This thread's part of n things. */
+struct share {
+    size_t from, to;
+};
+
+static struct share share_of(size_t n, struct eco_portion part)
 {
-    eco_layout_build(layout, &plan->problem, &plan->wishes, plan->problem.T, plan->problem.N,
-                     false);
+    return (struct share){n * (size_t)part.id / (size_t)part.count,
+                          n * ((size_t)part.id + 1) / (size_t)part.count};
 }
 
 /* A parameter [rows, cols] on its way into a matrix of the packed weights. */
 struct source {
     const char *data;
     size_t rows, cols;
-    ecornn_type from, to;
-    int before; /* which of the matrix's n it is */
+    int part, before; /* which of the part's n it is */
 };
 
-/* One vector of a panel, for each k of the parameter.  The first `count` of its lanes are units
- * from `unit` on, the others 0. */
-struct lane_group {
+/* The parameters of one layer and direction, and what they become. */
+struct pack {
+    const struct eco_layout *layout;
+    int layer, d;
+    struct source source[ECO_MAX_PARAMS + 1]; /* the projection too */
+    int n;
+    ecornn_type from, to; /* of parameters, of packed matrices */
+    char *weights;
+    struct eco_portion part;
+};
+
+static const char *source_at(const struct pack *pack, const struct source *source, size_t row,
+                             size_t column)
+{
+    return source->data + (row * source->cols + column) * eco_type_bytes(pack->from);
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+/* Neighbouring lanes of a panel, for each k: the first `count` are units from `unit` on. */
+struct lanes {
     char *to;      /* lane 0 of k = 0 */
     size_t stride; /* bytes from one group of k to the next */
-    size_t first;  /* k of the parameter's k = 0 */
     size_t group, pair, element;
-    size_t count, lanes, unit;
+    size_t width, count, unit;
 };
 
-enum { K_AT_A_TIME = 32, MOST_LANES = 64 }; /* the cache lines that lanes share stay near */
+/* The cache lines that lanes share stay near; units at a time, and as many words to a store. */
+enum { K_AT_A_TIME = 32, UNITS_AT_A_TIME = 4, MOST_LANES = 64 };
 
-/* Lane 0 of the parameter's k; lanes are `pair` elements apart. */
-static char *lane_at(const struct lane_group *group, size_t k)
+/* Lane 0 of k; lanes are `pair` elements apart. */
+static char *lane_at(const struct lanes *lanes, size_t k)
 {
-    const size_t at = group->first + k, inside = at % group->group;
-    const size_t element = inside / group->pair * group->lanes * group->pair + inside % group->pair;
-    return group->to + at / group->group * group->stride + element * group->element;
+    if (lanes->group == 1)
+        return lanes->to + k * lanes->stride;
+    const size_t inside = k % lanes->group;
+    const size_t element = inside / lanes->pair * lanes->width * lanes->pair + inside % lanes->pair;
+    return lanes->to + k / lanes->group * lanes->stride + element * lanes->element;
 }
 
-static const char *source_at(const struct source *source, size_t row, size_t column)
+/* Lanes [j, j + UNITS_AT_A_TIME) of n neighbouring k; from: rows of 32-bit words, one a lane. */
+static void transpose_words(const struct lanes *lanes, size_t j, size_t k, size_t n,
+                            const char *const from[UNITS_AT_A_TIME])
 {
-    return source->data + (row * source->cols + column) * eco_type_bytes(source->from);
+    char *to = lanes->to + k * lanes->stride + j * sizeof(uint32_t);
+    for (size_t i = 0; i < n; i++, to += lanes->stride) {
+        uint32_t word[UNITS_AT_A_TIME];
+        for (int u = 0; u < UNITS_AT_A_TIME; u++)
+            memcpy(&word[u], from[u] + i * sizeof *word, sizeof *word);
+        memcpy(to, word, sizeof word);
+    }
 }
 
-/* to[0], to[step], ... = n elements, in bytes; a constant element: the copy is one move. */
-static void spread(char *to, size_t step, const char *from, size_t n, size_t element)
+/* Lane j of n neighbouring k. */
+static void put_lane(const struct lanes *lanes, size_t j, size_t k, size_t n, const char *from)
 {
-    if (element == sizeof(float))
-        for (size_t i = 0; i < n; i++)
-            memcpy(to + i * step, from + i * sizeof(float), sizeof(float));
-    else
-        for (size_t i = 0; i < n; i++)
-            memcpy(to + i * step, from + i * element, element);
+    const size_t element = lanes->element, step = lanes->pair * element;
+    for (size_t i = 0; i < n; i++)
+        memcpy(lane_at(lanes, k + i) + j * step, from + i * element, element);
 }
 
 /* M[unit, k] = the parameter's row `unit`, element k. */
-static void pack_rows(const struct source *source, const struct lane_group *group)
+static void pack_rows(const struct pack *pack, const struct source *source,
+                      const struct lanes *lanes)
 {
-    double converted[K_AT_A_TIME];
-    const size_t element = group->element, step = group->pair * element;
-    const bool same = source->from == source->to;
-    for (size_t first = 0; first < source->cols; first += K_AT_A_TIME) {
-        const size_t left = source->cols - first, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
-        for (size_t j = 0; j < group->count; j++) {
-            const char *from = source_at(source, group->unit + j, first);
-            if (!same)
-                eco_type_move(converted, source->to, from, source->from, n);
-            from = same ? from : (const char *)converted;
-            if (group->group == 1)
-                spread(lane_at(group, first) + j * step, group->stride, from, n, element);
+    double converted[UNITS_AT_A_TIME][K_AT_A_TIME];
+    const bool words = lanes->group == 1 && lanes->element == sizeof(uint32_t);
+    for (size_t k = 0; k < source->cols; k += K_AT_A_TIME) {
+        const size_t left = source->cols - k, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
+        for (size_t j = 0; j < lanes->count; j += UNITS_AT_A_TIME) {
+            const char *from[UNITS_AT_A_TIME];
+            size_t units = 0;
+            for (; units < UNITS_AT_A_TIME && j + units < lanes->count; units++) {
+                from[units] = source_at(pack, source, lanes->unit + j + units, k);
+                if (pack->from == pack->to)
+                    continue;
+                eco_type_move(converted[units], pack->to, from[units], pack->from, n);
+                from[units] = (const char *)converted[units];
+            }
+            if (words && units == UNITS_AT_A_TIME)
+                transpose_words(lanes, j, k, n, from);
             else
-                for (size_t k = 0; k < n; k++)
-                    memcpy(lane_at(group, first + k) + j * step, from + k * element, element);
+                for (size_t u = 0; u < units; u++)
+                    put_lane(lanes, j + u, k, n, from[u]);
         }
     }
 }
 
-/* M^T: unit is a column, k a row of the parameter. */
-static void pack_columns(const struct source *source, const struct lane_group *group)
+/* M^T: unit is a column, a row of the parameter one k, from k `first` on. */
+static void pack_columns(const struct pack *pack, const struct source *source, size_t first,
+                         const struct lanes *lanes)
 {
+    const size_t element = lanes->element, step = lanes->pair * element;
     double converted[MOST_LANES];
     for (size_t k = 0; k < source->rows; k++) {
-        eco_type_move(converted, source->to, source_at(source, k, group->unit), source->from,
-                      group->count);
-        spread(lane_at(group, k), group->pair * group->element, (const char *)converted,
-               group->count, group->element);
+        const char *from = source_at(pack, source, k, lanes->unit);
+        char *to = lane_at(lanes, first + k);
+        if (lanes->group == 1) {
+            eco_type_move(to, pack->to, from, pack->from, lanes->count);
+            continue;
+        }
+        eco_type_move(converted, pack->to, from, pack->from, lanes->count);
+        for (size_t j = 0; j < lanes->count; j++)
+            memcpy(to + j * step, (const char *)converted + j * element, element);
     }
 }
 
-static void fill_up(const struct lane_group *group, size_t k)
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+/* Vectors [v, end) of a panel as neighbouring lanes, as many as are of one number; the first vector
+ * that is not one of them. */
+static int32_t find_lanes(const struct eco_panels *panels, int32_t block, int32_t v, int32_t end,
+                          struct lanes *lanes)
 {
-    const size_t used = group->count * group->element, all = group->lanes * group->element;
-    for (size_t i = 0; used < all && i < k; i++)
-        memset(lane_at(group, i) + used, 0, all - used);
+    const int32_t span = v % panels->spans, last = v + panels->spans - span;
+    const int32_t next = panels->group > 1 ? v + 1 : last < end ? last : end;
+    const int32_t unit = (block * panels->spans + span) * panels->lanes;
+    const int32_t left = panels->units > unit ? panels->units - unit : 0;
+    lanes->unit = (size_t)unit;
+    lanes->width = (size_t)((next - v) * panels->lanes);
+    lanes->count = (size_t)left < lanes->width ? (size_t)left : lanes->width;
+    return next;
 }
 
-static void pack_vector(const struct source *source, const struct lane_group *group,
-                        bool transposed)
+/* Whatever of the part belongs to these lanes, which are all of one number. */
+static void pack_lanes(const struct pack *pack, int part, int32_t number, bool transposed,
+                       const struct lanes *lanes)
 {
-    if (group->group == 1) /* else all is 0 before */
-        fill_up(group, transposed ? source->rows : source->cols);
-    if (group->count > 0)
-        (transposed ? pack_columns : pack_rows)(source, group);
+    for (int i = 0; i < pack->n; i++) {
+        const struct source *source = &pack->source[i];
+        if (source->part != part || lanes->count == 0)
+            continue;
+        if (transposed) /* all numbers lie one behind the other in k */
+            pack_columns(pack, source, (size_t)source->before * source->rows, lanes);
+        else if (source->before == number)
+            pack_rows(pack, source, lanes);
+    }
 }
 
-/* Transposed, all numbers lie in the same vectors, one behind the other in k. */
-static void pack_panels(const struct source *source, const struct eco_panels *panels,
-                        bool transposed, char *weights)
+static void pack_block(const struct pack *pack, int part, bool transposed, int32_t block,
+                       char *weights)
 {
-    const int32_t number = transposed ? 0 : source->before;
-    const size_t element = eco_type_bytes(source->to);
-    const size_t group = (size_t)panels->group, vector = group * (size_t)panels->lanes * element;
-    for (int32_t block = 0; block < panels->blocks; block++)
-        for (int32_t panel = 0; panel < panels->panels; panel++) {
-            const int32_t first = eco_panels_vector(panels, panel);
-            const int32_t end = eco_panels_vector(panels, panel + 1);
-            char *to = weights + eco_panels_offset(panels, block, panel) * element;
-            for (int32_t v = first; v < end; v++) {
-                const int32_t unit = (block * panels->spans + v % panels->spans) * panels->lanes;
-                const int32_t left = panels->units - unit < 0 ? 0 : panels->units - unit;
-                const struct lane_group lanes = {
-                    .to = to + (size_t)(v - first) * vector,
-                    .stride = (size_t)(end - first) * vector,
-                    .first = transposed ? (size_t)source->before * source->rows : 0,
-                    .group = group,
-                    .pair = (size_t)panels->pair,
-                    .element = element,
-                    .count = (size_t)(left < panels->lanes ? left : panels->lanes),
-                    .lanes = (size_t)panels->lanes,
-                    .unit = (size_t)unit};
-                if (v / panels->spans == number)
-                    pack_vector(source, &lanes, transposed);
-            }
+    const struct eco_panels *panels =
+        eco_layout_panels(pack->layout, pack->layer, part, transposed);
+    const size_t element = eco_type_bytes(pack->to);
+    const size_t vector = (size_t)(panels->group * panels->lanes) * element;
+    char *const first = weights + eco_panels_offset(panels, block, 0) * element;
+    char *const last = weights + eco_panels_offset(panels, block + 1, 0) * element;
+    if ((block + 1) * panels->lanes * panels->spans > panels->units || panels->depth > panels->k)
+        memset(first, 0, (size_t)(last - first)); /* what fills up */
+    for (int32_t panel = 0; panel < panels->panels; panel++) {
+        const int32_t from = eco_panels_vector(panels, panel);
+        const int32_t end = eco_panels_vector(panels, panel + 1);
+        char *to = weights + eco_panels_offset(panels, block, panel) * element;
+        for (int32_t v = from, next; v < end; v = next) {
+            struct lanes lanes = {.to = to + (size_t)(v - from) * vector,
+                                  .stride = (size_t)(end - from) * vector,
+                                  .group = (size_t)panels->group,
+                                  .pair = (size_t)panels->pair,
+                                  .element = element};
+            next = find_lanes(panels, block, v, end, &lanes);
+            pack_lanes(pack, part, v / panels->spans, transposed, &lanes);
+        }
+    }
+}
+
+static void pack_dense(const struct pack *pack, const struct source *source, ecornn_type type,
+                       char *weights)
+{
+    const size_t n = source->rows * source->cols, element = eco_type_bytes(type);
+    const struct share share = share_of(n, pack->part);
+    eco_type_move(weights + ((size_t)source->before * n + share.from) * element, type,
+                  source->data + share.from * eco_type_bytes(pack->from), pack->from,
+                  share.to - share.from);
+}
+
+/* One layer and direction. */
+static void pack_direction(const struct pack *pack)
+{
+    const struct eco_layout *layout = pack->layout;
+    for (int i = 0; i < pack->n; i++) {
+        const struct source *source = &pack->source[i];
+        const bool vectors = source->part == ECO_PART_VECTORS;
+        if (vectors || layout->wishes.lanes == 0)
+            pack_dense(pack, source, vectors ? layout->sum : pack->to,
+                       pack->weights +
+                           eco_layout_weights(layout, pack->layer, pack->d, source->part));
+    }
+    for (int part = 0; part < ECO_PARTS && layout->wishes.lanes > 0; part++)
+        for (int back = 0; back <= (int)layout->problem->training; back++) {
+            if (part == ECO_PART_VECTORS)
+                continue;
+            char *weights = pack->weights + (back ? eco_layout_weights_back : eco_layout_weights)(
+                                                layout, pack->layer, pack->d, part);
+            const size_t blocks =
+                (size_t)eco_layout_panels(layout, pack->layer, part, back)->blocks;
+            const struct share share = share_of(
+                eco_layout_matrix(layout, pack->layer, part)->n > 0 ? blocks : 0, pack->part);
+            for (size_t block = share.from; block < share.to; block++)
+                pack_block(pack, part, back, (int32_t)block, weights);
         }
 }
 
-static void pack_param(const struct eco_layout *layout, const struct eco_param_place *place,
-                       const void *param, char *weights)
-{
-    const struct eco_problem *problem = layout->problem;
-    struct source source = {.data = param,
-                            .rows = (size_t)place->param.rows,
-                            .cols = (size_t)place->param.cols,
-                            .from = problem->param_type};
-    const int layer = place->layer, d = place->direction;
-    const int part = eco_problem_part(problem, place, &source.before);
-    char *to = weights + eco_layout_weights(layout, layer, d, part);
-    source.to = part == ECO_PART_VECTORS ? layout->sum : layout->weight;
-    if (layout->wishes.lanes == 0 || part == ECO_PART_VECTORS) {
-        const size_t n = source.rows * source.cols;
-        to += (size_t)source.before * n * eco_type_bytes(source.to);
-        eco_type_move(to, source.to, param, source.from, n);
-        return;
-    }
-    const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
-    const struct eco_panels forward = eco_panels_of(&matrix, false, &layout->wishes);
-    pack_panels(&source, &forward, false, to);
-    if (!problem->training)
-        return;
-    const struct eco_panels back = eco_panels_of(&matrix, true, &layout->wishes);
-    pack_panels(&source, &back, true, weights + eco_layout_weights_back(layout, layer, d, part));
-}
+/* ---- parameters ------------------------------------------------------------------------------ */
 
-void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights)
+void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                   struct eco_portion part)
 {
-    struct eco_layout layout;
-    layout_of(plan, &layout);
-    if (layout.wishes.group > 1) /* what fills up lanes and groups */
-        memset(weights, 0, layout.weights_bytes);
-    for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
+    const struct eco_layout *layout = &plan->layout[0];
+    const int count = eco_problem_params(&plan->problem);
+    struct pack pack = {.layout = layout,
+                        .from = plan->problem.param_type,
+                        .to = layout->weight,
+                        .weights = weights,
+                        .part = part};
+    for (int i = 0; i < count; i++) {
         struct eco_param_place place;
         eco_problem_param(&plan->problem, i, &place);
-        pack_param(&layout, &place, params[i], weights);
+        if (place.layer != pack.layer || place.direction != pack.d) {
+            pack_direction(&pack);
+            pack.n = 0;
+        }
+        pack.layer = place.layer;
+        pack.d = place.direction;
+        struct source *source = &pack.source[pack.n++];
+        *source = (struct source){
+            .data = params[i], .rows = (size_t)place.param.rows, .cols = (size_t)place.param.cols};
+        source->part = eco_problem_part(&plan->problem, &place, &source->before);
     }
+    pack_direction(&pack);
 }
 
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
-                     bool add)
+                     bool add, struct eco_portion part)
 {
-    struct eco_layout layout;
-    layout_of(plan, &layout);
+    const struct eco_layout *layout = &plan->layout[0];
+    const ecornn_type type = plan->problem.param_type;
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         if (params[i] == NULL)
             continue;
         struct eco_param_place place;
+        int before;
         eco_problem_param(&plan->problem, i, &place);
+        const int of = eco_problem_part(&plan->problem, &place, &before);
         const size_t n = (size_t)place.param.rows * (size_t)place.param.cols;
-        int before = 0;
-        const int part = eco_problem_part(&plan->problem, &place, &before);
-        const size_t at = eco_layout_gradient(&layout, place.layer, place.direction, part) +
-                          (size_t)before * n * eco_type_bytes(layout.sum);
-        const char *from = (const char *)dweights + at;
-        (add ? eco_type_add : eco_type_move)(params[i], plan->problem.param_type, from, layout.sum,
-                                             n);
+        const struct share share = share_of(n, part);
+        const char *from = (const char *)dweights +
+                           eco_layout_gradient(layout, place.layer, place.direction, of) +
+                           ((size_t)before * n + share.from) * eco_type_bytes(layout->sum);
+        (add ? eco_type_add : eco_type_move)((char *)params[i] + share.from * eco_type_bytes(type),
+                                             type, from, layout->sum, share.to - share.from);
     }
 }
