@@ -77,7 +77,8 @@ struct eco_wishes {
     bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
                      */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
-    int32_t pack_rows;    /* rows of dacc and of an operand that ECO_SCRATCH_PACK has room for */
+    int32_t pack_rows;    /* most rows of dacc and of an operand that ECO_SCRATCH_PACK has room for
+                           */
     size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                     * as many as a panel has vectors */

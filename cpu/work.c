@@ -95,6 +95,21 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
     return best;
 }
 
+/* Seconds to wake the other threads, if they are not asleep for long. */
+static const double WAKE = 4e-6;
+
+/* Do the steps of this run, with what is read of W for them, gain more by a grid than that? */
+static bool worth_waking(const struct eco_cpu_run *run, struct eco_grid grid)
+{
+    const struct eco_problem *problem = run->problem;
+    const int together = problem->D * (run->layout->wishes.wavefront ? problem->L : 1);
+    const double alone = grid_seconds(run, together, (struct eco_grid){1, 1, 1});
+    const double gain = alone - grid_seconds(run, together, grid);
+    const double steps = (double)run->args->T * problem->L * problem->D / together;
+    const double both = (run->work->recurrent + run->work->input) / run->work->recurrent;
+    return run->cpu->grid.ops > 0 || gain * steps * both > WAKE;
+}
+
 /* Below so many multiply-adds of large products for each thread, a run is over before the others
  * are awake. */
 enum { RUN_WORK = 1 << 20 };
@@ -106,7 +121,7 @@ int eco_cpu_threads(const struct eco_cpu_run *run)
     if (most == 1)
         return 1;
     const struct eco_grid grid = eco_cpu_grid(run, most);
-    const int steps = grid.ops * grid.rows * grid.units;
+    const int steps = worth_waking(run, grid) ? grid.ops * grid.rows * grid.units : 1;
     const int others = large < (double)RUN_WORK * most ? (int)(large / RUN_WORK) : most;
     return others > steps ? others : steps;
 }

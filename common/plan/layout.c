@@ -190,6 +190,15 @@ static size_t pack_row(const struct eco_layout *layout)
     return (size_t)columns + (accs > P ? accs : P) + 2 * panel;
 }
 
+/* Rows that weight gradients copy at a time: never more than a chunk has. */
+static size_t pack_rows(const struct eco_layout *layout)
+{
+    const size_t most = (size_t)layout->wishes.pack_rows;
+    const struct eco_size rows =
+        eco_size_mul(eco_size_of((size_t)layout->chunk_backward), (size_t)layout->N);
+    return !rows.overflow && rows.value < most ? rows.value : most;
+}
+
 /* count blocks of so many bytes, which are no rows. */
 static struct eco_series put_bytes(struct cursor *cursor, int count, struct eco_size bytes)
 {
@@ -216,8 +225,7 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
     if (!backward)
         return;
     layout->scratch[1][ECO_SCRATCH_PACK] = put_bytes(
-        cursor, lanes,
-        product_bytes(layout->sum, (size_t)layout->wishes.pack_rows, pack_row(layout), 1));
+        cursor, lanes, product_bytes(layout->sum, pack_rows(layout), pack_row(layout), 1));
     layout->scratch[1][ECO_SCRATCH_PACK].first.type = layout->sum;
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         layout->carry[s] = put(
