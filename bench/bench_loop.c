@@ -171,7 +171,8 @@ static const struct loop_cell *supported(const struct problem *problem)
 {
     const ecornn_desc *desc = &problem->desc;
     if (desc->layers > 1 || desc->direction != ECORNN_FORWARD || desc->proj || problem->uniform ||
-        desc->order != ECORNN_TIME_MAJOR || desc->type != ECORNN_F32)
+        desc->order != ECORNN_TIME_MAJOR || desc->type != ECORNN_F32 ||
+        problem->weight_type != ECORNN_F32)
         return NULL;
     for (int k = 0; k < loop_cell_count; k++)
         if (desc->cell == ecornn_cell_find(loop_cells[k].name))

@@ -18,7 +18,8 @@
 #include "bench_stats.h"
 
 static const double LOOP_SECONDS = 0.03;
-enum { INNER_BYTES = 1 << 20, OUTER_BYTES = 1 << 24, BARRIERS = 20000, QUOTIENTS = 1 << 11 };
+enum { INNER_BYTES = 1 << 20, OUTER_BYTES = 1 << 24, QUOTIENTS = 1 << 11 };
+enum { PIECES = 200, TURNS = 100, APART = 32 }; /* of barriers; APART: ints between flags */
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -106,38 +107,66 @@ static double quotients(void)
     return done / elapsed;
 }
 
-/* One flag for each thread, in lines of their own; everyone reads all.  Median of pieces, because
- * a thread may lose its processor. */
+/* One flag for each thread, in lines of their own; everyone reads all. */
+struct meeting {
+    int threads;
+    _Atomic int *flags; /* [threads,APART] */
+    _Atomic bool over;  /* decided by thread 0 before a piece, read by all after its first turn */
+};
+
+static void meet(struct meeting *meeting, int id, int turn)
+{
+    atomic_store_explicit(&meeting->flags[id * APART], turn, memory_order_release);
+    for (int other = 0; other < meeting->threads; other++)
+        while (atomic_load_explicit(&meeting->flags[other * APART], memory_order_acquire) < turn)
+            ;
+}
+
+/* Fills pieces with the seconds of a turn; returns how many there are. */
+static int meet_for_a_while(struct meeting *meeting, int id, double *pieces)
+{
+    const double begin = now();
+    int count = 0;
+    for (int turn = 0;; count++) {
+        const double start = now();
+        if (id == 0 && (count == PIECES || start - begin > LOOP_SECONDS))
+            atomic_store(&meeting->over, true);
+        meet(meeting, id, ++turn);
+        if (atomic_load(&meeting->over))
+            return count;
+        for (int k = 1; k < TURNS; k++)
+            meet(meeting, id, ++turn);
+        if (id == 0)
+            pieces[count] = (now() - start) / TURNS;
+    }
+}
+
+/* The median of pieces, because a thread may lose its processor.  0 where threads have to share
+ * one: then it is the scheduler's time. */
 static double barrier(int threads)
 {
-    enum { PIECES = 20, EACH = BARRIERS / PIECES, APART = 32 };
     double pieces[PIECES] = {0};
-    _Atomic int *const flags = calloc((size_t)(threads * APART), sizeof *flags);
-    if (threads < 2 || !flags) {
-        free(flags);
+    struct meeting meeting = {.threads = threads};
+    int count = 0, processors = 1;
+#ifdef _OPENMP
+    processors = omp_get_num_procs();
+#endif
+    if (threads < 2 || threads > processors)
         return 0;
-    }
-#pragma omp parallel num_threads(threads)
+    void *const memory = calloc((size_t)(threads * APART), sizeof *meeting.flags);
+    if (!memory)
+        return 0;
+    meeting.flags = memory;
+#pragma omp parallel num_threads(threads) reduction(max : count)
     {
         int id = 0;
 #ifdef _OPENMP
         id = omp_get_thread_num();
 #endif
-        for (int piece = 0; piece < PIECES; piece++) {
-            const double start = now();
-            for (int k = 1; k <= EACH; k++) {
-                const int turn = piece * EACH + k;
-                atomic_store_explicit(&flags[id * APART], turn, memory_order_release);
-                for (int other = 0; other < threads; other++)
-                    while (atomic_load_explicit(&flags[other * APART], memory_order_acquire) < turn)
-                        ;
-            }
-            if (id == 0)
-                pieces[piece] = (now() - start) / EACH;
-        }
+        count = meet_for_a_while(&meeting, id, pieces);
     }
-    free(flags);
-    return spread_of(pieces, PIECES).median;
+    free(memory);
+    return count ? spread_of(pieces, count).median : 0;
 }
 
 static double resident(void)
@@ -149,10 +178,10 @@ static double resident(void)
     return 0.8 * (double)(bytes > 0 ? bytes : 1 << 20);
 }
 
-struct machine machine_measure(int threads)
+struct machine machine_measure(ecornn_type type, int threads)
 {
     return (struct machine){.threads = threads,
-                            .flops = 1e9 * peak_gflops(threads, LOOP_SECONDS),
+                            .flops = 1e9 * peak_gflops(type, threads, LOOP_SECONDS),
                             .inner = bandwidth(threads, INNER_BYTES),
                             .outer = bandwidth(threads, OUTER_BYTES),
                             .resident = resident(),
@@ -192,7 +221,7 @@ static double step_bound(const struct problem *problem, const struct machine *ma
 {
     const double rows = problem->rows / problem->desc.steps;
     return fmax(2 * rows * recurrent / machine->flops,
-                reading(machine, recurrent * (double)problem->element)) +
+                reading(machine, recurrent * (double)type_bytes(problem->weight_type))) +
            rows * problem->desc.hidden * quotients_each / machine->quotients / machine->threads +
            machine->barrier;
 }
@@ -215,7 +244,7 @@ struct bound bound_of(const struct problem *problem, const ecornn_plan *plan,
     }
     count_quotients(problem, &forward, &backward);
     const double large = fmax(2 * problem->rows * input / machine->flops,
-                              reading(machine, input * (double)problem->element));
+                              reading(machine, input * (double)type_bytes(problem->weight_type)));
     const double each = recurrent / layers / problem->directions;
     struct bound bound = {.floor = problem->flops / machine->flops,
                           .bound = large + steps * step_bound(problem, machine, each, forward)};

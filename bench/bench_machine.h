@@ -16,8 +16,8 @@ struct machine {
     double barrier;      /* seconds until all threads have met */
 };
 
-/* About a quarter of a second of loops. */
-struct machine machine_measure(int threads);
+/* About a quarter of a second of loops; type: of the operands of products. */
+struct machine machine_measure(ecornn_type type, int threads);
 
 /* Seconds: the products at the peak, nothing else; and the model of the manual, doc/performance.md:
  * per step the slower of products and reading R, then the pointwise part and a barrier. */

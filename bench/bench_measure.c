@@ -17,9 +17,6 @@
 enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2, CALLS_MAX = 1 << 18 };
 static const double ROUND_SECONDS = 0.005; /* at least, of runs of one side */
 static const double PEAK_SECONDS = 0.05;
-/* Largest difference over largest value.  The opponents' exponential is good to 2e-7, and sums run
- * in another order; over many steps that grows. */
-static const double TOLERANCE[3] = {1e-4, 1e-3, 1e-3};
 
 /* Everything that one measurement holds. */
 struct bout {
@@ -101,14 +98,14 @@ static int run_rounds(struct bout *bout, const struct request *request)
 
 /* Largest difference over the largest value of ours; infinite where one is not a number. */
 static double difference(const struct bout *bout, const void *ours_device, const float *other,
-                         size_t elements)
+                         size_t elements, ecornn_type type)
 {
-    float *mine = ours_download(&bout->ours, ours_device, elements);
+    void *mine = ours_download(&bout->ours, ours_device, elements * type_bytes(type));
     double most = 0, scale = 0;
     for (size_t k = 0; mine && k < elements; k++) {
-        const double d = fabs((double)mine[k] - (double)other[k]);
+        const double value = type_get(mine, k, type), d = fabs(value - (double)other[k]);
         most = d <= most ? most : isfinite(d) ? d : INFINITY;
-        scale = fmax(scale, fabs((double)mine[k]));
+        scale = fmax(scale, fabs(value));
     }
     free(mine);
     return mine ? most / (scale > 0 ? scale : 1) : INFINITY;
@@ -123,17 +120,18 @@ static bool compare(struct bout *bout, struct measurement *m)
     const struct opponent *other = &bout->opponent;
     if (!ours_run(&bout->ours, 0) || !run_other(bout, 0) || !other->kind->fetch(&bout->opponent))
         return false;
-    m->error[0] = difference(bout, bout->ours.y, other->y, p->y_elements);
+    m->error[0] = difference(bout, bout->ours.y, other->y, p->y_elements, p->type);
     if (p->training) {
-        m->error[1] = difference(bout, bout->ours.dx, other->dx, p->x_elements);
-        m->error[2] = difference(bout, bout->ours.dparams, other->dparams, p->param_elements);
+        m->error[1] = difference(bout, bout->ours.dx, other->dx, p->x_elements, p->type);
+        m->error[2] =
+            difference(bout, bout->ours.dparams, other->dparams, p->param_elements, p->param_type);
     }
     for (int k = 0; k < 3; k++) {
-        m->tolerance[k] = TOLERANCE[k];
-        if (m->error[k] <= TOLERANCE[k])
+        m->tolerance[k] = type_tolerance(p->weight_type)[k];
+        if (m->error[k] <= m->tolerance[k])
             continue;
         fprintf(stderr, "bench: %s: %s differs from the opponent's by %g, must be at most %g\n",
-                p->text, names[k], m->error[k], TOLERANCE[k]);
+                p->text, names[k], m->error[k], m->tolerance[k]);
         good = false;
     }
     return good;
@@ -170,12 +168,13 @@ static bool time_and_print(struct bout *bout, const struct request *request)
                             .threads = request->threads,
                             .capped = request->capped,
                             .versus = request->versus ? &bout->opponent : NULL};
+    const ecornn_type type = bout->problem.type;
     if ((request->versus && !compare(bout, &m)) || !warm_up(bout, request))
         return false;
-    m.machine = machine_measure(request->threads);
-    m.peak_before = peak_gflops(request->threads, PEAK_SECONDS);
+    m.machine = machine_measure(type, request->threads);
+    m.peak_before = peak_gflops(type, request->threads, PEAK_SECONDS);
     m.rounds = run_rounds(bout, request);
-    m.peak_after = peak_gflops(request->threads, PEAK_SECONDS);
+    m.peak_after = peak_gflops(type, request->threads, PEAK_SECONDS);
     if (!m.rounds)
         return false;
     m.total = spread_of(bout->total, m.rounds);

@@ -49,7 +49,8 @@ static const double TRIAL_SECONDS = 0.1;
 static const struct onednn_cell *supported(const struct problem *problem)
 {
     const ecornn_desc *desc = &problem->desc;
-    if (desc->proj || problem->uniform || desc->order != ECORNN_TIME_MAJOR || desc->dropout > 0)
+    if (desc->proj || problem->uniform || desc->order != ECORNN_TIME_MAJOR || desc->dropout > 0 ||
+        problem->param_type != ECORNN_F32)
         return NULL;
     for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
         if (desc->cell == ecornn_cell_find(cells[k].name))
@@ -103,7 +104,7 @@ static bool create(struct opponent *opponent, const ecornn_plan *plan)
     if (!opponent->own) {
         fprintf(stderr,
                 "bench: %s: oneDNN does lstm, gru, gru-reset-first, rnn-tanh and rnn-relu, time "
-                "major, without projection, dropout and lengths\n",
+                "major, f32 or bf16, without projection, dropout and lengths\n",
                 problem->text);
         return false;
     }

@@ -28,9 +28,9 @@ bool ours_plan(struct ours *ours, const struct problem *problem, const char *dev
     return true;
 }
 
-static bool upload(struct ours *ours, void **to, const void *from, size_t elements)
+/* from NULL: room only. */
+static bool upload(struct ours *ours, void **to, const void *from, size_t bytes)
 {
-    const size_t bytes = elements * ours->problem->element;
     *to = ecornn_alloc(ours->device, bytes);
     return *to && (!from || check(ours, ecornn_upload(ours->device, *to, from, bytes)));
 }
@@ -44,7 +44,7 @@ static bool make_pointers(struct ours *ours)
         ecornn_param param;
         if (!check(ours, ecornn_param_get(ours->plan, k, &param)))
             return false;
-        const size_t offset = param.offset * ours->problem->element;
+        const size_t offset = param.offset * ours->problem->param_element;
         ours->pointers[k] = (char *)ours->params + offset;
         if (ours->dparams)
             ours->dpointers[k] = (char *)ours->dparams + offset;
@@ -64,12 +64,12 @@ static bool make_states(struct ours *ours)
     const ecornn_desc *desc = &ours->problem->desc;
     const size_t layers = (size_t)(desc->layers ? desc->layers : 1);
     const size_t width = (size_t)(desc->proj > desc->hidden ? desc->proj : desc->hidden);
-    const size_t elements =
-        layers * (size_t)ours->problem->directions * (size_t)desc->batch * width;
-    void *zeros = calloc(elements, ours->problem->element);
+    const size_t rows = layers * (size_t)ours->problem->directions * (size_t)desc->batch;
+    const size_t bytes = rows * width * ours->problem->element;
+    void *zeros = calloc(1, bytes);
     bool good = zeros != NULL;
     for (int s = 0; good && s < ecornn_cell_states(desc->cell); s++)
-        good = upload(ours, &ours->states[s], zeros, elements);
+        good = upload(ours, &ours->states[s], zeros, bytes);
     free(zeros);
     return good;
 }
@@ -81,17 +81,18 @@ bool ours_upload(struct ours *ours)
     ours->weights = ecornn_alloc(ours->device, ours->sizes.weights);
     ours->workspace = ecornn_alloc(ours->device, workspace);
     bool good = ours->weights && ours->workspace &&
-                upload(ours, &ours->x, p->x, p->x_elements * (size_t)p->sets) &&
-                upload(ours, &ours->y, NULL, p->y_elements) &&
-                upload(ours, &ours->params, p->params, p->param_elements);
+                upload(ours, &ours->x, p->x, p->x_elements * (size_t)p->sets * p->element) &&
+                upload(ours, &ours->y, NULL, p->y_elements * p->element) &&
+                upload(ours, &ours->params, p->params, p->param_elements * p->param_element);
     if (good && p->streaming)
         good = make_states(ours);
     if (good && p->training) {
         ours->dweights = ecornn_alloc(ours->device, ours->sizes.dweights);
         ours->reserve = ecornn_alloc(ours->device, ours->sizes.reserve);
-        good = ours->dweights && ours->reserve && upload(ours, &ours->dy, p->dy, p->y_elements) &&
-               upload(ours, &ours->dx, NULL, p->x_elements) &&
-               upload(ours, &ours->dparams, NULL, p->param_elements);
+        good = ours->dweights && ours->reserve &&
+               upload(ours, &ours->dy, p->dy, p->y_elements * p->element) &&
+               upload(ours, &ours->dx, NULL, p->x_elements * p->element) &&
+               upload(ours, &ours->dparams, NULL, p->param_elements * p->param_element);
     }
     if (!good)
         fprintf(stderr, "bench: %s: no memory on the device\n", p->text);
@@ -130,9 +131,8 @@ bool ours_run(struct ours *ours, int set)
     return true;
 }
 
-void *ours_download(const struct ours *ours, const void *from, size_t elements)
+void *ours_download(const struct ours *ours, const void *from, size_t bytes)
 {
-    const size_t bytes = elements * ours->problem->element;
     void *to = malloc(bytes);
     if (to && !check(ours, ecornn_download(ours->device, to, from, bytes))) {
         free(to);

@@ -26,7 +26,7 @@ bool ours_upload(struct ours *ours);
 /* Inference: forward.  Training: pack, forward, backward, unpack. */
 bool ours_run(struct ours *ours, int set);
 /* An array of the device's memory in ours; the caller frees it.  NULL: no memory. */
-void *ours_download(const struct ours *ours, const void *from, size_t elements);
+void *ours_download(const struct ours *ours, const void *from, size_t bytes);
 void ours_free(struct ours *ours);
 
 #endif /* BENCH_OURS_H */

@@ -1,7 +1,9 @@
 /*
- * The peak: twelve independent chains of multiply-adds per thread, which is enough to hide the
- * latency of two units of four cycles.  One loop for each width of vectors.
+ * The peaks: tiles of BF16 between registers, or twelve independent chains of multiply-adds per
+ * thread, which is enough to hide the latency of two units of four cycles.  One loop for each width
+ * of vectors.
  */
+#define _GNU_SOURCE /* syscall */
 #include "bench_peak.h"
 
 #include "bench_stats.h"
@@ -9,16 +11,23 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define HAVE_X86 1
+#if defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
+#include <cpuid.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define HAVE_TILES 1
+#endif
 #endif
 
 enum { CHAINS = 12, TURNS = 20000 };
 
-/* Does TURNS * CHAINS multiply-adds; returns how many floats each has.  The sum is stored, so that
- * the compiler keeps the work. */
-typedef int (*burst)(float *sum);
+/* Some multiply-adds; returns how many operations they count.  The sum is stored, so that the
+ * compiler keeps the work. */
+typedef double (*burst)(float *sum);
 
 #ifdef HAVE_X86
-__attribute__((target("avx512f"))) static int burst_avx512(float *sum)
+__attribute__((target("avx512f"))) static double burst_avx512(float *sum)
 {
     __m512 chain[CHAINS], factor = _mm512_set1_ps(0.999f), term = _mm512_set1_ps(1e-3f);
     for (int c = 0; c < CHAINS; c++)
@@ -30,10 +39,10 @@ __attribute__((target("avx512f"))) static int burst_avx512(float *sum)
     for (int c = 1; c < CHAINS; c++)
         chain[0] = _mm512_add_ps(chain[0], chain[c]);
     *sum = _mm512_cvtss_f32(chain[0]);
-    return 16;
+    return 2.0 * TURNS * CHAINS * 16;
 }
 
-__attribute__((target("avx2,fma"))) static int burst_avx2(float *sum)
+__attribute__((target("avx2,fma"))) static double burst_avx2(float *sum)
 {
     __m256 chain[CHAINS], factor = _mm256_set1_ps(0.999f), term = _mm256_set1_ps(1e-3f);
     for (int c = 0; c < CHAINS; c++)
@@ -45,10 +54,51 @@ __attribute__((target("avx2,fma"))) static int burst_avx2(float *sum)
     for (int c = 1; c < CHAINS; c++)
         chain[0] = _mm256_add_ps(chain[0], chain[c]);
     *sum = _mm256_cvtss_f32(chain[0]);
-    return 8;
+    return 2.0 * TURNS * CHAINS * 8;
 }
 
-static int burst_sse(float *sum)
+#ifdef HAVE_TILES
+/* Four tiles of 16 x 16 sums from two of A and two of B, 32 deep; the shape is that of all eight.
+ */
+__attribute__((target("amx-tile,amx-bf16"))) static double burst_tiles(float *sum)
+{
+    static const unsigned char shape[64] = {1,         [16] = 64, [18] = 64, [20] = 64, [22] = 64,
+                                            [24] = 64, [26] = 64, [28] = 64, [30] = 64, [48] = 16,
+                                            16,        16,        16,        16,        16,
+                                            16,        16};
+    _tile_loadconfig(shape);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    _tile_zero(6);
+    _tile_zero(7);
+    for (int turn = 0; turn < TURNS; turn++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    float mine[16 * 16];
+    _tile_stored(0, mine, 64);
+    _tile_release();
+    *sum = mine[0];
+    return 2.0 * TURNS * 4 * 16 * 16 * 32;
+}
+
+/* The processor has them, and the system lets this process use them. */
+static bool may_use_tiles(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1) &&
+           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+#endif
+
+static double burst_sse(float *sum)
 {
     __m128 chain[CHAINS], factor = _mm_set1_ps(0.999f), term = _mm_set1_ps(1e-3f);
     for (int c = 0; c < CHAINS; c++)
@@ -60,13 +110,13 @@ static int burst_sse(float *sum)
     for (int c = 1; c < CHAINS; c++)
         chain[0] = _mm_add_ps(chain[0], chain[c]);
     *sum = _mm_cvtss_f32(chain[0]);
-    return 4;
+    return 2.0 * TURNS * CHAINS * 4;
 }
 #endif
 
 #ifndef HAVE_X86
 /* Any processor: four floats at a time, multiplied and added as the compiler can. */
-static int burst_plain(float *sum)
+static double burst_plain(float *sum)
 {
     float chain[CHAINS][4];
     for (int c = 0; c < CHAINS; c++)
@@ -81,19 +131,24 @@ static int burst_plain(float *sum)
     for (int c = 0; c < CHAINS; c++)
         for (int k = 0; k < 4; k++)
             *sum += chain[c][k];
-    return 4;
+    return 2.0 * TURNS * CHAINS * 4;
 }
 #endif
 
-static int lanes_max = 16;
+static int lanes_max = 32;
 
 void peak_limit(int lanes)
 {
     lanes_max = lanes;
 }
 
-static burst widest(void)
+static burst widest(ecornn_type type)
 {
+#ifdef HAVE_TILES
+    if (type == ECORNN_BF16 && lanes_max > 16 && may_use_tiles())
+        return burst_tiles;
+#endif
+    (void)type;
 #ifdef HAVE_X86
     if (lanes_max >= 16 && __builtin_cpu_supports("avx512f"))
         return burst_avx512;
@@ -105,9 +160,9 @@ static burst widest(void)
 #endif
 }
 
-double peak_gflops(int threads, double seconds)
+double peak_gflops(ecornn_type type, int threads, double seconds)
 {
-    const burst run = widest();
+    const burst run = widest(type);
     double gflops = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : gflops)
     {
@@ -118,7 +173,7 @@ double peak_gflops(int threads, double seconds)
 #pragma omp barrier
         const double start = now();
         do {
-            operations += 2.0 * TURNS * CHAINS * run(&sum);
+            operations += run(&sum);
             elapsed = now() - start;
         } while (elapsed < seconds);
         keep = sum;

@@ -4,10 +4,13 @@
 #ifndef BENCH_PEAK_H
 #define BENCH_PEAK_H
 
-/* GFLOP/s of F32 multiply-adds between registers, on so many threads at once, for about `seconds`.
- * The widest vectors that this processor has. */
-double peak_gflops(int threads, double seconds);
-/* From now on vectors of at most so many floats, with fewer than 8 no fused operations. */
+#include "ecornn.h"
+
+/* GFLOP/s of multiply-adds between registers, on so many threads at once, for about `seconds`.  The
+ * widest vectors that this processor has; for BF16 its tiles. */
+double peak_gflops(ecornn_type type, int threads, double seconds);
+/* From now on vectors of at most so many floats and no tiles, with fewer than 8 no fused
+ * operations; above 16: tiles. */
 void peak_limit(int lanes);
 
 #endif /* BENCH_PEAK_H */

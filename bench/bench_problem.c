@@ -39,8 +39,14 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
     problem->streaming = desc->steps == 1 && !problem->training;
     problem->directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
     problem->width = problem->directions * (desc->proj ? desc->proj : desc->hidden);
-    problem->element = desc->type == ECORNN_F64 ? sizeof(double) : sizeof(float);
-    return true;
+    problem->type = desc->type;
+    problem->param_type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type;
+    problem->weight_type = desc->weight_type ? desc->weight_type : desc->type;
+    problem->element = type_bytes(problem->type);
+    problem->param_element = type_bytes(problem->param_type);
+    if (!problem->element || !problem->param_element)
+        fprintf(stderr, "bench: %s: bench does f32, f64 and bf16\n", problem->text);
+    return problem->element && problem->param_element;
 }
 
 /* SplitMix64 (Steele, Lea and Flood 2014). */
@@ -52,17 +58,11 @@ static uint64_t random_bits(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-static void *random_array(const struct problem *problem, size_t count, double bound,
-                          uint64_t *state)
+static void *random_array(ecornn_type type, size_t count, double bound, uint64_t *state)
 {
-    void *array = malloc(count * problem->element);
-    for (size_t k = 0; array && k < count; k++) {
-        const double value = bound * ((double)(random_bits(state) >> 11) * 0x1p-52 - 1);
-        if (problem->desc.type == ECORNN_F64)
-            ((double *)array)[k] = value;
-        else
-            ((float *)array)[k] = (float)value;
-    }
+    void *array = malloc(count * type_bytes(type));
+    for (size_t k = 0; array && k < count; k++)
+        type_set(array, k, type, bound * ((double)(random_bits(state) >> 11) * 0x1p-52 - 1));
     return array;
 }
 
@@ -105,9 +105,10 @@ bool problem_fill(struct problem *problem, const ecornn_plan *plan, uint64_t see
     problem->param_elements = sizes.params;
     const size_t fit = SETS_BYTES / (problem->x_elements * problem->element);
     problem->sets = fit < 1 ? 1 : fit > SETS_MAX ? SETS_MAX : (int)fit;
-    problem->x = random_array(problem, problem->x_elements * (size_t)problem->sets, 1, &seed);
-    problem->dy = random_array(problem, problem->y_elements, 1, &seed);
-    problem->params = random_array(problem, sizes.params, 1 / sqrt(desc->hidden), &seed);
+    problem->x = random_array(problem->type, problem->x_elements * (size_t)problem->sets, 1, &seed);
+    problem->dy = random_array(problem->type, problem->y_elements, 1, &seed);
+    problem->params =
+        random_array(problem->param_type, sizes.params, 1 / sqrt(desc->hidden), &seed);
     const bool good = draw_lengths(problem, &seed) && problem->x && problem->dy && problem->params;
     if (!good)
         fprintf(stderr, "bench: %s: no memory for its data\n", problem->text);

@@ -9,21 +9,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ecornn.h"
+#include "bench_type.h"
 
 struct problem {
     char text[200]; /* as given */
     char cell[64];  /* its first part */
     ecornn_desc desc;
-    bool training, uniform;                        /* uniform: lengths drawn from 1 to T */
-    bool streaming;                                /* one step of inference a call: states stay */
-    int directions, width;                         /* D, and D*P of y */
-    size_t element;                                /* bytes */
-    int32_t *lengths;                              /* [N]; NULL: all T */
-    double rows;                                   /* sum of the lengths */
-    int sets;                                      /* of x, used in turn */
-    void *x, *dy;                                  /* [sets,T,N,I], [T,N,D*P]: uniform in (-1, 1) */
-    void *params;                                  /* the parameter block: uniform in +-1/sqrt(H) */
+    bool training, uniform;                    /* uniform: lengths drawn from 1 to T */
+    bool streaming;                            /* one step of inference a call: states stay */
+    int directions, width;                     /* D, and D*P of y */
+    ecornn_type type, param_type, weight_type; /* of x and y, of the parameter block, of products */
+    size_t element, param_element;             /* bytes */
+    int32_t *lengths;                          /* [N]; NULL: all T */
+    double rows;                               /* sum of the lengths */
+    int sets;                                  /* of x, used in turn */
+    void *x, *dy;                              /* [sets,T,N,I], [T,N,D*P]: uniform in (-1, 1) */
+    void *params;                              /* the parameter block: uniform in +-1/sqrt(H) */
     size_t x_elements, y_elements, param_elements; /* of one set */
     double flops; /* of a run: products only, backward counts twice forward */
 };
