@@ -83,6 +83,7 @@ struct eco_wishes {
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                     * as many as a panel has vectors */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
+    bool fuse_input;        /* a step multiplies its input too: accumulators of one step only */
     int32_t acc_units;      /* of a block of accumulators, a power of two; 0: all */
     int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
                              * neighbours; 0: 1 */

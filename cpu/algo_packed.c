@@ -26,6 +26,15 @@ static int32_t steps_for(int32_t rows, int32_t N)
     return steps < 2 ? 2 : steps;
 }
 
+/* From so many rows on a step reads W again rather than the chunk's accumulators. */
+enum { FUSED_ROWS = 32 };
+
+/* Can a thread finish the units that it multiplies? */
+static bool fuses(const struct eco_problem *problem)
+{
+    return !problem->cell->lowered.has_means && !problem->projected;
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
@@ -38,6 +47,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .lanes = caps->lanes,
         .vectors = vectors,
         .acc_units = caps->lanes * vectors,
+        .fuse_input = problem->N >= FUSED_ROWS && fuses(problem),
     };
 }
 
@@ -58,9 +68,10 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     run.products = &packed_products;
     run.whole_rows = false;
-    run.near = 1 + (int32_t)(plan->work.recurrent * (double)sizeof(float) / NEAR /
-                             (double)plan->device->caps.cache_bytes);
-    run.own_units = !run.lowered->has_means && !plan->problem.projected;
+    const double step = plan->work.recurrent + (plan->wishes.fuse_input ? plan->work.input : 0);
+    run.near =
+        1 + (int32_t)(step * (double)sizeof(float) / NEAR / (double)plan->device->caps.cache_bytes);
+    run.own_units = fuses(&plan->problem);
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }
 

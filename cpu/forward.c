@@ -11,6 +11,8 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
     const struct eco_array acc =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     const struct eco_rows x = eco_cpu_product_input(run, op);
+    if (run->layout->wishes.fuse_input)
+        return;
     run->products->multiply(run,
                             &(struct eco_multiply){.op = op,
                                                    .part = ECO_PART_INPUT,
@@ -31,9 +33,27 @@ struct step {
     const struct eco_op *op;
     struct eco_steps acc, save, y, output;
     struct eco_states states;
+    struct eco_rows x;        /* of the op's first step */
     struct eco_blocks blocks; /* of acc */
     struct eco_pointwise call;
 };
+
+/* acc of step t = bias + W x. */
+static struct eco_multiply input(const struct step *step, int32_t t)
+{
+    const struct eco_pointwise *call = &step->call;
+    const size_t rows = (size_t)(t - step->op->t0) * (size_t)step->run->args->N;
+    return (struct eco_multiply){.op = step->op,
+                                 .part = ECO_PART_INPUT,
+                                 .rows = step->run->args->N,
+                                 .t = t,
+                                 .a = eco_cpu_after(step->run, step->x.data, rows * step->x.row),
+                                 .a_row = step->x.row,
+                                 .c = (void *)(uintptr_t)call->acc,
+                                 .c_row = call->acc_row,
+                                 .blocks = step->blocks,
+                                 .bias = true};
+}
 
 /* acc of step t += e R^T for operand o. */
 static struct eco_multiply recurrent(const struct step *step, int32_t t, int o)
@@ -128,15 +148,16 @@ static void run_stage(struct step *step, int32_t t, int stage)
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel kernel =
         builtin >= 0 ? run->kernels->cell[builtin].forward[stage] : run->kernels->interpret_forward;
-    struct eco_multiply product[ECO_MAX_OPERANDS];
+    struct eco_multiply product[1 + ECO_MAX_OPERANDS];
     int n = 0;
     step->call.last = stage == lowered->n_forward - 1;
     step->call.program = &lowered->forward[stage];
+    if (stage == 0 && run->layout->wishes.fuse_input)
+        product[n++] = input(step, t);
     for (int o = 0; o < lowered->n_operands; o++)
         if (lowered->operand[o].forward == stage)
             product[n++] = recurrent(step, t, o);
-    /* An interpreted pass is better over many units. */
-    if (run->products->stage != NULL && builtin >= 0 && run->own_units) {
+    if (run->products->stage != NULL && run->own_units) {
         run->products->stage(run, product, n, &step->call, kernel);
         return;
     }
@@ -238,6 +259,7 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
     struct step step = {.run = run, .op = op, .call = eco_cpu_call(run, op)};
     step.states = eco_cpu_states(run, op);
     step.acc = eco_cpu_steps(run, &acc);
+    step.x = eco_cpu_product_input(run, op);
     step.blocks = eco_layout_acc_blocks(layout);
     step.call.acc_row = acc.row;
     step.call.acc_shift = step.blocks.shift;

@@ -14,6 +14,7 @@ enum { MAX_PRODUCTS = ECO_MAX_OPERANDS + ECO_MAX_ACCS };
 
 /* What C starts from, and where: number i of a part is one of its matrices. */
 struct number {
+    int acc;
     size_t column; /* of C, for unit 0 */
     const float *bias;
     bool add; /* to C; else bias, or 0 */
@@ -72,81 +73,145 @@ static const float *panel_at(const struct product *p, int32_t block, int32_t pan
            (size_t)(p->skipped * panel_vectors(p, panel) * p->panels->lanes);
 }
 
-/* The first panel of the block that has this unit. */
-static const float *panel_of(const struct product *p, int32_t unit)
+/* ---- a panel, or those of two products that add to the same numbers ----------------------------
+ */
+
+/* What one thread does: products of the same C, then perhaps a pointwise pass, of each block. */
+struct work {
+    const struct product *product;
+    int products;
+    /* The first two products go together: panels of number i of C's numbers, -1: it has none. */
+    int pairs;
+    struct pair {
+        int8_t panel[ECO_TILE_PAIRS];
+    } pair[ECO_MAX_ACCS];
+    struct eco_share rows, units;
+    int32_t width;                    /* units of a block */
+    bool backwards;                   /* from the last block to the first */
+    bool pass_after;                  /* the pass comes after all blocks */
+    const struct eco_pointwise *call; /* NULL: none */
+    eco_pointwise_kernel kernel;
+};
+
+/* Rows and units at hand. */
+struct part {
+    struct eco_share rows, units;
+    int32_t next; /* first unit of the part after this one, -1: none */
+};
+
+/* Adds a panel to what a tile multiplies. */
+static void add_panel(const struct product *p, struct eco_tile *tile, const struct part *part,
+                      int32_t block, int32_t panel)
 {
-    return panel_at(p, unit / p->group, 0);
+    const size_t a_row = p->multiply->a_row;
+    const float *next = NULL;
+    if (p->near)
+        ;
+    else if (panel + 1 < p->panels->panels)
+        next = panel_at(p, block, panel + 1);
+    else if ((block + 1) * p->group < part->units.to)
+        next = panel_at(p, block + 1, 0);
+    else if (part->next >= 0)
+        next = panel_at(p, part->next / p->group, 0);
+    tile->pair[tile->pairs++] =
+        (struct eco_tile_pair){.k = p->k,
+                               .a = p->a + (size_t)part->rows.from * a_row,
+                               .a_row = a_row,
+                               .a_k = 1,
+                               .panel = panel_at(p, block, panel),
+                               .panel_k = (size_t)(panel_vectors(p, panel) * p->panels->lanes),
+                               .prefetch = next};
 }
 
 /* A panel of which other threads have units too: our vectors, one by one. */
 static void multiply_vectors(const struct product *p, struct eco_tile *tile, int32_t block,
                              int32_t panel, struct eco_share units)
 {
-    const int32_t first = eco_panels_vector(p->panels, panel), spans = p->panels->spans;
-    const float *const weights = tile->panel;
-    tile->prefetch = NULL;
-    for (int32_t i = 0; i < panel_vectors(p, panel); i++) {
-        const int32_t unit = block * p->group + (first + i) % spans * p->panels->lanes;
+    const int32_t first = eco_panels_vector(p->panels, panel), lanes = p->panels->lanes;
+    int32_t before = 0; /* vectors passed */
+    for (int32_t v = first; v < eco_panels_vector(p->panels, panel + 1); v++) {
+        const int32_t unit = block * p->group + v % p->panels->spans * lanes;
         if (unit < units.from || unit >= units.to)
             continue;
-        place_vectors(p, tile, block, first + i, first + i + 1);
-        tile->panel = weights + i * p->panels->lanes;
+        for (int32_t i = 0; i < tile->pairs; i++) {
+            tile->pair[i].panel += (v - first - before) * lanes;
+            tile->pair[i].prefetch = NULL;
+        }
+        before = v - first;
+        place_vectors(p, tile, block, v, v + 1);
         p->kernel->multiply(tile);
     }
 }
 
-/* Rows and units of one product; next: the panel after the last one. */
-static void multiply_units(const struct product *p, struct eco_share rows, struct eco_share units,
-                           const float *next)
+/* p: the product whose panel says where the tile's vectors go. */
+static void multiply_panel(const struct product *p, struct eco_tile *tile, const struct part *part,
+                           int32_t block, int32_t panel)
+{
+    const int32_t unit = block * p->group, first = eco_panels_vector(p->panels, panel);
+    const struct eco_share units = part->units;
+    if (unit < units.from || (unit + p->group > units.to && units.to != p->panels->units)) {
+        multiply_vectors(p, tile, block, panel, units);
+        return;
+    }
+    place_vectors(p, tile, block, first, eco_panels_vector(p->panels, panel + 1));
+    p->kernel->multiply(tile);
+}
+
+static struct eco_tile tile_of(const struct product *p, const struct part *part)
 {
     const struct eco_multiply *m = p->multiply;
-    struct eco_tile tile = {.rows = rows.to - rows.from, .k = p->k, .a_k = 1};
-    tile.a = p->a + (size_t)rows.from * m->a_row;
-    tile.a_row = m->a_row;
-    tile.c = (float *)m->c + (size_t)rows.from * m->c_row;
+    struct eco_tile tile;
+    tile.rows = part->rows.to - part->rows.from;
+    tile.pairs = 0;
+    tile.c = (float *)m->c + (size_t)part->rows.from * m->c_row;
     tile.c_row = m->c_row;
-    for (int32_t block = units.from / p->group; block * p->group < units.to; block++) {
-        const int32_t unit = block * p->group, end = unit + p->group;
-        const bool whole = unit >= units.from && (end <= units.to || units.to == p->panels->units);
+    return tile;
+}
+
+static void multiply_units(const struct product *p, const struct part *part)
+{
+    struct eco_tile tile = tile_of(p, part);
+    for (int32_t block = part->units.from / p->group; block * p->group < part->units.to; block++)
         for (int32_t panel = 0; panel < p->panels->panels; panel++) {
-            const int32_t vectors = panel_vectors(p, panel);
-            tile.panel = panel_at(p, block, panel);
-            tile.panel_k = (size_t)(vectors * p->panels->lanes);
-            if (!whole) {
-                multiply_vectors(p, &tile, block, panel, units);
-                continue;
-            }
-            const int32_t first = eco_panels_vector(p->panels, panel);
-            place_vectors(p, &tile, block, first, first + vectors);
-            if (p->near)
-                tile.prefetch = NULL;
-            else if (panel + 1 < p->panels->panels)
-                tile.prefetch = panel_at(p, block, panel + 1);
-            else
-                tile.prefetch = end < units.to ? panel_at(p, block + 1, 0) : next;
-            p->kernel->multiply(&tile);
+            tile.pairs = 0;
+            add_panel(p, &tile, part, block, panel);
+            multiply_panel(p, &tile, part, block, panel);
         }
-    }
+}
+
+static void multiply_pairs(const struct work *w, const struct part *part)
+{
+    const struct product *p = w->product;
+    struct eco_tile tile = tile_of(p, part);
+    for (int32_t block = part->units.from / p->group; block * p->group < part->units.to; block++)
+        for (int k = 0; k < w->pairs; k++) {
+            const int8_t *panel = w->pair[k].panel;
+            const int first = panel[0] >= 0 ? 0 : 1;
+            tile.pairs = 0;
+            for (int i = 0; i < ECO_TILE_PAIRS; i++)
+                if (panel[i] >= 0)
+                    add_panel(&p[i], &tile, part, block, panel[i]);
+            multiply_panel(&p[first], &tile, part, block, panel[first]);
+        }
 }
 
 /* ---- all blocks ------------------------------------------------------------------------------ */
-
-/* What one thread does: products of the same C, then perhaps a pointwise pass, of each block. */
-struct work {
-    const struct product *product;
-    int products;
-    struct eco_share rows, units;
-    int32_t width;                    /* units of a block */
-    bool backwards;                   /* from the last block to the first */
-    const struct eco_pointwise *call; /* NULL: none */
-    eco_pointwise_kernel kernel;
-};
 
 static struct eco_share block_units(const struct work *w, int32_t block)
 {
     const int32_t from = block * w->width, to = from + w->width;
     return (struct eco_share){from > w->units.from ? from : w->units.from,
                               to < w->units.to ? to : w->units.to};
+}
+
+static void pass(const struct work *w, struct eco_share rows, struct eco_share units)
+{
+    struct eco_pointwise call = *w->call;
+    call.row0 = rows.from;
+    call.row1 = rows.to;
+    call.unit0 = units.from;
+    call.unit1 = units.to;
+    w->kernel(&call);
 }
 
 static void work_on_rows(const struct work *w, struct eco_share rows)
@@ -156,24 +221,18 @@ static void work_on_rows(const struct work *w, struct eco_share rows)
     const int32_t step = w->backwards ? -1 : 1;
     int32_t block = w->backwards ? last : first;
     for (int32_t i = first; i <= last; i++, block += step) {
-        const struct eco_share units = block_units(w, block);
-        for (int k = 0; k < w->products; k++) {
-            const float *next = NULL;
-            if (k + 1 < w->products)
-                next = panel_of(&w->product[k + 1], units.from);
-            else if (i < last)
-                next = panel_of(w->product, block_units(w, block + step).from);
-            multiply_units(&w->product[k], rows, units, next);
-        }
-        if (w->call == NULL)
-            continue;
-        struct eco_pointwise call = *w->call;
-        call.row0 = rows.from;
-        call.row1 = rows.to;
-        call.unit0 = units.from;
-        call.unit1 = units.to;
-        w->kernel(&call);
+        const struct part part = {.rows = rows,
+                                  .units = block_units(w, block),
+                                  .next = i < last ? block_units(w, block + step).from : -1};
+        if (w->pairs > 0)
+            multiply_pairs(w, &part);
+        for (int k = w->pairs > 0 ? ECO_TILE_PAIRS : 0; k < w->products; k++)
+            multiply_units(&w->product[k], &part);
+        if (w->call != NULL && !w->pass_after)
+            pass(w, rows, part.units);
     }
+    if (w->call != NULL && w->pass_after)
+        pass(w, rows, w->units);
 }
 
 /* Near-equal pieces of the rows: a short last one would read all weights for little. */
@@ -238,15 +297,16 @@ static struct product product_of(const struct eco_cpu_run *run, const struct eco
     const struct eco_panels *panels = eco_layout_panels(layout, op->layer, m->part, m->back);
     const size_t offset = m->back ? eco_layout_weights_back(layout, op->layer, op->d, m->part)
                                   : eco_layout_weights(layout, op->layer, op->d, m->part);
-    return (struct product){.multiply = m,
-                            .panels = panels,
-                            .kernel = run->tile,
-                            .weights = eco_cpu_weights(run, offset),
-                            .a = m->a,
-                            .group = panels->lanes * panels->spans,
-                            .k = panels->k,
-                            .near = run->count >= run->near &&
-                                    (m->part != ECO_PART_INPUT || m->rows == 1)};
+    return (struct product){
+        .multiply = m,
+        .panels = panels,
+        .kernel = run->tile,
+        .weights = eco_cpu_weights(run, offset),
+        .a = m->a,
+        .group = panels->lanes * panels->spans,
+        .k = panels->k,
+        .near = run->count >= run->near &&
+                (m->part != ECO_PART_INPUT || m->rows == 1 || layout->wishes.fuse_input)};
 }
 
 /* Has an accumulator a product that is done before this part's? */
@@ -275,6 +335,7 @@ static int put_forward(const struct eco_cpu_run *run, const struct eco_multiply 
         return 1;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
         for (int k = span.first; k < span.end; k++, number++) {
+            number->acc = k;
             number->column = (size_t)k * m->blocks.column;
             number->add = has_earlier(run->lowered, k, m->part);
             number->bias = number->add ? NULL : eco_cpu_bias(run, m->op, k);
@@ -299,23 +360,57 @@ static int put_back(const struct eco_cpu_run *run, const struct eco_multiply *m,
     return n;
 }
 
+static bool has_panel_each(const struct product *p)
+{
+    return p->panels->panels == p->panels->n;
+}
+
+/* W and R of the same numbers go through the kernel together, if every number has a panel of its
+ * own: sums stay in registers in between. */
+static void pair_products(const struct eco_cpu_run *run, struct work *w)
+{
+    const struct product *p = w->product;
+    w->pairs = 0;
+    if (w->products < ECO_TILE_PAIRS || p[0].multiply->back || !has_panel_each(&p[0]) ||
+        !has_panel_each(&p[1]) || p[0].group != p[1].group)
+        return;
+    for (int a = 0, i = 0, k = 0; a < run->lowered->n_accs; a++) {
+        struct pair pair = {{-1, -1}};
+        if (i < p[0].panels->n && p[0].number[i].acc == a)
+            pair.panel[0] = (int8_t)i++;
+        if (k < p[1].panels->n && p[1].number[k].acc == a)
+            pair.panel[1] = (int8_t)k++;
+        if (pair.panel[0] >= 0 || pair.panel[1] >= 0)
+            w->pair[w->pairs++] = pair;
+    }
+}
+
 void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n,
                       const struct eco_pointwise *call, eco_pointwise_kernel kernel)
 {
     struct product product[MAX_PRODUCTS];
-    struct work w = {.product = product, .call = call, .kernel = kernel};
+    struct work w;
+    w.product = product;
+    w.products = 0;
+    w.call = call;
+    w.kernel = kernel;
+    w.width = run->layout->wishes.acc_units;
     for (int i = 0; i < n; i++)
         w.products +=
             (multiply[i].back ? put_back : put_forward)(run, &multiply[i], &product[w.products]);
-    w.width = run->layout->wishes.acc_units;
+    pair_products(run, &w);
+    /* An interpreted pass is better over many units. */
+    w.pass_after = run->problem->cell->builtin < 0;
     if (call != NULL) {
         w.rows = (struct eco_share){call->row0, call->row1};
         w.units = (struct eco_share){call->unit0, call->unit1};
     } else if (w.products > 0) {
         share_out(run, multiply, product->panels->units, &w);
+    } else {
+        return;
     }
     /* Odd steps walk backwards: what the last step left in the cache is used first. */
-    w.backwards = n > 0 && multiply->t % 2 != 0;
+    w.backwards = n > 0 && multiply[n - 1].t % 2 != 0;
     do_work(&w);
 }
 

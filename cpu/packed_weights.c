@@ -69,12 +69,13 @@ static void multiply_panel(const struct gradient *g, int32_t panel, struct eco_s
 {
     static const float zeros[ECO_TILE_LANES];
     const int32_t lanes = g->run->tile->lanes, first = panel * g->wide;
-    struct eco_tile tile = {.k = g->rows,
+    struct eco_tile tile = {.pairs = 1,
                             .vectors = panel_width(g, panel) / lanes,
-                            .panel_k = (size_t)panel_width(g, panel),
-                            .a_row = 1,
-                            .a_k = (size_t)g->tall,
-                            .panel = g->e_pack + (size_t)first * (size_t)g->rows,
+                            .pair = {{.k = g->rows,
+                                      .panel_k = (size_t)panel_width(g, panel),
+                                      .a_row = 1,
+                                      .a_k = (size_t)g->tall,
+                                      .panel = g->e_pack + (size_t)first * (size_t)g->rows}},
                             .c_row = (size_t)g->columns};
     for (int32_t v = 0; v < tile.vectors; v++) {
         tile.count[v] = least(g->columns - first - v * lanes, lanes);
@@ -84,7 +85,7 @@ static void multiply_panel(const struct gradient *g, int32_t panel, struct eco_s
     for (int32_t block = blocks.from; block < blocks.to; block++) {
         const size_t row = (size_t)block * (size_t)g->tall;
         tile.rows = least(g->m - (int32_t)row, g->tall);
-        tile.a = g->a_pack + row * (size_t)g->rows;
+        tile.pair[0].a = g->a_pack + row * (size_t)g->rows;
         tile.c = g->c + row * (size_t)g->columns + first;
         g->run->tile->multiply(&tile);
     }

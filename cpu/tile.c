@@ -28,9 +28,20 @@ ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
         v_store_part(to, v, count);
 }
 
-/* R, V and fetch are constants: every loop over them disappears. */
-ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const char *prefetch,
-                              const int R, const int V, const bool fetch)
+/* What row block number i fetches, a cache line at each k: the first ones the next panel; for the
+ * others there is nothing left to fetch. */
+ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_t i, const int V)
+{
+    const size_t offset = (size_t)i * (size_t)pair->k * 64;
+    const size_t panel = (size_t)pair->k * (size_t)V * sizeof(vec);
+    return pair->prefetch && offset < panel ? (const char *)pair->prefetch + offset
+                                            : (const char *)pair->panel;
+}
+
+/* Row block number i, from row `row` on.  R, V and fetch are constants: every loop over them
+ * disappears. */
+ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t i, const int R,
+                              const int V, const bool fetch)
 {
     vec sum[TILE_ROWS][ECO_TILE_VECTORS];
     float *const c = tile->c + (size_t)row * tile->c_row;
@@ -46,24 +57,28 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const ch
         for (int r = 0; r < R; r++)
             sum[r][v] = tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], tile->count[v]);
     }
-    const size_t a_row = tile->a_row, a_k = tile->a_k, panel_k = tile->panel_k;
-    const float *a = tile->a + (size_t)row * a_row;
-    const float *panel = tile->panel;
-    for (int32_t k = tile->k; k > 0; k--, a += a_k, panel += panel_k) {
-        vec weight[ECO_TILE_VECTORS];
-        if (fetch) {
-            __builtin_prefetch(prefetch, 0, 2);
-            prefetch += 64;
-        }
-#pragma GCC unroll 4
-        for (int v = 0; v < V; v++)
-            weight[v] = v_load(panel + v * VEC_LANES);
-#pragma GCC unroll 12
-        for (int r = 0; r < R; r++) {
-            const vec x = v_const((double)a[(size_t)r * a_row]);
+    for (int32_t p = 0; p < tile->pairs; p++) {
+        const struct eco_tile_pair *pair = &tile->pair[p];
+        const size_t a_row = pair->a_row, a_k = pair->a_k, panel_k = pair->panel_k;
+        const float *a = pair->a + (size_t)row * a_row;
+        const float *panel = pair->panel;
+        const char *prefetch = fetch ? tile_prefetch(pair, i, V) : NULL;
+        for (int32_t k = pair->k; k > 0; k--, a += a_k, panel += panel_k) {
+            vec weight[ECO_TILE_VECTORS];
+            if (fetch) {
+                __builtin_prefetch(prefetch, 0, 2);
+                prefetch += 64;
+            }
 #pragma GCC unroll 4
             for (int v = 0; v < V; v++)
-                sum[r][v] = v_fma(x, weight[v], sum[r][v]);
+                weight[v] = v_load(panel + v * VEC_LANES);
+#pragma GCC unroll 12
+            for (int r = 0; r < R; r++) {
+                const vec x = v_const((double)a[(size_t)r * a_row]);
+#pragma GCC unroll 4
+                for (int v = 0; v < V; v++)
+                    sum[r][v] = v_fma(x, weight[v], sum[r][v]);
+            }
         }
     }
 #pragma GCC unroll 4
@@ -76,12 +91,12 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, const ch
 
 /* clang-format off */
 #define TILE_BLOCK(R, V) \
-    static void tile_##R##_##V(const struct eco_tile *tile, int32_t row, const char *prefetch) \
-    { tile_block(tile, row, prefetch, R, V, true); }
+    static void tile_##R##_##V(const struct eco_tile *tile, int32_t row, int32_t i) \
+    { tile_block(tile, row, i, R, V, true); }
 /* One row, and weights in the second-level cache: an instruction more at each k would be felt. */
 #define TILE_NEAR(V) \
-    static void tile_near_##V(const struct eco_tile *tile, int32_t row, const char *prefetch) \
-    { tile_block(tile, row, prefetch, 1, V, false); }
+    static void tile_near_##V(const struct eco_tile *tile, int32_t row, int32_t i) \
+    { tile_block(tile, row, i, 1, V, false); }
 TILE_BLOCK(1, 1) TILE_BLOCK(2, 1) TILE_BLOCK(3, 1) TILE_BLOCK(4, 1) TILE_BLOCK(5, 1) TILE_BLOCK(6, 1)
 TILE_BLOCK(7, 1) TILE_BLOCK(8, 1) TILE_BLOCK(9, 1) TILE_BLOCK(10, 1) TILE_BLOCK(11, 1) TILE_BLOCK(12, 1)
 TILE_BLOCK(1, 2) TILE_BLOCK(2, 2) TILE_BLOCK(3, 2) TILE_BLOCK(4, 2) TILE_BLOCK(5, 2) TILE_BLOCK(6, 2)
@@ -92,7 +107,7 @@ TILE_BLOCK(1, 4) TILE_BLOCK(2, 4) TILE_BLOCK(3, 4) TILE_BLOCK(4, 4) TILE_BLOCK(5
 
 TILE_NEAR(1) TILE_NEAR(2) TILE_NEAR(3) TILE_NEAR(4)
 
-typedef void (*tile_function)(const struct eco_tile *, int32_t, const char *);
+typedef void (*tile_function)(const struct eco_tile *, int32_t row, int32_t i);
 static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
     {tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1, tile_7_1, tile_8_1, tile_9_1, tile_10_1, tile_11_1, tile_12_1},
     {tile_1_2, tile_2_2, tile_3_2, tile_4_2, tile_5_2, tile_6_2, tile_7_2, tile_8_2, tile_9_2, tile_10_2, tile_11_2, tile_12_2},
@@ -102,28 +117,22 @@ static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
 static const tile_function tile_near[ECO_TILE_VECTORS] = {tile_near_1, tile_near_2, tile_near_3, tile_near_4};
 /* clang-format on */
 
-/* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8.  The first blocks fetch the next panel, a
- * cache line at each k; for the others there is nothing left to fetch. */
+/* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8. */
 static void tile_multiply(const struct eco_tile *tile)
 {
     static const int32_t rows[] = {0, TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3, TILE_SUMS / 4};
     const int32_t most = rows[tile->vectors];
-    const size_t panel = (size_t)(tile->k * tile->vectors) * sizeof(vec);
-    const size_t fetched = tile->prefetch ? panel : 0;
     if (tile->rows <= most) { /* without divisions, which a few rows would notice */
-        const bool near = tile->rows == 1 && fetched == 0;
-        (near ? tile_near[tile->vectors - 1] : tile_functions[tile->vectors - 1][tile->rows - 1])(
-            tile, 0, fetched ? tile->prefetch : (const void *)tile->panel);
+        const bool near = tile->rows == 1 && tile->pair[0].prefetch == NULL;
+        (near ? tile_near[tile->vectors - 1]
+              : tile_functions[tile->vectors - 1][tile->rows - 1])(tile, 0, 0);
         return;
     }
     const int32_t blocks = (tile->rows + most - 1) / most;
     for (int32_t i = 0; i < blocks; i++) {
         const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
         const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
-        const size_t offset = (size_t)i * (size_t)tile->k * 64;
-        const char *prefetch =
-            offset < fetched ? (const char *)tile->prefetch + offset : (const char *)tile->panel;
-        tile_functions[tile->vectors - 1][to - from - 1](tile, from, prefetch);
+        tile_functions[tile->vectors - 1][to - from - 1](tile, from, i);
     }
 }
 

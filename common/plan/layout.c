@@ -93,7 +93,8 @@ enum { ONE_BLOCK = 31 }; /* the shift of a block that has all units */
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
 {
     const size_t H = (size_t)layout->problem->H;
-    const size_t rows = (size_t)layout->chunk * (size_t)layout->N;
+    const int32_t steps = layout->wishes.fuse_input ? 1 : layout->chunk;
+    const size_t rows = (size_t)steps * (size_t)layout->N;
     struct eco_blocks blocks = {ONE_BLOCK, H, 0};
     if (layout->wishes.acc_units == 0)
         return blocks;
@@ -164,6 +165,7 @@ static int32_t scratch_steps(const struct eco_layout *layout, bool backward,
 {
     switch (scratch) {
     case ECO_SCRATCH_ACC:
+        return backward || layout->wishes.fuse_input ? 0 : layout->chunk;
     case ECO_SCRATCH_GATHER:
     case ECO_SCRATCH_DACC:
         return backward ? layout->chunk_backward : layout->chunk;
@@ -352,7 +354,7 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
     if (scratch == ECO_SCRATCH_ACC) { /* rows of a block */
         array.row =
             (size_t)layout->problem->cell->lowered.n_accs * eco_layout_acc_blocks(layout).column;
-        array.step = array.row * (size_t)layout->N;
+        array.step = layout->wishes.fuse_input ? 0 : array.row * (size_t)layout->N;
     }
     return array;
 }
