@@ -26,8 +26,17 @@ static int32_t steps_for(int32_t rows, int32_t N)
     return steps < 2 ? 2 : steps;
 }
 
-/* From so many rows on a step reads W again rather than the chunk's accumulators. */
-enum { FUSED_ROWS = 32 };
+/* Do W and R of the widest layer stay near?  Then a step reads W again, rather than the
+ * accumulators of a chunk. */
+static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    double most = 0;
+    for (int layer = 0; layer < problem->L && layer < 2; layer++) {
+        const struct eco_work work = eco_problem_work(problem, layer);
+        most = work.input + work.recurrent > most ? work.input + work.recurrent : most;
+    }
+    return most * (double)sizeof(float) <= 1.25 * (double)caps->cache_bytes;
+}
 
 /* Can a thread finish the units that it multiplies? */
 static bool fuses(const struct eco_problem *problem)
@@ -47,7 +56,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .lanes = caps->lanes,
         .vectors = vectors,
         .acc_units = caps->lanes * vectors,
-        .fuse_input = problem->N >= FUSED_ROWS && fuses(problem),
+        .fuse_input = problem->N > caps->few_rows && fuses(problem) && near(problem, caps),
     };
 }
 
