@@ -26,8 +26,10 @@ static int32_t steps_for(int32_t rows, int32_t N)
     return steps < 2 ? 2 : steps;
 }
 
-/* Do W and R of the widest layer stay near?  Then a step reads W again, rather than the
- * accumulators of a chunk. */
+/* Rows from which it pays that a step reads W again, rather than the accumulators of a chunk. */
+enum { FUSED_ROWS = 16 };
+
+/* Do W and R of the widest layer stay near? */
 static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     double most = 0;
@@ -56,7 +58,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .lanes = caps->lanes,
         .vectors = vectors,
         .acc_units = caps->lanes * vectors,
-        .fuse_input = problem->N > caps->few_rows && fuses(problem) && near(problem, caps),
+        .fuse_input = problem->N >= FUSED_ROWS && fuses(problem) && near(problem, caps),
     };
 }
 
