@@ -53,8 +53,7 @@ struct lanes {
     size_t width, count, unit;
 };
 
-/* The cache lines that lanes share stay near; units at a time, and as many words to a store. */
-enum { K_AT_A_TIME = 32, UNITS_AT_A_TIME = 4, MOST_LANES = 64 };
+enum { K_AT_A_TIME = 32, MOST_LANES = 64 };
 
 /* Lane 0 of k; lanes are `pair` elements apart. */
 static char *lane_at(const struct lanes *lanes, size_t k)
@@ -66,52 +65,64 @@ static char *lane_at(const struct lanes *lanes, size_t k)
     return lanes->to + k / lanes->group * lanes->stride + element * lanes->element;
 }
 
-/* Lanes [j, j + UNITS_AT_A_TIME) of n neighbouring k; from: rows of 32-bit words, one a lane. */
-static void transpose_words(const struct lanes *lanes, size_t j, size_t k, size_t n,
-                            const char *const from[UNITS_AT_A_TIME])
+/* One element; constant sizes are one move. */
+static inline void move_element(char *to, const char *from, size_t element)
 {
-    char *to = lanes->to + k * lanes->stride + j * sizeof(uint32_t);
-    for (size_t i = 0; i < n; i++, to += lanes->stride) {
-        uint32_t word[UNITS_AT_A_TIME];
-        for (int u = 0; u < UNITS_AT_A_TIME; u++)
-            memcpy(&word[u], from[u] + i * sizeof *word, sizeof *word);
-        memcpy(to, word, sizeof word);
-    }
+    if (element == sizeof(uint16_t))
+        memcpy(to, from, sizeof(uint16_t));
+    else if (element == sizeof(uint32_t))
+        memcpy(to, from, sizeof(uint32_t));
+    else
+        memcpy(to, from, sizeof(uint64_t));
 }
 
-/* Lane j of n neighbouring k. */
+/* `units` lanes from lane j on, of n neighbouring k; from: rows of 32-bit words `row` bytes apart.
+ * Lanes that are neighbours are written together, so that a cache line is written once. */
+static inline void transpose_words(const struct lanes *lanes, size_t j, size_t n, const char *from,
+                                   size_t row, const size_t units)
+{
+    char *to = lanes->to + j * sizeof(uint32_t);
+    for (size_t k = 0; k < n; k++, to += lanes->stride, from += sizeof(uint32_t))
+#pragma GCC unroll 16
+        for (size_t u = 0; u < units; u++)
+            memcpy(to + u * sizeof(uint32_t), from + u * row, sizeof(uint32_t));
+}
+
+/* Lane j of n neighbouring k from k on. */
 static void put_lane(const struct lanes *lanes, size_t j, size_t k, size_t n, const char *from)
 {
     const size_t element = lanes->element, step = lanes->pair * element;
     for (size_t i = 0; i < n; i++)
-        memcpy(lane_at(lanes, k + i) + j * step, from + i * element, element);
+        move_element(lane_at(lanes, k + i) + j * step, from + i * element, element);
+}
+
+/* Lane j, converted some k at a time. */
+static void pack_lane(const struct pack *pack, const struct source *source,
+                      const struct lanes *lanes, size_t j)
+{
+    double converted[K_AT_A_TIME];
+    for (size_t k = 0; k < source->cols; k += K_AT_A_TIME) {
+        const size_t left = source->cols - k, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
+        eco_type_move(converted, pack->to, source_at(pack, source, lanes->unit + j, k), pack->from,
+                      n);
+        put_lane(lanes, j, k, n, (const char *)converted);
+    }
 }
 
 /* M[unit, k] = the parameter's row `unit`, element k. */
 static void pack_rows(const struct pack *pack, const struct source *source,
                       const struct lanes *lanes)
 {
-    double converted[UNITS_AT_A_TIME][K_AT_A_TIME];
-    const bool words = lanes->group == 1 && lanes->element == sizeof(uint32_t);
-    for (size_t k = 0; k < source->cols; k += K_AT_A_TIME) {
-        const size_t left = source->cols - k, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
-        for (size_t j = 0; j < lanes->count; j += UNITS_AT_A_TIME) {
-            const char *from[UNITS_AT_A_TIME];
-            size_t units = 0;
-            for (; units < UNITS_AT_A_TIME && j + units < lanes->count; units++) {
-                from[units] = source_at(pack, source, lanes->unit + j + units, k);
-                if (pack->from == pack->to)
-                    continue;
-                eco_type_move(converted[units], pack->to, from[units], pack->from, n);
-                from[units] = (const char *)converted[units];
-            }
-            if (words && units == UNITS_AT_A_TIME)
-                transpose_words(lanes, j, k, n, from);
-            else
-                for (size_t u = 0; u < units; u++)
-                    put_lane(lanes, j + u, k, n, from[u]);
-        }
-    }
+    const size_t row = source->cols * sizeof(uint32_t), n = source->cols;
+    const bool words =
+        pack->from == pack->to && lanes->group == 1 && lanes->element == sizeof(uint32_t);
+    size_t j = 0;
+    for (; words && j + 16 <= lanes->count; j += 16)
+        transpose_words(lanes, j, n, source_at(pack, source, lanes->unit + j, 0), row, 16);
+    for (; words && j + 4 <= lanes->count; j += 4)
+        transpose_words(lanes, j, n, source_at(pack, source, lanes->unit + j, 0), row, 4);
+    for (; j < lanes->count; j++)
+        pack_lane(pack, source, lanes, j);
 }
 
 /* M^T: unit is a column, a row of the parameter one k, from k `first` on. */
@@ -129,7 +140,7 @@ static void pack_columns(const struct pack *pack, const struct source *source, s
         }
         eco_type_move(converted, pack->to, from, pack->from, lanes->count);
         for (size_t j = 0; j < lanes->count; j++)
-            memcpy(to + j * step, (const char *)converted + j * element, element);
+            move_element(to + j * step, (const char *)converted + j * element, element);
     }
 }
 
