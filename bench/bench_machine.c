@@ -215,14 +215,19 @@ static double reading(const struct machine *machine, double bytes)
     return near / machine->inner + (mine - near) / machine->outer;
 }
 
-/* One step of one layer and direction; recurrent: elements of its R. */
-static double step_bound(const struct problem *problem, const struct machine *machine,
-                         double recurrent, double quotients_each)
+/* A product of so many rows with matrices of so many elements, which are read once. */
+static double product(const struct problem *problem, const struct machine *machine, double rows,
+                      double elements)
 {
-    const double rows = problem->rows / problem->desc.steps;
-    return fmax(2 * rows * recurrent / machine->flops,
-                reading(machine, recurrent * (double)type_bytes(problem->weight_type))) +
-           rows * problem->desc.hidden * quotients_each / machine->quotients / machine->threads +
+    return fmax(2 * rows * elements / machine->flops,
+                reading(machine, elements * (double)type_bytes(problem->weight_type)));
+}
+
+/* What a step of one layer and direction takes besides. */
+static double pointwise(const struct problem *problem, const struct machine *machine, double rows,
+                        double quotients_each)
+{
+    return rows * problem->desc.hidden * quotients_each / machine->quotients / machine->threads +
            machine->barrier;
 }
 
@@ -243,13 +248,18 @@ struct bound bound_of(const struct problem *problem, const ecornn_plan *plan,
             recurrent += elements;
     }
     count_quotients(problem, &forward, &backward);
-    const double large = fmax(2 * problem->rows * input / machine->flops,
-                              reading(machine, input * (double)type_bytes(problem->weight_type)));
+    const double all = problem->rows, rows = all / problem->desc.steps;
     const double each = recurrent / layers / problem->directions;
-    struct bound bound = {.floor = problem->flops / machine->flops,
-                          .bound = large + steps * step_bound(problem, machine, each, forward)};
+    const double large = product(problem, machine, all, input);
+    const double step = product(problem, machine, rows, each);
+    struct bound bound = {problem->flops / machine->flops,
+                          steps * pointwise(problem, machine, rows, forward)};
+    if (problem->streaming) /* W and R share the caches */
+        bound.bound += product(problem, machine, all, input + recurrent);
+    else
+        bound.bound += large + steps * step;
     if (problem->training) /* dx, dW and dR are products over all steps */
-        bound.bound += 2 * large + 2 * problem->rows * recurrent / machine->flops +
-                       steps * step_bound(problem, machine, each, backward);
+        bound.bound += 2 * large + product(problem, machine, all, recurrent) +
+                       steps * (step + pointwise(problem, machine, rows, backward));
     return bound;
 }
