@@ -77,8 +77,9 @@ struct eco_wishes {
     bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
                      */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
-    int32_t pack_rows;    /* most rows of dacc and of an operand that ECO_SCRATCH_PACK has room for
-                           */
+    int32_t pack_rows; /* most rows of dacc and of an operand that ECO_SCRATCH_PACK has room for
+                        */
+    bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
     size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                     * as many as a panel has vectors */
@@ -151,6 +152,7 @@ struct eco_layout {
     ecornn_type sum;    /* of sums, gradients between steps, vectors, dweights, other states */
     ecornn_type weight; /* of packed matrices */
     size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
+    size_t order; /* byte of the workspace: rows by length, if wished: int32_t [N], [T+1] */
     struct eco_wishes wishes;
     /* bytes of one direction of layer 0, of a later layer */
     size_t weights_direction[2], dweights_direction[2];

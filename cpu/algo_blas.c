@@ -26,6 +26,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     (void)caps;
     *wishes = (struct eco_wishes){
+        .by_length = true,
         .chunk = steps_for(FORWARD_ROWS, problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
     };
@@ -44,6 +45,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     run.products = &eco_dense_products;
+    eco_cpu_sort(&run);
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }
 

@@ -51,6 +51,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     const int32_t vectors = problem->N <= caps->few_rows ? caps->few_vectors : caps->vectors;
     *wishes = (struct eco_wishes){
+        .by_length = true,
         .chunk = steps_for(FORWARD_ROWS, problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
         .pack_rows = PACK_ROWS,
@@ -78,11 +79,12 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     run.products = &packed_products;
-    run.whole_rows = false;
+    run.whole_rows = args->lengths != NULL; /* else rows of a part would end before others */
     const double step = plan->work.recurrent + (plan->wishes.fuse_input ? plan->work.input : 0);
     run.near =
         1 + (int32_t)(step * (double)sizeof(float) / NEAR / (double)plan->device->caps.cache_bytes);
     run.own_units = fuses(&plan->problem);
+    eco_cpu_sort(&run);
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }
 

@@ -25,7 +25,7 @@ static void multiply_back(const struct step *step, int o, int32_t t, struct eco_
     to.back = true;
     to.blocks = eco_cpu_one_block;
     to.part = ECO_PART_RECURRENT + o;
-    to.rows = run->args->N;
+    to.rows = eco_cpu_active(run, t);
     to.t = t;
     to.a = step->call.dacc;
     to.a_row = step->call.dacc_row;
@@ -57,23 +57,21 @@ static void add_row(const struct eco_cpu_run *run, void *to, const void *a, cons
             ((float *)to)[i] = ((const float *)a)[i] + ((const float *)b)[i];
 }
 
-/* dh = carry + dy, 0 in masked rows; the carry of the others starts anew. */
+/* dh = carry + dy; the carry starts anew. */
 static void take_dstep(const struct step *step, int32_t t, const struct eco_array *dstep)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_pointwise *call = &step->call;
     const size_t bytes = (size_t)run->problem->P * eco_type_bytes(run->layout->type);
-    const struct eco_share part = eco_cpu_part_of(run, run->rows, 1);
+    const struct eco_share part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
     void *rows = eco_cpu_at(run, dstep, (size_t)(t - step->op->t0));
     for (int32_t n = part.from; n < part.to; n++) {
         void *dh = eco_cpu_after_mutable(run, rows, (size_t)n * dstep->row);
         void *carry = eco_cpu_after_mutable(run, call->carry[0], (size_t)n * call->carry_row[0]);
-        if (run->args->lengths != NULL && t >= run->args->lengths[n]) {
-            memset(dh, 0, bytes);
-            continue;
-        }
         if (call->dy != NULL)
-            add_row(run, dh, carry, eco_cpu_after(run, call->dy, (size_t)n * call->dy_row));
+            add_row(run, dh, carry,
+                    eco_cpu_after(run, call->dy,
+                                  (size_t)(call->y_order ? call->y_order[n] : n) * call->dy_row));
         else
             memcpy(dh, carry, bytes);
         memset(carry, 0, bytes);
@@ -98,7 +96,7 @@ static void project_back(struct step *step, int32_t t)
                                     .part = ECO_PART_PROJECT,
                                     .back = true,
                                     .blocks = eco_cpu_one_block,
-                                    .rows = run->args->N,
+                                    .rows = eco_cpu_active(run, t),
                                     .t = t,
                                     .a = eco_cpu_at(run, &dstep, (size_t)(t - op->t0)),
                                     .a_row = dstep.row,
@@ -118,11 +116,10 @@ static void project_back(struct step *step, int32_t t)
 static void run_stage(struct step *step, int stage)
 {
     const struct eco_cpu_run *run = step->run;
-    step->call.last = stage == run->lowered->n_backward - 1;
     step->call.program = &run->lowered->backward[stage];
     const int builtin = run->problem->cell->builtin;
-    const eco_pointwise_kernel kernel = builtin >= 0 ? run->kernels->cell[builtin].backward[stage]
-                                                     : run->kernels->interpret_backward;
+    const eco_pointwise_kernel kernel =
+        builtin >= 0 ? run->kernels->cell[builtin].backward[stage] : run->kernels->interpret;
     kernel(&step->call);
     eco_cpu_after_pointwise(run);
 }
@@ -132,6 +129,11 @@ static void run_step(struct step *step, int32_t t)
     const struct eco_cpu_run *run = step->run;
     const struct eco_lowered *lowered = run->lowered;
     const size_t H = (size_t)run->problem->H;
+    if (run->active != NULL) {
+        if (run->active[t] == 0)
+            return;
+        eco_cpu_take_part(run, t, &step->call);
+    }
     point_at_step(step, t);
     if (run->problem->projected)
         project_back(step, t);
@@ -202,7 +204,7 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
     step.call.dy_row = step.dy.row;
     step.call.doperand = doperand.first;
     step.call.doperand_row = doperand.row;
-    eco_cpu_take_part(run, &step.call);
+    eco_cpu_take_part(run, op->t0, &step.call);
     return step;
 }
 
@@ -232,8 +234,6 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
     const size_t I = (size_t)eco_problem_input(run->problem, op->layer), N = (size_t)run->args->N;
     struct eco_multiply multiply = {.op = op,
                                     .part = ECO_PART_INPUT,
-                                    .rows = (op->t1 - op->t0) * run->args->N,
-                                    .a = eco_cpu_at(run, &dacc, 0),
                                     .a_row = dacc.row,
                                     .c_row = I,
                                     .back = true,
@@ -241,20 +241,24 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
                                     .add = op->add && !op->gathered};
     if (op->layer == 0 && run->args->dx == NULL)
         return;
+    void *dx = NULL;
     if (op->gathered) {
         const struct eco_array gather =
             eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GATHER);
-        multiply.c = eco_cpu_at(run, &gather, 0);
+        dx = eco_cpu_at(run, &gather, 0);
     } else if (op->layer > 0) {
         const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
-        multiply.c = eco_cpu_at(run, &dinput, (size_t)op->t0);
+        dx = eco_cpu_at(run, &dinput, (size_t)op->t0);
     } else {
-        multiply.c = eco_cpu_after_mutable(run, run->args->dx, (size_t)op->t0 * N * I);
+        dx = eco_cpu_after_mutable(run, run->args->dx, (size_t)op->t0 * N * I);
     }
-    if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n == 0)
-        clear_rows(run, &multiply);
-    else
-        run->products->multiply(run, &multiply);
+    const bool product = eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0;
+    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
+        multiply.rows = some.rows;
+        multiply.a = eco_cpu_at(run, &dacc, (size_t)some.step);
+        multiply.c = eco_cpu_after_mutable(run, dx, (size_t)some.step * N * I);
+        (product ? run->products->multiply : clear_rows)(run, &multiply);
+    }
 }
 
 /* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */
@@ -290,9 +294,13 @@ static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *mu
         if (!multiply->add)
             memset(sum, 0, n * eco_type_bytes(run->layout->type));
         if (column >= 0)
-            run->kernels->add_columns(
-                sum, eco_cpu_after(run, multiply->a, (size_t)column * H + (size_t)share.from),
-                multiply->a_row, multiply->rows, (int32_t)n);
+            for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);)
+                run->kernels->add_columns(
+                    sum,
+                    eco_cpu_after(run, multiply->a,
+                                  (size_t)some.step * (size_t)run->args->N * multiply->a_row +
+                                      (size_t)column * H + (size_t)share.from),
+                    multiply->a_row, some.rows, (int32_t)n);
         sum = eco_cpu_after_mutable(run, sum, H);
     }
 }
@@ -312,6 +320,14 @@ static void projection(const struct eco_cpu_run *run, struct eco_multiply multip
     run->products->weights(run, &multiply);
 }
 
+static int32_t active_rows(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    int32_t rows = 0;
+    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);)
+        rows += some.rows;
+    return rows;
+}
+
 void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     if (run->args->dweights == NULL)
@@ -319,7 +335,7 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
     const struct eco_array dacc =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
     struct eco_multiply multiply = {.op = op,
-                                    .rows = (op->t1 - op->t0) * run->args->N,
+                                    .rows = active_rows(run, op),
                                     .a = eco_cpu_at(run, &dacc, 0),
                                     .a_row = dacc.row,
                                     .add = op->add || run->args->accumulate};

@@ -48,6 +48,8 @@ struct eco_cpu_run {
     const struct eco_team *team; /* all threads; in steps the group */
     unsigned *round;             /* of the team's barrier */
     int id, count;               /* in the team */
+    const int32_t *order;        /* [N]: which row of the batch lies at each place; NULL: its own */
+    const int32_t *active;       /* [T]: places whose rows have not ended at step t; NULL: all N */
     struct eco_share rows;       /* of the batch, that the team does: in steps the group's part */
     int32_t unit_group;          /* units are shared out in such groups */
     int32_t near;                /* among so many threads R stays in their caches between steps */
@@ -73,6 +75,23 @@ void eco_cpu_watch_forks(void);
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
 struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all,
                                  int32_t group);
+
+/* ---- rows by length, order.c ----------------------------------------------------------------- */
+
+/* Fills order and active, in the workspace; the run's other fields are there. */
+void eco_cpu_sort(struct eco_cpu_run *run);
+/* Places 0 .. n that are active at step t; which of them are the team's. */
+int32_t eco_cpu_active(const struct eco_cpu_run *run, int32_t t);
+struct eco_share eco_cpu_step_rows(const struct eco_cpu_run *run, int32_t t);
+/* The caller's row at a place. */
+int32_t eco_cpu_row(const struct eco_cpu_run *run, int32_t place);
+/* Neighbouring active rows among those of an op's steps [t1-t0,N]; starts as {0}. */
+struct eco_stretch {
+    int32_t steps;      /* looked at, counted from t0 */
+    int32_t step, rows; /* from the first row of this step on */
+};
+bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
+                     struct eco_stretch *stretch);
 
 /* ---- addresses, rows.c ----------------------------------------------------------------------- */
 
@@ -147,7 +166,8 @@ struct eco_multiply {
  */
 struct eco_products {
     void (*multiply)(const struct eco_cpu_run *, const struct eco_multiply *);
-    /* dM += A accs^T C: the gradient of M over all rows; here C is only read. */
+    /* dM += A accs^T C: the gradient of M over all active rows of the op, `rows` in number; here C
+     * is only read. */
     void (*weights)(const struct eco_cpu_run *, const struct eco_multiply *);
     /* n products of one C, then the kernel on the part of the plane that the call says; only where
      * a thread owns its units or rows.  NULL: products and passes are called one by one. */
@@ -194,8 +214,8 @@ struct eco_states eco_cpu_states(const struct eco_cpu_run *run, const struct eco
 /* Previous and next states of a call at step t. */
 void eco_cpu_point_at_states(const struct eco_states *states, int32_t t,
                              struct eco_pointwise *call);
-/* This thread's part of the [N,H] plane. */
-void eco_cpu_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call);
+/* This thread's part of the [N,H] plane of step t. */
+void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call);
 /* Between a pointwise pass and a product, and the other way round: waits where threads may read
  * what others wrote. */
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run);

@@ -105,18 +105,24 @@ void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply 
                      eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
     struct eco_product product = {.kind = ECO_PRODUCT_TN,
                                   .n = matrix.columns,
-                                  .k = m->rows,
                                   .a_row = m->a_row,
-                                  .b = m->c,
                                   .b_row = m->c_row,
-                                  .c_row = columns,
-                                  .add = m->add};
+                                  .c_row = columns};
     struct eco_span span;
+    if (m->rows == 0 && !m->add && run->id == 0)
+        memset(gradient, 0, (size_t)matrix.n * units * columns * eco_type_bytes(run->layout->type));
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         product.m = (span.end - span.first) * matrix.units;
-        product.a = eco_cpu_after(run, m->a, (size_t)span.first * units);
         product.c = eco_cpu_after_mutable(run, gradient, (size_t)span.before * units * columns);
-        eco_cpu_product(run, &product);
+        product.add = m->add;
+        for (struct eco_stretch some = {0}; eco_cpu_stretch(run, m->op, &some);
+             product.add = true) {
+            const size_t row = (size_t)some.step * (size_t)run->args->N;
+            product.k = some.rows;
+            product.a = eco_cpu_after(run, m->a, row * m->a_row + (size_t)span.first * units);
+            product.b = eco_cpu_after(run, m->c, row * m->c_row);
+            eco_cpu_product(run, &product);
+        }
     }
 }
 

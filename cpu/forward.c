@@ -13,16 +13,18 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
     const struct eco_rows x = eco_cpu_product_input(run, op);
     if (run->layout->wishes.fuse_input)
         return;
-    run->products->multiply(run,
-                            &(struct eco_multiply){.op = op,
-                                                   .part = ECO_PART_INPUT,
-                                                   .rows = (op->t1 - op->t0) * run->args->N,
-                                                   .a = x.data,
-                                                   .a_row = x.row,
-                                                   .c = eco_cpu_at(run, &acc, 0),
-                                                   .c_row = acc.row,
-                                                   .blocks = eco_layout_acc_blocks(run->layout),
-                                                   .bias = true});
+    struct eco_multiply multiply = {.op = op,
+                                    .part = ECO_PART_INPUT,
+                                    .a_row = x.row,
+                                    .c_row = acc.row,
+                                    .blocks = eco_layout_acc_blocks(run->layout),
+                                    .bias = true};
+    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
+        multiply.rows = some.rows;
+        multiply.a = eco_cpu_after(run, x.data, (size_t)some.step * (size_t)run->args->N * x.row);
+        multiply.c = eco_cpu_at(run, &acc, (size_t)some.step);
+        run->products->multiply(run, &multiply);
+    }
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -45,7 +47,7 @@ static struct eco_multiply input(const struct step *step, int32_t t)
     const size_t rows = (size_t)(t - step->op->t0) * (size_t)step->run->args->N;
     return (struct eco_multiply){.op = step->op,
                                  .part = ECO_PART_INPUT,
-                                 .rows = step->run->args->N,
+                                 .rows = eco_cpu_active(step->run, t),
                                  .t = t,
                                  .a = eco_cpu_after(step->run, step->x.data, rows * step->x.row),
                                  .a_row = step->x.row,
@@ -68,7 +70,7 @@ static struct eco_multiply recurrent(const struct step *step, int32_t t, int o)
         e = (struct eco_rows){call->state[operand->state], call->state_row[operand->state]};
     return (struct eco_multiply){.op = step->op,
                                  .part = ECO_PART_RECURRENT + o,
-                                 .rows = run->args->N,
+                                 .rows = eco_cpu_active(run, t),
                                  .t = t,
                                  .a = e.data,
                                  .a_row = e.row,
@@ -108,7 +110,7 @@ static void point_at_step(struct step *step, int32_t t)
     call->acc = eco_step_at(&step->acc, (size_t)(t - step->op->t0));
     call->save = eco_step_at(&step->save, (size_t)t);
     eco_cpu_point_at_states(&step->states, t, call);
-    if (call->projected) {
+    if (step->run->problem->projected) {
         call->next[0] = eco_step_at(&step->output, (size_t)t);
         call->next_row[0] = step->output.row;
     } else {
@@ -116,11 +118,13 @@ static void point_at_step(struct step *step, int32_t t)
     }
 }
 
-void eco_cpu_take_part(const struct eco_cpu_run *run, struct eco_pointwise *call)
+void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call)
 {
-    const int32_t rows = run->rows.to - run->rows.from, H = run->problem->H;
-    const bool by_rows = !run->own_units && (rows >= 4 * run->count || run->lowered->has_means);
-    const struct eco_share row = by_rows ? eco_cpu_part_of(run, run->rows, 1) : run->rows;
+    const struct eco_share rows = eco_cpu_step_rows(run, t);
+    const int32_t H = run->problem->H;
+    const bool by_rows =
+        !run->own_units && (rows.to - rows.from >= 4 * run->count || run->lowered->has_means);
+    const struct eco_share row = by_rows ? eco_cpu_part_of(run, rows, 1) : rows;
     const struct eco_share unit =
         by_rows ? (struct eco_share){0, H} : eco_cpu_part(run, H, run->unit_group);
     call->row0 = row.from;
@@ -147,10 +151,9 @@ static void run_stage(struct step *step, int32_t t, int stage)
     const struct eco_lowered *lowered = run->lowered;
     const int builtin = run->problem->cell->builtin;
     const eco_pointwise_kernel kernel =
-        builtin >= 0 ? run->kernels->cell[builtin].forward[stage] : run->kernels->interpret_forward;
+        builtin >= 0 ? run->kernels->cell[builtin].forward[stage] : run->kernels->interpret;
     struct eco_multiply product[1 + ECO_MAX_OPERANDS];
     int n = 0;
-    step->call.last = stage == lowered->n_forward - 1;
     step->call.program = &lowered->forward[stage];
     if (stage == 0 && run->layout->wishes.fuse_input)
         product[n++] = input(step, t);
@@ -168,7 +171,7 @@ static void run_stage(struct step *step, int32_t t, int stage)
     kernel(&step->call);
 }
 
-/* h = P u of all rows; then into the next plane, where masked rows keep their state, and to y. */
+/* h = P u; then into the next plane, and to y. */
 static void project(const struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -179,7 +182,7 @@ static void project(const struct step *step, int32_t t)
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
     run->products->multiply(run, &(struct eco_multiply){.op = op,
                                                         .part = ECO_PART_PROJECT,
-                                                        .rows = run->args->N,
+                                                        .rows = eco_cpu_active(run, t),
                                                         .t = t,
                                                         .a = step->call.next[0],
                                                         .a_row = step->call.next_row[0],
@@ -188,29 +191,39 @@ static void project(const struct step *step, int32_t t)
                                                         .blocks = eco_cpu_one_block});
     eco_cpu_after_pointwise(run);
     char *next = eco_step_at(state, (size_t)t + step->states.next);
-    const char *before = eco_step_at(state, (size_t)t + step->states.before);
     char *y = eco_step_at(&step->y, (size_t)t);
-    const struct eco_share part = eco_cpu_part_of(run, run->rows, 1);
+    const struct eco_share part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
     for (int32_t n = part.from; n < part.to; n++) {
-        const bool masked = run->args->lengths != NULL && t >= run->args->lengths[n];
         const void *from = eco_cpu_after(run, eco_cpu_at(run, &h, 0), (size_t)n * h.row);
-        if (masked)
-            from = eco_cpu_after(run, before, (size_t)n * state->row);
-        memmove(eco_cpu_after_mutable(run, next, (size_t)n * state->row), from, bytes);
-        if (y == NULL)
-            continue;
-        void *out = eco_cpu_after_mutable(run, y, (size_t)n * step->y.row);
-        if (masked)
-            memset(out, 0, bytes);
-        else
-            memcpy(out, from, bytes);
+        const size_t row = (size_t)eco_cpu_row(run, n);
+        memcpy(eco_cpu_after_mutable(run, next, (size_t)n * state->row), from, bytes);
+        if (y != NULL)
+            memcpy(eco_cpu_after_mutable(run, y, row * step->y.row), from, bytes);
     }
+}
+
+/* y = 0 in rows that have ended. */
+static void clear_y(const struct step *step, int32_t t)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_share ended = {eco_cpu_active(run, t), run->args->N};
+    const struct eco_share part = eco_cpu_part_of(run, ended, 1);
+    char *y = eco_step_at(&step->y, (size_t)t);
+    for (int32_t n = part.from; y != NULL && n < part.to; n++)
+        memset(eco_cpu_after_mutable(run, y, (size_t)eco_cpu_row(run, n) * step->y.row), 0,
+               (size_t)run->problem->P * eco_type_bytes(run->layout->type));
 }
 
 static void run_step(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_lowered *lowered = run->lowered;
+    if (run->active != NULL) {
+        clear_y(step, t);
+        if (run->active[t] == 0)
+            return;
+        eco_cpu_take_part(run, t, &step->call);
+    }
     point_at_step(step, t);
     for (int stage = 0; stage < lowered->n_forward; stage++) {
         run_stage(step, t, stage);
@@ -231,10 +244,8 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
     return (struct eco_pointwise){
         .hidden = run->problem->H,
         .n_states = run->problem->cell->recipe.n_states,
-        .n_slots = lowered->n_slots,
-        .n_dacc = lowered->n_accs + lowered->n_extra,
-        .lengths = run->args->lengths,
-        .projected = run->problem->projected,
+        .order = run->order,
+        .y_order = op->layer == run->problem->L - 1 ? run->order : NULL,
         .training = run->args->reserve != NULL,
         .seed = run->args->seed,
         .layer = op->layer,
@@ -280,7 +291,7 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
         const struct eco_array output = eco_layout_output(layout, op->layer, op->d);
         step.output = eco_cpu_steps(run, &output);
     }
-    eco_cpu_take_part(run, &step.call);
+    eco_cpu_take_part(run, op->t0, &step.call);
     return step;
 }
 

@@ -73,8 +73,7 @@ static void activation(int opcode, void *out, const void *in, int32_t n)
 
 const struct eco_pointwise_kernels JOIN(eco_kernels_, ECO_ISA) = {
     .cell = CELL(cells),
-    .interpret_forward = interpret_forward,
-    .interpret_backward = interpret_backward,
+    .interpret = interpret,
     .add_columns = add_columns,
     .fill_rows = fill_rows,
     .activation = activation,

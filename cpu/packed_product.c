@@ -284,7 +284,8 @@ static void share_out(const struct eco_cpu_run *run, const struct eco_multiply *
         share_out_whole(run, m->rows, units, w);
         return;
     }
-    w->rows = run->rows;
+    w->rows = (struct eco_share){run->rows.from < m->rows ? run->rows.from : m->rows,
+                                 run->rows.to < m->rows ? run->rows.to : m->rows};
     w->units = eco_cpu_part(run, units, run->unit_group);
 }
 

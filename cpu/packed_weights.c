@@ -10,12 +10,19 @@
 /* Row blocks copied together, so that every cache line of dacc is read once. */
 enum { BLOCKS_AT_A_TIME = 8 };
 
+/* A row among those of an op's steps [steps,N]; those that have ended are left out. */
+struct row {
+    int32_t step, n;
+};
+
 /* One run of neighbouring accumulators: C[m, columns] += A[rows, m]^T E[rows, columns]. */
 struct gradient {
     const struct eco_cpu_run *run;
-    const float *a, *e; /* of the rows at hand */
+    const float *a, *e; /* of the op's first row */
     size_t a_row, e_row;
-    float *c; /* [m, columns] */
+    int32_t t0;
+    struct row first; /* of those at hand */
+    float *c;         /* [m, columns] */
     int32_t m, columns, rows;
     int32_t tall, wide; /* rows of C in a block, columns in a panel */
     float *a_pack;      /* [blocks, rows, tall] */
@@ -28,12 +35,26 @@ static int32_t least(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
+static size_t row_number(const struct gradient *g, struct row row)
+{
+    return (size_t)row.step * (size_t)g->run->args->N + (size_t)row.n;
+}
+
+static void next_row(const struct gradient *g, struct row *row)
+{
+    if (++row->n < eco_cpu_active(g->run, g->t0 + row->step))
+        return;
+    row->step++;
+    row->n = 0;
+}
+
 /* a_pack of blocks [from, to): element (k, i) of a block is A[k, block * tall + i], or 0. */
 static void pack_blocks(const struct gradient *g, int32_t from, int32_t to)
 {
     const size_t tall = (size_t)g->tall, rows = (size_t)g->rows;
-    for (size_t k = 0; k < rows; k++) {
-        const float *row = g->a + k * g->a_row;
+    struct row at = g->first;
+    for (size_t k = 0; k < rows; k++, next_row(g, &at)) {
+        const float *row = g->a + row_number(g, at) * g->a_row;
         for (int32_t block = from; block < to; block++) {
             float *out = g->a_pack + ((size_t)block * rows + k) * tall;
             const int32_t left = least(g->m - block * g->tall, g->tall);
@@ -59,8 +80,9 @@ static void pack_panel(const struct gradient *g, int32_t panel)
     const size_t first = (size_t)panel * (size_t)g->wide;
     const size_t some = (size_t)least(g->columns - (int32_t)first, (int32_t)width);
     float *out = g->e_pack + first * (size_t)g->rows;
-    for (size_t k = 0; k < (size_t)g->rows; k++, out += width) {
-        memcpy(out, g->e + k * g->e_row + first, some * sizeof *out);
+    struct row at = g->first;
+    for (int32_t k = 0; k < g->rows; k++, out += width, next_row(g, &at)) {
+        memcpy(out, g->e + row_number(g, at) * g->e_row + first, some * sizeof *out);
         memset(out + some, 0, (width - some) * sizeof *out);
     }
 }
@@ -120,6 +142,7 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     const struct eco_array pack =
         eco_layout_scratch(layout, true, op->layer, op->d, ECO_SCRATCH_PACK);
     struct gradient g = {.run = run,
+                         .t0 = op->t0,
                          .a_row = m->a_row,
                          .e_row = m->c_row,
                          .columns = matrix->columns,
@@ -130,14 +153,20 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         g.m = (span.end - span.first) * matrix->units;
         g.c = (float *)(void *)gradient + (size_t)span.before * units * columns;
+        g.a = (const float *)m->a + (size_t)span.first * units;
+        g.e = m->c;
         g.add = m->add;
-        for (int32_t row = 0; row < m->rows; row += g.rows, g.add = true) {
-            g.rows = least(m->rows - row, layout->wishes.pack_rows);
+        g.first = (struct row){0, 0};
+        int32_t done = 0;
+        do { /* once without rows too: it clears */
+            g.rows = least(m->rows - done, layout->wishes.pack_rows);
             /* Room for a last panel's whole vectors; layout.c has the sum. */
             g.a_pack = g.e_pack + (columns + (size_t)g.wide) * (size_t)g.rows;
-            g.a = (const float *)m->a + (size_t)row * g.a_row + (size_t)span.first * units;
-            g.e = (const float *)m->c + (size_t)row * g.e_row;
             multiply_rows(&g);
-        }
+            for (int32_t k = 0; k < g.rows; k++)
+                next_row(&g, &g.first);
+            done += g.rows;
+            g.add = true;
+        } while (done < m->rows);
     }
 }

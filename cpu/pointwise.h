@@ -16,22 +16,18 @@
  * columns (acc, save, operand, dacc, doperand) have them H apart.  Pointers a stage does not use
  * may be NULL.  Elements are float or double, as the kernel is.
  *
- * A state's next may be its state (in place).  Masked rows, forward: operands become 0; in the last
- * stage every next state becomes the state before (next[0] becomes 0 if projected) and y 0.
- * Backward: dacc and operands become 0, carry stays.  Nothing of a masked row is read but state.
+ * A state's next may be its state (in place).
  */
 struct eco_pointwise {
     int32_t row0, row1, unit0, unit1; /* the part; a cell with means: whole rows only */
     int32_t hidden;                   /* H */
-    int32_t n_states, n_slots;        /* of the cell: states, operand columns */
-    int32_t n_dacc;                   /* columns of dacc: n_accs + n_extra */
+    int32_t n_states;                 /* of the cell */
     int32_t t;
-    const int32_t *lengths; /* [N]: rows with t >= length are masked; NULL: none */
-    bool last;              /* the last stage of the step: it also moves states over masked rows */
-    bool projected;         /* next[0] is u: a masked row of it becomes 0 instead of state[0] */
+    const int32_t *order;   /* [N]: which row's random numbers a row has; NULL: its own */
+    const int32_t *y_order; /* [N]: which row of y or dy it has */
     bool training;          /* bernoulli() draws */
     uint64_t seed;
-    uint32_t layer, direction; /* coordinates of random numbers; a row is its own n */
+    uint32_t layer, direction; /* coordinates of random numbers */
 
     const void *vector; /* [vectors,H], in the order of the recipe's parameters */
     const void *state[ECO_MAX_STATES];
@@ -51,7 +47,7 @@ struct eco_pointwise {
     int32_t acc_shift; /* its units lie in blocks of 1 << acc_shift, */
     size_t acc_block;  /* so many elements apart; 31: all in one block */
     size_t acc_column; /* elements from one accumulator to the next */
-    void *y; /* a second copy of next[0], 0 in masked rows; NULL: unwanted, or projected */
+    void *y;           /* a second copy of next[0]; NULL: unwanted, or projected */
     size_t y_row;
 
     /* backward */
@@ -81,7 +77,7 @@ struct eco_cell_kernels {
 /* One instruction set's kernels for one element type; rows of cell[] as eco_cell_builtin counts. */
 struct eco_pointwise_kernels {
     const struct eco_cell_kernels *cell;
-    eco_pointwise_kernel interpret_forward, interpret_backward;
+    eco_pointwise_kernel interpret;
     /* y[0 .. n) += x[r*row + 0 .. n) for every row r, ascending */
     void (*add_columns)(void *y, const void *x, size_t row, int32_t rows, int32_t n);
     /* y[r*row + 0 .. n) = bias[0 .. n) for every row */

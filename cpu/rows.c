@@ -101,72 +101,77 @@ static size_t state_offset(const struct eco_cpu_run *run, const struct eco_op *o
     return ((size_t)op->layer * (size_t)run->problem->D + op->d) * (size_t)run->args->N * width;
 }
 
-/* to[n] = from[n] for this thread's rows; zeros where from is NULL. */
-static void copy_rows(const struct eco_cpu_run *run, void *to, size_t to_row, struct eco_rows from,
-                      size_t width)
+/* This thread's rows of a state or its gradient, [width] at each place, from or to the caller's
+ * array, where zeros are for NULL; `inside` says where a row lies. */
+struct move {
+    const struct eco_steps *inside;
+    const void *outside;
+    size_t width;
+    bool in;
+};
+
+/* The plane of a row: the one its first step reads, or its last step writes. */
+static size_t plane_of(const struct eco_cpu_run *run, const struct eco_op *op, int32_t row, bool in)
+{
+    const int32_t T = run->order ? run->args->lengths[row] : run->args->T;
+    return eco_layout_state_plane(run->layout, op->d, in == op->reversed ? T - 1 : 0, !in);
+}
+
+static void move_rows(const struct eco_cpu_run *run, const struct eco_op *op, struct move move,
+                      bool planes)
 {
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
-    const size_t bytes = width * eco_type_bytes(run->layout->type);
+    const size_t bytes = move.width * eco_type_bytes(run->layout->type);
+    const size_t first = state_offset(run, op, move.width);
     for (int32_t n = part.from; n < part.to; n++) {
-        void *row = eco_cpu_after_mutable(run, to, (size_t)n * to_row);
-        if (from.data == NULL)
-            memset(row, 0, bytes);
+        const int32_t row = eco_cpu_row(run, n);
+        void *inside = eco_step_at(move.inside, planes ? plane_of(run, op, row, move.in) : 0);
+        inside = eco_cpu_after_mutable(run, inside, (size_t)n * move.inside->row);
+        const void *outside =
+            move.outside ? eco_cpu_after(run, move.outside, first + (size_t)row * move.width)
+                         : NULL;
+        if (!move.in)
+            memcpy((void *)(uintptr_t)outside, inside, bytes);
+        else if (outside != NULL)
+            memcpy(inside, outside, bytes);
         else
-            memcpy(row, eco_cpu_after(run, from.data, (size_t)n * from.row), bytes);
+            memset(inside, 0, bytes);
+    }
+}
+
+/* All states, or all their gradients between steps. */
+static void move_states(const struct eco_cpu_run *run, const struct eco_op *op,
+                        const void *const outside[ECO_MAX_STATES], bool in)
+{
+    const bool planes = !run->args->backward;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const struct eco_array array = planes ? eco_layout_state(run->layout, op->layer, op->d, s)
+                                              : eco_layout_carry(run->layout, op->layer, op->d, s);
+        const struct eco_steps inside = eco_cpu_steps(run, &array);
+        const size_t width = (size_t)eco_problem_width(run->problem, s);
+        if (in || outside[s] != NULL)
+            move_rows(run, op, (struct move){&inside, outside[s], width, in}, planes);
     }
 }
 
 void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    const int32_t first = op->reversed ? run->args->T - 1 : 0;
-    const size_t plane = eco_layout_state_plane(run->layout, op->d, first, false);
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const size_t width = (size_t)eco_problem_width(run->problem, s);
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        struct eco_rows from = {run->args->initial[s], width};
-        if (from.data != NULL)
-            from.data = eco_cpu_after(run, from.data, state_offset(run, op, width));
-        copy_rows(run, eco_cpu_at(run, &state, plane), state.row, from, width);
-    }
+    move_states(run, op, run->args->initial, true);
 }
 
 void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    const int32_t last = op->reversed ? 0 : run->args->T - 1;
-    const size_t plane = eco_layout_state_plane(run->layout, op->d, last, true);
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const size_t width = (size_t)eco_problem_width(run->problem, s);
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        if (run->args->final[s] == NULL)
-            continue;
-        void *to = eco_cpu_after_mutable(run, run->args->final[s], state_offset(run, op, width));
-        copy_rows(run, to, width, (struct eco_rows){eco_cpu_at(run, &state, plane), state.row},
-                  width);
-    }
+    move_states(run, op, (const void *const *)run->args->final, false);
 }
 
 void eco_cpu_d_begin(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const size_t width = (size_t)eco_problem_width(run->problem, s);
-        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
-        struct eco_rows from = {run->args->dfinal[s], width};
-        if (from.data != NULL)
-            from.data = eco_cpu_after(run, from.data, state_offset(run, op, width));
-        copy_rows(run, eco_cpu_at(run, &carry, 0), carry.row, from, width);
-    }
+    move_states(run, op, run->args->dfinal, true);
 }
 
 void eco_cpu_d_end(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const size_t width = (size_t)eco_problem_width(run->problem, s);
-        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
-        if (run->args->dinitial[s] == NULL)
-            continue;
-        void *to = eco_cpu_after_mutable(run, run->args->dinitial[s], state_offset(run, op, width));
-        copy_rows(run, to, width, (struct eco_rows){eco_cpu_at(run, &carry, 0), carry.row}, width);
-    }
+    move_states(run, op, (const void *const *)run->args->dinitial, false);
 }
 
 /* ---- gather and scatter ---------------------------------------------------------------------- */
@@ -235,24 +240,20 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const struct eco_array gather =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_GATHER);
-    const int32_t *lengths = op->layer == 0 ? run->args->lengths : NULL;
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
-    const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     struct drop drop = drop_of(run, op, false);
     if (run->args->backward && run->args->dweights == NULL)
         return;
     for (int32_t t = op->t0; t < op->t1; t++) {
         const struct eco_rows from = eco_cpu_input_rows(run, op, t);
+        const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
         void *step = eco_cpu_at(run, &gather, (size_t)(t - op->t0));
         for (int32_t n = part.from; n < part.to; n++) {
-            void *to = eco_cpu_after_mutable(run, step, (size_t)n * gather.row);
+            const int32_t row = eco_cpu_row(run, n), there = op->layer == 0 ? row : n;
             drop.at.t = (uint32_t)t;
-            drop.at.n = (uint32_t)n;
-            if (lengths != NULL && t >= lengths[n])
-                memset(to, 0, width * eco_type_bytes(run->layout->type));
-            else
-                move_row(run, &drop, to, eco_cpu_after(run, from.data, (size_t)n * from.row),
-                         width);
+            drop.at.n = (uint32_t)row;
+            move_row(run, &drop, eco_cpu_after_mutable(run, step, (size_t)n * gather.row),
+                     eco_cpu_after(run, from.data, (size_t)there * from.row), width);
         }
     }
 }
@@ -274,11 +275,16 @@ void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op)
         if (op->layer > 0)
             to = (struct eco_rows){eco_cpu_at(run, &dinput, (size_t)t), dinput.row};
         const void *step = eco_cpu_at(run, &gather, (size_t)(t - op->t0));
+        const int32_t active = eco_cpu_active(run, t);
         for (int32_t n = part.from; n < part.to; n++) {
+            const int32_t row = eco_cpu_row(run, n), there = op->layer == 0 ? row : n;
+            char *dx = (char *)(uintptr_t)eco_cpu_after(run, to.data, (size_t)there * to.row);
             drop.at.t = (uint32_t)t;
-            drop.at.n = (uint32_t)n;
-            char *row = (char *)(uintptr_t)eco_cpu_after(run, to.data, (size_t)n * to.row);
-            move_row(run, &drop, row, eco_cpu_after(run, step, (size_t)n * gather.row), width);
+            drop.at.n = (uint32_t)row;
+            if (n < active)
+                move_row(run, &drop, dx, eco_cpu_after(run, step, (size_t)n * gather.row), width);
+            else if (op->layer == 0 && !op->add)
+                memset(dx, 0, width * eco_type_bytes(run->layout->type));
         }
     }
 }

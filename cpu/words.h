@@ -1,7 +1,7 @@
 /*
  * The words by which a printed cell reads and writes memory, on a CPU: one vector of units of one
  * row at a time (doc/cells.md, "the printed interface").  Used by the compiled kernels and by the
- * interpreter; also what happens to masked rows.  Knows pointwise.h, no cell.
+ * interpreter.  Knows pointwise.h, no cell.
  */
 #ifndef ECO_WORDS_H
 #define ECO_WORDS_H
@@ -46,13 +46,14 @@ ALWAYS_INLINE real *row_out(void *base, size_t stride, int32_t row)
 ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_t row,
                                         struct row_means *means)
 {
+    const int32_t outside = call->y_order ? call->y_order[row] : row;
     struct place at = {.call = call, .means = means, .row = row, .count = VEC_LANES};
     at.unit = (size_t)call->unit0;
     at.hidden = (size_t)call->hidden;
     at.vector = call->vector;
     at.acc = row_in(call->acc, call->acc_row, row);
     at.dnext = row_in(call->dnext, call->dnext_row, row);
-    at.dy = row_in(call->dy, call->dy_row, row);
+    at.dy = row_in(call->dy, call->dy_row, outside);
     at.doperand = row_in(call->doperand, call->doperand_row, row);
     for (int s = 0; s < ECO_MAX_STATES; s++) {
         at.state[s] = row_in(call->state[s], call->state_row[s], row);
@@ -62,7 +63,7 @@ ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_
     at.save = row_out(call->save, call->save_row, row);
     at.operand = row_out(call->operand, call->operand_row, row);
     at.mean = row_out(call->mean, call->mean_row, row);
-    at.y = row_out(call->y, call->y_row, row);
+    at.y = row_out(call->y, call->y_row, outside);
     at.dacc = row_out(call->dacc, call->dacc_row, row);
     return at;
 }
@@ -197,12 +198,13 @@ ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *
 static inline vec bernoulli_draw(const struct place *at, int which, double probability)
 {
     const struct eco_pointwise *call = at->call;
-    const struct eco_coordinates where = {.seed = call->seed,
-                                          .layer = call->layer,
-                                          .direction = call->direction,
-                                          .purpose = 1 + (uint32_t)which,
-                                          .t = (uint32_t)call->t,
-                                          .n = (uint32_t)at->row};
+    const struct eco_coordinates where = {
+        .seed = call->seed,
+        .layer = call->layer,
+        .direction = call->direction,
+        .purpose = 1 + (uint32_t)which,
+        .t = (uint32_t)call->t,
+        .n = (uint32_t)(call->order ? call->order[at->row] : at->row)};
     const uint64_t threshold = eco_random_threshold(probability);
     real lane[VEC_LANES] = {0};
     uint32_t word[4];
@@ -218,44 +220,6 @@ static inline vec bernoulli_draw(const struct place *at, int which, double proba
 ALWAYS_INLINE vec v_bernoulli(const struct place *at, int which, double probability)
 {
     return at->call->training ? bernoulli_draw(at, which, probability) : v_const(probability);
-}
-
-/* ---- masked rows ---------------------------------------------------------------------------- */
-
-static inline bool row_masked(const struct eco_pointwise *call, int32_t row)
-{
-    return call->lengths && call->t >= call->lengths[row];
-}
-
-/* Zero in the call's units of the first `columns` columns. */
-static inline void clear_columns(const struct place *at, real *row, int32_t columns)
-{
-    const size_t units = (size_t)(at->call->unit1 - at->call->unit0);
-    for (int32_t k = 0; row && k < columns; k++)
-        memset(row + at->hidden * (size_t)k + at->unit, 0, units * sizeof *row);
-}
-
-static void mask_forward(const struct eco_pointwise *call, int32_t row)
-{
-    const struct place at = place_of_row(call, row, NULL);
-    const size_t bytes = (size_t)(call->unit1 - call->unit0) * sizeof(real);
-    clear_columns(&at, at.operand, call->n_slots);
-    if (!call->last)
-        return;
-    clear_columns(&at, at.y, 1);
-    for (int s = 0; s < call->n_states; s++) {
-        if (s == 0 && call->projected)
-            clear_columns(&at, at.next[0], 1);
-        else if (at.next[s] != at.state[s])
-            memcpy(at.next[s] + at.unit, at.state[s] + at.unit, bytes);
-    }
-}
-
-static void mask_backward(const struct eco_pointwise *call, int32_t row)
-{
-    const struct place at = place_of_row(call, row, NULL);
-    clear_columns(&at, at.dacc, call->n_dacc);
-    clear_columns(&at, at.operand, call->n_slots);
 }
 
 #endif /* ECO_WORDS_H */

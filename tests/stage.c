@@ -24,14 +24,9 @@ static void put(const struct stage *stage, unsigned char *to, double value)
     }
 }
 
-static bool masked(const struct stage *stage, int row)
-{
-    return stage->lengths && stage->lengths[row] <= 3;
-}
-
-/* rows x columns x H, NaN in the padding, and in masked rows if poison. */
+/* rows x columns x H, NaN in the padding. */
 static void *array_new(struct stage_memory *memory, const struct stage *stage, int columns,
-                       size_t *row_stride, bool poison)
+                       size_t *row_stride)
 {
     const size_t width = (size_t)columns * (size_t)stage->hidden, row = width + STAGE_PAD;
     unsigned char *base = memory->data + memory->used;
@@ -41,7 +36,7 @@ static void *array_new(struct stage_memory *memory, const struct stage *stage, i
         abort();
     for (size_t k = 0; k < STAGE_ROWS * row; k++) {
         const double number = next_number(&state);
-        const bool hole = k % row >= width || (poison && masked(stage, (int)(k / row)));
+        const bool hole = k % row >= width;
         put(stage, base + k * stage->element, hole ? NAN : number);
     }
     *row_stride = row;
@@ -60,11 +55,11 @@ static void add_forward(struct stage_memory *m, const struct stage *stage)
 {
     const struct eco_lowered *lowered = &stage->cell->lowered;
     struct eco_pointwise *call = &m->call;
-    call->acc = array_new(m, stage, lowered->n_accs, &call->acc_row, true);
+    call->acc = array_new(m, stage, lowered->n_accs, &call->acc_row);
     call->acc_shift = 31;
     call->acc_column = (size_t)call->hidden;
     if (stage->with_y)
-        call->y = array_new(m, stage, 1, &call->y_row, true);
+        call->y = array_new(m, stage, 1, &call->y_row);
     for (int s = 0; s < call->n_states && stage->in_place; s++) {
         call->next[s] =
             (unsigned char *)m->data + ((const unsigned char *)call->state[s] - m->data);
@@ -78,13 +73,13 @@ static void add_backward(struct stage_memory *m, const struct stage *stage)
     struct eco_pointwise *call = &m->call;
     for (int s = 0; s < call->n_states; s++)
         if (s > 0 || !stage->projected)
-            call->carry[s] = array_new(m, stage, 1, &call->carry_row[s], false);
+            call->carry[s] = array_new(m, stage, 1, &call->carry_row[s]);
     if (stage->projected)
-        call->dnext = array_new(m, stage, 1, &call->dnext_row, true);
+        call->dnext = array_new(m, stage, 1, &call->dnext_row);
     else if (stage->with_y)
-        call->dy = array_new(m, stage, 1, &call->dy_row, true);
-    call->dacc = array_new(m, stage, call->n_dacc, &call->dacc_row, true);
-    call->doperand = array_new(m, stage, lowered->n_operands, &call->doperand_row, true);
+        call->dy = array_new(m, stage, 1, &call->dy_row);
+    call->dacc = array_new(m, stage, lowered->n_accs + lowered->n_extra, &call->dacc_row);
+    call->doperand = array_new(m, stage, lowered->n_operands, &call->doperand_row);
 }
 
 struct stage_memory *stage_memory_new(const struct stage *stage)
@@ -101,27 +96,24 @@ struct stage_memory *stage_memory_new(const struct stage *stage)
         .unit1 = stage->hidden,
         .hidden = stage->hidden,
         .n_states = stage->cell->recipe.n_states,
-        .n_slots = lowered->n_slots,
-        .n_dacc = lowered->n_accs + lowered->n_extra,
         .t = 3,
-        .lengths = stage->lengths,
-        .last = stage->index == stage_count(stage->cell, stage->backward) - 1,
-        .projected = stage->projected,
+        .order = stage->order,
+        .y_order = stage->order,
         .training = stage->training,
         .seed = 0x123456789abcdef,
         .layer = 1,
         .direction = 1,
         .program = (stage->backward ? lowered->backward : lowered->forward) + stage->index,
     };
-    call->vector = array_new(m, stage, count_vectors(&stage->cell->recipe), &unused, false);
+    call->vector = array_new(m, stage, count_vectors(&stage->cell->recipe), &unused);
     for (int s = 0; s < call->n_states; s++) {
-        call->state[s] = array_new(m, stage, 1, &call->state_row[s], false);
-        call->next[s] = array_new(m, stage, 1, &call->next_row[s], true);
+        call->state[s] = array_new(m, stage, 1, &call->state_row[s]);
+        call->next[s] = array_new(m, stage, 1, &call->next_row[s]);
     }
-    call->save = array_new(m, stage, lowered->n_saves, &call->save_row, true);
-    call->operand = array_new(m, stage, lowered->n_slots, &call->operand_row, true);
+    call->save = array_new(m, stage, lowered->n_saves, &call->save_row);
+    call->operand = array_new(m, stage, lowered->n_slots, &call->operand_row);
     if (lowered->has_means)
-        call->mean = array_new(m, stage, ECO_MAX_MEANS, &call->mean_row, true);
+        call->mean = array_new(m, stage, ECO_MAX_MEANS, &call->mean_row);
     if (stage->backward)
         add_backward(m, stage);
     else
@@ -142,7 +134,7 @@ eco_pointwise_kernel stage_kernel(const struct stage *stage, const struct eco_is
     const struct eco_pointwise_kernels *kernels =
         stage->element == sizeof(double) ? isa->f64 : isa->f32;
     if (interpreted)
-        return stage->backward ? kernels->interpret_backward : kernels->interpret_forward;
+        return kernels->interpret;
     const struct eco_cell_kernels *cell = kernels->cell + stage->cell->builtin;
     return (stage->backward ? cell->backward : cell->forward)[stage->index];
 }

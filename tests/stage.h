@@ -17,7 +17,7 @@ struct stage {
     int32_t hidden;
     size_t element; /* sizeof(float) or sizeof(double) */
     bool projected, training, with_y, in_place;
-    const int32_t *lengths; /* [STAGE_ROWS]: masked rows hold NaN in all but states and carries */
+    const int32_t *order; /* [STAGE_ROWS] */
 };
 
 struct stage_memory {

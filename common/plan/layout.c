@@ -251,6 +251,10 @@ static void build_blocks(struct eco_layout *layout)
     const int pairs = problem->L * problem->D;
     struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(0)};
     struct cursor forward = {ECO_BLOCK_WORKSPACE, layout->N, eco_size_of(0)};
+    layout->order = 0;
+    if (layout->wishes.by_length)
+        forward.end =
+            eco_size_align(eco_size_of(sizeof(int32_t) * (layout->N + (size_t)layout->T + 1)));
     struct cursor backward = forward;
     struct cursor *kept = layout->training ? &reserve : &forward;
     put_states(layout, kept);

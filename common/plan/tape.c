@@ -43,7 +43,8 @@ static bool writes_gathered(const struct builder *b, int layer)
 {
     if (layer > 0)
         return b->problem->training && b->problem->dropout > 0;
-    return b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1;
+    return (b->ragged && b->wishes->by_length) ||
+           (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1);
 }
 
 /* Steps of the k-th chunk in the order of processing; chunks are counted from step 0 so that those

@@ -1,0 +1,70 @@
+/*
+ * Rows in the order of their lengths: those that have not ended are the first ones at every step.
+ * Everything inside a run lies in this order; the caller's arrays and random numbers do not.
+ */
+#include "cpu/cpu.h"
+
+/* A counting sort, stable: which row of the batch is at each place.  count[t]: how many rows are
+ * longer than t; it is built one place further up. */
+static void sort(const int32_t *lengths, int32_t T, int32_t N, int32_t *order, int32_t *longer)
+{
+    int32_t before = 0;
+    for (int32_t length = 0; length <= T; length++)
+        longer[length] = 0;
+    for (int32_t n = 0; n < N; n++)
+        longer[lengths[n]]++;
+    for (int32_t length = T; length >= 0; length--) {
+        const int32_t equal = longer[length];
+        longer[length] = before;
+        before += equal;
+    }
+    /* Now every longer[length] is the first place of its rows; at the end, the place after them. */
+    for (int32_t n = 0; n < N; n++)
+        order[longer[lengths[n]]++] = n;
+}
+
+void eco_cpu_sort(struct eco_cpu_run *run)
+{
+    const struct eco_args *args = run->args;
+    if (args->lengths == NULL)
+        return;
+    int32_t *order = (int32_t *)(void *)((char *)args->workspace + run->layout->order);
+    int32_t *longer = order + args->N;
+    sort(args->lengths, args->T, args->N, order, longer);
+    run->order = order;
+    run->active = longer + 1;
+}
+
+int32_t eco_cpu_active(const struct eco_cpu_run *run, int32_t t)
+{
+    return run->active ? run->active[t] : run->args->N;
+}
+
+int32_t eco_cpu_row(const struct eco_cpu_run *run, int32_t place)
+{
+    return run->order ? run->order[place] : place;
+}
+
+struct eco_share eco_cpu_step_rows(const struct eco_cpu_run *run, int32_t t)
+{
+    const int32_t n = eco_cpu_active(run, t);
+    return (struct eco_share){run->rows.from < n ? run->rows.from : n,
+                              run->rows.to < n ? run->rows.to : n};
+}
+
+bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
+                     struct eco_stretch *stretch)
+{
+    const int32_t N = run->args->N;
+    int32_t t = op->t0 + stretch->steps, n;
+    stretch->step = stretch->steps;
+    stretch->rows = 0;
+    do {
+        if (t == op->t1)
+            break;
+        n = eco_cpu_active(run, t++);
+        stretch->rows += n;
+    } while (n == N);
+    stretch->steps = t - op->t0;
+    return stretch->rows > 0;
+}
