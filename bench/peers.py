@@ -14,9 +14,10 @@ import time
 
 import numpy as np
 
-ROUND_SECONDS = 0.02  # at least, of runs of one side
+ROUND_SECONDS = 0.05  # at least, of runs of one side
 ROUNDS_MIN = 5
-SETTLE_SECONDS = 0.005  # until threads of the other side have stopped to spin
+SETTLE_SECONDS = 0.2  # until threads of the other side have stopped to spin: many milliseconds
+PLACES = sorted(os.sched_getaffinity(0))  # a thread stays on its processor, on every side
 TOLERANCE = 1e-3  # largest difference over largest value
 
 
@@ -161,6 +162,9 @@ class Onnxruntime:
         import onnxruntime as ort
         options = ort.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        if 1 < threads <= len(PLACES):  # the caller is the first; the rest where OpenMP's are
+            options.add_session_config_entry("session.intra_op_thread_affinities", ";".join(
+                str(place + 1) for place in PLACES[1:threads]))
         self.session = ort.InferenceSession(self.model(ours.exported(b"onnx"), problem), options,
                                             providers=["CPUExecutionProvider"])
         self.y = np.zeros((problem.T, problem.N, problem.directions * problem.H), np.float32)
@@ -263,7 +267,7 @@ PEERS = {"ort": Onnxruntime, "torch": Torch}
 
 def seconds_of(run, repeats):
     time.sleep(SETTLE_SECONDS)
-    if repeats > 1:
+    for _ in range(3 if repeats > 1 else 0):
         run()  # wakes the threads
     start = time.perf_counter()
     for _ in range(repeats):
@@ -329,6 +333,7 @@ def main():
     parser.add_argument("--no-head", action="store_true", help="of the table")
     parser.add_argument("problem", nargs="+")
     options = parser.parse_args()
+    os.environ.update(OMP_PROC_BIND="true", OMP_PLACES="cores")  # read when the runtime is loaded
     peers = []
     for name in options.peers.split(","):
         try:
@@ -337,6 +342,7 @@ def main():
         except (ImportError, OSError) as error:
             print(f"peers: no {name}: {error}", file=sys.stderr)
     library = load(options.library)
+    os.sched_setaffinity(0, PLACES[:1])
     if not options.no_head:
         print("| problem | threads | ecornn ms | theirs ms | ratio | who | largest difference |\n"
               "|---|---|---|---|---|---|---|")
