@@ -60,10 +60,13 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
         const size_t a_row = pair->a_row, a_k = pair->a_k, panel_k = pair->panel_k;
-        const float *a = pair->a + (size_t)row * a_row;
+        const float *a[TILE_ROWS / 4]; /* every fourth row: few enough for registers */
+#pragma GCC unroll 3
+        for (int q = 0; q < TILE_ROWS / 4; q++)
+            a[q] = pair->a + (size_t)(row + 4 * q) * a_row;
         const float *panel = pair->panel;
         const char *prefetch = fetch ? tile_prefetch(pair, i, V) : NULL;
-        for (int32_t k = pair->k; k > 0; k--, a += a_k, panel += panel_k) {
+        for (int32_t k = pair->k; k > 0; k--, panel += panel_k) {
             vec weight[ECO_TILE_VECTORS];
             if (fetch) {
                 __builtin_prefetch(prefetch, 0, 2);
@@ -74,11 +77,14 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
                 weight[v] = v_load(panel + v * VEC_LANES);
 #pragma GCC unroll 12
             for (int r = 0; r < R; r++) {
-                const vec x = v_const((double)a[(size_t)r * a_row]);
+                const vec x = v_const((double)a[r / 4][(size_t)(r % 4) * a_row]);
 #pragma GCC unroll 4
                 for (int v = 0; v < V; v++)
                     sum[r][v] = v_fma(x, weight[v], sum[r][v]);
             }
+#pragma GCC unroll 3
+            for (int q = 0; q < TILE_ROWS / 4; q++)
+                a[q] += a_k;
         }
     }
 #pragma GCC unroll 4
