@@ -77,8 +77,7 @@ struct eco_wishes {
     bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
                      */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
-    int32_t pack_rows; /* most rows of dacc and of an operand that ECO_SCRATCH_PACK has room for
-                        */
+    int32_t pack_rows; /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
     size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
@@ -102,8 +101,8 @@ enum eco_scratch {
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
     ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
-    ECO_SCRATCH_PACK, /* backward [pack_rows, most columns of a part + accs*H, and a panel of each],
-                       * room for sums */
+    ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
+                       * for sums */
     ECO_SCRATCH_PRODUCT, /* both: room for whoever multiplies */
     ECO_SCRATCHES
 };

@@ -18,7 +18,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 }
 
 /* Rows of a chunk: the result of the input product stays in a second-level cache or near it. */
-enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 1024, PACK_ROWS = 512 };
+enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 1024, PACK_ROWS = 528 };
 
 static int32_t steps_for(int32_t rows, int32_t N)
 {

@@ -317,7 +317,7 @@ static void projection(const struct eco_cpu_run *run, struct eco_multiply multip
     multiply.a_row = dstep.row;
     multiply.c = eco_cpu_at(run, &u, (size_t)op->t0);
     multiply.c_row = u.row;
-    run->products->weights(run, &multiply);
+    run->products->weights(run, &multiply, 1);
 }
 
 static int32_t active_rows(const struct eco_cpu_run *run, const struct eco_op *op)
@@ -340,13 +340,15 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
                                     .a_row = dacc.row,
                                     .add = op->add || run->args->accumulate};
     vectors(run, &multiply);
+    struct eco_multiply part[1 + ECO_MAX_OPERANDS];
     for (int o = -1; o < run->lowered->n_operands; o++) {
         const struct eco_rows e = o < 0 ? eco_cpu_product_input(run, op) : operand_rows(run, op, o);
         multiply.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
         multiply.c = (void *)(uintptr_t)e.data;
         multiply.c_row = e.row;
-        run->products->weights(run, &multiply);
+        part[1 + o] = multiply;
     }
+    run->products->weights(run, part, 1 + run->lowered->n_operands);
     if (run->problem->projected)
         projection(run, multiply);
 }

@@ -166,9 +166,9 @@ struct eco_multiply {
  */
 struct eco_products {
     void (*multiply)(const struct eco_cpu_run *, const struct eco_multiply *);
-    /* dM += A accs^T C: the gradient of M over all active rows of the op, `rows` in number; here C
-     * is only read. */
-    void (*weights)(const struct eco_cpu_run *, const struct eco_multiply *);
+    /* dM += A accs^T C of n parts with the same A: gradients over all active rows of the op, `rows`
+     * in number; here C is only read. */
+    void (*weights)(const struct eco_cpu_run *, const struct eco_multiply *, int n);
     /* n products of one C, then the kernel on the part of the plane that the call says; only where
      * a thread owns its units or rows.  NULL: products and passes are called one by one. */
     void (*stage)(const struct eco_cpu_run *, const struct eco_multiply *, int n,
@@ -193,8 +193,8 @@ struct eco_product {
 /* product.c: this thread's share of a product through CBLAS, in pieces whose shape depends on m, n,
  * k alone: the bits do not depend on the number of threads.  The caller waits before C is read. */
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
-/* dense.c: the gradient of a part, through CBLAS; dweights are dense in every algorithm. */
-void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
+/* dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
+void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 /* The bias of an accumulator, [H], or NULL. */
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
 

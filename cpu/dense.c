@@ -97,7 +97,7 @@ static void multiply(const struct eco_cpu_run *run, const struct eco_multiply *m
     (m->back ? back : forward)(run, m);
 }
 
-void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *m)
+static void add_gradient(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
@@ -124,6 +124,12 @@ void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply 
             eco_cpu_product(run, &product);
         }
     }
+}
+
+void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n)
+{
+    for (int i = 0; i < n; i++)
+        add_gradient(run, &multiply[i]);
 }
 
 const struct eco_products eco_dense_products = {multiply, eco_dense_weights, NULL};

@@ -11,6 +11,6 @@ void eco_packed_multiply(const struct eco_cpu_run *run, const struct eco_multipl
 void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n,
                       const struct eco_pointwise *call, eco_pointwise_kernel kernel);
 /* packed_weights.c: as eco_products.weights. */
-void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
+void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 
 #endif /* ECO_PACKED_H */

@@ -177,19 +177,23 @@ static int32_t scratch_steps(const struct eco_layout *layout, bool backward,
     }
 }
 
-/* Elements of a row that weight gradients copy: of dacc and of the widest part, and what fills up
- * their last panels. */
+/* Elements of a row that weight gradients copy: of the operands of all parts, and what fills up
+ * their last panels; and of dacc. */
 static size_t pack_row(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t panel = (size_t)layout->wishes.lanes * (size_t)layout->wishes.vectors;
-    int32_t columns = problem->H > problem->P ? problem->H : problem->P;
+    const size_t H = (size_t)problem->H, P = (size_t)problem->P;
+    size_t input = 0, recurrent = 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
-        if (eco_problem_input(problem, layer) > columns)
-            columns = eco_problem_input(problem, layer);
-    const size_t accs = (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
-    const size_t P = (size_t)problem->P;
-    return (size_t)columns + (accs > P ? accs : P) + 2 * panel;
+        if ((size_t)eco_problem_input(problem, layer) > input)
+            input = (size_t)eco_problem_input(problem, layer);
+    for (int o = 0; o < lowered->n_operands; o++)
+        recurrent += (size_t)eco_problem_columns(problem, o) + panel;
+    const size_t all = input + panel + recurrent + (size_t)lowered->n_accs * H;
+    const size_t projection = problem->projected ? H + panel + P : 0;
+    return all > projection ? all : projection;
 }
 
 /* Rows that weight gradients copy at a time: never more than a chunk has. */
