@@ -1,77 +1,63 @@
 /*
- * The barrier of a team: every thread counts its arrival on a cache line that few others write, and
- * looks at the lines of all.  Who waits long sleeps.  Knows nothing of what the threads do.
+ * The barrier of a team: in round r every thread tells the one 2^r further on that it has heard of
+ * all those before it (Hensgen, Finkel and Manber 1988).  Each thread looks at its own line only;
+ * who waits long sleeps.  Knows nothing of what the threads do.
  */
 #include "cpu/barrier.h"
 
 #include "common/util.h"
 
-/* Looks between announcing a sleep and falling asleep: an arrival that was on its way when its
- * thread saw no sleepers is seen meanwhile.  Should it not be, a sleep ends by itself. */
+/* Looks between announcing a sleep and falling asleep: a word on its way from a thread that saw no
+ * sleepers arrives meanwhile.  Should it not, a sleep ends by itself. */
 enum { LOOKS_BEFORE_SLEEP = 50 };
 
-static bool reached(unsigned arrived, unsigned target)
+static bool heard(const _Atomic unsigned *word, unsigned turn)
 {
-    return (int)(arrived - target) >= 0; /* counts may wrap */
+    /* Counts may wrap, and the other may be a turn ahead. */
+    return (int)(atomic_load_explicit(word, memory_order_acquire) - turn) >= 0;
 }
 
-static unsigned look(struct eco_line *line)
-{
-    return atomic_load_explicit(&line->arrived, memory_order_acquire);
-}
-
-static bool spin(struct eco_line *line, unsigned target, int looks)
+static bool look(const _Atomic unsigned *word, unsigned turn, int looks)
 {
     for (int i = 0; i < looks; i++) {
-        if (reached(look(line), target))
+        if (heard(word, turn))
             return true;
         ECO_PAUSE();
     }
-    return reached(look(line), target);
+    return heard(word, turn);
 }
 
 /* A thread that spins keeps the system from moving one that has no processor to this one. */
-static void sleep_until(const struct eco_team *team, struct eco_line *line, unsigned target)
+static void hear(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
 {
-    unsigned arrived;
+    if (look(word, turn, team->spins))
+        return;
     atomic_fetch_add(team->sleepers, 1);
-    if (!spin(line, target, LOOKS_BEFORE_SLEEP))
-        while (!reached(arrived = look(line), target))
-            eco_sleep_while(&line->arrived, arrived);
+    for (int looks = LOOKS_BEFORE_SLEEP; !look(word, turn, looks); looks = 0)
+        eco_sleep_while(word, turn - 1);
     atomic_fetch_sub(team->sleepers, 1);
 }
 
-/* How many of the team's threads count on a line. */
-static unsigned members(const struct eco_team *team, int line)
+static void tell(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
 {
-    return team->count <= team->lines
-               ? 1
-               : (unsigned)((team->count - line + team->lines - 1) / team->lines);
+    atomic_store_explicit(word, turn, memory_order_release);
+    if (atomic_load_explicit(team->sleepers, memory_order_relaxed) > 0)
+        eco_wake_all(word);
 }
 
 void eco_team_clear(const struct eco_team *team)
 {
-    for (int i = 0; i < team->lines; i++)
-        atomic_store_explicit(&team->line[i].arrived, 0, memory_order_relaxed);
+    for (int i = 0; i < team->count; i++)
+        for (int r = 0; r < ECO_TEAM_ROUNDS; r++)
+            atomic_store_explicit(&team->line[i].heard[r], 0, memory_order_relaxed);
 }
 
-void eco_team_wait(const struct eco_team *team, int id, unsigned *round)
+void eco_team_wait(const struct eco_team *team, int id, unsigned *turn)
 {
-    const unsigned now = ++*round;
-    const int lines = team->count < team->lines ? team->count : team->lines;
-    const int mine = id < lines ? id : id % lines;
-    if (members(team, mine) == 1)
-        atomic_store_explicit(&team->line[mine].arrived, now, memory_order_release);
-    else
-        atomic_fetch_add_explicit(&team->line[mine].arrived, 1, memory_order_acq_rel);
-    for (int i = 0, other = mine; i < lines; i++) {
-        struct eco_line *line = &team->line[other];
-        const unsigned target = now * members(team, other);
-        if (!spin(line, target, team->spins))
-            sleep_until(team, line, target);
-        other = other + 1 < lines ? other + 1 : 0;
+    const unsigned now = ++*turn;
+    for (int r = 0, away = 1; away < team->count; r++, away *= 2) {
+        const int other = id + away < team->count ? id + away : id + away - team->count;
+        tell(team, &team->line[other].heard[r], now);
+        hear(team, &team->line[id].heard[r], now);
     }
-    /* All are here: every sleeper is asleep on a line of one who passes here after it lay down. */
-    if (atomic_load_explicit(team->sleepers, memory_order_relaxed) > 0)
-        eco_wake_all(&team->line[mine].arrived);
 }

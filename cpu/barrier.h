@@ -7,22 +7,23 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Threads count their arrivals here: alone in two cache lines, which processors fetch together. */
+enum { ECO_TEAM_ROUNDS = 10, ECO_TEAM_MOST = 1 << ECO_TEAM_ROUNDS };
+
+/* What a thread has heard: alone in two cache lines, which processors fetch together. */
 struct eco_line {
-    _Alignas(128) _Atomic unsigned arrived;
+    _Alignas(128) _Atomic unsigned heard[ECO_TEAM_ROUNDS];
 };
 
-/* Thread id counts on line id % lines. */
 struct eco_team {
-    struct eco_line *line;      /* [lines], cleared before the first wait */
+    struct eco_line *line;      /* [count], cleared before the first wait */
     _Atomic unsigned *sleepers; /* threads that sleep; teams may share it */
-    int count, lines;           /* threads, lines */
+    int count;                  /* threads, at most ECO_TEAM_MOST */
     int spins;                  /* looks before a waiting thread sleeps */
 };
 
 void eco_team_clear(const struct eco_team *team);
-/* Waits until every thread of the team is here for the *round-th time (each counts from 0); what
+/* Waits until every thread of the team is here for the *turn-th time (each counts from 0); what
  * they wrote before is then visible to all. */
-void eco_team_wait(const struct eco_team *team, int id, unsigned *round);
+void eco_team_wait(const struct eco_team *team, int id, unsigned *turn);
 
 #endif /* ECO_BARRIER_H */

@@ -46,7 +46,7 @@ struct eco_cpu_run {
     const struct eco_products *products;
     const struct eco_tile_kernel *tile;
     const struct eco_team *team; /* all threads; in steps the group */
-    unsigned *round;             /* of the team's barrier */
+    unsigned *turn;              /* how often it waited for the team */
     int id, count;               /* in the team */
     const int32_t *order;        /* [N]: which row of the batch lies at each place; NULL: its own */
     const int32_t *active;       /* [T]: places whose rows have not ended at step t; NULL: all N */

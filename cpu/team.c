@@ -9,9 +9,8 @@
 
 #include "common/util.h"
 
-/* Lines of the barriers: of all threads, as many as pay; of the groups, one for each thread that
- * does steps. */
-enum { TEAM_LINES = 16, STEP_THREADS = 64 };
+/* Threads that do steps, at most. */
+enum { STEP_THREADS = 64 };
 
 static _Atomic bool forked;
 
@@ -34,7 +33,7 @@ void eco_cpu_watch_forks(void)
 void eco_cpu_wait(const struct eco_cpu_run *run)
 {
     if (run->count > 1)
-        eco_team_wait(run->team, run->id, run->round);
+        eco_team_wait(run->team, run->id, run->turn);
 }
 
 struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all, int32_t group)
@@ -71,13 +70,13 @@ static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
 struct shared {
     _Atomic unsigned sleepers;
     int spins;
-    struct eco_line all[TEAM_LINES], group[STEP_THREADS];
+    struct eco_line group[STEP_THREADS], all[ECO_TEAM_MOST]; /* used as far as there are threads */
 };
 
 /* A thread's place in the steps. */
 struct place {
     struct eco_team team;
-    unsigned round;
+    unsigned turn;
     struct eco_cpu_run run; /* count 0: it does none */
     int op, ops;            /* it does every ops-th operation of a level, from this one on */
 };
@@ -93,19 +92,21 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
     const int threads = run->count < STEP_THREADS ? run->count : STEP_THREADS;
     const struct eco_grid grid = eco_cpu_grid(run, threads);
     const int group = run->id / grid.units, part = group % grid.rows;
+    place->op = group / grid.rows;
+    place->ops = grid.ops;
+    place->run.count = 0;
+    if (place->op >= grid.ops)
+        return;
     place->team = (struct eco_team){.line = shared->group + (size_t)group * (size_t)grid.units,
                                     .sleepers = &shared->sleepers,
                                     .count = grid.units,
-                                    .lines = grid.units < TEAM_LINES ? grid.units : TEAM_LINES,
                                     .spins = shared->spins};
-    place->round = 0;
-    place->op = group / grid.rows;
-    place->ops = grid.ops;
+    place->turn = 0;
     place->run = *run;
     place->run.team = &place->team;
-    place->run.round = &place->round;
+    place->run.turn = &place->turn;
     place->run.id = run->id % grid.units;
-    place->run.count = place->op < grid.ops ? grid.units : 0;
+    place->run.count = grid.units;
     place->run.rows = (struct eco_share){(int32_t)((int64_t)run->args->N * part / grid.rows),
                                          (int32_t)((int64_t)run->args->N * (part + 1) / grid.rows)};
 }
@@ -147,33 +148,31 @@ static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, str
 static void walk_alone(const struct eco_cpu_run *run, const struct eco_tape *tape)
 {
     struct eco_cpu_run alone = *run;
-    struct shared shared; /* nobody waits */
-    shared.spins = 0;
     alone.id = 0;
     alone.count = 1;
-    walk(&alone, tape, &shared);
+    walk(&alone, tape, NULL);
 }
 
 static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
     struct shared shared;
-    const struct eco_team all = {shared.all, &shared.sleepers, 0, TEAM_LINES, 0};
-    const struct eco_team groups = {shared.group, &shared.sleepers, 0, STEP_THREADS, 0};
+    const int spins = threads <= run->cpu->cpus ? run->cpu->spins : 0;
+    const int steps = threads < STEP_THREADS ? threads : STEP_THREADS;
+    const struct eco_team all = {shared.all, &shared.sleepers, threads, spins};
     eco_team_clear(&all);
-    eco_team_clear(&groups);
+    eco_team_clear(&(struct eco_team){shared.group, NULL, steps, 0});
     atomic_init(&shared.sleepers, 0);
-    shared.spins = threads <= run->cpu->cpus ? run->cpu->spins : 0;
+    shared.spins = spins;
 #pragma omp parallel num_threads(threads)
     {
         struct eco_cpu_run mine = *run;
         struct eco_team team = all;
-        unsigned round = 0;
+        unsigned turn = 0;
         mine.id = omp_get_thread_num();
         mine.count = omp_get_num_threads();
         mine.team = &team;
-        mine.round = &round;
+        mine.turn = &turn;
         team.count = mine.count;
-        team.spins = shared.spins;
         walk(&mine, tape, &shared);
     }
 }
