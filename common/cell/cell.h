@@ -84,7 +84,7 @@ struct eco_opcode_info {
 extern const struct eco_opcode_info eco_opcode_info[ECO_OPCODES];
 
 struct eco_node {
-    uint8_t op;      /* enum eco_opcode */
+    int16_t op;      /* enum eco_opcode; no padding before a: compilers compare op to c as one */
     int16_t a, b, c; /* nodes before this one, -1: none */
     int16_t index;
     double value;

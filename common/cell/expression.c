@@ -28,7 +28,7 @@ static int add_op(struct eco_parser *parser, const struct eco_token *token, int 
 {
     return add_node(
         parser, token,
-        (struct eco_node){(uint8_t)op, (int16_t)arg[0], (int16_t)arg[1], (int16_t)arg[2], 0, 0});
+        (struct eco_node){(int16_t)op, (int16_t)arg[0], (int16_t)arg[1], (int16_t)arg[2], 0, 0});
 }
 
 static int expect(struct eco_parser *parser, char symbol)

@@ -21,7 +21,7 @@ static int add(struct gradient *gradient, int op, int a, int b, int c)
     if (gradient->full)
         return 0;
     const int node = eco_recipe_add(
-        gradient->recipe, (struct eco_node){(uint8_t)op, (int16_t)a, (int16_t)b, (int16_t)c, 0, 0});
+        gradient->recipe, (struct eco_node){(int16_t)op, (int16_t)a, (int16_t)b, (int16_t)c, 0, 0});
     gradient->full = node < 0;
     return node < 0 ? 0 : node;
 }
@@ -31,7 +31,7 @@ static int add_leaf(struct gradient *gradient, int op, int index, double value)
     if (gradient->full)
         return 0;
     const int node = eco_recipe_add(
-        gradient->recipe, (struct eco_node){(uint8_t)op, -1, -1, -1, (int16_t)index, value});
+        gradient->recipe, (struct eco_node){(int16_t)op, -1, -1, -1, (int16_t)index, value});
     gradient->full = node < 0;
     return node < 0 ? 0 : node;
 }

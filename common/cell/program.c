@@ -12,7 +12,7 @@ bool eco_lower_store(struct eco_lowering *lowering, struct eco_demand *demand, i
     if (demand->n == ECO_MAX_CODE)
         return eco_lower_fail(lowering, "a stage writes more than %d values", ECO_MAX_CODE);
     demand->store[demand->n++] =
-        (struct eco_node){(uint8_t)op, (int16_t)node, -1, -1, (int16_t)index, 0};
+        (struct eco_node){(int16_t)op, (int16_t)node, -1, -1, (int16_t)index, 0};
     return true;
 }
 
