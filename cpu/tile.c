@@ -10,8 +10,9 @@
 /* Registers for sums, of 16 or 32; the others hold a panel's vectors of one k and a broadcast. */
 enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };
 enum { TILE_ROWS = 12 }; /* of a block, at most */
-/* Vectors of a panel where rows are few: as many sums at a time as a chain of them is long. */
-enum { FEW_VECTORS = 4 };
+/* Vectors of a panel: two as a rule; four where a broadcast takes an instruction between the sums.
+ * Where rows are few: as many sums at a time as a chain of them is long. */
+enum { RULE_VECTORS = VEC_FUSED ? 2 : 4, FEW_VECTORS = 4 };
 
 ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
 {
@@ -29,19 +30,51 @@ ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
 }
 
 /* What row block number i fetches, a cache line at each k: the first ones the next panel; for the
- * others there is nothing left to fetch. */
+ * others there is nothing left to fetch: NULL. */
 ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_t i, const int V)
 {
     const size_t offset = (size_t)i * (size_t)pair->k * 64;
     const size_t panel = (size_t)pair->k * (size_t)V * sizeof(vec);
-    return pair->prefetch && offset < panel ? (const char *)pair->prefetch + offset
-                                            : (const char *)pair->panel;
+    return pair->prefetch && offset < panel ? (const char *)pair->prefetch + offset : NULL;
 }
 
-/* Row block number i, from row `row` on.  R, V and fetch are constants: every loop over them
- * disappears. */
+/* The sums of a block over all k of a pair; fetch: prefetch is not NULL. */
+ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
+                             int32_t row, const char *prefetch, const int R, const int V,
+                             const bool fetch)
+{
+    const size_t a_row = pair->a_row, a_k = pair->a_k, panel_k = pair->panel_k;
+    const float *a[TILE_ROWS / 4]; /* every fourth row: few enough for registers */
+#pragma GCC unroll 3
+    for (int q = 0; q < TILE_ROWS / 4; q++)
+        a[q] = pair->a + (size_t)(row + 4 * q) * a_row;
+    const float *panel = pair->panel;
+    for (int32_t k = pair->k; k > 0; k--, panel += panel_k) {
+        vec weight[ECO_TILE_VECTORS];
+        if (fetch) {
+            __builtin_prefetch(prefetch, 0, 2);
+            prefetch += 64;
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            weight[v] = v_load(panel + v * VEC_LANES);
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++) {
+            const vec x = v_const((double)a[r / 4][(size_t)(r % 4) * a_row]);
+#pragma GCC unroll 4
+            for (int v = 0; v < V; v++)
+                sum[r][v] = v_fma(x, weight[v], sum[r][v]);
+        }
+#pragma GCC unroll 3
+        for (int q = 0; q < TILE_ROWS / 4; q++)
+            a[q] += a_k;
+    }
+}
+
+/* Row block number i, from row `row` on.  R and V are constants: every loop over them disappears.
+ */
 ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t i, const int R,
-                              const int V, const bool fetch)
+                              const int V)
 {
     vec sum[TILE_ROWS][ECO_TILE_VECTORS];
     float *const c = tile->c + (size_t)row * tile->c_row;
@@ -59,33 +92,11 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
     }
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
-        const size_t a_row = pair->a_row, a_k = pair->a_k, panel_k = pair->panel_k;
-        const float *a[TILE_ROWS / 4]; /* every fourth row: few enough for registers */
-#pragma GCC unroll 3
-        for (int q = 0; q < TILE_ROWS / 4; q++)
-            a[q] = pair->a + (size_t)(row + 4 * q) * a_row;
-        const float *panel = pair->panel;
-        const char *prefetch = fetch ? tile_prefetch(pair, i, V) : NULL;
-        for (int32_t k = pair->k; k > 0; k--, panel += panel_k) {
-            vec weight[ECO_TILE_VECTORS];
-            if (fetch) {
-                __builtin_prefetch(prefetch, 0, 2);
-                prefetch += 64;
-            }
-#pragma GCC unroll 4
-            for (int v = 0; v < V; v++)
-                weight[v] = v_load(panel + v * VEC_LANES);
-#pragma GCC unroll 12
-            for (int r = 0; r < R; r++) {
-                const vec x = v_const((double)a[r / 4][(size_t)(r % 4) * a_row]);
-#pragma GCC unroll 4
-                for (int v = 0; v < V; v++)
-                    sum[r][v] = v_fma(x, weight[v], sum[r][v]);
-            }
-#pragma GCC unroll 3
-            for (int q = 0; q < TILE_ROWS / 4; q++)
-                a[q] += a_k;
-        }
+        const char *prefetch = tile_prefetch(pair, i, V);
+        if (prefetch) /* a loop of its own, as even a fetch of what is near takes time */
+            tile_sums(sum, pair, row, prefetch, R, V, true);
+        else
+            tile_sums(sum, pair, row, NULL, R, V, false);
     }
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++) {
@@ -98,11 +109,7 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
 /* clang-format off */
 #define TILE_BLOCK(R, V) \
     static void tile_##R##_##V(const struct eco_tile *tile, int32_t row, int32_t i) \
-    { tile_block(tile, row, i, R, V, true); }
-/* One row, and weights in the second-level cache: an instruction more at each k would be felt. */
-#define TILE_NEAR(V) \
-    static void tile_near_##V(const struct eco_tile *tile, int32_t row, int32_t i) \
-    { tile_block(tile, row, i, 1, V, false); }
+    { tile_block(tile, row, i, R, V); }
 TILE_BLOCK(1, 1) TILE_BLOCK(2, 1) TILE_BLOCK(3, 1) TILE_BLOCK(4, 1) TILE_BLOCK(5, 1) TILE_BLOCK(6, 1)
 TILE_BLOCK(7, 1) TILE_BLOCK(8, 1) TILE_BLOCK(9, 1) TILE_BLOCK(10, 1) TILE_BLOCK(11, 1) TILE_BLOCK(12, 1)
 TILE_BLOCK(1, 2) TILE_BLOCK(2, 2) TILE_BLOCK(3, 2) TILE_BLOCK(4, 2) TILE_BLOCK(5, 2) TILE_BLOCK(6, 2)
@@ -111,8 +118,6 @@ TILE_BLOCK(1, 3) TILE_BLOCK(2, 3) TILE_BLOCK(3, 3) TILE_BLOCK(4, 3) TILE_BLOCK(5
 TILE_BLOCK(7, 3) TILE_BLOCK(8, 3)
 TILE_BLOCK(1, 4) TILE_BLOCK(2, 4) TILE_BLOCK(3, 4) TILE_BLOCK(4, 4) TILE_BLOCK(5, 4) TILE_BLOCK(6, 4)
 
-TILE_NEAR(1) TILE_NEAR(2) TILE_NEAR(3) TILE_NEAR(4)
-
 typedef void (*tile_function)(const struct eco_tile *, int32_t row, int32_t i);
 static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
     {tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1, tile_7_1, tile_8_1, tile_9_1, tile_10_1, tile_11_1, tile_12_1},
@@ -120,7 +125,6 @@ static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
     {tile_1_3, tile_2_3, tile_3_3, tile_4_3, tile_5_3, tile_6_3, tile_7_3, tile_8_3},
     {tile_1_4, tile_2_4, tile_3_4, tile_4_4, tile_5_4, tile_6_4},
 };
-static const tile_function tile_near[ECO_TILE_VECTORS] = {tile_near_1, tile_near_2, tile_near_3, tile_near_4};
 /* clang-format on */
 
 /* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8. */
@@ -129,9 +133,7 @@ static void tile_multiply(const struct eco_tile *tile)
     static const int32_t rows[] = {0, TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3, TILE_SUMS / 4};
     const int32_t most = rows[tile->vectors];
     if (tile->rows <= most) { /* without divisions, which a few rows would notice */
-        const bool near = tile->rows == 1 && tile->pair[0].prefetch == NULL;
-        (near ? tile_near[tile->vectors - 1]
-              : tile_functions[tile->vectors - 1][tile->rows - 1])(tile, 0, 0);
+        tile_functions[tile->vectors - 1][tile->rows - 1](tile, 0, 0);
         return;
     }
     const int32_t blocks = (tile->rows + most - 1) / most;
@@ -144,8 +146,8 @@ static void tile_multiply(const struct eco_tile *tile)
 
 const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
     .lanes = VEC_LANES,
-    .rows = TILE_SUMS / 2,
-    .vectors = 2,
+    .rows = TILE_SUMS / RULE_VECTORS,
+    .vectors = RULE_VECTORS,
     .few_rows = TILE_SUMS / FEW_VECTORS,
     .few_vectors = FEW_VECTORS,
     .multiply = tile_multiply,

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+enum { VEC_FUSED = 1 }; /* v_fma rounds once */
 enum { VEC_REGISTERS = 32 };
 enum { VEC_LANES = 16 };
 typedef float real;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
+enum { VEC_FUSED = 0 }; /* v_fma rounds once */
 enum { VEC_REGISTERS = 16 };
 enum { VEC_LANES = 4 };
 typedef float real;

@@ -8,6 +8,7 @@
 #include <emmintrin.h>
 #include <stdint.h>
 
+enum { VEC_FUSED = 0 }; /* v_fma rounds once */
 enum { VEC_REGISTERS = 16 };
 enum { VEC_LANES = 4 };
 typedef float real;
