@@ -27,7 +27,6 @@ struct product {
     const struct eco_tile_kernel *kernel;
     const float *weights;
     const float *a;
-    size_t block;       /* elements of a block of the panels */
     int32_t group;      /* units of a block */
     int32_t k, skipped; /* columns of A; k of the panels before them */
     bool near;          /* the weights stay in the thread's cache: nothing to fetch */
@@ -44,8 +43,9 @@ static void place_vectors(const struct product *p, struct eco_tile *tile, int32_
 {
     const struct eco_panels *panels = p->panels;
     const struct eco_blocks *blocks = &p->multiply->blocks;
-    const struct number *number = &p->number[first / panels->spans];
-    int32_t span = first % panels->spans;
+    /* no divisions where rows are few and a panel is soon done */
+    const struct number *number = &p->number[panels->spans == 1 ? first : first / panels->spans];
+    int32_t span = panels->spans == 1 ? 0 : first % panels->spans;
     tile->vectors = end - first;
     for (int32_t i = 0; i < end - first; i++, span++) {
         if (span == panels->spans) {
@@ -240,9 +240,13 @@ static void do_work(const struct work *w)
 {
     const size_t row = w->products > 0 ? (size_t)w->product->k * sizeof(float) : 1;
     const int64_t rows = w->rows.to - w->rows.from;
-    const int64_t most = (int64_t)(ROWS_BYTES / row) + 1, pieces = (rows + most - 1) / most;
-    if (w->units.from >= w->units.to)
+    if (w->units.from >= w->units.to || rows <= 0)
         return;
+    if ((size_t)rows * row <= ROWS_BYTES) {
+        work_on_rows(w, w->rows);
+        return;
+    }
+    const int64_t most = (int64_t)(ROWS_BYTES / row) + 1, pieces = (rows + most - 1) / most;
     for (int64_t i = 0; i < pieces; i++)
         work_on_rows(w, (struct eco_share){w->rows.from + (int32_t)(rows * i / pieces),
                                            w->rows.from + (int32_t)(rows * (i + 1) / pieces)});
@@ -291,23 +295,26 @@ static void share_out(const struct eco_cpu_run *run, const struct eco_multiply *
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static struct product product_of(const struct eco_cpu_run *run, const struct eco_multiply *m)
+/* All but the numbers, of which there are many. */
+static void put_product(const struct eco_cpu_run *run, const struct eco_multiply *m,
+                        struct product *p)
 {
     const struct eco_layout *layout = run->layout;
     const struct eco_op *op = m->op;
     const struct eco_panels *panels = eco_layout_panels(layout, op->layer, m->part, m->back);
     const size_t offset = m->back ? eco_layout_weights_back(layout, op->layer, op->d, m->part)
                                   : eco_layout_weights(layout, op->layer, op->d, m->part);
-    return (struct product){
-        .multiply = m,
-        .panels = panels,
-        .kernel = run->tile,
-        .weights = eco_cpu_weights(run, offset),
-        .a = m->a,
-        .group = panels->lanes * panels->spans,
-        .k = panels->k,
-        .near = run->count >= run->near &&
-                (m->part != ECO_PART_INPUT || m->rows == 1 || layout->wishes.fuse_input)};
+    p->multiply = m;
+    p->panels = panels;
+    p->kernel = run->tile;
+    p->weights = eco_cpu_weights(run, offset);
+    p->a = m->a;
+    p->group = panels->lanes * panels->spans;
+    p->k = panels->k;
+    p->skipped = 0;
+    p->near = run->count >= run->near &&
+              (m->part != ECO_PART_INPUT || m->rows == 1 || layout->wishes.fuse_input);
+    p->number[0] = (struct number){.add = false};
 }
 
 /* Has an accumulator a product that is done before this part's? */
@@ -331,7 +338,7 @@ static int put_forward(const struct eco_cpu_run *run, const struct eco_multiply 
 {
     struct eco_span span;
     struct number *number = p->number;
-    *p = product_of(run, m);
+    put_product(run, m, p);
     if (m->part == ECO_PART_PROJECT)
         return 1;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
@@ -352,7 +359,7 @@ static int put_back(const struct eco_cpu_run *run, const struct eco_multiply *m,
     struct eco_span span;
     int n = 0;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end, n++) {
-        p[n] = product_of(run, m);
+        put_product(run, m, &p[n]);
         p[n].a += (size_t)span.first * units;
         p[n].k = (int32_t)(units * (size_t)(span.end - span.first));
         p[n].skipped = (int32_t)(units * (size_t)span.before);
