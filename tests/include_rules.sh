@@ -21,7 +21,10 @@ tools/cellgen.c  : include/ common/cell/ common/util.h                          
 tests/consumer.c : include/                                                               : immintrin omp.h cblas cuda
 tests/           : include/ common/ cpu/ lib/ examples/ config.h                                 :
 tools/           : include/                                                               : cuda
-bench/           : include/                                                               : cuda
+bench/bench_gpu.c : include/ bench/ :
+bench/bench_gpu.h : include/ :
+bench/bench_cudnn.c : include/ bench/ :
+bench/           : include/                                                           : cuda
 examples/        : include/                                                               : cuda
 '
 # Functions that a folder may not call although it may include the header: the reference checks
