@@ -25,6 +25,7 @@ struct eco_problem {
     int32_t T, N, I, H, P, L, D;
     bool projected; /* P is a projection; else P == H */
     bool training;
+    bool fast; /* ECORNN_FAST_MATH */
     ecornn_direction direction;
     ecornn_order order;
     ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */

@@ -124,6 +124,8 @@ typedef enum { ECORNN_TIME_MAJOR, ECORNN_BATCH_MAJOR } ecornn_order; /* [T,N,*],
 enum { /* ecornn_desc.flags */
        ECORNN_TRAINING =
            1u << 0, /* plan the backward pass too; bernoulli() and dropout are drawn */
+       ECORNN_FAST_MATH =
+           1u << 1, /* F32: products may round their operands to 11 bits, as TF32 does */
 };
 
 typedef struct {
@@ -148,7 +150,7 @@ typedef struct {
 /*
  * A description from a problem string, as ecornn_plan_print shows one; parts in any order after the
  * cell, defaults left out:  CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights]
- * [/bf16-params|f16-params][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/dropout:#]
+ * [/bf16-params|f16-params][/fast][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/dropout:#]
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
  */

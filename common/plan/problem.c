@@ -93,9 +93,9 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     if (!(desc->dropout >= 0.0f && desc->dropout < 1.0f))
         return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
                         (double)desc->dropout);
-    if ((desc->flags & ~(uint32_t)ECORNN_TRAINING) != 0)
+    if ((desc->flags & ~(uint32_t)(ECORNN_TRAINING | ECORNN_FAST_MATH)) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags,
-                        (unsigned)ECORNN_TRAINING);
+                        (unsigned)(ECORNN_TRAINING | ECORNN_FAST_MATH));
     for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
         if (desc->reserved[i] != 0)
             return eco_fail(ECORNN_BAD_ARGUMENT, "reserved[%zu] is %u, must be 0", i,
@@ -116,6 +116,8 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/%s-weights", eco_type_name(problem->weight_type));
     if (is_narrow(problem->param_type))
         eco_text_add(&text, "/%s-params", eco_type_name(problem->param_type));
+    if (problem->fast)
+        eco_text_add(&text, "/fast");
     eco_text_add(&text, "/%s", problem->training ? "train" : "infer");
     if (problem->L > 1)
         eco_text_add(&text, "/L%d", problem->L);
@@ -145,6 +147,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1,
         .projected = desc->proj != 0,
         .training = (desc->flags & ECORNN_TRAINING) != 0,
+        .fast = (desc->flags & ECORNN_FAST_MATH) != 0,
         .direction = desc->direction,
         .order = desc->order,
         .type = desc->type,
@@ -175,6 +178,7 @@ static const struct part keyword[] = {
     {"f16-weights", FIELD(weight_type), ECORNN_F16},
     {"bf16-params", FIELD(param_type), ECORNN_BF16},
     {"f16-params", FIELD(param_type), ECORNN_F16},
+    {"fast", FIELD(flags), ECORNN_FAST_MATH},
     {"infer", FIELD(flags), 0},
     {"train", FIELD(flags), ECORNN_TRAINING},
     {"rev", FIELD(direction), ECORNN_REVERSE},
@@ -187,9 +191,13 @@ static const struct part number[] = {
 };
 #undef FIELD
 
+/* Enums and flags are 32 bits wide; flags add up. */
 static void set_field(ecornn_desc *desc, size_t field, int32_t value)
 {
-    memcpy((char *)desc + field, &value, sizeof value); /* enums and flags are 32 bits wide */
+    if (field == offsetof(ecornn_desc, flags))
+        desc->flags |= (uint32_t)value;
+    else
+        memcpy((char *)desc + field, &value, sizeof value);
 }
 
 static bool parse_part(ecornn_desc *desc, const char *part)

@@ -18,6 +18,8 @@
 enum eco_rounding {
     ECO_ROUND_NOT,     /* double throughout                                                    */
     ECO_ROUND_NEAREST, /* to F32                                                               */
+    ECO_ROUND_CUT,     /* to F32; what is kept in a 16-bit type is cut off, as tensor cores do     *
+                        * with the operands of a TF32 product                                  */
     ECO_ROUND_RANDOM   /* to one of the two F32 neighbours, the nearer one more often: random  *
                         * rounding of Monte Carlo arithmetic (Parker 1997); and exp, log, tanh *
                         * and sigmoid, which machines compute less well, are off by up to 1    *
@@ -67,11 +69,12 @@ static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double va
 {
     if (eco_type_bytes(arithmetic->type) > 2)
         return value;
-    if (arithmetic->rounding == ECO_ROUND_RANDOM && isfinite(value)) {
+    const bool random = arithmetic->rounding == ECO_ROUND_RANDOM;
+    if ((random || arithmetic->rounding == ECO_ROUND_CUT) && isfinite(value)) {
         const int cut = arithmetic->type == ECORNN_BF16 ? 45 : 42; /* bits of a double's fraction */
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
-        bits += eco_arithmetic_random(arithmetic) >> (64 - cut);
+        bits += random ? eco_arithmetic_random(arithmetic) >> (64 - cut) : 0;
         bits &= ~(((uint64_t)1 << cut) - 1);
         memcpy(&value, &bits, sizeof value);
     }
