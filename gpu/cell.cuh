@@ -270,7 +270,16 @@ WORD void means_end(struct place *at)
     }
 }
 
+/* Where the launch allowed it to begin early: until the kernel before is done. */
+WORD void wait_for_results(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #define STAGE_LOOP(at, call_, stage, mask)                                                         \
+    wait_for_results();                                                                            \
     for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
         double sum[ECO_MAX_MEANS] = {0};                                                           \
         struct place at = {call_, (size_t)row, 0, (size_t)(call_)->hidden, sum};                   \
@@ -312,26 +321,37 @@ static void shape_of(const struct eco_stage_call *call, dim3 *grid, dim3 *block)
     *grid = dim3(call->means ? 1 : across, call->rows < 65535 ? (unsigned)call->rows : 65535);
 }
 
+/* overlap: the kernel may be put in place while the one before it ends; it waits for that one's
+ * results itself (wait_for_results). */
+static cudaError_t launch(const void *kernel, const struct eco_stage_call *shape, void *call,
+                          bool overlap, cudaStream_t stream)
+{
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    void *argument[] = {call};
+    shape_of(shape, &config.gridDim, &config.blockDim);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = overlap ? 1 : 0;
+    return cudaLaunchKernelExC(&config, kernel, argument);
+}
+
 static cudaError_t launch_compiled(int builtin, bool backward, int stage,
-                                   const struct eco_stage_call *call, cudaStream_t stream)
+                                   const struct eco_stage_call *call, bool overlap,
+                                   cudaStream_t stream)
 {
     const struct eco_cell_kernels *kernels = &cells[builtin];
     const eco_stage_kernel kernel = backward ? kernels->backward[stage] : kernels->forward[stage];
     struct eco_stage_call copy = *call;
-    void *argument[] = {&copy};
-    dim3 grid, block;
-    shape_of(call, &grid, &block);
-    return cudaLaunchKernel((const void *)kernel, grid, block, argument, 0, stream);
+    return launch((const void *)kernel, call, &copy, overlap, stream);
 }
 
 static cudaError_t launch_interpreted(bool backward, const struct eco_interpreted_call *call,
-                                      cudaStream_t stream)
+                                      bool overlap, cudaStream_t stream)
 {
     struct eco_interpreted_call copy = *call;
-    void *argument[] = {&copy};
-    dim3 grid, block;
-    shape_of(&call->call, &grid, &block);
-    return cudaLaunchKernel(backward ? (const void *)interpret_backward
-                                     : (const void *)interpret_forward,
-                            grid, block, argument, 0, stream);
+    return launch(backward ? (const void *)interpret_backward : (const void *)interpret_forward,
+                  &call->call, &copy, overlap, stream);
 }

@@ -183,6 +183,7 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     const char *graphs = eco_environment("ECORNN_GRAPH");
     gpu->device = number;
     gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
+    gpu->overlap = capability(number) >= 90;
     device->own = gpu;
     struct eco_gpu_scope scope;
     status = eco_gpu_enter(&scope, device);

@@ -42,7 +42,8 @@ enum { ECO_MAX_SETS = 32 };
 
 struct eco_gpu {
     int device;
-    bool graphs;                          /* ECORNN_GRAPH is not 0 */
+    bool overlap; /* kernels may be put in place before those ahead have ended */
+    bool graphs;  /* ECORNN_GRAPH is not 0 */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
 };
 

@@ -65,11 +65,12 @@ struct eco_cell_kernels {
     eco_stage_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
 };
 
-/* One for each type of rows: cell_f32.cu and so on. */
+/* One for each type of rows: cell_f32.cu and so on.  overlap: put in place before the kernel ahead
+ * has ended (compute capability 9.0). */
 struct eco_stage_launches {
     cudaError_t (*compiled)(int builtin, bool backward, int stage,
-                            const struct eco_stage_call *call, cudaStream_t stream);
-    cudaError_t (*interpreted)(bool backward, const struct eco_interpreted_call *call,
+                            const struct eco_stage_call *call, bool overlap, cudaStream_t stream);
+    cudaError_t (*interpreted)(bool backward, const struct eco_interpreted_call *call, bool overlap,
                                cudaStream_t stream);
 };
 extern const struct eco_stage_launches eco_stages_f32, eco_stages_f64, eco_stages_bf16,

@@ -30,12 +30,14 @@ static cudaDataType cuda_type(ecornn_type type)
     return of[type];
 }
 
-/* Sums in float keep to float's accuracy: no TF32, no sums in 16 bits. */
-static cublasComputeType_t compute_type(ecornn_type type)
+/* Sums are kept in float at least; of F32 the operands, too, unless asked otherwise. */
+static cublasComputeType_t compute_type(const struct eco_problem *problem)
 {
-    return type == ECORNN_F64   ? CUBLAS_COMPUTE_64F_PEDANTIC
-           : type == ECORNN_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC
-                                : CUBLAS_COMPUTE_32F;
+    if (problem->type == ECORNN_F64)
+        return CUBLAS_COMPUTE_64F_PEDANTIC;
+    if (problem->type != ECORNN_F32)
+        return CUBLAS_COMPUTE_32F;
+    return problem->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_PEDANTIC;
 }
 
 /* cuBLAS counts columns first: what it calls C is our C^T = B A, so the operands change places. */
@@ -53,7 +55,7 @@ static void multiply(struct eco_gpu_run *run, const struct product *p)
         cublasGemmEx(run->set->blas, p->kind == NT ? CUBLAS_OP_T : CUBLAS_OP_N,
                      p->kind == TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, alpha, p->b,
                      cuda_type(type), (int)p->b_row, p->a, cuda_type(type), (int)p->a_row, beta,
-                     p->c, cuda_type(p->c_type), (int)p->c_row, compute_type(type),
+                     p->c, cuda_type(p->c_type), (int)p->c_row, compute_type(run->problem),
                      CUBLAS_GEMM_DEFAULT),
         "a product");
 }

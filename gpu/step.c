@@ -85,18 +85,22 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
     const struct eco_program *program =
         backward ? &lowered->backward[stage] : &lowered->forward[stage];
     const int builtin = run->problem->cell->builtin;
+    /* In inference it saved 0.5 us of 7 a step, in training it cost 0.9 of 17. */
+    const bool overlap =
+        run->args->reserve == NULL && ((const struct eco_gpu *)run->plan->device->own)->overlap;
     struct eco_stage_call mine = *call;
     mine.last = stage == (backward ? lowered->n_backward : lowered->n_forward) - 1;
     mine.means = lowered->has_means ? means_of(program) : 0;
     if (run->status != ECORNN_OK)
         return;
     if (builtin >= 0) {
-        eco_gpu_note_cuda(run, run->stages->compiled(builtin, backward, stage, &mine, run->stream),
-                          "a stage of the cell");
+        eco_gpu_note_cuda(
+            run, run->stages->compiled(builtin, backward, stage, &mine, overlap, run->stream),
+            "a stage of the cell");
         return;
     }
     const struct eco_interpreted_call text = interpreted(program, &mine);
-    eco_gpu_note_cuda(run, run->stages->interpreted(backward, &text, run->stream),
+    eco_gpu_note_cuda(run, run->stages->interpreted(backward, &text, overlap, run->stream),
                       "an interpreted stage of the cell");
 }
 

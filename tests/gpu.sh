@@ -28,6 +28,15 @@ cat "$logs"/part.* | awk '
     END { printf "sweep: %d cases against the reference; %d checks, %d failed\n", cases, checks,
         failures + errors }'
 
+# Streams, graphs, threads.
+graph=${program}_graph
+if "$graph" > "$logs/graph" 2>&1; then
+    echo "graphs: $(grep -h Checks: "$logs/graph")"
+else
+    tail -n 20 "$logs/graph"
+    failed=$((failed + 1))
+fi
+
 if [ -n "${SANITIZE-}" ]; then
     for tool in memcheck racecheck initcheck synccheck; do
         if ECORNN_PART=${SANITIZE_PART-3/40} compute-sanitizer --tool $tool --error-exitcode 9 \

@@ -7,7 +7,7 @@
  *     ECORNN_ALGORITHM=NAME     that algorithm only
  *     ECORNN_PART=K/N           every N-th case only, from the K-th on (tests/gpu.sh)
  *
- * Cases in F32 run in BF16 and in F16 too.
+ * Cases in F32 run with ECORNN_FAST_MATH, in BF16 and in F16 too.
  */
 #include <check.h>
 #include <math.h>
@@ -115,9 +115,9 @@ static bool retype(char text[CASE_TEXT], const char *type)
 
 START_TEST(agrees_with_reference)
 {
-    static const char *const type[] = {"f32", "bf16", "f16"};
+    static const char *const type[] = {"f32", "f32/fast", "bf16", "f16"};
     char text[CASE_TEXT];
-    for (int k = 0; k < (only ? 1 : 3); k++) {
+    for (int k = 0; k < (only ? 1 : 4); k++) {
         sweep_text(only, nth(_i), text);
         if (k == 0 || retype(text, type[k])) {
             ck_assert_msg(case_agrees(text), "%s", text);

@@ -1,0 +1,277 @@
+/*
+ * A run gives the same bits however it is queued: on the default stream or another, again and again
+ * (from the graph that is kept), inside the caller's own capture, in many threads at once. Skipped,
+ * with the reason, where there is no device.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ecornn.h"
+
+static ecornn_device *device;
+
+/* Directions and layers, so that streams fork. */
+static const char *const problem[] = {"lstm/f32/train/L2/bi/T23/N5/I7/H33",
+                                      "gru/bf16/train/L3/T40/N4/I9/H40",
+                                      "gru-reset-first/f32/train/bi/T9/N3/I5/H17"};
+enum { PROBLEMS = sizeof problem / sizeof *problem };
+
+#define CHECK_OK(call) ck_assert_msg((call) == ECORNN_OK, "%s: %s", #call, ecornn_error_detail())
+#define CHECK_CUDA(call)                                                                           \
+    do {                                                                                           \
+        const cudaError_t error = (call);                                                          \
+        ck_assert_msg(error == cudaSuccess, "%s: %s", #call, cudaGetErrorString(error));           \
+    } while (0)
+
+/* A plan with its weights; everything that only runs read. */
+struct net {
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    void *weights, *x, *dy;
+    size_t x_bytes, y_bytes;
+};
+
+/* What one run at a time writes. */
+struct buffers {
+    void *y, *dx, *dweights, *workspace, *reserve;
+};
+
+static void *random_block(size_t bytes, bool wide)
+{
+    unsigned state = 1;
+    unsigned char *host = malloc(bytes);
+    void *block = ecornn_alloc(device, bytes);
+    for (size_t i = 0; i + 3 < bytes; i += wide ? 4 : 2) {
+        state = state * 1664525u + 1013904223u;
+        const float value = (float)(state >> 8) * 0x1p-24f - 0.5f;
+        memcpy(host + i, (const char *)&value + (wide ? 0 : 2), wide ? 4 : 2);
+    }
+    CHECK_OK(ecornn_upload(device, block, host, bytes));
+    free(host);
+    return block;
+}
+
+static void net_make(struct net *net, const char *text)
+{
+    CHECK_OK(ecornn_desc_parse(&net->desc, text, NULL));
+    CHECK_OK(ecornn_plan_create(&net->plan, device, &net->desc));
+    ecornn_plan_sizes(net->plan, &net->sizes);
+    const bool wide = net->desc.type == ECORNN_F32;
+    const size_t rows = (size_t)net->desc.steps * (size_t)net->desc.batch * (wide ? 4 : 2);
+    net->x_bytes = rows * (size_t)net->desc.input;
+    net->y_bytes =
+        rows * (size_t)net->desc.hidden * (net->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+    net->x = random_block(net->x_bytes, wide);
+    net->dy = random_block(net->y_bytes, wide);
+    net->weights = ecornn_alloc(device, net->sizes.weights);
+    char *block = random_block(net->sizes.params * 4, true);
+    const int count = ecornn_param_count(net->plan);
+    const void **params = calloc((size_t)count, sizeof *params);
+    for (int k = 0; k < count; k++) {
+        ecornn_param param;
+        CHECK_OK(ecornn_param_get(net->plan, k, &param));
+        params[k] = block + 4 * param.offset;
+    }
+    CHECK_OK(ecornn_pack(net->plan, params, net->weights, NULL));
+    CHECK_OK(ecornn_wait(device, NULL));
+    ecornn_free(device, block);
+    free(params);
+}
+
+static void net_free(struct net *net)
+{
+    ecornn_free(device, net->weights);
+    ecornn_free(device, net->x);
+    ecornn_free(device, net->dy);
+    ecornn_plan_free(net->plan);
+}
+
+static struct buffers buffers_make(const struct net *net)
+{
+    return (struct buffers){ecornn_alloc(device, net->y_bytes), ecornn_alloc(device, net->x_bytes),
+                            ecornn_alloc(device, net->sizes.dweights),
+                            ecornn_alloc(device, net->sizes.workspace),
+                            ecornn_alloc(device, net->sizes.reserve)};
+}
+
+static void buffers_free(struct buffers *b)
+{
+    void *const all[] = {b->y, b->dx, b->dweights, b->workspace, b->reserve};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ecornn_free(device, all[i]);
+}
+
+/* Forward and backward, queued; NaN in what they should write. */
+static ecornn_status train(const struct net *net, const struct buffers *b, void *stream)
+{
+    const ecornn_io io = {.size = sizeof io,
+                          .x = net->x,
+                          .y = b->y,
+                          .weights = net->weights,
+                          .workspace = b->workspace,
+                          .reserve = b->reserve,
+                          .stream = stream};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dy = net->dy, .dx = b->dx, .dweights = b->dweights};
+    cudaMemsetAsync(b->y, 0xFF, net->y_bytes, stream);
+    cudaMemsetAsync(b->dx, 0xFF, net->x_bytes, stream);
+    cudaMemsetAsync(b->dweights, 0xFF, net->sizes.dweights, stream);
+    const ecornn_status status = ecornn_forward(net->plan, &io);
+    return status == ECORNN_OK ? ecornn_backward(net->plan, &io, &gradient) : status;
+}
+
+/* All results, one behind the other; the caller frees. */
+static unsigned char *fetch(const struct net *net, const struct buffers *b, size_t *bytes)
+{
+    *bytes = net->y_bytes + net->x_bytes + net->sizes.dweights;
+    unsigned char *all = malloc(*bytes);
+    CHECK_OK(ecornn_download(device, all, b->y, net->y_bytes));
+    CHECK_OK(ecornn_download(device, all + net->y_bytes, b->dx, net->x_bytes));
+    CHECK_OK(ecornn_download(device, all + net->y_bytes + net->x_bytes, b->dweights,
+                             net->sizes.dweights));
+    return all;
+}
+
+static void check_same(const struct net *net, const struct buffers *b, const unsigned char *first,
+                       const char *how)
+{
+    size_t bytes;
+    unsigned char *now = fetch(net, b, &bytes);
+    ck_assert_msg(memcmp(first, now, bytes) == 0, "other bits %s", how);
+    free(now);
+}
+
+START_TEST(gives_the_same_bits_on_streams_and_from_graphs)
+{
+    struct net net;
+    size_t bytes;
+    cudaStream_t stream;
+    net_make(&net, problem[_i]);
+    struct buffers b = buffers_make(&net);
+    CHECK_OK(train(&net, &b, NULL));
+    CHECK_OK(ecornn_wait(device, NULL));
+    unsigned char *first = fetch(&net, &b, &bytes);
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int k = 0; k < 4; k++) {
+        CHECK_OK(train(&net, &b, stream));
+        CHECK_OK(ecornn_wait(device, stream));
+        check_same(&net, &b, first, "on a stream");
+    }
+    CHECK_CUDA(cudaStreamDestroy(stream));
+    free(first);
+    buffers_free(&b);
+    net_free(&net);
+}
+END_TEST
+
+START_TEST(may_be_captured_by_the_caller)
+{
+    struct net net;
+    size_t bytes;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    net_make(&net, problem[_i]);
+    struct buffers b = buffers_make(&net);
+    CHECK_OK(train(&net, &b, NULL));
+    CHECK_OK(ecornn_wait(device, NULL));
+    unsigned char *first = fetch(&net, &b, &bytes);
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    CHECK_OK(train(&net, &b, stream));
+    CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+    CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    for (int k = 0; k < 3; k++) {
+        CHECK_CUDA(cudaGraphLaunch(exec, stream));
+        CHECK_OK(ecornn_wait(device, stream));
+        check_same(&net, &b, first, "in a captured graph");
+    }
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    CHECK_CUDA(cudaStreamDestroy(stream));
+    free(first);
+    buffers_free(&b);
+    net_free(&net);
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+enum { THREADS = 6, RUNS = 8 };
+
+struct worker {
+    pthread_t thread;
+    const struct net *net;
+    struct buffers buffers;
+    ecornn_status status;
+};
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    cudaStream_t stream;
+    worker->status = ECORNN_FAILED;
+    if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
+        return NULL;
+    worker->status = ECORNN_OK;
+    for (int k = 0; k < RUNS && worker->status == ECORNN_OK; k++)
+        worker->status = train(worker->net, &worker->buffers, stream);
+    if (ecornn_wait(device, stream) != ECORNN_OK)
+        worker->status = ECORNN_FAILED;
+    cudaStreamDestroy(stream);
+    return NULL;
+}
+
+START_TEST(one_plan_runs_in_many_threads)
+{
+    struct net net;
+    struct worker worker[THREADS];
+    size_t bytes;
+    net_make(&net, problem[_i]);
+    struct buffers alone = buffers_make(&net);
+    CHECK_OK(train(&net, &alone, NULL));
+    CHECK_OK(ecornn_wait(device, NULL));
+    unsigned char *first = fetch(&net, &alone, &bytes);
+    for (int k = 0; k < THREADS; k++) {
+        worker[k].net = &net;
+        worker[k].buffers = buffers_make(&net);
+        ck_assert_int_eq(pthread_create(&worker[k].thread, NULL, work, &worker[k]), 0);
+    }
+    for (int k = 0; k < THREADS; k++) {
+        pthread_join(worker[k].thread, NULL);
+        ck_assert_int_eq(worker[k].status, ECORNN_OK);
+        check_same(&net, &worker[k].buffers, first, "in a thread");
+        buffers_free(&worker[k].buffers);
+    }
+    free(first);
+    buffers_free(&alone);
+    net_free(&net);
+}
+END_TEST
+
+int main(void)
+{
+    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
+        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+        return EXIT_SUCCESS;
+    }
+    Suite *suite = suite_create("gpu graphs");
+    TCase *tests = tcase_create("cuda");
+    tcase_add_loop_test(tests, gives_the_same_bits_on_streams_and_from_graphs, 0, PROBLEMS);
+    tcase_add_loop_test(tests, may_be_captured_by_the_caller, 0, PROBLEMS);
+    tcase_add_loop_test(tests, one_plan_runs_in_many_threads, 0, PROBLEMS);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    ecornn_device_close(device);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
