@@ -88,6 +88,7 @@ struct eco_wishes {
     int32_t acc_units;      /* of a block of accumulators, a power of two; 0: all */
     int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
                              * neighbours; 0: 1 */
+    int32_t threads;        /* that have scratch of their own for rows of a product; 0: none */
 };
 
 /* Workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op.  What a product
@@ -161,14 +162,15 @@ struct eco_layout {
     struct eco_panels panels[2][2][ECO_PARTS]; /* [layer > 0][transposed] */
     struct eco_series {                        /* equal arrays, one behind the other */
         struct eco_array first;
-        size_t bytes;               /* from one to the next */
-        int count;                  /* number k lies at place k % count */
-    } state[ECO_MAX_STATES],        /* by layer; inference: of all layers but the last */
-        last_state[ECO_MAX_STATES], /* by layer; inference: of the last layer */
-        save, output,               /* by (layer, direction) */
-        scratch[2][ECO_SCRATCHES],  /* [forward, backward], by lane */
-        carry[ECO_MAX_STATES],      /* by lane */
-        dinput;                     /* by layer */
+        size_t bytes;                   /* from one to the next */
+        int count;                      /* number k lies at place k % count */
+    } state[ECO_MAX_STATES],            /* by layer; inference: of all layers but the last */
+        last_state[ECO_MAX_STATES],     /* by layer; inference: of the last layer */
+        save, output,                   /* by (layer, direction) */
+        scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
+        carry[ECO_MAX_STATES],          /* by lane */
+        dinput;                         /* by layer */
+    size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
 };
 
 /* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */

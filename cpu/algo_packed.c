@@ -1,19 +1,25 @@
 /*
  * Algorithm packed: weights in panels, read once per step and row block by a product kernel of our
  * own; a thread multiplies and finishes the same units, so that a step needs one barrier, or does
- * all steps of its own rows and needs none.  F32.
+ * all steps of its own rows and needs none.  F32 and BF16.
  */
 #include "cpu/packed.h"
 
 static const struct eco_products packed_products = {eco_packed_multiply, eco_packed_weights,
                                                     eco_packed_stage};
 
+/* Weights in BF16, whatever the rows are. */
+static bool is_narrow(const struct eco_problem *problem)
+{
+    return problem->weight_type == ECORNN_BF16;
+}
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->type != ECORNN_F32)
-        return "F32 only";
-    if (problem->weight_type != ECORNN_F32)
-        return "F32 weights only";
+    if (problem->type != ECORNN_F32 && problem->type != ECORNN_BF16)
+        return "F32 and BF16 only";
+    if (problem->weight_type == ECORNN_F16)
+        return "no F16 weights";
     return caps->lanes == 0 ? "no product kernel" : NULL;
 }
 
@@ -46,6 +52,18 @@ static bool fuses(const struct eco_problem *problem)
     return !problem->cell->lowered.has_means && !problem->projected;
 }
 
+/* One layout of panels for few rows and many, with AMX and without. */
+static void wish_narrow(struct eco_wishes *wishes, const struct eco_caps *caps)
+{
+    wishes->spans = 1;
+    wishes->vectors = ECO_NARROW_VECTORS;
+    wishes->group = ECO_NARROW_GROUP;
+    wishes->pair = 2;
+    wishes->acc_units = 0;
+    wishes->fuse_input = false;
+    wishes->threads = caps->threads;
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
@@ -61,6 +79,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .acc_units = caps->lanes * vectors,
         .fuse_input = problem->N >= FUSED_ROWS && fuses(problem) && near(problem, caps),
     };
+    if (is_narrow(problem))
+        wish_narrow(wishes, caps);
 }
 
 /* Measured: 0.8 of the peak for the large products, 0.7 for those of a step (doc/performance.md).
@@ -78,11 +98,11 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
                               const struct eco_layout *layout, const struct eco_args *args)
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
-    run.products = &packed_products;
+    const double element = (double)eco_type_bytes(plan->problem.weight_type);
+    run.products = is_narrow(&plan->problem) ? &eco_narrow_products : &packed_products;
     run.whole_rows = args->lengths != NULL; /* else rows of a part would end before others */
     const double step = plan->work.recurrent + (plan->wishes.fuse_input ? plan->work.input : 0);
-    run.near =
-        1 + (int32_t)(step * (double)sizeof(float) / NEAR / (double)plan->device->caps.cache_bytes);
+    run.near = 1 + (int32_t)(step * element / NEAR / (double)plan->device->caps.cache_bytes);
     run.own_units = fuses(&plan->problem);
     eco_cpu_sort(&run);
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));

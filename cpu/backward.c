@@ -29,6 +29,7 @@ static void multiply_back(const struct step *step, int o, int32_t t, struct eco_
     to.t = t;
     to.a = step->call.dacc;
     to.a_row = step->call.dacc_row;
+    to.c_type = run->layout->sum;
     run->products->multiply(run, &to);
     eco_cpu_after_product(run);
 }
@@ -48,13 +49,13 @@ static void point_at_step(struct step *step, int32_t t)
 
 /* ---- projection ------------------------------------------------------------------------------ */
 
-static void add_row(const struct eco_cpu_run *run, void *to, const void *a, const void *b)
+/* dh = carry + dy, rounded once. */
+static void add_row(const struct step *step, void *dh, const void *carry, const void *dy)
 {
-    for (int32_t i = 0; i < run->problem->P; i++)
-        if (run->problem->type == ECORNN_F64)
-            ((double *)to)[i] = ((const double *)a)[i] + ((const double *)b)[i];
-        else
-            ((float *)to)[i] = ((const float *)a)[i] + ((const float *)b)[i];
+    const struct eco_cpu_run *run = step->run;
+    const ecornn_type type = run->layout->type, sum = run->layout->sum;
+    for (size_t i = 0; i < (size_t)run->problem->P; i++)
+        eco_type_set(dh, i, type, eco_type_get(carry, i, sum) + eco_type_get(dy, i, step->dy.type));
 }
 
 /* dh = carry + dy; the carry starts anew. */
@@ -62,19 +63,19 @@ static void take_dstep(const struct step *step, int32_t t, const struct eco_arra
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_pointwise *call = &step->call;
-    const size_t bytes = (size_t)run->problem->P * eco_type_bytes(run->layout->type);
+    const ecornn_type type = run->layout->type, sum = run->layout->sum;
+    const size_t P = (size_t)run->problem->P;
     const struct eco_share part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
     void *rows = eco_cpu_at(run, dstep, (size_t)(t - step->op->t0));
     for (int32_t n = part.from; n < part.to; n++) {
-        void *dh = eco_cpu_after_mutable(run, rows, (size_t)n * dstep->row);
-        void *carry = eco_cpu_after_mutable(run, call->carry[0], (size_t)n * call->carry_row[0]);
+        void *dh = eco_cpu_after_mutable(type, rows, (size_t)n * dstep->row);
+        void *carry = eco_cpu_after_mutable(sum, call->carry[0], (size_t)n * call->carry_row[0]);
+        const size_t y_row = (size_t)(call->y_order ? call->y_order[n] : n);
         if (call->dy != NULL)
-            add_row(run, dh, carry,
-                    eco_cpu_after(run, call->dy,
-                                  (size_t)(call->y_order ? call->y_order[n] : n) * call->dy_row));
+            add_row(step, dh, carry, eco_cpu_after(step->dy.type, call->dy, y_row * call->dy_row));
         else
-            memcpy(dh, carry, bytes);
-        memset(carry, 0, bytes);
+            eco_type_move(dh, type, carry, sum, P);
+        memset(carry, 0, P * eco_type_bytes(sum));
     }
     eco_cpu_after_pointwise(run);
 }
@@ -101,7 +102,8 @@ static void project_back(struct step *step, int32_t t)
                                     .a = eco_cpu_at(run, &dstep, (size_t)(t - op->t0)),
                                     .a_row = dstep.row,
                                     .c = eco_cpu_at(run, &du, 0),
-                                    .c_row = du.row});
+                                    .c_row = du.row,
+                                    .c_type = du.type});
     eco_cpu_after_product(run);
     call->dnext = eco_cpu_at(run, &du, 0);
     call->dnext_row = du.row;
@@ -142,11 +144,11 @@ static void run_step(struct step *step, int32_t t)
             const struct eco_operand *operand = &lowered->operand[o];
             if (operand->state >= 0 || operand->backward != stage)
                 continue;
-            multiply_back(
-                step, o, t,
-                (struct eco_multiply){.c = (void *)(uintptr_t)eco_cpu_after(
-                                          run, step->call.doperand, (size_t)operand->slot * H),
-                                      .c_row = step->call.doperand_row});
+            multiply_back(step, o, t,
+                          (struct eco_multiply){
+                              .c = (void *)(uintptr_t)eco_cpu_after(
+                                  run->layout->sum, step->call.doperand, (size_t)operand->slot * H),
+                              .c_row = step->call.doperand_row});
         }
         run_stage(step, stage);
     }
@@ -175,7 +177,7 @@ static struct eco_steps dy_steps(const struct eco_cpu_run *run, const struct eco
         return eco_cpu_sequence_steps(run, run->args->dy, (size_t)run->problem->D * P, column);
     const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
     struct eco_steps steps = eco_cpu_steps(run, &above);
-    steps.first = eco_cpu_after_mutable(run, steps.first, column);
+    steps.first = eco_cpu_after_mutable(steps.type, steps.first, column);
     return steps;
 }
 
@@ -194,7 +196,7 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
                         .dy = dy_steps(run, op)};
     for (int s = 0; s < step.call.n_states; s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
-        step.carry[s] = (struct eco_rows){eco_cpu_at(run, &carry, 0), carry.row};
+        step.carry[s] = (struct eco_rows){eco_cpu_at(run, &carry, 0), carry.row, carry.type};
         step.call.carry[s] = eco_cpu_at(run, &carry, 0);
         step.call.carry_row[s] = carry.row;
     }
@@ -202,6 +204,7 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
     step.call.operand_row = step.operand.row;
     step.call.save_row = step.save.row;
     step.call.dy_row = step.dy.row;
+    step.call.wide_dy = step.dy.type == run->layout->sum;
     step.call.doperand = doperand.first;
     step.call.doperand_row = doperand.row;
     eco_cpu_take_part(run, op->t0, &step.call);
@@ -222,9 +225,10 @@ static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply 
 {
     const struct eco_share part = eco_cpu_part(run, multiply->rows, 1);
     const size_t row = multiply->c_row, rows = (size_t)(part.to - part.from);
-    void *first = eco_cpu_after_mutable(run, multiply->c, (size_t)part.from * row);
+    const ecornn_type type = multiply->c_type;
+    void *first = eco_cpu_after_mutable(type, multiply->c, (size_t)part.from * row);
     if (!multiply->add)
-        memset(first, 0, rows * row * eco_type_bytes(run->layout->type));
+        memset(first, 0, rows * row * eco_type_bytes(type));
 }
 
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
@@ -238,25 +242,27 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
                                     .c_row = I,
                                     .back = true,
                                     .blocks = eco_cpu_one_block,
+                                    .c_type = run->layout->sum,
                                     .add = op->add && !op->gathered};
     if (op->layer == 0 && run->args->dx == NULL)
         return;
     void *dx = NULL;
     if (op->gathered) {
         const struct eco_array gather =
-            eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GATHER);
+            eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DGATHER);
         dx = eco_cpu_at(run, &gather, 0);
     } else if (op->layer > 0) {
         const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
         dx = eco_cpu_at(run, &dinput, (size_t)op->t0);
     } else {
-        dx = eco_cpu_after_mutable(run, run->args->dx, (size_t)op->t0 * N * I);
+        multiply.c_type = run->layout->type;
+        dx = eco_cpu_after_mutable(multiply.c_type, run->args->dx, (size_t)op->t0 * N * I);
     }
     const bool product = eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0;
     for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
         multiply.rows = some.rows;
         multiply.a = eco_cpu_at(run, &dacc, (size_t)some.step);
-        multiply.c = eco_cpu_after_mutable(run, dx, (size_t)some.step * N * I);
+        multiply.c = eco_cpu_after_mutable(multiply.c_type, dx, (size_t)some.step * N * I);
         (product ? run->products->multiply : clear_rows)(run, &multiply);
     }
 }
@@ -269,12 +275,13 @@ static struct eco_rows operand_rows(const struct eco_cpu_run *run, const struct 
         const struct eco_array state =
             eco_layout_state(run->layout, op->layer, op->d, operand->state);
         const size_t plane = eco_layout_state_plane(run->layout, op->d, op->t0, false);
-        return (struct eco_rows){eco_cpu_at(run, &state, plane), state.row};
+        return (struct eco_rows){eco_cpu_at(run, &state, plane), state.row, state.type};
     }
     const struct eco_array slots =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
     const size_t column = (size_t)operand->slot * (size_t)run->problem->H;
-    return (struct eco_rows){eco_cpu_after(run, eco_cpu_at(run, &slots, 0), column), slots.row};
+    return (struct eco_rows){eco_cpu_after(slots.type, eco_cpu_at(run, &slots, 0), column),
+                             slots.row, slots.type};
 }
 
 static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
@@ -286,22 +293,23 @@ static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *mu
     const size_t n = (size_t)(share.to - share.from);
     void *sum = (char *)run->args->dweights +
                 eco_layout_gradient(run->layout, op->layer, op->d, ECO_PART_VECTORS);
-    sum = eco_cpu_after_mutable(run, sum, (size_t)share.from);
+    const ecornn_type type = run->layout->sum;
+    sum = eco_cpu_after_mutable(type, sum, (size_t)share.from);
     for (int i = 0; i < recipe->n_params; i++) {
         if (recipe->param[i].kind != ECO_PARAM_VECTOR)
             continue;
         const int column = eco_vector_column(run->lowered, i);
         if (!multiply->add)
-            memset(sum, 0, n * eco_type_bytes(run->layout->type));
+            memset(sum, 0, n * eco_type_bytes(type));
         if (column >= 0)
             for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);)
                 run->kernels->add_columns(
                     sum,
-                    eco_cpu_after(run, multiply->a,
+                    eco_cpu_after(run->layout->type, multiply->a,
                                   (size_t)some.step * (size_t)run->args->N * multiply->a_row +
                                       (size_t)column * H + (size_t)share.from),
                     multiply->a_row, some.rows, (int32_t)n);
-        sum = eco_cpu_after_mutable(run, sum, H);
+        sum = eco_cpu_after_mutable(type, sum, H);
     }
 }
 

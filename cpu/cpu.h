@@ -50,6 +50,7 @@ struct eco_cpu_run {
     int id, count;               /* in the team */
     const int32_t *order;        /* [N]: which row of the batch lies at each place; NULL: its own */
     const int32_t *active;       /* [T]: places whose rows have not ended at step t; NULL: all N */
+    int thread;                  /* among all of the run: whose scratch it has */
     struct eco_share rows;       /* of the batch, that the team does: in steps the group's part */
     int32_t unit_group;          /* units are shared out in such groups */
     int32_t near;                /* among so many threads R stays in their caches between steps */
@@ -97,16 +98,29 @@ bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
 
 /* Element 0 of step `step` of an array of the run's blocks. */
 void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, size_t step);
+/* This thread's scratch, of layout->thread_bytes. */
+static inline char *eco_cpu_scratch(const struct eco_cpu_run *run)
+{
+    return (char *)run->args->workspace + run->layout->thread_offset +
+           (size_t)run->thread * run->layout->thread_bytes;
+}
 /* The packed weights at a byte offset from eco_layout_*. */
 const void *eco_cpu_weights(const struct eco_cpu_run *run, size_t offset);
-/* Address `elements` after p. */
-const void *eco_cpu_after(const struct eco_cpu_run *run, const void *p, size_t elements);
-void *eco_cpu_after_mutable(const struct eco_cpu_run *run, void *p, size_t elements);
+/* Address `elements` of a type after p. */
+static inline const void *eco_cpu_after(ecornn_type type, const void *p, size_t elements)
+{
+    return (const char *)p + elements * eco_type_bytes(type);
+}
+static inline void *eco_cpu_after_mutable(ecornn_type type, void *p, size_t elements)
+{
+    return (char *)p + elements * eco_type_bytes(type);
+}
 
 /* Rows of one step: element 0 of row 0, and elements from one row to the next. */
 struct eco_rows {
     const void *data; /* NULL: there are none */
     size_t row;
+    ecornn_type type;
 };
 /* A caller's sequence of `width` wide rows (x, y and their gradients) at step t, in either order.
  */
@@ -124,6 +138,7 @@ struct eco_steps {
     char *first; /* NULL: there are none */
     size_t stride, mask;
     size_t row; /* elements from one row to the next */
+    ecornn_type type;
 };
 struct eco_steps eco_cpu_steps(const struct eco_cpu_run *run, const struct eco_array *array);
 /* Columns from `column` on of a caller's sequence. */
@@ -152,8 +167,9 @@ struct eco_multiply {
     int32_t rows, t;         /* t: the step, or 0: consecutive steps may walk M in opposite order */
     const void *a;
     size_t a_row;
-    void *c;
+    void *c; /* sums; back: of c_type, which is the layout's type for the caller's dx */
     size_t c_row;
+    ecornn_type c_type;
     struct eco_blocks blocks; /* of C's units */
     bool back;                /* C += A accs M; else C accs += A M^T */
     bool bias;                /* forward, of W: C starts from the biases of its accumulators */

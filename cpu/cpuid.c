@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -26,8 +29,8 @@
 
 /* Every set there is, worst first; a processor that runs one runs those before it that were built
  * for its kind. */
-enum rank { RANK_PLAIN, RANK_SSE2, RANK_NEON, RANK_AVX2, RANK_AVX512, RANKS };
-static const char *const rank_name[RANKS] = {"plain", "sse2", "neon", "avx2", "avx512"};
+enum rank { RANK_PLAIN, RANK_SSE2, RANK_NEON, RANK_AVX2, RANK_AVX512, RANK_AMX, RANKS };
+static const char *const rank_name[RANKS] = {"plain", "sse2", "neon", "avx2", "avx512", "amx"};
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -40,12 +43,25 @@ static unsigned saved_registers(void)
     return low;
 }
 
+/* The system gives the tile registers, some kilobytes more for each thread to save, to processes
+ * that ask for them. */
+static bool tiles_allowed(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
 static enum rank best_rank(void)
 {
     enum { SSE2 = 1 << 26 };                                                             /* 1.edx */
     enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                            /* 1.ecx */
     enum { AVX2 = 1 << 5, AVX512 = 1 << 16 | 1 << 17 | 1 << 30, AVX512_VL = INT32_MIN }; /* 7.ebx */
-    enum { YMM = 0x6, ZMM = 0xe6 };                                                      /* XCR0 */
+    enum { AMX = 1 << 22 | 1 << 24 };              /* 7.edx: bf16, tile */
+    enum { YMM = 0x6, ZMM = 0xe6, TMM = 0x60000 }; /* XCR0 */
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d))
         return RANK_PLAIN;
@@ -55,7 +71,10 @@ static enum rank best_rank(void)
     if ((saved & YMM) != YMM || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & AVX2))
         return RANK_SSE2;
     const unsigned all = (unsigned)AVX512 | (unsigned)AVX512_VL;
-    return (saved & ZMM) == ZMM && (b & all) == all ? RANK_AVX512 : RANK_AVX2;
+    if ((saved & ZMM) != ZMM || (b & all) != all)
+        return RANK_AVX2;
+    const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && tiles_allowed();
+    return amx ? RANK_AMX : RANK_AVX512;
 }
 
 static void model_name(char name[49])
@@ -87,14 +106,27 @@ static void model_name(char name[49])
 #endif
 
 /* Every set that was built, best first. */
-#define SET(name, fused)                                                                           \
-    {                                                                                              \
-#name, &eco_kernels_##name, &eco_kernels_f64, &eco_tile_##name, fused                      \
-    }
+/* clang-format off */
+#define SET(name_, fused_)                                                                         \
+    {.name = #name_, .f32 = &eco_kernels_##name_, .f64 = &eco_kernels_f64,                         \
+     .bf16 = &eco_kernels_narrow_##name_, .tile = &eco_tile_##name_,                          \
+     .narrow = &eco_narrow_##name_, .fused = fused_}
+/* clang-format on */
 static const struct {
     enum rank rank;
     struct eco_isa isa;
 } built[] = {
+#if ECO_HAVE_AVX512 && ECO_HAVE_AMX
+    {RANK_AMX, /* those of avx512, and tiles for BF16 */
+     {.name = "amx",
+      .f32 = &eco_kernels_avx512,
+      .f64 = &eco_kernels_f64,
+      .bf16 = &eco_kernels_narrow_avx512,
+      .tile = &eco_tile_avx512,
+      .narrow = &eco_narrow_avx512,
+      .amx = &eco_tile_amx,
+      .fused = true}},
+#endif
 #if ECO_HAVE_AVX512
     {RANK_AVX512, SET(avx512, true)},
 #endif

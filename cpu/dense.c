@@ -13,7 +13,8 @@ const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op,
     const size_t before = (size_t)eco_vector_number(&run->problem->cell->recipe, param);
     const void *vectors =
         eco_cpu_weights(run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS));
-    return param < 0 ? NULL : eco_cpu_after(run, vectors, before * (size_t)run->problem->H);
+    return param < 0 ? NULL
+                     : eco_cpu_after(run->layout->sum, vectors, before * (size_t)run->problem->H);
 }
 
 /* This thread's rows of acc = bias, 0 without one. */
@@ -22,14 +23,15 @@ static void fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *
     const size_t H = (size_t)run->problem->H, c_row = multiply->c_row;
     const struct eco_share rows = eco_cpu_part(run, multiply->rows, 1);
     const int32_t count = rows.to - rows.from;
-    char *to = eco_cpu_after_mutable(run, multiply->c, (size_t)rows.from * c_row);
-    for (int a = 0; a < run->lowered->n_accs; a++, to = eco_cpu_after_mutable(run, to, H)) {
+    char *to = eco_cpu_after_mutable(run->layout->sum, multiply->c, (size_t)rows.from * c_row);
+    for (int a = 0; a < run->lowered->n_accs;
+         a++, to = eco_cpu_after_mutable(run->layout->sum, to, H)) {
         const void *bias = eco_cpu_bias(run, multiply->op, a);
         if (bias != NULL)
             run->kernels->fill_rows(to, c_row, count, bias, run->problem->H);
         for (int32_t n = 0; bias == NULL && n < count; n++)
-            memset(eco_cpu_after_mutable(run, to, (size_t)n * c_row), 0,
-                   H * eco_type_bytes(run->layout->type));
+            memset(eco_cpu_after_mutable(run->layout->sum, to, (size_t)n * c_row), 0,
+                   H * eco_type_bytes(run->layout->sum));
     }
 }
 
@@ -60,8 +62,8 @@ static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
     struct eco_span span;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         product.n = (span.end - span.first) * matrix.units;
-        product.b = eco_cpu_after(run, weights, (size_t)span.before * units * columns);
-        product.c = eco_cpu_after_mutable(run, m->c, (size_t)span.first * units);
+        product.b = eco_cpu_after(run->layout->sum, weights, (size_t)span.before * units * columns);
+        product.c = eco_cpu_after_mutable(run->layout->sum, m->c, (size_t)span.first * units);
         eco_cpu_product(run, &product);
     }
 }
@@ -83,8 +85,8 @@ static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
     struct eco_span span;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         product.k = (span.end - span.first) * matrix.units;
-        product.a = eco_cpu_after(run, m->a, (size_t)span.first * units);
-        product.b = eco_cpu_after(run, weights, (size_t)span.before * units * columns);
+        product.a = eco_cpu_after(run->layout->sum, m->a, (size_t)span.first * units);
+        product.b = eco_cpu_after(run->layout->sum, weights, (size_t)span.before * units * columns);
         if (a > 0)
             eco_cpu_wait(run); /* this one adds to what the span before wrote, cut in another way */
         eco_cpu_product(run, &product);
@@ -113,14 +115,16 @@ static void add_gradient(const struct eco_cpu_run *run, const struct eco_multipl
         memset(gradient, 0, (size_t)matrix.n * units * columns * eco_type_bytes(run->layout->type));
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         product.m = (span.end - span.first) * matrix.units;
-        product.c = eco_cpu_after_mutable(run, gradient, (size_t)span.before * units * columns);
+        product.c = eco_cpu_after_mutable(run->layout->sum, gradient,
+                                          (size_t)span.before * units * columns);
         product.add = m->add;
         for (struct eco_stretch some = {0}; eco_cpu_stretch(run, m->op, &some);
              product.add = true) {
             const size_t row = (size_t)some.step * (size_t)run->args->N;
             product.k = some.rows;
-            product.a = eco_cpu_after(run, m->a, row * m->a_row + (size_t)span.first * units);
-            product.b = eco_cpu_after(run, m->c, row * m->c_row);
+            product.a =
+                eco_cpu_after(run->layout->sum, m->a, row * m->a_row + (size_t)span.first * units);
+            product.b = eco_cpu_after(run->layout->sum, m->c, row * m->c_row);
             eco_cpu_product(run, &product);
         }
     }

@@ -17,11 +17,13 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
                                     .part = ECO_PART_INPUT,
                                     .a_row = x.row,
                                     .c_row = acc.row,
+                                    .c_type = acc.type,
                                     .blocks = eco_layout_acc_blocks(run->layout),
                                     .bias = true};
     for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
         multiply.rows = some.rows;
-        multiply.a = eco_cpu_after(run, x.data, (size_t)some.step * (size_t)run->args->N * x.row);
+        multiply.a =
+            eco_cpu_after(x.type, x.data, (size_t)some.step * (size_t)run->args->N * x.row);
         multiply.c = eco_cpu_at(run, &acc, (size_t)some.step);
         run->products->multiply(run, &multiply);
     }
@@ -49,7 +51,7 @@ static struct eco_multiply input(const struct step *step, int32_t t)
                                  .part = ECO_PART_INPUT,
                                  .rows = eco_cpu_active(step->run, t),
                                  .t = t,
-                                 .a = eco_cpu_after(step->run, step->x.data, rows * step->x.row),
+                                 .a = eco_cpu_after(step->x.type, step->x.data, rows * step->x.row),
                                  .a_row = step->x.row,
                                  .c = (void *)(uintptr_t)call->acc,
                                  .c_row = call->acc_row,
@@ -63,11 +65,12 @@ static struct eco_multiply recurrent(const struct step *step, int32_t t, int o)
     const struct eco_cpu_run *run = step->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
     const struct eco_pointwise *call = &step->call;
-    struct eco_rows e = {
-        eco_cpu_after(run, call->operand, (size_t)operand->slot * (size_t)run->problem->H),
-        call->operand_row};
+    struct eco_rows e = {eco_cpu_after(run->layout->type, call->operand,
+                                       (size_t)operand->slot * (size_t)run->problem->H),
+                         call->operand_row, run->layout->type};
     if (operand->state >= 0)
-        e = (struct eco_rows){call->state[operand->state], call->state_row[operand->state]};
+        e = (struct eco_rows){call->state[operand->state], call->state_row[operand->state],
+                              run->layout->type};
     return (struct eco_multiply){.op = step->op,
                                  .part = ECO_PART_RECURRENT + o,
                                  .rows = eco_cpu_active(run, t),
@@ -76,6 +79,7 @@ static struct eco_multiply recurrent(const struct step *step, int32_t t, int o)
                                  .a_row = e.row,
                                  .c = (void *)(uintptr_t)call->acc,
                                  .c_row = call->acc_row,
+                                 .c_type = run->layout->sum,
                                  .blocks = step->blocks,
                                  .add = true};
 }
@@ -176,7 +180,8 @@ static void project(const struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_op *op = step->op;
-    const size_t P = (size_t)run->problem->P, bytes = P * eco_type_bytes(run->layout->type);
+    const size_t P = (size_t)run->problem->P;
+    const ecornn_type type = run->layout->type, sum = run->layout->sum;
     const struct eco_steps *state = &step->states.plane[0];
     const struct eco_array h =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
@@ -188,17 +193,19 @@ static void project(const struct step *step, int32_t t)
                                                         .a_row = step->call.next_row[0],
                                                         .c = eco_cpu_at(run, &h, 0),
                                                         .c_row = h.row,
+                                                        .c_type = sum,
                                                         .blocks = eco_cpu_one_block});
     eco_cpu_after_pointwise(run);
     char *next = eco_step_at(state, (size_t)t + step->states.next);
     char *y = eco_step_at(&step->y, (size_t)t);
     const struct eco_share part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
     for (int32_t n = part.from; n < part.to; n++) {
-        const void *from = eco_cpu_after(run, eco_cpu_at(run, &h, 0), (size_t)n * h.row);
         const size_t row = (size_t)eco_cpu_row(run, n);
-        memcpy(eco_cpu_after_mutable(run, next, (size_t)n * state->row), from, bytes);
+        void *to = eco_cpu_after_mutable(type, next, (size_t)n * state->row);
+        eco_type_move(to, type, eco_cpu_after(sum, eco_cpu_at(run, &h, 0), (size_t)n * h.row), sum,
+                      P);
         if (y != NULL)
-            memcpy(eco_cpu_after_mutable(run, y, row * step->y.row), from, bytes);
+            memcpy(eco_cpu_after_mutable(type, y, row * step->y.row), to, P * eco_type_bytes(type));
     }
 }
 
@@ -210,8 +217,9 @@ static void clear_y(const struct step *step, int32_t t)
     const struct eco_share part = eco_cpu_part_of(run, ended, 1);
     char *y = eco_step_at(&step->y, (size_t)t);
     for (int32_t n = part.from; y != NULL && n < part.to; n++)
-        memset(eco_cpu_after_mutable(run, y, (size_t)eco_cpu_row(run, n) * step->y.row), 0,
-               (size_t)run->problem->P * eco_type_bytes(run->layout->type));
+        memset(
+            eco_cpu_after_mutable(run->layout->type, y, (size_t)eco_cpu_row(run, n) * step->y.row),
+            0, (size_t)run->problem->P * eco_type_bytes(run->layout->type));
 }
 
 static void run_step(struct step *step, int32_t t)
@@ -241,7 +249,12 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
     const struct eco_array mean =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_MEAN);
     const struct eco_lowered *lowered = run->lowered;
+    unsigned wide = 0;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
+        if (eco_layout_state(run->layout, op->layer, op->d, s).type == run->layout->sum)
+            wide |= 1u << s;
     return (struct eco_pointwise){
+        .wide_states = wide,
         .hidden = run->problem->H,
         .n_states = run->problem->cell->recipe.n_states,
         .order = run->order,

@@ -24,7 +24,7 @@ enum { COLUMN_VECTORS = 4 };
 static void add_columns(void *y, const void *x, size_t row, int32_t rows, int32_t n)
 {
     real *sum = y;
-    const real *from = x;
+    const elem *from = x;
     int32_t j = 0;
     for (; j + COLUMN_VECTORS * VEC_LANES <= n; j += COLUMN_VECTORS * VEC_LANES) {
         vec s[COLUMN_VECTORS];
@@ -32,13 +32,22 @@ static void add_columns(void *y, const void *x, size_t row, int32_t rows, int32_
             s[k] = v_load(sum + j + k * VEC_LANES);
         for (int32_t r = 0; r < rows; r++)
             for (int k = 0; k < COLUMN_VECTORS; k++)
-                s[k] = v_add(s[k], v_load(from + (size_t)r * row + j + k * VEC_LANES));
+                s[k] = v_add(s[k], e_load(from + (size_t)r * row + j + k * VEC_LANES));
         for (int k = 0; k < COLUMN_VECTORS; k++)
             v_store(sum + j + k * VEC_LANES, s[k]);
     }
-    for (int32_t r = 0; r < rows; r++)
-        for (int32_t k = j; k < n; k++)
-            sum[k] += from[(size_t)r * row + (size_t)k];
+    for (; j < n; j += VEC_LANES) {
+        const int32_t left = n - j, count = left < VEC_LANES ? left : VEC_LANES;
+        vec s = count < VEC_LANES ? v_load_part(sum + j, count) : v_load(sum + j);
+        for (int32_t r = 0; r < rows; r++) {
+            const elem *at = from + (size_t)r * row + j;
+            s = v_add(s, count < VEC_LANES ? e_load_part(at, count) : e_load(at));
+        }
+        if (count < VEC_LANES)
+            v_store_part(sum + j, s, count);
+        else
+            v_store(sum + j, s);
+    }
 }
 
 static void fill_rows(void *y, size_t row, int32_t rows, const void *bias, int32_t n)
@@ -71,7 +80,13 @@ static void activation(int opcode, void *out, const void *in, int32_t n)
         v_store_part(to + j, activate(opcode, v_load_part(from + j, n - j)), n - j);
 }
 
-const struct eco_pointwise_kernels JOIN(eco_kernels_, ECO_ISA) = {
+#ifdef ECO_NARROW
+#define KERNELS JOIN(eco_kernels_narrow_, ECO_ISA)
+#else
+#define KERNELS JOIN(eco_kernels_, ECO_ISA)
+#endif
+
+const struct eco_pointwise_kernels KERNELS = {
     .cell = CELL(cells),
     .interpret = interpret,
     .add_columns = add_columns,

@@ -4,15 +4,23 @@
 #ifndef ECO_ISA_H
 #define ECO_ISA_H
 
+#include "cpu/narrow.h"
 #include "cpu/pointwise.h"
 #include "cpu/tile.h"
 
-/* isa.c, compiled once for each: plain and f64 always, the others if ECO_HAVE_AVX2 and so on. */
+/* isa.c and isa_narrow.c, compiled once for each: plain and f64 always, the others if ECO_HAVE_AVX2
+ * and so on. */
 extern const struct eco_pointwise_kernels eco_kernels_plain, eco_kernels_f64;
 extern const struct eco_pointwise_kernels eco_kernels_sse2, eco_kernels_neon;
 extern const struct eco_pointwise_kernels eco_kernels_avx2, eco_kernels_avx512;
+extern const struct eco_pointwise_kernels eco_kernels_narrow_plain, eco_kernels_narrow_sse2;
+extern const struct eco_pointwise_kernels eco_kernels_narrow_neon, eco_kernels_narrow_avx2;
+extern const struct eco_pointwise_kernels eco_kernels_narrow_avx512;
 extern const struct eco_tile_kernel eco_tile_plain, eco_tile_sse2, eco_tile_neon;
 extern const struct eco_tile_kernel eco_tile_avx2, eco_tile_avx512;
+extern const struct eco_narrow_kernel eco_narrow_plain, eco_narrow_sse2, eco_narrow_neon;
+extern const struct eco_narrow_kernel eco_narrow_avx2, eco_narrow_avx512;
+extern const struct eco_amx_kernel eco_tile_amx; /* tile_amx.c, if ECO_HAVE_AMX */
 
 /* The sets that were built and that this processor and system can run, best first; NULL past the
  * last, which is always "plain".  cpuid.c. */

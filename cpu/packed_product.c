@@ -317,8 +317,7 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->number[0] = (struct number){.add = false};
 }
 
-/* Has an accumulator a product that is done before this part's? */
-static bool has_earlier(const struct eco_lowered *lowered, int acc, int part)
+bool eco_packed_has_earlier(const struct eco_lowered *lowered, int acc, int part)
 {
     const struct eco_accumulator *of = &lowered->acc[acc];
     const int o = part - ECO_PART_RECURRENT;
@@ -345,7 +344,7 @@ static int put_forward(const struct eco_cpu_run *run, const struct eco_multiply 
         for (int k = span.first; k < span.end; k++, number++) {
             number->acc = k;
             number->column = (size_t)k * m->blocks.column;
-            number->add = has_earlier(run->lowered, k, m->part);
+            number->add = eco_packed_has_earlier(run->lowered, k, m->part);
             number->bias = number->add ? NULL : eco_cpu_bias(run, m->op, k);
         }
     return 1;

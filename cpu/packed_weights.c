@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "cpu/isa.h"
 
 /* Row blocks copied together, so that every cache line of dacc is read once. */
 enum { BLOCKS_AT_A_TIME = 8 };
@@ -26,7 +27,7 @@ struct row {
 
 /* C[numbers * units, columns] += A[rows, numbers * units]^T E[rows, columns] for some numbers. */
 struct part {
-    const float *e; /* of the op's first row */
+    const void *e; /* of the op's first row */
     size_t e_row;
     float *c;                     /* [m, columns] */
     int32_t number[ECO_MAX_ACCS]; /* which rows of C the units of A's number i are, -1: none */
@@ -36,7 +37,8 @@ struct part {
 
 struct gradient {
     const struct eco_cpu_run *run;
-    const float *a; /* of the op's first row, [rows, numbers * units] */
+    const void *a;    /* of the op's first row, [rows, numbers * units] */
+    ecornn_type type; /* of a and e: F32, or BF16, which becomes F32 in the copies */
     size_t a_row;
     int32_t t0;
     struct row first; /* of those at hand */
@@ -87,12 +89,17 @@ static float *block_pack(const struct gradient *g, int32_t number, int32_t unit)
     return g->a_pack + (size_t)before * (size_t)g->rows;
 }
 
-static void copy(float *out, const float *from, int32_t n)
+static void copy(const struct gradient *g, float *out, const void *from, int32_t n)
 {
-    for (; n >= 4; n -= 4, out += 4, from += 4)
-        memcpy(out, from, 4 * sizeof *out);
+    const float *floats = from;
+    if (g->type == ECORNN_BF16) {
+        g->run->cpu->isa->narrow->widen(out, from, n);
+        return;
+    }
+    for (; n >= 4; n -= 4, out += 4, floats += 4)
+        memcpy(out, floats, 4 * sizeof *out);
     for (int32_t i = 0; i < n; i++)
-        out[i] = from[i];
+        out[i] = floats[i];
 }
 
 /* a_pack of neighbouring blocks: of a block, element (k, i) is A[k, its unit i]. */
@@ -105,16 +112,16 @@ static void pack_blocks(const struct gradient *g, int32_t number, struct eco_sha
         first[b] = block_unit(g, blocks.from + b);
     for (int32_t b = 0; b < n; b++)
         out[b] = block_pack(g, number, first[b]);
-    const float *a = g->a + (size_t)number * (size_t)g->units;
+    const void *a = eco_cpu_after(g->type, g->a, (size_t)number * (size_t)g->units);
     struct row at = g->first, ahead = g->first;
     skip_rows(g, &ahead, least(ROWS_AHEAD, g->rows - 1));
     for (int32_t k = 0; k < g->rows; k++, next_row(g, &at)) {
-        const float *row = a + row_number(g, at) * g->a_row;
-        const float *later = a + row_number(g, ahead) * g->a_row;
+        const void *row = eco_cpu_after(g->type, a, row_number(g, at) * g->a_row);
+        const void *later = eco_cpu_after(g->type, a, row_number(g, ahead) * g->a_row);
         for (int32_t b = 0; b < n; b++) {
             const int32_t tall = first[b + 1] - first[b];
-            ECO_FETCH(later + first[b]);
-            copy(out[b], row + first[b], tall);
+            ECO_FETCH(eco_cpu_after(g->type, later, (size_t)first[b]));
+            copy(g, out[b], eco_cpu_after(g->type, row, (size_t)first[b]), tall);
             out[b] += tall;
         }
         if (k + 1 + ROWS_AHEAD < g->rows)
@@ -163,7 +170,8 @@ static void pack_panel(const struct gradient *g, const struct part *part, int32_
     float *out = panel_pack(g, part, panel);
     struct row at = g->first;
     for (int32_t k = 0; k < g->rows; k++, out += width, next_row(g, &at)) {
-        memcpy(out, part->e + row_number(g, at) * part->e_row + first, some * sizeof *out);
+        const size_t from = row_number(g, at) * part->e_row + first;
+        copy(g, out, eco_cpu_after(g->type, part->e, from), (int32_t)some);
         memset(out + some, 0, (width - some) * sizeof *out);
     }
 }
@@ -302,6 +310,7 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     const struct eco_array pack =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_PACK);
     struct gradient g = {.run = run,
+                         .type = run->layout->type,
                          .a = multiply->a,
                          .a_row = multiply->a_row,
                          .t0 = op->t0,

@@ -14,7 +14,8 @@
 /*
  * Strides are in elements, from one row to the next.  Inside a row, arrays with several H-wide
  * columns (acc, save, operand, dacc, doperand) have them H apart.  Pointers a stage does not use
- * may be NULL.  Elements are float or double, as the kernel is.
+ * may be NULL.  Elements are float or double, as the kernel is; a kernel for narrow rows has BF16
+ * in states, save, operand, y, dy and dacc, but for what wide_states and wide_dy say.
  *
  * A state's next may be its state (in place).
  */
@@ -26,6 +27,8 @@ struct eco_pointwise {
     const int32_t *order;   /* [N]: which row's random numbers a row has; NULL: its own */
     const int32_t *y_order; /* [N]: which row of y or dy it has */
     bool training;          /* bernoulli() draws */
+    unsigned wide_states;   /* bit s: state s is float; for narrow rows */
+    bool wide_dy;           /* so is dy */
     uint64_t seed;
     uint32_t layer, direction; /* coordinates of random numbers */
 
@@ -74,11 +77,11 @@ struct eco_cell_kernels {
     eco_pointwise_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
 };
 
-/* One instruction set's kernels for one element type; rows of cell[] as eco_cell_builtin counts. */
+/* One instruction set's kernels for one type of rows; rows of cell[] as eco_cell_builtin counts. */
 struct eco_pointwise_kernels {
     const struct eco_cell_kernels *cell;
     eco_pointwise_kernel interpret;
-    /* y[0 .. n) += x[r*row + 0 .. n) for every row r, ascending */
+    /* y[0 .. n) += x[r*row + 0 .. n) for every row r, ascending; y is a sum, x an element */
     void (*add_columns)(void *y, const void *x, size_t row, int32_t rows, int32_t n);
     /* y[r*row + 0 .. n) = bias[0 .. n) for every row */
     void (*fill_rows)(void *y, size_t row, int32_t rows, const void *bias, int32_t n);
@@ -86,13 +89,17 @@ struct eco_pointwise_kernels {
     void (*activation)(int opcode, void *out, const void *in, int32_t n);
 };
 
-struct eco_tile_kernel; /* tile.h */
+struct eco_tile_kernel;   /* tile.h */
+struct eco_narrow_kernel; /* narrow.h */
+struct eco_amx_kernel;
 
 /* An instruction set: isa.h lists them.  f64 is the same plain C in all of them. */
 struct eco_isa {
-    const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" */
-    const struct eco_pointwise_kernels *f32, *f64;
+    const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" "amx" */
+    const struct eco_pointwise_kernels *f32, *f64, *bf16;
     const struct eco_tile_kernel *tile;
+    const struct eco_narrow_kernel *narrow; /* for BF16 weights */
+    const struct eco_amx_kernel *amx;       /* NULL: without it */
     bool fused; /* has a fused multiply-add: all sets that have one give the same bits, and so do
                  * all that have none */
 };

@@ -75,13 +75,16 @@ static void multiply_piece(const struct eco_cpu_run *run, const struct eco_produ
     struct eco_product p = *whole;
     p.m = whole->m - row < cut->rows ? whole->m - row : cut->rows;
     p.n = whole->n - column < cut->columns ? whole->n - column : cut->columns;
-    p.c = eco_cpu_after_mutable(run, whole->c, (size_t)row * whole->c_row + (size_t)column);
+    p.c = eco_cpu_after_mutable(run->layout->type, whole->c,
+                                (size_t)row * whole->c_row + (size_t)column);
     const bool a_transposed = p.kind == ECO_PRODUCT_TN, b_transposed = p.kind == ECO_PRODUCT_NT;
     for (int32_t k = 0; k < whole->k; k += cut->sums) {
         const size_t i = (size_t)row, j = (size_t)column, s = (size_t)k;
         p.k = whole->k - k < cut->sums ? whole->k - k : cut->sums;
-        p.a = eco_cpu_after(run, whole->a, a_transposed ? s * p.a_row + i : i * p.a_row + s);
-        p.b = eco_cpu_after(run, whole->b, b_transposed ? j * p.b_row + s : s * p.b_row + j);
+        p.a = eco_cpu_after(run->layout->type, whole->a,
+                            a_transposed ? s * p.a_row + i : i * p.a_row + s);
+        p.b = eco_cpu_after(run->layout->type, whole->b,
+                            b_transposed ? j * p.b_row + s : s * p.b_row + j);
         multiply(&p, run->problem->type);
         p.add = true;
     }

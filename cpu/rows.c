@@ -11,16 +11,6 @@
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-const void *eco_cpu_after(const struct eco_cpu_run *run, const void *p, size_t elements)
-{
-    return (const char *)p + elements * eco_type_bytes(run->layout->type);
-}
-
-void *eco_cpu_after_mutable(const struct eco_cpu_run *run, void *p, size_t elements)
-{
-    return (char *)p + elements * eco_type_bytes(run->layout->type);
-}
-
 void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, size_t step)
 {
     char *const block =
@@ -40,10 +30,11 @@ struct eco_rows eco_cpu_sequence(const struct eco_cpu_run *run, const void *data
 {
     const size_t T = (size_t)run->args->T, N = (size_t)run->args->N;
     const bool time_major = run->problem->order == ECORNN_TIME_MAJOR;
+    const ecornn_type type = run->layout->type;
     if (data == NULL)
-        return (struct eco_rows){NULL, 0};
-    return (struct eco_rows){eco_cpu_after(run, data, (size_t)t * width * (time_major ? N : 1)),
-                             time_major ? width : T * width};
+        return (struct eco_rows){NULL, 0, type};
+    return (struct eco_rows){eco_cpu_after(type, data, (size_t)t * width * (time_major ? N : 1)),
+                             time_major ? width : T * width, type};
 }
 
 struct eco_steps eco_cpu_steps(const struct eco_cpu_run *run, const struct eco_array *array)
@@ -53,7 +44,8 @@ struct eco_steps eco_cpu_steps(const struct eco_cpu_run *run, const struct eco_a
     return (struct eco_steps){.first = first,
                               .stride = (size_t)((char *)eco_cpu_at(run, array, 1) - first),
                               .mask = array->wrap > 0 ? array->wrap - 1 : SIZE_MAX,
-                              .row = array->row};
+                              .row = array->row,
+                              .type = array->type};
 }
 
 struct eco_steps eco_cpu_sequence_steps(const struct eco_cpu_run *run, const void *data,
@@ -64,10 +56,11 @@ struct eco_steps eco_cpu_sequence_steps(const struct eco_cpu_run *run, const voi
     const struct eco_rows rows = eco_cpu_sequence(run, data, 0, width);
     const void *next = eco_cpu_sequence(run, data, 1, width).data;
     return (struct eco_steps){
-        .first = (char *)(uintptr_t)eco_cpu_after(run, rows.data, column),
+        .first = (char *)(uintptr_t)eco_cpu_after(rows.type, rows.data, column),
         .stride = (size_t)((const char *)next - (const char *)rows.data),
         .mask = SIZE_MAX,
         .row = rows.row,
+        .type = rows.type,
     };
 }
 
@@ -77,7 +70,7 @@ struct eco_rows eco_cpu_input_rows(const struct eco_cpu_run *run, const struct e
     if (op->layer == 0)
         return eco_cpu_sequence(run, run->args->x, t, (size_t)run->problem->I);
     const struct eco_array state = eco_layout_state(run->layout, op->layer - 1, 0, 0);
-    return (struct eco_rows){eco_cpu_at(run, &state, (size_t)t + 1), state.row};
+    return (struct eco_rows){eco_cpu_at(run, &state, (size_t)t + 1), state.row, state.type};
 }
 
 struct eco_rows eco_cpu_product_input(const struct eco_cpu_run *run, const struct eco_op *op)
@@ -90,7 +83,7 @@ struct eco_rows eco_cpu_product_input(const struct eco_cpu_run *run, const struc
     }
     const struct eco_array gather =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_GATHER);
-    return (struct eco_rows){eco_cpu_at(run, &gather, 0), gather.row};
+    return (struct eco_rows){eco_cpu_at(run, &gather, 0), gather.row, gather.type};
 }
 
 /* ---- states in and out ----------------------------------------------------------------------- */
@@ -121,21 +114,21 @@ static void move_rows(const struct eco_cpu_run *run, const struct eco_op *op, st
                       bool planes)
 {
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
-    const size_t bytes = move.width * eco_type_bytes(run->layout->type);
+    const ecornn_type type = move.inside->type, outer = run->layout->type;
     const size_t first = state_offset(run, op, move.width);
     for (int32_t n = part.from; n < part.to; n++) {
         const int32_t row = eco_cpu_row(run, n);
         void *inside = eco_step_at(move.inside, planes ? plane_of(run, op, row, move.in) : 0);
-        inside = eco_cpu_after_mutable(run, inside, (size_t)n * move.inside->row);
+        inside = eco_cpu_after_mutable(type, inside, (size_t)n * move.inside->row);
         const void *outside =
-            move.outside ? eco_cpu_after(run, move.outside, first + (size_t)row * move.width)
+            move.outside ? eco_cpu_after(outer, move.outside, first + (size_t)row * move.width)
                          : NULL;
         if (!move.in)
-            memcpy((void *)(uintptr_t)outside, inside, bytes);
+            eco_type_move((void *)(uintptr_t)outside, outer, inside, type, move.width);
         else if (outside != NULL)
-            memcpy(inside, outside, bytes);
+            eco_type_move(inside, type, outside, outer, move.width);
         else
-            memset(inside, 0, bytes);
+            memset(inside, 0, move.width * eco_type_bytes(type));
     }
 }
 
@@ -196,44 +189,49 @@ static struct drop drop_of(const struct eco_cpu_run *run, const struct eco_op *o
     };
 }
 
+/* As eco_type_get and eco_type_set, the usual type without a call. */
 static double get(const void *row, size_t i, ecornn_type type)
 {
-    return type == ECORNN_F64 ? ((const double *)row)[i] : (double)((const float *)row)[i];
+    return type == ECORNN_F32 ? (double)((const float *)row)[i] : eco_type_get(row, i, type);
 }
 
 static void set(void *row, size_t i, ecornn_type type, double value)
 {
-    if (type == ECORNN_F64)
-        ((double *)row)[i] = value;
-    else
+    if (type == ECORNN_F32)
         ((float *)row)[i] = (float)value;
+    else
+        eco_type_set(row, i, type, value);
 }
 
+/* A row to write and one to read. */
+struct rows_pair {
+    void *to;
+    const void *from;
+    ecornn_type to_type, from_type;
+    size_t width;
+};
+
 /* Four features share a draw. */
-static void move_dropped(const struct drop *drop, void *to, const void *from, size_t width,
-                         ecornn_type type)
+static void move_dropped(const struct drop *drop, const struct rows_pair *row)
 {
     uint32_t word[4];
-    for (size_t i = 0; i < width; i++) {
+    for (size_t i = 0; i < row->width; i++) {
         if (i % 4 == 0)
             eco_random_quad(&drop->at, (uint32_t)(i / 4), word);
         /* Selected, not multiplied: what is dropped may be infinite. */
-        const double value = word[i % 4] < drop->threshold ? 0 : get(from, i, type) * drop->scale;
-        set(to, i, type, drop->add ? get(to, i, type) + value : value);
+        const double value =
+            word[i % 4] < drop->threshold ? 0 : get(row->from, i, row->from_type) * drop->scale;
+        set(row->to, i, row->to_type, drop->add ? get(row->to, i, row->to_type) + value : value);
     }
 }
 
-static void move_row(const struct eco_cpu_run *run, const struct drop *drop, void *to,
-                     const void *from, size_t width)
+static void move_row(const struct drop *drop, const struct rows_pair *row)
 {
-    const ecornn_type type = run->problem->type;
     if (drop->active)
-        move_dropped(drop, to, from, width, type);
-    else if (!drop->add)
-        memcpy(to, from, width * eco_type_bytes(run->layout->type));
+        move_dropped(drop, row);
     else
-        for (size_t i = 0; i < width; i++)
-            set(to, i, type, get(to, i, type) + get(from, i, type));
+        (drop->add ? eco_type_add : eco_type_move)(row->to, row->to_type, row->from, row->from_type,
+                                                   row->width);
 }
 
 void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op)
@@ -252,8 +250,13 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op)
             const int32_t row = eco_cpu_row(run, n), there = op->layer == 0 ? row : n;
             drop.at.t = (uint32_t)t;
             drop.at.n = (uint32_t)row;
-            move_row(run, &drop, eco_cpu_after_mutable(run, step, (size_t)n * gather.row),
-                     eco_cpu_after(run, from.data, (size_t)there * from.row), width);
+            const struct rows_pair pair = {
+                .to = eco_cpu_after_mutable(gather.type, step, (size_t)n * gather.row),
+                .from = eco_cpu_after(from.type, from.data, (size_t)there * from.row),
+                .to_type = gather.type,
+                .from_type = from.type,
+                .width = width};
+            move_row(&drop, &pair);
         }
     }
 }
@@ -261,7 +264,7 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op)
 void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const struct eco_array gather =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GATHER);
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DGATHER);
     struct eco_array dinput = {0};
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
@@ -273,18 +276,23 @@ void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op)
     for (int32_t t = op->t0; t < op->t1; t++) {
         struct eco_rows to = eco_cpu_sequence(run, run->args->dx, t, width);
         if (op->layer > 0)
-            to = (struct eco_rows){eco_cpu_at(run, &dinput, (size_t)t), dinput.row};
+            to = (struct eco_rows){eco_cpu_at(run, &dinput, (size_t)t), dinput.row, dinput.type};
         const void *step = eco_cpu_at(run, &gather, (size_t)(t - op->t0));
         const int32_t active = eco_cpu_active(run, t);
         for (int32_t n = part.from; n < part.to; n++) {
             const int32_t row = eco_cpu_row(run, n), there = op->layer == 0 ? row : n;
-            char *dx = (char *)(uintptr_t)eco_cpu_after(run, to.data, (size_t)there * to.row);
+            const struct rows_pair pair = {
+                .to = (void *)(uintptr_t)eco_cpu_after(to.type, to.data, (size_t)there * to.row),
+                .from = eco_cpu_after(gather.type, step, (size_t)n * gather.row),
+                .to_type = to.type,
+                .from_type = gather.type,
+                .width = width};
             drop.at.t = (uint32_t)t;
             drop.at.n = (uint32_t)row;
             if (n < active)
-                move_row(run, &drop, dx, eco_cpu_after(run, step, (size_t)n * gather.row), width);
+                move_row(&drop, &pair);
             else if (op->layer == 0 && !op->add)
-                memset(dx, 0, width * eco_type_bytes(run->layout->type));
+                memset(pair.to, 0, width * eco_type_bytes(to.type));
         }
     }
 }

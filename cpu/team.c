@@ -148,7 +148,7 @@ static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, str
 static void walk_alone(const struct eco_cpu_run *run, const struct eco_tape *tape)
 {
     struct eco_cpu_run alone = *run;
-    alone.id = 0;
+    alone.id = alone.thread = 0;
     alone.count = 1;
     walk(&alone, tape, NULL);
 }
@@ -168,7 +168,7 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
         struct eco_cpu_run mine = *run;
         struct eco_team team = all;
         unsigned turn = 0;
-        mine.id = omp_get_thread_num();
+        mine.id = mine.thread = omp_get_thread_num();
         mine.count = omp_get_num_threads();
         mine.team = &team;
         mine.turn = &turn;

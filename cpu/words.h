@@ -20,27 +20,59 @@ struct row_means {
     unsigned stored; /* bit m: this stage stores mean m */
 };
 
-/* Units unit .. unit + count of one row.  Pointers are to the row's first unit. */
+/* What rows are made of, and what sums are: real. */
+#ifdef ECO_NARROW
+#include "cpu/vec_narrow.h"
+enum { NARROW = 1 };
+typedef uint16_t elem;
+#define e_load       v_load_narrow
+#define e_load_part  v_load_narrow_part
+#define e_store      v_store_narrow
+#define e_store_part v_store_narrow_part
+#else
+enum { NARROW = 0 };
+typedef real elem;
+#define e_load       v_load
+#define e_load_part  v_load_part
+#define e_store      v_store
+#define e_store_part v_store_part
+#endif
+
+/* Units unit .. unit + count of one row.  Pointers are to the row's first unit; void: elem or real.
+ */
 struct place {
     const struct eco_pointwise *call;
     struct row_means *means;
     int32_t row;
     int32_t count;       /* 1 .. VEC_LANES */
     size_t unit, hidden; /* hidden: from one column of a row to the next */
-    const real *vector, *acc, *dnext, *dy, *doperand;
-    const real *state[ECO_MAX_STATES];
-    real *next[ECO_MAX_STATES], *carry[ECO_MAX_STATES];
-    real *save, *operand, *mean, *y, *dacc;
+    const real *vector, *acc, *dnext, *doperand;
+    const void *dy, *state[ECO_MAX_STATES];
+    void *next[ECO_MAX_STATES];
+    real *carry[ECO_MAX_STATES], *mean;
+    elem *save, *operand, *y, *dacc;
 };
 
-ALWAYS_INLINE const real *row_in(const void *base, size_t stride, int32_t row)
+/* Is state s real? */
+ALWAYS_INLINE bool is_wide(const struct eco_pointwise *call, int s)
 {
-    return base ? (const real *)base + stride * (size_t)row : NULL;
+    return !NARROW || (call->wide_states >> s & 1) != 0;
 }
 
-ALWAYS_INLINE real *row_out(void *base, size_t stride, int32_t row)
+ALWAYS_INLINE size_t state_bytes(const struct eco_pointwise *call, int s)
 {
-    return base ? (real *)base + stride * (size_t)row : NULL;
+    return is_wide(call, s) ? sizeof(real) : sizeof(elem);
+}
+
+/* stride: bytes. */
+ALWAYS_INLINE const void *row_in(const void *base, size_t stride, int32_t row)
+{
+    return base ? (const char *)base + stride * (size_t)row : NULL;
+}
+
+ALWAYS_INLINE void *row_out(void *base, size_t stride, int32_t row)
+{
+    return base ? (char *)base + stride * (size_t)row : NULL;
 }
 
 ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_t row,
@@ -48,23 +80,25 @@ ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_
 {
     const int32_t outside = call->y_order ? call->y_order[row] : row;
     struct place at = {.call = call, .means = means, .row = row, .count = VEC_LANES};
+    const size_t dy_bytes = !NARROW || call->wide_dy ? sizeof(real) : sizeof(elem);
     at.unit = (size_t)call->unit0;
     at.hidden = (size_t)call->hidden;
     at.vector = call->vector;
-    at.acc = row_in(call->acc, call->acc_row, row);
-    at.dnext = row_in(call->dnext, call->dnext_row, row);
-    at.dy = row_in(call->dy, call->dy_row, outside);
-    at.doperand = row_in(call->doperand, call->doperand_row, row);
+    at.acc = row_in(call->acc, call->acc_row * sizeof(real), row);
+    at.dnext = row_in(call->dnext, call->dnext_row * sizeof(real), row);
+    at.dy = row_in(call->dy, call->dy_row * dy_bytes, outside);
+    at.doperand = row_in(call->doperand, call->doperand_row * sizeof(real), row);
     for (int s = 0; s < ECO_MAX_STATES; s++) {
-        at.state[s] = row_in(call->state[s], call->state_row[s], row);
-        at.next[s] = row_out(call->next[s], call->next_row[s], row);
-        at.carry[s] = row_out(call->carry[s], call->carry_row[s], row);
+        const size_t bytes = state_bytes(call, s);
+        at.state[s] = row_in(call->state[s], call->state_row[s] * bytes, row);
+        at.next[s] = row_out(call->next[s], call->next_row[s] * bytes, row);
+        at.carry[s] = row_out(call->carry[s], call->carry_row[s] * sizeof(real), row);
     }
-    at.save = row_out(call->save, call->save_row, row);
-    at.operand = row_out(call->operand, call->operand_row, row);
-    at.mean = row_out(call->mean, call->mean_row, row);
-    at.y = row_out(call->y, call->y_row, outside);
-    at.dacc = row_out(call->dacc, call->dacc_row, row);
+    at.save = row_out(call->save, call->save_row * sizeof(elem), row);
+    at.operand = row_out(call->operand, call->operand_row * sizeof(elem), row);
+    at.mean = row_out(call->mean, call->mean_row * sizeof(real), row);
+    at.y = row_out(call->y, call->y_row * sizeof(elem), outside);
+    at.dacc = row_out(call->dacc, call->dacc_row * sizeof(elem), row);
     return at;
 }
 
@@ -85,6 +119,22 @@ ALWAYS_INLINE void place_store(const struct place *at, real *row, int column, ve
         v_store_part(to, v, at->count);
 }
 
+/* The same of elements. */
+ALWAYS_INLINE vec place_fetch(const struct place *at, const elem *row, int column)
+{
+    const elem *from = row + at->hidden * (size_t)column + at->unit;
+    return at->count == VEC_LANES ? e_load(from) : e_load_part(from, at->count);
+}
+
+ALWAYS_INLINE void place_keep(const struct place *at, elem *row, int column, vec v)
+{
+    elem *to = row + at->hidden * (size_t)column + at->unit;
+    if (at->count == VEC_LANES)
+        e_store(to, v);
+    else
+        e_store_part(to, v, at->count);
+}
+
 ALWAYS_INLINE vec load_acc(const struct place *at, int i)
 {
     const struct eco_pointwise *call = at->call;
@@ -96,12 +146,13 @@ ALWAYS_INLINE vec load_acc(const struct place *at, int i)
 
 ALWAYS_INLINE vec load_state(const struct place *at, int s)
 {
-    return place_load(at, at->state[s], 0);
+    return is_wide(at->call, s) ? place_load(at, at->state[s], 0)
+                                : place_fetch(at, at->state[s], 0);
 }
 
 ALWAYS_INLINE vec load_next(const struct place *at, int s)
 {
-    return place_load(at, at->next[s], 0);
+    return is_wide(at->call, s) ? place_load(at, at->next[s], 0) : place_fetch(at, at->next[s], 0);
 }
 
 ALWAYS_INLINE vec load_vector(const struct place *at, int k)
@@ -116,7 +167,7 @@ ALWAYS_INLINE vec load_mean(const struct place *at, int m)
 
 ALWAYS_INLINE vec load_saved(const struct place *at, int i)
 {
-    return place_load(at, at->save, i);
+    return place_fetch(at, at->save, i);
 }
 
 ALWAYS_INLINE vec load_doperand(const struct place *at, int slot)
@@ -129,30 +180,36 @@ ALWAYS_INLINE vec load_dnext(const struct place *at, int s)
     if (s == 0 && at->dnext)
         return place_load(at, at->dnext, 0);
     const vec carry = place_load(at, at->carry[s], 0);
-    return s == 0 && at->dy ? v_add(carry, place_load(at, at->dy, 0)) : carry;
+    if (s > 0 || !at->dy)
+        return carry;
+    return v_add(carry, !NARROW || at->call->wide_dy ? place_load(at, at->dy, 0)
+                                                     : place_fetch(at, at->dy, 0));
 }
 
 ALWAYS_INLINE void store_operand(const struct place *at, int slot, vec v)
 {
-    place_store(at, at->operand, slot, v);
+    place_keep(at, at->operand, slot, v);
 }
 
 ALWAYS_INLINE void store_save(const struct place *at, int i, vec v)
 {
     if (at->save)
-        place_store(at, at->save, i, v);
+        place_keep(at, at->save, i, v);
 }
 
 ALWAYS_INLINE void store_next(const struct place *at, int s, vec v)
 {
-    place_store(at, at->next[s], 0, v);
+    if (is_wide(at->call, s))
+        place_store(at, at->next[s], 0, v);
+    else
+        place_keep(at, at->next[s], 0, v);
     if (s == 0 && at->y)
-        place_store(at, at->y, 0, v);
+        place_keep(at, at->y, 0, v);
 }
 
 ALWAYS_INLINE void store_dacc(const struct place *at, int a, vec v)
 {
-    place_store(at, at->dacc, a, v);
+    place_keep(at, at->dacc, a, v);
 }
 
 ALWAYS_INLINE void store_dstate(const struct place *at, int s, vec v)

@@ -7,7 +7,7 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
                         double large)
 {
     const double rows = (double)problem->T * problem->N;
-    const double element = (double)eco_type_bytes(problem->type);
+    const double element = (double)eco_type_bytes(problem->weight_type);
     double seconds = 0;
     for (int layer = 0; layer < problem->L; layer++) {
         const struct eco_work work = eco_problem_work(problem, layer);
@@ -138,7 +138,9 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
         .lowered = &plan->problem.cell->lowered,
         .layout = layout,
         .args = args,
-        .kernels = plan->problem.type == ECORNN_F64 ? cpu->isa->f64 : cpu->isa->f32,
+        .kernels = plan->problem.type == ECORNN_F64    ? cpu->isa->f64
+                   : plan->problem.type == ECORNN_BF16 ? cpu->isa->bf16
+                                                       : cpu->isa->f32,
         .tile = cpu->isa->tile,
         .rows = {0, args->N},
         .unit_group = 16,

@@ -73,15 +73,40 @@ static const char *const chosen[] = {
     "lstm/f32/infer/L2/rev/T3/N2/I5/H131/states",
     "gru-reset-first/f32/train/bi/T3/N9/I5/H75/states/lengths:random",
     "mgu/f32/train/T3/N12/I5/H77/states/lengths:random",
+    /* 16-bit types: tiles of rows and of units, whole and in part; few rows and many; every way by
+     * which a row changes its type. */
+    "lstm/bf16/infer/T5/N3/I7/H16",
+    "lstm/bf16/train/T5/N3/I7/H16/states",
+    "lstm/bf16/infer/T3/N20/I64/H96/states",
+    "lstm/bf16/train/T4/N33/I70/H100/states/lengths:random/accumulate",
+    "lstm/bf16/train/L2/bi/T5/N6/I33/H40/P24/states/lengths:random/dropout:0.3",
+    "lstm/bf16/train/L3/bi/T5/N4/I6/H9/lengths:random/states/dropout:0.4/batch-major",
+    "lstm/bf16/train/L2/bi/T9/N8/I5/H11/run:4x3/states/lengths:random",
+    "lstm/bf16/bf16-params/train/bi/T4/N17/I9/H31/states/lengths:random",
+    "lstm/bf16/train/T3/N70/I3/H5/lengths:random",
+    "lstm/bf16/train/T30/N24/I3/H5/states",
+    "lstm/bf16/train/T4/N3/I5/H16/scale:1e-20/states",
+    "gru/bf16/train/L2/bi/T6/N7/I35/H48/lengths:random/states/accumulate/dropout:0.2",
+    "gru/bf16/infer/L2/rev/T6/N40/I3/H130/states/alias",
+    "gru-reset-first/bf16/train/L2/bi/T4/N9/I33/H70/states/lengths:random",
+    "mgu/bf16/train/T3/N12/I5/H77/states/lengths:random",
+    "lstm-peephole/bf16/train/L2/bi/T5/N5/I7/H33/P4/states/lengths:random/accumulate",
+    "rnn-tanh/bf16/train/T4/N21/I40/H150/states",
+    "lstm/f32/bf16-weights/infer/T3/N1/I7/H33/states",
+    "lstm/f32/bf16-weights/train/T4/N33/I70/H100/states/lengths:random/accumulate",
+    "gru/f32/bf16-weights/train/L2/bi/T4/N4/I5/H19/states/dropout:0.3",
+    "lstm/f32/bf16-weights/train/L2/bi/T4/N5/I6/H65/P34/states/lengths:random",
+    "gru-reset-first/f32/bf16-weights/train/T3/N6/I5/H75/states/lengths:random",
 };
 
 static const char *const edge[] = {
     "f32/train/T1/N1/I1/H1/states",       "f32/train/bi/T2/N1/I1/H2/states/lengths:random",
     "f32/train/T1/N7/I3/H15/states",      "f32/train/L2/T3/N1/I13/H31/states",
     "f64/train/L2/bi/T3/N2/I1/H9/states", "f32/train/rev/T4/N17/I2/H3/lengths:random/batch-major",
+    "bf16/train/T1/N1/I1/H1/states",      "bf16/train/bi/T3/N17/I33/H31/states/lengths:random",
 };
 
-enum { CHOSEN = sizeof chosen / sizeof *chosen, EDGES = sizeof edge / sizeof *edge, RANDOM = 160 };
+enum { CHOSEN = sizeof chosen / sizeof *chosen, EDGES = sizeof edge / sizeof *edge, RANDOM = 240 };
 
 static int cells(void)
 {
@@ -127,7 +152,8 @@ static uint64_t sweep_seed(void)
 
 static void say_random(int index, char text[CASE_TEXT])
 {
-    static const char *const type[] = {"/f32", "/f32", "/f32", "/f64"};
+    static const char *const type[] = {
+        "/f32", "/f32", "/f32", "/f64", "/bf16", "/bf16", "/bf16/bf16-params", "/f32/bf16-weights"};
     static const char *const use[] = {"/train", "/train", "/train", "/train", "/infer"};
     static const char *const layers[] = {"", "", "/L2", "/L3"};
     static const char *const direction[] = {"", "", "/rev", "/bi", "/bi"};
@@ -149,7 +175,7 @@ static void say_random(int index, char text[CASE_TEXT])
     const char *name = ecornn_cell_name(index % cells());
     text[0] = '\0';
     say(&dice, "%s", name);
-    say_one(&dice, type, 4);
+    say_one(&dice, type, 8);
     say_one(&dice, use, 5);
     say_one(&dice, layers, 4);
     say_one(&dice, direction, 5);

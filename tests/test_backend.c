@@ -19,7 +19,7 @@
 
 static const char *only; /* the argument */
 
-static const char *const sets[] = {"plain", "sse2", "neon", "avx2", "avx512"};
+static const char *const sets[] = {"plain", "sse2", "neon", "avx2", "avx512", "amx"};
 enum { SETS = sizeof sets / sizeof *sets };
 
 /* A device with that instruction set; false: this machine has not got it, or the user wants
@@ -117,6 +117,8 @@ static bool set_agrees(const struct test_case *test, const char *set, const stru
 {
     struct machine machine[2] = {{.type = test->desc.type, .backwards = 1},
                                  {.type = test->desc.type, .backwards = 2}};
+    if (strcmp(set, "amx") == 0 && test->desc.type != ECORNN_BF16)
+        return true; /* the kernels of avx512 */
     if (!open_set(&machine[0].device, "cpu:1", set))
         return true;
     setenv("ECORNN_GRID", team[team_of(test)].grid, 1);
@@ -164,6 +166,7 @@ static const char *const own_option[] = {
     "f64/train/L2/rev/T4/N3/I2/H5/states/lengths:random/batch-major",
     "f32/infer/L2/bi/T5/N3/I4/H19/states/alias/lengths:random",
     "f32/train/T3/N9/I4/H91/states/lengths:random", /* two threads in the steps */
+    "bf16/train/bi/T3/N5/I4/H37/states/lengths:random/dropout:0.3",
 };
 enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
 
@@ -197,17 +200,19 @@ static int builtin_count(void)
  * bits. */
 START_TEST(interprets_the_same_bits)
 {
-    static const char *const rest = "/f32/train/L2/bi/T5/N3/I4/H19/states/lengths:random";
+    static const char *const rest[] = {"/f32/train/L2/bi/T5/N3/I4/H19/states/lengths:random",
+                                       "/bf16/train/L2/bi/T5/N5/I4/H37/states/lengths:random"};
+    const int type = _i % 2;
     char text[CASE_TEXT];
     struct test_case compiled, parsed;
     struct data inputs = {0}, results[2] = {{0}};
-    snprintf(text, sizeof text, "%s%s", ecornn_cell_name(_i), rest);
+    snprintf(text, sizeof text, "%s%s", ecornn_cell_name(_i / 2), rest[type]);
     ck_assert(case_parse(&compiled, text));
-    snprintf(text, sizeof text, "own-%s%s", ecornn_cell_name(_i), rest);
+    snprintf(text, sizeof text, "own-%s%s", ecornn_cell_name(_i / 2), rest[type]);
     ck_assert(case_parse(&parsed, text));
     case_inputs(&compiled, &inputs);
     for (int k = 0; k < SETS * algorithms(); k++) {
-        struct machine machine = {.type = ECORNN_F32, .backwards = 1};
+        struct machine machine = {.type = compiled.desc.type, .backwards = 1};
         const char *name;
         const int algorithm = k / SETS;
         if (!take_algorithm(algorithm, &name) ||
@@ -228,8 +233,11 @@ START_TEST(interprets_the_same_bits)
 }
 END_TEST
 
+static const char *const types[] = {"f32", "bf16", "f32/bf16-weights"};
+enum { TYPES = sizeof types / sizeof *types };
+
 /* Algorithm packed multiplies by itself, one chain of products and sums for each number: all sets
- * that fuse them give the same bits, and so do all that do not. */
+ * that fuse them give the same bits, and so do all that do not; but AMX adds in its own order. */
 START_TEST(sets_of_a_kind_give_the_same_bits)
 {
     char text[CASE_TEXT];
@@ -239,15 +247,15 @@ START_TEST(sets_of_a_kind_give_the_same_bits)
     const char *name = "";
     while (packed < algorithms() && strcmp(eco_backend_cpu.algos[packed]->name, "packed") != 0)
         packed++;
-    snprintf(text, sizeof text, "%s/f32/train/L2/bi/T9/N7/I5/H37/states/lengths:random",
-             ecornn_cell_name(_i));
+    snprintf(text, sizeof text, "%s/%s/train/L2/bi/T9/N7/I5/H37/states/lengths:random",
+             ecornn_cell_name(_i / TYPES), types[_i % TYPES]);
     ck_assert(case_parse(&test, text));
     case_inputs(&test, &inputs);
     const struct eco_isa *isa;
     for (int k = 0; take_algorithm(packed, &name) && (isa = eco_isa_supported(k)); k++) {
-        struct machine machine = {.type = ECORNN_F32, .backwards = 1};
+        struct machine machine = {.type = test.desc.type, .backwards = 1};
         struct data *first = &results[isa->fused];
-        if (!open_set(&machine.device, "cpu:2", isa->name))
+        if (isa->amx || !open_set(&machine.device, "cpu:2", isa->name))
             continue;
         ck_assert(case_run(&test, &machine, &inputs, first->n ? &again : first));
         ck_assert(!again.n || results_same(&test, isa->name, first, &again));
@@ -279,16 +287,20 @@ static void check_other_rows(const char *set, const struct data *clean, const st
 /* A NaN in the input of one row stays in that row. */
 START_TEST(keeps_rows_apart)
 {
-    static const char *const text = "lstm/f32/train/L2/bi/T5/N6/I4/H19/states";
+    char text[CASE_TEXT];
     struct test_case test;
     struct data inputs = {0}, clean = {0}, poisoned = {0};
-    struct machine machine = {.type = ECORNN_F32, .backwards = 1};
+    struct machine machine = {.backwards = 1};
     const char *name_of_algorithm;
-    if (!take_algorithm(_i / SETS, &name_of_algorithm) ||
+    const int algorithm = _i / SETS / TYPES;
+    snprintf(text, sizeof text, "lstm/%s/train/L2/bi/T5/N6/I4/H19/states",
+             types[_i / SETS % TYPES]);
+    if (!take_algorithm(algorithm, &name_of_algorithm) ||
         !open_set(&machine.device, "cpu:2", sets[_i % SETS]))
         return;
     ck_assert(case_parse(&test, text));
-    if (!can_run(_i / SETS, machine.device, &test))
+    machine.type = test.desc.type;
+    if (!can_run(algorithm, machine.device, &test))
         return;
     case_inputs(&test, &inputs);
     ck_assert(case_run(&test, &machine, &inputs, &clean));
@@ -313,9 +325,9 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tests, agrees_with_reference, 0, sweep_count(only));
     if (!only) {
         tcase_add_loop_test(tests, agrees_for_own_cells, 0, own_count());
-        tcase_add_loop_test(tests, interprets_the_same_bits, 0, builtin_count());
-        tcase_add_loop_test(tests, sets_of_a_kind_give_the_same_bits, 0, builtin_count());
-        tcase_add_loop_test(tests, keeps_rows_apart, 0, SETS * algorithms());
+        tcase_add_loop_test(tests, interprets_the_same_bits, 0, 2 * builtin_count());
+        tcase_add_loop_test(tests, sets_of_a_kind_give_the_same_bits, 0, TYPES * builtin_count());
+        tcase_add_loop_test(tests, keeps_rows_apart, 0, SETS * TYPES * algorithms());
     }
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

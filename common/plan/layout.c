@@ -191,18 +191,21 @@ static size_t pack_row(const struct eco_layout *layout)
             input = (size_t)eco_problem_input(problem, layer);
     for (int o = 0; o < lowered->n_operands; o++)
         recurrent += (size_t)eco_problem_columns(problem, o) + panel;
-    const size_t all = input + panel + recurrent + (size_t)lowered->n_accs * H;
-    const size_t projection = problem->projected ? H + panel + P : 0;
+    const size_t group = layout->wishes.group > 1 ? (size_t)layout->wishes.group : 0;
+    const size_t all = input + panel + recurrent + (size_t)lowered->n_accs * H + group;
+    const size_t projection = problem->projected ? H + panel + P + group : 0;
     return all > projection ? all : projection;
 }
 
-/* Rows that weight gradients copy at a time: never more than a chunk has. */
+/* Rows that weight gradients copy at a time: whole groups, no more than a chunk needs. */
 static size_t pack_rows(const struct eco_layout *layout)
 {
     const size_t most = (size_t)layout->wishes.pack_rows;
     const struct eco_size rows =
         eco_size_mul(eco_size_of((size_t)layout->chunk_backward), (size_t)layout->N);
-    return !rows.overflow && rows.value < most ? rows.value : most;
+    const size_t few = !rows.overflow && rows.value < most ? rows.value : most;
+    const size_t group = layout->wishes.group > 0 ? (size_t)layout->wishes.group : 1;
+    return (few + group - 1) / group * group;
 }
 
 /* count blocks of so many bytes, which are no rows. */
@@ -243,6 +246,25 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
                 (struct rows){layout->sum, layout->T, (size_t)problem->D * (size_t)problem->P});
 }
 
+/* Scratch of each thread: enough of the second-level cache, and at least some rows of floats of the
+ * widest product and of a panel of its result. */
+static void put_threads(struct eco_layout *layout, struct cursor *cursor)
+{
+    enum { BYTES = 256 << 10, ROWS = 32, PANEL = 64 };
+    const struct eco_problem *problem = layout->problem;
+    const size_t accs = (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
+    size_t width = accs > (size_t)problem->P ? accs : (size_t)problem->P;
+    for (int layer = 0; layer < 2; layer++)
+        if ((size_t)eco_problem_input(problem, layer) > width)
+            width = (size_t)eco_problem_input(problem, layer);
+    const struct eco_size rows =
+        eco_size_align(eco_size_mul(eco_size_of(width + 2 * PANEL), ROWS * sizeof(float)));
+    layout->thread_offset = cursor->end.value;
+    layout->thread_bytes = rows.value > BYTES ? rows.value : BYTES;
+    cursor->end = eco_size_add(cursor->end, eco_size_mul(eco_size_of(layout->thread_bytes),
+                                                         (size_t)layout->wishes.threads));
+}
+
 static size_t cursor_bytes(const struct cursor *cursor)
 {
     return cursor->end.overflow ? SIZE_MAX : cursor->end.value;
@@ -259,6 +281,7 @@ static void build_blocks(struct eco_layout *layout)
     if (layout->wishes.by_length)
         forward.end =
             eco_size_align(eco_size_of(sizeof(int32_t) * (layout->N + (size_t)layout->T + 1)));
+    put_threads(layout, &forward);
     struct cursor backward = forward;
     struct cursor *kept = layout->training ? &reserve : &forward;
     put_states(layout, kept);

@@ -1,0 +1,233 @@
+/*
+ * The product kernel for BF16 in AMX tiles: two tiles of rows by two of units at a time, or one by
+ * four; sums in float.  Compiled with flags of its own; cpuid.c says who may call it.
+ */
+#include <immintrin.h>
+
+#include "cpu/isa.h"
+#include "cpu/narrow.h"
+
+enum { TILE = ECO_NARROW_TALL * ECO_NARROW_GROUP, LANES = 16, ROW_BYTES = 64 };
+/* Tile registers: 0 to 3 sums, 4 and 5 A, 6 and 7 weights. */
+enum { TILES = 8, FIRST_WEIGHT = 6 };
+
+struct config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+static void begin(int32_t height)
+{
+    _Alignas(64) struct config config = {.palette = 1};
+    for (int i = 0; i < TILES; i++) {
+        config.row_bytes[i] = ROW_BYTES;
+        config.rows[i] = (uint8_t)(i < FIRST_WEIGHT ? height : ECO_NARROW_TALL);
+    }
+    /* gcc 12 takes the operand of _tile_loadconfig for 8 bytes and drops stores to the rest */
+    __asm__ volatile("" : : "r"(&config) : "memory");
+    _tile_loadconfig(&config);
+}
+
+static void end(void)
+{
+    _tile_release();
+}
+
+/* One call's walk through the groups. */
+struct walk {
+    const uint16_t *a, *b; /* the first tiles */
+    size_t a_block;        /* elements from one tile of rows to the next */
+    size_t b_group;        /* elements from one group of weights to the next */
+    int32_t groups;
+    const char *prefetch; /* per group so many lines of the next panel */
+    int32_t lines;
+};
+
+static inline void fetch(const struct walk *w, int32_t group)
+{
+    const char *at = w->prefetch + (size_t)group * (size_t)w->lines * ROW_BYTES;
+    for (int32_t i = 0; i < w->lines; i++)
+        _mm_prefetch(at + (size_t)i * ROW_BYTES, _MM_HINT_T1);
+}
+
+/* Sums of tile i to sum[i]. */
+static void two_by_two(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
+{
+    const uint16_t *a = w->a, *b = w->b;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int32_t g = 0; g < w->groups; g++, a += TILE, b += w->b_group) {
+        _tile_loadd(6, b, ROW_BYTES);
+        _tile_loadd(4, a, ROW_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b + TILE, ROW_BYTES);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + w->a_block, ROW_BYTES);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+        fetch(w, g);
+    }
+    _tile_stored(0, sum[0], ROW_BYTES);
+    _tile_stored(1, sum[1], ROW_BYTES);
+    _tile_stored(2, sum[2], ROW_BYTES);
+    _tile_stored(3, sum[3], ROW_BYTES);
+}
+
+static void two_by_one(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
+{
+    const uint16_t *a = w->a, *b = w->b;
+    _tile_zero(0);
+    _tile_zero(2);
+    for (int32_t g = 0; g < w->groups; g++, a += TILE, b += w->b_group) {
+        _tile_loadd(6, b, ROW_BYTES);
+        _tile_loadd(4, a, ROW_BYTES);
+        _tile_loadd(5, a + w->a_block, ROW_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(2, 5, 6);
+        fetch(w, g);
+    }
+    _tile_stored(0, sum[0], ROW_BYTES);
+    _tile_stored(2, sum[2], ROW_BYTES);
+}
+
+/* wide: 1 to 4; the branches go the same way for all groups. */
+static void one_by(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES], int32_t wide)
+{
+    const uint16_t *a = w->a, *b = w->b;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int32_t g = 0; g < w->groups; g++, a += TILE, b += w->b_group) {
+        _tile_loadd(4, a, ROW_BYTES);
+        _tile_loadd(6, b, ROW_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        if (wide > 1) {
+            _tile_loadd(7, b + TILE, ROW_BYTES);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if (wide > 2) {
+            _tile_loadd(6, b + 2 * TILE, ROW_BYTES);
+            _tile_dpbf16ps(2, 4, 6);
+        }
+        if (wide > 3) {
+            _tile_loadd(7, b + 3 * TILE, ROW_BYTES);
+            _tile_dpbf16ps(3, 4, 7);
+        }
+        fetch(w, g);
+    }
+    _tile_stored(0, sum[0], ROW_BYTES);
+    _tile_stored(1, sum[1], ROW_BYTES);
+    _tile_stored(2, sum[2], ROW_BYTES);
+    _tile_stored(3, sum[3], ROW_BYTES);
+}
+
+/* C of vector v, rows [row, row + height) within those there are, = start + sum. */
+static void add_up(const struct eco_narrow *n, int32_t row, int32_t v, const float *sum)
+{
+    const int32_t left = n->rows - row, rows = left < n->height ? left : n->height;
+    const __mmask16 mask = (__mmask16)((1u << n->count[v]) - 1);
+    const float *start = n->start[v];
+    const __m512 first = start ? _mm512_maskz_loadu_ps(mask, start) : _mm512_setzero_ps();
+    float *c = n->c + (size_t)row * n->c_row + n->c_vector[v];
+    for (int32_t r = 0; r < rows; r++, c += n->c_row) {
+        const __m512 before = start ? first : _mm512_maskz_loadu_ps(mask, c);
+        const __m512 s = _mm512_load_ps(sum + (size_t)r * LANES);
+        _mm512_mask_storeu_ps(c, mask, _mm512_add_ps(before, s));
+    }
+}
+
+static void multiply(const struct eco_narrow *n)
+{
+    _Alignas(64) float sum[4][ECO_NARROW_TALL * LANES];
+    const int32_t groups = (n->k + ECO_NARROW_GROUP - 1) / ECO_NARROW_GROUP;
+    const int32_t blocks = (n->rows + n->height - 1) / n->height;
+    struct walk w = {.a_block = (size_t)groups * TILE, .b_group = n->group_step, .groups = groups};
+    for (int32_t block = 0; block < blocks; block += 2) {
+        const bool two = block + 1 < blocks;
+        const int32_t row = block * n->height, most = two ? 2 : 4;
+        for (int32_t v = 0, wide; v < n->vectors; v += wide) {
+            wide = n->vectors - v < most ? n->vectors - v : most;
+            w.a = n->tile + (size_t)block * w.a_block;
+            w.b = n->panel + (size_t)v * TILE;
+            w.lines = block == 0 && n->prefetch ? wide * 16 : 0;
+            w.prefetch = (const char *)n->prefetch + (size_t)v * (size_t)groups * sizeof *sum;
+            if (!two)
+                one_by(&w, sum, wide);
+            else
+                (wide == 2 ? two_by_two : two_by_one)(&w, sum);
+            for (int32_t i = 0; i < wide; i++) {
+                add_up(n, row, v + i, sum[i]);
+                if (two)
+                    add_up(n, row + n->height, v + i, sum[2 + i]);
+            }
+        }
+    }
+}
+
+/* ---- for gradients --------------------------------------------------------------------------- */
+
+static inline __m512i load_row(const uint16_t *from, size_t row, int32_t r, int32_t rows,
+                               __mmask16 columns)
+{
+    if (r >= rows)
+        return _mm512_setzero_si512();
+    const __m256i half = _mm256_maskz_loadu_epi16(columns, from + (size_t)r * row);
+    return _mm512_cvtepu16_epi32(half);
+}
+
+/* Rows 2 p and 2 p + 1 of each column, side by side. */
+static inline __m512i load_pair(const uint16_t *from, size_t row, int32_t p, int32_t rows,
+                                __mmask16 columns)
+{
+    const __m512i low = load_row(from, row, 2 * p, rows, columns);
+    const __m512i high = load_row(from, row, 2 * p + 1, rows, columns);
+    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+}
+
+static void pair(uint16_t *vector, const uint16_t *from, size_t row, int32_t rows, int32_t columns)
+{
+    const __mmask16 mask = (__mmask16)((1u << columns) - 1);
+    for (int32_t p = 0; p < 16; p++)
+        _mm512_store_si512(vector + p * 32, load_pair(from, row, p, rows, mask));
+}
+
+/* The pairs as a matrix of 32-bit numbers, transposed: by 1, 2, 4 and 8. */
+static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t rows,
+                      int32_t columns)
+{
+    const __mmask16 mask = (__mmask16)((1u << columns) - 1);
+    __m512i a[16], b[16];
+#pragma GCC unroll 16
+    for (int32_t p = 0; p < 16; p++)
+        a[p] = load_pair(from, row, p, rows, mask);
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+    }
+    /* a[4 q + i], quarter j: column 4 j + i, rows of q; now quarters as a 4 x 4 matrix */
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __m512i low = _mm512_shuffle_i32x4(a[i], a[4 + i], 0x44);
+        const __m512i high = _mm512_shuffle_i32x4(a[i], a[4 + i], 0xee);
+        const __m512i low2 = _mm512_shuffle_i32x4(a[8 + i], a[12 + i], 0x44);
+        const __m512i high2 = _mm512_shuffle_i32x4(a[8 + i], a[12 + i], 0xee);
+        _mm512_store_si512(tile + (0 + i) * 32, _mm512_shuffle_i32x4(low, low2, 0x88));
+        _mm512_store_si512(tile + (4 + i) * 32, _mm512_shuffle_i32x4(low, low2, 0xdd));
+        _mm512_store_si512(tile + (8 + i) * 32, _mm512_shuffle_i32x4(high, high2, 0x88));
+        _mm512_store_si512(tile + (12 + i) * 32, _mm512_shuffle_i32x4(high, high2, 0xdd));
+    }
+}
+
+const struct eco_amx_kernel eco_tile_amx = {begin, end, multiply, transpose, pair};

@@ -1,0 +1,46 @@
+/*
+ * BF16 in memory, floats in registers: the words that load and store it, over any set's vectors.
+ * Rounded to the nearest, ties to even; a NaN stays one (common/type.h says the same in scalars).
+ */
+#ifndef ECO_VEC_NARROW_H
+#define ECO_VEC_NARROW_H
+
+#include <stdint.h>
+#include <string.h>
+
+typedef uint16_t vech __attribute__((vector_size(2 * VEC_LANES)));
+
+static inline vec v_load_narrow(const uint16_t *from)
+{
+    vech half;
+    memcpy(&half, from, sizeof half);
+    return (vec)(__builtin_convertvector(half, vecu) << 16);
+}
+
+static inline void v_store_narrow(uint16_t *to, vec v)
+{
+    const vecu bits = (vecu)v, rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    const vecu nan = (vecu)((veci)(bits & 0x7fffffffu) > 0x7f800000);
+    const vecu kept = (rounded & ~nan) | ((bits | 0x400000u) & nan);
+    const vech half = __builtin_convertvector(kept >> 16, vech);
+    memcpy(to, &half, sizeof half);
+}
+
+/* The first n lanes, 0 < n < VEC_LANES; a load fills the rest with 0. */
+static inline vec v_load_narrow_part(const uint16_t *from, int n)
+{
+    uint16_t lane[VEC_LANES] = {0};
+    for (int j = 0; j < n; j++)
+        lane[j] = from[j];
+    return v_load_narrow(lane);
+}
+
+static inline void v_store_narrow_part(uint16_t *to, vec v, int n)
+{
+    uint16_t lane[VEC_LANES];
+    v_store_narrow(lane, v);
+    for (int j = 0; j < n; j++)
+        to[j] = lane[j];
+}
+
+#endif /* ECO_VEC_NARROW_H */
