@@ -101,12 +101,12 @@ static bool case_agrees(const char *text)
     return ok;
 }
 
-/* The case in another type; false: it is not one in F32. */
+/* The case in another type; false: it is not one in F32 throughout. */
 static bool retype(char text[CASE_TEXT], const char *type)
 {
     char *at = strstr(text, "/f32/");
     char rest[CASE_TEXT];
-    if (!at)
+    if (!at || strstr(text, "-weights"))
         return false;
     snprintf(rest, sizeof rest, "%s", at + 5);
     snprintf(at, (size_t)(text + CASE_TEXT - at), "/%s/%s", type, rest);
