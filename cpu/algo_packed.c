@@ -52,11 +52,13 @@ static bool fuses(const struct eco_problem *problem)
     return !problem->cell->lowered.has_means && !problem->projected;
 }
 
-/* One layout of panels for few rows and many, with AMX and without. */
-static void wish_narrow(struct eco_wishes *wishes, const struct eco_caps *caps)
+/* One layout of panels, with AMX and without; the vectors that a tile kernel reads at a time lie
+ * in one stream. */
+static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *problem,
+                        const struct eco_caps *caps)
 {
     wishes->spans = 1;
-    wishes->vectors = ECO_NARROW_VECTORS;
+    wishes->vectors = problem->N > ECO_NARROW_TALL ? 2 : ECO_NARROW_VECTORS;
     wishes->group = ECO_NARROW_GROUP;
     wishes->pair = 2;
     wishes->acc_units = 0;
@@ -80,7 +82,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .fuse_input = problem->N >= FUSED_ROWS && fuses(problem) && near(problem, caps),
     };
     if (is_narrow(problem))
-        wish_narrow(wishes, caps);
+        wish_narrow(wishes, problem, caps);
 }
 
 /* Measured: 0.8 of the peak for the large products, 0.7 for those of a step (doc/performance.md).

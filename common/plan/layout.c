@@ -191,7 +191,7 @@ static size_t pack_row(const struct eco_layout *layout)
             input = (size_t)eco_problem_input(problem, layer);
     for (int o = 0; o < lowered->n_operands; o++)
         recurrent += (size_t)eco_problem_columns(problem, o) + panel;
-    const size_t group = layout->wishes.group > 1 ? (size_t)layout->wishes.group : 0;
+    const size_t group = layout->wishes.group > 1 ? 3 * (size_t)layout->wishes.group : 0;
     const size_t all = input + panel + recurrent + (size_t)lowered->n_accs * H + group;
     const size_t projection = problem->projected ? H + panel + P + group : 0;
     return all > projection ? all : projection;
@@ -250,7 +250,7 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
  * widest product and of a panel of its result. */
 static void put_threads(struct eco_layout *layout, struct cursor *cursor)
 {
-    enum { BYTES = 256 << 10, ROWS = 32, PANEL = 64 };
+    enum { BYTES = 256 << 10, ROWS = 40, PANEL = 64 };
     const struct eco_problem *problem = layout->problem;
     const size_t accs = (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
     size_t width = accs > (size_t)problem->P ? accs : (size_t)problem->P;
