@@ -139,8 +139,8 @@ typedef struct {
     ecornn_type type;       /* of x, y, initial, final and their gradients; sums, and states that  *
                              * no product reads, are F32 inside a run, of F64 all is F64           */
     ecornn_type param_type; /* of the parameter block; 0: F32, of F64 always F64; else as type */
-    ecornn_type weight_type; /* of packed matrices; 0: as type; BF16 or F16 with type F32: half the
-                              * * bytes to read, F32 for all else */
+    ecornn_type weight_type; /* of packed matrices; 0: as type.  BF16 or F16 with type F32: half the
+                              * bytes to read, F32 for all else */
     float dropout;           /* on the input of layers 1..L-1, in training; 0 <= p < 1,    *
                               * kept values are scaled by 1/(1-p)                          */
     uint32_t flags;
