@@ -107,7 +107,7 @@ static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
                               const struct eco_layout *layout, const struct eco_args *args)
 {
-    static const struct eco_stage_launches *const stages[ECO_TYPES] = {
+    static const struct eco_stage_kernels *const stages[ECO_TYPES] = {
         [ECORNN_F32] = &eco_stages_f32,
         [ECORNN_F64] = &eco_stages_f64,
         [ECORNN_BF16] = &eco_stages_bf16,

@@ -1,35 +1,27 @@
 /*
- * The kernels of cells for one type of arithmetic (ECO_REAL_F64 or not): the vocabulary of the
- * printed text (doc/cells.md, "the printed interface") with one thread to a unit, the compiled
- * stages, and the interpreter of those that were not compiled.  Included once per type.
+ * The vocabulary of the printed text (doc/cells.md, "the printed interface") with one thread to a
+ * unit, and the loop around a stage, for one type of rows.  Compiled with the module for the
+ * built-in cells (stages.cuh) and at run time for others (own_cell.c): nothing of the system is
+ * included, only headers that are embedded too (gpu.am).
  */
-#include "gpu/kernels.h"
-
-#include <math.h>
+#include "gpu/stage_call.h"
 
 #define ECO_DEVICE_FUNCTION static __device__ __forceinline__
 #include "common/number.h"
 
+#define WORD static __device__ __forceinline__
+
 /* ECO_ROWS_F32, F64, BF16, F16: the type of rows; arithmetic and sums are in float, or double. */
 #if defined(ECO_ROWS_F64)
-typedef double real, narrow;
+typedef double real;
 #define REAL(name) name
 #else
 typedef float real;
 #define REAL(name) name##f
 #endif
-#if defined(ECO_ROWS_BF16)
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 narrow;
-#elif defined(ECO_ROWS_F16)
-#include <cuda_fp16.h>
-typedef __half narrow;
-#elif !defined(ECO_ROWS_F64)
-typedef float narrow;
-#endif
 typedef real vec;
 
-#define WORD static __device__ __forceinline__
+#include "gpu/narrow.cuh"
 
 /* ---- arithmetic: every word rounds once (-fmad=false), as on a CPU --------------------------- */
 
@@ -112,10 +104,10 @@ struct place {
 #define AT(type, base, stride, column)                                                             \
     ((type *)(base))[at->row * (stride) + at->hidden * (size_t)(column) + at->unit]
 #define READ(base, stride, column)         AT(const real, base, stride, column)
-#define READ_NARROW(base, stride, column)  ((real)AT(const narrow, base, stride, column))
+#define READ_NARROW(base, stride, column)  to_real(AT(const narrow, base, stride, column))
 #define WRITE(base, stride, column, value) (AT(real, base, stride, column) = (value))
 #define WRITE_NARROW(base, stride, column, value)                                                  \
-    (AT(narrow, base, stride, column) = (narrow)(value))
+    (AT(narrow, base, stride, column) = to_narrow(value))
 
 WORD bool is_wide(const struct eco_stage_call *call, int s)
 {
@@ -248,12 +240,10 @@ WORD void mask_backward(struct place *at)
 
 /* ---- the loop around a stage ----------------------------------------------------------------- */
 
-enum { MOST_THREADS = 256 };
-
 /* The block's threads hold shares of the row's sums: added in pairs, always the same ones. */
 WORD void means_end(struct place *at)
 {
-    __shared__ double share[MOST_THREADS];
+    __shared__ double share[ECO_STAGE_THREADS];
     for (int m = 0; m < ECO_MAX_MEANS; m++) {
         if (!(at->call->means >> m & 1))
             continue;
@@ -296,6 +286,12 @@ WORD void wait_for_results(void)
             means_end(&at);                                                                        \
     }
 
+/* ---- the printed text ------------------------------------------------------------------------ */
+
+/* How kernels are declared: by name where they are looked up by name. */
+#ifndef CELL_LINKAGE
+#define CELL_LINKAGE static
+#endif
 #define JOIN_(a, b)       a##b
 #define JOIN(a, b)        JOIN_(a, b)
 #define CELL(name)        name
@@ -303,55 +299,3 @@ WORD void wait_for_results(void)
 #define CELL_FUNCTION     static __device__ __forceinline__
 #define CELL_AT           struct place *
 #define CELL_TEMPLATE     "gpu/stage.cuh"
-#include "gpu/cells.inc"
-
-#include "gpu/interpret.cuh"
-
-/* ---- launches -------------------------------------------------------------------------------- */
-
-/* Threads along the units of a row.  A row whose means are summed belongs to one block; its sums
- * are added in pairs, so a power of two. */
-static void shape_of(const struct eco_stage_call *call, dim3 *grid, dim3 *block)
-{
-    unsigned threads = 32;
-    while (threads < MOST_THREADS && (int32_t)threads < call->hidden)
-        threads *= 2;
-    const unsigned across = ((unsigned)call->hidden + threads - 1) / threads;
-    *block = dim3(threads);
-    *grid = dim3(call->means ? 1 : across, call->rows < 65535 ? (unsigned)call->rows : 65535);
-}
-
-/* overlap: the kernel may be put in place while the one before it ends; it waits for that one's
- * results itself (wait_for_results). */
-static cudaError_t launch(const void *kernel, const struct eco_stage_call *shape, void *call,
-                          bool overlap, cudaStream_t stream)
-{
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    void *argument[] = {call};
-    shape_of(shape, &config.gridDim, &config.blockDim);
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = overlap ? 1 : 0;
-    return cudaLaunchKernelExC(&config, kernel, argument);
-}
-
-static cudaError_t launch_compiled(int builtin, bool backward, int stage,
-                                   const struct eco_stage_call *call, bool overlap,
-                                   cudaStream_t stream)
-{
-    const struct eco_cell_kernels *kernels = &cells[builtin];
-    const eco_stage_kernel kernel = backward ? kernels->backward[stage] : kernels->forward[stage];
-    struct eco_stage_call copy = *call;
-    return launch((const void *)kernel, call, &copy, overlap, stream);
-}
-
-static cudaError_t launch_interpreted(bool backward, const struct eco_interpreted_call *call,
-                                      bool overlap, cudaStream_t stream)
-{
-    struct eco_interpreted_call copy = *call;
-    return launch(backward ? (const void *)interpret_backward : (const void *)interpret_forward,
-                  &call->call, &copy, overlap, stream);
-}

@@ -2,6 +2,6 @@
  * The kernels of cells with rows in float.
  */
 #define ECO_ROWS_F32 1
-#include "gpu/cell.cuh"
+#include "gpu/stages.cuh"
 
-const struct eco_stage_launches eco_stages_f32 = {launch_compiled, launch_interpreted};
+const struct eco_stage_kernels eco_stages_f32 = STAGE_KERNELS;

@@ -76,7 +76,7 @@ struct eco_gpu_run {
     const struct eco_lowered *lowered;
     const struct eco_layout *layout;
     const struct eco_args *args;
-    const struct eco_stage_launches *stages;
+    const struct eco_stage_kernels *stages;
     struct eco_gpu_set *set;
     cudaStream_t stream; /* of the op at hand */
     ecornn_status status;

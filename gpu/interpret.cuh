@@ -65,13 +65,13 @@ static __device__ __noinline__ void interpret(struct place *at,
 }
 
 #define INTERPRET(at) interpret(at, &program)
-static __global__ void __launch_bounds__(MOST_THREADS)
+static __global__ void __launch_bounds__(ECO_STAGE_THREADS)
     interpret_forward(const __grid_constant__ struct eco_interpreted_call program)
 {
     STAGE_LOOP(at, &program.call, INTERPRET, mask_forward)
 }
 
-static __global__ void __launch_bounds__(MOST_THREADS)
+static __global__ void __launch_bounds__(ECO_STAGE_THREADS)
     interpret_backward(const __grid_constant__ struct eco_interpreted_call program)
 {
     STAGE_LOOP(at, &program.call, INTERPRET, mask_backward)

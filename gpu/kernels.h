@@ -6,75 +6,35 @@
 #ifndef ECO_GPU_KERNELS_H
 #define ECO_GPU_KERNELS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <cuda_runtime_api.h>
 
 #include "common/cell/cell.h"
+#include "gpu/stage_call.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ---- one stage of a cell over the [N,H] plane of one step, cell.cuh ------------------------- */
-
-/*
- * As on a CPU: inside a row, arrays with several H-wide columns (acc, save, operand, dacc,
- * doperand) have them H apart; pointers a stage does not use may be NULL.  Masked rows (t >=
- * length), forward: operands become 0; in the last stage every next state becomes the state before
- * (next[0] becomes 0 if projected) and y 0.  Backward: dacc and operands become 0, carry stays.
- * Elements: save, operand, dacc, y and most states are of the type of rows; acc, carry, dnext,
- * doperand, mean and vector of the type of sums.
- */
-struct eco_stage_call {
-    int32_t rows, hidden, t;
-    int32_t n_states, n_slots, n_dacc;
-    uint32_t means;       /* bit m: this stage stores mean m; a row is then one block's */
-    uint32_t wide_states; /* bit s: state s is kept as a sum, not in the type of rows */
-    bool wide_dy;         /* dy is, too */
-    bool last, projected, training;
-    uint32_t layer, direction;
-    uint64_t seed;
-    const int32_t *lengths;
-    const void *vector;
-    const void *state[ECO_MAX_STATES];
-    void *next[ECO_MAX_STATES], *carry[ECO_MAX_STATES];
-    size_t state_row[ECO_MAX_STATES], next_row[ECO_MAX_STATES], carry_row[ECO_MAX_STATES];
-    void *save, *operand, *mean, *y, *dacc;
-    size_t save_row, operand_row, mean_row, y_row, dacc_row;
-    const void *acc, *dnext, *dy, *doperand;
-    size_t acc_row, dnext_row, dy_row, doperand_row;
-};
-
-/* An instruction of a stage that was not compiled; 16 bytes: a program is a kernel's argument. */
-struct eco_instruction {
-    uint8_t op, index;
-    int16_t a, b, c;
-    double value;
-};
-struct eco_interpreted_call {
-    struct eco_stage_call call;
-    int32_t n;
-    struct eco_instruction code[ECO_MAX_CODE];
-};
+/* ---- the stages of cells, stages.cuh and launch.c -------------------------------------------- */
 
 typedef void (*eco_stage_kernel)(const struct eco_stage_call call);
+typedef void (*eco_interpreter_kernel)(const struct eco_interpreted_call call);
 struct eco_cell_kernels {
     eco_stage_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
 };
 
-/* One for each type of rows: cell_f32.cu and so on.  overlap: put in place before the kernel ahead
- * has ended (compute capability 9.0). */
-struct eco_stage_launches {
-    cudaError_t (*compiled)(int builtin, bool backward, int stage,
-                            const struct eco_stage_call *call, bool overlap, cudaStream_t stream);
-    cudaError_t (*interpreted)(bool backward, const struct eco_interpreted_call *call, bool overlap,
-                               cudaStream_t stream);
+/* The kernels of one type of rows: cell_f32.cu and so on. */
+struct eco_stage_kernels {
+    const struct eco_cell_kernels *builtin; /* by number of the cell */
+    eco_interpreter_kernel interpret[2];    /* [forward, backward] */
 };
-extern const struct eco_stage_launches eco_stages_f32, eco_stages_f64, eco_stages_bf16,
+extern const struct eco_stage_kernels eco_stages_f32, eco_stages_f64, eco_stages_bf16,
     eco_stages_f16;
+
+/* kernel: one of these, or a cudaKernel_t.  argument: what it takes, which begins with shape.
+ * overlap: put in place before the kernel ahead has ended (compute capability 9.0). */
+cudaError_t eco_launch_stage(const void *kernel, const struct eco_stage_call *shape,
+                             const void *argument, bool overlap, cudaStream_t stream);
 
 /* ---- moving rows, move.cu -------------------------------------------------------------------- */
 
