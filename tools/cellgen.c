@@ -97,6 +97,18 @@ static void print_row(const struct source *source, const char *way, int stages)
     printf("}");
 }
 
+/* CALL(place in the list of cells, function) for every cell that has a stage of this number. */
+static void print_list(const struct source *source, int n, int stage, int backward)
+{
+    const char *way = backward ? "backward" : "forward";
+    printf("#define CELLS_%s_%d(CALL)", way, stage);
+    for (int i = 0; i < n; i++)
+        if (stage <
+            (backward ? source[i].cell.lowered.n_backward : source[i].cell.lowered.n_forward))
+            printf(" \\\n    CALL(%d, %s_%s_%d)", i, source[i].symbol, way, stage);
+    puts("");
+}
+
 static int print_kernels(const struct source *source, int n)
 {
     puts("/* Printed by cellgen: the stages of the built-in cells, see doc/cells.md. */");
@@ -107,7 +119,11 @@ static int print_kernels(const struct source *source, int n)
         print_includes(&source[i], "forward", source[i].cell.lowered.n_forward, 0);
         print_includes(&source[i], "backward", source[i].cell.lowered.n_backward, 1);
     }
-    puts("static const struct eco_cell_kernels CELL(cells)[] = {");
+    for (int k = 0; k < ECO_MAX_STAGES; k++) {
+        print_list(source, n, k, 0);
+        print_list(source, n, k, 1);
+    }
+    puts("#ifdef CELL_KERNEL\nstatic const struct eco_cell_kernels CELL(cells)[] = {");
     for (int i = 0; i < n; i++) {
         printf("    {\n");
         print_row(&source[i], "forward", source[i].cell.lowered.n_forward);
@@ -115,7 +131,7 @@ static int print_kernels(const struct source *source, int n)
         print_row(&source[i], "backward", source[i].cell.lowered.n_backward);
         printf("},\n");
     }
-    puts("};");
+    puts("};\n#endif");
     return 0;
 }
 

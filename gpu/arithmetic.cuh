@@ -1,0 +1,88 @@
+/*
+ * What cells calculate with, for one type of rows: the words of the printed text that touch no
+ * memory (doc/cells.md, "the printed interface"), one value to a thread.  Included once per type.
+ */
+#define ECO_DEVICE_FUNCTION static __device__ __forceinline__
+#include "common/number.h"
+
+#define WORD static __device__ __forceinline__
+
+/* ECO_ROWS_F32, F64, BF16, F16: the type of rows; arithmetic and sums are in float, or double. */
+#if defined(ECO_ROWS_F64)
+typedef double real;
+#define REAL(name) name
+#else
+typedef float real;
+#define REAL(name) name##f
+#endif
+typedef real vec;
+
+#include "gpu/narrow.cuh"
+
+/* ---- arithmetic: every word rounds once (-fmad=false), as on a CPU --------------------------- */
+
+WORD vec v_const(double x)
+{
+    return (real)x;
+}
+WORD vec v_add(vec a, vec b)
+{
+    return a + b;
+}
+WORD vec v_sub(vec a, vec b)
+{
+    return a - b;
+}
+WORD vec v_mul(vec a, vec b)
+{
+    return a * b;
+}
+WORD vec v_div(vec a, vec b)
+{
+    return a / b;
+}
+WORD vec v_min(vec a, vec b)
+{
+    return a < b ? a : b;
+}
+WORD vec v_max(vec a, vec b)
+{
+    return a > b ? a : b;
+}
+WORD vec v_select(vec a, vec b, vec c)
+{
+    return a > 0 ? b : c;
+} /* a NaN takes c */
+WORD vec v_neg(vec a)
+{
+    return -a;
+}
+WORD vec v_abs(vec a)
+{
+    return REAL(fabs)(a);
+}
+WORD vec v_relu(vec a)
+{
+    return 0 > a ? (real)0 : a;
+} /* a NaN stays */
+WORD vec v_sqrt(vec a)
+{
+    return REAL(sqrt)(a);
+}
+WORD vec v_exp(vec a)
+{
+    return REAL(exp)(a);
+}
+WORD vec v_log(vec a)
+{
+    return REAL(log)(a);
+}
+WORD vec v_tanh(vec a)
+{
+    return REAL(tanh)(a);
+}
+WORD vec v_sigmoid(vec a)
+{
+    const real e = REAL(exp)(-REAL(fabs)(a));
+    return (a < 0 ? e : (real)1) / (1 + e);
+}
