@@ -52,16 +52,19 @@ static bool fuses(const struct eco_problem *problem)
     return !problem->cell->lowered.has_means && !problem->projected;
 }
 
+/* Units that a pointwise pass finishes at a time: a multiple of what a panel of one number has. */
+enum { NARROW_UNITS = 64 };
+
 /* One layout of panels, with AMX and without; the vectors that a tile kernel reads at a time lie
  * in one stream. */
 static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *problem,
                         const struct eco_caps *caps)
 {
     wishes->spans = 1;
-    wishes->vectors = problem->N > ECO_NARROW_TALL ? 2 : ECO_NARROW_VECTORS;
+    wishes->vectors = problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS;
     wishes->group = ECO_NARROW_GROUP;
     wishes->pair = 2;
-    wishes->acc_units = 0;
+    wishes->acc_units = NARROW_UNITS;
     wishes->fuse_input = false;
     wishes->threads = caps->threads;
 }
@@ -101,7 +104,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     const double element = (double)eco_type_bytes(plan->problem.weight_type);
-    run.products = is_narrow(&plan->problem) ? &eco_narrow_products : &packed_products;
+    run.products = &packed_products;
     run.whole_rows = args->lengths != NULL; /* else rows of a part would end before others */
     const double step = plan->work.recurrent + (plan->wishes.fuse_input ? plan->work.input : 0);
     run.near = 1 + (int32_t)(step * element / NEAR / (double)plan->device->caps.cache_bytes);

@@ -110,7 +110,7 @@ static void model_name(char name[49])
 #define SET(name_, fused_)                                                                         \
     {.name = #name_, .f32 = &eco_kernels_##name_, .f64 = &eco_kernels_f64,                         \
      .bf16 = &eco_kernels_narrow_##name_, .tile = &eco_tile_##name_,                          \
-     .narrow = &eco_narrow_##name_, .fused = fused_}
+     .narrow = &eco_narrow_##name_, .narrow_rows = &eco_rows_##name_, .fused = fused_}
 /* clang-format on */
 static const struct {
     enum rank rank;
@@ -124,7 +124,9 @@ static const struct {
       .bf16 = &eco_kernels_narrow_avx512,
       .tile = &eco_tile_avx512,
       .narrow = &eco_narrow_avx512,
+      .narrow_rows = &eco_rows_avx512,
       .amx = &eco_tile_amx,
+      .amx_rows = &eco_rows_amx,
       .fused = true}},
 #endif
 #if ECO_HAVE_AVX512

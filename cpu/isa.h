@@ -4,7 +4,6 @@
 #ifndef ECO_ISA_H
 #define ECO_ISA_H
 
-#include "cpu/narrow.h"
 #include "cpu/pointwise.h"
 #include "cpu/tile.h"
 
@@ -18,9 +17,12 @@ extern const struct eco_pointwise_kernels eco_kernels_narrow_neon, eco_kernels_n
 extern const struct eco_pointwise_kernels eco_kernels_narrow_avx512;
 extern const struct eco_tile_kernel eco_tile_plain, eco_tile_sse2, eco_tile_neon;
 extern const struct eco_tile_kernel eco_tile_avx2, eco_tile_avx512;
-extern const struct eco_narrow_kernel eco_narrow_plain, eco_narrow_sse2, eco_narrow_neon;
-extern const struct eco_narrow_kernel eco_narrow_avx2, eco_narrow_avx512;
-extern const struct eco_amx_kernel eco_tile_amx; /* tile_amx.c, if ECO_HAVE_AMX */
+extern const struct eco_tile_kernel eco_narrow_plain, eco_narrow_sse2, eco_narrow_neon;
+extern const struct eco_tile_kernel eco_narrow_avx2, eco_narrow_avx512;
+extern const struct eco_narrow_rows eco_rows_plain, eco_rows_sse2, eco_rows_neon;
+extern const struct eco_narrow_rows eco_rows_avx2, eco_rows_avx512;
+extern const struct eco_tile_kernel eco_tile_amx; /* tile_amx.c, if ECO_HAVE_AMX */
+extern const struct eco_amx_rows eco_rows_amx;
 
 /* The sets that were built and that this processor and system can run, best first; NULL past the
  * last, which is always "plain".  cpuid.c. */

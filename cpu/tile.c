@@ -47,7 +47,7 @@ ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct 
     const float *a[TILE_ROWS / 4]; /* every fourth row: few enough for registers */
 #pragma GCC unroll 3
     for (int q = 0; q < TILE_ROWS / 4; q++)
-        a[q] = pair->a + (size_t)(row + 4 * q) * a_row;
+        a[q] = (const float *)pair->a + (size_t)(row + 4 * q) * a_row;
     const float *panel = pair->panel;
     for (int32_t k = pair->k; k > 0; k--, panel += panel_k) {
         vec weight[ECO_TILE_VECTORS];

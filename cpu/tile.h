@@ -1,10 +1,12 @@
 /*
  * The call between an algorithm and the product kernel of an instruction set: rows of A times one
  * panel of packed weights, added to C.  A kernel sees pointers, sizes and strides, nothing else.
+ * tile.c multiplies weights in F32; tile_narrow.c and tile_amx.c those in BF16.
  */
 #ifndef ECO_TILE_H
 #define ECO_TILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,24 +15,32 @@ enum {
     ECO_TILE_PAIRS = 2,   /* of A and a panel, at most */
     ECO_TILE_LANES = 16   /* of a vector, at most */
 };
+/* A panel of BF16 is [groups of 32 k, vectors, 16, lanes, 2]: two neighbouring k of a lane side by
+ * side, as AMX reads them, and as a shift and a mask widen them elsewhere. */
+enum {
+    ECO_NARROW_GROUP = 32, /* k of a group; past the last k there are zeros */
+    ECO_NARROW_TALL = 16,  /* rows of a tile of A */
+    ECO_NARROW_TILE = ECO_NARROW_TALL * ECO_NARROW_GROUP
+};
 
 /* A[rows, k] and panel[k, vectors * lanes]. */
 struct eco_tile_pair {
     int32_t k;
-    const float *a;
-    size_t a_row, a_k;    /* elements from one row, one k to the next */
-    const float *panel;   /* [k, vectors, lanes], aligned to 64 bytes */
-    size_t panel_k;       /* elements from one k to the next */
+    const void *a;        /* floats; for AMX tiles of BF16, [ceil(rows / height), groups, 16, 32] */
+    size_t a_row, a_k;    /* elements from one row, one k to the next; tile_narrow.c: a_k is 1 */
+    const void *panel;    /* [k, vectors, lanes] or that of BF16, aligned to 64 bytes */
+    size_t panel_k;       /* elements from one k, one group to the next */
     const void *prefetch; /* panel of the tile after this one, or NULL */
 };
 
 /*
  * C[rows, vectors * lanes] = start + the sum of A panel over all pairs, in their order.  Every
  * element of C is one chain of fused multiply-adds in ascending k: its bits do not depend on rows,
- * vectors or lanes.
+ * vectors or lanes.  AMX sums over k first, then adds start; a tile's denormals are 0.
  */
 struct eco_tile {
     int32_t rows, pairs;
+    int32_t height;                    /* rows of a tile of A that are used; AMX only */
     int32_t vectors;                   /* 1 .. ECO_TILE_VECTORS */
     int32_t count[ECO_TILE_VECTORS];   /* lanes of each vector that exist in C, 0 to all */
     size_t c_vector[ECO_TILE_VECTORS]; /* elements from c to each vector of row 0 */
@@ -38,7 +48,7 @@ struct eco_tile {
     float *c;
     size_t c_row;
     const float *start[ECO_TILE_VECTORS]; /* [count] what C starts from, the same in every row; *
-                                           * all NULL: C itself */
+                                           * NULL: C itself */
 };
 
 /* What an instruction set offers. */
@@ -47,6 +57,24 @@ struct eco_tile_kernel {
     int32_t rows, vectors;         /* of a block, a panel, as a rule */
     int32_t few_rows, few_vectors; /* up to so many rows panels are better so wide */
     void (*multiply)(const struct eco_tile *tile);
+    /* NULL, or called on each thread before and after its products; height: as of those. */
+    void (*begin)(int32_t height);
+    void (*end)(void);
+};
+
+/* Rows in BF16: tile_narrow.c. */
+struct eco_narrow_rows {
+    /* to[0 .. n) = from; and rounded, added to what is there if asked */
+    void (*widen)(float *to, const uint16_t *from, int32_t n);
+    void (*round)(uint16_t *to, const float *from, int32_t n, bool add);
+};
+
+/* Rows as AMX reads them: tile_amx.c.  For gradients, of 32 rows: A^T as one tile of 16 columns,
+ * and 16 columns as vector of a panel; what is past rows or columns becomes 0. */
+struct eco_amx_rows {
+    void (*transpose)(uint16_t *tile, const uint16_t *from, size_t row, int32_t rows,
+                      int32_t columns);
+    void (*pair)(uint16_t *vector, const uint16_t *from, size_t row, int32_t rows, int32_t columns);
 };
 
 #endif /* ECO_TILE_H */

@@ -5,9 +5,8 @@
 #include <immintrin.h>
 
 #include "cpu/isa.h"
-#include "cpu/narrow.h"
 
-enum { TILE = ECO_NARROW_TALL * ECO_NARROW_GROUP, LANES = 16, ROW_BYTES = 64 };
+enum { TILE = ECO_NARROW_TILE, LANES = 16, ROW_BYTES = 64 };
 /* Tile registers: 0 to 3 sums, 4 and 5 A, 6 and 7 weights. */
 enum { TILES = 8, FIRST_WEIGHT = 6 };
 
@@ -34,32 +33,37 @@ static void end(void)
     _tile_release();
 }
 
-/* One call's walk through the groups.  Panels are one stream, which the processor fetches ahead by
- * itself: faster than being told. */
+/* Tiles of A from one block of rows on, and weights from one vector on, of each pair.  Panels are
+ * one stream, which the processor fetches ahead by itself: faster than being told. */
 struct walk {
-    const uint16_t *a, *b; /* the first tiles */
-    size_t a_block;        /* elements from one tile of rows to the next */
-    size_t b_group;        /* elements from one group of weights to the next */
-    int32_t groups;
+    struct stream {
+        const uint16_t *a, *b;
+        size_t a_block; /* elements from one tile of rows to the next */
+        size_t b_group; /* elements from one group of weights to the next */
+        int32_t groups;
+    } pair[ECO_TILE_PAIRS];
+    int32_t pairs;
 };
 
 /* Sums of tile i to sum[i]. */
 static void two_by_two(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
 {
-    const uint16_t *a = w->a, *b = w->b;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (int32_t g = 0; g < w->groups; g++, a += TILE, b += w->b_group) {
-        _tile_loadd(6, b, ROW_BYTES);
-        _tile_loadd(4, a, ROW_BYTES);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b + TILE, ROW_BYTES);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a + w->a_block, ROW_BYTES);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+    for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
+        const uint16_t *a = s->a, *b = s->b;
+        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
+            _tile_loadd(6, b, ROW_BYTES);
+            _tile_loadd(4, a, ROW_BYTES);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, b + TILE, ROW_BYTES);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_loadd(5, a + s->a_block, ROW_BYTES);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
     }
     _tile_stored(0, sum[0], ROW_BYTES);
     _tile_stored(1, sum[1], ROW_BYTES);
@@ -69,15 +73,17 @@ static void two_by_two(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANE
 
 static void two_by_one(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
 {
-    const uint16_t *a = w->a, *b = w->b;
     _tile_zero(0);
     _tile_zero(2);
-    for (int32_t g = 0; g < w->groups; g++, a += TILE, b += w->b_group) {
-        _tile_loadd(6, b, ROW_BYTES);
-        _tile_loadd(4, a, ROW_BYTES);
-        _tile_loadd(5, a + w->a_block, ROW_BYTES);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(2, 5, 6);
+    for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
+        const uint16_t *a = s->a, *b = s->b;
+        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
+            _tile_loadd(6, b, ROW_BYTES);
+            _tile_loadd(4, a, ROW_BYTES);
+            _tile_loadd(5, a + s->a_block, ROW_BYTES);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(2, 5, 6);
+        }
     }
     _tile_stored(0, sum[0], ROW_BYTES);
     _tile_stored(2, sum[2], ROW_BYTES);
@@ -86,26 +92,28 @@ static void two_by_one(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANE
 /* wide: 1 to 4; the branches go the same way for all groups. */
 static void one_by(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES], int32_t wide)
 {
-    const uint16_t *a = w->a, *b = w->b;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (int32_t g = 0; g < w->groups; g++, a += TILE, b += w->b_group) {
-        _tile_loadd(4, a, ROW_BYTES);
-        _tile_loadd(6, b, ROW_BYTES);
-        _tile_dpbf16ps(0, 4, 6);
-        if (wide > 1) {
-            _tile_loadd(7, b + TILE, ROW_BYTES);
-            _tile_dpbf16ps(1, 4, 7);
-        }
-        if (wide > 2) {
-            _tile_loadd(6, b + 2 * TILE, ROW_BYTES);
-            _tile_dpbf16ps(2, 4, 6);
-        }
-        if (wide > 3) {
-            _tile_loadd(7, b + 3 * TILE, ROW_BYTES);
-            _tile_dpbf16ps(3, 4, 7);
+    for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
+        const uint16_t *a = s->a, *b = s->b;
+        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
+            _tile_loadd(4, a, ROW_BYTES);
+            _tile_loadd(6, b, ROW_BYTES);
+            _tile_dpbf16ps(0, 4, 6);
+            if (wide > 1) {
+                _tile_loadd(7, b + TILE, ROW_BYTES);
+                _tile_dpbf16ps(1, 4, 7);
+            }
+            if (wide > 2) {
+                _tile_loadd(6, b + 2 * TILE, ROW_BYTES);
+                _tile_dpbf16ps(2, 4, 6);
+            }
+            if (wide > 3) {
+                _tile_loadd(7, b + 3 * TILE, ROW_BYTES);
+                _tile_dpbf16ps(3, 4, 7);
+            }
         }
     }
     _tile_stored(0, sum[0], ROW_BYTES);
@@ -115,7 +123,7 @@ static void one_by(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES], 
 }
 
 /* C of vector v, rows [row, row + height) within those there are, = start + sum. */
-static void add_up(const struct eco_narrow *n, int32_t row, int32_t v, const float *sum)
+static void add_up(const struct eco_tile *n, int32_t row, int32_t v, const float *sum)
 {
     const int32_t left = n->rows - row, rows = left < n->height ? left : n->height;
     const __mmask16 mask = (__mmask16)((1u << n->count[v]) - 1);
@@ -129,19 +137,32 @@ static void add_up(const struct eco_narrow *n, int32_t row, int32_t v, const flo
     }
 }
 
-static void multiply(const struct eco_narrow *n)
+/* From tile `block` of rows and from vector v on. */
+static struct walk walk_from(const struct eco_tile *n, int32_t block, int32_t v)
+{
+    struct walk w = {.pairs = n->pairs};
+    for (int32_t p = 0; p < n->pairs; p++) {
+        const struct eco_tile_pair *pair = &n->pair[p];
+        struct stream *s = &w.pair[p];
+        s->groups = (pair->k + ECO_NARROW_GROUP - 1) / ECO_NARROW_GROUP;
+        s->a_block = (size_t)s->groups * TILE;
+        s->b_group = pair->panel_k;
+        s->a = (const uint16_t *)pair->a + (size_t)block * s->a_block;
+        s->b = (const uint16_t *)pair->panel + (size_t)v * TILE;
+    }
+    return w;
+}
+
+static void multiply(const struct eco_tile *n)
 {
     _Alignas(64) float sum[4][ECO_NARROW_TALL * LANES];
-    const int32_t groups = (n->k + ECO_NARROW_GROUP - 1) / ECO_NARROW_GROUP;
     const int32_t blocks = (n->rows + n->height - 1) / n->height;
-    struct walk w = {.a_block = (size_t)groups * TILE, .b_group = n->group_step, .groups = groups};
     for (int32_t block = 0; block < blocks; block += 2) {
         const bool two = block + 1 < blocks;
         const int32_t row = block * n->height, most = two ? 2 : 4;
         for (int32_t v = 0, wide; v < n->vectors; v += wide) {
+            const struct walk w = walk_from(n, block, v);
             wide = n->vectors - v < most ? n->vectors - v : most;
-            w.a = n->tile + (size_t)block * w.a_block;
-            w.b = n->panel + (size_t)v * TILE;
             if (!two)
                 one_by(&w, sum, wide);
             else
@@ -217,4 +238,7 @@ static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t 
     }
 }
 
-const struct eco_amx_kernel eco_tile_amx = {begin, end, multiply, transpose, pair};
+const struct eco_tile_kernel eco_tile_amx = {
+    .lanes = LANES, .multiply = multiply, .begin = begin, .end = end};
+
+const struct eco_amx_rows eco_rows_amx = {transpose, pair};

@@ -4,36 +4,36 @@
  */
 #include "cpu/isa.h"
 
-#include "cpu/narrow.h"
 #include "cpu/vec.h"
 #include "cpu/vec_narrow.h"
 
 enum { MANY_REGISTERS = VEC_REGISTERS == 32 };
 enum { MOST_ROWS = 12, PAIR = 2 * VEC_LANES, VECTOR = ECO_NARROW_GROUP * VEC_LANES };
+enum { LINE = 64 };
 /* Rows of a block by vectors: sums, raw weights and widened ones share the registers. */
-static const int32_t narrow_rows[ECO_NARROW_VECTORS] = {
+static const int32_t narrow_rows[ECO_TILE_VECTORS] = {
     MANY_REGISTERS ? 12 : 10, MANY_REGISTERS ? 12 : 5, MANY_REGISTERS ? 7 : 3,
     MANY_REGISTERS ? 5 : 2};
 
-ALWAYS_INLINE vec narrow_start(const struct eco_narrow *n, int v, const float *c)
+ALWAYS_INLINE vec narrow_start(const struct eco_tile *tile, int v, const float *c)
 {
-    const float *from = n->start[v] ? n->start[v] : c + n->c_vector[v];
-    if (n->count[v] == VEC_LANES)
+    const float *from = tile->start[v] ? tile->start[v] : c + tile->c_vector[v];
+    if (tile->count[v] == VEC_LANES)
         return v_load(from);
-    return n->count[v] > 0 ? v_load_part(from, n->count[v]) : v_const(0);
+    return tile->count[v] > 0 ? v_load_part(from, tile->count[v]) : v_const(0);
 }
 
-ALWAYS_INLINE void narrow_store(const struct eco_narrow *n, int v, float *c, vec sum)
+ALWAYS_INLINE void narrow_store(const struct eco_tile *tile, int v, float *c, vec sum)
 {
-    float *to = c + n->c_vector[v];
-    if (n->count[v] == VEC_LANES)
+    float *to = c + tile->c_vector[v];
+    if (tile->count[v] == VEC_LANES)
         v_store(to, sum);
-    else if (n->count[v] > 0)
-        v_store_part(to, sum, n->count[v]);
+    else if (tile->count[v] > 0)
+        v_store_part(to, sum, tile->count[v]);
 }
 
 /* sum += a[k] times the widened vectors.  R and V are constants: the loops disappear. */
-ALWAYS_INLINE void narrow_add(vec (*sum)[ECO_NARROW_VECTORS], const float *a, size_t a_row,
+ALWAYS_INLINE void narrow_add(vec (*sum)[ECO_TILE_VECTORS], const float *a, size_t a_row,
                               const vec *weight, const int R, const int V)
 {
 #pragma GCC unroll 12
@@ -45,11 +45,11 @@ ALWAYS_INLINE void narrow_add(vec (*sum)[ECO_NARROW_VECTORS], const float *a, si
     }
 }
 
-ALWAYS_INLINE void narrow_pair(vec (*sum)[ECO_NARROW_VECTORS], const float *a, size_t a_row,
+ALWAYS_INLINE void narrow_pair(vec (*sum)[ECO_TILE_VECTORS], const float *a, size_t a_row,
                                const uint16_t *panel, const int R, const int V, const bool both)
 {
-    vecu raw[ECO_NARROW_VECTORS];
-    vec weight[ECO_NARROW_VECTORS];
+    vecu raw[ECO_TILE_VECTORS];
+    vec weight[ECO_TILE_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++) {
         memcpy(&raw[v], panel + v * VECTOR, sizeof *raw);
@@ -64,43 +64,69 @@ ALWAYS_INLINE void narrow_pair(vec (*sum)[ECO_NARROW_VECTORS], const float *a, s
     narrow_add(sum, a + 1, a_row, weight, R, V);
 }
 
-ALWAYS_INLINE void narrow_block(const struct eco_narrow *n, int32_t row, const char *prefetch,
-                                const int R, const int V)
+/* A block of rows at hand: vectors from `first` on; some fetch the next panel. */
+struct block {
+    int32_t row, first;
+    bool fetch;
+};
+
+/* The sums over all k of a pair; fetch: each pair of k fetches as many lines of the next panel as
+ * it reads. */
+ALWAYS_INLINE void narrow_sums(vec (*sum)[ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
+                               const struct block *block, const int R, const int V,
+                               const bool fetch)
 {
-    vec sum[MOST_ROWS][ECO_NARROW_VECTORS];
-    float *const c = n->c + (size_t)row * n->c_row;
-    const size_t a_row = n->a_row;
-#pragma GCC unroll 12
-    for (int r = 0; r < R; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < V; v++)
-            sum[r][v] = narrow_start(n, v, c + (size_t)r * n->c_row);
-    const float *a = n->a + (size_t)row * a_row;
-    const uint16_t *panel = n->panel;
-    for (int32_t left = n->k; left > 0; left -= ECO_NARROW_GROUP, panel += n->group_step) {
+    const size_t a_row = pair->a_row;
+    const float *a = (const float *)pair->a + (size_t)block->row * a_row;
+    const uint16_t *panel = (const uint16_t *)pair->panel + block->first * VECTOR;
+    const char *next = pair->prefetch;
+    if (fetch)
+        next += (size_t)block->first * (size_t)pair->k * VEC_LANES * sizeof *panel;
+    for (int32_t left = pair->k; left > 0; left -= ECO_NARROW_GROUP, panel += pair->panel_k) {
         const int32_t k = left < ECO_NARROW_GROUP ? left : ECO_NARROW_GROUP;
         const uint16_t *at = panel;
         for (int32_t i = 1; i < k; i += 2, a += 2, at += PAIR) {
 #pragma GCC unroll 4
-            for (int v = 0; v < V; v++)
-                __builtin_prefetch(prefetch + 64 * v, 0, 2);
-            prefetch += 64 * V;
+            for (int v = 0; fetch && v < V; v++)
+                __builtin_prefetch(next + LINE * v, 0, 2);
+            if (fetch)
+                next += LINE * V;
             narrow_pair(sum, a, a_row, at, R, V, true);
         }
         if (k % 2 != 0)
             narrow_pair(sum, a, a_row, at, R, V, false);
     }
+}
+
+/* R and V are constants: every loop over them disappears. */
+ALWAYS_INLINE void narrow_block(const struct eco_tile *tile, const struct block *block, const int R,
+                                const int V)
+{
+    vec sum[MOST_ROWS][ECO_TILE_VECTORS];
+    float *const c = tile->c + (size_t)block->row * tile->c_row;
 #pragma GCC unroll 12
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < V; v++)
-            narrow_store(n, v, c + (size_t)r * n->c_row, sum[r][v]);
+            sum[r][v] = narrow_start(tile, block->first + v, c + (size_t)r * tile->c_row);
+    for (int32_t p = 0; p < tile->pairs; p++) {
+        const struct eco_tile_pair *pair = &tile->pair[p];
+        if (block->fetch && pair->prefetch) /* as in tile.c */
+            narrow_sums(sum, pair, block, R, V, true);
+        else
+            narrow_sums(sum, pair, block, R, V, false);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            narrow_store(tile, block->first + v, c + (size_t)r * tile->c_row, sum[r][v]);
 }
 
 /* clang-format off */
 #define NARROW_BLOCK(R, V) \
-    static void narrow_##R##_##V(const struct eco_narrow *n, int32_t row, const char *prefetch) \
-    { narrow_block(n, row, prefetch, R, V); }
+    static void narrow_##R##_##V(const struct eco_tile *tile, const struct block *block) \
+    { narrow_block(tile, block, R, V); }
 NARROW_BLOCK(1, 1) NARROW_BLOCK(2, 1) NARROW_BLOCK(3, 1) NARROW_BLOCK(4, 1) NARROW_BLOCK(5, 1) NARROW_BLOCK(6, 1)
 NARROW_BLOCK(7, 1) NARROW_BLOCK(8, 1) NARROW_BLOCK(9, 1) NARROW_BLOCK(10, 1) NARROW_BLOCK(11, 1) NARROW_BLOCK(12, 1)
 NARROW_BLOCK(1, 2) NARROW_BLOCK(2, 2) NARROW_BLOCK(3, 2) NARROW_BLOCK(4, 2) NARROW_BLOCK(5, 2) NARROW_BLOCK(6, 2)
@@ -109,8 +135,8 @@ NARROW_BLOCK(1, 3) NARROW_BLOCK(2, 3) NARROW_BLOCK(3, 3) NARROW_BLOCK(4, 3) NARR
 NARROW_BLOCK(7, 3)
 NARROW_BLOCK(1, 4) NARROW_BLOCK(2, 4) NARROW_BLOCK(3, 4) NARROW_BLOCK(4, 4) NARROW_BLOCK(5, 4)
 
-typedef void (*narrow_function)(const struct eco_narrow *, int32_t, const char *);
-static const narrow_function narrow_functions[ECO_NARROW_VECTORS][MOST_ROWS] = {
+typedef void (*narrow_function)(const struct eco_tile *, const struct block *);
+static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
     {narrow_1_1, narrow_2_1, narrow_3_1, narrow_4_1, narrow_5_1, narrow_6_1, narrow_7_1, narrow_8_1, narrow_9_1, narrow_10_1, narrow_11_1, narrow_12_1},
     {narrow_1_2, narrow_2_2, narrow_3_2, narrow_4_2, narrow_5_2, narrow_6_2, narrow_7_2, narrow_8_2, narrow_9_2, narrow_10_2, narrow_11_2, narrow_12_2},
     {narrow_1_3, narrow_2_3, narrow_3_3, narrow_4_3, narrow_5_3, narrow_6_3, narrow_7_3},
@@ -118,37 +144,28 @@ static const narrow_function narrow_functions[ECO_NARROW_VECTORS][MOST_ROWS] = {
 };
 /* clang-format on */
 
-/* All rows by vectors [first, first + vectors) of the panel, in near-equal blocks; the first block
- * fetches the next panel. */
-static void narrow_part(const struct eco_narrow *whole, int32_t first, int32_t vectors)
+/* All rows by vectors [first, first + vectors) of the panel, in near-equal blocks; the first one
+ * fetches. */
+static void narrow_part(const struct eco_tile *tile, int32_t first, int32_t vectors)
 {
-    struct eco_narrow n = *whole;
-    n.panel += (size_t)(first * VECTOR);
-    for (int32_t v = 0; v < vectors; v++) {
-        n.count[v] = whole->count[first + v];
-        n.c_vector[v] = whole->c_vector[first + v];
-        n.start[v] = whole->start[first + v];
-    }
     const int32_t most = narrow_rows[vectors - 1];
-    const int32_t blocks = (n.rows + most - 1) / most;
+    const int32_t blocks = (tile->rows + most - 1) / most;
     for (int32_t i = 0; i < blocks; i++) {
-        const int32_t from = (int32_t)((int64_t)n.rows * i / blocks);
-        const int32_t to = (int32_t)((int64_t)n.rows * (i + 1) / blocks);
-        const char *prefetch = (const char *)n.panel;
-        if (i == 0 && n.prefetch != NULL)
-            prefetch = (const char *)n.prefetch + (size_t)first * (size_t)n.k * VEC_LANES * 2;
-        narrow_functions[vectors - 1][to - from - 1](&n, from, prefetch);
+        const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
+        const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
+        const struct block block = {from, first, i == 0};
+        narrow_functions[vectors - 1][to - from - 1](tile, &block);
     }
 }
 
-static void narrow_multiply(const struct eco_narrow *n)
+static void narrow_multiply(const struct eco_tile *tile)
 {
-    if (n->rows <= narrow_rows[n->vectors - 1]) {
-        narrow_part(n, 0, n->vectors);
+    if (tile->rows <= narrow_rows[tile->vectors - 1]) {
+        narrow_part(tile, 0, tile->vectors);
         return;
     }
-    for (int32_t v = 0; v < n->vectors; v += 2)
-        narrow_part(n, v, n->vectors - v < 2 ? 1 : 2);
+    for (int32_t v = 0; v < tile->vectors; v += 2)
+        narrow_part(tile, v, tile->vectors - v < 2 ? 1 : 2);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -177,9 +194,12 @@ static void narrow_round(uint16_t *to, const float *from, int32_t n, bool add)
     }
 }
 
-const struct eco_narrow_kernel JOIN(eco_narrow_, ECO_ISA) = {
+const struct eco_tile_kernel JOIN(eco_narrow_, ECO_ISA) = {
     .lanes = VEC_LANES,
     .multiply = narrow_multiply,
+};
+
+const struct eco_narrow_rows JOIN(eco_rows_, ECO_ISA) = {
     .widen = narrow_widen,
     .round = narrow_round,
 };

@@ -178,12 +178,13 @@ static int32_t scratch_steps(const struct eco_layout *layout, bool backward,
 }
 
 /* Elements of a row that weight gradients copy: of the operands of all parts, and what fills up
- * their last panels; and of dacc. */
+ * their last panels, which are of two groups at most; and of dacc, each number in whole groups. */
 static size_t pack_row(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
-    const size_t panel = (size_t)layout->wishes.lanes * (size_t)layout->wishes.vectors;
+    const size_t group = layout->wishes.group > 1 ? (size_t)layout->wishes.group : 0;
+    const size_t panel = (size_t)layout->wishes.lanes * (size_t)layout->wishes.vectors + 2 * group;
     const size_t H = (size_t)problem->H, P = (size_t)problem->P;
     size_t input = 0, recurrent = 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
@@ -191,8 +192,7 @@ static size_t pack_row(const struct eco_layout *layout)
             input = (size_t)eco_problem_input(problem, layer);
     for (int o = 0; o < lowered->n_operands; o++)
         recurrent += (size_t)eco_problem_columns(problem, o) + panel;
-    const size_t group = layout->wishes.group > 1 ? 3 * (size_t)layout->wishes.group : 0;
-    const size_t all = input + panel + recurrent + (size_t)lowered->n_accs * H + group;
+    const size_t all = input + panel + recurrent + (size_t)lowered->n_accs * (H + group);
     const size_t projection = problem->projected ? H + panel + P + group : 0;
     return all > projection ? all : projection;
 }

@@ -1,0 +1,225 @@
+/*
+ * The copies that a weight gradient multiplies: rows of dacc by blocks of units, rows of e in
+ * panels; as floats, or as AMX reads BF16.
+ */
+#include "cpu/packed_gradient.h"
+
+#include <string.h>
+
+#include "common/util.h"
+#include "cpu/isa.h"
+
+enum { GROUP = ECO_NARROW_GROUP, TALL = ECO_NARROW_TALL, TILE = ECO_NARROW_TILE };
+/* Row blocks copied together, so that every cache line of dacc is read once. */
+enum { BLOCKS_AT_A_TIME = 8 };
+/* Rows ahead of those being copied: each begins in a page of its own, where nobody fetches it. */
+enum { ROWS_AHEAD = 6 };
+
+/* ---- rows, blocks, panels -------------------------------------------------------------------- */
+
+static size_t row_number(const struct eco_gradient *g, struct eco_gradient_row row)
+{
+    return (size_t)row.step * (size_t)g->run->args->N + (size_t)row.n;
+}
+
+void eco_gradient_next(const struct eco_gradient *g, struct eco_gradient_row *row)
+{
+    if (++row->n < eco_cpu_active(g->run, g->t0 + row->step))
+        return;
+    row->step++;
+    row->n = 0;
+}
+
+void eco_gradient_skip(const struct eco_gradient *g, struct eco_gradient_row *row, int32_t rows)
+{
+    for (int32_t k = 0; k < rows; k++)
+        eco_gradient_next(g, row);
+}
+
+int32_t eco_gradient_unit(const struct eco_gradient *g, int32_t block)
+{
+    const int32_t unit = (int32_t)((int64_t)g->units * block / g->blocks);
+    return eco_least(eco_pieces(unit, g->form.grain) * g->form.grain, g->units);
+}
+
+char *eco_gradient_block(const struct eco_gradient *g, int32_t number, int32_t block)
+{
+    const int32_t at_hand = g->units_at_hand.to - g->units_at_hand.from;
+    const int32_t units = eco_pieces(at_hand, g->form.grain) * g->form.grain;
+    const int32_t before = number * units + eco_gradient_unit(g, block) - g->units_at_hand.from;
+    return g->a_pack + (size_t)before * (size_t)g->depth * g->form.element;
+}
+
+int32_t eco_gradient_width(const struct eco_gradient *g, const struct eco_gradient_part *part,
+                           int32_t panel)
+{
+    const int32_t lanes = g->form.kernel->lanes;
+    const int32_t left = eco_least(part->columns - panel * g->form.wide, g->form.wide);
+    return eco_pieces(left, lanes) * lanes;
+}
+
+char *eco_gradient_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
+                         int32_t panel)
+{
+    return part->e_pack + (size_t)panel * (size_t)(g->form.wide * g->depth) * g->form.element;
+}
+
+/* ---- floats ---------------------------------------------------------------------------------- */
+
+static void copy(const struct eco_gradient *g, float *out, const void *from, int32_t n)
+{
+    const float *floats = from;
+    if (g->type == ECORNN_BF16) {
+        g->run->cpu->isa->narrow_rows->widen(out, from, n);
+        return;
+    }
+    for (; n >= 4; n -= 4, out += 4, floats += 4)
+        memcpy(out, floats, 4 * sizeof *out);
+    for (int32_t i = 0; i < n; i++)
+        out[i] = floats[i];
+}
+
+/* Of a block, element (k, i) is A[k, its unit i]. */
+static void pack_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+{
+    float *out[BLOCKS_AT_A_TIME];
+    int32_t first[BLOCKS_AT_A_TIME + 1];
+    const int32_t n = blocks.to - blocks.from;
+    for (int32_t b = 0; b <= n; b++)
+        first[b] = eco_gradient_unit(g, blocks.from + b);
+    for (int32_t b = 0; b < n; b++)
+        out[b] = (float *)(void *)eco_gradient_block(g, number, blocks.from + b);
+    const void *a = eco_cpu_after(g->type, g->a, (size_t)number * (size_t)g->units);
+    struct eco_gradient_row at = g->first, ahead = g->first;
+    eco_gradient_skip(g, &ahead, eco_least(ROWS_AHEAD, g->rows - 1));
+    for (int32_t k = 0; k < g->rows; k++, eco_gradient_next(g, &at)) {
+        const void *row = eco_cpu_after(g->type, a, row_number(g, at) * g->a_row);
+        const void *later = eco_cpu_after(g->type, a, row_number(g, ahead) * g->a_row);
+        for (int32_t b = 0; b < n; b++) {
+            const int32_t tall = first[b + 1] - first[b];
+            ECO_FETCH(eco_cpu_after(g->type, later, (size_t)first[b]));
+            copy(g, out[b], eco_cpu_after(g->type, row, (size_t)first[b]), tall);
+            out[b] += tall;
+        }
+        if (k + 1 + ROWS_AHEAD < g->rows)
+            eco_gradient_next(g, &ahead);
+    }
+}
+
+static void pack_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+{
+    for (int32_t b = blocks.from; b < blocks.to; b += BLOCKS_AT_A_TIME)
+        pack_some_blocks(g, number,
+                         (struct eco_share){b, eco_least(b + BLOCKS_AT_A_TIME, blocks.to)});
+}
+
+static void pack_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
+                       int32_t panel)
+{
+    const size_t width = (size_t)eco_gradient_width(g, part, panel);
+    const size_t first = (size_t)panel * (size_t)g->form.wide;
+    const size_t some = (size_t)eco_least(part->columns - (int32_t)first, (int32_t)width);
+    float *out = (float *)(void *)eco_gradient_panel(g, part, panel);
+    struct eco_gradient_row at = g->first;
+    for (int32_t k = 0; k < g->rows; k++, out += width, eco_gradient_next(g, &at)) {
+        const size_t from = row_number(g, at) * part->e_row + first;
+        copy(g, out, eco_cpu_after(g->type, part->e, from), (int32_t)some);
+        memset(out + some, 0, (width - some) * sizeof *out);
+    }
+}
+
+/* ---- tiles of BF16 --------------------------------------------------------------------------- */
+
+/* Some rows of a matrix; where some between them have ended, first brought together. */
+struct rows {
+    uint16_t together[GROUP][BLOCKS_AT_A_TIME * TALL];
+    const uint16_t *first;
+    size_t row;
+    int32_t n;
+};
+
+/* The rows of g from `at` on, one group of them, and `n` columns; at: the row after them. */
+static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at, int32_t group,
+                      const uint16_t *matrix, size_t row, int32_t n, struct rows *rows)
+{
+    rows->n = eco_least(g->rows - group * GROUP, GROUP);
+    rows->first = matrix + row_number(g, *at) * row;
+    rows->row = row;
+    if (g->run->active == NULL) {
+        eco_gradient_skip(g, at, rows->n);
+        return;
+    }
+    for (int32_t r = 0; r < rows->n; r++, eco_gradient_next(g, at))
+        memcpy(rows->together[r], matrix + row_number(g, *at) * row, (size_t)n * sizeof *matrix);
+    rows->first = rows->together[0];
+    rows->row = BLOCKS_AT_A_TIME * TALL;
+}
+
+/* Of a block: tiles [groups, 16, 32], A transposed. */
+static void tile_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+{
+    const struct eco_amx_rows *amx = g->run->cpu->isa->amx_rows;
+    const int32_t from = eco_gradient_unit(g, blocks.from), to = eco_gradient_unit(g, blocks.to);
+    const uint16_t *a = (const uint16_t *)g->a + (size_t)(number * g->units + from);
+    struct eco_gradient_row at = g->first;
+    struct rows rows;
+    for (int32_t group = 0; group * GROUP < g->depth; group++) {
+        find_rows(g, &at, group, a, g->a_row, to - from, &rows);
+        for (int32_t block = blocks.from; block < blocks.to; block++) {
+            const int32_t unit = eco_gradient_unit(g, block);
+            uint16_t *tiles = (uint16_t *)(void *)eco_gradient_block(g, number, block);
+            amx->transpose(tiles + (size_t)group * TILE, rows.first + (unit - from), rows.row,
+                           rows.n, eco_gradient_unit(g, block + 1) - unit);
+        }
+    }
+}
+
+static void tile_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+{
+    for (int32_t b = blocks.from; b < blocks.to; b += BLOCKS_AT_A_TIME)
+        tile_some_blocks(g, number,
+                         (struct eco_share){b, eco_least(b + BLOCKS_AT_A_TIME, blocks.to)});
+}
+
+static void tile_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
+                       int32_t panel)
+{
+    const struct eco_amx_rows *amx = g->run->cpu->isa->amx_rows;
+    const int32_t first = panel * g->form.wide, columns = part->columns - first;
+    const int32_t width = eco_gradient_width(g, part, panel), lanes = g->form.kernel->lanes;
+    uint16_t *to = (uint16_t *)(void *)eco_gradient_panel(g, part, panel);
+    struct eco_gradient_row at = g->first;
+    struct rows rows;
+    for (int32_t group = 0; group * GROUP < g->depth; group++) {
+        find_rows(g, &at, group, (const uint16_t *)part->e + first, part->e_row,
+                  eco_least(columns, width), &rows);
+        for (int32_t v = 0; v < width; v += lanes, to += TILE)
+            amx->pair(to, rows.first + v, rows.row, rows.n, eco_least(columns - v, lanes));
+    }
+}
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+struct eco_gradient_form eco_gradient_form(const struct eco_cpu_run *run)
+{
+    const struct eco_isa *isa = run->cpu->isa;
+    if (run->layout->weight == ECORNN_BF16 && run->layout->type == ECORNN_BF16 && isa->amx != NULL)
+        return (struct eco_gradient_form){.kernel = isa->amx,
+                                          .element = sizeof(uint16_t),
+                                          .tall = TALL,
+                                          .grain = TALL,
+                                          .wide = ECO_TILE_VECTORS * isa->amx->lanes,
+                                          .group = GROUP,
+                                          .calls_blocks = 2,
+                                          .pack_blocks = tile_blocks,
+                                          .pack_panel = tile_panel};
+    return (struct eco_gradient_form){.kernel = isa->tile,
+                                      .element = sizeof(float),
+                                      .tall = isa->tile->rows,
+                                      .grain = 1,
+                                      .wide = isa->tile->vectors * isa->tile->lanes,
+                                      .group = 1,
+                                      .calls_blocks = 1,
+                                      .pack_blocks = pack_blocks,
+                                      .pack_panel = pack_panel};
+}

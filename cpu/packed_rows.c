@@ -1,0 +1,149 @@
+/*
+ * Rows of A as the product kernels of algorithm packed read them: floats where they are; or, for
+ * weights in BF16, copied to the thread's scratch as floats or as AMX's tiles.
+ */
+#include "cpu/packed.h"
+
+#include <string.h>
+
+#include "cpu/isa.h"
+
+enum { TILE = ECO_NARROW_TILE };
+/* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
+enum { FEW_ROWS = 4 };
+
+int32_t eco_packed_height(int32_t rows)
+{
+    const int32_t tiles = (rows + ECO_NARROW_TALL - 1) / ECO_NARROW_TALL;
+    return tiles > 0 ? (rows + tiles - 1) / tiles : ECO_NARROW_TALL;
+}
+
+/* Columns of A of a product: backward those of the part's accumulators, which may lie apart. */
+struct columns {
+    struct eco_span span[ECO_MAX_ACCS];
+    int spans;
+    size_t unit; /* columns of one accumulator of a span */
+};
+
+static struct columns columns_of(const struct eco_cpu_run *run, const struct eco_packed_product *p)
+{
+    const struct eco_multiply *m = p->multiply;
+    struct columns columns = {.span = {{0, 1, 0}}, .spans = 1, .unit = (size_t)p->panels->k};
+    if (!m->back)
+        return columns;
+    columns.unit = (size_t)eco_layout_matrix(run->layout, m->op->layer, m->part)->units;
+    columns.spans = 0;
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
+        columns.span[columns.spans++] = span;
+    return columns;
+}
+
+static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                          struct eco_share rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    (void)run;
+    (void)room;
+    p->a = (const float *)m->a + (size_t)rows.from * m->a_row + p->first;
+    p->a_row = m->a_row;
+}
+
+/* ---- as floats ------------------------------------------------------------------------------- */
+
+static void copy_floats(const struct eco_cpu_run *run, float *to, const void *row, size_t n)
+{
+    if (run->layout->type == ECORNN_BF16)
+        run->cpu->isa->narrow_rows->widen(to, row, (int32_t)n);
+    else
+        memcpy(to, row, n * sizeof *to);
+}
+
+static void bring_floats(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                         struct eco_share rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    const struct columns columns = columns_of(run, p);
+    if (run->layout->type == ECORNN_F32 && columns.spans == 1) {
+        p->first = (size_t)columns.span[0].first * columns.unit;
+        bring_nothing(run, p, rows, room);
+        return;
+    }
+    float *to = room;
+    p->a = to;
+    p->a_row = (size_t)p->panels->depth;
+    for (int32_t r = rows.from; r < rows.to; r++, to += p->a_row) {
+        float *out = to;
+        for (int i = 0; i < columns.spans; i++) {
+            const struct eco_span *span = &columns.span[i];
+            const size_t n = (size_t)(span->end - span->first) * columns.unit;
+            const size_t at = (size_t)r * m->a_row + (size_t)span->first * columns.unit;
+            copy_floats(run, out, eco_cpu_after(run->layout->type, m->a, at), n);
+            out += n;
+        }
+    }
+}
+
+/* ---- as tiles -------------------------------------------------------------------------------- */
+
+/* n elements of a row to place k on of row r of tiles [groups, 16, 32]. */
+static void put_tile_row(uint16_t *tiles, size_t r, size_t k, const uint16_t *from, size_t n)
+{
+    while (n > 0) {
+        const size_t inside = k % ECO_NARROW_GROUP, room = ECO_NARROW_GROUP - inside;
+        const size_t some = n < room ? n : room;
+        uint16_t *to = tiles + k / ECO_NARROW_GROUP * TILE + r * ECO_NARROW_GROUP + inside;
+        if (some == ECO_NARROW_GROUP) /* a constant: one move */
+            memcpy(to, from, ECO_NARROW_GROUP * sizeof *to);
+        else
+            memcpy(to, from, some * sizeof *to);
+        k += some, from += some, n -= some;
+    }
+}
+
+static void put_tile_zeros(uint16_t *tiles, size_t r, size_t k, size_t depth)
+{
+    for (; k < depth; k++)
+        tiles[k / ECO_NARROW_GROUP * TILE + r * ECO_NARROW_GROUP + k % ECO_NARROW_GROUP] = 0;
+}
+
+static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                        struct eco_share rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    const struct columns columns = columns_of(run, p);
+    const int32_t n = rows.to - rows.from, height = eco_packed_height(n);
+    const size_t depth = (size_t)p->panels->depth;
+    p->a = room;
+    for (int32_t i = 0; i < n || i % height != 0; i++) { /* the last ones are multiplied, dropped */
+        uint16_t *tiles = (uint16_t *)room + (size_t)(i / height) * depth * ECO_NARROW_TALL;
+        const uint16_t *row = (const uint16_t *)m->a + (size_t)(rows.from + i) * m->a_row;
+        const size_t r = (size_t)(i % height);
+        size_t k = 0;
+        for (int s = 0; i < n && s < columns.spans; s++) {
+            const struct eco_span *span = &columns.span[s];
+            const size_t some = (size_t)(span->end - span->first) * columns.unit;
+            put_tile_row(tiles, r, k, row + (size_t)span->first * columns.unit, some);
+            k += some;
+        }
+        put_tile_zeros(tiles, r, k, depth);
+    }
+}
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product *p)
+{
+    static const struct eco_packed_form in_place = {bring_nothing, 0, false};
+    static const struct eco_packed_form floats = {bring_floats, sizeof(float), true};
+    static const struct eco_packed_form tiles = {bring_tiles, sizeof(uint16_t), true};
+    const struct eco_isa *isa = run->cpu->isa;
+    p->form = &in_place;
+    p->kernel = isa->tile;
+    if (run->layout->weight == ECORNN_F32)
+        return;
+    const bool amx =
+        isa->amx != NULL && run->layout->type == ECORNN_BF16 && p->multiply->rows > FEW_ROWS;
+    p->form = amx ? &tiles : &floats;
+    p->kernel = amx ? isa->amx : isa->narrow;
+}

@@ -1,0 +1,290 @@
+/*
+ * One thread's walk over panels: rows of A times panels of the weights, one block of units after
+ * the other; of a step, the cell's pointwise pass finishes a block while its sums are near.
+ */
+#include "cpu/packed.h"
+
+#include <assert.h>
+
+#include "cpu/isa.h"
+
+/* Bytes of the rows of A that go through all panels together: their part of the second-level cache.
+ */
+enum { ROWS_BYTES = 640 << 10 };
+/* Two tiles of rows: copies of rows are multiplied in such groups. */
+enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
+
+static const float zeros[ECO_TILE_LANES];
+
+/* Rows and units at hand. */
+struct part {
+    struct eco_share rows, units;
+    int32_t next; /* first unit of the part after this one, -1: none */
+};
+
+/* ---- a block of units ------------------------------------------------------------------------ */
+
+/* The tile's columns of C: where vectors [first, end) of a block go. */
+static void place_vectors(const struct eco_packed_product *p, struct eco_tile *tile, int32_t block,
+                          int32_t first, int32_t end)
+{
+    const struct eco_panels *panels = p->panels;
+    const struct eco_blocks *blocks = &p->multiply->blocks;
+    /* no divisions where rows are few and a panel is soon done */
+    const struct eco_packed_number *number =
+        &p->number[panels->spans == 1 ? first : first / panels->spans];
+    int32_t span = panels->spans == 1 ? 0 : first % panels->spans;
+    tile->vectors = end - first;
+    for (int32_t i = 0; i < end - first; i++, span++) {
+        if (span == panels->spans) {
+            span = 0;
+            number++;
+        }
+        const int32_t unit = block * p->group + span * panels->lanes;
+        const int32_t left = panels->units - unit;
+        tile->count[i] = left < 0 ? 0 : left < panels->lanes ? left : panels->lanes;
+        tile->c_vector[i] = number->column + eco_blocks_at(blocks, (size_t)unit);
+        tile->start[i] = number->add                ? NULL
+                         : number->bias && left > 0 ? number->bias + unit
+                                                    : zeros;
+    }
+}
+
+static int32_t panel_vectors(const struct eco_packed_product *p, int32_t panel)
+{
+    return eco_panels_vector(p->panels, panel + 1) - eco_panels_vector(p->panels, panel);
+}
+
+static const char *panel_at(const struct eco_packed_product *p, int32_t block, int32_t panel)
+{
+    const size_t skipped = (size_t)(p->skipped * panel_vectors(p, panel) * p->panels->lanes);
+    return p->weights + (eco_panels_offset(p->panels, block, panel) + skipped) * p->element;
+}
+
+/* Elements of a vector's k, or group of k. */
+static size_t vector_step(const struct eco_packed_product *p)
+{
+    return (size_t)(p->panels->group * p->panels->lanes);
+}
+
+/* Adds a panel to what a tile multiplies. */
+static void add_panel(const struct eco_packed_product *p, struct eco_tile *tile,
+                      const struct part *part, int32_t block, int32_t panel)
+{
+    const char *next = NULL;
+    if (p->near)
+        ;
+    else if (panel + 1 < p->panels->panels)
+        next = panel_at(p, block, panel + 1);
+    else if ((block + 1) * p->group < part->units.to)
+        next = panel_at(p, block + 1, 0);
+    else if (part->next >= 0)
+        next = panel_at(p, part->next / p->group, 0);
+    tile->pair[tile->pairs++] =
+        (struct eco_tile_pair){.k = p->k,
+                               .a = p->a,
+                               .a_row = p->a_row,
+                               .a_k = 1,
+                               .panel = panel_at(p, block, panel),
+                               .panel_k = (size_t)panel_vectors(p, panel) * vector_step(p),
+                               .prefetch = next};
+}
+
+/* C from a row and a unit on: what the tile has of it as floats. */
+static void round_panel(const struct eco_packed_work *w, const struct eco_packed_product *p,
+                        const struct eco_tile *tile, int32_t row, int32_t unit)
+{
+    const struct eco_multiply *m = p->multiply;
+    for (int32_t r = 0; r < tile->rows; r++)
+        for (int32_t i = 0; i < tile->vectors; i++) {
+            uint16_t *to = (uint16_t *)m->c + (size_t)(row + r) * m->c_row +
+                           (size_t)(unit + i * p->panels->lanes);
+            const float *from = tile->c + (size_t)r * tile->c_row + tile->c_vector[i];
+            if (tile->count[i] > 0)
+                w->run->cpu->isa->narrow_rows->round(to, from, tile->count[i], m->add);
+        }
+}
+
+/* p: the product whose panel says where the tile's vectors go.  Of a panel of which other threads
+ * have units too: our vectors, which are neighbours, since such a panel is of one number. */
+static void multiply_panel(const struct eco_packed_work *w, const struct eco_packed_product *p,
+                           struct eco_tile *tile, const struct part *part, int32_t block,
+                           int32_t panel)
+{
+    const struct eco_share units = part->units;
+    const int32_t unit = block * p->group, lanes = p->panels->lanes, spans = p->panels->spans;
+    const int32_t begin = eco_panels_vector(p->panels, panel);
+    int32_t first = begin, end = eco_panels_vector(p->panels, panel + 1);
+    if (unit < units.from || (unit + p->group > units.to && units.to != p->panels->units)) {
+        while (first < end && unit + first % spans * lanes < units.from)
+            first++;
+        while (end > first && unit + (end - 1) % spans * lanes >= units.to)
+            end--;
+        for (int32_t i = 0; i < tile->pairs; i++) {
+            const size_t before = (size_t)(first - begin) * vector_step(p) * p->element;
+            tile->pair[i].panel = (const char *)tile->pair[i].panel + before;
+            tile->pair[i].prefetch = NULL;
+        }
+        if (first == end)
+            return;
+    }
+    place_vectors(p, tile, block, first, end);
+    for (int32_t i = 0; p->rounded && i < end - first; i++) {
+        tile->c_vector[i] = (size_t)(i * lanes);
+        tile->start[i] = zeros;
+    }
+    p->kernel->multiply(tile);
+    if (p->rounded)
+        round_panel(w, p, tile, part->rows.from, unit + first * lanes);
+}
+
+static struct eco_tile tile_of(const struct eco_packed_work *w, const struct eco_packed_product *p,
+                               const struct part *part)
+{
+    const struct eco_multiply *m = p->multiply;
+    struct eco_tile tile;
+    tile.rows = part->rows.to - part->rows.from;
+    tile.height = w->height;
+    tile.pairs = 0;
+    tile.c = (float *)m->c + (size_t)part->rows.from * m->c_row;
+    tile.c_row = m->c_row;
+    if (p->rounded) {
+        tile.c = p->rounded;
+        tile.c_row = (size_t)(ECO_TILE_VECTORS * p->panels->lanes);
+    }
+    return tile;
+}
+
+static void multiply_units(const struct eco_packed_work *w, const struct eco_packed_product *p,
+                           const struct part *part)
+{
+    struct eco_tile tile = tile_of(w, p, part);
+    for (int32_t block = part->units.from / p->group; block * p->group < part->units.to; block++)
+        for (int32_t panel = 0; panel < p->panels->panels; panel++) {
+            tile.pairs = 0;
+            add_panel(p, &tile, part, block, panel);
+            multiply_panel(w, p, &tile, part, block, panel);
+        }
+}
+
+static void multiply_pairs(const struct eco_packed_work *w, const struct part *part)
+{
+    const struct eco_packed_product *p = w->product;
+    struct eco_tile tile = tile_of(w, p, part);
+    for (int32_t block = part->units.from / p->group; block * p->group < part->units.to; block++)
+        for (int k = 0; k < w->pairs; k++) {
+            const int8_t *panel = w->pair[k].panel;
+            const int first = panel[0] >= 0 ? 0 : 1;
+            tile.pairs = 0;
+            for (int i = 0; i < ECO_TILE_PAIRS; i++)
+                if (panel[i] >= 0)
+                    add_panel(&p[i], &tile, part, block, panel[i]);
+            multiply_panel(w, &p[first], &tile, part, block, panel[first]);
+        }
+}
+
+/* ---- all blocks ------------------------------------------------------------------------------ */
+
+static struct eco_share block_units(const struct eco_packed_work *w, int32_t block)
+{
+    const int32_t from = block * w->width, to = from + w->width;
+    return (struct eco_share){from > w->units.from ? from : w->units.from,
+                              to < w->units.to ? to : w->units.to};
+}
+
+static void pass(const struct eco_packed_work *w, struct eco_share rows, struct eco_share units)
+{
+    struct eco_pointwise call = *w->call;
+    call.row0 = rows.from;
+    call.row1 = rows.to;
+    call.unit0 = units.from;
+    call.unit1 = units.to;
+    w->kernel(&call);
+}
+
+static void work_on_blocks(const struct eco_packed_work *w, struct eco_share rows)
+{
+    const int32_t first = w->units.from / w->width;
+    const int32_t last = (w->units.to + w->width - 1) / w->width - 1;
+    const int32_t step = w->backwards ? -1 : 1;
+    int32_t block = w->backwards ? last : first;
+    for (int32_t i = first; i <= last; i++, block += step) {
+        const struct part part = {.rows = rows,
+                                  .units = block_units(w, block),
+                                  .next = i < last ? block_units(w, block + step).from : -1};
+        if (w->pairs > 0)
+            multiply_pairs(w, &part);
+        for (int k = w->pairs > 0 ? ECO_TILE_PAIRS : 0; k < w->products; k++)
+            multiply_units(w, &w->product[k], &part);
+        if (w->call != NULL && !w->pass_after)
+            pass(w, rows, part.units);
+    }
+    if (w->call != NULL && w->pass_after)
+        pass(w, rows, w->units);
+}
+
+/* ---- all rows -------------------------------------------------------------------------------- */
+
+/* Bytes of scratch for a row of A and what comes of it. */
+static size_t scratch_row(const struct eco_packed_product *p)
+{
+    const size_t rounded = p->rounds ? sizeof(float) * ECO_TILE_VECTORS * ECO_TILE_LANES : 0;
+    return (size_t)p->panels->depth * p->form->copied + rounded;
+}
+
+/* Rows of A as the kernels read them, one product's after the other's in the thread's scratch. */
+static void bring_rows(struct eco_packed_work *w, struct eco_share rows)
+{
+    const int32_t n = rows.to - rows.from;
+    const size_t groups = (size_t)((n + ROWS_OF_TILES - 1) / ROWS_OF_TILES);
+    char *room = eco_cpu_scratch(w->run);
+    w->height = eco_packed_height(n);
+    for (int i = 0; i < w->products; i++) {
+        struct eco_packed_product *p = &w->product[i];
+        const size_t copy = groups * ROWS_OF_TILES * (size_t)p->panels->depth * p->form->copied;
+        p->form->bring(w->run, p, rows, room);
+        p->rounded = p->rounds ? (float *)(void *)(room + copy) : NULL;
+        room += groups * ROWS_OF_TILES * scratch_row(p);
+    }
+}
+
+/* Near-equal pieces of the rows: a short last one would read all weights for little. */
+static int32_t piece_rows(const struct eco_packed_work *w, int32_t rows)
+{
+    size_t row = 0;
+    for (int i = 0; i < w->products; i++)
+        row += scratch_row(&w->product[i]);
+    if (row == 0 && w->products > 0) {
+        row = (size_t)w->product->k * sizeof(float);
+        if ((size_t)rows * row <= ROWS_BYTES)
+            return rows;
+        const int32_t most = (int32_t)(ROWS_BYTES / row) + 1, pieces = (rows + most - 1) / most;
+        return (rows + pieces - 1) / pieces;
+    }
+    if (row == 0)
+        return rows;
+    const int32_t most = (int32_t)(w->run->layout->thread_bytes / row) / ROWS_OF_TILES;
+    assert(most > 0);
+    const int32_t groups = (rows + ROWS_OF_TILES - 1) / ROWS_OF_TILES;
+    const int32_t pieces = (groups + most - 1) / most;
+    return (groups + pieces - 1) / pieces * ROWS_OF_TILES;
+}
+
+void eco_packed_walk(struct eco_packed_work *w)
+{
+    const struct eco_tile_kernel *kernel = w->products > 0 ? w->product->kernel : NULL;
+    const int32_t rows = w->rows.to - w->rows.from;
+    if (w->units.from >= w->units.to || rows <= 0)
+        return;
+    const int32_t piece = piece_rows(w, rows);
+    for (int32_t from = w->rows.from; from < w->rows.to; from += piece) {
+        const int32_t left = w->rows.to - from;
+        const struct eco_share some = {from, from + (left < piece ? left : piece)};
+        bring_rows(w, some);
+        if (kernel != NULL && kernel->begin != NULL)
+            kernel->begin(w->height);
+        work_on_blocks(w, some);
+        if (kernel != NULL && kernel->end != NULL)
+            kernel->end();
+    }
+}
