@@ -42,13 +42,14 @@ static int read_source(struct source *source, const char *path)
     return 0;
 }
 
-static int print_stages(const struct source *source)
+static int print_stages(const struct source *source,
+                        size_t (*emit)(const struct ecornn_cell *cell, char *text, size_t size))
 {
-    const size_t size = eco_cell_emit(&source->cell, NULL, 0) + 1;
+    const size_t size = emit(&source->cell, NULL, 0) + 1;
     char *text = malloc(size);
     if (text == NULL)
         return 1;
-    eco_cell_emit(&source->cell, text, size);
+    emit(&source->cell, text, size);
     fputs(text, stdout);
     free(text);
     return 0;
@@ -81,14 +82,6 @@ static int print_builtin(const struct source *source, int n)
     return 0;
 }
 
-static void print_includes(const struct source *source, const char *way, int stages, int backward)
-{
-    for (int k = 0; k < stages; k++)
-        printf("#define CELL_STAGE %s_%s_%d\n#define CELL_BACKWARD %d\n#include CELL_TEMPLATE\n"
-               "#undef CELL_STAGE\n#undef CELL_BACKWARD\n",
-               source->symbol, way, k, backward);
-}
-
 static void print_row(const struct source *source, const char *way, int stages)
 {
     printf("     .%s = {", way);
@@ -113,12 +106,8 @@ static int print_kernels(const struct source *source, int n)
 {
     puts("/* Printed by cellgen: the stages of the built-in cells, see doc/cells.md. */");
     for (int i = 0; i < n; i++)
-        if (print_stages(&source[i]) != 0)
+        if (print_stages(&source[i], eco_cell_emit_kernels) != 0)
             return 1;
-    for (int i = 0; i < n; i++) {
-        print_includes(&source[i], "forward", source[i].cell.lowered.n_forward, 0);
-        print_includes(&source[i], "backward", source[i].cell.lowered.n_backward, 1);
-    }
     for (int k = 0; k < ECO_MAX_STAGES; k++) {
         print_list(source, n, k, 0);
         print_list(source, n, k, 1);
@@ -169,7 +158,7 @@ static int print_for_people(const struct source *source, int n)
 {
     for (int i = 0; i < n; i++) {
         print_legend(&source[i]);
-        if (print_stages(&source[i]) != 0)
+        if (print_stages(&source[i], eco_cell_emit) != 0)
             return 1;
     }
     return 0;

@@ -187,6 +187,8 @@ bool eco_cell_compile(struct ecornn_cell *cell, const char *text, struct eco_cel
 
 /* emit.c: the neutral text of all stages (doc/cells.md, "the printed interface"), as snprintf. */
 size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size);
+/* The same, and after it for each stage the template that makes a kernel of it. */
+size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size);
 
 /* builtin.c: the cells compiled in, parsed once; NULL past the last. */
 const struct ecornn_cell *eco_cell_builtin(int index);

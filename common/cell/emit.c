@@ -87,3 +87,24 @@ size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size)
         emit_stage(&out, cell->recipe.name, "backward", k, &lowered->backward[k]);
     return out.length;
 }
+
+static void emit_include(struct eco_text *text, const char *name, const char *way, int stage)
+{
+    eco_text_add(text, "#define CELL_STAGE ");
+    emit_name(text, name);
+    eco_text_add(text,
+                 "_%s_%d\n#define CELL_BACKWARD %d\n#include CELL_TEMPLATE\n"
+                 "#undef CELL_STAGE\n#undef CELL_BACKWARD\n",
+                 way, stage, way[0] == 'b');
+}
+
+size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    struct eco_text out = {text, size, eco_cell_emit(cell, text, size)};
+    for (int k = 0; k < lowered->n_forward; k++)
+        emit_include(&out, cell->recipe.name, "forward", k);
+    for (int k = 0; k < lowered->n_backward; k++)
+        emit_include(&out, cell->recipe.name, "backward", k);
+    return out.length;
+}
