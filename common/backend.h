@@ -6,6 +6,7 @@
 #define ECO_BACKEND_H
 
 #include "common/model.h"
+#include "common/util.h"
 
 /* What an algorithm may know of the device when it is asked for support and time. */
 struct eco_caps {
@@ -56,7 +57,8 @@ struct eco_backend {
     /* NULL: nothing to do.  What the backend keeps with a plan, in plan->own, and its end. */
     ecornn_status (*prepare)(struct ecornn_plan *plan);
     void (*release)(struct ecornn_plan *plan);
-    const struct eco_algo *const *algos; /* ends with NULL */
+    void (*describe)(const struct ecornn_plan *plan, struct eco_text *text); /* of it; or NULL */
+    const struct eco_algo *const *algos;                                     /* ends with NULL */
 };
 
 extern const struct eco_backend eco_backend_reference; /* common/ref/ref.c */

@@ -16,11 +16,12 @@ struct eco_services {
 /* Both must be built from the same sources: their structs are each other's. */
 struct eco_build {
     char version[32];
-    size_t plan, layout, device, args; /* bytes of the structs they share */
+    size_t plan, layout, device, args, backend; /* bytes of the structs they share */
 };
 #define ECO_BUILD                                                                                  \
     ((struct eco_build){PACKAGE_VERSION, sizeof(struct ecornn_plan), sizeof(struct eco_layout),    \
-                        sizeof(struct ecornn_device), sizeof(struct eco_args)})
+                        sizeof(struct ecornn_device), sizeof(struct eco_args),                     \
+                        sizeof(struct eco_backend)})
 
 struct eco_module {
     struct eco_build build;

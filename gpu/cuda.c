@@ -165,8 +165,10 @@ static void close_device(struct ecornn_device *device)
     if (eco_gpu_enter(&scope, device) == ECORNN_OK) {
         for (int i = 0; i < ECO_MAX_SETS; i++)
             free_set(&gpu->set[i]);
+        eco_own_cells_free(gpu);
         eco_gpu_leave(&scope);
     }
+    pthread_mutex_destroy(&gpu->own_cells_lock);
     eco_free(gpu);
 }
 
@@ -183,7 +185,9 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     const char *graphs = eco_environment("ECORNN_GRAPH");
     gpu->device = number;
     gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
-    gpu->overlap = capability(number) >= 90;
+    gpu->capability = capability(number);
+    gpu->overlap = gpu->capability >= 90;
+    pthread_mutex_init(&gpu->own_cells_lock, NULL);
     device->own = gpu;
     struct eco_gpu_scope scope;
     status = eco_gpu_enter(&scope, device);
@@ -264,6 +268,7 @@ static const struct eco_backend backend = {
     .unpack = eco_gpu_unpack,
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,
+    .describe = eco_gpu_describe,
     .algos = algos,
 };
 

@@ -5,6 +5,7 @@
 #ifndef ECO_GPU_H
 #define ECO_GPU_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <cublas_v2.h>
@@ -13,6 +14,7 @@
 #include "common/module.h"
 #include "common/util.h"
 #include "gpu/kernels.h"
+#include "gpu/version.h"
 
 /* ---- errors, check.c ------------------------------------------------------------------------- */
 
@@ -42,9 +44,12 @@ enum { ECO_MAX_SETS = 32 };
 
 struct eco_gpu {
     int device;
-    bool overlap; /* kernels may be put in place before those ahead have ended */
-    bool graphs;  /* ECORNN_GRAPH is not 0 */
+    int capability; /* 90: compute capability 9.0 */
+    bool overlap;   /* kernels may be put in place before those ahead have ended */
+    bool graphs;    /* ECORNN_GRAPH is not 0 */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
+    struct eco_own_cell *own_cells;       /* own_cell.c; at creation of plans only */
+    pthread_mutex_t own_cells_lock;
 };
 
 /* Makes the device current for the calling thread; eco_gpu_leave gives back the one before. */
@@ -66,6 +71,46 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
                            void *stream);
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
+
+/* ---- what plans keep, plan.c ----------------------------------------------------------------- */
+
+struct eco_gpu_plan {
+    struct eco_graphs *graphs;
+    const struct eco_own_cell *cell; /* NULL: built in, or interpreted */
+    char why[256];                   /* the latter */
+};
+
+ecornn_status eco_gpu_prepare(struct ecornn_plan *plan);
+void eco_gpu_release(struct ecornn_plan *plan);
+void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text);
+
+/* graph.c */
+ecornn_status eco_gpu_make_graphs(const struct ecornn_plan *plan, struct eco_graphs **graphs);
+void eco_gpu_free_graphs(struct eco_graphs *graphs);
+
+/* own_cell.c: the problem's cell compiled for its type of rows, the device's until it is closed;
+ * NULL: why not. */
+const struct eco_own_cell *eco_own_cell_get(struct eco_gpu *gpu, const struct eco_problem *problem,
+                                            struct eco_text *why);
+const void *eco_own_cell_kernel(const struct eco_own_cell *own, bool backward, int stage);
+void eco_own_cells_free(struct eco_gpu *gpu);
+
+/* ---- code compiled at run time, load.c ------------------------------------------------------- */
+
+struct eco_gpu_code {
+    const char *text;           /* CUDA C++; may include the headers listed in gpu.am */
+    const char *const *options; /* of the compiler, ends with NULL; NULL: none */
+    int n;
+    const char *const *name; /* [n]: extern "C" kernels of the text */
+    const void **kernel;     /* [n], filled in: for cudaLaunchKernelExC and the like */
+    cudaLibrary_t library;   /* filled in */
+};
+
+/* Compiles the text for the device, which is current (from the disk where it was compiled before),
+ * and loads it.  At plan creation only.  False: why not. */
+bool eco_gpu_load(const struct eco_gpu *gpu, struct eco_gpu_code *code, struct eco_text *why);
+/* No kernel of it may be queued or be part of a graph. */
+void eco_gpu_unload(struct eco_gpu_code *code);
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
@@ -101,8 +146,6 @@ void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op);
 
 /* graph.c: queues a tape, or launches the graph that was kept of it. */
 ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape);
-ecornn_status eco_gpu_prepare(struct ecornn_plan *plan);
-void eco_gpu_release(struct ecornn_plan *plan);
 
 /* queue.c: all ops of a tape, on the caller's stream and those that fork from it and join it. */
 ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,

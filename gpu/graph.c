@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "gpu/version.h"
-
 enum { ENTRIES = 4 }; /* forward and backward, each with two sets of buffers */
 
 /* One run that was seen; taken by one thread at a time, others queue kernel by kernel. */
@@ -25,21 +23,20 @@ struct eco_graphs {
     struct entry entry[ENTRIES];
 };
 
-ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
+ecornn_status eco_gpu_make_graphs(const struct ecornn_plan *plan, struct eco_graphs **made)
 {
     struct eco_graphs *graphs = eco_alloc_zeroed(sizeof *graphs);
     if (graphs == NULL)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for graphs of %zu bytes",
                                       sizeof *graphs);
     graphs->seed_matters = plan->problem.dropout > 0 || plan->problem.cell->recipe.n_bernoulli > 0;
-    plan->own = graphs;
+    *made = graphs;
     return ECORNN_OK;
 }
 
-void eco_gpu_release(struct ecornn_plan *plan)
+void eco_gpu_free_graphs(struct eco_graphs *graphs)
 {
-    struct eco_graphs *graphs = plan->own;
-    for (int i = 0; i < ENTRIES; i++)
+    for (int i = 0; graphs != NULL && i < ENTRIES; i++)
         if (graphs->entry[i].exec != NULL)
             cudaGraphExecDestroy(graphs->entry[i].exec);
     eco_free(graphs);
@@ -167,7 +164,7 @@ ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *t
 {
     const cudaStream_t stream = run->args->stream;
     const struct eco_gpu *gpu = run->plan->device->own;
-    struct eco_graphs *graphs = run->plan->own;
+    struct eco_graphs *graphs = ((const struct eco_gpu_plan *)run->plan->own)->graphs;
     enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
     if (stream != NULL) { /* the default stream is never captured */
         const ecornn_status status = ECO_CUDA(cudaStreamIsCapturing(stream, &capturing));

@@ -29,4 +29,50 @@ static inline cudaError_t eco_capture_continue(cudaStream_t stream, cudaGraphNod
 #endif
 }
 
+/* Code that was compiled at run time. */
+#if CUDART_VERSION >= 12080
+static inline cudaError_t eco_library_load(cudaLibrary_t *library, const void *data)
+{
+    return cudaLibraryLoadData(library, data, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+static inline cudaError_t eco_library_kernel(cudaLibrary_t library, const char *name,
+                                             const void **kernel)
+{
+    cudaKernel_t found = NULL;
+    const cudaError_t error = cudaLibraryGetKernel(&found, library, name);
+    *kernel = (const void *)found;
+    return error;
+}
+
+static inline cudaError_t eco_library_unload(cudaLibrary_t library)
+{
+    return cudaLibraryUnload(library);
+}
+#else /* the toolkit cannot: cells are interpreted */
+typedef void *cudaLibrary_t;
+
+static inline cudaError_t eco_library_load(cudaLibrary_t *library, const void *data)
+{
+    (void)library;
+    (void)data;
+    return cudaErrorNotSupported;
+}
+
+static inline cudaError_t eco_library_kernel(cudaLibrary_t library, const char *name,
+                                             const void **kernel)
+{
+    (void)library;
+    (void)name;
+    (void)kernel;
+    return cudaErrorNotSupported;
+}
+
+static inline cudaError_t eco_library_unload(cudaLibrary_t library)
+{
+    (void)library;
+    return cudaErrorNotSupported;
+}
+#endif
+
 #endif /* ECO_GPU_VERSION_H */

@@ -44,6 +44,8 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
                  plan->device->info.backend, plan->device->info.variant,
                  plan->device->info.threads);
     describe_cell(&text, problem->cell);
+    if (plan->device->backend->describe != NULL)
+        plan->device->backend->describe(plan, &text);
     eco_text_add(&text, "algorithm %s, the fastest by estimate of\n%s", plan->algo->name,
                  plan->reason);
     describe_tape(&text, "forward", &plan->tape[0][0]);

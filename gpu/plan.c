@@ -1,0 +1,47 @@
+/*
+ * What the CUDA backend keeps with a plan: its graphs, and the kernels of a cell that is not built
+ * in.
+ */
+#include "gpu/gpu.h"
+
+/* Without compiled kernels the cell is interpreted: slower, with the same results. */
+static void find_cell(struct ecornn_plan *plan, struct eco_gpu_plan *own)
+{
+    struct eco_gpu_scope scope;
+    struct eco_text why = {own->why, sizeof own->why, 0};
+    if (plan->problem.cell->builtin >= 0 || eco_gpu_enter(&scope, plan->device) != ECORNN_OK)
+        return;
+    own->cell = eco_own_cell_get(plan->device->own, &plan->problem, &why);
+    eco_gpu_leave(&scope);
+}
+
+ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
+{
+    struct eco_gpu_plan *own = eco_alloc_zeroed(sizeof *own);
+    if (own == NULL)
+        return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
+                                      sizeof *own);
+    plan->own = own;
+    const ecornn_status status = eco_gpu_make_graphs(plan, &own->graphs);
+    if (status == ECORNN_OK)
+        find_cell(plan, own);
+    return status;
+}
+
+void eco_gpu_release(struct ecornn_plan *plan)
+{
+    struct eco_gpu_plan *own = plan->own;
+    eco_gpu_free_graphs(own->graphs);
+    eco_free(own);
+}
+
+void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_gpu_plan *own = plan->own;
+    if (plan->problem.cell->builtin >= 0)
+        return;
+    if (own->cell != NULL)
+        eco_text_add(text, "cell: compiled\n");
+    else
+        eco_text_add(text, "cell: interpreted (%s)\n", own->why);
+}
