@@ -182,7 +182,6 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
 
 /* ---- packed weights and their gradient, weights.c */
 
-struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part);
 /* Called by eco_layout_build. */
 void eco_layout_build_weights(struct eco_layout *layout);
 struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed,
@@ -192,7 +191,7 @@ int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel);
 /* Elements before a panel. */
 size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t panel);
 
-/* What the two above say of a part of the layout, kept from when it was built. */
+/* eco_problem_matrix and eco_panels_of of a part, kept from when the layout was built. */
 const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part);
 const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int layer, int part,
                                            bool transposed);

@@ -30,65 +30,81 @@ static double loss(const double *y)
     return sum;
 }
 
+/* A plan of the cell and the memory of its runs. */
+struct net {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    void *weights, *dweights, *workspace, *reserve;
+};
+
+static void net_open(struct net *net, const ecornn_cell *cell)
+{
+    ecornn_desc desc;
+    ecornn_sizes sizes;
+    check(ecornn_device_open(&net->device, "cpu"));
+    check(ecornn_desc_parse(&desc, "leaky/f64/train/T8/N2/I3/H5", cell));
+    check(ecornn_plan_create(&net->plan, net->device, &desc));
+    ecornn_plan_sizes(net->plan, &sizes);
+    net->weights = ecornn_alloc(net->device, sizes.weights);
+    net->dweights = ecornn_alloc(net->device, sizes.dweights);
+    net->workspace = ecornn_alloc(net->device, sizes.workspace);
+    net->reserve = ecornn_alloc(net->device, sizes.reserve);
+}
+
+static void net_close(struct net *net)
+{
+    ecornn_free(net->device, net->reserve);
+    ecornn_free(net->device, net->workspace);
+    ecornn_free(net->device, net->dweights);
+    ecornn_free(net->device, net->weights);
+    ecornn_plan_free(net->plan);
+    ecornn_device_close(net->device);
+}
+
 int main(void)
 {
     static double block[BLOCK], dblock[BLOCK], x[T * N * I], y[T * N * H];
     const void *params[PARAMS];
     void *dparams[PARAMS];
     ecornn_cell *cell;
-    ecornn_device *device;
-    ecornn_desc desc;
-    ecornn_plan *plan;
-    ecornn_sizes sizes;
+    struct net net;
     if (ecornn_cell_parse(&cell, "cell broken(h)\nh' = tanh(W x + R g)\n") != ECORNN_OK)
         printf("a wrong text: %s\n", ecornn_error_detail());
     check(ecornn_cell_parse(&cell, text));
-    check(ecornn_device_open(&device, "cpu"));
-    check(ecornn_desc_parse(&desc, "leaky/f64/train/T8/N2/I3/H5", cell));
-    check(ecornn_plan_create(&plan, device, &desc));
-    ecornn_plan_sizes(plan, &sizes);
+    net_open(&net, cell);
     for (int k = 0; k < BLOCK; k++)
         block[k] = 0.1 * (k % 7 - 3);
     for (int k = 0; k < T * N * I; k++)
         x[k] = 0.2 * (k % 5 - 2);
     for (int k = 0; k < PARAMS; k++) {
         ecornn_param param;
-        check(ecornn_param_get(plan, k, &param));
+        check(ecornn_param_get(net.plan, k, &param));
         printf("%-8s [%d,%d]\n", param.name, (int)param.rows, (int)param.cols);
         params[k] = block + param.offset;
         dparams[k] = dblock + param.offset;
     }
-    void *weights = ecornn_alloc(device, sizes.weights);
-    void *dweights = ecornn_alloc(device, sizes.dweights);
-    void *workspace = ecornn_alloc(device, sizes.workspace);
-    void *reserve = ecornn_alloc(device, sizes.reserve);
     const ecornn_io io = {.size = sizeof io,
                           .x = x,
                           .y = y,
-                          .weights = weights,
-                          .workspace = workspace,
-                          .reserve = reserve};
-    const ecornn_gradient gradient = {.size = sizeof gradient, .dy = y, .dweights = dweights};
-    check(ecornn_pack(plan, params, weights, NULL));
-    check(ecornn_forward(plan, &io));
-    check(ecornn_backward(plan, &io, &gradient));
-    check(ecornn_unpack(plan, dweights, dparams, 0, NULL));
+                          .weights = net.weights,
+                          .workspace = net.workspace,
+                          .reserve = net.reserve};
+    const ecornn_gradient gradient = {.size = sizeof gradient, .dy = y, .dweights = net.dweights};
+    check(ecornn_pack(net.plan, params, net.weights, NULL));
+    check(ecornn_forward(net.plan, &io));
+    check(ecornn_backward(net.plan, &io, &gradient));
+    check(ecornn_unpack(net.plan, net.dweights, dparams, 0, NULL));
     const double step = 1e-5;
     double side[2];
     for (int k = 0; k < 2; k++) {
         block[0] += k ? -2 * step : step;
-        check(ecornn_pack(plan, params, weights, NULL));
-        check(ecornn_forward(plan, &io));
+        check(ecornn_pack(net.plan, params, net.weights, NULL));
+        check(ecornn_forward(net.plan, &io));
         side[k] = loss(y);
     }
     printf("gradient of the first weight: %.8f, by differences %.8f\n", dblock[0],
            (side[0] - side[1]) / (2 * step));
-    ecornn_free(device, reserve);
-    ecornn_free(device, workspace);
-    ecornn_free(device, dweights);
-    ecornn_free(device, weights);
-    ecornn_plan_free(plan);
-    ecornn_device_close(device);
+    net_close(&net);
     ecornn_cell_free(cell);
     return 0;
 }
