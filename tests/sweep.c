@@ -108,7 +108,7 @@ static const char *const edge[] = {
 
 enum { CHOSEN = sizeof chosen / sizeof *chosen, EDGES = sizeof edge / sizeof *edge, RANDOM = 240 };
 
-static int cells(void)
+int builtin_count(void)
 {
     int n = 0;
     while (ecornn_cell_name(n))
@@ -172,7 +172,7 @@ static void say_random(int index, char text[CASE_TEXT])
     static const char *const yes_no[] = {"", "/states",     "", "/batch-major",
                                          "", "/accumulate", "", "/dropout:0.3"};
     struct dice dice = {sweep_seed() * 1000003 + (uint64_t)index, text};
-    const char *name = ecornn_cell_name(index % cells());
+    const char *name = ecornn_cell_name(index % builtin_count());
     text[0] = '\0';
     say(&dice, "%s", name);
     say_one(&dice, type, 8);
@@ -198,7 +198,7 @@ int sweep_count(const char *only)
 {
     if (only || getenv("ECORNN_CASE"))
         return 1;
-    return CHOSEN + EDGES * cells() + RANDOM;
+    return CHOSEN + EDGES * builtin_count() + RANDOM;
 }
 
 void sweep_text(const char *only, int index, char text[CASE_TEXT])
@@ -208,11 +208,11 @@ void sweep_text(const char *only, int index, char text[CASE_TEXT])
         snprintf(text, CASE_TEXT, "%s", one);
     else if (index < CHOSEN)
         snprintf(text, CASE_TEXT, "%s", chosen[index]);
-    else if (index < CHOSEN + EDGES * cells())
+    else if (index < CHOSEN + EDGES * builtin_count())
         snprintf(text, CASE_TEXT, "%s/%s", ecornn_cell_name((index - CHOSEN) / EDGES),
                  edge[(index - CHOSEN) % EDGES]);
     else
-        say_random(index - CHOSEN - EDGES * cells(), text);
+        say_random(index - CHOSEN - EDGES * builtin_count(), text);
 }
 
 static int by_name(const void *a, const void *b)
@@ -242,4 +242,30 @@ bool sweep_own_cell(int index, char name[64])
         return false;
     snprintf(name, 64, "%.*s", (int)strlen(list[index]) - 5, list[index]);
     return true;
+}
+
+static const char *const own_option[] = {
+    "f32/train/T5/N4/I3/H6/states",
+    "f32/train/L2/bi/T6/N5/I7/H17/states/lengths:random/accumulate/dropout:0.3",
+    "f64/train/L2/rev/T4/N3/I2/H5/states/lengths:random/batch-major",
+    "f32/infer/L2/bi/T5/N3/I4/H19/states/alias/lengths:random",
+    "f32/train/T2/N4/I4/H291/states/lengths:random", /* threads of a CPU, blocks of a GPU */
+    "bf16/train/bi/T3/N5/I4/H37/states/lengths:random/dropout:0.3",
+};
+enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
+
+int sweep_own_count(void)
+{
+    char name[64];
+    int n = 0;
+    while (sweep_own_cell(n, name))
+        n++;
+    return n * OWN_OPTIONS;
+}
+
+void sweep_own_text(int index, char text[CASE_TEXT])
+{
+    char name[64] = "";
+    sweep_own_cell(index / OWN_OPTIONS, name);
+    snprintf(text, CASE_TEXT, "%s/%s", name, own_option[index % OWN_OPTIONS]);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/isa.h"
+#include "tests/suite.h"
 
 static double sigmoid(double x)
 {
@@ -217,9 +218,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(numbers, activations_same_bits, 0, ACTIVATIONS);
     tcase_add_loop_test(numbers, activations_double, 0, ACTIVATIONS);
     suite_add_tcase(suite, numbers);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return suite_run(suite, true);
 }

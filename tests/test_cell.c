@@ -9,6 +9,7 @@
 
 #include "common/cell/cell.h"
 #include "common/util.h"
+#include "tests/suite.h"
 
 static struct ecornn_cell cell;
 
@@ -308,9 +309,5 @@ int main(void)
     tcase_add_test(cases, equal_values_are_one);
     tcase_add_test(cases, emitted);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite, true);
 }

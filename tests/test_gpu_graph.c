@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ecornn.h"
+#include "tests/suite.h"
 
 static ecornn_device *device;
 
@@ -147,57 +148,80 @@ static void check_same(const struct net *net, const struct buffers *b, const uns
     free(now);
 }
 
+/* A net, what its first run gave, and a stream for others. */
+struct trial {
+    struct net net;
+    struct buffers b;
+    unsigned char *first;
+    cudaStream_t stream;
+};
+
+/* Nothing is left of the NaN that were there before the run. */
+static void check_written(const struct net *net, const unsigned char *results)
+{
+    const struct {
+        const char *name;
+        size_t at, bytes; /* of dweights the first only: there are gaps between its parts */
+    } all[] = {{"y", 0, net->y_bytes},
+               {"dx", net->y_bytes, net->x_bytes},
+               {"dweights", net->y_bytes + net->x_bytes, 4}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (size_t i = 0; i + 3 < all[k].bytes; i += 4)
+            ck_assert_msg(memcmp(results + all[k].at + i, "\xFF\xFF\xFF\xFF", 4) != 0,
+                          "%s was not written, %zu bytes from its start", all[k].name, i);
+}
+
+static void trial_open(struct trial *trial, const char *text)
+{
+    size_t bytes;
+    net_make(&trial->net, text);
+    trial->b = buffers_make(&trial->net);
+    CHECK_OK(train(&trial->net, &trial->b, NULL));
+    CHECK_OK(ecornn_wait(device, NULL));
+    trial->first = fetch(&trial->net, &trial->b, &bytes);
+    check_written(&trial->net, trial->first);
+    CHECK_CUDA(cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking));
+}
+
+static void trial_close(struct trial *trial)
+{
+    CHECK_CUDA(cudaStreamDestroy(trial->stream));
+    free(trial->first);
+    buffers_free(&trial->b);
+    net_free(&trial->net);
+}
+
 START_TEST(gives_the_same_bits_on_streams_and_from_graphs)
 {
-    struct net net;
-    size_t bytes;
-    cudaStream_t stream;
-    net_make(&net, problem[_i]);
-    struct buffers b = buffers_make(&net);
-    CHECK_OK(train(&net, &b, NULL));
-    CHECK_OK(ecornn_wait(device, NULL));
-    unsigned char *first = fetch(&net, &b, &bytes);
-    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    struct trial trial;
+    trial_open(&trial, problem[_i]);
     for (int k = 0; k < 4; k++) {
-        CHECK_OK(train(&net, &b, stream));
-        CHECK_OK(ecornn_wait(device, stream));
-        check_same(&net, &b, first, "on a stream");
+        CHECK_OK(train(&trial.net, &trial.b, trial.stream));
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        check_same(&trial.net, &trial.b, trial.first, "on a stream");
     }
-    CHECK_CUDA(cudaStreamDestroy(stream));
-    free(first);
-    buffers_free(&b);
-    net_free(&net);
+    trial_close(&trial);
 }
 END_TEST
 
 START_TEST(may_be_captured_by_the_caller)
 {
-    struct net net;
-    size_t bytes;
-    cudaStream_t stream;
+    struct trial trial;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    net_make(&net, problem[_i]);
-    struct buffers b = buffers_make(&net);
-    CHECK_OK(train(&net, &b, NULL));
-    CHECK_OK(ecornn_wait(device, NULL));
-    unsigned char *first = fetch(&net, &b, &bytes);
-    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    CHECK_OK(train(&net, &b, stream));
-    CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+    trial_open(&trial, problem[_i]);
+    CHECK_CUDA(cudaStreamBeginCapture(trial.stream, cudaStreamCaptureModeThreadLocal));
+    CHECK_OK(train(&trial.net, &trial.b, trial.stream));
+    CHECK_CUDA(cudaStreamEndCapture(trial.stream, &graph));
     CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
     for (int k = 0; k < 3; k++) {
-        CHECK_CUDA(cudaGraphLaunch(exec, stream));
-        CHECK_OK(ecornn_wait(device, stream));
-        check_same(&net, &b, first, "in a captured graph");
+        CHECK_CUDA(cudaGraphLaunch(exec, trial.stream));
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        check_same(&trial.net, &trial.b, trial.first, "in a captured graph");
     }
     cudaGraphExecDestroy(exec);
     cudaGraphDestroy(graph);
-    CHECK_CUDA(cudaStreamDestroy(stream));
-    free(first);
-    buffers_free(&b);
-    net_free(&net);
+    trial_close(&trial);
 }
 END_TEST
 
@@ -230,28 +254,21 @@ static void *work(void *argument)
 
 START_TEST(one_plan_runs_in_many_threads)
 {
-    struct net net;
+    struct trial trial;
     struct worker worker[THREADS];
-    size_t bytes;
-    net_make(&net, problem[_i]);
-    struct buffers alone = buffers_make(&net);
-    CHECK_OK(train(&net, &alone, NULL));
-    CHECK_OK(ecornn_wait(device, NULL));
-    unsigned char *first = fetch(&net, &alone, &bytes);
+    trial_open(&trial, problem[_i]);
     for (int k = 0; k < THREADS; k++) {
-        worker[k].net = &net;
-        worker[k].buffers = buffers_make(&net);
+        worker[k].net = &trial.net;
+        worker[k].buffers = buffers_make(&trial.net);
         ck_assert_int_eq(pthread_create(&worker[k].thread, NULL, work, &worker[k]), 0);
     }
     for (int k = 0; k < THREADS; k++) {
         pthread_join(worker[k].thread, NULL);
         ck_assert_int_eq(worker[k].status, ECORNN_OK);
-        check_same(&net, &worker[k].buffers, first, "in a thread");
+        check_same(&trial.net, &worker[k].buffers, trial.first, "in a thread");
         buffers_free(&worker[k].buffers);
     }
-    free(first);
-    buffers_free(&alone);
-    net_free(&net);
+    trial_close(&trial);
 }
 END_TEST
 
@@ -267,11 +284,7 @@ int main(void)
     tcase_add_loop_test(tests, may_be_captured_by_the_caller, 0, PROBLEMS);
     tcase_add_loop_test(tests, one_plan_runs_in_many_threads, 0, PROBLEMS);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int status = suite_run(suite, false);
     ecornn_device_close(device);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return status;
 }

@@ -11,6 +11,7 @@
 
 #include "ecornn.h"
 #include "tests/net.h"
+#include "tests/suite.h"
 
 static const char *const systems[] = {"torch", "cudnn", "keras", "onnx"};
 enum { SYSTEMS = sizeof systems / sizeof *systems, MOST = 4096 };
@@ -336,9 +337,5 @@ int main(void)
     tcase_add_loop_test(cases, torch_numbers, 0, 2);
     Suite *suite = suite_create("import");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite, true);
 }

@@ -12,6 +12,7 @@
 
 #include "common/util.h"
 #include "tests/cell_step.h"
+#include "tests/suite.h"
 
 static void compile(const char *text)
 {
@@ -323,9 +324,5 @@ int main(void)
     tcase_add_loop_test(cases, odd_cells, 0, (int)(sizeof odd_text / sizeof *odd_text));
     tcase_add_loop_test(cases, projectable, 0, (int)(sizeof projection / sizeof *projection));
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite, true);
 }

@@ -12,6 +12,7 @@
 #include "common/util.h"
 #include "ecornn.h"
 #include "tests/net.h"
+#include "tests/suite.h"
 
 /* ---- allocations counted --------------------------------------------------------------------- */
 
@@ -296,9 +297,5 @@ int main(void)
     tcase_add_loop_test(cases, threads_share_a_plan, 0, NET_DEVICES);
     Suite *suite = suite_create("memory");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite, true);
 }

@@ -13,6 +13,7 @@
 #include "common/ref/ref.h"
 #include "common/type.h"
 #include "common/util.h"
+#include "tests/suite.h"
 #include "tests/testing.h"
 
 static const char *only; /* the argument */
@@ -353,9 +354,5 @@ int main(int argc, char **argv)
         tcase_add_test(tests, says_when_memory_fails);
     }
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite, true);
 }

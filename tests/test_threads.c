@@ -18,6 +18,7 @@
 #include "cpu/cpu.h"
 #include "cpu/cpuid.h"
 #include "tests/net.h"
+#include "tests/suite.h"
 
 /* ---- the barrier ----------------------------------------------------------------------------- */
 
@@ -263,14 +264,10 @@ static int be_child(void)
     Suite *suite = suite_create("child");
     TCase *tests = tcase_create("cpu");
     unsetenv("CK_TAP_LOG_FILE_NAME");
+    setenv("CK_VERBOSITY", "silent", 1);
     tcase_add_test(tests, runs_as_told);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_SILENT);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite, false);
 }
 
 int main(int argc, char **argv)
@@ -290,9 +287,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tests, runs_inside_a_region, 1, 3);
     tcase_add_loop_test(tests, fewer_threads_than_asked, 0, 8);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite, true);
 }

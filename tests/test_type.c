@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/type.h"
+#include "tests/suite.h"
 
 static bool all; /* the argument */
 
@@ -145,9 +146,5 @@ int main(int argc, char **argv)
     tcase_add_test(tests, doubles);
     tcase_add_loop_test(tests, arrays, 0, 16);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite, true);
 }

@@ -1,6 +1,7 @@
 /*
  * The test kit: cases, their inputs, runs in guarded memory, expected results and what is compared.
- * Everything here uses the public interface, but for the reference's rounding.
+ * Everything here uses the public interface, but for the reference's rounding and the lists of
+ * algorithms.
  *
  * A case is one string, which every failure prints and every test that sweeps takes as argument or
  * in the environment (ECORNN_CASE): a problem string and, in any order, these suffixes:
@@ -128,6 +129,28 @@ int sweep_count(const char *only);
 void sweep_text(const char *only, int index, char text[CASE_TEXT]);
 /* Names of tests/cells/NAME.cell in order; false past the last. */
 bool sweep_own_cell(int index, char name[64]);
+/* The cases of these cells. */
+int sweep_own_count(void);
+void sweep_own_text(int index, char text[CASE_TEXT]);
+int builtin_count(void);
+
+/* ---- algorithms of a backend ----------------------------------------------------------------- */
+
+struct eco_backend;
+
+int algorithm_count(const struct eco_backend *backend);
+/* Makes plans take algorithm number k, and names it; false: the user's ECORNN_ALGORITHM is another.
+ */
+bool algorithm_take(const struct eco_backend *backend, int k, const char **name);
+bool algorithm_runs(const ecornn_device *device, int k, const struct test_case *test);
+
+typedef bool case_check(const struct test_case *test, const struct data *inputs,
+                        const struct data *expected);
+/* Asks agrees about a case, its inputs and what they should give. */
+bool case_agrees(const char *text, case_check *agrees);
+/* The built-in cell and its text parsed at run time, which an interpreter of the same words runs:
+ * the same bits.  How many algorithms ran both; -1, with a word: other bits. */
+int interpreted_same(const char *cell, const char *rest, const struct machine *machine);
 
 /* ---- textbook.c ------------------------------------------------------------------------------ */
 
