@@ -44,5 +44,6 @@ void net_train(const struct net *net, struct buffers *b);
 void check_ok(ecornn_status status);
 /* The call failed as expected, and its detail has the word. */
 void check_refused(ecornn_status status, ecornn_status expected, const char *word);
+#define REFUSES(call, word) check_refused(call, ECORNN_BAD_ARGUMENT, word)
 
 #endif /* ECO_TESTS_NET_H */

@@ -1,18 +1,17 @@
 /*
  * The kernels of every instruction set this machine has: compiled cells against the interpreter bit
- * by bit, sets against each other, rows in another order, row means, random numbers.  `test_kernels
- * time` prints what one cell update costs instead.
+ * by bit, sets against each other, rows in another order, row means, random numbers.
  */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/number.h"
 #include "common/util.h"
 #include "tests/stage.h"
+#include "tests/suite.h"
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
@@ -327,60 +326,8 @@ START_TEST(chosen_set)
 }
 END_TEST
 
-/* ---- time ----------------------------------------------------------------------------------- */
-
-static double seconds(void)
+int main(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Nanoseconds per unit: the least of some repetitions of all stages, one way. */
-static double unit_time(struct stage *stage, const struct eco_isa *isa, bool interpreted)
-{
-    double total = 0;
-    for (stage->index = 0; stage->index < stage_count(stage->cell, stage->backward);
-         stage->index++) {
-        struct stage_memory *m = stage_memory_new(stage);
-        const eco_pointwise_kernel run = stage_kernel(stage, isa, interpreted);
-        m->call.row1 = 1; /* the one that is aligned */
-        double best = INFINITY;
-        for (int k = 0; k < 300; k++) {
-            const double start = seconds();
-            run(&m->call);
-            best = fmin(best, seconds() - start);
-        }
-        total += best;
-        free(m);
-    }
-    return 1e9 * total / stage->hidden;
-}
-
-static void print_times(void)
-{
-    const struct ecornn_cell *cell;
-    const struct eco_isa *isa;
-    printf("ns per unit      forward: compiled, interpreted; backward: compiled, interpreted\n");
-    for (int c = 0; (cell = eco_cell_builtin(c)); c++)
-        for (int k = 0; (isa = eco_isa_supported(k)); k++) {
-            struct stage stage = {.cell = cell, .hidden = 512, .element = sizeof(float)};
-            printf("%-16s %-8s", cell->recipe.name, isa->name);
-            for (int way = 0; way < 2; way++) {
-                stage.backward = way == 1;
-                printf(" %7.2f", unit_time(&stage, isa, false));
-                printf(" %7.2f", unit_time(&stage, isa, true));
-            }
-            printf("\n");
-        }
-}
-
-int main(int argc, char **argv)
-{
-    if (argc > 1 && strcmp(argv[1], "time") == 0) {
-        print_times();
-        return 0;
-    }
     Suite *suite = suite_create("kernels");
     TCase *cells = tcase_create("cells");
     tcase_add_test(cells, interpreter_is_compiled);
@@ -393,9 +340,5 @@ int main(int argc, char **argv)
     tcase_add_test(cells, columns_and_rows);
     tcase_add_test(cells, chosen_set);
     suite_add_tcase(suite, cells);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return suite_run(suite, true);
 }

@@ -1,0 +1,45 @@
+/*
+ * Problems and wishes, see problems.h.
+ */
+#include "tests/problems.h"
+
+#include <check.h>
+
+#include "common/util.h"
+
+const char *const problems[PROBLEMS] = {
+    "lstm/T1/N1/I1/H1",
+    "lstm/f32/train/T7/N3/I5/H17",
+    "lstm/f64/train/L3/bi/T5/N2/I3/H7/P4/dropout:0.5",
+    "lstm/L4/T6/N3/I2/H5/P3",
+    "gru/train/L2/rev/T9/N4/I6/H5/batch-major",
+    "gru-reset-first/train/L2/bi/T4/N3/I2/H3/dropout:0.25",
+    "gru-reset-first/f64/L3/T4/N3/I2/H3",
+    "lstm-peephole/train/L3/bi/T3/N5/I4/H6",
+    "rnn-tanh/train/L4/T8/N1/I9/H2",
+    "mgu/train/bi/T3/N2/I1/H33/batch-major",
+    "lstm/bf16/train/L3/bi/T5/N2/I3/H7/P4/dropout:0.5",
+    "lstm/f16/f16-params/L3/T5/N2/I3/H7",
+    "gru-reset-first/bf16/bf16-params/train/L2/bi/T4/N3/I5/H35",
+    "lstm-peephole/f32/bf16-weights/train/L2/T3/N5/I4/H6",
+};
+
+const struct eco_wishes wishes[WISHES] = {
+    {.chunk = 0},
+    {.chunk = 2, .chunk_backward = 3},
+    {.chunk = 3, .chunk_backward = 2, .wavefront = true},
+    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 3},
+    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 2, .acc_units = 8},
+    {.chunk = 4, .spans = 2, .lanes = 8, .vectors = 4, .group = 32, .pair = 2},
+    {.chunk = 3, .spans = 2, .lanes = 4, .vectors = 2, .pack_rows = 7, .threads = 2},
+    {.chunk = 2, .wavefront = true, .by_length = true, .product_bytes = 100, .fuse_input = true},
+};
+
+void problem_of(struct eco_problem *problem, const char *text)
+{
+    ecornn_desc desc;
+    ck_assert_msg(eco_problem_parse(&desc, text, NULL) == ECORNN_OK, "%s: %s", text,
+                  eco_fail_detail());
+    ck_assert_msg(eco_problem_build(problem, &desc) == ECORNN_OK, "%s: %s", text,
+                  eco_fail_detail());
+}

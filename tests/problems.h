@@ -1,0 +1,17 @@
+/*
+ * The problems, and the wishes, that layout, tape and problem strings are tested with.
+ */
+#ifndef ECO_TESTS_PROBLEMS_H
+#define ECO_TESTS_PROBLEMS_H
+
+#include "common/model.h"
+
+enum { PROBLEMS = 14, WISHES = 8 };
+
+extern const char *const problems[PROBLEMS];
+extern const struct eco_wishes wishes[WISHES];
+
+/* Fails the test where the string is wrong. */
+void problem_of(struct eco_problem *problem, const char *text);
+
+#endif /* ECO_TESTS_PROBLEMS_H */
