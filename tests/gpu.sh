@@ -26,11 +26,11 @@ cat "$logs"/part.* | awk '
     /Checks:/ { for (i = 1; i < NF; i++) { if ($i == "Checks:") checks += $(i + 1)
         if ($i == "Failures:") failures += $(i + 1); if ($i == "Errors:") errors += $(i + 1) } }
     END { printf "sweep: %d cases against the reference; %d checks, %d failed\n", cases, checks,
-        failures + errors }'
+        failures + errors; exit cases == 0 }' || { echo "nothing was compared"; failed=$((failed + 1)); }
 
 # Streams, graphs, threads.
 graph=${program}_graph
-if "$graph" > "$logs/graph" 2>&1; then
+if "$graph" > "$logs/graph" 2>&1 && grep -q Checks: "$logs/graph"; then
     echo "graphs: $(grep -h Checks: "$logs/graph")"
 else
     tail -n 20 "$logs/graph"

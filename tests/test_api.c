@@ -133,21 +133,23 @@ END_TEST
 
 START_TEST(desc_misuse)
 {
-    static const char *const bad[] = {"",
-                                      "lstm/",
-                                      "lstm/T5",
-                                      "sltm/T1/N1/I1/H1",
-                                      "lstm/f8/T1/N1/I1/H1",
-                                      "lstm/T1/N1/I1/H99999999999",
-                                      "lstm/T1/N1/I1/H1/dropout:1",
-                                      "lstm/T1/N1/I1/H1/L-1"};
+    static const struct {
+        const char *problem, *word;
+    } bad[] = {{"", "called \"\""},
+               {"lstm/", "\"\" is no part"},
+               {"lstm/T5", "input is 0"},
+               {"sltm/T1/N1/I1/H1", "\"sltm\""},
+               {"lstm/f8/T1/N1/I1/H1", "\"f8\""},
+               {"lstm/T1/N1/I1/H99999999999", "\"H99999999999\""},
+               {"lstm/T1/N1/I1/H1/dropout:1", "dropout is 1"},
+               {"lstm/T1/N1/I1/H1/L-1", "\"L-1\""}};
     ecornn_desc good;
     ecornn_device *device;
     ecornn_plan *plan = ANY;
     memset(&good, 7, sizeof good);
     const ecornn_desc before = good;
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
-        REFUSES(ecornn_desc_parse(&good, bad[k], NULL), "");
+        REFUSES(ecornn_desc_parse(&good, bad[k].problem, NULL), bad[k].word);
     REFUSES(ecornn_desc_parse(&good, "lstm/f64/bf16-weights/T1/N1/I1/H1", NULL), "weight_type");
     REFUSES(ecornn_desc_parse(&good, "lstm/bf16/f16-params/T1/N1/I1/H1", NULL),
             "param_type is f16");

@@ -3,6 +3,7 @@
  * and nothing written; and with as few arguments as a run can have.
  */
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ecornn.h"
@@ -97,8 +98,12 @@ START_TEST(run_optional)
     b->io.y = NULL;
     b->io.final[0] = b->io.final[1] = NULL;
     b->gradient = (ecornn_gradient){.size = sizeof b->gradient};
+    struct buffers *before = malloc(sizeof *before);
+    memcpy(before, b, sizeof *b);
     check_ok(ecornn_forward(net.plan, &b->io));
     check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    ck_assert_mem_eq(b, before, sizeof *b); /* what is not asked for is not written */
+    free(before);
     buffers_close(&net, b);
     net_close(&net);
 }

@@ -40,6 +40,7 @@ START_TEST(barrier_waits_for_all)
     eco_team_clear(&team);
     memset(written, 0, sizeof written);
     wrong = 0;
+    omp_set_dynamic(0);
 #pragma omp parallel num_threads(threads)
     {
         const int id = omp_get_thread_num();
@@ -55,6 +56,8 @@ START_TEST(barrier_waits_for_all)
     }
     ck_assert_int_eq(wrong, 0);
     ck_assert_uint_eq(sleepers, 0);
+    for (int k = 0; k < threads; k++)
+        ck_assert_int_eq(written[k], ROUNDS); /* all threads were there */
 }
 END_TEST
 
