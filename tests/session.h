@@ -1,0 +1,37 @@
+/*
+ * A case's plan and its arrays in guarded memory; what run_case.c runs.
+ */
+#ifndef ECO_TESTS_SESSION_H
+#define ECO_TESTS_SESSION_H
+
+#include "tests/guarded.h"
+#include "tests/testing.h"
+
+struct session {
+    const struct test_case *test;
+    const struct machine *machine;
+    const struct data *inputs;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    int params;
+    struct buffer x, y, initial[ECORNN_MAX_STATES], final[ECORNN_MAX_STATES];
+    struct buffer dy, dfinal[ECORNN_MAX_STATES], dx, dinitial[ECORNN_MAX_STATES];
+    struct buffer weights, dweights, workspace, reserve;
+    struct buffer *param, *dparam; /* [params] */
+    struct buffer lengths;
+    struct memory memory;
+};
+
+/* Plan, buffers with the inputs, packed weights; test, machine, inputs and memory are given. */
+bool session_open(struct session *session);
+void session_close(struct session *session);
+/* From here on the buffer may not change. */
+void session_keep(struct session *session, struct buffer *buffer);
+/* Adds what the buffer holds now, if there is one; padding must be 0. */
+void session_result(struct session *session, const struct buffer *buffer, struct data *results,
+                    const struct array *shape);
+struct array session_y_shape(const struct test_case *test);
+/* kind: "final" or "dinitial". */
+struct array session_state_shape(const struct test_case *test, const char *kind, int s);
+
+#endif /* ECO_TESTS_SESSION_H */
