@@ -103,16 +103,47 @@ void eco_type_set(void *array, size_t i, ecornn_type type, double value)
     }
 }
 
+/* As eco_bf16_of_float and back, some at a time and without branches: a compiler makes vectors of
+ * loops whose length it knows. */
+enum { AT_A_TIME = 16 };
+
+static void narrow_floats(uint16_t *to, const float *from, size_t n)
+{
+    for (; n >= AT_A_TIME; n -= AT_A_TIME, to += AT_A_TIME, from += AT_A_TIME) {
+        uint32_t bits[AT_A_TIME];
+        memcpy(bits, from, sizeof bits);
+        for (int i = 0; i < AT_A_TIME; i++) {
+            const uint32_t rounded = (bits[i] + 0x7fffu + (bits[i] >> 16 & 1u)) >> 16;
+            const bool nan = (int32_t)(bits[i] & 0x7fffffffu) > 0x7f800000;
+            bits[i] = nan ? bits[i] >> 16 | 0x40u : rounded;
+        }
+        for (int i = 0; i < AT_A_TIME; i++)
+            to[i] = (uint16_t)bits[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        to[i] = eco_bf16_of_float(from[i]);
+}
+
+static void widen_floats(float *to, const uint16_t *from, size_t n)
+{
+    for (; n >= AT_A_TIME; n -= AT_A_TIME, to += AT_A_TIME, from += AT_A_TIME) {
+        uint32_t bits[AT_A_TIME];
+        for (int i = 0; i < AT_A_TIME; i++)
+            bits[i] = (uint32_t)from[i] << 16;
+        memcpy(to, bits, sizeof bits);
+    }
+    for (size_t i = 0; i < n; i++)
+        to[i] = eco_bf16_to_float(from[i]);
+}
+
 void eco_type_move(void *to, ecornn_type to_type, const void *from, ecornn_type from_type, size_t n)
 {
     if (to_type == from_type)
         memcpy(to, from, n * eco_type_bytes(to_type));
     else if (to_type == ECORNN_BF16 && from_type == ECORNN_F32)
-        for (size_t i = 0; i < n; i++)
-            ((uint16_t *)to)[i] = eco_bf16_of_float(((const float *)from)[i]);
+        narrow_floats(to, from, n);
     else if (to_type == ECORNN_F32 && from_type == ECORNN_BF16)
-        for (size_t i = 0; i < n; i++)
-            ((float *)to)[i] = eco_bf16_to_float(((const uint16_t *)from)[i]);
+        widen_floats(to, from, n);
     else
         for (size_t i = 0; i < n; i++)
             eco_type_set(to, i, to_type, eco_type_get(from, i, from_type));

@@ -36,34 +36,6 @@ void eco_gradient_skip(const struct eco_gradient *g, struct eco_gradient_row *ro
         eco_gradient_next(g, row);
 }
 
-int32_t eco_gradient_unit(const struct eco_gradient *g, int32_t block)
-{
-    const int32_t unit = (int32_t)((int64_t)g->units * block / g->blocks);
-    return eco_least(eco_pieces(unit, g->form.grain) * g->form.grain, g->units);
-}
-
-char *eco_gradient_block(const struct eco_gradient *g, int32_t number, int32_t block)
-{
-    const int32_t at_hand = g->units_at_hand.to - g->units_at_hand.from;
-    const int32_t units = eco_pieces(at_hand, g->form.grain) * g->form.grain;
-    const int32_t before = number * units + eco_gradient_unit(g, block) - g->units_at_hand.from;
-    return g->a_pack + (size_t)before * (size_t)g->depth * g->form.element;
-}
-
-int32_t eco_gradient_width(const struct eco_gradient *g, const struct eco_gradient_part *part,
-                           int32_t panel)
-{
-    const int32_t lanes = g->form.kernel->lanes;
-    const int32_t left = eco_least(part->columns - panel * g->form.wide, g->form.wide);
-    return eco_pieces(left, lanes) * lanes;
-}
-
-char *eco_gradient_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
-                         int32_t panel)
-{
-    return part->e_pack + (size_t)panel * (size_t)(g->form.wide * g->depth) * g->form.element;
-}
-
 /* ---- floats ---------------------------------------------------------------------------------- */
 
 static void copy(const struct eco_gradient *g, float *out, const void *from, int32_t n)

@@ -62,14 +62,6 @@ struct eco_gradient_form eco_gradient_form(const struct eco_cpu_run *run);
 /* The next row, for rows in order. */
 void eco_gradient_next(const struct eco_gradient *g, struct eco_gradient_row *row);
 void eco_gradient_skip(const struct eco_gradient *g, struct eco_gradient_row *row, int32_t rows);
-/* The first unit of a block; where its copy lies. */
-int32_t eco_gradient_unit(const struct eco_gradient *g, int32_t block);
-char *eco_gradient_block(const struct eco_gradient *g, int32_t number, int32_t block);
-/* Columns of a panel as whole vectors: what the last panel has fewer of; where its copy lies. */
-int32_t eco_gradient_width(const struct eco_gradient *g, const struct eco_gradient_part *part,
-                           int32_t panel);
-char *eco_gradient_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
-                         int32_t panel);
 
 static inline int32_t eco_least(int32_t a, int32_t b)
 {
@@ -80,6 +72,36 @@ static inline int32_t eco_least(int32_t a, int32_t b)
 static inline int32_t eco_pieces(int32_t n, int32_t each)
 {
     return (n + each - 1) / each;
+}
+
+/* The first unit of a block; where its copy lies. */
+static inline int32_t eco_gradient_unit(const struct eco_gradient *g, int32_t block)
+{
+    const int32_t unit = (int32_t)((int64_t)g->units * block / g->blocks);
+    return eco_least(eco_pieces(unit, g->form.grain) * g->form.grain, g->units);
+}
+
+static inline char *eco_gradient_block(const struct eco_gradient *g, int32_t number, int32_t block)
+{
+    const int32_t at_hand = g->units_at_hand.to - g->units_at_hand.from;
+    const int32_t units = eco_pieces(at_hand, g->form.grain) * g->form.grain;
+    const int32_t before = number * units + eco_gradient_unit(g, block) - g->units_at_hand.from;
+    return g->a_pack + (size_t)before * (size_t)g->depth * g->form.element;
+}
+
+/* Columns of a panel as whole vectors: what the last panel has fewer of; where its copy lies. */
+static inline int32_t eco_gradient_width(const struct eco_gradient *g,
+                                         const struct eco_gradient_part *part, int32_t panel)
+{
+    const int32_t lanes = g->form.kernel->lanes;
+    const int32_t left = eco_least(part->columns - panel * g->form.wide, g->form.wide);
+    return eco_pieces(left, lanes) * lanes;
+}
+
+static inline char *eco_gradient_panel(const struct eco_gradient *g,
+                                       const struct eco_gradient_part *part, int32_t panel)
+{
+    return part->e_pack + (size_t)panel * (size_t)(g->form.wide * g->depth) * g->form.element;
 }
 
 #endif /* ECO_PACKED_GRADIENT_H */

@@ -1,0 +1,165 @@
+/*
+ * Lanes of panels: see lanes.h.  Without a way of its own, an element is converted and put alone;
+ * words of 32 bits, be they floats or pairs of BF16, are written together, whole lines at a time.
+ */
+#include "common/plan/lanes.h"
+
+#include <string.h>
+
+enum { K_AT_A_TIME = 32 };
+
+static const char *source_at(const struct eco_lanes_source *source, size_t row, size_t column)
+{
+    return source->data + (row * source->cols + column) * eco_type_bytes(source->type);
+}
+
+/* ---- one element ----------------------------------------------------------------------------- */
+
+/* Lane 0 of k; lanes are `pair` elements apart. */
+static char *lane_at(const struct eco_lanes *lanes, size_t k)
+{
+    if (lanes->group == 1)
+        return lanes->to + k * lanes->stride;
+    const size_t inside = k % lanes->group;
+    const size_t element = inside / lanes->pair * lanes->width * lanes->pair + inside % lanes->pair;
+    return lanes->to + k / lanes->group * lanes->stride + element * eco_type_bytes(lanes->type);
+}
+
+/* Constant sizes are one move. */
+static inline void move_element(char *to, const char *from, size_t element)
+{
+    if (element == sizeof(uint16_t))
+        memcpy(to, from, sizeof(uint16_t));
+    else if (element == sizeof(uint32_t))
+        memcpy(to, from, sizeof(uint32_t));
+    else
+        memcpy(to, from, sizeof(uint64_t));
+}
+
+/* Lane j, converted some k at a time. */
+static void put_lane(const struct eco_lanes *lanes, const struct eco_lanes_source *source, size_t j)
+{
+    const size_t element = eco_type_bytes(lanes->type), step = lanes->pair * element;
+    double converted[K_AT_A_TIME];
+    for (size_t k = 0; k < source->cols; k += K_AT_A_TIME) {
+        const size_t left = source->cols - k, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
+        eco_type_move(converted, lanes->type, source_at(source, lanes->unit + j, k), source->type,
+                      n);
+        for (size_t i = 0; i < n; i++)
+            move_element(lane_at(lanes, k + i) + j * step, (const char *)converted + i * element,
+                         element);
+    }
+}
+
+/* All lanes of k. */
+static void put_k(const struct eco_lanes *lanes, size_t k, const struct eco_lanes_source *source,
+                  size_t row)
+{
+    const size_t element = eco_type_bytes(lanes->type), step = lanes->pair * element;
+    const char *from = source_at(source, row, lanes->unit);
+    char *to = lane_at(lanes, k);
+    if (lanes->group == 1) {
+        eco_type_move(to, lanes->type, from, source->type, lanes->count);
+        return;
+    }
+    double converted[ECO_MOST_LANES];
+    eco_type_move(converted, lanes->type, from, source->type, lanes->count);
+    for (size_t j = 0; j < lanes->count; j++)
+        move_element(to + j * step, (const char *)converted + j * element, element);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* n words of each of `units` rows `row` bytes apart, as n lines `stride` bytes apart. */
+static inline void transpose_words(char *to, size_t stride, size_t n, const char *from, size_t row,
+                                   const size_t units)
+{
+    for (size_t k = 0; k < n; k++, to += stride, from += sizeof(uint32_t))
+#pragma GCC unroll 16
+        for (size_t u = 0; u < units; u++)
+            memcpy(to + u * sizeof(uint32_t), from + u * row, sizeof(uint32_t));
+}
+
+/* The same of any number of units; constant numbers are written together. */
+static void transpose(char *to, size_t stride, size_t n, const char *from, size_t row, size_t units)
+{
+    size_t j = 0;
+    for (; j + 16 <= units; j += 16)
+        transpose_words(to + j * sizeof(uint32_t), stride, n, from + j * row, row, 16);
+    for (; j + 4 <= units; j += 4)
+        transpose_words(to + j * sizeof(uint32_t), stride, n, from + j * row, row, 4);
+    for (; j < units; j++)
+        transpose_words(to + j * sizeof(uint32_t), stride, n, from + j * row, row, 1);
+}
+
+static bool are_floats(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
+{
+    return source->type == lanes->type && lanes->group == 1 && eco_type_bytes(lanes->type) == 4;
+}
+
+static bool are_pairs(const struct eco_lanes *lanes)
+{
+    return eco_type_bytes(lanes->type) == sizeof(uint16_t) && lanes->pair == 2 &&
+           lanes->group == K_AT_A_TIME;
+}
+
+/* Rows of pairs, a group of k at a time; past the last k there are zeros. */
+static void put_rows_of_pairs(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
+{
+    uint16_t group[ECO_MOST_LANES][K_AT_A_TIME];
+    char *to = lanes->to;
+    for (size_t k = 0; k < source->cols; k += K_AT_A_TIME, to += lanes->stride) {
+        const size_t left = source->cols - k, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
+        for (size_t j = 0; j < lanes->count; j++) {
+            memset(group[j], 0, sizeof *group);
+            eco_type_move(group[j], lanes->type, source_at(source, lanes->unit + j, k),
+                          source->type, n);
+        }
+        transpose(to, lanes->width * sizeof(uint32_t), K_AT_A_TIME / 2, (const char *)group,
+                  sizeof *group, lanes->count);
+    }
+}
+
+/* Rows r and r + 1 of the parameter as the pair from k on, which is even. */
+static void put_pair(const struct eco_lanes *lanes, size_t k, const struct eco_lanes_source *source,
+                     size_t r)
+{
+    uint16_t low[ECO_MOST_LANES], high[ECO_MOST_LANES];
+    uint32_t word[ECO_MOST_LANES];
+    eco_type_move(low, lanes->type, source_at(source, r, lanes->unit), source->type, lanes->count);
+    eco_type_move(high, lanes->type, source_at(source, r + 1, lanes->unit), source->type,
+                  lanes->count);
+    for (size_t j = 0; j < ECO_MOST_LANES; j += 16) {
+        if (j >= lanes->count)
+            break;
+        for (size_t i = j; i < j + 16; i++) /* what is not there is not copied below */
+            word[i] = (uint32_t)high[i] << 16 | low[i];
+    }
+    memcpy(lane_at(lanes, k), word, lanes->count * sizeof *word);
+}
+
+void eco_lanes_put_rows(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
+{
+    if (are_pairs(lanes))
+        put_rows_of_pairs(lanes, source);
+    else if (are_floats(lanes, source))
+        transpose(lanes->to, lanes->stride, source->cols, source_at(source, lanes->unit, 0),
+                  source->cols * sizeof(uint32_t), lanes->count);
+    else
+        for (size_t j = 0; j < lanes->count; j++)
+            put_lane(lanes, source, j);
+}
+
+void eco_lanes_put_columns(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
+                           size_t first)
+{
+    size_t k = 0;
+    if (are_pairs(lanes)) {
+        if (first % 2 != 0)
+            put_k(lanes, first, source, k++);
+        for (; k + 1 < source->rows; k += 2)
+            put_pair(lanes, first + k, source, k);
+    }
+    for (; k < source->rows; k++)
+        put_k(lanes, first + k, source, k);
+}
