@@ -62,7 +62,7 @@ refuse "lstm/T1" lstm/T1/N1/I1
 refuse "--versus does" --versus unfused lstm/L2/T1/N1/I1/H1
 refuse "--versus does" --versus naive mgu/T1/N1/I1/H1
 refuse "there is no list [nothing]" --shapes "$source/bench/shapes.txt" @nothing
-refuse "/nonexistent" --shapes /nonexistent @quick
+refuse "$bench/shapes" --shapes "$bench/shapes" @quick
 if command -v python3 > /dev/null; then
     python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$source/bench/peers.py" ||
         fail "bench/peers.py"

@@ -6,7 +6,7 @@ source=${srcdir:-.}
 charlm=${CHARLM:-examples/charlm}
 [ -x "$charlm" ] || { echo "no $charlm: skipped"; exit 77; }
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap 'rm -rf "$folder" "$folder.before"' EXIT
 text=$source/include/ecornn.h
 
 fail() {
@@ -78,7 +78,7 @@ rm -f "$folder/two" "$folder/three" "$folder/again"
 head -c 100 "$folder/one" > "$folder/cut"
 printf 'cell c(h)\nh = W x\n' > "$folder/bad.cell"
 printf 'too short' > "$folder/short"
-ls "$folder" > "$folder/../${folder##*/}.before"
+ls "$folder" > "$folder.before"
 none=--save=$folder/none
 run 2 "--hidden is 0, must be 1 to 65536" --hidden 0
 run 2 "--hidden is 9x, must be" --hidden=9x
@@ -94,7 +94,7 @@ run 1 "nowhere: No such file" "$none" --steps 1 "$folder/nowhere"
 run 1 "not a regular file" "$none" --steps 1 "$folder"
 run 1 "at least 1000 are needed" "$none" --steps 1 "$folder/short"
 run 1 "needs --resume" "$none" --steps 0
-run 1 "/nonexistent/model" --save /nonexistent/model --steps 1 "$text"
+run 1 "nowhere/model" --save "$folder/nowhere/model" --steps 1 "$text"
 run 1 "not a regular file" --save /dev/null --steps 1 "$text"
 run 1 "nowhere: No such file" "$none" --resume "$folder/nowhere"
 run 1 "the header's length is" "$none" --resume "$text" --steps 1 "$text"
@@ -102,6 +102,5 @@ run 1 "must be at most 92" "$none" --resume "$folder/cut" --steps 1 "$text"
 run 1 "the resumed file has 16" "$none" --resume "$folder/one" --hidden 17 --steps 1 "$text"
 run 1 "the resumed file has gru" "$none" --resume "$folder/one" --cell lstm --steps 1 "$text"
 run 0 "Usage: charlm" --help
-ls "$folder" | diff "$folder/../${folder##*/}.before" - || fail "a failed run left a file"
-rm -f "$folder/../${folder##*/}.before"
+ls "$folder" | diff "$folder.before" - || fail "a failed run left a file"
 echo "charlm: good"
