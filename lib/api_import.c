@@ -261,43 +261,31 @@ ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system, si
     return ECORNN_OK;
 }
 
-static ecornn_status check_blocks(const void *block, const void *params)
+static ecornn_status move(const ecornn_plan *plan, const char *system, enum action action,
+                          const void *from, void *to)
 {
-    if (!block)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "block is NULL");
-    if (!params)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
+    const bool import = action == IMPORT;
+    struct walk walk;
+    const ecornn_status status = begin(&walk, plan, system);
+    if (status != ECORNN_OK)
+        return status;
+    if (!from || !to)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", import == !from ? "block" : "params");
+    walk.action = action;
+    walk.from = from;
+    walk.to = to;
+    walk_block(&walk);
     return ECORNN_OK;
 }
 
 ecornn_status ecornn_import(const ecornn_plan *plan, const char *system, const void *block,
                             void *params)
 {
-    struct walk walk;
-    ecornn_status status = begin(&walk, plan, system);
-    if (status == ECORNN_OK)
-        status = check_blocks(block, params);
-    if (status != ECORNN_OK)
-        return status;
-    walk.action = IMPORT;
-    walk.from = block;
-    walk.to = params;
-    walk_block(&walk);
-    return ECORNN_OK;
+    return move(plan, system, IMPORT, block, params);
 }
 
 ecornn_status ecornn_export(const ecornn_plan *plan, const char *system, const void *params,
                             void *block)
 {
-    struct walk walk;
-    ecornn_status status = begin(&walk, plan, system);
-    if (status == ECORNN_OK)
-        status = check_blocks(block, params);
-    if (status != ECORNN_OK)
-        return status;
-    walk.action = EXPORT;
-    walk.from = params;
-    walk.to = block;
-    walk_block(&walk);
-    return ECORNN_OK;
+    return move(plan, system, EXPORT, params, block);
 }
