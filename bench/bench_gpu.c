@@ -2,9 +2,10 @@
  * Times problems on a GPU by events, kernel by kernel and as graphs, next to cuDNN called directly
  * with each of its algorithms, where cuDNN was found.
  *
- *     bench_gpu [--device cuda:K] PROBLEM...
+ *     bench_gpu [--device cuda:K] [--cell FILE] PROBLEM...
  *
  * A line for each: microseconds of a step (of a layer), of a run in all, and theirs over ours.
+ * With a cell from a file, the names in the problems stand for it.
  * Training: forward and backward, weights packed before; pack and unpack are in "with pack".
  */
 #include "bench_gpu.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void gpu_check(cudaError_t error, const char *doing)
 {
@@ -71,6 +73,13 @@ void *gpu_random(ecornn_type type, size_t elements, double bound)
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
 
 static int by_size(const void *a, const void *b)
 {
@@ -145,6 +154,7 @@ struct ours {
     const void **params;
     void **dparams;
     bool training, packs;
+    double plan_seconds; /* that creating the plan took */
 };
 
 static bool queue_ours(void *self, cudaStream_t stream)
@@ -173,7 +183,9 @@ static void make(struct ours *ours, const char *device, const char *problem,
                          (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
     const ecornn_type param = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type;
     check(ecornn_device_open(&ours->device, device), problem);
+    const double from = now();
     check(ecornn_plan_create(&ours->plan, ours->device, desc), problem);
+    ours->plan_seconds = now() - from;
     ecornn_plan_sizes(ours->plan, &ours->sizes);
     const int count = ecornn_param_count(ours->plan);
     char *block = gpu_random(param, ours->sizes.params, 1 / sqrt(desc->hidden));
@@ -225,45 +237,65 @@ static void destroy(struct ours *ours)
     ecornn_device_close(ours->device);
 }
 
+/* What was measured. */
+struct timed {
+    double seconds, plan_seconds;
+    ecornn_sizes sizes;
+};
+
 /* Graphs are the library's own: ECORNN_GRAPH is read when the device is opened. */
-static double time_ours(const char *device, const char *problem, const ecornn_desc *desc,
-                        const char *graph, bool packs, cudaStream_t stream, ecornn_sizes *sizes)
+static struct timed time_ours(const char *device, const char *problem, const ecornn_desc *desc,
+                              const char *graph, bool packs, cudaStream_t stream)
 {
     struct ours ours = {.packs = packs};
     setenv("ECORNN_GRAPH", graph, 1);
     make(&ours, device, problem, desc);
     const double seconds = gpu_time(&(struct gpu_work){queue_ours, &ours}, stream);
-    *sizes = ours.sizes;
+    const struct timed timed = {seconds, ours.plan_seconds, ours.sizes};
     destroy(&ours);
-    return seconds;
+    return timed;
 }
 
 /* ---- one problem ----------------------------------------------------------------------------- */
 
-static void measure(const char *device, const char *problem, cudaStream_t stream)
+static ecornn_cell *read_cell(const char *path)
+{
+    static char text[1 << 14];
+    ecornn_cell *cell = NULL;
+    FILE *file = fopen(path, "r");
+    if (file) {
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+    }
+    check(ecornn_cell_parse(&cell, text), path);
+    return cell;
+}
+
+static void measure(const char *device, const char *problem, const ecornn_cell *own,
+                    cudaStream_t stream)
 {
     ecornn_desc desc;
-    ecornn_sizes sizes;
     char cell[32];
-    check(ecornn_desc_parse(&desc, problem, NULL), problem);
+    check(ecornn_desc_parse(&desc, problem, own), problem);
     snprintf(cell, sizeof cell, "%.*s", (int)strcspn(problem, "/"), problem);
     const bool training = (desc.flags & ECORNN_TRAINING) != 0;
-    const double eager = time_ours(device, problem, &desc, "0", false, stream, &sizes);
-    const double graph = time_ours(device, problem, &desc, "1", false, stream, &sizes);
-    const double packed =
-        training ? time_ours(device, problem, &desc, "1", true, stream, &sizes) : graph;
+    const struct timed eager = time_ours(device, problem, &desc, "0", false, stream);
+    const struct timed graph = time_ours(device, problem, &desc, "1", false, stream);
+    const struct timed packed =
+        training ? time_ours(device, problem, &desc, "1", true, stream) : graph;
     const struct cudnn_best best = cudnn_measure(&desc, cell, stream);
     const double steps = (double)desc.steps * (desc.layers ? desc.layers : 1);
-    printf("%-44s us/step eager %6.2f graph %6.2f", problem, 1e6 * eager / steps,
-           1e6 * graph / steps);
+    printf("%-44s us/step eager %6.2f graph %6.2f", problem, 1e6 * eager.seconds / steps,
+           1e6 * graph.seconds / steps);
     if (training)
-        printf(" with pack %6.2f", 1e6 * packed / steps);
+        printf(" with pack %6.2f", 1e6 * packed.seconds / steps);
     if (best.eager > 0)
         printf(" | cuDNN eager %6.2f (%s) graph %6.2f (%s) | ratio %.2f eager %.2f",
                1e6 * best.eager / steps, best.eager_how, 1e6 * best.graph / steps, best.graph_how,
-               best.graph / graph, best.eager / eager);
-    printf(" | MiB workspace %.1f reserve %.1f", (double)sizes.workspace / 0x1p20,
-           (double)sizes.reserve / 0x1p20);
+               best.graph / graph.seconds, best.eager / eager.seconds);
+    printf(" | plan ms first %.2f again %.2f", 1e3 * eager.plan_seconds, 1e3 * graph.plan_seconds);
+    printf(" | MiB workspace %.1f reserve %.1f", (double)graph.sizes.workspace / 0x1p20,
+           (double)graph.sizes.reserve / 0x1p20);
     if (best.eager > 0)
         printf(", theirs %.1f %.1f", (double)best.workspace / 0x1p20,
                (double)best.reserve / 0x1p20);
@@ -274,20 +306,26 @@ static void measure(const char *device, const char *problem, cudaStream_t stream
 int main(int argc, char **argv)
 {
     const char *device = "cuda:0";
+    ecornn_cell *cell = NULL;
     cudaStream_t stream;
     int k = 1;
-    if (k + 1 < argc && strcmp(argv[k], "--device") == 0) {
-        device = argv[k + 1];
-        k += 2;
+    for (; k + 1 < argc && strncmp(argv[k], "--", 2) == 0; k += 2) {
+        if (strcmp(argv[k], "--device") == 0)
+            device = argv[k + 1];
+        else if (strcmp(argv[k], "--cell") == 0 && !cell)
+            cell = read_cell(argv[k + 1]);
+        else
+            break;
     }
-    if (k == argc) {
-        fprintf(stderr, "usage: bench_gpu [--device cuda:K] PROBLEM...\n");
+    if (k >= argc || strncmp(argv[k], "--", 2) == 0) {
+        fprintf(stderr, "usage: bench_gpu [--device cuda:K] [--cell FILE] PROBLEM...\n");
         return 2;
     }
     gpu_check(cudaSetDevice(atoi(strchr(device, ':') ? strchr(device, ':') + 1 : "0")), device);
     gpu_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
     for (; k < argc; k++)
-        measure(device, argv[k], stream);
+        measure(device, argv[k], cell, stream);
     cudaStreamDestroy(stream);
+    ecornn_cell_free(cell);
     return 0;
 }

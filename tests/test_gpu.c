@@ -24,7 +24,7 @@ static ecornn_device *device;
 static int compared; /* cases */
 
 /* Backward runs so often: queued, captured, from the graph. */
-enum { BACKWARDS = 3 };
+enum { BACKWARDS = 3, TYPES = 4 };
 
 /* Every part.of-th case, from part.first on. */
 static struct part {
@@ -49,6 +49,31 @@ static int nth(int i)
     return part.first + i * part.of;
 }
 
+/* What ECORNN_NVRTC is for plans from now on; NULL: as the user has it. */
+static void set_nvrtc(const char *value)
+{
+    static char users[1024];
+    static bool known;
+    if (!known)
+        snprintf(users, sizeof users, "%s", getenv("ECORNN_NVRTC") ? getenv("ECORNN_NVRTC") : "");
+    known = true;
+    setenv("ECORNN_NVRTC", value ? value : users, 1);
+}
+
+/* The case of an own cell again, interpreted instead of compiled by NVRTC: the same bits. */
+static bool interprets_the_same(const struct test_case *test, const char *name,
+                                const struct data *inputs, const struct data *compiled)
+{
+    const struct machine machine = {device, test->desc.type, 1};
+    struct data results = {0};
+    set_nvrtc("0");
+    const bool ok =
+        case_run(test, &machine, inputs, &results) && results_same(test, name, compiled, &results);
+    set_nvrtc(NULL);
+    data_free(&results);
+    return ok;
+}
+
 /* Does the user want one algorithm only, which need not run every case? */
 static bool restricted;
 
@@ -63,7 +88,8 @@ static bool algorithms_agree(const struct test_case *test, const struct data *in
         struct data results = {0};
         if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, test)) {
             ok = case_run(test, &machine, inputs, &results) &&
-                 results_agree(test, name, expected, &results);
+                 results_agree(test, name, expected, &results) &&
+                 (!test->own || interprets_the_same(test, name, inputs, &results));
             ran++;
         }
         data_free(&results);
@@ -105,16 +131,52 @@ START_TEST(agrees_for_own_cells)
     char text[CASE_TEXT];
     sweep_own_text(nth(_i), text);
     ck_assert_msg(case_agrees(text, algorithms_agree), "%s", text);
+    if (retype(text, "f16"))
+        ck_assert_msg(case_agrees(text, algorithms_agree), "%s", text);
 }
 END_TEST
 
-/* The interpreter executes what was compiled. */
-START_TEST(interprets_the_same_bits)
+/* Compiled with the module, compiled by NVRTC, interpreted. */
+START_TEST(gives_the_same_bits_however_compiled)
 {
-    const struct machine machine = {device, ECORNN_F32, 1};
-    const int ran = interpreted_same(
-        ecornn_cell_name(_i), "f32/train/L2/bi/T5/N3/I4/H19/states/lengths:random", &machine);
-    ck_assert_msg(ran > 0 || (ran == 0 && restricted), "%s", ecornn_cell_name(_i));
+    static const char *const name[TYPES] = {"f32", "f64", "bf16", "f16"};
+    const int type = nth(_i) % TYPES;
+    const char *cell = ecornn_cell_name(nth(_i) / TYPES);
+    const struct machine machine = {device, (ecornn_type)type, 1};
+    char rest[CASE_TEXT];
+    snprintf(rest, sizeof rest, "%s/train/L2/bi/T5/N3/I4/H19/states/lengths:random", name[type]);
+    for (int on = 0; on < 2; on++) {
+        set_nvrtc(on ? NULL : "0");
+        const int ran = interpreted_same(cell, rest, &machine);
+        set_nvrtc(NULL);
+        ck_assert_msg(ran > 0 || (ran == 0 && restricted), "%s/%s", cell, rest);
+    }
+}
+END_TEST
+
+/* The plan says how its cell runs, and a line here which it was. */
+START_TEST(says_how_a_cell_runs)
+{
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    char text[4000];
+    ck_assert_int_eq(ecornn_cell_parse(&cell, "cell own(h)\nh' = tanh(W x + R h + b)"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "own/f32/infer/T2/N2/I4/H4", cell), ECORNN_OK);
+    for (int on = 0; on < 2; on++) {
+        set_nvrtc(on ? NULL : "0");
+        ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+        set_nvrtc(NULL);
+        ecornn_plan_print(plan, text, sizeof text);
+        char *line = strstr(text, "\ncell: ");
+        ck_assert_msg(line != NULL, "%s", text);
+        if (on)
+            printf("# %.*s\n", (int)strcspn(line + 1, "\n"), line + 1);
+        else
+            ck_assert_msg(strstr(line, "interpreted (ECORNN_NVRTC is 0)") != NULL, "%s", text);
+        ecornn_plan_free(plan);
+    }
+    ecornn_cell_free(cell);
 }
 END_TEST
 
@@ -159,17 +221,21 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     Suite *suite = suite_create("gpu");
-    TCase *tests = tcase_create("cuda");
+    TCase *tests = tcase_create("cuda"), *own = tcase_create("own cells");
     read_part();
     tcase_add_loop_test(tests, agrees_with_reference, 0, share(sweep_count(only)));
-    if (!only)
-        tcase_add_loop_test(tests, agrees_for_own_cells, 0, share(sweep_own_count()));
+    if (!only) {
+        tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
+        tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
+                            share(TYPES * builtin_count()));
+    }
     if (!only && part.first == 0) {
-        tcase_add_loop_test(tests, interprets_the_same_bits, 0, builtin_count());
+        tcase_add_test(own, says_how_a_cell_runs);
         tcase_add_test(tests, refuses_memory_of_the_host);
         tcase_add_test(tests, says_when_memory_is_out);
     }
     suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, own);
     const int status = suite_run(suite, false); /* CUDA does not outlive a fork */
     printf("# cases: %d\n", compared);
     ecornn_device_close(device);

@@ -17,9 +17,11 @@
 static ecornn_device *device;
 
 /* Directions and layers, so that streams fork. */
-static const char *const problem[] = {"lstm/f32/train/L2/bi/T23/N5/I7/H33",
-                                      "gru/bf16/train/L3/T40/N4/I9/H40",
-                                      "gru-reset-first/f32/train/bi/T9/N3/I5/H17"};
+static const char *const problem[] = {
+    "lstm/f32/train/L2/bi/T23/N5/I7/H33", "gru/bf16/train/L3/T40/N4/I9/H40",
+    "gru-reset-first/f32/train/bi/T9/N3/I5/H17", "own/f32/train/L2/T11/N3/I5/H17"};
+static const char own_text[] = "cell own(h)\nu = sigmoid(W x + R h + b)\n"
+                               "n = tanh(W x + R h + b)\nh' = u * h + (1 - u) * n";
 enum { PROBLEMS = sizeof problem / sizeof *problem };
 
 #define CHECK_OK(call) ck_assert_msg((call) == ECORNN_OK, "%s: %s", #call, ecornn_error_detail())
@@ -32,6 +34,7 @@ enum { PROBLEMS = sizeof problem / sizeof *problem };
 /* A plan with its weights; everything that only runs read. */
 struct net {
     ecornn_desc desc;
+    ecornn_cell *own; /* NULL: built in */
     ecornn_plan *plan;
     ecornn_sizes sizes;
     void *weights, *x, *dy;
@@ -60,7 +63,10 @@ static void *random_block(size_t bytes, bool wide)
 
 static void net_make(struct net *net, const char *text)
 {
-    CHECK_OK(ecornn_desc_parse(&net->desc, text, NULL));
+    net->own = NULL;
+    if (strncmp(text, "own", 3) == 0)
+        CHECK_OK(ecornn_cell_parse(&net->own, own_text));
+    CHECK_OK(ecornn_desc_parse(&net->desc, text, net->own));
     CHECK_OK(ecornn_plan_create(&net->plan, device, &net->desc));
     ecornn_plan_sizes(net->plan, &net->sizes);
     const bool wide = net->desc.type == ECORNN_F32;
@@ -91,6 +97,7 @@ static void net_free(struct net *net)
     ecornn_free(device, net->x);
     ecornn_free(device, net->dy);
     ecornn_plan_free(net->plan);
+    ecornn_cell_free(net->own);
 }
 
 static struct buffers buffers_make(const struct net *net)
@@ -209,9 +216,12 @@ START_TEST(may_be_captured_by_the_caller)
     struct trial trial;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
+    ecornn_plan *other;
     trial_open(&trial, problem[_i]);
     CHECK_CUDA(cudaStreamBeginCapture(trial.stream, cudaStreamCaptureModeThreadLocal));
     CHECK_OK(train(&trial.net, &trial.b, trial.stream));
+    CHECK_OK(ecornn_plan_create(&other, device, &trial.net.desc)); /* no part of the capture */
+    ecornn_plan_free(other);
     CHECK_CUDA(cudaStreamEndCapture(trial.stream, &graph));
     CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
     for (int k = 0; k < 3; k++) {
