@@ -107,7 +107,9 @@ ECORNN_API const char *ecornn_cell_name(int index);
  *     f  = sigmoid(W x + R h + b)
  *     n  = tanh(W x + R (f * h) + b)
  *     h' = (1 - f) * h + f * n
- * Fails with BAD_CELL; the detail begins with line:column.
+ * Fails with BAD_CELL; the detail begins with line:column.  On a CUDA device the first plan of such
+ * a cell compiles it, where there is NVRTC, and may keep the code in a folder of the user's; else
+ * it is interpreted (doc/cells.md, "on a GPU").  Results are the same.
  */
 ECORNN_API ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text);
 /* How many states the cell carries from step to step (LSTM 2, GRU 1); 0 for NULL. */
