@@ -200,7 +200,9 @@ bool eco_nvrtc_compile(const struct eco_source *source, struct eco_code *code, s
         names[i] = headers[i].name;
         texts[i] = headers[i].text;
     }
-    const int result = nvrtc.create(&program, source->text, "ecornn", HEADERS, texts, names);
+    /* quoted headers are also looked for beside the text: where no file can be */
+    static const char *const name = "/dev/null/ecornn";
+    const int result = nvrtc.create(&program, source->text, name, HEADERS, texts, names);
     if (result != 0) {
         eco_text_add(why, "NVRTC: %s", nvrtc.error(result));
         return false;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,9 +125,9 @@ START_TEST(says_what_is_missing)
     setenv("ECORNN_NVRTC", "0", 1);
     ck_assert(!eco_nvrtc_open(reason()));
     ck_assert_str_eq(why, "ECORNN_NVRTC is 0");
-    setenv("ECORNN_NVRTC", _i ? "libm.so.6" : "/nonexistent/libnvrtc.so", 1);
+    setenv("ECORNN_NVRTC", _i ? "libm.so.6" : "/dev/null/libnvrtc.so", 1);
     ck_assert(!eco_nvrtc_open(reason()));
-    ck_assert_msg(strstr(why, _i ? "libm.so.6 is not NVRTC" : "/nonexistent/"), "%s", why);
+    ck_assert_msg(strstr(why, _i ? "libm.so.6 is not NVRTC" : "/dev/null/"), "%s", why);
 }
 END_TEST
 
@@ -194,10 +195,35 @@ START_TEST(compiles_once)
     again = get("-DFACTOR=1", "sm_90a");
     ck_assert(!again.kept);
     eco_free(again.data);
-    setenv("ECORNN_CACHE", "/nonexistent/ecornn", 1); /* no place to keep it is no error */
+    setenv("ECORNN_CACHE", "/dev/null/ecornn", 1); /* no place to keep it is no error */
     again = get("-DFACTOR=1", "sm_90a");
     ck_assert(!again.kept);
     eco_free(again.data);
+}
+END_TEST
+
+/* Whoever writes where the program happens to run does not write our headers. */
+START_TEST(reads_no_files)
+{
+    static const char *const name[] = {"near.h", "gpu/cell.cuh", "stdint.h"};
+    struct eco_code code;
+    char before[1024];
+    ck_assert_ptr_nonnull(getcwd(before, sizeof before));
+    ck_assert_int_eq(chdir(folder), 0);
+    ck_assert_int_eq(mkdir("gpu", 0700), 0);
+    for (int i = 0; i < 3; i++) {
+        FILE *file = fopen(name[i], "w");
+        fputs("#define FOUND 1\n", file);
+        fclose(file);
+    }
+    struct eco_source source = {"#include \"near.h\"\n", "sm_90a", NULL};
+    ck_assert(!eco_nvrtc_compile(&source, &code, reason()));
+    ck_assert_msg(strstr(why, "near.h"), "%s", why);
+    source.text = "#define ECO_ROWS_F32 1\n#include \"gpu/cell.cuh\"\n"
+                  "#ifdef FOUND\n#error found\n#endif\n";
+    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+    eco_free(code.data);
+    ck_assert_int_eq(chdir(before), 0);
 }
 END_TEST
 
@@ -282,6 +308,7 @@ int main(void)
     tcase_add_checked_fixture(disk, set_up, tear_down);
     tcase_add_test(disk, compiles_once);
     tcase_add_test(disk, memory_may_be_short);
+    tcase_add_test(disk, reads_no_files);
     tcase_add_test(disk, compiles_in_processes_at_once);
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, disk);
