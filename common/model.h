@@ -187,9 +187,18 @@ void eco_layout_build_weights(struct eco_layout *layout);
 struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed,
                                 const struct eco_wishes *wishes);
 /* The first vector of a panel; of panel number `panels`: all vectors of a block. */
-int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel);
+static inline int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel)
+{
+    return panel * panels->vectors + (panel < panels->wider ? panel : panels->wider);
+}
 /* Elements before a panel. */
-size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t panel);
+static inline size_t eco_panels_offset(const struct eco_panels *panels, int32_t block,
+                                       int32_t panel)
+{
+    const size_t vectors = (size_t)(panels->n * panels->spans);
+    const size_t vector = (size_t)panels->depth * (size_t)panels->lanes;
+    return ((size_t)block * vectors + (size_t)eco_panels_vector(panels, panel)) * vector;
+}
 
 /* eco_problem_matrix and eco_panels_of of a part, kept from when the layout was built. */
 const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part);

@@ -43,7 +43,8 @@ static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
         const struct eco_work work = eco_problem_work(problem, layer);
         most = work.input + work.recurrent > most ? work.input + work.recurrent : most;
     }
-    return most * (double)sizeof(float) <= 1.25 * (double)caps->cache_bytes;
+    const double element = (double)eco_type_bytes(problem->weight_type);
+    return most * element <= 1.25 * (double)caps->cache_bytes;
 }
 
 /* Can a thread finish the units that it multiplies? */
@@ -51,9 +52,6 @@ static bool fuses(const struct eco_problem *problem)
 {
     return !problem->cell->lowered.has_means && !problem->projected;
 }
-
-/* Units that a pointwise pass finishes at a time: a multiple of what a panel of one number has. */
-enum { NARROW_UNITS = 64 };
 
 /* One layout of panels, with AMX and without; the vectors that a tile kernel reads at a time lie
  * in one stream. */
@@ -64,8 +62,7 @@ static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *pro
     wishes->vectors = problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS;
     wishes->group = ECO_NARROW_GROUP;
     wishes->pair = 2;
-    wishes->acc_units = NARROW_UNITS;
-    wishes->fuse_input = false;
+    wishes->acc_units = 0;
     wishes->threads = caps->threads;
 }
 

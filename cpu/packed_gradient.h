@@ -48,9 +48,10 @@ struct eco_gradient {
     int32_t t0;
     struct eco_gradient_row first; /* of those at hand */
     int32_t numbers, units;
-    int32_t rows, depth; /* at hand; filled up */
-    int32_t blocks;      /* near-equal ones of the units of a number */
-    char *a_pack;        /* of units at hand: [numbers, units, depth], by blocks */
+    int32_t rows, depth;  /* at hand; filled up */
+    int32_t blocks;       /* of the units of a number, of `tall` units; */
+    int32_t tall, taller; /* the first `taller` have one more, the last may have fewer */
+    char *a_pack;         /* of units at hand: [numbers, units, depth], by blocks */
     struct eco_share units_at_hand;
     bool add;
     int parts;
@@ -77,8 +78,7 @@ static inline int32_t eco_pieces(int32_t n, int32_t each)
 /* The first unit of a block; where its copy lies. */
 static inline int32_t eco_gradient_unit(const struct eco_gradient *g, int32_t block)
 {
-    const int32_t unit = (int32_t)((int64_t)g->units * block / g->blocks);
-    return eco_least(eco_pieces(unit, g->form.grain) * g->form.grain, g->units);
+    return eco_least(block * g->tall + eco_least(block, g->taller), g->units);
 }
 
 static inline char *eco_gradient_block(const struct eco_gradient *g, int32_t number, int32_t block)

@@ -178,6 +178,17 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
     }
 }
 
+/* Units of a block: those of the accumulators', or of the widest block of panels. */
+static int32_t block_units(const struct eco_cpu_run *run, const struct eco_packed_work *w)
+{
+    if (run->layout->wishes.acc_units > 0)
+        return run->layout->wishes.acc_units;
+    int32_t width = run->unit_group;
+    for (int i = 0; i < w->products; i++)
+        width = width > w->product[i].group ? width : w->product[i].group;
+    return width;
+}
+
 void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n,
                       const struct eco_pointwise *call, eco_pointwise_kernel kernel)
 {
@@ -188,13 +199,13 @@ void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *
     w.products = 0;
     w.call = call;
     w.kernel = kernel;
-    w.width = run->layout->wishes.acc_units;
     for (int i = 0; i < n; i++)
         w.products +=
             (multiply[i].back ? put_back : put_forward)(run, &multiply[i], &product[w.products]);
     pair_products(run, &w);
-    /* An interpreted pass is better over many units. */
-    w.pass_after = run->problem->cell->builtin < 0;
+    w.width = block_units(run, &w);
+    /* An interpreted pass is better over many units; and AMX is slower with vectors in between. */
+    w.pass_after = run->problem->cell->builtin < 0 || run->layout->wishes.acc_units == 0;
     if (call != NULL) {
         w.rows = (struct eco_share){call->row0, call->row1};
         w.units = (struct eco_share){call->unit0, call->unit1};

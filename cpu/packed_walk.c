@@ -14,6 +14,9 @@ enum { ROWS_BYTES = 640 << 10 };
 /* Two tiles of rows: copies of rows are multiplied in such groups. */
 enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
 
+/* Rows of C from which it pays to fetch those of the next panel. */
+enum { ROWS_TO_FETCH = 6 };
+
 static const float zeros[ECO_TILE_LANES];
 
 /* Rows and units at hand. */
@@ -67,19 +70,39 @@ static size_t vector_step(const struct eco_packed_product *p)
     return (size_t)(p->panels->group * p->panels->lanes);
 }
 
+/* Moves to the panel that is next in walking order; false: there is none. */
+static bool go_on(const struct eco_packed_product *p, const struct part *part, int32_t *block,
+                  int32_t *panel)
+{
+    if (++*panel < p->panels->panels)
+        return true;
+    *panel = 0;
+    if (++*block * p->group < part->units.to)
+        return true;
+    *block = part->next / p->group;
+    return part->next >= 0;
+}
+
+/* Where C of a panel begins, if the kernel starts from it. */
+static const float *starts_at(const struct eco_packed_product *p, const struct eco_tile *tile,
+                              int32_t block, int32_t panel)
+{
+    const int32_t spans = p->panels->spans, first = eco_panels_vector(p->panels, panel);
+    const struct eco_packed_number *number = &p->number[spans == 1 ? first : first / spans];
+    const int32_t unit = block * p->group;
+    return number->add
+               ? tile->c + number->column + eco_blocks_at(&p->multiply->blocks, (size_t)unit)
+               : NULL;
+}
+
 /* Adds a panel to what a tile multiplies. */
 static void add_panel(const struct eco_packed_product *p, struct eco_tile *tile,
                       const struct part *part, int32_t block, int32_t panel)
 {
-    const char *next = NULL;
-    if (p->near)
-        ;
-    else if (panel + 1 < p->panels->panels)
-        next = panel_at(p, block, panel + 1);
-    else if ((block + 1) * p->group < part->units.to)
-        next = panel_at(p, block + 1, 0);
-    else if (part->next >= 0)
-        next = panel_at(p, part->next / p->group, 0);
+    int32_t next_block = block, next = panel;
+    const bool more = go_on(p, part, &next_block, &next);
+    const bool fetch = more && tile->rows >= ROWS_TO_FETCH;
+    tile->next = fetch ? starts_at(p, tile, next_block, next) : NULL;
     tile->pair[tile->pairs++] =
         (struct eco_tile_pair){.k = p->k,
                                .a = p->a,
@@ -87,7 +110,7 @@ static void add_panel(const struct eco_packed_product *p, struct eco_tile *tile,
                                .a_k = 1,
                                .panel = panel_at(p, block, panel),
                                .panel_k = (size_t)panel_vectors(p, panel) * vector_step(p),
-                               .prefetch = next};
+                               .prefetch = more && !p->near ? panel_at(p, next_block, next) : NULL};
 }
 
 /* C from a row and a unit on: what the tile has of it as floats. */
@@ -179,6 +202,7 @@ static void multiply_pairs(const struct eco_packed_work *w, const struct part *p
             for (int i = 0; i < ECO_TILE_PAIRS; i++)
                 if (panel[i] >= 0)
                     add_panel(&p[i], &tile, part, block, panel[i]);
+            tile.next = NULL; /* sums of pairs begin with biases */
             multiply_panel(w, &p[first], &tile, part, block, panel[first]);
         }
 }

@@ -166,6 +166,20 @@ static void take_rows(struct eco_gradient *g, int32_t rows, char *pack)
     g->a_pack = pack;
 }
 
+/* Blocks of whole grains; or else near-equal ones, as many for each thread. */
+static void cut_units(struct eco_gradient *g)
+{
+    const int threads = g->run->count;
+    g->blocks = eco_pieces(g->units, g->form.tall);
+    g->tall = g->form.tall;
+    g->taller = 0;
+    if (g->form.grain > 1)
+        return;
+    g->blocks = eco_least(eco_pieces(g->blocks, threads) * threads, g->units);
+    g->tall = g->units / g->blocks;
+    g->taller = g->units % g->blocks;
+}
+
 void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n)
 {
     const struct eco_op *op = multiply->op;
@@ -183,9 +197,7 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
         .add = multiply->add};
     for (int i = 0; i < n; i++)
         g.parts += describe(&g, &multiply[i], &g.part[g.parts]);
-    g.blocks = eco_pieces(g.units, g.form.tall);
-    if (g.form.grain == 1)
-        g.blocks = eco_least(eco_pieces(g.blocks, run->count) * run->count, g.units);
+    cut_units(&g);
     /* room is for so many rows of floats */
     const int32_t most = run->layout->wishes.pack_rows * (int32_t)(sizeof(float) / g.form.element);
     const int32_t rows = multiply->rows, times = rows > 0 ? eco_pieces(rows, most) : 1;

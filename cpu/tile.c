@@ -38,6 +38,10 @@ ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_
     return pair->prefetch && offset < panel ? (const char *)pair->prefetch + offset : NULL;
 }
 
+/* Bytes by which many rows fetch their own panel ahead; few read it as fast as it comes. */
+enum { AHEAD = 2048, AHEAD_ROWS = 6 };
+enum { LINE_VECTORS = 64 / sizeof(vec) }; /* of a cache line */
+
 /* The sums of a block over all k of a pair; fetch: prefetch is not NULL. */
 ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
                              int32_t row, const char *prefetch, const int R, const int V,
@@ -56,6 +60,9 @@ ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct 
             prefetch += 64;
         }
 #pragma GCC unroll 4
+        for (int v = 0; v < V && R >= AHEAD_ROWS; v += LINE_VECTORS)
+            __builtin_prefetch((const char *)(panel + v * VEC_LANES) + AHEAD, 0, 3);
+#pragma GCC unroll 4
         for (int v = 0; v < V; v++)
             weight[v] = v_load(panel + v * VEC_LANES);
 #pragma GCC unroll 12
@@ -69,6 +76,20 @@ ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct 
         for (int q = 0; q < TILE_ROWS / 4; q++)
             a[q] += a_k;
     }
+}
+
+/* The next block starts from C too: its rows, or those of the tile after this one. */
+ALWAYS_INLINE void tile_fetch(const struct eco_tile *tile, int32_t row, const int R, const int V)
+{
+    const bool last = row + R >= tile->rows;
+    const float *next = last ? tile->next : tile->c + (size_t)(row + R) * tile->c_row;
+    if (next == NULL || tile->start[0] != NULL)
+        return;
+    if (!last)
+        next += tile->c_vector[0];
+    for (int r = 0; r < R; r++, next += tile->c_row)
+        for (int v = 0; v < V; v += LINE_VECTORS)
+            __builtin_prefetch(next + v * VEC_LANES, 0, 3);
 }
 
 /* Row block number i, from row `row` on.  R and V are constants: every loop over them disappears.
@@ -90,6 +111,7 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
         for (int r = 0; r < R; r++)
             sum[r][v] = tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], tile->count[v]);
     }
+    tile_fetch(tile, row, R, V);
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
         const char *prefetch = tile_prefetch(pair, i, V);

@@ -47,6 +47,7 @@ struct eco_tile {
     struct eco_tile_pair pair[ECO_TILE_PAIRS];
     float *c;
     size_t c_row;
+    const float *next;                    /* c of the tile after this one, to be fetched, or NULL */
     const float *start[ECO_TILE_VECTORS]; /* [count] what C starts from, the same in every row; *
                                            * NULL: C itself */
 };

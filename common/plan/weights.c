@@ -110,18 +110,6 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
     return panels;
 }
 
-int32_t eco_panels_vector(const struct eco_panels *panels, int32_t panel)
-{
-    return panel * panels->vectors + (panel < panels->wider ? panel : panels->wider);
-}
-
-size_t eco_panels_offset(const struct eco_panels *panels, int32_t block, int32_t panel)
-{
-    const size_t vectors = (size_t)(panels->n * panels->spans);
-    const size_t vector = (size_t)panels->depth * (size_t)panels->lanes;
-    return ((size_t)block * vectors + (size_t)eco_panels_vector(panels, panel)) * vector;
-}
-
 const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part)
 {
     return &layout->matrix[layer > 0][part];
