@@ -295,6 +295,7 @@ struct eco_op {
     bool gathered; /* INPUT, D_WEIGHTS read, D_INPUT writes the gather array */
     int32_t t0, t1;
     int32_t level;
+    int32_t after; /* level of an op of the layer before it that it needs too; -1: of none */
 };
 
 struct eco_tape {

@@ -41,45 +41,105 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
 
 /* ---- sum ------------------------------------------------------------------------------------- */
 
-/* A block sums 32 columns: 32 threads to each, every one its rows in order, then pairs of them. */
-enum { ACROSS = 32, DOWN = 32 };
+/*
+ * Rows in parts, a block for each part of 32 * WIDE columns: 8 threads to each, every one its rows
+ * in order, then pairs of them.  Parts are added by a second kernel, in order.
+ */
+enum { ACROSS = 32, DOWN = 8, ROWS_OF_PART = 64, MOST_PARTS = 64 };
 
-template <typename row, typename element>
-static __global__ void sum_columns(const __grid_constant__ struct eco_columns_call call)
+/* So many neighbouring columns, read as one. */
+template <typename row, int WIDE> struct __align__(sizeof(row) * WIDE) columns
 {
-    __shared__ element share[DOWN][ACROSS + 1];
-    const int32_t i = (int32_t)(blockIdx.x * ACROSS + threadIdx.x);
-    const bool inside = i < call.groups * call.hidden;
-    const int32_t place = inside ? call.place[i / call.hidden] : -1;
-    const row *from =
-        (const row *)call.rows_of.data + (size_t)(place < 0 ? 0 : place) * call.hidden;
-    element sum = 0;
-    for (int32_t r = (int32_t)threadIdx.y; place >= 0 && r < call.rows; r += DOWN)
-        sum += (element)from[(size_t)r * call.rows_of.row + (size_t)(i % call.hidden)];
-    share[threadIdx.y][threadIdx.x] = sum;
+    row of[WIDE];
+};
+
+template <typename row, typename element, int WIDE>
+static __global__ void sum_parts(const __grid_constant__ struct eco_columns_call call, int32_t each)
+{
+    __shared__ element share[DOWN][ACROSS * WIDE + 1];
+    const int32_t i = (int32_t)(blockIdx.x * ACROSS + threadIdx.x) * WIDE;
+    const int32_t columns_in_all = call.groups * call.hidden;
+    const int32_t place = i < columns_in_all ? call.place[i / call.hidden] : -1;
+    const row *from = (const row *)call.rows_of.data +
+                      (size_t)(place < 0 ? 0 : place) * call.hidden + (size_t)(i % call.hidden);
+    const int32_t first = (int32_t)blockIdx.y * each;
+    const int32_t end = first + each < call.rows ? first + each : call.rows;
+    element sum[WIDE] = {0};
+    for (int32_t r = first + (int32_t)threadIdx.y; place >= 0 && r < end; r += DOWN) {
+        const columns<row, WIDE> at =
+            *(const columns<row, WIDE> *)&from[(size_t)r * call.rows_of.row];
+        for (int w = 0; w < WIDE; w++)
+            sum[w] += (element)at.of[w];
+    }
+    for (int w = 0; w < WIDE; w++)
+        share[threadIdx.y][threadIdx.x * WIDE + w] = sum[w];
     for (unsigned half = DOWN / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (threadIdx.y < half)
-            share[threadIdx.y][threadIdx.x] += share[threadIdx.y + half][threadIdx.x];
+        for (int w = 0; w < WIDE && threadIdx.y < half; w++)
+            share[threadIdx.y][threadIdx.x * WIDE + w] +=
+                share[threadIdx.y + half][threadIdx.x * WIDE + w];
     }
-    if (threadIdx.y > 0 || !inside)
+    element *to = (element *)call.parts + (size_t)blockIdx.y * columns_in_all;
+    for (int w = 0; w < WIDE && threadIdx.y == 0 && i < columns_in_all; w++)
+        to[i + w] = share[0][threadIdx.x * WIDE + w];
+}
+
+template <typename element>
+static __global__ void add_parts(const __grid_constant__ struct eco_columns_call call,
+                                 int32_t parts)
+{
+    const int32_t columns_in_all = call.groups * call.hidden;
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i >= columns_in_all)
         return;
+    const element *from = (const element *)call.parts + i;
     element *to = (element *)call.vectors + i;
-    *to = call.add ? *to + share[0][threadIdx.x] : share[0][threadIdx.x];
+    element sum = 0;
+    for (int32_t k = 0; k < parts; k++)
+        sum += from[(size_t)k * columns_in_all];
+    *to = call.add ? *to + sum : sum;
+}
+
+template <typename row, typename element>
+static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts,
+                              cudaStream_t stream)
+{
+    enum { WIDE = 8 / sizeof(row) > 1 ? 8 / sizeof(row) : 1, THREADS = 256 };
+    const unsigned columns = (unsigned)(call->groups * call->hidden);
+    const bool wide = call->hidden % WIDE == 0 && call->rows_of.row % WIDE == 0;
+    const unsigned across = ACROSS * (wide ? WIDE : 1);
+    int32_t each = (call->rows + parts - 1) / parts;
+    void *summed[] = {(void *)call, &each}, *added[] = {(void *)call, &parts};
+    const cudaError_t error =
+        cudaLaunchKernel(wide ? (const void *)sum_parts<row, element, WIDE>
+                              : (const void *)sum_parts<row, element, 1>,
+                         dim3((columns + across - 1) / across, (unsigned)parts), dim3(ACROSS, DOWN),
+                         summed, 0, stream);
+    if (error != cudaSuccess)
+        return error;
+    return cudaLaunchKernel((const void *)add_parts<element>,
+                            dim3((columns + THREADS - 1) / THREADS), dim3(THREADS), added, 0,
+                            stream);
 }
 
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t stream)
 {
-    void *argument[] = {(void *)call};
-    const int32_t columns = call->groups * call->hidden;
-    static const void *const kernel[] = {[ECORNN_F32] = (const void *)sum_columns<float, float>,
-                                         [ECORNN_F64] = (const void *)sum_columns<double, double>,
-                                         [ECORNN_BF16] =
-                                             (const void *)sum_columns<__nv_bfloat16, float>,
-                                         [ECORNN_F16] = (const void *)sum_columns<__half, float>};
+    const size_t columns = (size_t)call->groups * (size_t)call->hidden;
     if (columns == 0)
         return cudaSuccess;
-    return cudaLaunchKernel(kernel[call->rows_of.type],
-                            dim3(((unsigned)columns + ACROSS - 1) / ACROSS), dim3(ACROSS, DOWN),
-                            argument, 0, stream);
+    const size_t room = call->parts_bytes / (columns * (call->vector_type == ECORNN_F64 ? 8 : 4));
+    int32_t parts = (call->rows + ROWS_OF_PART - 1) / ROWS_OF_PART;
+    parts = parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : parts;
+    if ((size_t)parts > room)
+        parts = (int32_t)room;
+    switch (call->rows_of.type) {
+    case ECORNN_F64:
+        return launch_sum<double, double>(call, parts, stream);
+    case ECORNN_BF16:
+        return launch_sum<__nv_bfloat16, float>(call, parts, stream);
+    case ECORNN_F16:
+        return launch_sum<__half, float>(call, parts, stream);
+    default:
+        return launch_sum<float, float>(call, parts, stream);
+    }
 }

@@ -155,7 +155,7 @@ static ecornn_status prepare(struct eco_gpu *gpu)
     if (status != ECORNN_OK)
         return status;
     eco_gpu_return_set(set);
-    return eco_cuda_status(eco_kernels_load(), "the module's code for this device");
+    return eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
 }
 
 static void close_device(struct ecornn_device *device)
@@ -186,7 +186,6 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     gpu->device = number;
     gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
     gpu->capability = capability(number);
-    gpu->overlap = gpu->capability >= 90;
     pthread_mutex_init(&gpu->own_cells_lock, NULL);
     device->own = gpu;
     struct eco_gpu_scope scope;

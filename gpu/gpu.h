@@ -124,8 +124,13 @@ struct eco_gpu_run {
     const struct eco_stage_kernels *stages;
     struct eco_gpu_set *set;
     cudaStream_t stream; /* of the op at hand */
+    bool overlap;        /* the op has queued a kernel there before */
     ecornn_status status;
 };
+
+/* May the next kernel be put in place before the one ahead has ended?  Not an op's first: it may
+ * come after several streams. */
+bool eco_gpu_overlap(struct eco_gpu_run *run);
 
 void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing);
 
@@ -193,6 +198,8 @@ void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* dM (+)= A accs^T C, over all rows; here C is only read */
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
+/* Room of the op's lane for whoever multiplies or sums, at a multiple of 256 bytes. */
+void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);
 /* The stream and the workspace of the run's products from now on. */
 void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream);
 

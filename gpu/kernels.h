@@ -88,14 +88,17 @@ struct eco_columns_call {
     int32_t rows, hidden, groups;
     int16_t place[ECO_MAX_PARAMS]; /* group k of the vectors (fill), of a row (sum); -1: zeros */
     bool add;
+    void *parts; /* sum: room for sums of some rows, at least one value of each column */
+    size_t parts_bytes;
 };
 /* Row r, group k = vectors[place[k]], or 0: what products add to. */
 cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t stream);
 /* vectors[k] (+)= sum over rows of group place[k]; in an order that depends on the sizes alone. */
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t stream);
 
-/* Is there code for the current device in this module? */
-cudaError_t eco_kernels_load(void);
+/* Is there code for the current device in this module?  overlap: code that waits by itself for the
+ * kernel ahead, so that it may be put in place before that has ended. */
+cudaError_t eco_kernels_load(bool *overlap);
 
 #ifdef __cplusplus
 }

@@ -51,6 +51,7 @@ static void multiply(struct eco_gpu_run *run, const struct product *p)
     const void *beta = p->add ? alpha : wide ? (const void *)&zero : (const void *)&zerof;
     if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
         return;
+    run->overlap = true;
     run->status = eco_cublas_status(
         cublasGemmEx(run->set->blas, p->kind == NT ? CUBLAS_OP_T : CUBLAS_OP_N,
                      p->kind == TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, alpha, p->b,
@@ -64,18 +65,26 @@ static void multiply(struct eco_gpu_run *run, const struct product *p)
 enum { BLAS_ALIGNMENT = 256 };
 
 /* Room of its own for every lane: what a graph keeps must not lie where another run writes. */
-void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream)
+void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes)
 {
     const struct eco_array room =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_PRODUCT);
     const uintptr_t at = (uintptr_t)eco_gpu_at(run, &room, 0);
     const uintptr_t aligned = (at + BLAS_ALIGNMENT - 1) / BLAS_ALIGNMENT * BLAS_ALIGNMENT;
+    *bytes = run->layout->wishes.product_bytes - (aligned - at);
+    return (void *)aligned;
+}
+
+void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream)
+{
+    size_t bytes;
+    void *const room = eco_gpu_room(run, op, &bytes);
     run->stream = stream;
+    run->overlap = false;
     if (run->status == ECORNN_OK)
         run->status = ECO_CUBLAS(cublasSetStream(run->set->blas, stream));
     if (run->status == ECORNN_OK)
-        run->status = ECO_CUBLAS(cublasSetWorkspace(
-            run->set->blas, (void *)aligned, run->layout->wishes.product_bytes - (aligned - at)));
+        run->status = ECO_CUBLAS(cublasSetWorkspace(run->set->blas, room, bytes));
 }
 
 static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct eco_matmul *m)

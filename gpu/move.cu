@@ -150,8 +150,11 @@ cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cu
     return launch((const void *)project_back, call, call->width, call->rows, stream);
 }
 
-cudaError_t eco_kernels_load(void)
+/* What the code was compiled for, not what runs it: a newer device may have translated it. */
+cudaError_t eco_kernels_load(bool *overlap)
 {
     struct cudaFuncAttributes attributes;
-    return cudaFuncGetAttributes(&attributes, (const void *)move_rows);
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, (const void *)move_rows);
+    *overlap = error == cudaSuccess && attributes.ptxVersion >= 90;
+    return error;
 }

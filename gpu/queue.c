@@ -46,23 +46,44 @@ static void mark_all(struct forks *forks)
             mark(forks, s);
 }
 
-/* What the stream does next comes after all marks. */
+/* What the stream does next comes after the last mark of s. */
+static void wait_for_mark(struct forks *forks, int waiting, int s)
+{
+    if (s == waiting || forks->seen[waiting][s] == forks->mark[s])
+        return;
+    eco_gpu_note_cuda(forks->run,
+                      cudaStreamWaitEvent(forks->stream[waiting], forks->run->set->event[s], 0),
+                      "cudaStreamWaitEvent");
+    forks->seen[waiting][s] = forks->mark[s];
+}
+
 static void wait_for_marks(struct forks *forks, int waiting)
 {
-    for (int s = 0; s < forks->streams; s++) {
-        if (s == waiting || forks->seen[waiting][s] == forks->mark[s])
-            continue;
-        eco_gpu_note_cuda(forks->run,
-                          cudaStreamWaitEvent(forks->stream[waiting], forks->run->set->event[s], 0),
-                          "cudaStreamWaitEvent");
-        forks->seen[waiting][s] = forks->mark[s];
-    }
+    for (int s = 0; s < forks->streams; s++)
+        wait_for_mark(forks, waiting, s);
 }
 
 /* Lanes that may run at once: all of a wavefront, else the directions of a layer. */
-static int lane_of(const struct eco_gpu_run *run, const struct eco_op *op)
+static int stream_of(const struct forks *forks, int layer, int d)
 {
-    return run->layout->wishes.wavefront ? op->layer * run->problem->D + op->d : op->d;
+    const struct eco_gpu_run *run = forks->run;
+    const int lane = run->layout->wishes.wavefront ? layer * run->problem->D + d : d;
+    return lane % forks->streams;
+}
+
+/*
+ * Without a wavefront every level waits for the one before.  With one, levels of different layers
+ * do not fall together (a step may be beside another layer's dx): an op waits for the layer before
+ * it, where it needs what that one has done.
+ */
+static void wait_for_op(struct forks *forks, const struct eco_op *op, int s)
+{
+    const struct eco_gpu_run *run = forks->run;
+    if (!run->layout->wishes.wavefront || run->problem->D > 1)
+        wait_for_marks(forks, s);
+    else if (op->after >= 0)
+        wait_for_mark(forks, s,
+                      stream_of(forks, op->layer + (run->args->backward ? 1 : -1), op->d));
 }
 
 static void begin(struct forks *forks, cudaStream_t caller)
@@ -76,6 +97,8 @@ static void begin(struct forks *forks, cudaStream_t caller)
         forks->stream[s] = run->set->stream[s];
     if (forks->streams > 1)
         mark(forks, 0);
+    for (int s = 1; s < forks->streams; s++)
+        wait_for_mark(forks, s, 0);
 }
 
 /* The tape is in the order of its levels. */
@@ -92,8 +115,8 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
         if (op.level != level)
             mark_all(&forks);
         level = op.level;
-        const int s = lane_of(run, &op) % forks.streams;
-        wait_for_marks(&forks, s);
+        const int s = stream_of(&forks, op.layer, op.d);
+        wait_for_op(&forks, &op, s);
         eco_gpu_point_at_stream(run, &op, forks.stream[s]);
         ops[op.kind](run, &op);
         forks.busy[s] = true;

@@ -220,6 +220,7 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul)
     for (int i = 0; i < recipe->n_params; i++)
         if (recipe->param[i].kind == ECO_PARAM_VECTOR)
             call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
+    call.parts = eco_gpu_room(run, op, &call.parts_bytes);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_sum(&call, run->stream), "gradients of vectors");
 }

@@ -24,6 +24,7 @@ struct builder {
 static void put(struct builder *b, struct eco_op op, int32_t wait)
 {
     op.level = (b->chain > wait ? b->chain : wait) + 1;
+    op.after = wait;
     b->chain = op.level;
     if (b->op != NULL)
         b->op[b->n] = op;
