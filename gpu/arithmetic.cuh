@@ -81,8 +81,23 @@ WORD vec v_tanh(vec a)
 {
     return REAL(tanh)(a);
 }
+
+/* a / b for b in [1, 2], to an ulp: a division has a branch for quotients that are none here, and
+ * nothing is moved across a branch. */
+WORD vec divide_near_one(vec a, vec b)
+{
+#if defined(ECO_ROWS_F64)
+    return a / b;
+#else
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+    const float quotient = a * r;
+    return fmaf(fmaf(-quotient, b, a), r, quotient);
+#endif
+}
+
 WORD vec v_sigmoid(vec a)
 {
     const real e = REAL(exp)(-REAL(fabs)(a));
-    return (a < 0 ? e : (real)1) / (1 + e);
+    return divide_near_one(a < 0 ? e : (real)1, 1 + e);
 }

@@ -63,18 +63,17 @@ WORD vec load_doperand(struct place *at, int slot)
 {
     return READ(at->call->doperand, at->call->doperand_row, slot);
 }
-WORD vec load_dy(struct place *at)
-{
-    const struct eco_stage_call *call = at->call;
-    return call->wide_dy ? READ(call->dy, call->dy_row, 0) : READ_NARROW(call->dy, call->dy_row, 0);
-}
+/* No branches around loads: what is not wanted is read from where something lies. */
 WORD vec load_dnext(struct place *at, int s)
 {
     const struct eco_stage_call *call = at->call;
-    if (s == 0 && call->dnext)
-        return READ(call->dnext, call->dnext_row, 0);
-    const vec carry = READ(call->carry[s], call->carry_row[s], 0);
-    return s == 0 && call->dy ? v_add(carry, load_dy(at)) : carry;
+    const bool computed = s == 0 && call->dnext, output = s == 0 && !call->dnext && call->dy;
+    const void *from = computed ? call->dnext : call->carry[s], *dy = output ? call->dy : from;
+    const size_t row = computed ? call->dnext_row : call->carry_row[s];
+    const size_t dy_row = output ? call->dy_row : row;
+    const vec sum = READ(from, row, 0);
+    const vec more = call->wide_dy ? READ(dy, dy_row, 0) : READ_NARROW(dy, dy_row, 0);
+    return output ? v_add(sum, more) : sum;
 }
 WORD void store_operand(struct place *at, int slot, vec v)
 {

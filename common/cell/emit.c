@@ -57,23 +57,29 @@ static void emit_name(struct eco_text *text, const char *name)
         eco_text_add(text, "%c", *name == '-' ? '_' : *name);
 }
 
+static void emit_line(struct eco_text *text, const struct eco_program *program, int i)
+{
+    const struct eco_node *code = &program->code[i];
+    if (store_word[code->op] != NULL) {
+        eco_text_add(text, "    %s(at, %d, v%d);\n", store_word[code->op], code->index, code->a);
+        return;
+    }
+    eco_text_add(text, "    const vec v%d = ", i);
+    emit_value(text, code);
+    eco_text_add(text, ";\n");
+}
+
+/* Loads first: a GPU's compiler does not move one ahead of a division, and waits for each. */
 static void emit_stage(struct eco_text *text, const char *name, const char *way, int stage,
                        const struct eco_program *program)
 {
     eco_text_add(text, "CELL_FUNCTION void CELL(");
     emit_name(text, name);
     eco_text_add(text, "_%s_%d)(CELL_AT at)\n{\n", way, stage);
-    for (int i = 0; i < program->n; i++) {
-        const struct eco_node *code = &program->code[i];
-        if (store_word[code->op] != NULL) {
-            eco_text_add(text, "    %s(at, %d, v%d);\n", store_word[code->op], code->index,
-                         code->a);
-            continue;
-        }
-        eco_text_add(text, "    const vec v%d = ", i);
-        emit_value(text, code);
-        eco_text_add(text, ";\n");
-    }
+    for (int loads = 1; loads >= 0; loads--)
+        for (int i = 0; i < program->n; i++)
+            if ((load_word[program->code[i].op] != NULL) == loads)
+                emit_line(text, program, i);
     eco_text_add(text, "}\n\n");
 }
 
