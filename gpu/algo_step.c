@@ -35,6 +35,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     (void)caps;
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
+        /* cuBLAS multiplies in TF32 twice as fast where k is contiguous in both operands */
+        .turned = problem->training && problem->type == ECORNN_F32 && problem->fast,
         .chunk = steps_for(problem, wavefront),
         .chunk_backward = steps_for(problem, wavefront),
         /* partial sums of a step's product, split some ways */

@@ -62,6 +62,14 @@ struct eco_move_call {
 };
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);
 
+/* to[columns,rows] = from[rows,columns] transposed, both dense, of floats. */
+struct eco_turn_call {
+    void *to;
+    const void *from;
+    int32_t rows, columns;
+};
+cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t stream);
+
 /* h = P u of one step, and the state before: next and y, masked rows as above. */
 struct eco_project_call {
     struct eco_plane h, before, next, y; /* y.data NULL: unwanted */

@@ -87,6 +87,22 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
         run->status = ECO_CUBLAS(cublasSetWorkspace(run->set->blas, room, bytes));
 }
 
+void eco_gpu_turn(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    for (int part = ECO_PART_RECURRENT;
+         run->layout->wishes.turned && part - ECO_PART_RECURRENT < run->lowered->n_operands;
+         part++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+        const struct eco_array array = eco_layout_turned(run->layout, op->layer, op->d, part);
+        const struct eco_turn_call call = {.to = eco_gpu_at(run, &array, 0),
+                                           .from = eco_gpu_weights(run, op, part),
+                                           .rows = matrix->n * matrix->units,
+                                           .columns = matrix->columns};
+        if (run->status == ECORNN_OK)
+            eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
+    }
+}
+
 static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     return *eco_layout_matrix(run->layout, m->op->layer, m->part);
@@ -120,12 +136,15 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
-    const void *weights = eco_gpu_weights(run, m->op, m->part);
-    struct product product = {.kind = NN,
+    const bool turned = run->layout->wishes.turned && m->part >= ECO_PART_RECURRENT;
+    const struct eco_array array = eco_layout_turned(run->layout, m->op->layer, m->op->d, m->part);
+    const void *weights =
+        turned ? eco_gpu_at(run, &array, 0) : eco_gpu_weights(run, m->op, m->part);
+    struct product product = {.kind = turned ? NT : NN,
                               .m = m->rows,
                               .n = matrix.columns,
                               .a_row = m->a_row,
-                              .b_row = columns,
+                              .b_row = turned ? array.row : columns,
                               .c = m->c,
                               .c_row = m->c_row,
                               .c_type =
@@ -135,8 +154,8 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         product.k = (span.end - span.first) * matrix.units;
         product.a = eco_gpu_after(m->a, (size_t)span.first * units, run->layout->type);
-        product.b =
-            eco_gpu_after(weights, (size_t)span.before * units * columns, run->layout->weight);
+        product.b = eco_gpu_after(weights, (size_t)span.before * units * (turned ? 1 : columns),
+                                  run->layout->weight);
         multiply(run, &product);
         product.add = true;
     }

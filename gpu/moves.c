@@ -137,6 +137,7 @@ void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op)
 
 void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op)
 {
+    eco_gpu_turn(run, op);
     for (int s = 0; s < states(run); s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
         move_state(run, s, eco_gpu_plane(run, &carry, 0),

@@ -220,6 +220,20 @@ static struct eco_series put_bytes(struct cursor *cursor, int count, struct eco_
     return series;
 }
 
+/* Of the transposed R before a part. */
+static struct eco_size turned_bytes(const struct eco_layout *layout, int before)
+{
+    struct eco_size bytes = eco_size_of(0);
+    for (int part = ECO_PART_RECURRENT; layout->wishes.turned && part < before; part++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(layout, 0, part);
+        if (part - ECO_PART_RECURRENT < layout->problem->cell->lowered.n_operands)
+            bytes = eco_size_add(bytes, eco_size_align(product_bytes(
+                                            layout->weight, (size_t)matrix->n,
+                                            (size_t)matrix->units, (size_t)matrix->columns)));
+    }
+    return bytes;
+}
+
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
@@ -233,6 +247,8 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
         put_bytes(cursor, lanes, eco_size_of(layout->wishes.product_bytes));
     if (!backward)
         return;
+    layout->scratch[1][ECO_SCRATCH_TURNED] =
+        put_bytes(cursor, lanes, turned_bytes(layout, ECO_PARTS));
     layout->scratch[1][ECO_SCRATCH_PACK] = put_bytes(
         cursor, lanes, product_bytes(layout->sum, pack_rows(layout), pack_row(layout), 1));
     layout->scratch[1][ECO_SCRATCH_PACK].first.type = layout->sum;
@@ -387,6 +403,16 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
             (size_t)layout->problem->cell->lowered.n_accs * eco_layout_acc_blocks(layout).column;
         array.step = layout->wishes.fuse_input ? 0 : array.row * (size_t)layout->N;
     }
+    return array;
+}
+
+struct eco_array eco_layout_turned(const struct eco_layout *layout, int layer, int d, int part)
+{
+    struct eco_array array = eco_layout_scratch(layout, true, layer, d, ECO_SCRATCH_TURNED);
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
+    array.offset += turned_bytes(layout, part).value;
+    array.row = (size_t)matrix->n * (size_t)matrix->units;
+    array.type = layout->weight;
     return array;
 }
 
