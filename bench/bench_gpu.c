@@ -2,12 +2,13 @@
  * Times problems on a GPU by events, kernel by kernel and as graphs, next to cuDNN called directly
  * with each of its algorithms, where cuDNN was found.
  *
- *     bench_gpu [--device cuda:K] [--cell FILE] PROBLEM...
+ *     bench_gpu [--device cuda:K] [--cell FILE] [--versus unfused] PROBLEM...
  *
  * Each in a process of its own: in one where cuDNN had run before, graphs of ours took up to 13 %
  * longer.  A line for each: microseconds of a step (of a layer), of a run in all, and theirs over
  * ours.  With a cell from a file, the names in the problems stand for it.  Training: forward and
- * backward, weights packed before; pack and unpack are in "with pack".
+ * backward, weights packed before; pack and unpack are in "with pack".  --versus: an LSTM in
+ * inference also as a loop of small kernels (bench_unfused.cu).
  */
 #include "bench_gpu.h"
 
@@ -274,7 +275,24 @@ static ecornn_cell *read_cell(const char *path)
     return cell;
 }
 
-static void measure(const char *device, const char *problem, const ecornn_cell *own)
+/* Theirs eager and from a graph, and both over our graph. */
+static void measure_loops(const char *problem, const ecornn_desc *desc, double ours,
+                          cudaStream_t stream)
+{
+    static const char *const name[] = {"unfused", "naive"};
+    const double steps = (double)desc->steps;
+    double eager, graph;
+    if (strncmp(problem, "lstm/", 5) != 0 || desc->flags & ECORNN_TRAINING || desc->layers > 1 ||
+        desc->proj > 0 || desc->direction != ECORNN_FORWARD)
+        return;
+    for (int naive = 0; naive < 2; naive++)
+        if (unfused_measure(desc, naive, stream, &eager, &graph))
+            printf("%-44s %s eager %6.2f graph %6.2f | ratio eager %.2f graph %.2f\n", problem,
+                   name[naive], 1e6 * eager / steps, 1e6 * graph / steps, eager / ours,
+                   graph / ours);
+}
+
+static void measure(const char *device, const char *problem, const ecornn_cell *own, bool loops)
 {
     ecornn_desc desc;
     cudaStream_t stream;
@@ -305,12 +323,15 @@ static void measure(const char *device, const char *problem, const ecornn_cell *
         printf(", theirs %.1f %.1f", (double)best.workspace / 0x1p20,
                (double)best.reserve / 0x1p20);
     printf("\n");
+    if (loops)
+        measure_loops(problem, &desc, graph.seconds, stream);
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
     const char *device = "cuda:0";
+    bool loops = false;
     ecornn_cell *cell = NULL;
     int k = 1, failed = 0;
     for (; k + 1 < argc && strncmp(argv[k], "--", 2) == 0; k += 2) {
@@ -318,18 +339,21 @@ int main(int argc, char **argv)
             device = argv[k + 1];
         else if (strcmp(argv[k], "--cell") == 0 && !cell)
             cell = read_cell(argv[k + 1]);
+        else if (strcmp(argv[k], "--versus") == 0 && strcmp(argv[k + 1], "unfused") == 0)
+            loops = true;
         else
             break;
     }
     if (k >= argc || strncmp(argv[k], "--", 2) == 0) {
-        fprintf(stderr, "usage: bench_gpu [--device cuda:K] [--cell FILE] PROBLEM...\n");
+        fprintf(stderr, "usage: bench_gpu [--device cuda:K] [--cell FILE] [--versus unfused] "
+                        "PROBLEM...\n");
         return 2;
     }
     for (; k < argc; k++) {
         int status = 0;
         const pid_t child = fork();
         if (child == 0) {
-            measure(device, argv[k], cell);
+            measure(device, argv[k], cell, loops);
             exit(0);
         }
         failed |= child < 0 || waitpid(child, &status, 0) != child || status != 0;

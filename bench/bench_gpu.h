@@ -37,4 +37,9 @@ struct cudnn_best {
 };
 struct cudnn_best cudnn_measure(const ecornn_desc *desc, const char *cell, cudaStream_t stream);
 
+/* An LSTM of one layer in inference as a loop of cuBLAS products and kernels of one operation each,
+ * bench_unfused.cu: two products a step, or naively eight.  Seconds; false: not this type. */
+bool unfused_measure(const ecornn_desc *desc, bool naive, cudaStream_t stream, double *eager,
+                     double *graph);
+
 #endif /* BENCH_GPU_H */

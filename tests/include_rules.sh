@@ -24,6 +24,7 @@ tools/           : include/                                                     
 bench/bench_gpu.c : include/ bench/ :
 bench/bench_gpu.h : include/ :
 bench/bench_cudnn.c : include/ bench/ :
+bench/bench_unfused.cu : include/ bench/ :
 bench/           : include/                                                           : cuda
 examples/        : include/                                                               : cuda
 '
