@@ -78,6 +78,8 @@ struct eco_wishes {
     bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
                      */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
+    int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc stays
+                             * alive; 0: in every one */
     int32_t pack_rows; /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
     size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
@@ -151,6 +153,7 @@ struct eco_layout {
     bool training; /* this run keeps a reserve */
     int32_t T, N;
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
+    int32_t weights_steps;         /* of dacc, where weight gradients take several chunks */
     ecornn_type type;              /* of rows that products read, and of the caller's arrays */
     ecornn_type sum;    /* of sums, gradients between steps, vectors, dweights, other states */
     ecornn_type weight; /* of packed matrices */

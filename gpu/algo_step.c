@@ -39,6 +39,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .turned = problem->training && problem->type == ECORNN_F32 && problem->fast,
         .chunk = steps_for(problem, wavefront),
         .chunk_backward = steps_for(problem, wavefront),
+        .weights_chunks = wavefront ? ROWS / (steps_for(problem, true) * problem->N) : 0,
         /* partial sums of a step's product, split some ways */
         .product_bytes = clamp(32 * accs * problem->N, 65536, 8 << 20),
     };

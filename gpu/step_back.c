@@ -12,12 +12,19 @@ struct step {
     struct eco_stage_call call;
 };
 
+/* Where dacc and what lies beside it begin: of the op's chunk alone, or of several. */
+static size_t first_step(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    return run->layout->wishes.weights_chunks > 1 ? (size_t)(op->t0 % run->layout->weights_steps)
+                                                  : 0;
+}
+
 static void point_at_step(struct step *step, int32_t t)
 {
     const struct eco_gpu_run *run = step->run;
     const struct eco_op *op = step->op;
     struct eco_stage_call *call = &step->call;
-    const size_t i = (size_t)(t - op->t0), P = (size_t)run->problem->P;
+    const size_t i = first_step(run, op) + (size_t)(t - op->t0), P = (size_t)run->problem->P;
     const bool last_layer = op->layer == run->problem->L - 1;
     eco_gpu_point_at_states(run, op, t, call);
     for (int s = 0; s < call->n_states; s++) {
@@ -53,7 +60,7 @@ static void project_back(struct step *step, int32_t t)
     const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
     const ecornn_type sum = run->layout->sum;
     const struct eco_project_back_call back = {
-        .dh = eco_gpu_plane(run, &dstep, (size_t)(t - op->t0)),
+        .dh = eco_gpu_plane(run, &dstep, first_step(run, op) + (size_t)(t - op->t0)),
         .carry = {call->carry[0], 0, call->carry_row[0], sum},
         .dy = {(void *)(uintptr_t)call->dy, 0, call->dy_row,
                call->wide_dy ? sum : run->layout->type},
@@ -166,15 +173,16 @@ void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op)
     if (dx.data == NULL)
         return;
     if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0) {
-        eco_gpu_multiply_back(run, &(struct eco_matmul){.op = op,
-                                                        .part = ECO_PART_INPUT,
-                                                        .rows = (op->t1 - op->t0) * run->args->N,
-                                                        .a = eco_gpu_at(run, &dacc, 0),
-                                                        .a_row = dacc.row,
-                                                        .c = dx.data,
-                                                        .c_row = dx.row,
-                                                        .c_type = dx.type,
-                                                        .add = add});
+        eco_gpu_multiply_back(run,
+                              &(struct eco_matmul){.op = op,
+                                                   .part = ECO_PART_INPUT,
+                                                   .rows = (op->t1 - op->t0) * run->args->N,
+                                                   .a = eco_gpu_at(run, &dacc, first_step(run, op)),
+                                                   .a_row = dacc.row,
+                                                   .c = dx.data,
+                                                   .c_row = dx.row,
+                                                   .c_type = dx.type,
+                                                   .add = add});
         return;
     }
     /* A cell without W: there is no product to write it. */
@@ -198,7 +206,7 @@ static struct eco_plane operand_plane(const struct eco_gpu_run *run, const struc
     }
     const struct eco_array slots =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    struct eco_plane plane = eco_gpu_plane(run, &slots, 0);
+    struct eco_plane plane = eco_gpu_plane(run, &slots, first_step(run, op));
     plane.data =
         eco_gpu_after(plane.data, (size_t)operand->slot * (size_t)run->problem->H, plane.type);
     return plane;
@@ -233,7 +241,7 @@ static void projection(struct eco_gpu_run *run, struct eco_matmul matmul)
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
     const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
     matmul.part = ECO_PART_PROJECT;
-    matmul.a = eco_gpu_at(run, &dstep, 0);
+    matmul.a = eco_gpu_at(run, &dstep, first_step(run, op));
     matmul.a_row = dstep.row;
     matmul.c = eco_gpu_at(run, &u, (size_t)op->t0);
     matmul.c_row = u.row;
@@ -248,7 +256,7 @@ void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
     struct eco_matmul matmul = {.op = op,
                                 .rows = (op->t1 - op->t0) * run->args->N,
-                                .a = eco_gpu_at(run, &dacc, 0),
+                                .a = eco_gpu_at(run, &dacc, first_step(run, op)),
                                 .a_row = dacc.row,
                                 .add = op->add || run->args->accumulate};
     vectors(run, &matmul);

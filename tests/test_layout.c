@@ -177,10 +177,24 @@ static void paint_shared(struct map *map)
     }
 }
 
+/* R of every operand, transposed. */
+static void paint_turned(struct map *map, int layer, int d)
+{
+    const struct eco_layout *layout = map->layout;
+    for (int o = 0; layout->wishes.turned && o < layout->problem->cell->lowered.n_operands; o++) {
+        const int part = ECO_PART_RECURRENT + o;
+        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
+        const struct eco_array array = eco_layout_turned(layout, layer, d, part);
+        map->id++;
+        paint_bytes(map, array.block, array.offset,
+                    array.row * (size_t)matrix->columns * eco_type_bytes(array.type));
+    }
+}
+
 static void paint_scratch(struct map *map, int layer, bool backward)
 {
     static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
-                                               ECO_SCRATCH_DGATHER, ECO_SCRATCH_DACC};
+                                               ECO_SCRATCH_DGATHER};
     const struct eco_problem *problem = map->layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H;
@@ -197,10 +211,12 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
     for (int d = 0; d < problem->D; d++)
         for (int i = 0; i < ECO_SCRATCHES; i++) {
+            if (i == ECO_SCRATCH_TURNED && backward)
+                paint_turned(map, layer, d);
             const bool bytes = i == ECO_SCRATCH_PRODUCT || (i == ECO_SCRATCH_PACK && backward);
             if (bytes)
                 paint_room(map, backward, layer, d, i);
-            int32_t steps = backward ? chunk : 1;
+            int32_t steps = backward ? map->layout->weights_steps : 1;
             for (size_t k = 0; k < sizeof chunked / sizeof *chunked; k++)
                 steps = chunked[k] == (enum eco_scratch)i ? chunk : steps;
             if (i == ECO_SCRATCH_ACC && !backward)

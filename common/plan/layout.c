@@ -167,11 +167,11 @@ static int32_t scratch_steps(const struct eco_layout *layout, bool backward,
     case ECO_SCRATCH_ACC:
         return backward || layout->wishes.fuse_input ? 0 : layout->chunk;
     case ECO_SCRATCH_GATHER:
-    case ECO_SCRATCH_DACC:
         return backward ? layout->chunk_backward : layout->chunk;
+    case ECO_SCRATCH_DACC:
     case ECO_SCRATCH_OPERAND:
     case ECO_SCRATCH_STEP:
-        return backward ? layout->chunk_backward : 0;
+        return backward ? layout->weights_steps : 0;
     default:
         return 0;
     }
@@ -332,6 +332,11 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
     layout->N = N;
     layout->chunk = clip_chunk(layout->wishes.chunk, T);
     layout->chunk_backward = clip_chunk(layout->wishes.chunk_backward, T);
+    layout->weights_steps = layout->chunk_backward;
+    for (int k = 1; k < layout->wishes.weights_chunks && layout->weights_steps < T; k++)
+        layout->weights_steps = T - layout->weights_steps < layout->chunk_backward
+                                    ? T
+                                    : layout->weights_steps + layout->chunk_backward;
     if (!layout->wishes.plain)
         build_blocks(layout);
     else if (layout->training)

@@ -106,6 +106,29 @@ static void put_forward(struct builder *b, int layer, int d, int32_t before)
     put(b, op, -1);
 }
 
+/* Weight gradients: once the last chunk of a group is there, unless the input is gathered chunk by
+ * chunk, or two directions keep in step. */
+static void put_weights(struct builder *b, struct eco_op op, int k)
+{
+    const int32_t group = b->wishes->weights_chunks > 1 ? b->wishes->weights_chunks : 1;
+    const int from_zero = op.t0 / b->chunk;
+    const bool descending = !op.reversed;
+    op.gathered = reads_gathered(b, op.layer);
+    if (op.gathered) {
+        op.kind = ECO_GATHER;
+        put(b, op, -1);
+    } else if (group > 1 && b->problem->D == 1) {
+        if (k + 1 < b->chunks && (descending ? from_zero : from_zero + 1) % group != 0)
+            return;
+        const int first = from_zero / group * group;
+        op.t0 = first * b->chunk;
+        if (descending)
+            op.t1 = first + group < b->chunks ? (first + group) * b->chunk : b->problem->T;
+    }
+    op.kind = ECO_D_WEIGHTS;
+    put(b, op, -1);
+}
+
 /* Both directions meet every chunk's dx, in opposite order: who comes second adds.  In the middle
  * one both would come at once: the second direction is a level behind in all of them. */
 static void put_dx(struct builder *b, struct eco_op op, int k)
@@ -138,13 +161,7 @@ static void put_backward(struct builder *b, int layer, int d, int32_t before)
         op.kind = ECO_D_STEP;
         put(b, op, ready(b, layer + 1, k));
         put_dx(b, op, k);
-        op.gathered = reads_gathered(b, layer);
-        if (op.gathered) {
-            op.kind = ECO_GATHER;
-            put(b, op, -1);
-        }
-        op.kind = ECO_D_WEIGHTS;
-        put(b, op, -1);
+        put_weights(b, op, k);
     }
     op.t0 = op.t1 = 0;
     op.kind = ECO_D_END;
