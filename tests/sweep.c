@@ -254,13 +254,18 @@ static const char *const own_option[] = {
 };
 enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
 
-int sweep_own_count(void)
+int sweep_own_cells(void)
 {
     char name[64];
     int n = 0;
     while (sweep_own_cell(n, name))
         n++;
-    return n * OWN_OPTIONS;
+    return n;
+}
+
+int sweep_own_count(void)
+{
+    return sweep_own_cells() * OWN_OPTIONS;
 }
 
 void sweep_own_text(int index, char text[CASE_TEXT])

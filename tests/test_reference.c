@@ -113,22 +113,15 @@ enum { OPTIONS = sizeof option / sizeof *option + 1 };
 
 static bool any_cell(int index, char name[64])
 {
-    int builtins = 0;
-    while (ecornn_cell_name(builtins))
-        builtins++;
-    if (index >= builtins)
-        return sweep_own_cell(index - builtins, name);
+    if (index >= builtin_count())
+        return sweep_own_cell(index - builtin_count(), name);
     snprintf(name, 64, "%s", ecornn_cell_name(index));
     return true;
 }
 
 static int difference_count(void)
 {
-    char name[64];
-    int n = 0;
-    while (any_cell(n, name))
-        n++;
-    return only ? 1 : n * OPTIONS;
+    return only ? 1 : (builtin_count() + sweep_own_cells()) * OPTIONS;
 }
 
 static double dot(const struct data *inputs, const struct data *results, const char *with,

@@ -129,6 +129,7 @@ int sweep_count(const char *only);
 void sweep_text(const char *only, int index, char text[CASE_TEXT]);
 /* Names of tests/cells/NAME.cell in order; false past the last. */
 bool sweep_own_cell(int index, char name[64]);
+int sweep_own_cells(void);
 /* The cases of these cells. */
 int sweep_own_count(void);
 void sweep_own_text(int index, char text[CASE_TEXT]);
