@@ -84,6 +84,7 @@ struct eco_wishes {
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
     size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
     bool turned;          /* backward keeps a transposed R: ECO_SCRATCH_TURNED */
+    bool widened;         /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                     * as many as a panel has vectors */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
@@ -109,6 +110,7 @@ enum eco_scratch {
     ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
                        * for sums */
     ECO_SCRATCH_PRODUCT, /* both: room for whoever multiplies */
+    ECO_SCRATCH_WIDENED, /* both, by wish: the matrices of a layer and direction, as packed */
     ECO_SCRATCH_TURNED,  /* backward, by wish: R of each operand, [columns, n*units] */
     ECO_SCRATCHES
 };
@@ -266,6 +268,9 @@ static inline size_t eco_blocks_at(const struct eco_blocks *blocks, size_t unit)
 
 struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
                                     int d, enum eco_scratch scratch);
+/* By wish: the matrix of a part in the type of rows. */
+struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
+                                    int d, int part);
 /* backward, by wish: the transposed matrix of a part, [columns, n*units]. */
 struct eco_array eco_layout_turned(const struct eco_layout *layout, int layer, int d, int part);
 /* backward [N,width]: gradient of a state between steps. */

@@ -6,8 +6,9 @@
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
+    (void)problem;
     (void)caps;
-    return problem->weight_type == problem->type ? NULL : "weights of another type than the rows";
+    return NULL;
 }
 
 /* Rows of a chunk: enough that the input product runs at full speed, few enough that its result
@@ -35,6 +36,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     (void)caps;
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
+        .widened = problem->weight_type != problem->type,
         /* cuBLAS multiplies in TF32 twice as fast where k is contiguous in both operands */
         .turned = problem->training && problem->type == ECORNN_F32 && problem->fast,
         .chunk = steps_for(problem, wavefront),

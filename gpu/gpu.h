@@ -196,8 +196,9 @@ struct eco_matmul {
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* C (+)= A accs M */
 void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* The transposed R of the op's layer, where the plan wished for one. */
-void eco_gpu_turn(struct eco_gpu_run *run, const struct eco_op *op);
+/* The copies of the layer's weights that the plan wished for, before the first product with them.
+ */
+void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op);
 /* dM (+)= A accs^T C, over all rows; here C is only read */
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* Room of the op's lane for whoever multiplies or sums, at a multiple of 256 bytes. */

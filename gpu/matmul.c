@@ -87,20 +87,45 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
         run->status = ECO_CUBLAS(cublasSetWorkspace(run->set->blas, room, bytes));
 }
 
-void eco_gpu_turn(struct eco_gpu_run *run, const struct eco_op *op)
+static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
-    for (int part = ECO_PART_RECURRENT;
-         run->layout->wishes.turned && part - ECO_PART_RECURRENT < run->lowered->n_operands;
-         part++) {
-        const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
-        const struct eco_array array = eco_layout_turned(run->layout, op->layer, op->d, part);
-        const struct eco_turn_call call = {.to = eco_gpu_at(run, &array, 0),
-                                           .from = eco_gpu_weights(run, op, part),
-                                           .rows = matrix->n * matrix->units,
-                                           .columns = matrix->columns};
-        if (run->status == ECORNN_OK)
-            eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
-    }
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+    const struct eco_array array =
+        eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);
+    const struct eco_move_call call = {
+        .to = eco_gpu_plane(run, &array, 0),
+        .from = {.data = (char *)(uintptr_t)run->args->weights +
+                         eco_layout_weights(run->layout, op->layer, op->d, part),
+                 .row = array.row,
+                 .type = run->layout->weight},
+        .steps = 1,
+        .rows = matrix->n * matrix->units,
+        .width = matrix->columns};
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "widening weights");
+}
+
+static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
+{
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+    const struct eco_array array = eco_layout_turned(run->layout, op->layer, op->d, part);
+    const struct eco_turn_call call = {.to = eco_gpu_at(run, &array, 0),
+                                       .from = eco_gpu_weights(run, op, part),
+                                       .rows = matrix->n * matrix->units,
+                                       .columns = matrix->columns};
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
+}
+
+void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_wishes *wishes = &run->layout->wishes;
+    for (int part = 0; part < ECO_PARTS && wishes->widened; part++)
+        if (part != ECO_PART_VECTORS)
+            widen(run, op, part);
+    for (int part = ECO_PART_RECURRENT; part < ECO_PARTS && wishes->turned && run->args->backward;
+         part++)
+        turn(run, op, part);
 }
 
 static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
@@ -126,7 +151,7 @@ void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         product.n = (span.end - span.first) * matrix.units;
         product.b =
-            eco_gpu_after(weights, (size_t)span.before * units * columns, run->layout->weight);
+            eco_gpu_after(weights, (size_t)span.before * units * columns, run->layout->type);
         product.c = eco_gpu_after(m->c, (size_t)span.first * units, run->layout->sum);
         multiply(run, &product);
     }
@@ -155,7 +180,7 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
         product.k = (span.end - span.first) * matrix.units;
         product.a = eco_gpu_after(m->a, (size_t)span.first * units, run->layout->type);
         product.b = eco_gpu_after(weights, (size_t)span.before * units * (turned ? 1 : columns),
-                                  run->layout->weight);
+                                  run->layout->type);
         multiply(run, &product);
         product.add = true;
     }

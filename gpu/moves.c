@@ -25,6 +25,11 @@ void *eco_gpu_at(const struct eco_gpu_run *run, const struct eco_array *array, s
 
 const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
+    if (run->layout->wishes.widened && part != ECO_PART_VECTORS) {
+        const struct eco_array array =
+            eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);
+        return eco_gpu_at(run, &array, 0);
+    }
     return (const char *)run->args->weights +
            eco_layout_weights(run->layout, op->layer, op->d, part);
 }
@@ -115,6 +120,7 @@ static int states(const struct eco_gpu_run *run)
 
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op)
 {
+    eco_gpu_copy_weights(run, op);
     const int32_t first = op->reversed ? run->args->T - 1 : 0;
     const size_t plane = eco_layout_state_plane(run->layout, op->d, first, false);
     for (int s = 0; s < states(run); s++) {
@@ -137,7 +143,7 @@ void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op)
 
 void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op)
 {
-    eco_gpu_turn(run, op);
+    eco_gpu_copy_weights(run, op);
     for (int s = 0; s < states(run); s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
         move_state(run, s, eco_gpu_plane(run, &carry, 0),

@@ -33,7 +33,12 @@ const struct eco_wishes wishes[WISHES] = {
     {.chunk = 4, .spans = 2, .lanes = 8, .vectors = 4, .group = 32, .pair = 2},
     {.chunk = 3, .spans = 2, .lanes = 4, .vectors = 2, .pack_rows = 7, .threads = 2},
     {.chunk = 2, .wavefront = true, .by_length = true, .product_bytes = 100, .fuse_input = true},
-    {.chunk = 3, .chunk_backward = 1, .wavefront = true, .weights_chunks = 3, .turned = true},
+    {.chunk = 3,
+     .chunk_backward = 1,
+     .wavefront = true,
+     .weights_chunks = 3,
+     .turned = true,
+     .widened = true},
 };
 
 void problem_of(struct eco_problem *problem, const char *text)

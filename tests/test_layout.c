@@ -191,6 +191,19 @@ static void paint_turned(struct map *map, int layer, int d)
     }
 }
 
+static void paint_widened(struct map *map, bool backward, int layer, int d)
+{
+    for (int part = 0; part < ECO_PARTS && map->layout->wishes.widened; part++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(map->layout, layer, part);
+        const struct eco_array array = eco_layout_widened(map->layout, backward, layer, d, part);
+        map->id++;
+        if (part != ECO_PART_VECTORS)
+            paint_bytes(map, array.block, array.offset,
+                        array.row * (size_t)(matrix->n * matrix->units) *
+                            eco_type_bytes(array.type));
+    }
+}
+
 static void paint_scratch(struct map *map, int layer, bool backward)
 {
     static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
@@ -213,6 +226,8 @@ static void paint_scratch(struct map *map, int layer, bool backward)
         for (int i = 0; i < ECO_SCRATCHES; i++) {
             if (i == ECO_SCRATCH_TURNED && backward)
                 paint_turned(map, layer, d);
+            if (i == ECO_SCRATCH_WIDENED)
+                paint_widened(map, backward, layer, d);
             const bool bytes = i == ECO_SCRATCH_PRODUCT || (i == ECO_SCRATCH_PACK && backward);
             if (bytes)
                 paint_room(map, backward, layer, d, i);

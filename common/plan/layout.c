@@ -220,18 +220,37 @@ static struct eco_series put_bytes(struct cursor *cursor, int count, struct eco_
     return series;
 }
 
-/* Of the transposed R before a part. */
-static struct eco_size turned_bytes(const struct eco_layout *layout, int before)
+/* Of a layer's matrices in the type of rows, from part `from` on and before part `before`. */
+static struct eco_size matrix_bytes(const struct eco_layout *layout, int layer, int from,
+                                    int before)
 {
     struct eco_size bytes = eco_size_of(0);
-    for (int part = ECO_PART_RECURRENT; layout->wishes.turned && part < before; part++) {
-        const struct eco_matrix *matrix = eco_layout_matrix(layout, 0, part);
-        if (part - ECO_PART_RECURRENT < layout->problem->cell->lowered.n_operands)
+    for (int part = from; part < before; part++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
+        if (part != ECO_PART_VECTORS)
             bytes = eco_size_add(bytes, eco_size_align(product_bytes(
-                                            layout->weight, (size_t)matrix->n,
-                                            (size_t)matrix->units, (size_t)matrix->columns)));
+                                            layout->type, (size_t)matrix->n, (size_t)matrix->units,
+                                            (size_t)matrix->columns)));
     }
     return bytes;
+}
+
+/* Copies of weights that products read, each as the widest layer needs them. */
+static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool backward, int lanes)
+{
+    struct eco_size widened = eco_size_of(0);
+    for (int layer = 0; layout->wishes.widened && layer < 2 && layer < layout->problem->L;
+         layer++) {
+        const struct eco_size bytes = matrix_bytes(layout, layer, 0, ECO_PARTS);
+        if (bytes.overflow || bytes.value > widened.value)
+            widened = bytes;
+    }
+    layout->scratch[backward][ECO_SCRATCH_WIDENED] = put_bytes(cursor, lanes, widened);
+    if (backward)
+        layout->scratch[1][ECO_SCRATCH_TURNED] =
+            put_bytes(cursor, lanes,
+                      layout->wishes.turned ? matrix_bytes(layout, 0, ECO_PART_RECURRENT, ECO_PARTS)
+                                            : eco_size_of(0));
 }
 
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
@@ -245,10 +264,9 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
                               scratch_row(layout, backward, i)});
     layout->scratch[backward][ECO_SCRATCH_PRODUCT] =
         put_bytes(cursor, lanes, eco_size_of(layout->wishes.product_bytes));
+    put_weights(layout, cursor, backward, lanes);
     if (!backward)
         return;
-    layout->scratch[1][ECO_SCRATCH_TURNED] =
-        put_bytes(cursor, lanes, turned_bytes(layout, ECO_PARTS));
     layout->scratch[1][ECO_SCRATCH_PACK] = put_bytes(
         cursor, lanes, product_bytes(layout->sum, pack_rows(layout), pack_row(layout), 1));
     layout->scratch[1][ECO_SCRATCH_PACK].first.type = layout->sum;
@@ -411,13 +429,23 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
     return array;
 }
 
+struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
+                                    int d, int part)
+{
+    struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_WIDENED);
+    array.offset += matrix_bytes(layout, layer, 0, part).value;
+    array.row = (size_t)eco_layout_matrix(layout, layer, part)->columns;
+    array.type = layout->type;
+    return array;
+}
+
 struct eco_array eco_layout_turned(const struct eco_layout *layout, int layer, int d, int part)
 {
-    struct eco_array array = eco_layout_scratch(layout, true, layer, d, ECO_SCRATCH_TURNED);
     const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-    array.offset += turned_bytes(layout, part).value;
+    struct eco_array array = eco_layout_scratch(layout, true, layer, d, ECO_SCRATCH_TURNED);
+    array.offset += matrix_bytes(layout, layer, ECO_PART_RECURRENT, part).value;
     array.row = (size_t)matrix->n * (size_t)matrix->units;
-    array.type = layout->weight;
+    array.type = layout->type;
     return array;
 }
 
