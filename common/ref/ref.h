@@ -127,6 +127,12 @@ struct eco_reference_row {
     double *dx;                          /* backward: added to                                 */
 };
 
+/* ref_op.c, of element-wise opcodes.  The value; does a machine approximate it? */
+double eco_reference_value(uint8_t op, double a, double b, double c);
+bool eco_reference_approximates(uint8_t op);
+/* d f / d argument of one with a single argument, from the argument a and the value v. */
+double eco_reference_slope(struct eco_arithmetic *arithmetic, uint8_t op, double a, double v);
+
 /* ref_step.c: the next states of a row, the projection included. */
 void eco_reference_forward(struct eco_reference *run, const struct eco_reference_row *row);
 /* ... and back: carry from the gradient of the next states to that of the previous ones; adds to

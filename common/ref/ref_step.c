@@ -5,7 +5,6 @@
  */
 #include "common/ref/ref.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -112,51 +111,6 @@ static double bernoulli(const struct place *at, int32_t j)
     return word[j % 4] < eco_random_threshold(at->node->value) ? 1 : 0;
 }
 
-/* Element-wise opcodes of up to three arguments. */
-static double element(uint8_t op, double a, double b, double c)
-{
-    switch (op) {
-    case ECO_OP_ADD:
-        return a + b;
-    case ECO_OP_SUB:
-        return a - b;
-    case ECO_OP_MUL:
-        return a * b;
-    case ECO_OP_DIV:
-        return a / b;
-    case ECO_OP_MIN:
-        return a < b ? a : b;
-    case ECO_OP_MAX:
-        return a > b ? a : b;
-    case ECO_OP_SELECT:
-        return a > 0 ? b : c;
-    case ECO_OP_NEG:
-        return -a;
-    case ECO_OP_ABS:
-        return fabs(a);
-    case ECO_OP_EXP:
-        return exp(a);
-    case ECO_OP_LOG:
-        return log(a);
-    case ECO_OP_SQRT:
-        return sqrt(a);
-    case ECO_OP_TANH:
-        return tanh(a);
-    case ECO_OP_SIGMOID:
-        return 1 / (1 + exp(-a));
-    case ECO_OP_RELU:
-        return a <= 0 ? 0 : a; /* keeps a NaN */
-    default:
-        assert(!"an opcode of the text");
-        return NAN;
-    }
-}
-
-static bool is_approximated(uint8_t op)
-{
-    return op == ECO_OP_EXP || op == ECO_OP_LOG || op == ECO_OP_TANH || op == ECO_OP_SIGMOID;
-}
-
 static void evaluate_mean(const struct place *at)
 {
     struct eco_reference *run = at->run;
@@ -183,10 +137,12 @@ static void evaluate_elements(const struct place *at)
             value[j] = run->weights[run->offset[node->index] + (size_t)j];
         else if (node->op == ECO_OP_BERNOULLI)
             value[j] = rounded(run, bernoulli(at, j));
-        else if (is_approximated(node->op))
-            value[j] = eco_round_function(&run->arithmetic, element(node->op, a[j], 0, 0));
+        else if (eco_reference_approximates(node->op))
+            value[j] =
+                eco_round_function(&run->arithmetic, eco_reference_value(node->op, a[j], 0, 0));
         else
-            value[j] = rounded(run, element(node->op, a ? a[j] : 0, b ? b[j] : 0, c ? c[j] : 0));
+            value[j] = rounded(
+                run, eco_reference_value(node->op, a ? a[j] : 0, b ? b[j] : 0, c ? c[j] : 0));
     }
 }
 
@@ -233,32 +189,6 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* d f / d argument of an element-wise f with one argument, from the argument a and the value v. */
-static double slope(struct eco_reference *run, uint8_t op, double a, double v)
-{
-    switch (op) {
-    case ECO_OP_NEG:
-        return -1;
-    case ECO_OP_ABS:
-        return a > 0 ? 1 : a < 0 ? -1 : 0;
-    case ECO_OP_EXP:
-        return v;
-    case ECO_OP_LOG:
-        return rounded(run, 1 / a);
-    case ECO_OP_SQRT:
-        return rounded(run, 0.5 / v);
-    case ECO_OP_TANH:
-        return rounded(run, 1 - rounded(run, v * v));
-    case ECO_OP_SIGMOID:
-        return rounded(run, v * rounded(run, 1 - v));
-    case ECO_OP_RELU:
-        return a > 0 ? 1 : 0;
-    default:
-        assert(!"an opcode of one argument");
-        return NAN;
-    }
-}
-
 /* Adds the gradient g of one unit of a node to its arguments.  Where a choice was made, the side
  * not taken gets nothing at all: 0 times an infinity would be no 0. */
 static void sweep_unit(const struct place *at, int32_t j, double g)
@@ -295,7 +225,8 @@ static void sweep_unit(const struct place *at, int32_t j, double g)
         add_to(run, a > 0 ? db : dvalue_of(run, node->c) + j, g);
         break;
     default:
-        add_to(run, da, g * slope(run, node->op, a, value_of(run, at->index)[j]));
+        add_to(run, da,
+               g * eco_reference_slope(&run->arithmetic, node->op, a, value_of(run, at->index)[j]));
     }
 }
 

@@ -1,0 +1,76 @@
+/*
+ * What an element-wise opcode means: its value, and its slope.
+ */
+#include "common/ref/ref.h"
+
+#include <assert.h>
+#include <math.h>
+
+double eco_reference_value(uint8_t op, double a, double b, double c)
+{
+    switch (op) {
+    case ECO_OP_ADD:
+        return a + b;
+    case ECO_OP_SUB:
+        return a - b;
+    case ECO_OP_MUL:
+        return a * b;
+    case ECO_OP_DIV:
+        return a / b;
+    case ECO_OP_MIN:
+        return a < b ? a : b;
+    case ECO_OP_MAX:
+        return a > b ? a : b;
+    case ECO_OP_SELECT:
+        return a > 0 ? b : c;
+    case ECO_OP_NEG:
+        return -a;
+    case ECO_OP_ABS:
+        return fabs(a);
+    case ECO_OP_EXP:
+        return exp(a);
+    case ECO_OP_LOG:
+        return log(a);
+    case ECO_OP_SQRT:
+        return sqrt(a);
+    case ECO_OP_TANH:
+        return tanh(a);
+    case ECO_OP_SIGMOID:
+        return 1 / (1 + exp(-a));
+    case ECO_OP_RELU:
+        return a <= 0 ? 0 : a; /* keeps a NaN */
+    default:
+        assert(!"an opcode of the text");
+        return NAN;
+    }
+}
+
+bool eco_reference_approximates(uint8_t op)
+{
+    return op == ECO_OP_EXP || op == ECO_OP_LOG || op == ECO_OP_TANH || op == ECO_OP_SIGMOID;
+}
+
+double eco_reference_slope(struct eco_arithmetic *arithmetic, uint8_t op, double a, double v)
+{
+    switch (op) {
+    case ECO_OP_NEG:
+        return -1;
+    case ECO_OP_ABS:
+        return a > 0 ? 1 : a < 0 ? -1 : 0;
+    case ECO_OP_EXP:
+        return v;
+    case ECO_OP_LOG:
+        return eco_round(arithmetic, 1 / a);
+    case ECO_OP_SQRT:
+        return eco_round(arithmetic, 0.5 / v);
+    case ECO_OP_TANH:
+        return eco_round(arithmetic, 1 - eco_round(arithmetic, v * v));
+    case ECO_OP_SIGMOID:
+        return eco_round(arithmetic, v * eco_round(arithmetic, 1 - v));
+    case ECO_OP_RELU:
+        return a > 0 ? 1 : 0;
+    default:
+        assert(!"an opcode of one argument");
+        return NAN;
+    }
+}
