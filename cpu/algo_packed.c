@@ -47,6 +47,17 @@ static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
     return most * element <= 1.25 * (double)caps->cache_bytes;
 }
 
+/* Rows of a forward chunk: where weights stay near, its accumulators must not drive them out. */
+static int32_t forward_rows(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    enum { LEAST = 96 };
+    const size_t row = sizeof(float) * (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
+    const size_t rows = caps->cache_bytes / 4 / row;
+    if (!near(problem, caps) || rows >= FORWARD_ROWS)
+        return FORWARD_ROWS;
+    return rows < LEAST ? LEAST : (int32_t)rows;
+}
+
 /* Can a thread finish the units that it multiplies? */
 static bool fuses(const struct eco_problem *problem)
 {
@@ -72,7 +83,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     const int32_t vectors = problem->N <= caps->few_rows ? caps->few_vectors : caps->vectors;
     *wishes = (struct eco_wishes){
         .by_length = true,
-        .chunk = steps_for(FORWARD_ROWS, problem->N),
+        .chunk = steps_for(forward_rows(problem, caps), problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
         .pack_rows = PACK_ROWS,
         .spans = vectors == caps->vectors ? vectors : 1,

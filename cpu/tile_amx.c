@@ -137,31 +137,32 @@ static void add_up(const struct eco_tile *n, int32_t row, int32_t v, const float
     }
 }
 
-/* From tile `block` of rows and from vector v on. */
-static struct walk walk_from(const struct eco_tile *n, int32_t block, int32_t v)
+/* From tile `block` of rows and from vector v on.  Filled where it is read: a copy would wait for
+ * the stores of tiles before it. */
+static void start_walk(const struct eco_tile *n, int32_t block, int32_t v, struct walk *w)
 {
-    struct walk w = {.pairs = n->pairs};
+    w->pairs = n->pairs;
     for (int32_t p = 0; p < n->pairs; p++) {
         const struct eco_tile_pair *pair = &n->pair[p];
-        struct stream *s = &w.pair[p];
+        struct stream *s = &w->pair[p];
         s->groups = (pair->k + ECO_NARROW_GROUP - 1) / ECO_NARROW_GROUP;
         s->a_block = (size_t)s->groups * TILE;
         s->b_group = pair->panel_k;
         s->a = (const uint16_t *)pair->a + (size_t)block * s->a_block;
         s->b = (const uint16_t *)pair->panel + (size_t)v * TILE;
     }
-    return w;
 }
 
 static void multiply(const struct eco_tile *n)
 {
     _Alignas(64) float sum[4][ECO_NARROW_TALL * LANES];
+    struct walk w;
     const int32_t blocks = (n->rows + n->height - 1) / n->height;
     for (int32_t block = 0; block < blocks; block += 2) {
         const bool two = block + 1 < blocks;
         const int32_t row = block * n->height, most = two ? 2 : 4;
         for (int32_t v = 0, wide; v < n->vectors; v += wide) {
-            const struct walk w = walk_from(n, block, v);
+            start_walk(n, block, v, &w);
             wide = n->vectors - v < most ? n->vectors - v : most;
             if (!two)
                 one_by(&w, sum, wide);
