@@ -15,6 +15,8 @@ struct eco_caps {
     int32_t lanes, vectors;    /* panels for the product kernel (eco_wishes); 0: there is none */
     int32_t few_rows, few_vectors; /* up to so many rows: panels of so many vectors */
     size_t cache_bytes;            /* next to one thread */
+    size_t block_bytes;            /* of memory that a block of a GPU's threads shares */
+    int version;                   /* of a GPU: ten times its compute capability */
     bool own_memory;               /* the host cannot read the device's: lengths are not checked */
 };
 

@@ -82,9 +82,10 @@ struct eco_wishes {
                              * alive; 0: in every one */
     int32_t pack_rows; /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
-    size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
-    bool turned;          /* backward keeps a transposed R: ECO_SCRATCH_TURNED */
-    bool widened;         /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
+    size_t product_bytes;  /* of ECO_SCRATCH_PRODUCT */
+    bool turned;           /* backward keeps a transposed R: ECO_SCRATCH_TURNED */
+    bool widened;          /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
+    size_t exchange_bytes; /* of ECO_SCRATCH_EXCHANGE */
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                     * as many as a panel has vectors */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
@@ -109,9 +110,10 @@ enum eco_scratch {
     ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
     ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
                        * for sums */
-    ECO_SCRATCH_PRODUCT, /* both: room for whoever multiplies */
-    ECO_SCRATCH_WIDENED, /* both, by wish: the matrices of a layer and direction, as packed */
-    ECO_SCRATCH_TURNED,  /* backward, by wish: R of each operand, [columns, n*units] */
+    ECO_SCRATCH_PRODUCT,  /* both: room for whoever multiplies */
+    ECO_SCRATCH_WIDENED,  /* both, by wish: the matrices of a layer and direction, as packed */
+    ECO_SCRATCH_TURNED,   /* backward, by wish: R of each operand, [columns, n*units] */
+    ECO_SCRATCH_EXCHANGE, /* both: what blocks of a resident kernel tell each other */
     ECO_SCRATCHES
 };
 

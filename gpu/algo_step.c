@@ -57,86 +57,10 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     return problem->training ? 3 * seconds : seconds;
 }
 
-/* ---- pointers -------------------------------------------------------------------------------- */
-
-ecornn_status eco_gpu_check_pointer(const struct eco_gpu *gpu, const char *name,
-                                    const void *pointer)
+static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                         const struct eco_layout *layout, const struct eco_args *args)
 {
-    struct cudaPointerAttributes attributes;
-    if (pointer == NULL)
-        return ECORNN_OK;
-    const ecornn_status status = ECO_CUDA(cudaPointerGetAttributes(&attributes, pointer));
-    if (status != ECORNN_OK)
-        return status;
-    if (attributes.type == cudaMemoryTypeUnregistered)
-        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT, "%s is %p, no memory of device cuda:%d",
-                                      name, pointer, gpu->device);
-    if (attributes.type == cudaMemoryTypeDevice && attributes.device != gpu->device)
-        return eco_gpu_services->fail(ECORNN_BAD_ARGUMENT,
-                                      "%s is memory of cuda:%d, must be of cuda:%d", name,
-                                      attributes.device, gpu->device);
-    return ECORNN_OK;
+    return eco_gpu_run_plan(plan, tape, layout, args, NULL);
 }
 
-static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_args *args)
-{
-    const struct {
-        const char *name;
-        const void *pointer;
-    } all[] = {{"io.x", args->x},
-               {"io.y", args->y},
-               {"io.lengths", args->lengths},
-               {"io.weights", args->weights},
-               {"io.workspace", args->workspace},
-               {"io.reserve", args->reserve},
-               {"gradient.dy", args->dy},
-               {"gradient.dx", args->dx},
-               {"gradient.dweights", args->dweights}};
-    ecornn_status status = ECORNN_OK;
-    for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
-        status = eco_gpu_check_pointer(gpu, all[i].name, all[i].pointer);
-    for (int s = 0; status == ECORNN_OK && s < ECO_MAX_STATES; s++) {
-        status = eco_gpu_check_pointer(gpu, "io.initial", args->initial[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "io.final", args->final[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "gradient.dfinal", args->dfinal[s]);
-        if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(gpu, "gradient.dinitial", args->dinitial[s]);
-    }
-    return status;
-}
-
-/* ---- run ------------------------------------------------------------------------------------- */
-
-static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
-                              const struct eco_layout *layout, const struct eco_args *args)
-{
-    static const struct eco_stage_kernels *const stages[ECO_TYPES] = {
-        [ECORNN_F32] = &eco_stages_f32,
-        [ECORNN_F64] = &eco_stages_f64,
-        [ECORNN_BF16] = &eco_stages_bf16,
-        [ECORNN_F16] = &eco_stages_f16};
-    struct eco_gpu *gpu = plan->device->own;
-    struct eco_gpu_scope scope;
-    struct eco_gpu_run run = {.plan = plan,
-                              .problem = &plan->problem,
-                              .lowered = &plan->problem.cell->lowered,
-                              .layout = layout,
-                              .args = args,
-                              .stages = stages[plan->problem.type]};
-    ecornn_status status = eco_gpu_enter(&scope, plan->device);
-    if (status != ECORNN_OK)
-        return status;
-    status = check_pointers(gpu, args);
-    if (status == ECORNN_OK)
-        status = eco_gpu_take_set(gpu, &run.set);
-    if (status == ECORNN_OK) {
-        status = eco_gpu_run_tape(&run, tape);
-        eco_gpu_return_set(run.set);
-    }
-    eco_gpu_leave(&scope);
-    return status;
-}
-
-const struct eco_algo eco_algo_step = {"step", refuses, wishes, estimate, run_tape};
+const struct eco_algo eco_algo_step = {"step", refuses, wishes, estimate, run};

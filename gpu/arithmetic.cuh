@@ -77,6 +77,33 @@ WORD vec v_log(vec a)
 {
     return REAL(log)(a);
 }
+#if defined(ECO_QUICK)
+/* To some units in the 23rd bit, for rows that keep fewer: hardware's 2^x and 1/x. */
+WORD float quick_exp(float a)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a * 1.44269504f));
+    return y;
+}
+WORD float quick_reciprocal(float a)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
+    return y;
+}
+WORD vec v_tanh(vec a)
+{
+    const float e = quick_exp(-2 * fabsf(a)), square = a * a;
+    const float large = copysignf((1 - e) * quick_reciprocal(1 + e), a);
+    const float tail = __fmaf_rn(square, -17.f / 315, 2.f / 15);
+    const float small = __fmaf_rn(a * square, __fmaf_rn(square, tail, -1.f / 3), a);
+    return square < 0.06f ? small : large;
+}
+WORD vec v_sigmoid(vec a)
+{
+    return quick_reciprocal(1 + quick_exp(-a));
+}
+#else
 WORD vec v_tanh(vec a)
 {
     return REAL(tanh)(a);
@@ -100,4 +127,13 @@ WORD vec v_sigmoid(vec a)
 {
     const real e = REAL(exp)(-REAL(fabs)(a));
     return divide_near_one(a < 0 ? e : (real)1, 1 + e);
+}
+#endif
+
+/* 1 with that probability, else 0. */
+WORD real draw(const struct eco_coordinates *where, uint32_t unit, double probability)
+{
+    uint32_t word[4];
+    eco_random_quad(where, unit / 4, word);
+    return word[unit % 4] < eco_random_threshold(probability) ? 1 : 0;
 }

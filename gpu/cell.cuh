@@ -119,9 +119,7 @@ WORD vec v_bernoulli(struct place *at, int which, double probability)
         return (real)probability;
     const struct eco_coordinates where = {call->seed, call->layer,       call->direction,
                                           1u + which, (uint32_t)call->t, (uint32_t)at->row};
-    uint32_t word[4];
-    eco_random_quad(&where, (uint32_t)at->unit / 4, word);
-    return word[at->unit % 4] < eco_random_threshold(probability) ? 1 : 0;
+    return draw(&where, (uint32_t)at->unit, probability);
 }
 
 /* ---- masked rows ----------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  * The CUDA backend: opening a device, memory, and the list of algorithms; and the one function that
  * its module exports.
  */
-#include "gpu/gpu.h"
+#include "gpu/resident.h"
 
 #include <string.h>
 
@@ -143,19 +143,29 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
         .flops = 128 * 2 * 1.5e9, /* of one multiprocessor: 128 fused multiply-adds a clock */
         .bytes_per_s = 2e12 / properties.multiProcessorCount,
         .cache_bytes = (size_t)properties.l2CacheSize,
+        .block_bytes = properties.cooperativeLaunch ? properties.sharedMemPerBlockOptin : 0,
+        .version = 10 * properties.major + properties.minor,
         .own_memory = true};
     return ECORNN_OK;
 }
 
 /* The first set now, so that a first run does not pay for cuBLAS. */
-static ecornn_status prepare(struct eco_gpu *gpu)
+static ecornn_status prepare(const struct ecornn_device *device)
 {
+    struct eco_gpu *gpu = device->own;
     struct eco_gpu_set *set;
     ecornn_status status = eco_gpu_take_set(gpu, &set);
     if (status != ECORNN_OK)
         return status;
     eco_gpu_return_set(set);
-    return eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
+    status = eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(
+            cudaHostAlloc((void **)&gpu->failed, sizeof *gpu->failed, cudaHostAllocMapped));
+    if (status != ECORNN_OK)
+        return status;
+    *gpu->failed = 0;
+    return eco_resident_load(device);
 }
 
 static void close_device(struct ecornn_device *device)
@@ -166,6 +176,8 @@ static void close_device(struct ecornn_device *device)
         for (int i = 0; i < ECO_MAX_SETS; i++)
             free_set(&gpu->set[i]);
         eco_own_cells_free(gpu);
+        if (gpu->failed != NULL)
+            cudaFreeHost(gpu->failed);
         eco_gpu_leave(&scope);
     }
     pthread_mutex_destroy(&gpu->own_cells_lock);
@@ -193,7 +205,7 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     if (status == ECORNN_OK) {
         status = fill_info(device, number);
         if (status == ECORNN_OK)
-            status = prepare(gpu);
+            status = prepare(device);
         eco_gpu_leave(&scope);
     }
     if (status != ECORNN_OK)
@@ -252,7 +264,7 @@ static ecornn_status wait(struct ecornn_device *device, void *stream)
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 
-static const struct eco_algo *const algos[] = {&eco_algo_step, NULL};
+static const struct eco_algo *const algos[] = {&eco_algo_resident, &eco_algo_step, NULL};
 
 static const struct eco_backend backend = {
     .name = "cuda",

@@ -30,6 +30,8 @@ ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing);
 
 /* Streams of one run at most: lanes of the tape beyond share them. */
 enum { ECO_MAX_STREAMS = 8 };
+/* Ops of a level that are queued at once, at most. */
+enum { ECO_TOGETHER = 4 };
 
 /* What a run needs besides memory; a run takes a free set and gives it back once all is queued. */
 struct eco_gpu_set {
@@ -44,9 +46,10 @@ enum { ECO_MAX_SETS = 32 };
 
 struct eco_gpu {
     int device;
-    int capability; /* 90: compute capability 9.0 */
-    bool overlap;   /* kernels may be put in place before those ahead have ended */
-    bool graphs;    /* ECORNN_GRAPH is not 0 */
+    int capability;   /* 90: compute capability 9.0 */
+    bool overlap;     /* kernels may be put in place before those ahead have ended */
+    bool graphs;      /* ECORNN_GRAPH is not 0 */
+    uint32_t *failed; /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
     struct eco_own_cell *own_cells;       /* own_cell.c; at creation of plans only */
     pthread_mutex_t own_cells_lock;
@@ -114,6 +117,11 @@ void eco_gpu_unload(struct eco_gpu_code *code);
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
+struct eco_gpu_run;
+/* Queues one op of the tape on run->stream; or all `n` of a level. */
+typedef void (*eco_gpu_op)(struct eco_gpu_run *run, const struct eco_op *op);
+typedef void (*eco_gpu_ops)(struct eco_gpu_run *run, const struct eco_op *ops, int n);
+
 /* One thread queues a run; after the first failure nothing more is queued. */
 struct eco_gpu_run {
     const struct ecornn_plan *plan;
@@ -122,6 +130,8 @@ struct eco_gpu_run {
     const struct eco_layout *layout;
     const struct eco_args *args;
     const struct eco_stage_kernels *stages;
+    const eco_gpu_ops *together; /* by kind: what queues all ops of a level at once; NULL: one by
+                                  * one */
     struct eco_gpu_set *set;
     cudaStream_t stream; /* of the op at hand */
     bool overlap;        /* the op has queued a kernel there before */
@@ -134,9 +144,6 @@ bool eco_gpu_overlap(struct eco_gpu_run *run);
 
 void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing);
 
-/* Queues one op of the tape on run->stream. */
-typedef void (*eco_gpu_op)(struct eco_gpu_run *run, const struct eco_op *op);
-
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op); /* moves.c */
 void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op);
@@ -148,6 +155,11 @@ void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op); /* step_back.c */
 void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op);
+
+/* run.c: enters the device, checks the pointers, queues the tape. */
+ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args,
+                               const eco_gpu_ops *together);
 
 /* graph.c: queues a tape, or launches the graph that was kept of it. */
 ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape);
@@ -206,6 +218,7 @@ void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_
 /* The stream and the workspace of the run's products from now on. */
 void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream);
 
-extern const struct eco_algo eco_algo_step; /* algo_step.c */
+extern const struct eco_algo eco_algo_step;     /* algo_step.c */
+extern const struct eco_algo eco_algo_resident; /* algo_resident.c */
 
 #endif /* ECO_GPU_H */

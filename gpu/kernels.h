@@ -104,6 +104,18 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
 /* vectors[k] (+)= sum over rows of group place[k]; in an order that depends on the sizes alone. */
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t stream);
 
+/* ---- all steps in one launch, resident_bf16.cu and so on ------------------------------------- */
+
+/* Kernels of one cell, by the units of a block: 8, 16, 32, 64; the list ends with cell -1. */
+struct eco_resident_kernel {
+    int cell;
+    const void *by_units[4]; /* of struct eco_resident_call */
+};
+extern const struct eco_resident_kernel *const eco_resident_forward_bf16,
+    *const eco_resident_forward_f16, *const eco_resident_forward_f32,
+                                         *const eco_resident_backward_bf16,
+                                             *const eco_resident_backward_f16;
+
 /* Is there code for the current device in this module?  overlap: code that waits by itself for the
  * kernel ahead, so that it may be put in place before that has ended. */
 cudaError_t eco_kernels_load(bool *overlap);

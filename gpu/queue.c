@@ -101,6 +101,47 @@ static void begin(struct forks *forks, cudaStream_t caller)
         wait_for_mark(forks, s, 0);
 }
 
+/* All ops of one kind in the level of op number `first`, which is the first of them; the others are
+ * left out when the tape comes to them. */
+static void queue_together(struct forks *forks, const struct eco_tape *tape, int first)
+{
+    struct eco_gpu_run *run = forks->run;
+    struct eco_op level[ECO_TOGETHER];
+    const uint8_t kind = tape->op[first].kind;
+    int n = 0;
+    for (int i = first; i < tape->n && tape->op[i].level == tape->op[first].level; i++) {
+        if (tape->op[i].kind != kind || !eco_op_clip(&tape->op[i], run->args->T, &level[n]))
+            continue;
+        if (++n < ECO_TOGETHER)
+            continue;
+        run->together[kind](run, level, n);
+        n = 0;
+    }
+    if (n > 0)
+        run->together[kind](run, level, n);
+}
+
+/* What lanes do next comes after what stream s did for all of them. */
+static void hold_all(struct forks *forks, int s)
+{
+    if (forks->streams > 1)
+        mark(forks, s);
+    for (int other = 0; other < forks->streams; other++)
+        wait_for_mark(forks, other, s);
+}
+
+/* Was the op queued with another one of its level? */
+static bool already_queued(const struct eco_gpu_run *run, const struct eco_tape *tape, int i)
+{
+    const struct eco_op *op = &tape->op[i];
+    if (run->together == NULL || run->together[op->kind] == NULL)
+        return false;
+    for (int k = i - 1; k >= 0 && tape->op[k].level == op->level; k--)
+        if (tape->op[k].kind == op->kind)
+            return true;
+    return false;
+}
+
 /* The tape is in the order of its levels. */
 ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
                             cudaStream_t stream)
@@ -110,16 +151,25 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
     begin(&forks, stream);
     for (int i = 0; i < tape->n && run->status == ECORNN_OK; i++) {
         struct eco_op op;
-        if (!eco_op_clip(&tape->op[i], run->args->T, &op))
+        if (!eco_op_clip(&tape->op[i], run->args->T, &op) || already_queued(run, tape, i))
             continue;
         if (op.level != level)
             mark_all(&forks);
         level = op.level;
         const int s = stream_of(&forks, op.layer, op.d);
-        wait_for_op(&forks, &op, s);
+        const bool together = run->together != NULL && run->together[op.kind] != NULL;
+        if (together)
+            wait_for_marks(&forks, s);
+        else
+            wait_for_op(&forks, &op, s);
         eco_gpu_point_at_stream(run, &op, forks.stream[s]);
-        ops[op.kind](run, &op);
+        if (together)
+            queue_together(&forks, tape, i);
+        else
+            ops[op.kind](run, &op);
         forks.busy[s] = true;
+        if (together)
+            hold_all(&forks, s);
     }
     /* Joined even after a failure: a stream left in the caller's capture would spoil it. */
     const ecornn_status status = run->status;

@@ -5,6 +5,7 @@
  *     cellgen print FILE...     the stages of a cell, for people
  * Links the compiler of cells and nothing else.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,34 @@ static void print_list(const struct source *source, int n, int stage, int backwa
     puts("");
 }
 
+/* One stage each way, around one product with the output state: what can stay on a chip. */
+static bool one_product(const struct eco_lowered *lowered)
+{
+    return lowered->n_forward == 1 && lowered->n_backward == 1 && lowered->n_operands == 1 &&
+           lowered->operand[0].state == 0 && !lowered->has_means;
+}
+
+/* For every cell of one product CALL(place, accumulators, states, saved values, accumulators with
+ * the product, which of them each accumulator is, or -1 ...). */
+static void print_numbers(const struct source *source, int n)
+{
+    printf("#define CELLS_ONE_PRODUCT(CALL)");
+    for (int i = 0; i < n; i++) {
+        const struct eco_lowered *lowered = &source[i].cell.lowered;
+        int products = 0;
+        if (!one_product(lowered))
+            continue;
+        for (int a = 0; a < lowered->n_accs; a++)
+            products += lowered->acc[a].recurrent[0] >= 0;
+        printf(" \\\n    CALL(%d, %d, %d, %d, %d", i, lowered->n_accs,
+               source[i].cell.recipe.n_states, lowered->n_saves, products);
+        for (int a = 0, row = 0; a < lowered->n_accs; a++)
+            printf(", %d", lowered->acc[a].recurrent[0] < 0 ? -1 : row++);
+        printf(")");
+    }
+    puts("");
+}
+
 static int print_kernels(const struct source *source, int n)
 {
     puts("/* Printed by cellgen: the stages of the built-in cells, see doc/cells.md. */");
@@ -112,6 +141,7 @@ static int print_kernels(const struct source *source, int n)
         print_list(source, n, k, 0);
         print_list(source, n, k, 1);
     }
+    print_numbers(source, n);
     puts("#ifdef CELL_KERNEL\nstatic const struct eco_cell_kernels CELL(cells)[] = {");
     for (int i = 0; i < n; i++) {
         printf("    {\n");

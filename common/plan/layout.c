@@ -265,6 +265,8 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
     layout->scratch[backward][ECO_SCRATCH_PRODUCT] =
         put_bytes(cursor, lanes, eco_size_of(layout->wishes.product_bytes));
     put_weights(layout, cursor, backward, lanes);
+    layout->scratch[backward][ECO_SCRATCH_EXCHANGE] =
+        put_bytes(cursor, lanes, eco_size_of(layout->wishes.exchange_bytes));
     if (!backward)
         return;
     layout->scratch[1][ECO_SCRATCH_PACK] = put_bytes(

@@ -1,0 +1,125 @@
+/*
+ * Algorithm resident: one launch runs all steps; R stays in registers and shared memory of the
+ * multiprocessors, which tell each other the new states through the L2 (Diamos et al., "Persistent
+ * RNNs", ICML 2016).  Input products, weight gradients and dx are as in algorithm step; so are
+ * steps back that do not fit.
+ */
+#include "gpu/resident.h"
+
+static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                        bool backward, int32_t jobs)
+{
+    struct eco_resident_shape shape;
+    const struct eco_resident_need need =
+        eco_resident_need(problem, caps, backward, problem->N, 1, jobs);
+    return eco_resident_shape(&need, &shape);
+}
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    if (caps->version < ECO_RESIDENT_VERSION || caps->block_bytes == 0)
+        return "a device without what it needs";
+    if (problem->projected)
+        return "a projection";
+    if (problem->weight_type != problem->type)
+        return "weights of another type than the rows";
+    if (problem->type == ECORNN_F32 && !problem->fast)
+        return "operands of full float accuracy";
+    if (!eco_resident_has(problem, false))
+        return "a cell or type without a kernel";
+    return step_time(problem, caps, false, 1) > 0 ? NULL : "weights that the chip cannot hold";
+}
+
+/* Can the steps back stay on the chip, too? */
+static bool also_back(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_resident_has(problem, true) && step_time(problem, caps, true, 1) > 0;
+}
+
+/* ---- wishes ---------------------------------------------------------------------------------- */
+
+/* Rows of a chunk: its accumulators stay in the L2 until the steps read them.  Layers that overlap
+ * want more chunks. */
+enum { ROWS = 4096, LEAST_STEPS = 32, CHUNKS = 8, LEAST_OVERLAPPED = 12 };
+
+static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
+{
+    const int32_t rows = (ROWS + problem->N - 1) / problem->N;
+    const int32_t steps = rows < LEAST_STEPS ? LEAST_STEPS : rows;
+    const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
+    if (!wavefront || eighth >= steps)
+        return steps;
+    return eighth < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : eighth;
+}
+
+/* The most that a run of up to N rows may exchange, with other jobs in its launch or without. */
+static size_t exchange_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                             int32_t steps)
+{
+    size_t most = 0;
+    for (int backward = 0; backward <= (int)problem->training; backward++)
+        for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS; jobs++)
+            for (int32_t rows = 1; rows <= problem->N; rows++) {
+                struct eco_resident_shape shape;
+                const struct eco_resident_need need =
+                    eco_resident_need(problem, caps, backward, rows, steps, jobs);
+                if (eco_resident_shape(&need, &shape) > 0 && shape.exchange_bytes > most)
+                    most = shape.exchange_bytes;
+            }
+    return most;
+}
+
+static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes)
+{
+    eco_algo_step.wishes(problem, caps, wishes);
+    /* Steps back of different layers are not of one level, so no launch takes them together. */
+    wishes->wavefront = wishes->wavefront && !problem->training;
+    wishes->weights_chunks = 0;
+    wishes->chunk = wishes->chunk_backward = steps_for(problem, wishes->wavefront);
+    wishes->exchange_bytes =
+        exchange_bytes(problem, caps, wishes->chunk < problem->T ? wishes->chunk : problem->T);
+}
+
+/* ---- choice ---------------------------------------------------------------------------------- */
+
+/* All layers: with a wavefront as many at a time as pay. */
+static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward)
+{
+    const bool wavefront = problem->L > 1 && problem->D == 1 && !problem->training;
+    const int32_t lanes = wavefront ? problem->L : problem->D;
+    const double runs = (double)problem->T * problem->L * problem->D;
+    double least = runs * step_time(problem, caps, backward, 1);
+    for (int32_t jobs = 2; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {
+        const double time = runs / jobs * step_time(problem, caps, backward, jobs);
+        if (time > 0 && time < least)
+            least = time;
+    }
+    return 1e-6 * least;
+}
+
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double forward = steps_time(problem, caps, false);
+    if (!problem->training)
+        return forward;
+    return forward + (also_back(problem, caps) ? steps_time(problem, caps, true)
+                                               : 2 * eco_algo_step.estimate(problem, caps) / 3);
+}
+
+static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                         const struct eco_layout *layout, const struct eco_args *args)
+{
+    static const eco_gpu_ops forward_only[ECO_OP_KINDS] = {[ECO_STEP] = eco_resident_run};
+    static const eco_gpu_ops both[ECO_OP_KINDS] = {
+        [ECO_STEP] = eco_resident_run, [ECO_D_STEP] = eco_resident_run};
+    const struct eco_gpu *gpu = plan->device->own;
+    if (*(volatile uint32_t *)gpu->failed != 0)
+        return eco_gpu_services->fail(
+            ECORNN_FAILED, "a resident kernel waited too long for its blocks in an earlier run");
+    return eco_gpu_run_plan(plan, tape, layout, args,
+                            also_back(&plan->problem, &plan->device->caps) ? both : forward_only);
+}
+
+const struct eco_algo eco_algo_resident = {"resident", refuses, wishes, estimate, run};

@@ -1,0 +1,1 @@
+/* The template of cells.inc for who wants its functions only. */

@@ -1,0 +1,272 @@
+/*
+ * The launches of algorithm resident: all steps of an op, and all such ops of a level, in one
+ * kernel.
+ */
+#include "gpu/resident.h"
+
+enum { PATIENCE_S = 2, STATIC_BYTES = 1024 /* of shared memory that a kernel has anyway */ };
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static const struct eco_resident_kernel *list_of(ecornn_type type, bool backward)
+{
+    if (type == ECORNN_BF16)
+        return backward ? eco_resident_backward_bf16 : eco_resident_forward_bf16;
+    if (type == ECORNN_F16)
+        return backward ? eco_resident_backward_f16 : eco_resident_forward_f16;
+    return type == ECORNN_F32 && !backward ? eco_resident_forward_f32 : NULL;
+}
+
+static const struct eco_resident_kernel *kernels_of(const struct eco_problem *problem,
+                                                    bool backward)
+{
+    const struct eco_resident_kernel *kernel = list_of(problem->type, backward);
+    while (kernel != NULL && kernel->cell >= 0 && kernel->cell != problem->cell->builtin)
+        kernel++;
+    return kernel != NULL && kernel->cell >= 0 ? kernel : NULL;
+}
+
+bool eco_resident_has(const struct eco_problem *problem, bool backward)
+{
+    return kernels_of(problem, backward) != NULL;
+}
+
+ecornn_status eco_resident_load(const struct ecornn_device *device)
+{
+    ecornn_status status = ECORNN_OK;
+    if (device->caps.version < ECO_RESIDENT_VERSION)
+        return status;
+    for (int type = 0; type < ECO_TYPES; type++)
+        for (int way = 0; way < 2; way++) {
+            const struct eco_resident_kernel *kernel = list_of((ecornn_type)type, way);
+            for (; kernel != NULL && kernel->cell >= 0; kernel++)
+                for (int i = 0; i < 4 && status == ECORNN_OK; i++)
+                    status = ECO_CUDA(cudaFuncSetAttribute(
+                        kernel->by_units[i], cudaFuncAttributeMaxDynamicSharedMemorySize,
+                        (int)device->caps.block_bytes - STATIC_BYTES));
+        }
+    return status;
+}
+
+struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
+                                           const struct eco_caps *caps, bool backward, int32_t rows,
+                                           int32_t steps, int32_t jobs)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int32_t states = problem->cell->recipe.n_states;
+    struct eco_resident_need need = {.backward = backward,
+                                     .hidden = problem->H,
+                                     .rows = rows,
+                                     .steps = steps,
+                                     .jobs = jobs,
+                                     .accs = lowered->n_accs,
+                                     .states = states,
+                                     .fields = lowered->n_saves + 2 * states + 1,
+                                     .blocks = caps->threads,
+                                     .block_bytes = caps->block_bytes - STATIC_BYTES};
+    for (int a = 0; a < lowered->n_accs; a++)
+        need.recurrent += lowered->acc[a].recurrent[0] >= 0;
+    return need;
+}
+
+/* ---- where things are ------------------------------------------------------------------------ */
+
+/* Which step the kernel takes first, and whether t falls. */
+struct course {
+    int32_t first, last;
+    bool falls;
+};
+
+static struct course course_of(const struct eco_op *op, bool backward)
+{
+    const bool falls = op->reversed != backward;
+    return (struct course){falls ? op->t1 - 1 : op->t0, falls ? op->t0 : op->t1 - 1, falls};
+}
+
+static int64_t along(const struct course *course, size_t step)
+{
+    return course->falls ? -(int64_t)step : (int64_t)step;
+}
+
+static void point_at_states(const struct eco_gpu_run *run, const struct eco_op *op,
+                            const struct course *course, struct eco_resident_call *call,
+                            struct eco_resident_job *job)
+{
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+        const bool kept = state.wrap == 0;
+        const int32_t t = kept ? course->first : course->last;
+        job->state[s] = eco_gpu_at(
+            run, &state, eco_layout_state_plane(run->layout, op->d, course->first, false));
+        job->next[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
+        job->next_step[s] = along(course, state.step);
+        call->state_row[s] = state.row;
+        call->kept_states |= (uint32_t)kept << s;
+    }
+}
+
+/* y forward, dy backward: the caller's, or backward in lower layers what the layer above left. */
+static struct eco_plane y_plane(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
+{
+    const size_t H = (size_t)run->problem->H, width = (size_t)run->problem->D * H;
+    const bool last_layer = op->layer == run->problem->L - 1, backward = run->args->backward;
+    const void *data = !last_layer ? NULL : backward ? run->args->dy : run->args->y;
+    struct eco_plane y = eco_gpu_sequence(run, data, t, width);
+    if (!last_layer && backward) {
+        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
+        y = eco_gpu_plane(run, &above, (size_t)t);
+    }
+    if (y.data != NULL)
+        y.data = eco_gpu_after(y.data, (size_t)op->d * H, y.type);
+    return y;
+}
+
+static struct eco_resident_job job_of(const struct eco_gpu_run *run, const struct eco_op *op,
+                                      struct eco_resident_call *call)
+{
+    const bool backward = run->args->backward;
+    const struct course course = course_of(op, backward);
+    const struct eco_array exchange =
+        eco_layout_scratch(run->layout, backward, op->layer, op->d, ECO_SCRATCH_EXCHANGE);
+    const struct eco_array acc = eco_layout_scratch(run->layout, backward, op->layer, op->d,
+                                                    backward ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC);
+    const struct eco_plane y = y_plane(run, op, course.first);
+    struct eco_resident_job job = {
+        .recurrent = eco_gpu_weights(run, op, ECO_PART_RECURRENT),
+        .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .exchange = eco_gpu_at(run, &exchange, 0),
+        .acc_step = along(&course, acc.step),
+        .y = y.data,
+        .y_step = along(&course, y.step),
+        .layer = op->layer,
+        .direction = op->d,
+        .steps = op->t1 - op->t0,
+        .t = course.first,
+        .t_step = course.falls ? -1 : 1,
+    };
+    void *accs = eco_gpu_at(run, &acc, (size_t)(course.first - op->t0));
+    if (backward)
+        job.dacc = accs;
+    else
+        job.acc = accs;
+    if (run->args->reserve != NULL && run->lowered->n_saves > 0) {
+        const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
+        job.save = eco_gpu_at(run, &save, (size_t)course.first);
+        job.save_step = along(&course, save.step);
+        call->save_row = save.row;
+    }
+    call->acc_row = acc.row;
+    call->y_row = y.row;
+    call->wide_dy = y.type != run->layout->type;
+    point_at_states(run, op, &course, call, &job);
+    for (int s = 0; backward && s < call->n_states; s++) {
+        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
+        job.carry[s] = eco_gpu_at(run, &carry, 0);
+        call->carry_row[s] = carry.row;
+    }
+    return job;
+}
+
+/* What the program of a step back reads: bits in the order of the kernel's fields. */
+static uint32_t fields_of(const struct eco_gpu_run *run)
+{
+    const struct eco_program *program = &run->lowered->backward[0];
+    const int saves = run->lowered->n_saves, states = run->problem->cell->recipe.n_states;
+    uint32_t fields = UINT32_C(1) << (saves + 2 * states);
+    for (int i = 0; i < program->n; i++) {
+        const struct eco_node *code = &program->code[i];
+        if (code->op == ECO_OP_SAVED)
+            fields |= UINT32_C(1) << code->index;
+        else if (code->op == ECO_OP_STATE)
+            fields |= UINT32_C(1) << (saves + code->index);
+        else if (code->op == ECO_OP_NEXT)
+            fields |= UINT32_C(1) << (saves + states + code->index);
+    }
+    return fields;
+}
+
+/* ---- launch ---------------------------------------------------------------------------------- */
+
+static struct eco_resident_need need_of(const struct eco_gpu_run *run, const struct eco_op *ops,
+                                        int n)
+{
+    int32_t steps = 0;
+    for (int i = 0; i < n; i++)
+        if (ops[i].t1 - ops[i].t0 > steps)
+            steps = ops[i].t1 - ops[i].t0;
+    return eco_resident_need(run->problem, &run->plan->device->caps, run->args->backward,
+                             run->args->N, steps, n);
+}
+
+static struct eco_resident_call call_of(const struct eco_gpu_run *run, const struct eco_op *ops,
+                                        int n)
+{
+    const struct eco_gpu *gpu = run->plan->device->own;
+    const bool backward = run->args->backward;
+    struct eco_resident_call call = {
+        .rows = run->args->N,
+        .hidden = run->problem->H,
+        .n_accs = backward ? run->lowered->n_accs + run->lowered->n_extra : run->lowered->n_accs,
+        .n_states = run->problem->cell->recipe.n_states,
+        .training = run->args->reserve != NULL,
+        .fields = backward ? fields_of(run) : 0,
+        .seed = run->args->seed,
+        .lengths = run->args->lengths,
+        .failed = gpu->failed};
+    const struct eco_resident_need need = need_of(run, ops, n);
+    eco_resident_shape(&need, &call.shape);
+    for (int i = 0; i < n; i++)
+        call.job[i] = job_of(run, &ops[i], &call);
+    call.n_recurrent = need.recurrent;
+    call.n_fields = need.fields;
+    call.patience = UINT64_C(1000000) * (uint64_t)(1000 * PATIENCE_S + need.steps);
+    call.even =
+        run->problem->H % 8 == 0 && call.y_row % 2 == 0 && (uintptr_t)call.job[0].y % 4 == 0;
+    return call;
+}
+
+static cudaError_t launch(const void *kernel, const struct eco_resident_call *call, int jobs,
+                          cudaStream_t stream)
+{
+    cudaLaunchAttribute together = {.id = cudaLaunchAttributeCooperative};
+    together.val.cooperative = 1;
+    const cudaLaunchConfig_t config = {
+        .gridDim = {(unsigned)(jobs * call->shape.groups * call->shape.members), 1, 1},
+        .blockDim = {ECO_RESIDENT_THREADS, 1, 1},
+        .dynamicSmemBytes = call->shape.shared_bytes,
+        .stream = stream,
+        .attrs = &together,
+        .numAttrs = 1};
+    void *arguments[] = {(void *)(uintptr_t)call};
+    return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+/* Is one launch of all of them as fast as two, one after the other? */
+static bool fits(const struct eco_gpu_run *run, const struct eco_op *ops, int n)
+{
+    struct eco_resident_shape shape;
+    const struct eco_resident_need all = need_of(run, ops, n),
+                                   half = need_of(run, ops, (n + 1) / 2);
+    const double together = eco_resident_shape(&all, &shape);
+    return together > 0 && together <= 2 * eco_resident_shape(&half, &shape);
+}
+
+void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+{
+    if (n > 1 && !fits(run, ops, n)) {
+        eco_resident_run(run, ops, n / 2);
+        eco_resident_run(run, ops + n / 2, n - n / 2);
+        return;
+    }
+    const struct eco_resident_call call = call_of(run, ops, n);
+    const struct eco_resident_kernel *kernels = kernels_of(run->problem, run->args->backward);
+    const void *kernel = kernels->by_units[call.shape.unit_shift - ECO_RESIDENT_SHIFT];
+    /* What was exchanged before is forgotten: all bits set. */
+    for (int i = 0; i < n && run->status == ECORNN_OK; i++)
+        eco_gpu_note_cuda(
+            run,
+            cudaMemsetAsync(call.job[i].exchange, 0xFF, call.shape.exchange_bytes, run->stream),
+            "preparing an exchange");
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, launch(kernel, &call, n, run->stream), "a resident kernel");
+}

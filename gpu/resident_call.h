@@ -1,0 +1,83 @@
+/*
+ * The argument of a resident kernel: one launch runs all steps of some (layer, direction)s, R stays
+ * on the chip.  Also included by kernels that are compiled at run time.
+ */
+#ifndef ECO_RESIDENT_CALL_H
+#define ECO_RESIDENT_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cell/limits.h"
+
+#define ECO_RESIDENT_VERSION 80 /* compute capability that the kernels need, times ten */
+
+enum {
+    ECO_RESIDENT_SHIFT = 3, /* of the fewest units of a block */
+    ECO_RESIDENT_THREADS = 256,
+    ECO_RESIDENT_WARPS = 8,
+    ECO_RESIDENT_JOBS = 4,       /* (layer, direction)s of a launch, at most; as ECO_TOGETHER */
+    ECO_RESIDENT_FRAGMENTS = 16, /* of 16 rows and 32 k of R in a warp's registers */
+    ECO_RESIDENT_ITEMS = 8,      /* of 32 k and 32 rows of R that a warp keeps in registers */
+    ECO_RESIDENT_K = 32,         /* k of an item: two steps of the matrix instruction */
+    ECO_RESIDENT_M = 16,         /* rows of R of a matrix instruction */
+    ECO_RESIDENT_N = 8           /* and batch rows */
+};
+
+/*
+ * How the work is cut.  `members` blocks are a group: together they hold R, each the rows of
+ * 1 << unit_shift units, and take `group_rows` batch rows through all steps.  In a block the warps
+ * stand in a grid, down along the rows of R (two tiles each), across along k.
+ */
+struct eco_resident_shape {
+    int32_t unit_shift, members, groups, group_rows;
+    int32_t k;            /* width of an exchanged row: H in whole items */
+    int32_t tiles;        /* of 16 rows of R in a block */
+    int32_t down, across; /* warps */
+    int32_t items;        /* of a warp */
+    int32_t kept;         /* of them in shared memory, beyond those in registers; backward: tiles */
+    size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
+};
+
+/* Floats between the sums of two batch rows: 4 more than a multiple of 32, so that the eight rows
+ * and four columns that a warp writes at once lie in different banks. */
+#define ECO_RESIDENT_SUM_ROW(tiles) (((tiles)*ECO_RESIDENT_M + 31) / 32 * 32 + 4)
+
+/* Where one (layer, direction) lies.  Pointers are those of the first step run; `_step` is what is
+ * added for the next one, in elements, and may be negative. */
+struct eco_resident_job {
+    const void *recurrent; /* [rows of all accumulators * H, H] */
+    const void *vector;
+    const void *acc; /* forward: [steps, N, accs, H] sums; W x + b */
+    void *exchange;  /* forward: [steps, N, k] operands, all bits set: not yet written */
+    const void *state[ECO_MAX_STATES]; /* before the first step */
+    void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
+    void *save, *y; /* backward: only read, y is dy; rows of it, of states and of save as forward */
+    void *dacc, *carry[ECO_MAX_STATES]; /* backward: [steps, N, n_accs, H], [N, H] */
+    int64_t acc_step, next_step[ECO_MAX_STATES], save_step, y_step;
+    uint32_t layer, direction;
+    int32_t steps;
+    int32_t t, t_step; /* time of the first step; +1 or -1 */
+};
+
+struct eco_resident_call {
+    struct eco_resident_shape shape;
+    int32_t rows, hidden;
+    int32_t n_accs, n_recurrent, n_states; /* n_recurrent: of the accumulators with R */
+    uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
+    bool training;
+    bool even;        /* rows of R begin at multiples of 16 bytes */
+    bool wide_dy;     /* backward: dy is kept as sums */
+    uint32_t fields;  /* backward: which of what a step may read it reads */
+    int32_t n_fields; /* of all of them */
+    uint64_t seed;
+    const int32_t *lengths;
+    uint32_t *failed;  /* set when a block waited too long */
+    uint64_t patience; /* ns */
+    size_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row;
+    size_t carry_row[ECO_MAX_STATES];
+    struct eco_resident_job job[ECO_RESIDENT_JOBS];
+};
+
+#endif /* ECO_RESIDENT_CALL_H */
