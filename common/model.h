@@ -325,6 +325,13 @@ void eco_tape_free(struct eco_tape *tape);
  * (BEGIN, END, D_BEGIN, D_END) always stay. */
 bool eco_op_clip(const struct eco_op *op, int32_t T, struct eco_op *clipped);
 
+/* Where rows of operand o lie that the weight gradients of a backward op read: planes of a state,
+ * or what backward recomputed, from this plane or step on. */
+struct eco_array eco_layout_operand(const struct eco_layout *layout, const struct eco_op *op, int o,
+                                    size_t *step);
+/* The step at which dacc of a backward op begins, and what lies beside it. */
+size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op);
+
 /* ---- plan ----------------------------------------------------------------------------------- */
 
 enum { ECO_MAX_REASON = 600 };

@@ -270,18 +270,9 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
 /* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */
 static struct eco_rows operand_rows(const struct eco_cpu_run *run, const struct eco_op *op, int o)
 {
-    const struct eco_operand *operand = &run->lowered->operand[o];
-    if (operand->state >= 0) {
-        const struct eco_array state =
-            eco_layout_state(run->layout, op->layer, op->d, operand->state);
-        const size_t plane = eco_layout_state_plane(run->layout, op->d, op->t0, false);
-        return (struct eco_rows){eco_cpu_at(run, &state, plane), state.row, state.type};
-    }
-    const struct eco_array slots =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    const size_t column = (size_t)operand->slot * (size_t)run->problem->H;
-    return (struct eco_rows){eco_cpu_after(slots.type, eco_cpu_at(run, &slots, 0), column),
-                             slots.row, slots.type};
+    size_t step;
+    const struct eco_array array = eco_layout_operand(run->layout, op, o, &step);
+    return (struct eco_rows){eco_cpu_at(run, &array, step), array.row, array.type};
 }
 
 static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *multiply)

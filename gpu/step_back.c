@@ -12,19 +12,13 @@ struct step {
     struct eco_stage_call call;
 };
 
-/* Where dacc and what lies beside it begin: of the op's chunk alone, or of several. */
-static size_t first_step(const struct eco_gpu_run *run, const struct eco_op *op)
-{
-    return run->layout->wishes.weights_chunks > 1 ? (size_t)(op->t0 % run->layout->weights_steps)
-                                                  : 0;
-}
-
 static void point_at_step(struct step *step, int32_t t)
 {
     const struct eco_gpu_run *run = step->run;
     const struct eco_op *op = step->op;
     struct eco_stage_call *call = &step->call;
-    const size_t i = first_step(run, op) + (size_t)(t - op->t0), P = (size_t)run->problem->P;
+    const size_t i = eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0),
+                 P = (size_t)run->problem->P;
     const bool last_layer = op->layer == run->problem->L - 1;
     eco_gpu_point_at_states(run, op, t, call);
     for (int s = 0; s < call->n_states; s++) {
@@ -60,7 +54,8 @@ static void project_back(struct step *step, int32_t t)
     const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
     const ecornn_type sum = run->layout->sum;
     const struct eco_project_back_call back = {
-        .dh = eco_gpu_plane(run, &dstep, first_step(run, op) + (size_t)(t - op->t0)),
+        .dh = eco_gpu_plane(run, &dstep,
+                            eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0)),
         .carry = {call->carry[0], 0, call->carry_row[0], sum},
         .dy = {(void *)(uintptr_t)call->dy, 0, call->dy_row,
                call->wide_dy ? sum : run->layout->type},
@@ -173,16 +168,17 @@ void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op)
     if (dx.data == NULL)
         return;
     if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0) {
-        eco_gpu_multiply_back(run,
-                              &(struct eco_matmul){.op = op,
-                                                   .part = ECO_PART_INPUT,
-                                                   .rows = (op->t1 - op->t0) * run->args->N,
-                                                   .a = eco_gpu_at(run, &dacc, first_step(run, op)),
-                                                   .a_row = dacc.row,
-                                                   .c = dx.data,
-                                                   .c_row = dx.row,
-                                                   .c_type = dx.type,
-                                                   .add = add});
+        eco_gpu_multiply_back(
+            run,
+            &(struct eco_matmul){.op = op,
+                                 .part = ECO_PART_INPUT,
+                                 .rows = (op->t1 - op->t0) * run->args->N,
+                                 .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
+                                 .a_row = dacc.row,
+                                 .c = dx.data,
+                                 .c_row = dx.row,
+                                 .c_type = dx.type,
+                                 .add = add});
         return;
     }
     /* A cell without W: there is no product to write it. */
@@ -192,24 +188,6 @@ void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op)
                                         .width = eco_problem_input(run->problem, op->layer)};
     if (!add && run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_move(&clear, run->stream), "clearing dx");
-}
-
-/* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */
-static struct eco_plane operand_plane(const struct eco_gpu_run *run, const struct eco_op *op, int o)
-{
-    const struct eco_operand *operand = &run->lowered->operand[o];
-    if (operand->state >= 0) {
-        const struct eco_array state =
-            eco_layout_state(run->layout, op->layer, op->d, operand->state);
-        return eco_gpu_plane(run, &state,
-                             eco_layout_state_plane(run->layout, op->d, op->t0, false));
-    }
-    const struct eco_array slots =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    struct eco_plane plane = eco_gpu_plane(run, &slots, first_step(run, op));
-    plane.data =
-        eco_gpu_after(plane.data, (size_t)operand->slot * (size_t)run->problem->H, plane.type);
-    return plane;
 }
 
 /* Sums of columns of dacc. */
@@ -241,7 +219,7 @@ static void projection(struct eco_gpu_run *run, struct eco_matmul matmul)
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
     const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
     matmul.part = ECO_PART_PROJECT;
-    matmul.a = eco_gpu_at(run, &dstep, first_step(run, op));
+    matmul.a = eco_gpu_at(run, &dstep, eco_layout_dacc_step(run->layout, op));
     matmul.a_row = dstep.row;
     matmul.c = eco_gpu_at(run, &u, (size_t)op->t0);
     matmul.c_row = u.row;
@@ -256,13 +234,16 @@ void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
     struct eco_matmul matmul = {.op = op,
                                 .rows = (op->t1 - op->t0) * run->args->N,
-                                .a = eco_gpu_at(run, &dacc, first_step(run, op)),
+                                .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
                                 .a_row = dacc.row,
                                 .add = op->add || run->args->accumulate};
     vectors(run, &matmul);
     for (int o = -1; o < run->lowered->n_operands; o++) {
+        size_t step = 0;
+        const struct eco_array operand =
+            o < 0 ? (struct eco_array){0} : eco_layout_operand(run->layout, op, o, &step);
         const struct eco_plane e =
-            o < 0 ? eco_gpu_product_input(run, op) : operand_plane(run, op, o);
+            o < 0 ? eco_gpu_product_input(run, op) : eco_gpu_plane(run, &operand, step);
         matmul.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
         matmul.c = e.data;
         matmul.c_row = e.row;

@@ -431,6 +431,26 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
     return array;
 }
 
+size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op)
+{
+    return layout->wishes.weights_chunks > 1 ? (size_t)(op->t0 % layout->weights_steps) : 0;
+}
+
+struct eco_array eco_layout_operand(const struct eco_layout *layout, const struct eco_op *op, int o,
+                                    size_t *step)
+{
+    const struct eco_operand *operand = &layout->problem->cell->lowered.operand[o];
+    if (operand->state >= 0) {
+        *step = eco_layout_state_plane(layout, op->d, op->t0, false);
+        return eco_layout_state(layout, op->layer, op->d, operand->state);
+    }
+    struct eco_array slots =
+        eco_layout_scratch(layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    slots.offset += (size_t)operand->slot * (size_t)layout->problem->H * eco_type_bytes(slots.type);
+    *step = eco_layout_dacc_step(layout, op);
+    return slots;
+}
+
 struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
                                     int d, int part)
 {
