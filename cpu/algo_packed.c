@@ -105,7 +105,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 }
 
 /* Part of a thread's cache that weights fill without being driven out before the next step. */
-static const double NEAR = 0.65;
+enum { NEAR_PERCENT = 65 };
 
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
                               const struct eco_layout *layout, const struct eco_args *args)
@@ -115,7 +115,8 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     run.products = &packed_products;
     run.whole_rows = args->lengths != NULL; /* else rows of a part would end before others */
     const double step = plan->work.recurrent + (plan->wishes.fuse_input ? plan->work.input : 0);
-    run.near = 1 + (int32_t)(step * element / NEAR / (double)plan->device->caps.cache_bytes);
+    const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cache_bytes;
+    run.near = 1 + (int32_t)(step * element / room);
     run.own_units = fuses(&plan->problem);
     eco_cpu_sort(&run);
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));

@@ -70,8 +70,13 @@ void eco_packed_walk(struct eco_packed_work *w);
 
 /* packed_rows.c: the kernel and the form for a product. */
 void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product *p);
-/* Rows of a tile of A, where so many rows go in tiles of equal height. */
-int32_t eco_packed_height(int32_t rows);
+/* Rows that go through all panels together: near-equal pieces of so many, since a short last one
+ * would read all weights for little. */
+int32_t eco_packed_piece(const struct eco_packed_work *w, int32_t rows);
+/* Those rows of A as the kernels read them, one product's after the other's in the thread's
+ * scratch.
+ */
+void eco_packed_bring(struct eco_packed_work *w, struct eco_share rows);
 
 /* packed_product.c: as eco_products.multiply and .stage. */
 void eco_packed_multiply(const struct eco_cpu_run *run, const struct eco_multiply *multiply);

@@ -4,15 +4,22 @@
  */
 #include "cpu/packed.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "cpu/isa.h"
 
 enum { TILE = ECO_NARROW_TILE };
+/* Bytes of the rows of A that go through all panels together: their part of the second-level cache.
+ */
+enum { ROWS_BYTES = 640 << 10 };
+/* Two tiles of rows: copies of rows are multiplied in such groups. */
+enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
 /* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
 enum { FEW_ROWS = 4 };
 
-int32_t eco_packed_height(int32_t rows)
+/* Rows of a tile of A, where so many rows go in tiles of equal height. */
+static int32_t tile_height(int32_t rows)
 {
     const int32_t tiles = (rows + ECO_NARROW_TALL - 1) / ECO_NARROW_TALL;
     return tiles > 0 ? (rows + tiles - 1) / tiles : ECO_NARROW_TALL;
@@ -112,7 +119,7 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
 {
     const struct eco_multiply *m = p->multiply;
     const struct columns columns = columns_of(run, p);
-    const int32_t n = rows.to - rows.from, height = eco_packed_height(n);
+    const int32_t n = rows.to - rows.from, height = tile_height(n);
     const size_t depth = (size_t)p->panels->depth;
     p->a = room;
     for (int32_t i = 0; i < n || i % height != 0; i++) { /* the last ones are multiplied, dropped */
@@ -146,4 +153,49 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
         isa->amx != NULL && run->layout->type == ECORNN_BF16 && p->multiply->rows > FEW_ROWS;
     p->form = amx ? &tiles : &floats;
     p->kernel = amx ? isa->amx : isa->narrow;
+}
+
+/* ---- all products of a thread ---------------------------------------------------------------- */
+
+/* Bytes of scratch for a row of A and what comes of it. */
+static size_t scratch_row(const struct eco_packed_product *p)
+{
+    const size_t rounded = p->rounds ? sizeof(float) * ECO_TILE_VECTORS * ECO_TILE_LANES : 0;
+    return (size_t)p->panels->depth * p->form->copied + rounded;
+}
+
+void eco_packed_bring(struct eco_packed_work *w, struct eco_share rows)
+{
+    const int32_t n = rows.to - rows.from;
+    const size_t groups = (size_t)((n + ROWS_OF_TILES - 1) / ROWS_OF_TILES);
+    char *room = eco_cpu_scratch(w->run);
+    w->height = tile_height(n);
+    for (int i = 0; i < w->products; i++) {
+        struct eco_packed_product *p = &w->product[i];
+        const size_t copy = groups * ROWS_OF_TILES * (size_t)p->panels->depth * p->form->copied;
+        p->form->bring(w->run, p, rows, room);
+        p->rounded = p->rounds ? (float *)(void *)(room + copy) : NULL;
+        room += groups * ROWS_OF_TILES * scratch_row(p);
+    }
+}
+
+int32_t eco_packed_piece(const struct eco_packed_work *w, int32_t rows)
+{
+    size_t row = 0;
+    for (int i = 0; i < w->products; i++)
+        row += scratch_row(&w->product[i]);
+    if (row == 0 && w->products > 0) {
+        row = (size_t)w->product->k * sizeof(float);
+        if ((size_t)rows * row <= ROWS_BYTES)
+            return rows;
+        const int32_t most = (int32_t)(ROWS_BYTES / row) + 1, pieces = (rows + most - 1) / most;
+        return (rows + pieces - 1) / pieces;
+    }
+    if (row == 0)
+        return rows;
+    const int32_t most = (int32_t)(w->run->layout->thread_bytes / row) / ROWS_OF_TILES;
+    assert(most > 0);
+    const int32_t groups = (rows + ROWS_OF_TILES - 1) / ROWS_OF_TILES;
+    const int32_t pieces = (groups + most - 1) / most;
+    return (groups + pieces - 1) / pieces * ROWS_OF_TILES;
 }

@@ -4,15 +4,7 @@
  */
 #include "cpu/packed.h"
 
-#include <assert.h>
-
 #include "cpu/isa.h"
-
-/* Bytes of the rows of A that go through all panels together: their part of the second-level cache.
- */
-enum { ROWS_BYTES = 640 << 10 };
-/* Two tiles of rows: copies of rows are multiplied in such groups. */
-enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
 
 /* Rows of C from which it pays to fetch those of the next panel. */
 enum { ROWS_TO_FETCH = 6 };
@@ -249,62 +241,17 @@ static void work_on_blocks(const struct eco_packed_work *w, struct eco_share row
 
 /* ---- all rows -------------------------------------------------------------------------------- */
 
-/* Bytes of scratch for a row of A and what comes of it. */
-static size_t scratch_row(const struct eco_packed_product *p)
-{
-    const size_t rounded = p->rounds ? sizeof(float) * ECO_TILE_VECTORS * ECO_TILE_LANES : 0;
-    return (size_t)p->panels->depth * p->form->copied + rounded;
-}
-
-/* Rows of A as the kernels read them, one product's after the other's in the thread's scratch. */
-static void bring_rows(struct eco_packed_work *w, struct eco_share rows)
-{
-    const int32_t n = rows.to - rows.from;
-    const size_t groups = (size_t)((n + ROWS_OF_TILES - 1) / ROWS_OF_TILES);
-    char *room = eco_cpu_scratch(w->run);
-    w->height = eco_packed_height(n);
-    for (int i = 0; i < w->products; i++) {
-        struct eco_packed_product *p = &w->product[i];
-        const size_t copy = groups * ROWS_OF_TILES * (size_t)p->panels->depth * p->form->copied;
-        p->form->bring(w->run, p, rows, room);
-        p->rounded = p->rounds ? (float *)(void *)(room + copy) : NULL;
-        room += groups * ROWS_OF_TILES * scratch_row(p);
-    }
-}
-
-/* Near-equal pieces of the rows: a short last one would read all weights for little. */
-static int32_t piece_rows(const struct eco_packed_work *w, int32_t rows)
-{
-    size_t row = 0;
-    for (int i = 0; i < w->products; i++)
-        row += scratch_row(&w->product[i]);
-    if (row == 0 && w->products > 0) {
-        row = (size_t)w->product->k * sizeof(float);
-        if ((size_t)rows * row <= ROWS_BYTES)
-            return rows;
-        const int32_t most = (int32_t)(ROWS_BYTES / row) + 1, pieces = (rows + most - 1) / most;
-        return (rows + pieces - 1) / pieces;
-    }
-    if (row == 0)
-        return rows;
-    const int32_t most = (int32_t)(w->run->layout->thread_bytes / row) / ROWS_OF_TILES;
-    assert(most > 0);
-    const int32_t groups = (rows + ROWS_OF_TILES - 1) / ROWS_OF_TILES;
-    const int32_t pieces = (groups + most - 1) / most;
-    return (groups + pieces - 1) / pieces * ROWS_OF_TILES;
-}
-
 void eco_packed_walk(struct eco_packed_work *w)
 {
     const struct eco_tile_kernel *kernel = w->products > 0 ? w->product->kernel : NULL;
     const int32_t rows = w->rows.to - w->rows.from;
     if (w->units.from >= w->units.to || rows <= 0)
         return;
-    const int32_t piece = piece_rows(w, rows);
+    const int32_t piece = eco_packed_piece(w, rows);
     for (int32_t from = w->rows.from; from < w->rows.to; from += piece) {
         const int32_t left = w->rows.to - from;
         const struct eco_share some = {from, from + (left < piece ? left : piece)};
-        bring_rows(w, some);
+        eco_packed_bring(w, some);
         if (kernel != NULL && kernel->begin != NULL)
             kernel->begin(w->height);
         work_on_blocks(w, some);

@@ -282,17 +282,23 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
                 (struct rows){layout->sum, layout->T, (size_t)problem->D * (size_t)problem->P});
 }
 
-/* Scratch of each thread: enough of the second-level cache, and at least some rows of floats of the
- * widest product and of a panel of its result. */
+/* Scratch of each thread: enough of the second-level cache, and at least some rows of floats of all
+ * that a stage multiplies, or of dacc, and of a panel of its result. */
 static void put_threads(struct eco_layout *layout, struct cursor *cursor)
 {
-    enum { BYTES = 256 << 10, ROWS = 40, PANEL = 64 };
+    enum { BYTES = 256 << 10, ROWS = 40, PANEL = 64, GROUP = 32 };
     const struct eco_problem *problem = layout->problem;
-    const size_t accs = (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
-    size_t width = accs > (size_t)problem->P ? accs : (size_t)problem->P;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const size_t accs = (size_t)lowered->n_accs * (size_t)problem->H;
+    size_t input = 0, read = (size_t)lowered->n_operands * GROUP;
     for (int layer = 0; layer < 2; layer++)
-        if ((size_t)eco_problem_input(problem, layer) > width)
-            width = (size_t)eco_problem_input(problem, layer);
+        if ((size_t)eco_problem_input(problem, layer) > input)
+            input = (size_t)eco_problem_input(problem, layer);
+    for (int o = 0; o < lowered->n_operands; o++)
+        read += (size_t)eco_problem_columns(problem, o);
+    size_t width = accs > (size_t)problem->P ? accs : (size_t)problem->P;
+    if (input + read > width)
+        width = input + read;
     const struct eco_size rows =
         eco_size_align(eco_size_mul(eco_size_of(width + 2 * PANEL), ROWS * sizeof(float)));
     layout->thread_offset = cursor->end.value;
