@@ -76,6 +76,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     /* Steps back of different layers are not of one level, so no launch takes them together. */
     wishes->wavefront = wishes->wavefront && !problem->training;
     wishes->weights_chunks = 0;
+    wishes->turned = problem->training; /* steps back read it by rows */
     wishes->chunk = wishes->chunk_backward = steps_for(problem, wishes->wavefront);
     wishes->exchange_bytes =
         exchange_bytes(problem, caps, wishes->chunk < problem->T ? wishes->chunk : problem->T);
@@ -83,29 +84,39 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 
 /* ---- choice ---------------------------------------------------------------------------------- */
 
+/* What a launch costs beside its steps, most of it R's way onto the chip; measured on an H200. */
+static const double launch_time = 20e-6;
+
 /* All layers: with a wavefront as many at a time as pay. */
 static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
     const bool wavefront = problem->L > 1 && problem->D == 1 && !problem->training;
     const int32_t lanes = wavefront ? problem->L : problem->D;
-    const double runs = (double)problem->T * problem->L * problem->D;
-    double least = runs * step_time(problem, caps, backward, 1);
-    for (int32_t jobs = 2; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {
-        const double time = runs / jobs * step_time(problem, caps, backward, jobs);
-        if (time > 0 && time < least)
+    const int32_t chunk = steps_for(problem, wavefront);
+    const double chunks = (double)((problem->T + chunk - 1) / chunk);
+    double least = 0;
+    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {
+        const double step = 1e-6 * step_time(problem, caps, backward, jobs);
+        const double rounds = (double)problem->L * problem->D / jobs;
+        /* A wavefront's first and last launches are not full. */
+        const double launches = rounds * (chunks + (wavefront ? jobs - 1 : 0));
+        const double time = launches * (step * problem->T / chunks + launch_time);
+        if (step > 0 && (least == 0 || time < least))
             least = time;
     }
-    return 1e-6 * least;
+    return least;
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const double forward = steps_time(problem, caps, false);
+    const double others = eco_step_products(problem, caps);
     if (!problem->training)
-        return forward;
-    return forward + (also_back(problem, caps) ? steps_time(problem, caps, true)
-                                               : 2 * eco_algo_step.estimate(problem, caps) / 3);
+        return forward + others;
+    return forward + others +
+           (also_back(problem, caps) ? steps_time(problem, caps, true)
+                                     : 2 * (eco_algo_step.estimate(problem, caps) - others) / 3);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -218,7 +218,9 @@ void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_
 /* The stream and the workspace of the run's products from now on. */
 void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream);
 
-extern const struct eco_algo eco_algo_step;     /* algo_step.c */
+/* algo_step.c; seconds of the products over all steps: of inputs and, in training, gradients */
+double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps);
+extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_resident; /* algo_resident.c */
 
 #endif /* ECO_GPU_H */

@@ -62,11 +62,12 @@ struct eco_move_call {
 };
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);
 
-/* to[columns,rows] = from[rows,columns] transposed, both dense, of floats. */
+/* to[columns,rows] = from[rows,columns] transposed, both dense, of elements of 2, 4 or 8 bytes. */
 struct eco_turn_call {
     void *to;
     const void *from;
     int32_t rows, columns;
+    size_t bytes;
 };
 cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t stream);
 

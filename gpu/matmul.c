@@ -112,7 +112,8 @@ static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
     const struct eco_turn_call call = {.to = eco_gpu_at(run, &array, 0),
                                        .from = eco_gpu_weights(run, op, part),
                                        .rows = matrix->n * matrix->units,
-                                       .columns = matrix->columns};
+                                       .columns = matrix->columns,
+                                       .bytes = eco_type_bytes(array.type)};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
 }

@@ -108,19 +108,20 @@ cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t strea
 
 enum { TILE = 32, TILE_THREADS = 8 };
 
+template <typename element>
 static __global__ void turn(const __grid_constant__ struct eco_turn_call call)
 {
-    __shared__ float tile[TILE][TILE + 1];
+    __shared__ element tile[TILE][TILE + 1];
     const int32_t x = (int32_t)(blockIdx.x * TILE), y = (int32_t)(blockIdx.y * TILE);
     const int32_t across = (int32_t)threadIdx.x;
     for (int32_t i = (int32_t)threadIdx.y; i < TILE; i += TILE_THREADS)
         if (y + i < call.rows && x + across < call.columns)
             tile[i][across] =
-                ((const float *)call.from)[(size_t)(y + i) * call.columns + (size_t)(x + across)];
+                ((const element *)call.from)[(size_t)(y + i) * call.columns + (size_t)(x + across)];
     __syncthreads();
     for (int32_t i = (int32_t)threadIdx.y; i < TILE; i += TILE_THREADS)
         if (x + i < call.columns && y + across < call.rows)
-            ((float *)call.to)[(size_t)(x + i) * call.rows + (size_t)(y + across)] =
+            ((element *)call.to)[(size_t)(x + i) * call.rows + (size_t)(y + across)] =
                 tile[across][i];
 }
 
@@ -131,8 +132,10 @@ cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t strea
                     ((unsigned)call->rows + TILE - 1) / TILE);
     if (call->rows == 0 || call->columns == 0)
         return cudaSuccess;
-    return cudaLaunchKernel((const void *)turn, grid, dim3(TILE, TILE_THREADS), argument, 0,
-                            stream);
+    const void *kernel = call->bytes == 2   ? (const void *)turn<uint16_t>
+                         : call->bytes == 4 ? (const void *)turn<uint32_t>
+                                            : (const void *)turn<uint64_t>;
+    return cudaLaunchKernel(kernel, grid, dim3(TILE, TILE_THREADS), argument, 0, stream);
 }
 
 /* ---- projection ------------------------------------------------------------------------------ */

@@ -66,6 +66,7 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
                                      .block_bytes = caps->block_bytes - STATIC_BYTES};
     for (int a = 0; a < lowered->n_accs; a++)
         need.recurrent += lowered->acc[a].recurrent[0] >= 0;
+    need.width = (backward ? need.recurrent : 1) * problem->H;
     return need;
 }
 
@@ -121,6 +122,13 @@ static struct eco_plane y_plane(const struct eco_gpu_run *run, const struct eco_
     return y;
 }
 
+static const void *turned_weights(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array array =
+        eco_layout_turned(run->layout, op->layer, op->d, ECO_PART_RECURRENT);
+    return eco_gpu_at(run, &array, 0);
+}
+
 static struct eco_resident_job job_of(const struct eco_gpu_run *run, const struct eco_op *op,
                                       struct eco_resident_call *call)
 {
@@ -132,7 +140,8 @@ static struct eco_resident_job job_of(const struct eco_gpu_run *run, const struc
                                                     backward ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC);
     const struct eco_plane y = y_plane(run, op, course.first);
     struct eco_resident_job job = {
-        .recurrent = eco_gpu_weights(run, op, ECO_PART_RECURRENT),
+        .recurrent =
+            backward ? turned_weights(run, op) : eco_gpu_weights(run, op, ECO_PART_RECURRENT),
         .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
         .exchange = eco_gpu_at(run, &exchange, 0),
         .acc_step = along(&course, acc.step),
@@ -217,7 +226,8 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
     eco_resident_shape(&need, &call.shape);
     for (int i = 0; i < n; i++)
         call.job[i] = job_of(run, &ops[i], &call);
-    call.n_recurrent = need.recurrent;
+    call.width = need.width;
+    call.row_groups = backward ? 1 : need.recurrent;
     call.n_fields = need.fields;
     call.patience = UINT64_C(1000000) * (uint64_t)(1000 * PATIENCE_S + need.steps);
     call.even =

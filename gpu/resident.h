@@ -11,6 +11,7 @@
 struct eco_resident_need {
     bool backward;
     int32_t hidden, rows, steps;
+    int32_t width;                   /* of what is exchanged, for a batch row */
     int32_t jobs;                    /* of one launch */
     int32_t recurrent, accs, states; /* accumulators with R, all of them, states */
     int32_t fields;                  /* that a step back may read */

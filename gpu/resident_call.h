@@ -17,12 +17,11 @@ enum {
     ECO_RESIDENT_SHIFT = 3, /* of the fewest units of a block */
     ECO_RESIDENT_THREADS = 256,
     ECO_RESIDENT_WARPS = 8,
-    ECO_RESIDENT_JOBS = 4,       /* (layer, direction)s of a launch, at most; as ECO_TOGETHER */
-    ECO_RESIDENT_FRAGMENTS = 16, /* of 16 rows and 32 k of R in a warp's registers */
-    ECO_RESIDENT_ITEMS = 8,      /* of 32 k and 32 rows of R that a warp keeps in registers */
-    ECO_RESIDENT_K = 32,         /* k of an item: two steps of the matrix instruction */
-    ECO_RESIDENT_M = 16,         /* rows of R of a matrix instruction */
-    ECO_RESIDENT_N = 8           /* and batch rows */
+    ECO_RESIDENT_JOBS = 4,  /* (layer, direction)s of a launch, at most; as ECO_TOGETHER */
+    ECO_RESIDENT_ITEMS = 8, /* of 32 k and 32 rows of R that a warp keeps in registers */
+    ECO_RESIDENT_K = 32,    /* k of an item: two steps of the matrix instruction */
+    ECO_RESIDENT_M = 16,    /* rows of R of a matrix instruction */
+    ECO_RESIDENT_N = 8      /* and batch rows */
 };
 
 /*
@@ -32,11 +31,11 @@ enum {
  */
 struct eco_resident_shape {
     int32_t unit_shift, members, groups, group_rows;
-    int32_t k;            /* width of an exchanged row: H in whole items */
-    int32_t tiles;        /* of 16 rows of R in a block */
-    int32_t down, across; /* warps */
-    int32_t items;        /* of a warp */
-    int32_t kept;         /* of them in shared memory, beyond those in registers; backward: tiles */
+    int32_t k;                           /* width of an exchanged row in whole items */
+    int32_t tiles;                       /* of 16 rows of R in a block */
+    int32_t down, across;                /* warps */
+    int32_t items;                       /* of a warp */
+    int32_t kept;                        /* of them in shared memory, beyond those in registers */
     size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
 };
 
@@ -47,10 +46,10 @@ struct eco_resident_shape {
 /* Where one (layer, direction) lies.  Pointers are those of the first step run; `_step` is what is
  * added for the next one, in elements, and may be negative. */
 struct eco_resident_job {
-    const void *recurrent; /* [rows of all accumulators * H, H] */
+    const void *recurrent; /* forward [row_groups * H, width]: R; backward [H, width]: R^T */
     const void *vector;
     const void *acc; /* forward: [steps, N, accs, H] sums; W x + b */
-    void *exchange;  /* forward: [steps, N, k] operands, all bits set: not yet written */
+    void *exchange;  /* [steps, groups, rows, k] operands, all bits set: not yet written */
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
     void *save, *y; /* backward: only read, y is dy; rows of it, of states and of save as forward */
@@ -64,7 +63,9 @@ struct eco_resident_job {
 struct eco_resident_call {
     struct eco_resident_shape shape;
     int32_t rows, hidden;
-    int32_t n_accs, n_recurrent, n_states; /* n_recurrent: of the accumulators with R */
+    int32_t width;      /* of an exchanged row: H; backward: of all accumulators with R */
+    int32_t row_groups; /* H rows each, of R or R^T, that a unit has */
+    int32_t n_accs, n_states;
     uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
     bool training;
     bool even;        /* rows of R begin at multiples of 16 bytes */
