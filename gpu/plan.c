@@ -2,7 +2,7 @@
  * What the CUDA backend keeps with a plan: its graphs, and the kernels of a cell that is not built
  * in.
  */
-#include "gpu/gpu.h"
+#include "gpu/resident.h"
 
 /* Without compiled kernels the cell is interpreted: slower, with the same results. */
 static void find_cell(struct ecornn_plan *plan, struct eco_gpu_plan *own)
@@ -38,6 +38,8 @@ void eco_gpu_release(struct ecornn_plan *plan)
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_gpu_plan *own = plan->own;
+    if (plan->algo == &eco_algo_resident)
+        eco_resident_describe(plan, text);
     if (plan->problem.cell->builtin >= 0)
         return;
     if (own->cell != NULL)

@@ -4,6 +4,8 @@
  */
 #include "gpu/resident.h"
 
+_Static_assert((int)ECO_TOGETHER <= (int)ECO_RESIDENT_JOBS, "a launch takes all ops of a level");
+
 enum { PATIENCE_S = 2, STATIC_BYTES = 1024 /* of shared memory that a kernel has anyway */ };
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -68,6 +70,27 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
         need.recurrent += lowered->acc[a].recurrent[0] >= 0;
     need.width = (backward ? need.recurrent : 1) * problem->H;
     return need;
+}
+
+/* A full run's, one job in a launch. */
+void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    for (int backward = 0; backward <= (int)plan->problem.training; backward++) {
+        struct eco_resident_shape shape;
+        const struct eco_resident_need need = eco_resident_need(
+            &plan->problem, &plan->device->caps, backward, plan->problem.N, plan->problem.T, 1);
+        const double us = eco_resident_shape(&need, &shape);
+        if (us > 0 && eco_resident_has(&plan->problem, backward))
+            eco_text_add(
+                text,
+                "resident %s: %d groups of %d blocks, %d rows and %d units each, %zu KB shared, "
+                "%.2f us a step by prediction\n",
+                backward ? "backward" : "forward", shape.groups, shape.members, shape.group_rows,
+                1 << shape.unit_shift, shape.shared_bytes >> 10, us);
+        else
+            eco_text_add(text, "resident %s: as algorithm step\n",
+                         backward ? "backward" : "forward");
+    }
 }
 
 /* ---- where things are ------------------------------------------------------------------------ */

@@ -26,6 +26,9 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
 /* Microseconds of a step by prediction; 0: it does not fit. */
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *shape);
 
+/* The division of a plan's runs, in words. */
+void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text);
+
 /* Is there a kernel for this cell and type? */
 bool eco_resident_has(const struct eco_problem *problem, bool backward);
 
