@@ -150,7 +150,7 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
 }
 
 /* The first set now, so that a first run does not pay for cuBLAS. */
-static ecornn_status prepare(const struct ecornn_device *device)
+static ecornn_status prepare(struct ecornn_device *device)
 {
     struct eco_gpu *gpu = device->own;
     struct eco_gpu_set *set;

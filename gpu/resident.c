@@ -33,11 +33,17 @@ bool eco_resident_has(const struct eco_problem *problem, bool backward)
     return kernels_of(problem, backward) != NULL;
 }
 
-ecornn_status eco_resident_load(const struct ecornn_device *device)
+ecornn_status eco_resident_load(struct ecornn_device *device)
 {
+    struct cudaFuncAttributes code = {0};
     ecornn_status status = ECORNN_OK;
-    if (device->caps.version < ECO_RESIDENT_VERSION)
+    if (device->caps.version >= ECO_RESIDENT_VERSION)
+        status = ECO_CUDA(cudaFuncGetAttributes(&code, eco_resident_forward_bf16->by_units[0]));
+    /* What was compiled for older devices only runs here too, but has none of the instructions. */
+    if (status != ECORNN_OK || code.ptxVersion < ECO_RESIDENT_VERSION) {
+        device->caps.block_bytes = 0;
         return status;
+    }
     for (int type = 0; type < ECO_TYPES; type++)
         for (int way = 0; way < 2; way++) {
             const struct eco_resident_kernel *kernel = list_of((ecornn_type)type, way);

@@ -32,8 +32,9 @@ void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text
 /* Is there a kernel for this cell and type? */
 bool eco_resident_has(const struct eco_problem *problem, bool backward);
 
-/* Once per device: its kernels get all the shared memory there is. */
-ecornn_status eco_resident_load(const struct ecornn_device *device);
+/* Once per device: its kernels get all the shared memory there is; caps.block_bytes becomes 0 where
+ * this module has none for it. */
+ecornn_status eco_resident_load(struct ecornn_device *device);
 
 /* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_RESIDENT_JOBS at most. */
 void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n);
