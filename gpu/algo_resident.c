@@ -84,7 +84,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 
 /* ---- choice ---------------------------------------------------------------------------------- */
 
-/* What a launch costs beside its steps, most of it R's way onto the chip; measured on an H200. */
+/* What a launch costs beside its steps, measured on an H200. */
 static const double launch_time = 20e-6;
 
 /* All layers: with a wavefront as many at a time as pay. */

@@ -48,7 +48,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 }
 
 /* Multiply-adds a second of a product of few rows, and of one of many: how many times those of
- * plain float arithmetic, by type; measured on an H200. */
+ * plain float arithmetic, by type; fitted to times of BF16
+ * on an H200, of the other types taken from their peaks. */
 static double rate(const struct eco_problem *problem, const struct eco_caps *caps, bool many_rows)
 {
     const double plain = caps->flops * caps->threads;

@@ -144,7 +144,7 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
         .bytes_per_s = 2e12 / properties.multiProcessorCount,
         .cache_bytes = (size_t)properties.l2CacheSize,
         .block_bytes = properties.cooperativeLaunch ? properties.sharedMemPerBlockOptin : 0,
-        .version = 10 * properties.major + properties.minor,
+        .version = ((const struct eco_gpu *)device->own)->capability,
         .own_memory = true};
     return ECORNN_OK;
 }
@@ -196,8 +196,8 @@ static ecornn_status open(struct ecornn_device *device, int argument)
                                       sizeof *gpu);
     const char *graphs = eco_environment("ECORNN_GRAPH");
     gpu->device = number;
-    gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
     gpu->capability = capability(number);
+    gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
     pthread_mutex_init(&gpu->own_cells_lock, NULL);
     device->own = gpu;
     struct eco_gpu_scope scope;

@@ -428,6 +428,27 @@ WORD void multiply(const struct eco_resident_call *call, const struct share *sha
         multiply_rows<1>(call, share, memory, mine, r, tile);
 }
 
+/* ---- words of a cell that are the same both ways --------------------------------------------- */
+
+template <class PLACE> CELL_WORD vec load_vector(PLACE *at, int k)
+{
+    return ((const real *)at->job->vector)[(int64_t)k * at->call->hidden + at->unit];
+}
+
+template <class PLACE> CELL_WORD vec v_bernoulli(PLACE *at, int which, double probability)
+{
+    const struct eco_resident_call *call = at->call;
+    if (!call->training)
+        return (real)probability;
+    const struct eco_coordinates where = {call->seed,
+                                          at->job->layer,
+                                          at->job->direction,
+                                          1u + which,
+                                          (uint32_t)(at->job->t + at->step * at->job->t_step),
+                                          (uint32_t)at->row};
+    return draw(&where, (uint32_t)at->unit, probability);
+}
+
 /* Warps along k for a block of 1 << SHIFT units with so many rows of R each, as eco_resident_shape
  * divides them. */
 template <int ROWS, int SHIFT> struct division {

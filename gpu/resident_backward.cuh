@@ -133,10 +133,6 @@ template <class PLACE> CELL_WORD vec load_next(PLACE *at, int s)
     return s > 0 ? read_real(at, field, base_of(at, AT_NEXT + s), state_at(at, s))
                  : read_narrow(at, field, base_of(at, AT_NEXT), state_at(at, 0));
 }
-WORD vec load_vector(struct place *at, int k)
-{
-    return ((const real *)at->job->vector)[(int64_t)k * at->call->hidden + at->unit];
-}
 template <class PLACE> CELL_WORD vec load_dnext(PLACE *at, int s)
 {
     const int field = numbers<PLACE::CELL>::saves + 2 * numbers<PLACE::CELL>::states;
@@ -164,18 +160,6 @@ template <class PLACE> CELL_WORD void store_dacc(PLACE *at, int a, vec v)
 WORD void store_dstate(struct place *at, int s, vec v)
 {
     *floats(carry_at(at->memory, s) + at->pair) = v;
-}
-
-WORD vec v_bernoulli(struct place *at, int which, double probability)
-{
-    const struct eco_resident_call *call = at->call;
-    const struct eco_coordinates where = {call->seed,
-                                          at->job->layer,
-                                          at->job->direction,
-                                          1u + which,
-                                          (uint32_t)(at->job->t + at->step * at->job->t_step),
-                                          (uint32_t)at->row};
-    return draw(&where, (uint32_t)at->unit, probability);
 }
 
 #define CELL_TEMPLATE "gpu/nothing.cuh"

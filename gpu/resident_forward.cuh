@@ -85,10 +85,6 @@ WORD vec load_state(struct place *at, int s)
 {
     return *floats(at->state + s * at->memory->pairs);
 }
-WORD vec load_vector(struct place *at, int k)
-{
-    return ((const real *)at->job->vector)[(int64_t)k * at->call->hidden + at->unit];
-}
 WORD void store_save(struct place *at, int i, vec v)
 {
     char *const base = written[TO_SAVE];
@@ -130,20 +126,6 @@ WORD void store_next(struct place *at, int s, vec v)
         store_y(at, v);
     }
     keep_state(at, s, v);
-}
-
-WORD vec v_bernoulli(struct place *at, int which, double probability)
-{
-    const struct eco_resident_call *call = at->call;
-    if (!call->training)
-        return (real)probability;
-    const struct eco_coordinates where = {call->seed,
-                                          at->job->layer,
-                                          at->job->direction,
-                                          1u + which,
-                                          (uint32_t)(at->job->t + at->step * at->job->t_step),
-                                          (uint32_t)at->row};
-    return draw(&where, (uint32_t)at->unit, probability);
 }
 
 #define CELL_TEMPLATE "gpu/nothing.cuh"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "gpu/compile.h"
+#include "tests/suite.h"
 
 static char place[64], folder[96]; /* of this test alone; in it what ECORNN_CACHE names */
 static struct eco_cache cache;
@@ -347,9 +348,5 @@ int main(void)
     tcase_add_test(tests, oldest_go_first);
     tcase_add_test(tests, processes_share_it);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite, true);
 }

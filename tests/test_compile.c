@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "gpu/compile.h"
+#include "tests/suite.h"
 #include "tests/testing.h"
 
 static char why[512];
@@ -312,9 +313,5 @@ int main(void)
     tcase_add_test(disk, compiles_in_processes_at_once);
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, disk);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite, true);
 }
