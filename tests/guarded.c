@@ -88,6 +88,14 @@ void buffer_check(struct memory *memory, const struct buffer *buffer, bool const
     free(buffer_fetch(memory, buffer, constant));
 }
 
+void buffer_same(struct memory *memory, const struct buffer *buffer, const unsigned char *before)
+{
+    unsigned char *now = buffer_fetch(memory, buffer, false);
+    if (now && before && memcmp(now, before, buffer->bytes + 2 * GUARD) != 0)
+        memory_complain(memory, "other bits than before", buffer->name);
+    free(now);
+}
+
 void buffer_drop(struct memory *memory, struct buffer *buffer)
 {
     ecornn_free(memory->device, buffer->device);

@@ -44,5 +44,7 @@ void buffer_refill(struct memory *memory, struct buffer *buffer);
 unsigned char *buffer_fetch(struct memory *memory, const struct buffer *buffer, bool constant);
 /* ... only checked. */
 void buffer_check(struct memory *memory, const struct buffer *buffer, bool constant);
+/* Complains where the block, guards included, is not as it was fetched before. */
+void buffer_same(struct memory *memory, const struct buffer *buffer, const unsigned char *before);
 
 #endif /* GUARDED_H */

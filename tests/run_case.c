@@ -7,7 +7,7 @@
 
 #include "tests/session.h"
 
-static ecornn_io io_of(const struct session *session)
+ecornn_io session_io(const struct session *session)
 {
     const struct test_case *test = session->test;
     ecornn_io io = {.size = sizeof io,
@@ -30,6 +30,24 @@ static ecornn_io io_of(const struct session *session)
     return io;
 }
 
+ecornn_gradient session_gradient(const struct session *session)
+{
+    ecornn_gradient gradient = {.size = sizeof gradient,
+                                .dy = buffer_inside(&session->dy),
+                                .dx = buffer_inside(&session->dx),
+                                .dweights = buffer_inside(&session->dweights)};
+    for (int s = 0; s < session->test->states; s++) {
+        gradient.dfinal[s] = buffer_inside(&session->dfinal[s]);
+        gradient.dinitial[s] = buffer_inside(&session->dinitial[s]);
+    }
+    return gradient;
+}
+
+bool session_trains(const struct session *session)
+{
+    return (session->test->desc.flags & ECORNN_TRAINING) && !session->test->noreserve;
+}
+
 static void check_after_run(struct session *session, bool backward)
 {
     buffer_check(&session->memory, &session->x, true);
@@ -44,10 +62,10 @@ static void check_after_run(struct session *session, bool backward)
     }
 }
 
-static bool run_forward(struct session *session, struct data *results)
+bool session_forward(struct session *session, struct data *results)
 {
     const struct test_case *test = session->test;
-    const ecornn_io io = io_of(session);
+    const ecornn_io io = session_io(session);
     if (!memory_succeeded(&session->memory, ecornn_forward(session->plan, &io), "forward") ||
         !memory_succeeded(&session->memory, ecornn_wait(session->machine->device, NULL), "wait"))
         return false;
@@ -104,18 +122,15 @@ static bool call_backward(struct session *session, bool before)
     struct memory *memory = &session->memory;
     buffer_refill(memory, &session->workspace);
     buffer_refill(memory, &session->dx);
-    ecornn_io io = io_of(session);
-    ecornn_gradient gradient = {.size = sizeof gradient,
-                                .dy = buffer_inside(&session->dy),
-                                .dx = buffer_inside(&session->dx),
-                                .dweights = buffer_inside(&session->dweights),
-                                .accumulate = test->accumulate && !before};
+    ecornn_io io = session_io(session);
+    ecornn_gradient gradient = session_gradient(session);
+    gradient.accumulate = test->accumulate && !before;
     io.y = NULL;
     for (int s = 0; s < test->states; s++) {
         buffer_refill(memory, &session->dinitial[s]);
         io.final[s] = NULL;
-        gradient.dfinal[s] = before ? NULL : buffer_inside(&session->dfinal[s]);
-        gradient.dinitial[s] = buffer_inside(&session->dinitial[s]);
+        if (before)
+            gradient.dfinal[s] = NULL;
     }
     const bool ok =
         !memory->failed &&
@@ -125,7 +140,7 @@ static bool call_backward(struct session *session, bool before)
     return ok && !memory->failed;
 }
 
-static bool run_backward(struct session *session, struct data *results)
+bool session_backward(struct session *session, struct data *results)
 {
     const struct test_case *test = session->test;
     buffer_refill(&session->memory, &session->dweights);
@@ -149,11 +164,10 @@ bool case_run(const struct test_case *test, const struct machine *machine,
                               .machine = machine,
                               .inputs = inputs,
                               .memory = {machine->device, test->text, false}};
-    const bool trains = (test->desc.flags & ECORNN_TRAINING) && !test->noreserve;
-    bool ok = session_open(&session) && run_forward(&session, results);
-    for (int k = 0; ok && trains && k < machine->backwards; k++) {
+    bool ok = session_open(&session) && session_forward(&session, results);
+    for (int k = 0; ok && session_trains(&session) && k < machine->backwards; k++) {
         struct data again = {0};
-        ok = run_backward(&session, k == 0 ? results : &again);
+        ok = session_backward(&session, k == 0 ? results : &again);
         ok = ok && (k == 0 || results_same(test, "backward again", &again, results));
         data_free(&again);
     }

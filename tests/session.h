@@ -34,4 +34,12 @@ struct array session_y_shape(const struct test_case *test);
 /* kind: "final" or "dinitial". */
 struct array session_state_shape(const struct test_case *test, const char *kind, int s);
 
+/* run_case.c: what a run is called with, on the default stream; dweights is overwritten. */
+ecornn_io session_io(const struct session *session);
+ecornn_gradient session_gradient(const struct session *session);
+bool session_trains(const struct session *session);
+/* Run, wait, check what every run must keep, and add what it gave; backward after forward. */
+bool session_forward(struct session *session, struct data *results);
+bool session_backward(struct session *session, struct data *results);
+
 #endif /* ECO_TESTS_SESSION_H */
