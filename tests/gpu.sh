@@ -1,7 +1,7 @@
 #!/bin/sh
 # The whole suite of a machine with a GPU, with a summary at the end; in the build folder:
 #     SOURCE/tests/gpu.sh [PROCESSES]
-# SANITIZE=1 runs compute-sanitizer's tools over a part of it, too.
+# SANITIZE=1 runs compute-sanitizer's tools over a part of it, too; SOAK=1 ten thousand runs.
 set -eu
 processes=${1-8}
 program=${TEST_GPU-tests/test_gpu}
@@ -28,14 +28,21 @@ cat "$logs"/part.* | awk '
     END { printf "sweep: %d cases against the reference; %d checks, %d failed\n", cases, checks,
         failures + errors; exit cases == 0 }' || { echo "nothing was compared"; failed=$((failed + 1)); }
 
-# Streams, graphs, threads.
-graph=${program}_graph
-if "$graph" > "$logs/graph" 2>&1 && grep -q Checks: "$logs/graph"; then
-    echo "graphs: $(grep -h Checks: "$logs/graph")"
-else
-    tail -n 20 "$logs/graph"
-    failed=$((failed + 1))
-fi
+# Streams, graphs, threads; NaN and lost words; random plans under load.
+others() {
+    name=$1
+    shift
+    if "${program}_$name" "$@" > "$logs/$name" 2>&1 && grep -q Checks: "$logs/$name"; then
+        echo "$name: $(grep -h Checks: "$logs/$name")"
+        grep -h '^# ' "$logs/$name" || true
+    else
+        tail -n 20 "$logs/$name"
+        failed=$((failed + 1))
+    fi
+}
+others graph
+others guard
+if [ -n "${SOAK-}" ]; then others soak 10000 240; else others soak; fi
 
 if [ -n "${SANITIZE-}" ]; then
     for tool in memcheck racecheck initcheck synccheck; do
