@@ -2,13 +2,16 @@
  * Times problems on a GPU by events, kernel by kernel and as graphs, next to cuDNN called directly
  * with each of its algorithms, where cuDNN was found.
  *
- *     bench_gpu [--device cuda:K] [--cell FILE] [--versus unfused] PROBLEM...
+ *     bench_gpu [--device cuda:K] [--cell FILE] [--versus unfused|layouts] [--quick ours|cudnn]
+ *               PROBLEM...
  *
  * Each in a process of its own: in one where cuDNN had run before, graphs of ours took up to 13 %
  * longer.  A line for each: microseconds of a step (of a layer), of a run in all, and theirs over
  * ours.  With a cell from a file, the names in the problems stand for it.  Training: forward and
- * backward, weights packed before; pack and unpack are in "with pack".  --versus: an LSTM in
- * inference also as a loop of small kernels (bench_unfused.cu).
+ * backward, weights packed before; pack and unpack are in "with pack".  --versus unfused: an LSTM
+ * in inference also as a loop of small kernels (bench_unfused.cu); layouts: instead of all this, a
+ * recurrent step in several layouts (bench_layouts.cu).  --quick: few samples, one side, all
+ * problems in one process, for curves of many points (plot_gpu.py).
  */
 #include "bench_gpu.h"
 
@@ -17,16 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-void gpu_check(cudaError_t error, const char *doing)
-{
-    if (error == cudaSuccess)
-        return;
-    fprintf(stderr, "bench_gpu: %s: %s\n", doing, cudaGetErrorString(error));
-    exit(1);
-}
 
 static void check(ecornn_status status, const char *problem)
 {
@@ -36,121 +30,10 @@ static void check(ecornn_status status, const char *problem)
     exit(1);
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
-
-size_t gpu_element(ecornn_type type)
-{
-    return type == ECORNN_F64 ? 8 : type == ECORNN_F32 ? 4 : 2;
-}
-
-/* To 16 bits, cut off: these are only numbers to calculate with. */
-static void put(void *array, size_t i, ecornn_type type, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (type == ECORNN_F64)
-        ((double *)array)[i] = (double)value;
-    else if (type == ECORNN_F32)
-        ((float *)array)[i] = value;
-    else if (type == ECORNN_BF16)
-        ((uint16_t *)array)[i] = (uint16_t)(bits >> 16);
-    else
-        ((uint16_t *)array)[i] = fabsf(value) < 0x1p-14f
-                                     ? 0
-                                     : (uint16_t)((bits >> 16 & 0x8000u) |
-                                                  (((bits & 0x7fffffffu) - (112u << 23)) >> 13));
-}
-
-void *gpu_random(ecornn_type type, size_t elements, double bound)
-{
-    uint64_t state = 1;
-    const size_t bytes = elements * gpu_element(type);
-    void *host = malloc(bytes), *device = NULL;
-    for (size_t i = 0; host && i < elements; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        put(host, i, type, (float)(bound * ((double)(state >> 11) * 0x1p-52 - 1)));
-    }
-    gpu_check(cudaMalloc(&device, bytes > 0 ? bytes : 1), "memory");
-    gpu_check(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice), "upload");
-    free(host);
-    return device;
-}
-
-/* ---- time ------------------------------------------------------------------------------------ */
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-double gpu_time(const struct gpu_work *work, cudaStream_t stream)
-{
-    enum { SAMPLES = 9, WARM_UP = 3 };
-    static const double least = 3e-3; /* seconds of a sample */
-    cudaEvent_t from, to;
-    double sample[SAMPLES];
-    float ms = 0;
-    int repeats = 1;
-    for (int k = 0; k < WARM_UP; k++)
-        if (!work->queue(work->self, stream))
-            return -1;
-    gpu_check(cudaEventCreate(&from), "event");
-    gpu_check(cudaEventCreate(&to), "event");
-    for (int k = -1; k < SAMPLES; k++) { /* number -1 finds out how many make a sample */
-        gpu_check(cudaEventRecord(from, stream), "event");
-        for (int i = 0; i < repeats; i++)
-            work->queue(work->self, stream);
-        gpu_check(cudaEventRecord(to, stream), "event");
-        gpu_check(cudaStreamSynchronize(stream), "a run");
-        gpu_check(cudaEventElapsedTime(&ms, from, to), "event");
-        if (k >= 0)
-            sample[k] = (double)ms * 1e-3 / repeats;
-        else if ((double)ms * 1e-3 < least)
-            repeats = 1 + (int)(least / fmax((double)ms * 1e-3, 1e-6));
-    }
-    cudaEventDestroy(from);
-    cudaEventDestroy(to);
-    qsort(sample, SAMPLES, sizeof *sample, by_size);
-    return sample[SAMPLES / 2];
-}
-
-static bool launch(void *self, cudaStream_t stream)
-{
-    return cudaGraphLaunch(*(cudaGraphExec_t *)self, stream) == cudaSuccess;
-}
-
-double gpu_time_graph(const struct gpu_work *work, cudaStream_t stream)
-{
-    cudaGraph_t graph = NULL;
-    cudaGraphExec_t exec = NULL;
-    if (!work->queue(work->self, stream) || cudaStreamSynchronize(stream) != cudaSuccess ||
-        cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != cudaSuccess)
-        return -1;
-    const bool queued = work->queue(work->self, stream);
-    const bool ended = cudaStreamEndCapture(stream, &graph) == cudaSuccess;
-    double seconds = -1;
-    if (queued && ended && cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess)
-        seconds = gpu_time(&(struct gpu_work){launch, &exec}, stream);
-    if (exec)
-        cudaGraphExecDestroy(exec);
-    if (graph)
-        cudaGraphDestroy(graph);
-    cudaGetLastError();
-    return seconds;
-}
-
 /* ---- ours ------------------------------------------------------------------------------------ */
 
 struct ours {
-    ecornn_device *device;
+    ecornn_device *device; /* not its own */
     ecornn_plan *plan;
     ecornn_sizes sizes;
     ecornn_io io;
@@ -179,17 +62,15 @@ static bool queue_ours(void *self, cudaStream_t stream)
     return status == ECORNN_OK;
 }
 
-static void make(struct ours *ours, const char *device, const char *problem,
-                 const ecornn_desc *desc)
+static void make(struct ours *ours, const char *problem, const ecornn_desc *desc)
 {
     const size_t rows = (size_t)desc->steps * (size_t)desc->batch;
     const size_t width = (size_t)(desc->proj ? desc->proj : desc->hidden) *
                          (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
     const ecornn_type param = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type;
-    check(ecornn_device_open(&ours->device, device), problem);
-    const double from = now();
+    const double from = gpu_now();
     check(ecornn_plan_create(&ours->plan, ours->device, desc), problem);
-    ours->plan_seconds = now() - from;
+    ours->plan_seconds = gpu_now() - from;
     ecornn_plan_sizes(ours->plan, &ours->sizes);
     const int count = ecornn_param_count(ours->plan);
     char *block = gpu_random(param, ours->sizes.params, 1 / sqrt(desc->hidden));
@@ -238,7 +119,6 @@ static void destroy(struct ours *ours)
     free(ours->params);
     free(ours->dparams);
     ecornn_plan_free(ours->plan);
-    ecornn_device_close(ours->device);
 }
 
 /* What was measured. */
@@ -247,16 +127,33 @@ struct timed {
     ecornn_sizes sizes;
 };
 
-/* Graphs are the library's own: ECORNN_GRAPH is read when the device is opened. */
-static struct timed time_ours(const char *device, const char *problem, const ecornn_desc *desc,
-                              const char *graph, bool packs, cudaStream_t stream)
+/* Graphs are the library's own: ECORNN_GRAPH is read here. */
+static ecornn_device *open_device(const char *name, const char *graph)
 {
-    struct ours ours = {.packs = packs};
+    ecornn_device *device = NULL;
     setenv("ECORNN_GRAPH", graph, 1);
-    make(&ours, device, problem, desc);
+    check(ecornn_device_open(&device, name), name);
+    return device;
+}
+
+static struct timed time_ours(ecornn_device *device, const char *problem, const ecornn_desc *desc,
+                              bool packs, cudaStream_t stream)
+{
+    struct ours ours = {.device = device, .packs = packs};
+    make(&ours, problem, desc);
     const double seconds = gpu_time(&(struct gpu_work){queue_ours, &ours}, stream);
     const struct timed timed = {seconds, ours.plan_seconds, ours.sizes};
     destroy(&ours);
+    return timed;
+}
+
+/* On a device opened for it. */
+static struct timed time_alone(const char *name, const char *problem, const ecornn_desc *desc,
+                               const char *graph, bool packs, cudaStream_t stream)
+{
+    ecornn_device *device = open_device(name, graph);
+    const struct timed timed = time_ours(device, problem, desc, packs, stream);
+    ecornn_device_close(device);
     return timed;
 }
 
@@ -292,20 +189,58 @@ static void measure_loops(const char *problem, const ecornn_desc *desc, double o
                    graph / ours);
 }
 
-static void measure(const char *device, const char *problem, const ecornn_cell *own, bool loops)
+static void measure_layouts(const char *problem, const ecornn_desc *desc, const char *cell,
+                            cudaStream_t stream)
 {
-    ecornn_desc desc;
+    static const char *const name[LAYOUTS] = {"rows", "rows R^T", "minor", "minor R^T"};
+    layout_time time[LAYOUTS];
+    if (!layouts_measure(desc, cell, stream, time))
+        return;
+    printf("%-44s us of a recurrent step", problem);
+    for (int k = 0; k < LAYOUTS; k++)
+        printf(" | %s %.2f best %.2f", name[k], 1e6 * time[k].own, 1e6 * time[k].best);
+    printf("\n");
+}
+
+/* What to do with each problem. */
+struct options {
+    const char *device, *quick; /* NULL, "ours", "cudnn" */
+    const ecornn_cell *own;
+    bool loops, layouts;
+};
+
+/* The problem and the name of its cell. */
+static void read_problem(const struct options *options, const char *problem, ecornn_desc *desc,
+                         char cell[32])
+{
+    check(ecornn_desc_parse(desc, problem, options->own), problem);
+    snprintf(cell, 32, "%.*s", (int)strcspn(problem, "/"), problem);
+}
+
+static cudaStream_t make_stream(const char *device)
+{
     cudaStream_t stream;
-    char cell[32];
     gpu_check(cudaSetDevice(atoi(strchr(device, ':') ? strchr(device, ':') + 1 : "0")), device);
     gpu_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-    check(ecornn_desc_parse(&desc, problem, own), problem);
-    snprintf(cell, sizeof cell, "%.*s", (int)strcspn(problem, "/"), problem);
+    return stream;
+}
+
+static void measure(const struct options *options, const char *problem)
+{
+    ecornn_desc desc;
+    char cell[32];
+    const char *device = options->device;
+    cudaStream_t stream = make_stream(device);
+    read_problem(options, problem, &desc, cell);
+    if (options->layouts) {
+        measure_layouts(problem, &desc, cell, stream);
+        return;
+    }
     const bool training = (desc.flags & ECORNN_TRAINING) != 0;
-    const struct timed eager = time_ours(device, problem, &desc, "0", false, stream);
-    const struct timed graph = time_ours(device, problem, &desc, "1", false, stream);
+    const struct timed eager = time_alone(device, problem, &desc, "0", false, stream);
+    const struct timed graph = time_alone(device, problem, &desc, "1", false, stream);
     const struct timed packed =
-        training ? time_ours(device, problem, &desc, "1", true, stream) : graph;
+        training ? time_alone(device, problem, &desc, "1", true, stream) : graph;
     const struct cudnn_best best = cudnn_measure(&desc, cell, stream);
     const double steps = (double)desc.steps * (desc.layers ? desc.layers : 1);
     printf("%-44s us/step eager %6.2f graph %6.2f", problem, 1e6 * eager.seconds / steps,
@@ -323,41 +258,88 @@ static void measure(const char *device, const char *problem, const ecornn_cell *
         printf(", theirs %.1f %.1f", (double)best.workspace / 0x1p20,
                (double)best.reserve / 0x1p20);
     printf("\n");
-    if (loops)
+    if (options->loops)
         measure_loops(problem, &desc, graph.seconds, stream);
     fflush(stdout);
 }
 
+/* All in one process: only ours, eager and from a graph, or only cuDNN. */
+static void measure_quickly(const struct options *options, char **problem, int n)
+{
+    cudaStream_t stream = make_stream(options->device);
+    const bool ours = strcmp(options->quick, "ours") == 0;
+    ecornn_device *eager = ours ? open_device(options->device, "0") : NULL;
+    ecornn_device *graph = ours ? open_device(options->device, "1") : NULL;
+    gpu_be_quick();
+    for (int k = 0; k < n; k++) {
+        ecornn_desc desc;
+        char cell[32];
+        read_problem(options, problem[k], &desc, cell);
+        const double us = 1e6 / desc.steps / (desc.layers ? desc.layers : 1);
+        if (ours) {
+            const double queued = time_ours(eager, problem[k], &desc, false, stream).seconds;
+            const double kept = time_ours(graph, problem[k], &desc, false, stream).seconds;
+            printf("%-44s us/step eager %6.2f graph %6.2f\n", problem[k], us * queued, us * kept);
+        } else {
+            const struct cudnn_best best = cudnn_measure(&desc, cell, stream);
+            printf("%-44s us/step cuDNN eager %6.2f (%s) graph %6.2f (%s)\n", problem[k],
+                   us * best.eager, best.eager_how, us * best.graph, best.graph_how);
+        }
+        fflush(stdout);
+    }
+    ecornn_device_close(eager);
+    ecornn_device_close(graph);
+}
+
+static bool read_option(struct options *options, ecornn_cell **cell, const char *name,
+                        const char *value)
+{
+    if (strcmp(name, "--device") == 0)
+        options->device = value;
+    else if (strcmp(name, "--cell") == 0 && !*cell)
+        options->own = *cell = read_cell(value);
+    else if (strcmp(name, "--versus") == 0 && strcmp(value, "unfused") == 0)
+        options->loops = true;
+    else if (strcmp(name, "--versus") == 0 && strcmp(value, "layouts") == 0)
+        options->layouts = true;
+    else if (strcmp(name, "--quick") == 0 &&
+             (strcmp(value, "ours") == 0 || strcmp(value, "cudnn") == 0))
+        options->quick = value;
+    else
+        return false;
+    return true;
+}
+
+/* In a process of its own. */
+static bool measure_alone(const struct options *options, const char *problem)
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        measure(options, problem);
+        exit(0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 int main(int argc, char **argv)
 {
-    const char *device = "cuda:0";
-    bool loops = false;
+    struct options options = {.device = "cuda:0"};
     ecornn_cell *cell = NULL;
     int k = 1, failed = 0;
-    for (; k + 1 < argc && strncmp(argv[k], "--", 2) == 0; k += 2) {
-        if (strcmp(argv[k], "--device") == 0)
-            device = argv[k + 1];
-        else if (strcmp(argv[k], "--cell") == 0 && !cell)
-            cell = read_cell(argv[k + 1]);
-        else if (strcmp(argv[k], "--versus") == 0 && strcmp(argv[k + 1], "unfused") == 0)
-            loops = true;
-        else
-            break;
-    }
+    while (k + 1 < argc && strncmp(argv[k], "--", 2) == 0 &&
+           read_option(&options, &cell, argv[k], argv[k + 1]))
+        k += 2;
     if (k >= argc || strncmp(argv[k], "--", 2) == 0) {
-        fprintf(stderr, "usage: bench_gpu [--device cuda:K] [--cell FILE] [--versus unfused] "
-                        "PROBLEM...\n");
+        fprintf(stderr,
+                "usage: bench_gpu [--device cuda:K] [--cell FILE] [--versus unfused|layouts] "
+                "[--quick ours|cudnn] PROBLEM...\n");
         return 2;
     }
-    for (; k < argc; k++) {
-        int status = 0;
-        const pid_t child = fork();
-        if (child == 0) {
-            measure(device, argv[k], cell, loops);
-            exit(0);
-        }
-        failed |= child < 0 || waitpid(child, &status, 0) != child || status != 0;
-    }
+    if (options.quick)
+        measure_quickly(&options, argv + k, argc - k);
+    for (; !options.quick && k < argc; k++)
+        failed |= !measure_alone(&options, argv[k]);
     ecornn_cell_free(cell);
     return failed;
 }

@@ -19,6 +19,10 @@ void gpu_check(cudaError_t error, const char *doing);
 void *gpu_random(ecornn_type type, size_t elements, double bound);
 size_t gpu_element(ecornn_type type);
 
+double gpu_now(void); /* seconds */
+/* From now on few and short samples. */
+void gpu_be_quick(void);
+
 /* Something that queues work on a stream. */
 struct gpu_work {
     bool (*queue)(void *self, cudaStream_t stream);
@@ -41,5 +45,16 @@ struct cudnn_best cudnn_measure(const ecornn_desc *desc, const char *cell, cudaS
  * bench_unfused.cu: two products a step, or naively eight.  Seconds; false: not this type. */
 bool unfused_measure(const ecornn_desc *desc, bool naive, cudaStream_t stream, double *eager,
                      double *graph);
+
+/* The recurrent step of one direction of an LSTM or a GRU in four layouts, bench_layouts.cu: rows,
+ * rows with R transposed, batch-minor, batch-minor with R transposed.  Seconds of a step from a
+ * graph, with cuBLAS's choice and the best of cuBLASLt's first eight; negative: none.  False: not
+ * this cell or type. */
+enum { LAYOUTS = 4 };
+typedef struct layout_time {
+    double own, best;
+} layout_time;
+bool layouts_measure(const ecornn_desc *desc, const char *cell, cudaStream_t stream,
+                     layout_time time[LAYOUTS]);
 
 #endif /* BENCH_GPU_H */
