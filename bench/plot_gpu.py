@@ -116,6 +116,8 @@ def check(curves):
     for n, points in sorted(curves.get("ecornn", {}).items()):
         time = dict(points)
         ratios = [(us / time[rounded(h)], h) for h, us in points if rounded(h) in time]
+        if not ratios:
+            continue
         beyond = sorted((r for r in ratios if r[0] > ALLOWED), reverse=True)
         print("N=%d: %d sizes, worst %.2f at H=%d, %d above %.2f" % (n, len(ratios), *max(ratios),
                                                                      len(beyond), ALLOWED))
