@@ -1,0 +1,113 @@
+/*
+ * Where an array of a layout lies.
+ */
+#include "common/plan/layout.h"
+
+static struct eco_array series_get(const struct eco_series *series, int k)
+{
+    struct eco_array array = series->first;
+    array.offset += (size_t)(k % series->count) * series->bytes;
+    return array;
+}
+
+struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state)
+{
+    const struct eco_problem *problem = layout->problem;
+    const struct eco_series *series =
+        layer == problem->L - 1 ? &layout->last_state[state] : &layout->state[state];
+    struct eco_array array = series_get(series, layer);
+    array.offset +=
+        (size_t)d * (size_t)eco_problem_width(problem, state) * eco_type_bytes(array.type);
+    return array;
+}
+
+size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
+{
+    if (next)
+        return (size_t)t + 1;
+    return eco_problem_reversed(layout->problem, d) ? (size_t)t + 2 : (size_t)t;
+}
+
+static int pair(const struct eco_layout *layout, int layer, int d)
+{
+    return layer * layout->problem->D + d;
+}
+
+struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d)
+{
+    return series_get(&layout->save, pair(layout, layer, d));
+}
+
+struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d)
+{
+    return series_get(&layout->output, pair(layout, layer, d));
+}
+
+struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
+                                    int d, enum eco_scratch scratch)
+{
+    const bool dx = scratch == ECO_SCRATCH_DGATHER;
+    struct eco_array array = series_get(
+        &layout->scratch[backward][dx ? ECO_SCRATCH_GATHER : scratch], pair(layout, layer, d));
+    if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input, dense */
+        array.row = (size_t)eco_problem_input(layout->problem, layer);
+        array.step = array.row * (size_t)layout->N;
+        array.type = dx ? layout->sum : layout->type;
+    }
+    if (scratch == ECO_SCRATCH_ACC) { /* rows of a block */
+        array.row =
+            (size_t)layout->problem->cell->lowered.n_accs * eco_layout_acc_blocks(layout).column;
+        array.step = layout->wishes.fuse_input ? 0 : array.row * (size_t)layout->N;
+    }
+    return array;
+}
+
+size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op)
+{
+    return layout->wishes.weights_chunks > 1 ? (size_t)(op->t0 % layout->weights_steps) : 0;
+}
+
+struct eco_array eco_layout_operand(const struct eco_layout *layout, const struct eco_op *op, int o,
+                                    size_t *step)
+{
+    const struct eco_operand *operand = &layout->problem->cell->lowered.operand[o];
+    if (operand->state >= 0) {
+        *step = eco_layout_state_plane(layout, op->d, op->t0, false);
+        return eco_layout_state(layout, op->layer, op->d, operand->state);
+    }
+    struct eco_array slots =
+        eco_layout_scratch(layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    slots.offset += (size_t)operand->slot * (size_t)layout->problem->H * eco_type_bytes(slots.type);
+    *step = eco_layout_dacc_step(layout, op);
+    return slots;
+}
+
+struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
+                                    int d, int part)
+{
+    struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_WIDENED);
+    array.offset += eco_layout_matrix_bytes(layout, layer, 0, part).value;
+    array.row = (size_t)eco_layout_matrix(layout, layer, part)->columns;
+    array.type = layout->type;
+    return array;
+}
+
+struct eco_array eco_layout_turned(const struct eco_layout *layout, int layer, int d, int part)
+{
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
+    struct eco_array array = eco_layout_scratch(layout, true, layer, d, ECO_SCRATCH_TURNED);
+    array.offset += eco_layout_matrix_bytes(layout, layer, ECO_PART_RECURRENT, part).value;
+    array.row = (size_t)matrix->n * (size_t)matrix->units;
+    array.type = layout->type;
+    return array;
+}
+
+struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state)
+{
+    return series_get(&layout->carry[state], pair(layout, layer, d));
+}
+
+struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer)
+{
+    return series_get(&layout->dinput, layer);
+}

@@ -1,0 +1,27 @@
+/*
+ * Between the files that make a layout.
+ */
+#ifndef ECO_LAYOUT_H
+#define ECO_LAYOUT_H
+
+#include "common/model.h"
+#include "common/util.h"
+
+/* Rows of an array. */
+struct eco_layout_rows {
+    ecornn_type type;
+    int32_t steps; /* 0: one step, shared by all */
+    size_t width;  /* 0: there is no such array */
+};
+
+/* scratch.c */
+struct eco_layout_rows eco_layout_scratch_rows(const struct eco_layout *layout, bool backward,
+                                               enum eco_scratch scratch);
+/* Of ECO_SCRATCH_PACK, which is no rows. */
+struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout);
+/* Of a layer's matrices in the type of rows, from part `from` on and before part `before`. */
+struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int layer, int from,
+                                        int before);
+struct eco_size eco_layout_product_bytes(ecornn_type type, size_t a, size_t b, size_t c);
+
+#endif /* ECO_LAYOUT_H */

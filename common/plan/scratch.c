@@ -1,0 +1,155 @@
+/*
+ * How wide, how long and of which type each scratch array of the workspace is.
+ */
+#include "common/plan/layout.h"
+
+struct eco_size eco_layout_product_bytes(ecornn_type type, size_t a, size_t b, size_t c)
+{
+    struct eco_size bytes = eco_size_mul(eco_size_of(a), b);
+    return eco_size_mul(eco_size_mul(bytes, c), eco_type_bytes(type));
+}
+
+struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int layer, int from,
+                                        int before)
+{
+    struct eco_size bytes = eco_size_of(0);
+    for (int part = from; part < before; part++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
+        if (part != ECO_PART_VECTORS)
+            bytes = eco_size_add(bytes, eco_size_align(eco_layout_product_bytes(
+                                            layout->type, (size_t)matrix->n, (size_t)matrix->units,
+                                            (size_t)matrix->columns)));
+    }
+    return bytes;
+}
+
+enum { ONE_BLOCK = 31 }; /* the shift of a block that has all units */
+
+struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
+{
+    const size_t H = (size_t)layout->problem->H;
+    const int32_t steps = layout->wishes.fuse_input ? 1 : layout->chunk;
+    const size_t rows = (size_t)steps * (size_t)layout->N;
+    struct eco_blocks blocks = {ONE_BLOCK, H, 0};
+    if (layout->wishes.acc_units == 0)
+        return blocks;
+    for (blocks.shift = 0; 1 << blocks.shift < layout->wishes.acc_units;)
+        blocks.shift++;
+    blocks.column = (size_t)layout->wishes.acc_units;
+    blocks.block = rows * (size_t)layout->problem->cell->lowered.n_accs * blocks.column;
+    return blocks;
+}
+
+/* H, or what it is in whole blocks. */
+static size_t acc_units(const struct eco_layout *layout)
+{
+    const struct eco_blocks blocks = eco_layout_acc_blocks(layout);
+    const size_t H = (size_t)layout->problem->H;
+    return (H + blocks.column - 1) / blocks.column * blocks.column;
+}
+
+/* Width of a row of scratch, 0: not needed. */
+static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
+{
+    const struct eco_problem *problem = layout->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const size_t H = (size_t)problem->H, P = (size_t)problem->P, I = (size_t)problem->I;
+    const size_t later =
+        problem->training && problem->dropout > 0 && problem->L > 1 ? (size_t)problem->D * P : 0;
+    switch (scratch) {
+    case ECO_SCRATCH_ACC:
+        return backward ? 0 : (size_t)lowered->n_accs * acc_units(layout);
+    case ECO_SCRATCH_GATHER:
+        return I > later ? I : later;
+    case ECO_SCRATCH_OPERAND:
+        return (size_t)lowered->n_slots * H;
+    case ECO_SCRATCH_MEAN:
+        return (size_t)lowered->n_means[backward];
+    case ECO_SCRATCH_DACC:
+        return backward ? (size_t)(lowered->n_accs + lowered->n_extra) * H : 0;
+    case ECO_SCRATCH_DOPERAND:
+        return backward ? (size_t)lowered->n_slots * H : 0;
+    case ECO_SCRATCH_STEP:
+        return problem->projected ? P : 0;
+    case ECO_SCRATCH_DOUTPUT:
+        return backward && problem->projected ? H : 0;
+    default:
+        return 0;
+    }
+}
+
+static ecornn_type type_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
+{
+    switch (scratch) {
+    case ECO_SCRATCH_GATHER: /* backward it has room for DGATHER */
+        return backward ? layout->sum : layout->type;
+    case ECO_SCRATCH_STEP:
+        return backward ? layout->type : layout->sum;
+    case ECO_SCRATCH_OPERAND:
+    case ECO_SCRATCH_DACC:
+        return layout->type;
+    default:
+        return layout->sum;
+    }
+}
+
+/* Steps of a scratch array that are alive at a time; 0: one. */
+static int32_t steps_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
+{
+    switch (scratch) {
+    case ECO_SCRATCH_ACC:
+        return backward || layout->wishes.fuse_input ? 0 : layout->chunk;
+    case ECO_SCRATCH_GATHER:
+        return backward ? layout->chunk_backward : layout->chunk;
+    case ECO_SCRATCH_DACC:
+    case ECO_SCRATCH_OPERAND:
+    case ECO_SCRATCH_STEP:
+        return backward ? layout->weights_steps : 0;
+    default:
+        return 0;
+    }
+}
+
+struct eco_layout_rows eco_layout_scratch_rows(const struct eco_layout *layout, bool backward,
+                                               enum eco_scratch scratch)
+{
+    return (struct eco_layout_rows){type_of(layout, backward, scratch),
+                                    steps_of(layout, backward, scratch),
+                                    row_of(layout, backward, scratch)};
+}
+
+/* Elements of a row that weight gradients copy: of the operands of all parts, and what fills up
+ * their last panels, which are of two groups at most; and of dacc, each number in whole groups. */
+static size_t pack_row(const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const size_t group = layout->wishes.group > 1 ? (size_t)layout->wishes.group : 0;
+    const size_t panel = (size_t)layout->wishes.lanes * (size_t)layout->wishes.vectors + 2 * group;
+    const size_t H = (size_t)problem->H, P = (size_t)problem->P;
+    size_t input = 0, recurrent = 0;
+    for (int layer = 0; layer < problem->L && layer < 2; layer++)
+        if ((size_t)eco_problem_input(problem, layer) > input)
+            input = (size_t)eco_problem_input(problem, layer);
+    for (int o = 0; o < lowered->n_operands; o++)
+        recurrent += (size_t)eco_problem_columns(problem, o) + panel;
+    const size_t all = input + panel + recurrent + (size_t)lowered->n_accs * (H + group);
+    const size_t projection = problem->projected ? H + panel + P + group : 0;
+    return all > projection ? all : projection;
+}
+
+/* Rows that weight gradients copy at a time: whole groups, no more than a chunk needs. */
+static size_t pack_rows(const struct eco_layout *layout)
+{
+    const size_t most = (size_t)layout->wishes.pack_rows;
+    const struct eco_size rows =
+        eco_size_mul(eco_size_of((size_t)layout->chunk_backward), (size_t)layout->N);
+    const size_t few = !rows.overflow && rows.value < most ? rows.value : most;
+    const size_t group = layout->wishes.group > 0 ? (size_t)layout->wishes.group : 1;
+    return (few + group - 1) / group * group;
+}
+
+struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout)
+{
+    return eco_layout_product_bytes(layout->sum, pack_rows(layout), pack_row(layout), 1);
+}
