@@ -82,6 +82,8 @@ struct eco_wishes {
                              * alive; 0: in every one */
     int32_t pack_rows; /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
+    bool lean; /* the reserve keeps no output state of the last layer, which backward reads from y,
+                * and all states in the type of rows; forward they lie as in inference */
     size_t product_bytes;  /* of ECO_SCRATCH_PRODUCT */
     bool turned;           /* backward keeps a transposed R: ECO_SCRATCH_TURNED */
     bool widened;          /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
@@ -108,6 +110,8 @@ enum eco_scratch {
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
     ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
+    ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: the output state, where y is no matrix of
+                           * what steps read */
     ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
                        * for sums */
     ECO_SCRATCH_PRODUCT,  /* both: room for whoever multiplies */
@@ -175,6 +179,7 @@ struct eco_layout {
         int count;                      /* number k lies at place k % count */
     } state[ECO_MAX_STATES],            /* by layer; inference: of all layers but the last */
         last_state[ECO_MAX_STATES],     /* by layer; inference: of the last layer */
+        kept[ECO_MAX_STATES],           /* lean, by layer */
         save, output,                   /* by (layer, direction) */
         scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
         carry[ECO_MAX_STATES],          /* by lane */
@@ -246,9 +251,14 @@ int eco_problem_part(const struct eco_problem *problem, const struct eco_param_p
 /* States of all steps of (layer, d): plane k is [N, width].  T+2 planes, both directions side by
  * side in a row: step t writes plane t+1 and reads plane t (or t+2 where d runs backwards), so that
  * planes 1..T of the output state are the layer's output [T,N,D*P].  In inference, where no later
- * layer reads the sequence, two planes take turns. */
+ * layer reads the sequence, and in a lean run two planes take turns. */
 struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state);
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
+/* Does this run keep what backward reads of states as follows, and no planes? */
+bool eco_layout_is_lean(const struct eco_layout *layout);
+/* lean: state [T,N,D*width] after each step; of the output state, of all layers but the last: y,
+ * with 0 past a row's length. */
+struct eco_array eco_layout_kept(const struct eco_layout *layout, int layer, int d, int state);
 /* [T,N,saves,H] in the reserve. */
 struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
 /* u of h = P u: [T,N,H] in the reserve, one step in the workspace in inference. */

@@ -39,6 +39,8 @@ const struct eco_wishes wishes[WISHES] = {
      .weights_chunks = 3,
      .turned = true,
      .widened = true},
+    {.chunk = 2, .chunk_backward = 3, .lean = true},
+    {.chunk = 2, .chunk_backward = 2, .wavefront = true, .weights_chunks = 2, .lean = true},
 };
 
 void problem_of(struct eco_problem *problem, const char *text)

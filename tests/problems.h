@@ -6,7 +6,7 @@
 
 #include "common/model.h"
 
-enum { PROBLEMS = 14, WISHES = 9 };
+enum { PROBLEMS = 14, WISHES = 11 };
 
 extern const char *const problems[PROBLEMS];
 extern const struct eco_wishes wishes[WISHES];

@@ -204,6 +204,14 @@ static void paint_widened(struct map *map, bool backward, int layer, int d)
     }
 }
 
+/* Is there room for a copy of the output state? */
+static bool may_copy(const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    return eco_layout_is_lean(layout) &&
+           (problem->direction != ECORNN_FORWARD || problem->order == ECORNN_BATCH_MAJOR);
+}
+
 static void paint_scratch(struct map *map, int layer, bool backward)
 {
     static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
@@ -220,6 +228,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
         [ECO_SCRATCH_DOPERAND] = backward ? (size_t)lowered->n_slots * H : 0,
         [ECO_SCRATCH_STEP] = problem->projected ? (size_t)problem->P : 0,
         [ECO_SCRATCH_DOUTPUT] = backward && problem->projected ? H : 0,
+        [ECO_SCRATCH_HISTORY] = backward && may_copy(map->layout) ? (size_t)problem->P : 0,
     };
     const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
     for (int d = 0; d < problem->D; d++)
@@ -234,6 +243,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
             int32_t steps = backward ? map->layout->weights_steps : 1;
             for (size_t k = 0; k < sizeof chunked / sizeof *chunked; k++)
                 steps = chunked[k] == (enum eco_scratch)i ? chunk : steps;
+            steps += i == ECO_SCRATCH_HISTORY;
             if (i == ECO_SCRATCH_ACC && !backward)
                 paint_acc(map, layer, d);
             else
@@ -244,7 +254,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
 static void paint_forward(struct map *map, int layer)
 {
     const struct eco_problem *problem = map->layout->problem;
-    if (!map->layout->training)
+    if (!map->layout->training || eco_layout_is_lean(map->layout))
         paint_states(map, layer);
     if (problem->projected && !map->layout->training)
         for (int d = 0; d < problem->D; d++)
@@ -268,13 +278,28 @@ static void paint_backward(struct map *map, int layer)
               (size_t)problem->D * (size_t)problem->P);
 }
 
+/* What a lean backward reads of states: of the last layer's output state nothing, it is y. */
+static void paint_kept(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    for (int s = layer + 1 < problem->L ? 0 : 1; s < problem->cell->recipe.n_states; s++)
+        for (int d = 0; d < problem->D; d++) {
+            map->id++;
+            paint_more(map, eco_layout_kept(map->layout, layer, d, s), map->layout->T,
+                       (size_t)eco_problem_width(problem, s));
+        }
+}
+
 static void check_reserve(const struct eco_layout *layout, const char *text)
 {
     const struct eco_problem *problem = layout->problem;
     struct map map;
     map_open(&map, layout, text);
     for (int layer = 0; layer < problem->L; layer++) {
-        paint_states(&map, layer);
+        if (eco_layout_is_lean(layout))
+            paint_kept(&map, layer);
+        else
+            paint_states(&map, layer);
         for (int d = 0; d < problem->D; d++) {
             paint(&map, eco_layout_save(layout, layer, d), layout->T,
                   (size_t)problem->cell->lowered.n_saves * (size_t)problem->H);
@@ -343,6 +368,31 @@ START_TEST(smaller_runs_fit)
 }
 END_TEST
 
+/* What a GPU keeps: LSTM 5 values for each unit and step and y between layers, as cuDNN 9 does; GRU
+ * 4 (cuDNN 6), RNN none but y between layers (1).  Sizes that are whole lines. */
+static const struct {
+    const char *problem;
+    size_t values; /* of all layers */
+} kept[] = {
+    {"lstm/bf16/train/T100/N64/I512/H512", 5},        {"lstm/f32/train/T100/N64/I512/H512", 5},
+    {"lstm/bf16/train/L4/T100/N64/I512/H512", 23},    {"lstm/bf16/train/bi/T50/N80/I500/H1000", 5},
+    {"lstm/bf16/train/L5/bi/T300/N20/I800/H800", 29}, {"gru/bf16/train/L2/T300/N20/I800/H800", 9},
+    {"rnn-tanh/bf16/train/L3/T300/N20/I800/H800", 2},
+};
+
+START_TEST(lean_reserve_is_small)
+{
+    struct eco_problem problem;
+    struct eco_layout layout;
+    problem_of(&problem, kept[_i].problem);
+    eco_layout_build(&layout, &problem, &(struct eco_wishes){.lean = true}, problem.T, problem.N,
+                     true);
+    const size_t value = (size_t)problem.T * (size_t)problem.N * (size_t)(problem.D * problem.H) *
+                         eco_type_bytes(problem.type);
+    ck_assert_uint_eq(layout.reserve_bytes, kept[_i].values * value);
+}
+END_TEST
+
 START_TEST(sizes_overflow_is_seen)
 {
     struct eco_problem problem;
@@ -360,6 +410,7 @@ int main(void)
     TCase *tcase = tcase_create("layout");
     tcase_add_loop_test(tcase, layout_overlaps_nothing, 0, PROBLEMS * WISHES);
     tcase_add_loop_test(tcase, smaller_runs_fit, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tcase, lean_reserve_is_small, 0, (int)(sizeof kept / sizeof *kept));
     tcase_add_test(tcase, sizes_overflow_is_seen);
     suite_add_tcase(suite, tcase);
     return suite_run(suite, true);

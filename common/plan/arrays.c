@@ -21,6 +21,19 @@ struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, in
     return array;
 }
 
+bool eco_layout_is_lean(const struct eco_layout *layout)
+{
+    return layout->training && layout->wishes.lean;
+}
+
+struct eco_array eco_layout_kept(const struct eco_layout *layout, int layer, int d, int state)
+{
+    struct eco_array array = series_get(&layout->kept[state], layer);
+    array.offset +=
+        (size_t)d * (size_t)eco_problem_width(layout->problem, state) * eco_type_bytes(array.type);
+    return array;
+}
+
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
 {
     if (next)

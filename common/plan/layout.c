@@ -45,12 +45,12 @@ static ecornn_type state_type(const struct eco_layout *layout, int state)
 static void put_states(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
-    const int lower = problem->L - 1;
+    const int lower = eco_layout_is_lean(layout) ? 0 : problem->L - 1;
     const bool wavefront = layout->wishes.wavefront;
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
         const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, s);
         const struct eco_layout_rows all = {state_type(layout, s), layout->T + 2, row};
-        if (layout->training) {
+        if (layout->training && !eco_layout_is_lean(layout)) {
             layout->state[s] = put(cursor, problem->L, all);
             layout->last_state[s] = layout->state[s];
             continue;
@@ -63,6 +63,17 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
         layout->state[s] = layout->last_state[s];
         if (s == 0 && lower > 0)
             layout->state[s] = put(cursor, wavefront || lower < 2 ? lower : 2, all);
+    }
+}
+
+/* What a lean backward reads of states: all but y, which is the caller's. */
+static void put_kept(struct eco_layout *layout, struct cursor *cursor)
+{
+    const struct eco_problem *problem = layout->problem;
+    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
+        const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, s);
+        layout->kept[s] = put(cursor, s == 0 ? problem->L - 1 : problem->L,
+                              (struct eco_layout_rows){layout->type, layout->T, row});
     }
 }
 
@@ -154,6 +165,9 @@ static size_t cursor_bytes(const struct cursor *cursor)
     return cursor->end.overflow ? SIZE_MAX : cursor->end.value;
 }
 
+/* A reserve that nothing is kept in: its pointer still says that a run trains. */
+enum { TOKEN = ECO_ALIGNMENT };
+
 /* Not `a < b ? b : a` of two passes over one block: forward and backward use it in turn. */
 static void build_blocks(struct eco_layout *layout)
 {
@@ -168,7 +182,9 @@ static void build_blocks(struct eco_layout *layout)
     put_threads(layout, &forward);
     struct cursor backward = forward;
     struct cursor *kept = layout->training ? &reserve : &forward;
-    put_states(layout, kept);
+    put_states(layout, eco_layout_is_lean(layout) ? &forward : kept);
+    if (eco_layout_is_lean(layout))
+        put_kept(layout, kept);
     if (layout->training)
         layout->save = put(
             kept, pairs,
@@ -185,6 +201,8 @@ static void build_blocks(struct eco_layout *layout)
     const size_t a = cursor_bytes(&forward), b = cursor_bytes(&backward);
     layout->workspace_bytes = a > b ? a : b;
     layout->reserve_bytes = cursor_bytes(&reserve);
+    if (layout->training && layout->reserve_bytes < TOKEN)
+        layout->reserve_bytes = TOKEN;
 }
 
 static int32_t clip_chunk(int32_t chunk, int32_t T)
@@ -209,7 +227,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
     if (!layout->wishes.plain)
         build_blocks(layout);
     else if (layout->training)
-        layout->reserve_bytes = ECO_ALIGNMENT; /* a token: the reference recomputes everything */
+        layout->reserve_bytes = TOKEN; /* the reference recomputes everything */
 }
 
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,

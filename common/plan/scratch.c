@@ -48,6 +48,15 @@ static size_t acc_units(const struct eco_layout *layout)
     return (H + blocks.column - 1) / blocks.column * blocks.column;
 }
 
+/* May backward need the output state elsewhere than in y?  Where rows of a step are no neighbours,
+ * or where a row whose steps fall begins from an initial state before its padding. */
+static bool may_copy_history(const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    return eco_layout_is_lean(layout) && (problem->direction != ECORNN_FORWARD ||
+                                          (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1));
+}
+
 /* Width of a row of scratch, 0: not needed. */
 static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
 {
@@ -73,6 +82,8 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
         return problem->projected ? P : 0;
     case ECO_SCRATCH_DOUTPUT:
         return backward && problem->projected ? H : 0;
+    case ECO_SCRATCH_HISTORY:
+        return backward && may_copy_history(layout) ? P : 0;
     default:
         return 0;
     }
@@ -87,6 +98,7 @@ static ecornn_type type_of(const struct eco_layout *layout, bool backward, enum 
         return backward ? layout->type : layout->sum;
     case ECO_SCRATCH_OPERAND:
     case ECO_SCRATCH_DACC:
+    case ECO_SCRATCH_HISTORY:
         return layout->type;
     default:
         return layout->sum;
@@ -105,6 +117,8 @@ static int32_t steps_of(const struct eco_layout *layout, bool backward, enum eco
     case ECO_SCRATCH_OPERAND:
     case ECO_SCRATCH_STEP:
         return backward ? layout->weights_steps : 0;
+    case ECO_SCRATCH_HISTORY:
+        return backward ? layout->weights_steps + 1 : 0;
     default:
         return 0;
     }
