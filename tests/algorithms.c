@@ -40,12 +40,13 @@ bool algorithm_runs(const ecornn_device *device, int k, const struct test_case *
     exit(99); /* case_parse took it */
 }
 
-bool case_agrees(const char *text, case_check *agrees)
+bool case_agrees(const char *text, bool lean, case_check *agrees)
 {
     struct test_case test;
     struct data inputs = {0}, expected = {0};
     if (!case_parse(&test, text))
         return false;
+    test.lean = lean;
     case_inputs(&test, &inputs);
     const bool ok = case_expect(&test, &inputs, &expected) && agrees(&test, &inputs, &expected);
     data_free(&inputs);

@@ -77,8 +77,9 @@ static void set_rounding(const struct test_case *test, const struct machine *ref
     const ecornn_desc *desc = &test->desc;
     /* TF32 has as many significant bits as F16. */
     const ecornn_type type = is_fast(test) && rounding != ECO_ROUND_NOT ? ECORNN_F16 : desc->type;
-    eco_reference_rounding(reference->device, rounding, type,
-                           desc->weight_type ? desc->weight_type : type, seed);
+    const struct eco_machine machine = {type, desc->weight_type ? desc->weight_type : type,
+                                        test->lean};
+    eco_reference_rounding(reference->device, rounding, machine, seed);
 }
 
 static bool expect_rounded(const struct test_case *test, const struct machine *reference,

@@ -75,6 +75,7 @@ struct test_case {
     int32_t T, N;     /* of the run */
     enum lengths lengths;
     bool with_states, alias, accumulate, noreserve;
+    bool lean; /* what is expected is of a machine whose backward reads all states in the type */
     unsigned null; /* NULL_... */
     double scale;
     uint64_t seed;
@@ -147,8 +148,8 @@ bool algorithm_runs(const ecornn_device *device, int k, const struct test_case *
 
 typedef bool case_check(const struct test_case *test, const struct data *inputs,
                         const struct data *expected);
-/* Asks agrees about a case, its inputs and what they should give. */
-bool case_agrees(const char *text, case_check *agrees);
+/* Asks agrees about a case, its inputs and what they should give; lean: as in test_case. */
+bool case_agrees(const char *text, bool lean, case_check *agrees);
 /* The built-in cell and its text parsed at run time, which an interpreter of the same words runs:
  * the same bits.  How many algorithms ran both; -1, with a word: other bits. */
 int interpreted_same(const char *cell, const char *rest, const struct machine *machine);

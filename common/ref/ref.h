@@ -29,15 +29,21 @@ enum eco_rounding {
 /*
  * Also for tests: a run in F64 as a machine of a 16-bit type would do it.  What such a machine
  * keeps in the type is rounded to it: operands of products, states that products read, values saved
- * for backward (to the nearest; ECO_ROUND_RANDOM: to one of the two neighbours); and matrices to
- * weight_type, always to the nearest.  Other types: nothing of that.
+ * for backward (to the nearest; ECO_ROUND_RANDOM: to one of the two neighbours), where lean also
+ * what backward reads of other states, which forward are not rounded; and matrices to weight_type,
+ * always to the nearest.  Other types: nothing of that.
  */
+struct eco_machine {
+    ecornn_type type, weight_type;
+    bool lean;
+};
 void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
-                            ecornn_type type, ecornn_type weight_type, uint64_t seed);
+                            struct eco_machine machine, uint64_t seed);
 
 struct eco_arithmetic {
     enum eco_rounding rounding;
     ecornn_type type, weight_type;
+    bool lean;
     uint64_t random;
 };
 

@@ -314,15 +314,17 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
         const struct place at = {run, row, &recipe->node[i], i};
         double *value = value_of(run, i);
         const uint8_t op = at.node->op;
-        for (int32_t j = 0; run->kept[i] && j < run->problem->H; j++)
+        const bool copied = op == ECO_OP_STATE && at.node->index > 0 && run->arithmetic.lean;
+        for (int32_t j = 0; (run->kept[i] || copied) && j < run->problem->H; j++)
             value[j] = kept(run, value[j]);
         if (!run->kept[i] && op != ECO_OP_STATE && op != ECO_OP_INPUT && op != ECO_OP_PRODUCT &&
             op != ECO_OP_MEAN)
             evaluate_elements(&at);
         for (int s = 0; s < recipe->n_states; s++)
             for (int32_t j = 0; recipe->next[s] == i && j < run->problem->H; j++)
-                value[j] =
-                    s == 0 && run->problem->projected ? kept(run, value[j]) : row->next[s][j];
+                value[j] = s == 0 && run->problem->projected ? kept(run, value[j])
+                           : s > 0 && run->arithmetic.lean   ? kept(run, row->next[s][j])
+                                                             : row->next[s][j];
     }
 }
 
