@@ -36,6 +36,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     (void)caps;
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
+        .lean = true,
         .widened = problem->weight_type != problem->type,
         /* cuBLAS multiplies in TF32 twice as fast where k is contiguous in both operands */
         .turned = problem->training && problem->type == ECORNN_F32 && problem->fast,

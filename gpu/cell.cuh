@@ -39,9 +39,14 @@ WORD vec load_acc(struct place *at, int i)
 {
     return READ(at->call->acc, at->call->acc_row, i);
 }
+/* No branches around loads: what is not wanted is read from where something lies. */
 WORD vec load_state(struct place *at, int s)
 {
-    return read_state(at, at->call->state[s], at->call->state_row[s], s);
+    const struct eco_stage_call *call = at->call;
+    const bool none = !call->state[s];
+    const vec state = read_state(at, none ? call->next[s] : call->state[s],
+                                 none ? call->next_row[s] : call->state_row[s], s);
+    return none ? 0 : state;
 }
 WORD vec load_next(struct place *at, int s)
 {
@@ -63,7 +68,6 @@ WORD vec load_doperand(struct place *at, int slot)
 {
     return READ(at->call->doperand, at->call->doperand_row, slot);
 }
-/* No branches around loads: what is not wanted is read from where something lies. */
 WORD vec load_dnext(struct place *at, int s)
 {
     const struct eco_stage_call *call = at->call;
@@ -91,6 +95,8 @@ WORD void write_next(struct place *at, int s, vec v)
         WRITE(call->next[s], call->next_row[s], 0, v);
     else
         WRITE_NARROW(call->next[s], call->next_row[s], 0, v);
+    if (s > 0 && call->kept[s])
+        WRITE_NARROW(call->kept[s], call->kept_row[s], 0, v);
 }
 WORD void store_next(struct place *at, int s, vec v)
 {

@@ -181,13 +181,31 @@ struct eco_plane eco_gpu_plane(const struct eco_gpu_run *run, const struct eco_a
                                size_t step);
 /* Input rows of the op's steps for a product: gathered or in place; dense over the steps. */
 struct eco_plane eco_gpu_product_input(const struct eco_gpu_run *run, const struct eco_op *op);
-/* Previous and next states of step t. */
-void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
-                             struct eco_stage_call *call);
+/* One direction of one layer's state in the caller's array [L*D,N,width]; data NULL: zeros. */
+struct eco_plane eco_gpu_caller_state(const struct eco_gpu_run *run, const struct eco_op *op, int s,
+                                      const void *data);
 /* The fields of a stage's call that are the same for every step of an op. */
 struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
                    const struct eco_stage_call *call);
+
+/* ---- states, states.c ------------------------------------------------------------------------ */
+
+/* y of this direction of the layer from step t on; data NULL: nobody wants it. */
+struct eco_plane eco_gpu_y(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t);
+/* Backward: state s after step t, and from there on; before it: of the direction's first step the
+ * caller's, data NULL: zeros. */
+struct eco_plane eco_gpu_next(const struct eco_gpu_run *run, const struct eco_op *op, int s,
+                              int32_t t);
+struct eco_plane eco_gpu_before(const struct eco_gpu_run *run, const struct eco_op *op, int s,
+                                int32_t t);
+/* Is the state before step t no neighbour of those before other steps, but the caller's? */
+bool eco_gpu_begins(const struct eco_gpu_run *run, const struct eco_op *op, int s, int32_t t);
+/* Where y is not what the op's steps read: makes what is. */
+void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_op *op);
+/* Previous and next states of step t. */
+void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                             struct eco_stage_call *call);
 
 /* ---- products, matmul.c ---------------------------------------------------------------------- */
 
@@ -213,6 +231,8 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *mat
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op);
 /* dM (+)= A accs^T C, over all rows; here C is only read */
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
+/* dM = 0 */
+void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* Room of the op's lane for whoever multiplies or sums, at a multiple of 256 bytes. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);
 /* The stream and the workspace of the run's products from now on. */

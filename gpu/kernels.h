@@ -47,11 +47,11 @@ struct eco_plane {
 
 /*
  * to[t,n,:] = from[t,n,:], for t in [t0, t0 + steps), all n and `width` elements, one after the
- * other: padding becomes 0 (lengths not NULL), dropout, addition to what is there.  A NULL
- * from.data stands for zeros.  Steps count from t0 in both planes.
+ * other: padding (lengths not NULL) becomes padding[n,:], dropout, addition to what is there.  A
+ * NULL data of the two stands for zeros.  Steps count from t0 in both planes.
  */
 struct eco_move_call {
-    struct eco_plane to, from;
+    struct eco_plane to, from, padding;
     int32_t steps, rows, width, t0;
     const int32_t *lengths;
     bool add;

@@ -211,3 +211,16 @@ void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *
         multiply(run, &product);
     }
 }
+
+void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t elements = (size_t)matrix.n * (size_t)matrix.units * (size_t)matrix.columns;
+    char *gradient = (char *)run->args->dweights +
+                     eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(
+            run,
+            cudaMemsetAsync(gradient, 0, elements * eco_type_bytes(run->layout->sum), run->stream),
+            "clearing gradients");
+}

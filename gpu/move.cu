@@ -92,6 +92,8 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
         double value = 0;
         if (!masked && call.from.data)
             value = get(&call.from, place_of(&call.from, t, n, i));
+        if (masked && call.padding.data)
+            value = get(&call.padding, place_of(&call.padding, 0, n, i));
         if (!masked && call.drop)
             value = dropped(&call, t, n, i, value);
         set(&call.to, to, call.add ? get(&call.to, to) + value : value);

@@ -59,6 +59,8 @@ static struct eco_plane input_plane(const struct eco_gpu_run *run, const struct 
 {
     if (op->layer == 0)
         return eco_gpu_sequence(run, run->args->x, t, (size_t)run->problem->I);
+    if (run->layout->training)
+        return eco_gpu_y(run, &(struct eco_op){.layer = (uint8_t)(op->layer - 1)}, t);
     const struct eco_array state = eco_layout_state(run->layout, op->layer - 1, 0, 0);
     return eco_gpu_plane(run, &state, (size_t)t + 1);
 }
@@ -89,9 +91,8 @@ static void move(struct eco_gpu_run *run, const struct eco_move_call *call)
         eco_gpu_note_cuda(run, eco_launch_move(call, run->stream), "moving rows");
 }
 
-/* One direction of one layer's state in the caller's array [L*D,N,width]; data NULL: zeros. */
-static struct eco_plane caller_state(const struct eco_gpu_run *run, const struct eco_op *op, int s,
-                                     const void *data)
+struct eco_plane eco_gpu_caller_state(const struct eco_gpu_run *run, const struct eco_op *op, int s,
+                                      const void *data)
 {
     const size_t width = (size_t)eco_problem_width(run->problem, s);
     const size_t before = (size_t)op->layer * (size_t)run->problem->D + op->d;
@@ -126,7 +127,7 @@ void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op)
     for (int s = 0; s < states(run); s++) {
         const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
         move_state(run, s, eco_gpu_plane(run, &state, plane),
-                   caller_state(run, op, s, run->args->initial[s]));
+                   eco_gpu_caller_state(run, op, s, run->args->initial[s]));
     }
 }
 
@@ -136,7 +137,7 @@ void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op)
     const size_t plane = eco_layout_state_plane(run->layout, op->d, last, true);
     for (int s = 0; s < states(run); s++) {
         const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        move_state(run, s, caller_state(run, op, s, run->args->final[s]),
+        move_state(run, s, eco_gpu_caller_state(run, op, s, run->args->final[s]),
                    eco_gpu_plane(run, &state, plane));
     }
 }
@@ -147,7 +148,7 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op)
     for (int s = 0; s < states(run); s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
         move_state(run, s, eco_gpu_plane(run, &carry, 0),
-                   caller_state(run, op, s, run->args->dfinal[s]));
+                   eco_gpu_caller_state(run, op, s, run->args->dfinal[s]));
     }
 }
 
@@ -155,7 +156,7 @@ void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_op *op)
 {
     for (int s = 0; s < states(run); s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
-        move_state(run, s, caller_state(run, op, s, run->args->dinitial[s]),
+        move_state(run, s, eco_gpu_caller_state(run, op, s, run->args->dinitial[s]),
                    eco_gpu_plane(run, &carry, 0));
     }
 }

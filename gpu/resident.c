@@ -118,7 +118,13 @@ static int64_t along(const struct course *course, size_t step)
     return course->falls ? -(int64_t)step : (int64_t)step;
 }
 
-static void point_at_states(const struct eco_gpu_run *run, const struct eco_op *op,
+static bool is_even(const void *pointer)
+{
+    return (uintptr_t)pointer % 4 == 0;
+}
+
+/* Forward: planes, and the copies that backward reads. */
+static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *op,
                             const struct course *course, struct eco_resident_call *call,
                             struct eco_resident_job *job)
 {
@@ -132,17 +138,42 @@ static void point_at_states(const struct eco_gpu_run *run, const struct eco_op *
         job->next_step[s] = along(course, state.step);
         call->state_row[s] = state.row;
         call->kept_states |= (uint32_t)kept << s;
+        if (s > 0 && run->layout->training) {
+            const struct eco_plane copy = eco_gpu_next(run, op, s, course->first);
+            job->kept[s] = copy.data;
+            job->kept_step[s] = along(course, copy.step);
+        }
     }
 }
 
-/* y forward, dy backward: the caller's, or backward in lower layers what the layer above left. */
+/* Backward: what forward kept. */
+static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op,
+                          const struct course *course, struct eco_resident_call *call,
+                          struct eco_resident_job *job)
+{
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_plane next = eco_gpu_next(run, op, s, course->first);
+        job->state[s] = eco_gpu_before(run, op, s, course->first).data;
+        const struct eco_plane last = eco_gpu_before(run, op, s, course->last);
+        job->zeros |= (uint32_t)(last.data == NULL) << s;
+        job->initial[s] = last.data != NULL ? last.data : next.data; /* read in any case */
+        job->next[s] = next.data;
+        job->next_step[s] = along(course, next.step);
+        call->state_row[s] = next.row;
+        job->begins |= (uint32_t)eco_gpu_begins(run, op, s, course->last) << s;
+        call->even = call->even && is_even(next.data) && is_even(job->initial[s]);
+    }
+}
+
+/* y forward, dy backward: the caller's, or in lower layers ours. */
 static struct eco_plane y_plane(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
 {
     const size_t H = (size_t)run->problem->H, width = (size_t)run->problem->D * H;
-    const bool last_layer = op->layer == run->problem->L - 1, backward = run->args->backward;
-    const void *data = !last_layer ? NULL : backward ? run->args->dy : run->args->y;
-    struct eco_plane y = eco_gpu_sequence(run, data, t, width);
-    if (!last_layer && backward) {
+    const bool last_layer = op->layer == run->problem->L - 1;
+    if (!run->args->backward)
+        return eco_gpu_y(run, op, t);
+    struct eco_plane y = eco_gpu_sequence(run, last_layer ? run->args->dy : NULL, t, width);
+    if (!last_layer) {
         const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
         y = eco_gpu_plane(run, &above, (size_t)t);
     }
@@ -196,7 +227,8 @@ static struct eco_resident_job job_of(const struct eco_gpu_run *run, const struc
     call->acc_row = acc.row;
     call->y_row = y.row;
     call->wide_dy = y.type != run->layout->type;
-    point_at_states(run, op, &course, call, &job);
+    call->even = call->even && is_even(job.y);
+    (backward ? point_at_kept : point_at_planes)(run, op, &course, call, &job);
     for (int s = 0; backward && s < call->n_states; s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
         job.carry[s] = eco_gpu_at(run, &carry, 0);
@@ -248,6 +280,7 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
         .n_states = run->problem->cell->recipe.n_states,
         .training = run->args->reserve != NULL,
         .fields = backward ? fields_of(run) : 0,
+        .even = run->problem->H % 8 == 0,
         .seed = run->args->seed,
         .lengths = run->args->lengths,
         .failed = gpu->failed};
@@ -259,8 +292,7 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
     call.row_groups = backward ? 1 : need.recurrent;
     call.n_fields = need.fields;
     call.patience = UINT64_C(1000000) * (uint64_t)(1000 * PATIENCE_S + need.steps);
-    call.even =
-        run->problem->H % 8 == 0 && call.y_row % 2 == 0 && (uintptr_t)call.job[0].y % 4 == 0;
+    call.even = call.even && call.y_row % 2 == 0;
     return call;
 }
 
@@ -297,6 +329,8 @@ void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
         eco_resident_run(run, ops + n / 2, n - n / 2);
         return;
     }
+    for (int i = 0; i < n && run->args->backward; i++)
+        eco_gpu_copy_history(run, &ops[i]);
     const struct eco_resident_call call = call_of(run, ops, n);
     const struct eco_resident_kernel *kernels = kernels_of(run->problem, run->args->backward);
     const void *kernel = kernels->by_units[call.shape.unit_shift - ECO_RESIDENT_SHIFT];

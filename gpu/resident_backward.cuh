@@ -30,13 +30,15 @@ static __shared__ char *bases[2][ARRAYS];
 struct walker {
     char *at;
     int64_t step; /* bytes */
+    int last;     /* the step that finds the array at `initial`; -1: none */
+    char *initial;
 };
 
 WORD struct walker walker_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const int k = (int)threadIdx.x, s = (k - AT_STATE) % ECO_MAX_STATES;
-    struct walker walker = {NULL, 0};
+    struct walker walker = {NULL, 0, -1, NULL};
     if (k == AT_SAVE) {
         walker.at = (char *)job->save;
         walker.step = job->save_step * (int64_t)sizeof(narrow);
@@ -48,7 +50,9 @@ WORD struct walker walker_of(const struct eco_resident_call *call, const struct 
         walker.step = job->acc_step * (int64_t)sizeof(narrow);
     } else if (k >= AT_STATE && k < ARRAYS && s < call->n_states) {
         walker.at = k < AT_NEXT ? (char *)job->state[s] : (char *)job->next[s];
-        walker.step = job->next_step[s] * (int64_t)(s == 0 ? sizeof(narrow) : sizeof(real));
+        walker.step = job->next_step[s] * (int64_t)sizeof(narrow);
+        walker.last = k < AT_NEXT && (job->begins >> s & 1) ? job->steps - 1 : -1;
+        walker.initial = (char *)job->initial[s];
     }
     return walker;
 }
@@ -56,7 +60,7 @@ WORD struct walker walker_of(const struct eco_resident_call *call, const struct 
 WORD void tell(struct walker *walker, int step)
 {
     if (threadIdx.x < ARRAYS) {
-        bases[step & 1][threadIdx.x] = walker->at;
+        bases[step & 1][threadIdx.x] = step == walker->last ? walker->initial : walker->at;
         if (walker->at)
             walker->at += walker->step;
     }
@@ -70,8 +74,10 @@ struct place {
     const struct memory *memory;
     int pair, n; /* in the block, in the group */
     int row, unit, step;
-    float dstate;       /* R^T dacc of the step after */
-    operand_bits *sent; /* of the group */
+    int rows[ECO_MAX_STATES]; /* elements from one row of the state before the step to the next */
+    uint32_t zeros;           /* states before it that are 0, whatever lies there */
+    float dstate;             /* R^T dacc of the step after */
+    operand_bits *sent;       /* of the group */
 };
 
 template <int CELL_> struct place_of : place {
@@ -108,9 +114,14 @@ WORD int64_t saved_at(const struct place *at, int i)
 {
     return (int64_t)at->row * at->call->save_row + (i * at->call->hidden + at->unit);
 }
+/* Rows of so many elements that an int does not hold them are of a batch of one. */
+WORD int64_t next_at(const struct place *at, int s)
+{
+    return (int64_t)at->row * (int)at->call->state_row[s] + at->unit;
+}
 WORD int64_t state_at(const struct place *at, int s)
 {
-    return (int64_t)at->row * at->call->state_row[s] + at->unit;
+    return (int64_t)at->row * at->rows[s] + at->unit;
 }
 WORD int64_t dy_at(const struct place *at)
 {
@@ -124,14 +135,13 @@ template <class PLACE> CELL_WORD vec load_saved(PLACE *at, int i)
 template <class PLACE> CELL_WORD vec load_state(PLACE *at, int s)
 {
     const int field = numbers<PLACE::CELL>::saves + s;
-    return s > 0 ? read_real(at, field, base_of(at, AT_STATE + s), state_at(at, s))
-                 : read_narrow(at, field, base_of(at, AT_STATE), state_at(at, 0));
+    const vec state = read_narrow(at, field, base_of(at, AT_STATE + s), state_at(at, s));
+    return at->zeros >> s & 1 ? 0 : state;
 }
 template <class PLACE> CELL_WORD vec load_next(PLACE *at, int s)
 {
     const int field = numbers<PLACE::CELL>::saves + numbers<PLACE::CELL>::states + s;
-    return s > 0 ? read_real(at, field, base_of(at, AT_NEXT + s), state_at(at, s))
-                 : read_narrow(at, field, base_of(at, AT_NEXT), state_at(at, 0));
+    return read_narrow(at, field, base_of(at, AT_NEXT + s), next_at(at, s));
 }
 template <class PLACE> CELL_WORD vec load_dnext(PLACE *at, int s)
 {
@@ -206,12 +216,10 @@ template <int CELL> CELL_WORD void fetch(const struct place_of<CELL> *at)
 #pragma unroll
     for (int i = 0; i < SAVES; i++)
         fetch_field<narrow>(at, i, base_of(at, AT_SAVE), saved_at(at, i));
-    fetch_field<narrow>(at, SAVES, base_of(at, AT_STATE), state_at(at, 0));
-    fetch_field<narrow>(at, SAVES + STATES, base_of(at, AT_NEXT), state_at(at, 0));
 #pragma unroll
-    for (int s = 1; s < STATES; s++) {
-        fetch_field<real>(at, SAVES + s, base_of(at, AT_STATE + s), state_at(at, s));
-        fetch_field<real>(at, SAVES + STATES + s, base_of(at, AT_NEXT + s), state_at(at, s));
+    for (int s = 0; s < STATES; s++) {
+        fetch_field<narrow>(at, SAVES + s, base_of(at, AT_STATE + s), state_at(at, s));
+        fetch_field<narrow>(at, SAVES + STATES + s, base_of(at, AT_NEXT + s), next_at(at, s));
     }
     if (dy && at->call->wide_dy)
         fetch_field<real>(at, SAVES + 2 * STATES, dy, dy_at(at));
@@ -271,7 +279,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     for (int step = 0; step <= job->steps; step++) {
         const auto read_ahead = [&] {
+            const uint32_t last = step == job->steps - 1 ? UINT32_MAX : 0;
             at.step = step;
+            at.zeros = last & job->zeros;
+#pragma unroll
+            for (int s = 0; s < numbers<CELL>::states; s++)
+                at.rows[s] = last & job->begins & 1u << s ? call.hidden : (int)call.state_row[s];
             for_pairs(&at, &share, [&](struct place_of<CELL> *p) { fetch(p); });
         };
         if (step > 0)

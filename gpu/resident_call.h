@@ -52,9 +52,14 @@ struct eco_resident_job {
     void *exchange;  /* [steps, groups, rows, k] operands, all bits set: not yet written */
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
+    void *kept[ECO_MAX_STATES];        /* forward: after it, in the type of rows; NULL: unwanted */
+    /* backward [N,H]: before the last step, of states with a bit in `begins`; one in `zeros`: it
+     * is 0, whatever lies there */
+    const void *initial[ECO_MAX_STATES];
+    uint32_t begins, zeros;
     void *save, *y; /* backward: only read, y is dy; rows of it, of states and of save as forward */
     void *dacc, *carry[ECO_MAX_STATES]; /* backward: [steps, N, n_accs, H], [N, H] */
-    int64_t acc_step, next_step[ECO_MAX_STATES], save_step, y_step;
+    int64_t acc_step, next_step[ECO_MAX_STATES], kept_step[ECO_MAX_STATES], save_step, y_step;
     uint32_t layer, direction;
     int32_t steps;
     int32_t t, t_step; /* time of the first step; +1 or -1 */
@@ -68,7 +73,7 @@ struct eco_resident_call {
     int32_t n_accs, n_states;
     uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
     bool training;
-    bool even;        /* rows of R begin at multiples of 16 bytes */
+    bool even;        /* rows of R begin at multiples of 16 bytes, of other arrays of 4 */
     bool wide_dy;     /* backward: dy is kept as sums */
     uint32_t fields;  /* backward: which of what a step may read it reads */
     int32_t n_fields; /* of all of them */
@@ -76,7 +81,7 @@ struct eco_resident_call {
     const int32_t *lengths;
     uint32_t *failed;  /* set when a block waited too long */
     uint64_t patience; /* ns */
-    size_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row;
+    size_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row; /* kept: as state */
     size_t carry_row[ECO_MAX_STATES];
     struct eco_resident_job job[ECO_RESIDENT_JOBS];
 };

@@ -20,7 +20,13 @@ WORD int acc_at(const struct memory *memory, int i)
 
 /* Arrays that a step writes outside the chip.  One thread to each knows where the step at hand
  * begins and tells the others; NULL: nothing is written there. */
-enum { TO_Y, TO_SAVE, TO_STATE, ARRAYS = TO_STATE + ECO_MAX_STATES };
+enum {
+    TO_Y,
+    TO_SAVE,
+    TO_STATE,
+    TO_KEPT = TO_STATE + ECO_MAX_STATES,
+    ARRAYS = TO_KEPT + ECO_MAX_STATES
+};
 static __shared__ char *written[ARRAYS];
 
 struct writer {
@@ -32,7 +38,7 @@ struct writer {
 WORD struct writer writer_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_job *job = &call->job[share->job];
-    const int k = (int)threadIdx.x, s = k - TO_STATE;
+    const int k = (int)threadIdx.x, s = (k - TO_STATE) % ECO_MAX_STATES;
     struct writer writer = {NULL, 0, false};
     if (k == TO_Y) {
         writer.at = (char *)job->y;
@@ -40,6 +46,9 @@ WORD struct writer writer_of(const struct eco_resident_call *call, const struct 
     } else if (k == TO_SAVE) {
         writer.at = (char *)job->save;
         writer.step = job->save_step * (int64_t)sizeof(narrow);
+    } else if (k >= TO_KEPT && k < ARRAYS && s < call->n_states) {
+        writer.at = (char *)job->kept[s];
+        writer.step = job->kept_step[s] * (int64_t)sizeof(narrow);
     } else if (k < ARRAYS && s < call->n_states) {
         const int64_t bytes = (int64_t)(s == 0 ? sizeof(narrow) : sizeof(real));
         writer.last_only = !(call->kept_states >> s & 1);
@@ -103,8 +112,10 @@ WORD void send(struct place *at, vec v)
 /* The output state is an operand, hence of the type of rows; others are kept as sums. */
 WORD void keep_state(struct place *at, int s, vec v)
 {
-    char *const base = written[TO_STATE + s];
+    char *const base = written[TO_STATE + s], *const kept = written[TO_KEPT + s];
     const int64_t where = (int64_t)at->row * at->call->state_row[s] + at->unit;
+    if (s > 0 && kept)
+        ((narrow *)kept)[where] = to_narrow(v);
     *floats(at->next + s * at->memory->pairs) = s > 0 ? v : to_real(to_narrow(v));
     if (base && s > 0)
         ((real *)base)[where] = v;

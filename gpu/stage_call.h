@@ -18,8 +18,9 @@ enum { ECO_STAGE_THREADS = 256 }; /* of a block, at most */
  * doperand) have them H apart; pointers a stage does not use may be NULL.  Masked rows (t >=
  * length), forward: operands become 0; in the last stage every next state becomes the state before
  * (next[0] becomes 0 if projected) and y 0.  Backward: dacc and operands become 0, carry stays.
- * Elements: save, operand, dacc, y and most states are of the type of rows; acc, carry, dnext,
- * doperand, mean and vector of the type of sums.
+ * Elements: save, operand, dacc, y, kept and most states are of the type of rows; acc, carry,
+ * dnext, doperand, mean and vector of the type of sums.  Forward, kept[s] is a second copy of
+ * next[s], s > 0; NULL: unwanted.  Backward, a NULL state is zeros.
  */
 struct eco_stage_call {
     int32_t rows, hidden, t;
@@ -35,6 +36,8 @@ struct eco_stage_call {
     const void *state[ECO_MAX_STATES];
     void *next[ECO_MAX_STATES], *carry[ECO_MAX_STATES];
     size_t state_row[ECO_MAX_STATES], next_row[ECO_MAX_STATES], carry_row[ECO_MAX_STATES];
+    void *kept[ECO_MAX_STATES];
+    size_t kept_row[ECO_MAX_STATES];
     void *save, *operand, *mean, *y, *dacc;
     size_t save_row, operand_row, mean_row, y_row, dacc_row;
     const void *acc, *dnext, *dy, *doperand;

@@ -143,22 +143,6 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
     };
 }
 
-void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
-                             struct eco_stage_call *call)
-{
-    call->t = t;
-    for (int s = 0; s < call->n_states; s++) {
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        call->state[s] =
-            eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, false));
-        call->next[s] =
-            eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
-        call->state_row[s] = call->next_row[s] = state.row;
-        if (state.type != run->layout->type)
-            call->wide_states |= 1u << s;
-    }
-}
-
 /* ---- one step -------------------------------------------------------------------------------- */
 
 /* What stays the same over the steps of an op. */
@@ -167,20 +151,7 @@ struct step {
     const struct eco_op *op;
     struct eco_array acc;
     struct eco_stage_call call;
-    bool last_layer;
 };
-
-/* The caller's y of this direction; data NULL where nobody wants it. */
-static struct eco_plane y_plane(const struct step *step, int32_t t)
-{
-    const struct eco_gpu_run *run = step->run;
-    const size_t P = (size_t)run->problem->P;
-    struct eco_plane y = eco_gpu_sequence(run, step->last_layer ? run->args->y : NULL, t,
-                                          (size_t)run->problem->D * P);
-    if (y.data != NULL)
-        y.data = eco_gpu_after(y.data, (size_t)step->op->d * P, y.type);
-    return y;
-}
 
 static void point_at_step(struct step *step, int32_t t)
 {
@@ -200,7 +171,7 @@ static void point_at_step(struct step *step, int32_t t)
         call->next_row[0] = output.row;
         return;
     }
-    const struct eco_plane y = y_plane(step, t);
+    const struct eco_plane y = eco_gpu_y(run, op, t);
     call->y = y.data;
     call->y_row = y.row;
 }
@@ -247,7 +218,7 @@ static void project(const struct step *step, int32_t t)
         .h = h,
         .before = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, false)),
         .next = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, true)),
-        .y = y_plane(step, t),
+        .y = eco_gpu_y(run, op, t),
         .rows = run->args->N,
         .width = run->problem->P,
         .t = t,
@@ -274,7 +245,7 @@ void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op)
 {
     const struct eco_array operand =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    struct step step = {.run = run, .op = op, .last_layer = op->layer == run->problem->L - 1};
+    struct step step = {.run = run, .op = op};
     step.acc = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     step.call = eco_gpu_call(run, op);
     step.call.acc_row = step.acc.row;

@@ -133,6 +133,7 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op)
     step.call.operand_row = step.operand.row;
     step.call.doperand = eco_gpu_at(run, &doperand, 0);
     step.call.doperand_row = doperand.row;
+    eco_gpu_copy_history(run, op);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
 }
@@ -226,6 +227,38 @@ static void projection(struct eco_gpu_run *run, struct eco_matmul matmul)
     eco_gpu_multiply_weights(run, &matmul);
 }
 
+/* The gradient of R of a state, from steps [t0,t1) of the op: dacc^T e. */
+static void recurrent_steps(struct eco_gpu_run *run, struct eco_matmul matmul, int s, int32_t t0,
+                            int32_t t1)
+{
+    const struct eco_plane e = eco_gpu_before(run, matmul.op, s, t0);
+    matmul.rows = (t1 - t0) * run->args->N;
+    matmul.a =
+        eco_gpu_after(matmul.a, (size_t)(t0 - matmul.op->t0) * (size_t)run->args->N * matmul.a_row,
+                      run->layout->type);
+    matmul.c = e.data;
+    matmul.c_row = t1 - t0 > 1 && run->args->N == 1 ? e.step : e.row;
+    if (e.data != NULL)
+        eco_gpu_multiply_weights(run, &matmul);
+    else if (!matmul.add) /* all that there is, and it is zeros */
+        eco_gpu_clear_weights(run, &matmul);
+}
+
+/* The direction's first step has its state elsewhere; and none to multiply where that is NULL. */
+static void recurrent(struct eco_gpu_run *run, struct eco_matmul matmul, int s)
+{
+    const struct eco_op *op = matmul.op;
+    const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
+    const bool begins = eco_gpu_begins(run, op, s, first);
+    const int32_t t0 = op->t0 + (int32_t)(begins && !op->reversed);
+    const int32_t t1 = op->t1 - (int32_t)(begins && op->reversed);
+    if (t0 < t1)
+        recurrent_steps(run, matmul, s, t0, t1);
+    matmul.add |= t0 < t1;
+    if (begins)
+        recurrent_steps(run, matmul, s, first, first + 1);
+}
+
 void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
 {
     if (run->args->dweights == NULL)
@@ -239,12 +272,16 @@ void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
                                 .add = op->add || run->args->accumulate};
     vectors(run, &matmul);
     for (int o = -1; o < run->lowered->n_operands; o++) {
+        matmul.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
+        if (o >= 0 && run->lowered->operand[o].state >= 0) {
+            recurrent(run, matmul, run->lowered->operand[o].state);
+            continue;
+        }
         size_t step = 0;
         const struct eco_array operand =
             o < 0 ? (struct eco_array){0} : eco_layout_operand(run->layout, op, o, &step);
         const struct eco_plane e =
             o < 0 ? eco_gpu_product_input(run, op) : eco_gpu_plane(run, &operand, step);
-        matmul.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
         matmul.c = e.data;
         matmul.c_row = e.row;
         eco_gpu_multiply_weights(run, &matmul);

@@ -227,7 +227,8 @@ typedef struct {
     const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T;    *
                                              * in the device's memory: a GPU cannot check them  */
     const void *x;                          /* [T,N,I] or [N,T,I]; past a length never read      */
-    void *y;                                /* [T,N,D*P]; 0 past a row's length; NULL: unwanted  */
+    void *y;                                /* [T,N,D*P]; 0 past a row's length; NULL: unwanted, *
+                                             * but on a GPU not with a reserve: backward reads y */
     const void *initial[ECORNN_MAX_STATES]; /* [L*D,N,P], later states [L*D,N,H]; NULL: 0        */
     void *final[ECORNN_MAX_STATES];         /* same shapes, at each row's last step; NULL:       *
                                              * unwanted; may be the same memory as initial       */
@@ -255,8 +256,8 @@ typedef struct {
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /*
  * Gradients of one forward run.  io: the same steps, batch, lengths, x, initial, weights, seed and
- * reserve as in that run (y and final are not read).  The reserve is read, never written: backward
- * may run again, and gives the same bits.
+ * reserve as in that run, and on a GPU y as that run left it (on a CPU y is not read; final never
+ * is).  y and the reserve are read, never written: backward may run again, and gives the same bits.
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
                                          const ecornn_gradient *gradient);

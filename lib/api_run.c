@@ -171,6 +171,15 @@ static ecornn_status check_bytes(const char *name, size_t given, size_t needed)
     return ECORNN_OK;
 }
 
+/* Where the reserve has no second copy of y. */
+static ecornn_status check_y(const struct eco_layout *layout, const struct eco_args *args)
+{
+    if (args->y == NULL && eco_layout_is_lean(layout))
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.y is NULL, but with a reserve this device needs it: backward reads it");
+    return ECORNN_OK;
+}
+
 static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
                          const struct eco_args *args)
 {
@@ -184,6 +193,8 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
         check_bytes("workspace_bytes", io->workspace_bytes, layout->workspace_bytes);
     if (status == ECORNN_OK && args->reserve != NULL)
         status = check_bytes("reserve_bytes", io->reserve_bytes, layout->reserve_bytes);
+    if (status == ECORNN_OK)
+        status = check_y(layout, args);
     if (status != ECORNN_OK)
         return status;
     const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];

@@ -56,6 +56,7 @@ static void check_after_run(struct session *session, bool backward)
     buffer_check(&session->memory, &session->weights, true);
     buffer_check(&session->memory, &session->workspace, false);
     buffer_check(&session->memory, &session->reserve, backward);
+    buffer_check(&session->memory, &session->y, backward);
     for (int s = 0; s < session->test->states; s++) {
         buffer_check(&session->memory, &session->initial[s], backward || !session->test->alias);
         buffer_check(&session->memory, &session->dfinal[s], true);
@@ -83,6 +84,7 @@ bool session_forward(struct session *session, struct data *results)
                           &session->initial[s]); /* as it was: backward reads it */
     }
     session_keep(session, &session->reserve);
+    session_keep(session, &session->y);
     return !session->memory.failed;
 }
 
@@ -125,7 +127,8 @@ static bool call_backward(struct session *session, bool before)
     ecornn_io io = session_io(session);
     ecornn_gradient gradient = session_gradient(session);
     gradient.accumulate = test->accumulate && !before;
-    io.y = NULL;
+    if (!session->reads_y)
+        io.y = NULL;
     for (int s = 0; s < test->states; s++) {
         buffer_refill(memory, &session->dinitial[s]);
         io.final[s] = NULL;

@@ -99,7 +99,7 @@ static void make_sequences(struct session *session)
     const size_t element = eco_type_bytes(session->machine->type);
     make_input(session, &session->x, "x");
     make_input(session, &session->dy, "dy");
-    if (!(test->null & NULL_Y))
+    if (session->reads_y || !(test->null & NULL_Y))
         buffer_make(&session->memory, &session->y, "y", session_y_shape(test).count * element);
     if (!(test->null & NULL_DX))
         buffer_make(&session->memory, &session->dx, "dx",
@@ -182,6 +182,10 @@ bool session_open(struct session *session)
         return false;
     ecornn_plan_sizes(session->plan, &session->sizes);
     session->params = ecornn_param_count(session->plan);
+    ecornn_device_info info;
+    ecornn_device_query(session->machine->device, &info);
+    session->reads_y =
+        (desc.flags & ECORNN_TRAINING) && !test->noreserve && strcmp(info.backend, "cuda") == 0;
     session->param = calloc((size_t)session->params, sizeof *session->param);
     session->dparam = calloc((size_t)session->params, sizeof *session->dparam);
     make_sequences(session);

@@ -19,6 +19,7 @@ struct session {
     struct buffer weights, dweights, workspace, reserve;
     struct buffer *param, *dparam; /* [params] */
     struct buffer lengths;
+    bool reads_y; /* the device's backward does */
     struct memory memory;
 };
 

@@ -208,7 +208,6 @@ static bool trial_queue(struct trial *trial, cudaStream_t stream)
     forget(&session->reserve, stream);
     io.stream = stream;
     bool ok = memory_succeeded(&session->memory, ecornn_forward(session->plan, &io), "forward");
-    io.y = NULL;
     memset(io.final, 0, sizeof io.final);
     if (ok && session_trains(session))
         ok = memory_succeeded(&session->memory, ecornn_backward(session->plan, &io, &gradient),
