@@ -51,6 +51,29 @@ WORD void write_shared_by_all(void *p, operand_bits bits)
     asm volatile("st.relaxed.gpu.global.u16 [%0], %1;" : : "l"(p), "h"(bits) : "memory");
 }
 
+/* Where it is wanted, without a branch. */
+WORD void write_shared_by_all_if(bool wanted, void *p, operand_bits bits)
+{
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.relaxed.gpu.global.u16 [%0], %1; }"
+                 :
+                 : "l"(p), "h"(bits), "r"((int)wanted)
+                 : "memory");
+}
+WORD void write_half_if(bool wanted, void *p, unsigned short bits)
+{
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.global.u16 [%0], %1; }"
+                 :
+                 : "l"(p), "h"(bits), "r"((int)wanted)
+                 : "memory");
+}
+WORD void write_word_if(bool wanted, void *p, unsigned bits)
+{
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.global.u32 [%0], %1; }"
+                 :
+                 : "l"(p), "r"(bits), "r"((int)wanted)
+                 : "memory");
+}
+
 WORD unsigned read_word_shared_by_all(const void *p)
 {
     unsigned v;
@@ -116,6 +139,21 @@ WORD void copy_later(void *to, const void *from)
                  : "memory");
 #else
     *(unsigned *)to = *(const unsigned *)from;
+#endif
+}
+
+/* The same only where it is wanted, and without a branch. */
+WORD void copy_later_if(bool wanted, void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0;"
+                 " @p cp.async.ca.shared.global [%0], [%1], 4; }"
+                 :
+                 : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"((int)wanted)
+                 : "memory");
+#else
+    if (wanted)
+        copy_later(to, from);
 #endif
 }
 

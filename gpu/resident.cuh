@@ -11,6 +11,9 @@
 
 #include "gpu/matrix.cuh"
 
+#ifndef PROBE
+#define PROBE(k)
+#endif
 enum {
     THREADS = ECO_RESIDENT_THREADS,
     WARPS = ECO_RESIDENT_WARPS,
@@ -37,6 +40,18 @@ template <int CELL> struct numbers;
         }                                                                                          \
     };
 
+/* A block of 1 << SHIFT units with so many rows of R each, as eco_resident_shape divides it. */
+template <int ROWS, int SHIFT> struct division {
+    enum {
+        shift = SHIFT,
+        pair_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
+        tiles = ((ROWS << SHIFT) + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
+        down = (tiles + TILES - 1) / TILES,
+        across = WARPS / down,
+        sum_row = ECO_RESIDENT_SUM_ROW(tiles)
+    };
+};
+
 /* A block's share. */
 struct share {
     int job, group, member;
@@ -45,7 +60,7 @@ struct share {
     int warp, lane, down, across;
 };
 
-WORD struct share share_of(const struct eco_resident_call *call)
+template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_call *call)
 {
     const struct eco_resident_shape *shape = &call->shape;
     const int blocks = shape->groups * shape->members;
@@ -57,11 +72,11 @@ WORD struct share share_of(const struct eco_resident_call *call)
     share.rows = call->rows - share.row0;
     if (share.rows > shape->group_rows)
         share.rows = shape->group_rows;
-    share.unit0 = share.member << shape->unit_shift;
+    share.unit0 = share.member << CUT::shift;
     share.warp = (int)threadIdx.x / LANES;
     share.lane = (int)threadIdx.x % LANES;
-    share.down = share.warp % shape->down;
-    share.across = share.warp / shape->down;
+    share.down = share.warp % CUT::down;
+    share.across = share.warp / CUT::down;
     return share;
 }
 
@@ -74,10 +89,6 @@ WORD float *floats(int at)
 
 /* A block's pairs of batch row and unit, units fastest, go to its threads in turn: a thread always
  * has the same unit. */
-WORD int unit_of_thread(const struct eco_resident_call *call)
-{
-    return (int)threadIdx.x & ((1 << call->shape.unit_shift) - 1);
-}
 
 /* ---- R --------------------------------------------------------------------------------------- */
 
@@ -91,29 +102,37 @@ WORD unsigned pair_of(operand_bits low, operand_bits high)
     return low | (unsigned)high << 16;
 }
 
-/* Eight neighbours of a row as operands, zeros beyond its end; `even`: rows begin at multiples of
- * 16 bytes. */
-WORD uint4 operands_of(const narrow *row, int k, int width, bool even)
+WORD uint4 eight_of(const operand_bits bits[8])
 {
-    operand_bits bits[8];
-    if (even && k + 8 <= width) {
-        const uint4 *from = (const uint4 *)(row + k);
-#if defined(ECO_ROWS_F32)
-        const uint4 a = from[0], b = from[1];
-        const unsigned word[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            bits[i] = to_operand(__uint_as_float(word[i]));
-#else
-        return *from; /* operands are of the type of rows */
-#endif
-    } else {
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            bits[i] = k + i < width ? to_operand(to_real(row[k + i])) : (operand_bits)0;
-    }
     return make_uint4(pair_of(bits[0], bits[1]), pair_of(bits[2], bits[3]),
                       pair_of(bits[4], bits[5]), pair_of(bits[6], bits[7]));
+}
+
+/* Eight neighbours of a row that begins at a multiple of 16 bytes, as operands. */
+WORD uint4 operands_of(const narrow *row)
+{
+    const uint4 *from = (const uint4 *)row;
+#if defined(ECO_ROWS_F32)
+    const uint4 a = from[0], b = from[1];
+    const unsigned word[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    operand_bits bits[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        bits[i] = to_operand(__uint_as_float(word[i]));
+    return eight_of(bits);
+#else
+    return *from; /* operands are of the type of rows */
+#endif
+}
+
+/* The same where rows begin anywhere, and zeros from the `there`th on. */
+WORD uint4 some_operands_of(const narrow *row, int there)
+{
+    operand_bits bits[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        bits[i] = i < there ? to_operand(to_real(row[i])) : (operand_bits)0;
+    return eight_of(bits);
 }
 
 /* d += the tile's rows times 8 rows of the batch, in two sums that do not wait for each other. */
@@ -123,69 +142,42 @@ WORD void multiply_item(float even[4], float odd[4], const struct fragment *r, u
     multiply_add(odd, r->low.z, r->high.z, r->low.w, r->high.w, b.z, b.w);
 }
 
-/* Reads what is wanted (a bit for each) of pieces a round of warps apart. */
-template <int N>
-static __device__ __forceinline__ void ask(const uint4 *from, unsigned wanted, uint4 v[N])
-{
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (wanted >> i & 1)
-            v[i] = read_shared_by_all(from + i * WARPS * LANES);
-}
-
-/* Asks again until all of it is there; what never came is NaN, and makes NaN of everything after
- * it. */
-template <int N>
-static __device__ __forceinline__ void read_all(const struct eco_resident_call *call,
-                                                struct patience *patience, const uint4 *from,
-                                                unsigned wanted, uint4 v[N])
-{
-    for (;;) {
-        bool all = true;
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            all &= !(wanted >> i & 1) || whole(v[i]);
-        if (all || !wait_more(patience, call))
-            return;
-        ask<N>(from, wanted, v);
-    }
-}
-
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 /* Where the arrays begin, in floats or in groups of four; as eco_resident_shape counts them. */
 struct memory {
-    int operand; /* [tiles of 8 rows, k / 32, lanes] uint4; before it kept fragments of R */
+    int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
     int sums;    /* [across, rows, sum_row] */
     int rest;    /* each way's own */
-    int pairs, sum_row, sum_across, row_tiles;
+    int pairs;   /* for all threads */
+    int row_tiles, gathered, sum_across; /* gathered: pieces */
 };
 
-WORD struct memory memory_of(const struct eco_resident_call *call)
+template <class CUT> CELL_WORD struct memory memory_of(const struct eco_resident_call *call)
 {
     const struct eco_resident_shape *shape = &call->shape;
     struct memory m;
     m.row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
-    m.pairs = shape->group_rows << shape->unit_shift;
-    m.sum_row = ECO_RESIDENT_SUM_ROW(shape->tiles);
-    m.sum_across = m.row_tiles * ECO_RESIDENT_N * m.sum_row;
+    m.pairs = (m.row_tiles * ECO_RESIDENT_N + CUT::pair_rows - 1) / CUT::pair_rows * THREADS;
+    m.gathered = m.row_tiles * (shape->k / ECO_RESIDENT_K);
+    m.sum_across = m.row_tiles * ECO_RESIDENT_N * CUT::sum_row;
     m.operand = WARPS * shape->kept * TILES * LANES * 2;
-    m.sums = (m.operand + m.row_tiles * (shape->k / ECO_RESIDENT_K) * LANES) * 4;
-    m.rest = m.sums + shape->across * m.sum_across;
+    m.sums = (m.operand + m.row_tiles * CUT::across * shape->items * LANES) * 4;
+    m.rest = m.sums + CUT::across * m.sum_across;
     return m;
 }
 
-/* A fragment that this warp keeps here. */
-WORD struct fragment *kept_fragment(const struct eco_resident_call *call, const struct share *share,
-                                    int item, int tile)
+/* Half a fragment that this warp keeps here: rows of a tile, or those 8 below. */
+WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share, int item,
+                      int tile, int half)
 {
-    return (struct fragment *)shared +
-           ((share->warp * call->shape.kept + item - ITEMS) * TILES + tile) * LANES + share->lane;
+    const int kept = share->warp * call->shape.kept + item - ITEMS;
+    return shared + ((kept * TILES + tile) * 2 + half) * LANES + share->lane;
 }
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* Pieces are exchanged as they lie in shared memory: [steps, groups, rows / 8, k / 32, lanes] of 16
+/* Pieces are exchanged as they lie in shared memory: [steps, groups, k / 32, rows / 8, lanes] of 16
  * bytes. */
 WORD operand_bits *exchange_of(const struct eco_resident_call *call, const struct share *share,
                                const struct memory *memory)
@@ -194,13 +186,17 @@ WORD operand_bits *exchange_of(const struct eco_resident_call *call, const struc
            (int64_t)share->group * memory->row_tiles * ECO_RESIDENT_N * call->shape.k;
 }
 
-/* Where in a group's exchange one unit of one row lies. */
-WORD int exchanged_at(const struct eco_resident_call *call, unsigned n, unsigned unit)
+/* Where in a group's exchange one unit of its first row lies. */
+WORD int unit_at(const struct memory *memory, unsigned unit)
 {
-    const unsigned pieces = (unsigned)call->shape.k / ECO_RESIDENT_K;
-    const unsigned piece = n / ECO_RESIDENT_N * pieces + unit / ECO_RESIDENT_K;
-    const unsigned lane = n % ECO_RESIDENT_N * 4 + unit % ECO_RESIDENT_K / 8;
-    return (int)((piece * LANES + lane) * 8 + unit % 8);
+    const unsigned piece = unit / ECO_RESIDENT_K * (unsigned)memory->row_tiles;
+    return (int)((piece * LANES + unit % ECO_RESIDENT_K / 8) * 8 + unit % 8);
+}
+
+/* And a row, from there on. */
+WORD int row_at(int n)
+{
+    return n * ECO_RESIDENT_K;
 }
 
 /* ---- what a thread has for all steps --------------------------------------------------------- */
@@ -208,9 +204,12 @@ WORD int exchanged_at(const struct eco_resident_call *call, unsigned n, unsigned
 /* Places of a thread's first pair, and of those of its warp's products. */
 struct mine {
     int unit, n;
-    int pair_sums, items, operand, sums; /* in shared memory */
-    operand_bits *sent;                  /* of the group, in the step at hand */
-    const uint4 *received;               /* in the step before */
+    int rows, sends;              /* of the batch, in which the unit exists; which it is sent of */
+    int pair_sums, operand, sums; /* in shared memory */
+    int sent_unit;                /* where its unit lies in the exchange */
+    bool pads;                    /* of the last unit: also what fills up a row */
+    operand_bits *sent;           /* of the group, in the step at hand */
+    const uint4 *received;        /* in the step before */
 };
 
 /* Kept in a register: the compiler would rather calculate it anew in every step. */
@@ -220,21 +219,25 @@ WORD int pinned(int value)
     return value;
 }
 
-WORD struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
-                         const struct memory *memory)
+template <class CUT>
+CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
+                              const struct memory *memory)
 {
-    const struct eco_resident_shape *shape = &call->shape;
-    const int pieces = shape->k / ECO_RESIDENT_K, first = share->across * shape->items;
-    const int u = unit_of_thread(call);
+    const int u = (int)threadIdx.x & ((1 << CUT::shift) - 1);
     struct mine mine;
-    mine.n = pinned((int)threadIdx.x >> shape->unit_shift);
+    mine.n = pinned((int)threadIdx.x >> CUT::shift);
     mine.unit = pinned(share->unit0 + u);
-    mine.pair_sums = pinned(memory->sums + mine.n * memory->sum_row + u);
-    mine.items = pinned(pieces - first < shape->items ? pieces - first : shape->items);
-    mine.operand = pinned(memory->operand + first * LANES + share->lane);
+    mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
+    mine.sends = pinned(mine.unit < call->hidden ? memory->row_tiles * ECO_RESIDENT_N : 0);
+    mine.pair_sums = pinned(memory->sums + mine.n * CUT::sum_row + u);
+    mine.operand =
+        pinned(memory->operand + share->across * call->shape.items * memory->row_tiles * LANES +
+               share->lane);
     mine.sums = pinned(memory->sums + share->across * memory->sum_across +
-                       share->lane % 4 * 2 * memory->sum_row +
-                       share->down * TILES * ECO_RESIDENT_M + share->lane / 4);
+                       share->lane % 4 * 2 * CUT::sum_row + share->down * TILES * ECO_RESIDENT_M +
+                       share->lane / 4);
+    mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
+    mine.pads = mine.unit == call->hidden - 1 && call->width < call->shape.k;
     mine.sent = exchange_of(call, share, memory);
     mine.received = (const uint4 *)mine.sent;
     return mine;
@@ -252,97 +255,148 @@ WORD void advance(const struct eco_resident_call *call, const struct memory *mem
 }
 
 /* What fills up the rows of the exchange belongs to the last unit. */
-WORD void send_padding(const struct eco_resident_call *call, const struct mine *mine, int n)
+WORD void send_padding(const struct eco_resident_call *call, const struct memory *memory,
+                       const struct mine *mine, int n)
 {
-    if (mine->unit == call->hidden - 1)
-        for (int k = call->width; k < call->shape.k; k++)
-            write_shared_by_all(mine->sent + exchanged_at(call, (unsigned)n, (unsigned)k), 0);
+    for (int k = call->width; k < call->shape.k; k++)
+        write_shared_by_all(mine->sent + unit_at(memory, (unsigned)k) + row_at(n), 0);
 }
 
 /* The sum of a pair's products with the block's row `row` of its units. */
-template <int ACROSS>
-CELL_WORD float sum_of(const struct eco_resident_call *call, const struct memory *memory, int at,
-                       int row)
+template <class CUT> CELL_WORD float sum_of(const struct memory *memory, int at, int row)
 {
-    float sum = 0;
+    float sum = *floats(at + (row << CUT::shift));
 #pragma unroll
-    for (int k = 0; k < ACROSS; k++)
-        sum += *floats(at + (row << call->shape.unit_shift) + k * memory->sum_across);
+    for (int k = 1; k < CUT::across; k++)
+        sum += *floats(at + (row << CUT::shift) + k * memory->sum_across);
     return sum;
 }
 
 /* ---- R --------------------------------------------------------------------------------------- */
 
-/* The share of this lane in item `item` of its warp, tile `tile` of its two. */
-static __device__ __noinline__ struct fragment
-read_fragment(const struct eco_resident_call *call, const struct share *share, int item, int tile)
+/* Row `first + 8 half` of the block's part of R, as far as it is one: `there` elements from k on.
+ */
+struct piece {
+    const narrow *at;
+    int there;
+};
+
+WORD struct piece piece_of(const struct eco_resident_call *call, const struct share *share,
+                           int item, int tile, int half)
 {
     const struct eco_resident_shape *shape = &call->shape;
-    const int units = 1 << shape->unit_shift, rows = shape->tiles * ECO_RESIDENT_M;
+    const int shift = shape->unit_shift, units = 1 << shift;
     const int k = (share->across * shape->items + item) * ECO_RESIDENT_K + share->lane % 4 * 8;
-    const int first = (share->down * TILES + tile) * ECO_RESIDENT_M + share->lane / 4;
-    uint4 half[2];
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const int r = first + i * 8, unit = share->unit0 + (r & (units - 1));
-        const int acc = r >> shape->unit_shift;
-        const bool there = r < rows && acc < call->row_groups && unit < call->hidden &&
-                           item < shape->items && share->across < shape->across;
-        const narrow *row = (const narrow *)call->job[share->job].recurrent +
-                            ((int64_t)acc * call->hidden + unit) * call->width;
-        half[i] = operands_of(row, there ? k : call->width, call->width, call->even);
+    const int r = (share->down * TILES + tile) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
+    const int unit = share->unit0 + (r & (units - 1)), group = r >> shift;
+    const bool there = r < shape->tiles * ECO_RESIDENT_M && group < call->row_groups &&
+                       unit < call->hidden && k < call->width;
+    const narrow *const first = (const narrow *)call->job[share->job].recurrent;
+    struct piece piece = {first, 0};
+    if (there) {
+        piece.at = first + ((int64_t)group * call->hidden + unit) * call->width + k;
+        piece.there = call->width - k;
     }
-    struct fragment fragment = {half[0], half[1]};
-    return fragment;
+    return piece;
+}
+
+/* What is not there is read from where something is: no branches, so that reads need not wait for
+ * each other. */
+WORD uint4 read_even(struct piece piece)
+{
+    const uint4 v = operands_of(piece.at);
+    const unsigned all = piece.there > 0 ? ~0u : 0;
+    return make_uint4(v.x & all, v.y & all, v.z & all, v.w & all);
+}
+
+static __device__ __noinline__ uint4 read_some(struct piece piece)
+{
+    return some_operands_of(piece.at, piece.there);
 }
 
 /* This block's part of R; the share of a lane: in registers and in shared memory. */
-CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
-                              struct fragment r[ITEMS][TILES])
+template <bool EVEN>
+CELL_WORD void read_all(const struct eco_resident_call *call, const struct share *share,
+                        struct fragment r[ITEMS][TILES])
 {
+    const auto read = [&](int item, int tile, int half) {
+        const struct piece piece = piece_of(call, share, item, tile, half);
+        return EVEN ? read_even(piece) : read_some(piece);
+    };
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
 #pragma unroll
-        for (int t = 0; t < TILES; t++)
-            r[i][t] = read_fragment(call, share, i, t);
+        for (int t = 0; t < TILES; t++) {
+            r[i][t].low = read(i, t, 0);
+            r[i][t].high = read(i, t, 1);
+        }
+#pragma unroll 2
     for (int i = ITEMS; i < ITEMS + call->shape.kept; i++)
+#pragma unroll
         for (int t = 0; t < TILES; t++)
-            *kept_fragment(call, share, i, t) = read_fragment(call, share, i, t);
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                *kept_half(call, share, i, t, half) = read(i, t, half);
+}
+
+CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
+                              struct fragment r[ITEMS][TILES])
+{
+    if (call->even)
+        read_all<true>(call, share, r);
+    else
+        read_all<false>(call, share, r);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Reads pieces that all blocks of the group sent; meanwhile() is done while they are on their way.
- */
+/* What no piece ever fills, and what comes before the first step. */
+WORD void clear_operand(const struct memory *memory)
+{
+    for (int i = memory->operand + (int)threadIdx.x; i < memory->sums / 4; i += THREADS)
+        shared[i] = make_uint4(0, 0, 0, 0);
+}
+
+/* True in all lanes of the warp or in none. */
+WORD bool warp_agrees(bool lane)
+{
+    return __all_sync(0xffffffffu, lane) != 0;
+}
+
+/* Reads `AT_ONCE` pieces a round of warps apart, from `piece` on, until all of them are there, and
+ * puts them into shared memory; what never came is NaN, and makes NaN of everything after it.
+ * meanwhile() is done while they are on their way. */
 template <int AT_ONCE, class MEANWHILE>
 CELL_WORD void gather_some(const struct eco_resident_call *call, const struct share *share,
                            const struct memory *memory, struct patience *patience,
-                           const struct mine *mine, MEANWHILE meanwhile)
+                           const struct mine *mine, int piece, MEANWHILE meanwhile)
 {
-    const int pieces = call->shape.k / ECO_RESIDENT_K, all = memory->row_tiles * pieces;
-    const int full = share->rows / ECO_RESIDENT_N * pieces; /* pieces of which every row is there */
-    const int limit = share->lane / 4 < share->rows % ECO_RESIDENT_N ? all : full;
-#pragma unroll 1
-    for (int piece = share->warp; piece < all; piece += AT_ONCE * WARPS) {
-        const int at = piece * LANES + share->lane;
-        unsigned wanted = 0;
-        uint4 v[AT_ONCE];
+    const int at = piece * LANES + share->lane, left = memory->gathered - piece;
+    const uint4 *const from = mine->received + at;
+    uint4 v[AT_ONCE];
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            wanted |= piece + i * WARPS < limit ? 1u << i : 0;
-            v[i] = make_uint4(0, 0, 0, 0);
-        }
-        ask<AT_ONCE>(mine->received + at, wanted, v);
-        if (piece == share->warp)
-            meanwhile();
-        read_all<AT_ONCE>(call, patience, mine->received + at, wanted, v);
+    for (int i = 0; i < AT_ONCE; i++) {
+        v[i] = make_uint4(0, 0, 0, 0);
+        if (i * WARPS < left)
+            v[i] = read_shared_by_all(from + i * WARPS * LANES);
+    }
+    meanwhile();
+    for (;;) {
+        bool all = true;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
-            if (piece + i * WARPS < all)
-                shared[memory->operand + at + i * WARPS * LANES] = v[i];
+            all &= whole(v[i]);
+        if (warp_agrees(all || !wait_more(patience, call)))
+            break;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            if (i * WARPS < left)
+                v[i] = read_shared_by_all(from + i * WARPS * LANES);
     }
-    if (share->warp >= all)
-        meanwhile();
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+        if (i * WARPS < left)
+            shared[memory->operand + at + i * WARPS * LANES] = v[i];
 }
 
 template <class MEANWHILE>
@@ -351,81 +405,104 @@ CELL_WORD void gather(const struct eco_resident_call *call, const struct share *
                       const struct mine *mine, MEANWHILE meanwhile)
 {
     enum { FEW = 2, MANY = 4 };
-    if (memory->row_tiles * (call->shape.k / ECO_RESIDENT_K) <= FEW * WARPS)
-        gather_some<FEW>(call, share, memory, patience, mine, meanwhile);
-    else
-        gather_some<MANY>(call, share, memory, patience, mine, meanwhile);
+    const int all = memory->gathered;
+    const auto nothing = [] {};
+    if (all <= FEW * WARPS) {
+        gather_some<FEW>(call, share, memory, patience, mine, share->warp, meanwhile);
+        return;
+    }
+    gather_some<MANY>(call, share, memory, patience, mine, share->warp, meanwhile);
+#pragma unroll 1
+    for (int piece = share->warp + MANY * WARPS; piece < all; piece += MANY * WARPS)
+        gather_some<MANY>(call, share, memory, patience, mine, piece, nothing);
 }
 
 /* Sums of one tile of R and 8 rows of the batch, to shared memory. */
-WORD void put_sums(const struct memory *memory, int at, const float even[4], const float odd[4])
+template <class CUT> CELL_WORD void put_sums(int at, const float even[4], const float odd[4])
 {
     *floats(at) = even[0] + odd[0];
-    *floats(at + memory->sum_row) = even[1] + odd[1];
+    *floats(at + CUT::sum_row) = even[1] + odd[1];
     *floats(at + 8) = even[2] + odd[2];
-    *floats(at + memory->sum_row + 8) = even[3] + odd[3];
+    *floats(at + CUT::sum_row + 8) = even[3] + odd[3];
 }
 
-/* `N` tiles of 8 rows of the batch; what is read of them is fetched an item ahead. */
-template <int N>
+/* `N` tiles of 8 rows of the batch, `COUNT` items in registers; what is read of them is fetched
+ * some items ahead.  Nothing here depends on the warp: no lane waits for a branch. */
+template <class CUT, int N, int COUNT>
 CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct share *share,
                              const struct memory *memory, const struct mine *mine,
                              const struct fragment r[ITEMS][TILES], int row_tile)
 {
-    const int pieces = call->shape.k / ECO_RESIDENT_K, items = mine->items;
-    const uint4 *b = shared + mine->operand + row_tile * pieces * LANES;
+    enum { AHEAD = 8 / N < COUNT ? 8 / N : COUNT };
+    const int next = memory->row_tiles * LANES;
+    const uint4 *b = shared + mine->operand + row_tile * LANES;
     float even[N][TILES][4] = {}, odd[N][TILES][4] = {};
-    uint4 v[N];
+    uint4 v[AHEAD][N];
 #pragma unroll
-    for (int n = 0; n < N; n++)
-        v[n] = b[n * pieces * LANES];
-#pragma unroll
-    for (int i = 0; i < ITEMS; i++) {
-        if (i >= items)
-            break;
-#pragma unroll
-        for (int n = 0; n < N; n++) {
-            const uint4 here = v[n];
-            v[n] = b[(n * pieces + i + 1) * LANES];
-#pragma unroll
-            for (int t = 0; t < TILES; t++)
-                multiply_item(even[n][t], odd[n][t], &r[i][t], here);
-        }
-    }
-#pragma unroll 1
-    for (int i = ITEMS; i < items; i++) {
-#pragma unroll
-        for (int t = 0; t < TILES; t++) {
-            const struct fragment kept = *kept_fragment(call, share, i, t);
-#pragma unroll
-            for (int n = 0; n < N; n++)
-                multiply_item(even[n][t], odd[n][t], &kept, v[n]);
-        }
+    for (int i = 0; i < AHEAD; i++)
 #pragma unroll
         for (int n = 0; n < N; n++)
-            v[n] = b[(n * pieces + i + 1) * LANES];
-    }
+            v[i][n] = b[i * next + n * LANES];
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+#pragma unroll
+            for (int t = 0; t < TILES; t++)
+                multiply_item(even[n][t], odd[n][t], &r[i][t], v[i % AHEAD][n]);
+            if (i + AHEAD < COUNT)
+                v[i % AHEAD][n] = b[(i + AHEAD) * next + n * LANES];
+        }
+    if (COUNT == ITEMS)
+#pragma unroll 2
+        for (int i = ITEMS; i < call->shape.items; i++) {
+#pragma unroll
+            for (int n = 0; n < N; n++)
+                v[0][n] = b[i * next + n * LANES];
+#pragma unroll
+            for (int t = 0; t < TILES; t++) {
+                const struct fragment kept = {*kept_half(call, share, i, t, 0),
+                                              *kept_half(call, share, i, t, 1)};
+#pragma unroll
+                for (int n = 0; n < N; n++)
+                    multiply_item(even[n][t], odd[n][t], &kept, v[0][n]);
+            }
+        }
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            put_sums(memory,
-                     mine->sums + (row_tile + n) * ECO_RESIDENT_N * memory->sum_row +
-                         t * ECO_RESIDENT_M,
-                     even[n][t], odd[n][t]);
+            put_sums<CUT>(mine->sums + (row_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
+                              t * ECO_RESIDENT_M,
+                          even[n][t], odd[n][t]);
 }
 
-WORD void multiply(const struct eco_resident_call *call, const struct share *share,
-                   const struct memory *memory, const struct mine *mine,
-                   const struct fragment r[ITEMS][TILES])
+template <class CUT, int COUNT>
+CELL_WORD void multiply_items(const struct eco_resident_call *call, const struct share *share,
+                              const struct memory *memory, const struct mine *mine,
+                              const struct fragment r[ITEMS][TILES])
 {
     int tile = 0;
-    if (share->across >= call->shape.across)
-        return;
+#pragma unroll 1
     for (; tile + 1 < memory->row_tiles; tile += 2)
-        multiply_rows<2>(call, share, memory, mine, r, tile);
+        multiply_rows<CUT, 2, COUNT>(call, share, memory, mine, r, tile);
     if (tile < memory->row_tiles)
-        multiply_rows<1>(call, share, memory, mine, r, tile);
+        multiply_rows<CUT, 1, COUNT>(call, share, memory, mine, r, tile);
+}
+
+template <class CUT>
+CELL_WORD void multiply(const struct eco_resident_call *call, const struct share *share,
+                        const struct memory *memory, const struct mine *mine,
+                        const struct fragment r[ITEMS][TILES])
+{
+    if (share->across >= CUT::across)
+        return;
+    if (call->shape.items <= 2)
+        multiply_items<CUT, 2>(call, share, memory, mine, r);
+    else if (call->shape.items <= 4)
+        multiply_items<CUT, 4>(call, share, memory, mine, r);
+    else
+        multiply_items<CUT, ITEMS>(call, share, memory, mine, r);
 }
 
 /* ---- words of a cell that are the same both ways --------------------------------------------- */
@@ -448,15 +525,6 @@ template <class PLACE> CELL_WORD vec v_bernoulli(PLACE *at, int which, double pr
                                           (uint32_t)at->row};
     return draw(&where, (uint32_t)at->unit, probability);
 }
-
-/* Warps along k for a block of 1 << SHIFT units with so many rows of R each, as eco_resident_shape
- * divides them. */
-template <int ROWS, int SHIFT> struct division {
-    enum {
-        tiles = ((ROWS << SHIFT) + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
-        across = WARPS / ((tiles + TILES - 1) / TILES)
-    };
-};
 
 /* A row of the list of kernels (kernels.h), RESIDENT_KERNEL being the template. */
 #define RESIDENT_KERNELS(cell, ...)                                                                \

@@ -68,247 +68,301 @@ WORD void tell(struct walker *walker, int step)
 
 /* ---- the words of a cell --------------------------------------------------------------------- */
 
+/* One unit of one row: what its text reads is in registers. */
 struct place {
     const struct eco_resident_call *call;
     const struct eco_resident_job *job;
-    const struct memory *memory;
-    int pair, n; /* in the block, in the group */
     int row, unit, step;
-    int rows[ECO_MAX_STATES]; /* elements from one row of the state before the step to the next */
-    uint32_t zeros;           /* states before it that are 0, whatever lies there */
-    float dstate;             /* R^T dacc of the step after */
-    operand_bits *sent;       /* of the group */
+    bool there, masked;
+    operand_bits *sent; /* of the row and unit 0 */
+    const struct memory *memory;
+    char *dacc;
+    float *carried; /* in shared memory */
+    float dstate;   /* R^T dacc of the step after */
 };
 
-template <int CELL_> struct place_of : place {
-    enum { CELL = CELL_ };
+template <class CELL> struct place_of : place {
+    float saved[CELL::saves > 0 ? CELL::saves : 1], state[CELL::states], next[CELL::states],
+        dnext[CELL::states], carry[CELL::states];
 };
-
-WORD char *base_of(const struct place *at, int array)
-{
-    return bases[at->step & 1][array];
-}
-
-WORD float *fetched(const struct place *at, int field)
-{
-    return floats(carry_at(at->memory, at->call->n_states + field) + at->pair);
-}
-
-/* A value that was fetched ahead, or is read now where words cannot be copied. */
-WORD vec read_narrow(struct place *at, int field, const void *base, int64_t element)
-{
-    if (!at->call->even)
-        return to_real(((const narrow *)base)[element]);
-    narrow half;
-    half.bits = (unsigned short)(__float_as_uint(*fetched(at, field)) >> (at->unit & 1) * 16);
-    return to_real(half);
-}
-
-WORD vec read_real(struct place *at, int field, const void *base, int64_t element)
-{
-    return at->call->even ? *fetched(at, field) : ((const real *)base)[element];
-}
-
-/* The fields of a step, in this order: saved values, states before it and after it, dy. */
-WORD int64_t saved_at(const struct place *at, int i)
-{
-    return (int64_t)at->row * at->call->save_row + (i * at->call->hidden + at->unit);
-}
-/* Rows of so many elements that an int does not hold them are of a batch of one. */
-WORD int64_t next_at(const struct place *at, int s)
-{
-    return (int64_t)at->row * (int)at->call->state_row[s] + at->unit;
-}
-WORD int64_t state_at(const struct place *at, int s)
-{
-    return (int64_t)at->row * at->rows[s] + at->unit;
-}
-WORD int64_t dy_at(const struct place *at)
-{
-    return (int64_t)at->row * at->call->y_row + at->unit;
-}
 
 template <class PLACE> CELL_WORD vec load_saved(PLACE *at, int i)
 {
-    return read_narrow(at, i, base_of(at, AT_SAVE), saved_at(at, i));
+    return at->saved[i];
 }
 template <class PLACE> CELL_WORD vec load_state(PLACE *at, int s)
 {
-    const int field = numbers<PLACE::CELL>::saves + s;
-    const vec state = read_narrow(at, field, base_of(at, AT_STATE + s), state_at(at, s));
-    return at->zeros >> s & 1 ? 0 : state;
+    return at->state[s];
 }
 template <class PLACE> CELL_WORD vec load_next(PLACE *at, int s)
 {
-    const int field = numbers<PLACE::CELL>::saves + numbers<PLACE::CELL>::states + s;
-    return read_narrow(at, field, base_of(at, AT_NEXT + s), next_at(at, s));
+    return at->next[s];
 }
 template <class PLACE> CELL_WORD vec load_dnext(PLACE *at, int s)
 {
-    const int field = numbers<PLACE::CELL>::saves + 2 * numbers<PLACE::CELL>::states;
-    const vec carry = *floats(carry_at(at->memory, s) + at->pair);
-    char *const dy = base_of(at, AT_DY);
-    if (s > 0 || !dy)
-        return s > 0 ? carry : carry + at->dstate;
-    return carry + at->dstate +
-           (at->call->wide_dy ? read_real(at, field, dy, dy_at(at))
-                              : read_narrow(at, field, dy, dy_at(at)));
+    return at->dnext[s];
 }
 
-template <class PLACE> CELL_WORD void store_dacc(PLACE *at, int a, vec v)
+template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a, vec v)
 {
     const struct eco_resident_call *call = at->call;
-    const narrow rounded = to_narrow(v);
-    const int row = numbers<PLACE::CELL>::row(a);
+    const narrow rounded = to_narrow(at->masked ? 0 : v);
+    const int row = CELL::row(a);
     if (row >= 0)
-        write_shared_by_all(at->sent + exchanged_at(call, (unsigned)at->n,
-                                                    (unsigned)(row * call->hidden + at->unit)),
-                            to_operand(to_real(rounded)));
-    ((narrow *)base_of(
-        at, AT_DACC))[(int64_t)at->row * call->acc_row + (a * call->hidden + at->unit)] = rounded;
+        write_shared_by_all_if(
+            at->there, at->sent + unit_at(at->memory, (unsigned)(row * call->hidden + at->unit)),
+            to_operand(to_real(rounded)));
+    write_half_if(at->there,
+                  (narrow *)at->dacc +
+                      ((int64_t)at->row * call->acc_row + (a * call->hidden + at->unit)),
+                  rounded.bits);
 }
-WORD void store_dstate(struct place *at, int s, vec v)
+template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
 {
-    *floats(carry_at(at->memory, s) + at->pair) = v;
+    const float kept = at->carry[s] + (s == 0 ? at->dstate : 0);
+    at->carried[s * at->memory->pairs] = at->masked ? kept : v;
 }
 
 #define CELL_TEMPLATE "gpu/nothing.cuh"
 #include "gpu/cells.inc"
 CELLS_ONE_PRODUCT(CELLS_STRUCT)
 
-template <class PLACE> CELL_WORD void mask(PLACE *at)
-{
-#pragma unroll
-    for (int a = 0; a < numbers<PLACE::CELL>::accs; a++)
-        store_dacc(at, a, 0);
-    for (int a = numbers<PLACE::CELL>::accs; a < at->call->n_accs; a++)
-        store_dacc(at, a, 0);
-    *floats(carry_at(at->memory, 0) + at->pair) += at->dstate;
-}
-
-template <class PLACE> CELL_WORD void finish_unit(PLACE *at)
+template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>> *at)
 {
 #define CELLS_CASE(k, name)                                                                        \
-    if constexpr (PLACE::CELL == k)                                                                \
+    if constexpr (NUMBER == k)                                                                     \
         name(at);
     CELLS_backward_0(CELLS_CASE)
 #undef CELLS_CASE
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
+/* ---- what a step reads ----------------------------------------------------------------------- */
 
-/* The word that holds the element, on its way to where read_narrow or read_real look for it. */
-template <class TYPE>
-CELL_WORD void fetch_field(const struct place *at, int field, const void *base, int64_t element)
-{
-    const uintptr_t address = (uintptr_t)((const TYPE *)base + element);
-    if (at->call->fields >> field & 1)
-        copy_later(fetched(at, field), (const void *)(address & ~(uintptr_t)3));
-}
+/* The fields of a step, in this order: saved values, states before it and after it, dy. */
+template <class CELL> struct field {
+    enum { state = CELL::saves, next = state + CELL::states, dy = next + CELL::states };
+};
 
-/* What the step reads of a pair. */
-template <int CELL> CELL_WORD void fetch(const struct place_of<CELL> *at)
+/* Calls what(field, base, element, wide) for each of them, in a row of a unit.  Before the last
+ * step some states are the caller's; rows of so many elements that an int does not hold them are of
+ * a batch of one. */
+template <class CELL, class WHAT>
+CELL_WORD void for_fields(const struct eco_resident_call *call, const struct eco_resident_job *job,
+                          int step, int64_t row, int unit, WHAT what)
 {
-    enum { SAVES = numbers<CELL>::saves, STATES = numbers<CELL>::states };
-    char *const dy = base_of(at, AT_DY);
-    if (!at->call->even || at->step >= at->job->steps)
-        return;
+    char *const *const base = bases[step & 1];
+    const uint32_t begins = step == job->steps - 1 ? job->begins : 0;
 #pragma unroll
-    for (int i = 0; i < SAVES; i++)
-        fetch_field<narrow>(at, i, base_of(at, AT_SAVE), saved_at(at, i));
+    for (int i = 0; i < CELL::saves; i++)
+        what(i, base[AT_SAVE], row * (int64_t)call->save_row + (i * call->hidden + unit), false);
 #pragma unroll
-    for (int s = 0; s < STATES; s++) {
-        fetch_field<narrow>(at, SAVES + s, base_of(at, AT_STATE + s), state_at(at, s));
-        fetch_field<narrow>(at, SAVES + STATES + s, base_of(at, AT_NEXT + s), next_at(at, s));
+    for (int s = 0; s < CELL::states; s++) {
+        const int width = (int)call->state_row[s];
+        what(field<CELL>::state + s, base[AT_STATE + s],
+             row * (begins >> s & 1 ? call->hidden : width) + unit, false);
+        what(field<CELL>::next + s, base[AT_NEXT + s], row * width + unit, false);
     }
-    if (dy && at->call->wide_dy)
-        fetch_field<real>(at, SAVES + 2 * STATES, dy, dy_at(at));
-    else if (dy)
-        fetch_field<narrow>(at, SAVES + 2 * STATES, dy, dy_at(at));
+    what(field<CELL>::dy, base[AT_DY], row * (int64_t)call->y_row + unit, call->wide_dy);
 }
 
-/* After the last step: gradients of the states before it. */
-WORD void end(struct place *at)
+template <class CELL> CELL_WORD int field_at(const struct memory *memory, int field, int pair)
+{
+    return carry_at(memory, CELL::states + field) + pair;
+}
+
+/* What the step reads of this thread's pairs, on its way: the words that hold the elements. */
+template <class CELL, class CUT>
+CELL_WORD void fetch(const struct eco_resident_call *call, const struct share *share,
+                     const struct memory *memory, const struct mine *mine, int step)
+{
+    const struct eco_resident_job *job = &call->job[share->job];
+    const bool wanted = call->even && step < job->steps;
+    const uint32_t fields =
+        bases[step & 1][AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
+    int pair = (int)threadIdx.x;
+    for (int n = mine->n; wanted; n += CUT::pair_rows, pair += THREADS) {
+        for_fields<CELL>(call, job, step, share->row0 + n, mine->unit,
+                         [&](int field, char *from, int64_t element, bool wide) {
+                             const uintptr_t address =
+                                 (uintptr_t)(from + element * (wide ? 4 : 2)) & ~(uintptr_t)3;
+                             copy_later_if(n < mine->rows && fields >> field & 1,
+                                           floats(field_at<CELL>(memory, field, pair)),
+                                           (const void *)address);
+                         });
+        if (n - mine->n + CUT::pair_rows >= share->rows)
+            break;
+    }
+}
+
+WORD vec half_of(float word, int unit)
+{
+    narrow half;
+    half.bits = (unsigned short)(__float_as_uint(word) >> (unit & 1) * 16);
+    return to_real(half);
+}
+
+/* To registers; from outside the chip where words could not be copied. */
+template <class CELL>
+CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *at, int pair)
 {
     const struct eco_resident_call *call = at->call;
-    for (int s = 0; s < call->n_states; s++)
-        ((real *)at->job->carry[s])[(int64_t)at->row * call->carry_row[s] + at->unit] =
-            *floats(carry_at(at->memory, s) + at->pair) + (s == 0 ? at->dstate : 0);
-}
-
-/* Calls what(at) for every pair of this thread that exists. */
-template <int CELL, class WHAT>
-CELL_WORD void for_pairs(struct place_of<CELL> *at, const struct share *share, WHAT what)
-{
-    at->unit = share->unit0 + unit_of_thread(at->call);
-    for (int pair = (int)threadIdx.x; pair < at->memory->pairs; pair += THREADS) {
-        at->pair = pair;
-        at->n = pair >> at->call->shape.unit_shift;
-        at->row = share->row0 + at->n;
-        if (at->n < share->rows && at->unit < at->call->hidden)
-            what(at);
+    const uint32_t zeros = at->step == at->job->steps - 1 ? at->job->zeros : 0;
+    const int unit = at->unit;
+    float value[field<CELL>::dy + 1];
+    for_fields<CELL>(call, at->job, at->step, at->row, unit,
+                     [&](int field, char *from, int64_t element, bool wide) {
+                         if (call->even) {
+                             const float word = *floats(field_at<CELL>(memory, field, pair));
+                             value[field] = wide ? word : half_of(word, unit);
+                         } else if (at->there && call->fields >> field & 1 && from)
+                             value[field] = wide ? ((const real *)from)[element]
+                                                 : to_real(((const narrow *)from)[element]);
+                         else
+                             value[field] = 0;
+                     });
+#pragma unroll
+    for (int i = 0; i < CELL::saves; i++)
+        at->saved[i] = value[i];
+#pragma unroll
+    for (int s = 0; s < CELL::states; s++) {
+        at->state[s] = zeros >> s & 1 ? 0 : value[field<CELL>::state + s];
+        at->next[s] = value[field<CELL>::next + s];
+        at->carry[s] = at->carried[s * memory->pairs];
+        at->dnext[s] = at->carry[s];
     }
+    at->dnext[0] += at->dstate;
+    if (bases[at->step & 1][AT_DY])
+        at->dnext[0] += value[field<CELL>::dy];
 }
 
-template <int CELL, int SHIFT>
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* After the last step: gradients of the states before it. */
+template <class CELL> CELL_WORD void end(const struct place_of<CELL> *at)
+{
+    const struct eco_resident_call *call = at->call;
+    for (int s = 0; s < CELL::states && at->there; s++)
+        ((real *)at->job->carry[s])[(int64_t)at->row * (int64_t)call->carry_row[s] + at->unit] =
+            at->carried[s * at->memory->pairs] + (s == 0 ? at->dstate : 0);
+}
+
+/* What fills up tiles of rows, and rows. */
+template <class CELL>
+CELL_WORD void send_rest(const struct eco_resident_call *call, const struct memory *memory,
+                         const struct mine *mine, int n)
+{
+    if (n >= mine->sends)
+        return;
+    if (n >= mine->rows)
+        for (int a = 0; a < CELL::accs; a++)
+            if (CELL::row(a) >= 0)
+                write_shared_by_all(
+                    mine->sent + row_at(n) +
+                        unit_at(memory, (unsigned)(CELL::row(a) * call->hidden + mine->unit)),
+                    0);
+    if (mine->pads)
+        send_padding(call, memory, mine, n);
+}
+
+template <class CELL, class CUT>
+CELL_WORD void begin(const struct eco_resident_call *call, const struct share *share,
+                     const struct memory *memory, const struct mine *mine)
+{
+    const struct eco_resident_job *job = &call->job[share->job];
+    int to = carry_at(memory, 0) + (int)threadIdx.x;
+    for (int n = mine->n; n < mine->rows; n += CUT::pair_rows, to += THREADS)
+        for (int s = 0; s < CELL::states; s++)
+            *floats(to + s * memory->pairs) =
+                ((const real *)
+                     job->carry[s])[(share->row0 + n) * (int64_t)call->carry_row[s] + mine->unit];
+}
+
+/* `P` pairs of this thread, from batch row n on, side by side. */
+template <class CELL, class CUT, int P>
+CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct share *share,
+                            const struct memory *memory, const struct mine *mine, int step, int n,
+                            int round)
+{
+    const struct eco_resident_job *job = &call->job[share->job];
+    const int t = job->t + step * job->t_step, pair = (int)threadIdx.x + round * THREADS;
+    const int sums = mine->pair_sums + round * CUT::pair_rows * CUT::sum_row;
+    struct place_of<CELL> at[P];
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        const int row = n + p * CUT::pair_rows;
+        at[p].call = call;
+        at[p].job = job;
+        at[p].memory = memory;
+        at[p].step = step;
+        at[p].unit = mine->unit;
+        at[p].row = share->row0 + row;
+        at[p].there = row < mine->rows;
+        at[p].sent = mine->sent + row_at(row);
+        at[p].dacc = bases[step & 1][AT_DACC];
+        at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
+        at[p].dstate = sum_of<CUT>(memory, sums + p * CUT::pair_rows * CUT::sum_row, 0);
+        at[p].masked =
+            at[p].there && call->lengths && step < job->steps && t >= call->lengths[at[p].row];
+    }
+    if (step == job->steps) {
+        for (int p = 0; p < P; p++)
+            end(&at[p]);
+        return;
+    }
+#pragma unroll
+    for (int p = 0; p < P; p++)
+        read_fields(memory, &at[p], pair + p * THREADS);
+#pragma unroll
+    for (int p = 0; p < P; p++)
+        finish_unit(&at[p]);
+    for (int p = 0; p < P; p++)
+        send_rest<CELL>(call, memory, mine, n + p * CUT::pair_rows);
+}
+
+template <class CELL, class CUT>
+CELL_WORD void finish(const struct eco_resident_call *call, const struct share *share,
+                      const struct memory *memory, const struct mine *mine, int step)
+{
+    const int rows = memory->row_tiles * ECO_RESIDENT_N;
+    int n = mine->n, round = 0;
+#pragma unroll 1
+    for (; (round + 1) * CUT::pair_rows < rows; round += 2, n += 2 * CUT::pair_rows)
+        finish_pairs<CELL, CUT, 2>(call, share, memory, mine, step, n, round);
+    if (round * CUT::pair_rows < rows)
+        finish_pairs<CELL, CUT, 1>(call, share, memory, mine, step, n, round);
+}
+
+template <int NUMBER, int SHIFT>
 static __global__ void __launch_bounds__(THREADS, 1)
     resident_backward(const __grid_constant__ struct eco_resident_call call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
-    enum { ACROSS = division<1, SHIFT>::across };
-    const struct share share = share_of(&call);
-    const struct memory memory = memory_of(&call);
+    typedef numbers<NUMBER> cell;
+    typedef division<1, SHIFT> cut;
+    const struct share share = share_of<cut>(&call);
+    const struct memory memory = memory_of<cut>(&call);
     const struct eco_resident_job *job = &call.job[share.job];
-    struct mine mine = mine_of(&call, &share, &memory);
+    struct mine mine = mine_of<cut>(&call, &share, &memory);
     struct walker walker = walker_of(&call, &share);
     struct fragment r[ITEMS][TILES];
     struct patience patience = {0, 0};
-    struct place_of<CELL> at;
-    at.call = &call;
-    at.job = job;
-    at.memory = &memory;
     read_fragments(&call, &share, r);
-    for (int i = (int)threadIdx.x; i < memory.sums / 4 - memory.operand; i += THREADS)
-        shared[memory.operand + i] = make_uint4(0, 0, 0, 0); /* what comes after the last step */
-    for_pairs(&at, &share, [&](struct place_of<CELL> *p) {
-        for (int s = 0; s < call.n_states; s++)
-            *floats(carry_at(&memory, s) + p->pair) =
-                ((const real *)job->carry[s])[(int64_t)p->row * call.carry_row[s] + p->unit];
-    });
+    clear_operand(&memory); /* what comes after the last step */
+    begin<cell, cut>(&call, &share, &memory, &mine);
     tell(&walker, 0);
     __syncthreads();
     for (int step = 0; step <= job->steps; step++) {
-        const auto read_ahead = [&] {
-            const uint32_t last = step == job->steps - 1 ? UINT32_MAX : 0;
-            at.step = step;
-            at.zeros = last & job->zeros;
-#pragma unroll
-            for (int s = 0; s < numbers<CELL>::states; s++)
-                at.rows[s] = last & job->begins & 1u << s ? call.hidden : (int)call.state_row[s];
-            for_pairs(&at, &share, [&](struct place_of<CELL> *p) { fetch(p); });
-        };
+        const auto read_ahead = [&] { fetch<cell, cut>(&call, &share, &memory, &mine, step); };
         if (step > 0)
             gather(&call, &share, &memory, &patience, &mine, read_ahead);
         else
             read_ahead();
         __syncthreads();
         tell(&walker, step + 1);
-        multiply(&call, &share, &memory, &mine, r);
+        multiply<cut>(&call, &share, &memory, &mine, r);
         wait_for_copies();
         __syncthreads();
-        for_pairs(&at, &share, [&](struct place_of<CELL> *p) {
-            const int sums = mine.pair_sums + (p->n - mine.n) * memory.sum_row;
-            p->dstate = sum_of<ACROSS>(&call, &memory, sums, 0);
-            p->sent = mine.sent;
-            if (step == job->steps)
-                end(p);
-            else if (call.lengths && job->t + step * job->t_step >= call.lengths[p->row])
-                mask(p);
-            else
-                finish_unit(p);
-            if (step < job->steps)
-                send_padding(&call, &mine, p->n);
-        });
+        finish<cell, cut>(&call, &share, &memory, &mine, step);
         advance(&call, &memory, &mine, step);
     }
 #endif

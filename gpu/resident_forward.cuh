@@ -67,98 +67,90 @@ WORD void tell(struct writer *writer, bool last)
     }
 }
 
+WORD void write_row(bool wanted, narrow *at, narrow v)
+{
+#if defined(ECO_ROWS_F32)
+    write_word_if(wanted, at, __float_as_uint(to_real(v)));
+#else
+    write_half_if(wanted, at, v.bits);
+#endif
+}
+
 /* ---- the words of a cell --------------------------------------------------------------------- */
 
+/* One unit of one row: all that its text reads and writes is in registers, so that units do not
+ * wait for each other. */
 struct place {
     const struct eco_resident_call *call;
     const struct eco_resident_job *job;
-    const struct memory *memory;
-    int acc, sums, state, next; /* in shared memory: where those of the pair begin */
-    operand_bits *sent;
     int row, unit; /* in all */
     int step;
 };
 
-template <int CELL_, int ACROSS_> struct place_of : place {
-    enum { CELL = CELL_, ACROSS = ACROSS_ };
+template <class CELL> struct place_of : place {
+    float acc[CELL::accs], state[CELL::states], next[CELL::states],
+        save[CELL::saves > 0 ? CELL::saves : 1];
 };
 
 template <class PLACE> CELL_WORD vec load_acc(PLACE *at, int i)
 {
-    const struct memory *m = at->memory;
-    const int row = numbers<PLACE::CELL>::row(i);
-    const float acc = *floats(at->acc + i * m->pairs);
-    return row < 0 ? acc : acc + sum_of<PLACE::ACROSS>(at->call, m, at->sums, row);
+    return at->acc[i];
 }
-WORD vec load_state(struct place *at, int s)
+template <class PLACE> CELL_WORD vec load_state(PLACE *at, int s)
 {
-    return *floats(at->state + s * at->memory->pairs);
+    return at->state[s];
 }
-WORD void store_save(struct place *at, int i, vec v)
+template <class PLACE> CELL_WORD void store_save(PLACE *at, int i, vec v)
 {
-    char *const base = written[TO_SAVE];
-    if (base)
-        ((narrow *)
-             base)[(int64_t)at->row * at->call->save_row + (i * at->call->hidden + at->unit)] =
-            to_narrow(v);
+    at->save[i] = v;
 }
-
-/* What the other blocks see of the output state. */
-WORD void send(struct place *at, vec v)
+template <class PLACE> CELL_WORD void store_next(PLACE *at, int s, vec v)
 {
-    write_shared_by_all(at->sent, to_operand(v));
-}
-
-/* The output state is an operand, hence of the type of rows; others are kept as sums. */
-WORD void keep_state(struct place *at, int s, vec v)
-{
-    char *const base = written[TO_STATE + s], *const kept = written[TO_KEPT + s];
-    const int64_t where = (int64_t)at->row * at->call->state_row[s] + at->unit;
-    if (s > 0 && kept)
-        ((narrow *)kept)[where] = to_narrow(v);
-    *floats(at->next + s * at->memory->pairs) = s > 0 ? v : to_real(to_narrow(v));
-    if (base && s > 0)
-        ((real *)base)[where] = v;
-    else if (base)
-        ((narrow *)base)[where] = to_narrow(v);
-}
-
-WORD void store_y(struct place *at, vec v)
-{
-    char *const base = written[TO_Y];
-    if (base)
-        ((narrow *)base)[(int64_t)at->row * at->call->y_row + at->unit] = to_narrow(v);
-}
-
-WORD void store_next(struct place *at, int s, vec v)
-{
-    if (s == 0) {
-        send(at, to_real(to_narrow(v)));
-        store_y(at, v);
-    }
-    keep_state(at, s, v);
+    at->next[s] = v;
 }
 
 #define CELL_TEMPLATE "gpu/nothing.cuh"
 #include "gpu/cells.inc"
 CELLS_ONE_PRODUCT(CELLS_STRUCT)
 
-template <class PLACE> CELL_WORD void mask(PLACE *at)
-{
-#pragma unroll
-    for (int s = 0; s < numbers<PLACE::CELL>::states; s++)
-        keep_state(at, s, load_state(at, s));
-    send(at, load_state(at, 0));
-    store_y(at, 0);
-}
-
-template <class PLACE> CELL_WORD void finish_unit(PLACE *at)
+template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>> *at)
 {
 #define CELLS_CASE(k, name)                                                                        \
-    if constexpr (PLACE::CELL == k)                                                                \
+    if constexpr (NUMBER == k)                                                                     \
         name(at);
     CELLS_forward_0(CELLS_CASE)
 #undef CELLS_CASE
+}
+
+/* ---- what a step leaves outside the chip ------------------------------------------------------
+ */
+
+/* Predicates, no branches: every one of them would be waited for. */
+template <class CELL>
+CELL_WORD void write_pair(const struct place_of<CELL> *at, bool there, bool masked)
+{
+    const struct eco_resident_call *call = at->call;
+    char *const y = written[TO_Y], *const save = written[TO_SAVE];
+    const narrow h = to_narrow(at->next[0]);
+    write_row(there && y, (narrow *)y + ((int64_t)at->row * call->y_row + at->unit),
+              masked ? to_narrow(0) : h);
+#pragma unroll
+    for (int s = 0; s < CELL::states; s++) {
+        char *const base = written[TO_STATE + s], *const kept = written[TO_KEPT + s];
+        const int64_t where = (int64_t)at->row * call->state_row[s] + at->unit;
+        if (s > 0)
+            write_row(there && kept, (narrow *)kept + where, to_narrow(at->next[s]));
+        if (s == 0)
+            write_row(there && base, (narrow *)base + where, h);
+        else
+            write_word_if(there && base, (real *)base + where, __float_as_uint(at->next[s]));
+    }
+    narrow *to = (narrow *)save + ((int64_t)at->row * call->save_row + at->unit);
+#pragma unroll
+    for (int i = 0; i < CELL::saves; i++) {
+        write_row(there && !masked && save, to, to_narrow(at->save[i]));
+        to += call->hidden;
+    }
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -167,117 +159,164 @@ template <class PLACE> CELL_WORD void finish_unit(PLACE *at)
 WORD void gather_initial(const struct eco_resident_call *call, const struct share *share,
                          const struct memory *memory)
 {
-    const int pieces = call->shape.k / ECO_RESIDENT_K;
 #pragma unroll 1
-    for (int i = share->warp; i < memory->row_tiles * pieces; i += WARPS) {
-        const int n = i / pieces * ECO_RESIDENT_N + share->lane / 4;
-        const int k = i % pieces * ECO_RESIDENT_K + share->lane % 4 * 8;
+    for (int i = share->warp; i < memory->gathered; i += WARPS) {
+        const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
+        const int k = i / memory->row_tiles * ECO_RESIDENT_K + share->lane % 4 * 8;
         const narrow *row = (const narrow *)call->job[share->job].state[0] +
                             (int64_t)(share->row0 + n) * call->state_row[0];
         shared[memory->operand + i * LANES + share->lane] =
-            operands_of(row, n < share->rows ? k : call->hidden, call->hidden, false);
+            some_operands_of(row + k, n < share->rows ? call->hidden - k : 0);
     }
 }
 
 /* Accumulators of a step on their way to shared memory, each thread its own. */
-template <int CELL>
+template <class CELL, class CUT>
 CELL_WORD void fetch_acc(const struct eco_resident_call *call, const struct share *share,
                          const struct memory *memory, const struct mine *mine, const float **acc)
 {
-    const int rows = THREADS >> call->shape.unit_shift;
     const float *from = *acc;
     int to = acc_at(memory, 0) + (int)threadIdx.x;
-    if (mine->unit < call->hidden)
-        for (int n = mine->n; n < share->rows; n += rows) {
-#pragma unroll
-            for (int a = 0; a < numbers<CELL>::accs; a++)
-                copy_later(floats(to + a * memory->pairs), from + a * call->hidden);
-            from += (int64_t)rows * call->acc_row;
-            to += THREADS;
-        }
     *acc += call->job[share->job].acc_step;
+    for (int n = mine->n;; n += CUT::pair_rows) {
+#pragma unroll
+        for (int a = 0; a < CELL::accs; a++)
+            copy_later_if(n < mine->rows, floats(to + a * memory->pairs), from + a * call->hidden);
+        if (n - mine->n + CUT::pair_rows >= share->rows)
+            break;
+        from += (int64_t)CUT::pair_rows * call->acc_row;
+        to += THREADS;
+    }
 }
 
-template <int CELL, int ACROSS>
+/* `P` pairs of this thread, from batch row n on, side by side; what does not exist is calculated
+ * like the others, and written nowhere. */
+template <class CELL, class CUT, int P>
+CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct share *share,
+                            const struct memory *memory, const struct mine *mine, int step, int n,
+                            int round)
+{
+    const struct eco_resident_job *job = &call->job[share->job];
+    const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
+    const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->pairs;
+    const int next = acc + (CELL::accs + (~step & 1) * CELL::states) * memory->pairs;
+    const int sums = mine->pair_sums + round * CUT::pair_rows * CUT::sum_row;
+    const int t = job->t + step * job->t_step;
+    struct place_of<CELL> at[P];
+    bool there[P], masked[P];
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        at[p].call = call;
+        at[p].job = job;
+        at[p].step = step;
+        at[p].unit = mine->unit;
+        at[p].row = share->row0 + n + p * CUT::pair_rows;
+        there[p] = n + p * CUT::pair_rows < mine->rows;
+        masked[p] = there[p] && call->lengths && t >= call->lengths[at[p].row];
+#pragma unroll
+        for (int i = 0; i < CELL::accs; i++) {
+            const float x = *floats(acc + i * memory->pairs + p * THREADS);
+            at[p].acc[i] = CELL::row(i) < 0
+                               ? x
+                               : x + sum_of<CUT>(memory, sums + p * CUT::pair_rows * CUT::sum_row,
+                                                 CELL::row(i));
+        }
+#pragma unroll
+        for (int s = 0; s < CELL::states; s++)
+            at[p].state[s] = *floats(state + s * memory->pairs + p * THREADS);
+    }
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        finish_unit(&at[p]);
+        /* The output state is an operand, hence of the type of rows; others are kept as sums. */
+        at[p].next[0] = to_real(to_narrow(at[p].next[0]));
+#pragma unroll
+        for (int s = 0; s < CELL::states; s++)
+            at[p].next[s] = masked[p] ? at[p].state[s] : at[p].next[s];
+    }
+#pragma unroll
+    for (int p = 0; p < P; p++)
+        write_shared_by_all_if(n + p * CUT::pair_rows < mine->sends,
+                               mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
+                               to_operand(at[p].next[0]));
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+#pragma unroll
+        for (int s = 0; s < CELL::states; s++)
+            *floats(next + s * memory->pairs + p * THREADS) = at[p].next[s];
+        write_pair(&at[p], there[p], masked[p]);
+    }
+    if (mine->pads)
+        for (int p = 0; p < P; p++)
+            if (n + p * CUT::pair_rows < mine->sends)
+                send_padding(call, memory, mine, n + p * CUT::pair_rows);
+}
+
+template <class CELL, class CUT>
 CELL_WORD void finish(const struct eco_resident_call *call, const struct share *share,
                       const struct memory *memory, const struct mine *mine, int step)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
-    const int rows = THREADS >> call->shape.unit_shift;
-    const int states = acc_at(memory, numbers<CELL>::accs),
-              other = numbers<CELL>::states * memory->pairs;
-    struct place_of<CELL, ACROSS> at;
-    at.call = call;
-    at.job = job;
-    at.memory = memory;
-    at.step = step;
-    at.unit = mine->unit;
-    at.acc = acc_at(memory, 0) + (int)threadIdx.x;
-    at.sums = mine->pair_sums;
-    at.state = states + (step & 1) * other + (int)threadIdx.x;
-    at.next = states + (~step & 1) * other + (int)threadIdx.x;
-    for (int n = mine->n; n < share->rows && at.unit < call->hidden; n += rows) {
-        at.row = share->row0 + n;
-        at.sent = mine->sent + exchanged_at(call, (unsigned)n, (unsigned)at.unit);
-        if (call->lengths && job->t + step * job->t_step >= call->lengths[at.row])
-            mask(&at);
-        else
-            finish_unit(&at);
-        send_padding(call, mine, n);
-        at.acc += THREADS;
-        at.state += THREADS;
-        at.next += THREADS;
-        at.sums += rows * memory->sum_row;
-    }
+    const int rows = memory->row_tiles * ECO_RESIDENT_N;
+    int n = mine->n, round = 0;
+#pragma unroll 1
+    for (; (round + 1) * CUT::pair_rows < rows; round += 2, n += 2 * CUT::pair_rows)
+        finish_pairs<CELL, CUT, 2>(call, share, memory, mine, step, n, round);
+    if (round * CUT::pair_rows < rows)
+        finish_pairs<CELL, CUT, 1>(call, share, memory, mine, step, n, round);
 }
 
-WORD void read_states(const struct eco_resident_call *call, const struct share *share,
-                      const struct memory *memory)
+template <class CELL, class CUT>
+CELL_WORD void read_states(const struct eco_resident_call *call, const struct share *share,
+                           const struct memory *memory, const struct mine *mine)
 {
     const struct eco_resident_job *job = &call->job[share->job];
-    const int unit = share->unit0 + unit_of_thread(call);
-    for (int pair = (int)threadIdx.x; pair < memory->pairs; pair += THREADS) {
-        const int n = pair >> call->shape.unit_shift;
-        for (int s = 0; s < call->n_states && n < share->rows && unit < call->hidden; s++) {
-            const int64_t where = (int64_t)(share->row0 + n) * call->state_row[s] + unit;
-            *floats(acc_at(memory, call->n_accs + s) + pair) =
-                s > 0 ? ((const real *)job->state[s])[where]
-                      : to_real(((const narrow *)job->state[0])[where]);
+    int to = acc_at(memory, CELL::accs) + (int)threadIdx.x;
+    for (int n = mine->n; n < mine->rows; n += CUT::pair_rows, to += THREADS)
+        for (int s = 0; s < CELL::states; s++) {
+            const int64_t where = (share->row0 + n) * (int64_t)call->state_row[s] + mine->unit;
+            *floats(to + s * memory->pairs) = s > 0
+                                                  ? ((const real *)job->state[s])[where]
+                                                  : to_real(((const narrow *)job->state[0])[where]);
         }
-    }
 }
 
-template <int CELL, int SHIFT>
+template <int NUMBER, int SHIFT>
 static __global__ void __launch_bounds__(THREADS, 1)
     resident_forward(const __grid_constant__ struct eco_resident_call call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
-    const struct share share = share_of(&call);
-    const struct memory memory = memory_of(&call);
+    typedef numbers<NUMBER> cell;
+    typedef division<cell::products, SHIFT> cut;
+    const struct share share = share_of<cut>(&call);
+    const struct memory memory = memory_of<cut>(&call);
     const struct eco_resident_job *job = &call.job[share.job];
-    struct mine mine = mine_of(&call, &share, &memory);
+    struct mine mine = mine_of<cut>(&call, &share, &memory);
     struct writer writer = writer_of(&call, &share);
     struct fragment r[ITEMS][TILES];
     struct patience patience = {0, 0};
     const float *acc =
         (const float *)job->acc + (int64_t)(share.row0 + mine.n) * call.acc_row + mine.unit;
     read_fragments(&call, &share, r);
-    read_states(&call, &share, &memory);
+    read_states<cell, cut>(&call, &share, &memory, &mine);
+    clear_operand(&memory);
+    __syncthreads();
+    gather_initial(&call, &share, &memory);
+    fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {
-        if (step > 0) {
+        if (step > 0)
             gather(&call, &share, &memory, &patience, &mine,
-                   [&] { fetch_acc<CELL>(&call, &share, &memory, &mine, &acc); });
-        } else {
-            gather_initial(&call, &share, &memory);
-            fetch_acc<CELL>(&call, &share, &memory, &mine, &acc);
-        }
+                   [&] { fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc); });
+        PROBE(2)
         __syncthreads();
+        PROBE(4)
         tell(&writer, step == job->steps - 1);
-        multiply(&call, &share, &memory, &mine, r);
+        multiply<cut>(&call, &share, &memory, &mine, r);
+        PROBE(5)
         wait_for_copies();
         __syncthreads();
-        finish<CELL, division<numbers<CELL>::products, SHIFT>::across>(&call, &share, &memory,
-                                                                       &mine, step);
+        PROBE(6)
+        finish<cell, cut>(&call, &share, &memory, &mine, step);
+        PROBE(7)
         advance(&call, &memory, &mine, step);
     }
 #endif

@@ -18,7 +18,14 @@ static int32_t row_tiles(const struct eco_resident_shape *shape)
 
 static int32_t pairs(const struct eco_resident_shape *shape)
 {
-    return shape->group_rows << shape->unit_shift;
+    const int32_t rows = ECO_RESIDENT_THREADS >> shape->unit_shift; /* at once */
+    return up(row_tiles(shape) * ECO_RESIDENT_N, rows) * ECO_RESIDENT_THREADS;
+}
+
+/* A count of items for which there is code. */
+static int32_t items_of(int32_t n)
+{
+    return n <= 2 ? 2 : n <= 4 ? 4 : n <= ECO_RESIDENT_ITEMS ? ECO_RESIDENT_ITEMS : n;
 }
 
 static void divide(const struct eco_resident_need *need, struct eco_resident_shape *shape)
@@ -29,13 +36,14 @@ static void divide(const struct eco_resident_need *need, struct eco_resident_sha
     shape->across = shape->down > WARPS ? 0 : WARPS / shape->down;
     if (shape->across == 0)
         return;
-    shape->items = up(shape->k / ECO_RESIDENT_K, shape->across);
+    shape->items = items_of(up(shape->k / ECO_RESIDENT_K, shape->across));
     shape->kept = shape->items > ECO_RESIDENT_ITEMS ? shape->items - ECO_RESIDENT_ITEMS : 0;
     const size_t rows = (size_t)row_tiles(shape) * ECO_RESIDENT_N;
     const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
                                       : (size_t)need->accs + 2 * (size_t)need->states;
     shape->shared_bytes =
-        (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT + rows * (size_t)shape->k * 2 +
+        (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT +
+        rows * (size_t)(shape->across * shape->items) * ECO_RESIDENT_K * 2 +
         (size_t)shape->across * rows * ECO_RESIDENT_SUM_ROW((size_t)shape->tiles) * 4 +
         own * (size_t)pairs(shape) * 4;
     shape->exchange_bytes =
