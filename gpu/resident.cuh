@@ -11,9 +11,6 @@
 
 #include "gpu/matrix.cuh"
 
-#ifndef PROBE
-#define PROBE(k)
-#endif
 enum {
     THREADS = ECO_RESIDENT_THREADS,
     WARPS = ECO_RESIDENT_WARPS,
@@ -205,7 +202,7 @@ WORD int row_at(int n)
 struct mine {
     int unit, n;
     int rows, sends;              /* of the batch, in which the unit exists; which it is sent of */
-    int pair_sums, operand, sums; /* in shared memory */
+    int pair_sums, operand, sums; /* in shared memory; pair_sums: of batch row 0 */
     int sent_unit;                /* where its unit lies in the exchange */
     bool pads;                    /* of the last unit: also what fills up a row */
     operand_bits *sent;           /* of the group, in the step at hand */
@@ -229,7 +226,7 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.unit = pinned(share->unit0 + u);
     mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
     mine.sends = pinned(mine.unit < call->hidden ? memory->row_tiles * ECO_RESIDENT_N : 0);
-    mine.pair_sums = pinned(memory->sums + mine.n * CUT::sum_row + u);
+    mine.pair_sums = pinned(memory->sums + u);
     mine.operand =
         pinned(memory->operand + share->across * call->shape.items * memory->row_tiles * LANES +
                share->lane);
@@ -260,6 +257,14 @@ WORD void send_padding(const struct eco_resident_call *call, const struct memory
 {
     for (int k = call->width; k < call->shape.k; k++)
         write_shared_by_all(mine->sent + unit_at(memory, (unsigned)k) + row_at(n), 0);
+}
+
+/* Where the sums of batch row n begin; beyond the last one those of the last. */
+template <class CUT>
+CELL_WORD int sums_at(const struct memory *memory, const struct mine *mine, int n)
+{
+    const int last = memory->row_tiles * ECO_RESIDENT_N - 1;
+    return mine->pair_sums + (n < last ? n : last) * CUT::sum_row;
 }
 
 /* The sum of a pair's products with the block's row `row` of its units. */

@@ -285,7 +285,6 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const int t = job->t + step * job->t_step, pair = (int)threadIdx.x + round * THREADS;
-    const int sums = mine->pair_sums + round * CUT::pair_rows * CUT::sum_row;
     struct place_of<CELL> at[P];
 #pragma unroll
     for (int p = 0; p < P; p++) {
@@ -300,7 +299,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         at[p].sent = mine->sent + row_at(row);
         at[p].dacc = bases[step & 1][AT_DACC];
         at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
-        at[p].dstate = sum_of<CUT>(memory, sums + p * CUT::pair_rows * CUT::sum_row, 0);
+        at[p].dstate = sum_of<CUT>(memory, sums_at<CUT>(memory, mine, row), 0);
         at[p].masked =
             at[p].there && call->lengths && step < job->steps && t >= call->lengths[at[p].row];
     }

@@ -200,7 +200,6 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
     const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
     const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->pairs;
     const int next = acc + (CELL::accs + (~step & 1) * CELL::states) * memory->pairs;
-    const int sums = mine->pair_sums + round * CUT::pair_rows * CUT::sum_row;
     const int t = job->t + step * job->t_step;
     struct place_of<CELL> at[P];
     bool there[P], masked[P];
@@ -212,14 +211,12 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         at[p].unit = mine->unit;
         at[p].row = share->row0 + n + p * CUT::pair_rows;
         there[p] = n + p * CUT::pair_rows < mine->rows;
+        const int sums = sums_at<CUT>(memory, mine, n + p * CUT::pair_rows);
         masked[p] = there[p] && call->lengths && t >= call->lengths[at[p].row];
 #pragma unroll
         for (int i = 0; i < CELL::accs; i++) {
             const float x = *floats(acc + i * memory->pairs + p * THREADS);
-            at[p].acc[i] = CELL::row(i) < 0
-                               ? x
-                               : x + sum_of<CUT>(memory, sums + p * CUT::pair_rows * CUT::sum_row,
-                                                 CELL::row(i));
+            at[p].acc[i] = CELL::row(i) < 0 ? x : x + sum_of<CUT>(memory, sums, CELL::row(i));
         }
 #pragma unroll
         for (int s = 0; s < CELL::states; s++)
@@ -306,17 +303,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
         if (step > 0)
             gather(&call, &share, &memory, &patience, &mine,
                    [&] { fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc); });
-        PROBE(2)
         __syncthreads();
-        PROBE(4)
         tell(&writer, step == job->steps - 1);
         multiply<cut>(&call, &share, &memory, &mine, r);
-        PROBE(5)
         wait_for_copies();
         __syncthreads();
-        PROBE(6)
         finish<cell, cut>(&call, &share, &memory, &mine, step);
-        PROBE(7)
         advance(&call, &memory, &mine, step);
     }
 #endif

@@ -50,17 +50,16 @@ static void divide(const struct eco_resident_need *need, struct eco_resident_sha
         (size_t)need->steps * (size_t)shape->groups * rows * (size_t)shape->k * 2;
 }
 
-/* Clocks of a step, of latencies and rates seen on an H200: an exchange takes 58 clocks for each KB
- * that a block reads; an item of 32 k and 32 rows of R, for 8 rows of the batch, 75 from registers
- * and more from shared memory, where two tiles of rows share what is read. */
-static double predict(const struct eco_resident_shape *shape)
+/* Clocks of a step, seen on an H200: what every step waits for, 40 for each KB that a block reads
+ * of the others, an item of 32 k and 32 rows of R for 8 rows of the batch 40 from registers and 165
+ * from shared memory. */
+static double predict(const struct eco_resident_shape *shape, bool backward)
 {
-    const double exchange = 400 + 58. / 1024 * 2 * shape->group_rows * shape->k;
+    const double exchange = 650 + 40. / 1024 * 2 * row_tiles(shape) * ECO_RESIDENT_N * shape->k;
     const double tiles = row_tiles(shape), kept = shape->kept;
-    const double matrix = 350 + 75 * (shape->items - kept) * tiles +
-                          kept * (90 * up(row_tiles(shape), 2) + 120 * tiles);
-    const double finish = 500 + 430 * up(pairs(shape), ECO_RESIDENT_THREADS);
-    return exchange + matrix + finish;
+    const double matrix = tiles * (40 * (shape->items - kept) + 165 * kept);
+    const double finish = 1180 + 200 * (pairs(shape) / ECO_RESIDENT_THREADS);
+    return exchange + matrix + (backward ? 300 : 0) + finish;
 }
 
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *best)
@@ -79,7 +78,7 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
         divide(need, &shape);
         if (shape.across == 0 || shape.shared_bytes > need->block_bytes)
             continue;
-        const double time = us * predict(&shape);
+        const double time = us * predict(&shape, need->backward);
         if (least > 0 && time >= least)
             continue;
         least = time;
