@@ -28,11 +28,23 @@ static size_t clamp(double value, double least, double most)
     return (size_t)(value < least ? least : value > most ? most : value);
 }
 
+/* Partial sums of a step's product, split some ways.  F32 has products that want more, but not so
+ * small a plan that this would be most of its memory. */
+static size_t product_bytes(const struct eco_problem *problem)
+{
+    static const double least_work = 1e6;
+    const double accs = problem->cell->lowered.n_accs * (double)problem->H;
+    const double work = accs * problem->H * problem->N;
+    const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
+    if (problem->type == ECORNN_F32 && used && work >= least_work)
+        return ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
+    return clamp(32 * accs * problem->N, 65536, 8 << 20);
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
     const bool wavefront = problem->L > 1 && problem->D == 1;
-    const double accs = problem->cell->lowered.n_accs * (double)problem->H;
     (void)caps;
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
@@ -43,8 +55,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .chunk = steps_for(problem, wavefront),
         .chunk_backward = steps_for(problem, wavefront),
         .weights_chunks = wavefront ? ROWS / (steps_for(problem, true) * problem->N) : 0,
-        /* partial sums of a step's product, split some ways */
-        .product_bytes = clamp(32 * accs * problem->N, 65536, 8 << 20),
+        .product_bytes = product_bytes(problem),
     };
 }
 

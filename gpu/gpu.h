@@ -134,6 +134,8 @@ struct eco_gpu_run {
                                   * one */
     struct eco_gpu_set *set;
     cudaStream_t stream; /* of the op at hand */
+    void *room;          /* for its products */
+    size_t room_bytes;   /* as cuBLAS was told last */
     bool overlap;        /* the op has queued a kernel there before */
     ecornn_status status;
 };
@@ -233,7 +235,11 @@ void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* dM = 0 */
 void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* Room of the op's lane for whoever multiplies or sums, at a multiple of 256 bytes. */
+/* What cuBLAS must be given for its kernels that split long sums; rows and multiply-adds of a
+ * product too short for them. */
+enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_ALIGNMENT = 256 };
+bool eco_gpu_is_short(int32_t rows, double work);
+/* Room of the op's lane for whoever multiplies or sums, at a multiple of ECO_ROOM_ALIGNMENT. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);
 /* The stream and the workspace of the run's products from now on. */
 void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream);

@@ -40,6 +40,47 @@ static cublasComputeType_t compute_type(const struct eco_problem *problem)
     return problem->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_PEDANTIC;
 }
 
+/* ---- room ------------------------------------------------------------------------------------ */
+
+bool eco_gpu_is_short(int32_t rows, double work)
+{
+    return rows <= 16 && work < 32e6;
+}
+
+/* Is the product faster with the kernels that cuBLAS takes where it has ECO_SPLITTING_BYTES?  Of
+ * F32 only; measured (doc/performance.md). */
+static bool splits(const struct eco_problem *problem, const struct product *p)
+{
+    enum { MANY_ROWS = 512 };
+    if (p->kind == TN)
+        return true;
+    if (eco_gpu_is_short(p->m, (double)p->m * p->n * p->k))
+        return false;
+    if (problem->fast)
+        return p->m <= MANY_ROWS && p->k > p->n;
+    return p->m <= MANY_ROWS || p->kind == NN;
+}
+
+/* How much of the room it gets: below that limit it makes no difference how much. */
+static size_t room_for(const struct eco_gpu_run *run, const struct product *p)
+{
+    enum { ENOUGH = 2 << 20 };
+    const size_t all = run->layout->wishes.product_bytes;
+    if (all <= ECO_SPLITTING_BYTES)
+        return all - ECO_ROOM_ALIGNMENT;
+    return splits(run->problem, p) ? ECO_SPLITTING_BYTES : ENOUGH;
+}
+
+static void give_room(struct eco_gpu_run *run, size_t bytes)
+{
+    if (run->status != ECORNN_OK || bytes == run->room_bytes)
+        return;
+    run->status = ECO_CUBLAS(cublasSetWorkspace(run->set->blas, run->room, bytes));
+    run->room_bytes = bytes;
+}
+
+/* ---- one product ----------------------------------------------------------------------------- */
+
 /* cuBLAS counts columns first: what it calls C is our C^T = B A, so the operands change places. */
 static void multiply(struct eco_gpu_run *run, const struct product *p)
 {
@@ -51,6 +92,9 @@ static void multiply(struct eco_gpu_run *run, const struct product *p)
     const void *beta = p->add ? alpha : wide ? (const void *)&zero : (const void *)&zerof;
     if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
         return;
+    give_room(run, room_for(run, p));
+    if (run->status != ECORNN_OK)
+        return;
     run->overlap = true;
     run->status = eco_cublas_status(
         cublasGemmEx(run->set->blas, p->kind == NT ? CUBLAS_OP_T : CUBLAS_OP_N,
@@ -61,16 +105,14 @@ static void multiply(struct eco_gpu_run *run, const struct product *p)
         "a product");
 }
 
-/* cuBLAS wants its own workspace at multiples of this. */
-enum { BLAS_ALIGNMENT = 256 };
-
 /* Room of its own for every lane: what a graph keeps must not lie where another run writes. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes)
 {
     const struct eco_array room =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_PRODUCT);
     const uintptr_t at = (uintptr_t)eco_gpu_at(run, &room, 0);
-    const uintptr_t aligned = (at + BLAS_ALIGNMENT - 1) / BLAS_ALIGNMENT * BLAS_ALIGNMENT;
+    const uintptr_t aligned =
+        (at + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
     *bytes = run->layout->wishes.product_bytes - (aligned - at);
     return (void *)aligned;
 }
@@ -78,13 +120,12 @@ void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_
 void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream)
 {
     size_t bytes;
-    void *const room = eco_gpu_room(run, op, &bytes);
+    run->room = eco_gpu_room(run, op, &bytes);
+    run->room_bytes = 0; /* a stream takes it away */
     run->stream = stream;
     run->overlap = false;
     if (run->status == ECORNN_OK)
         run->status = ECO_CUBLAS(cublasSetStream(run->set->blas, stream));
-    if (run->status == ECORNN_OK)
-        run->status = ECO_CUBLAS(cublasSetWorkspace(run->set->blas, room, bytes));
 }
 
 static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
