@@ -38,24 +38,18 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
 
 /* ---- wishes ---------------------------------------------------------------------------------- */
 
-/* A chunk's accumulators stay in the L2 until the steps read them; what is a little more is not
- * worth another launch.  Layers that overlap want more chunks. */
-enum { LEAST_STEPS = 32, CHUNKS = 8, LEAST_OVERLAPPED = 12 };
-static const size_t chunk_bytes = (size_t)32 << 20, whole_bytes = (size_t)56 << 20;
+/* Rows of a chunk: its accumulators stay in the L2 until the steps read them.  Layers that overlap
+ * want more chunks. */
+enum { ROWS = 4096, LEAST_STEPS = 32, CHUNKS = 8, LEAST_OVERLAPPED = 12 };
 
 static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
 {
-    const size_t step = (size_t)problem->N * (size_t)problem->cell->lowered.n_accs *
-                        (size_t)problem->H * sizeof(float);
+    const int32_t rows = (ROWS + problem->N - 1) / problem->N;
+    const int32_t steps = rows < LEAST_STEPS ? LEAST_STEPS : rows;
     const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
-    if (wavefront && eighth < LEAST_OVERLAPPED)
-        return LEAST_OVERLAPPED;
-    if (wavefront && (size_t)eighth <= chunk_bytes / step)
-        return eighth;
-    if ((size_t)problem->T <= whole_bytes / step)
-        return problem->T;
-    const size_t steps = chunk_bytes / step;
-    return steps < LEAST_STEPS ? LEAST_STEPS : (int32_t)steps;
+    if (!wavefront || eighth >= steps)
+        return steps;
+    return eighth < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : eighth;
 }
 
 /* The most that a run of up to N rows may exchange, with other jobs in its launch or without. */

@@ -125,32 +125,41 @@ template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>
 /* ---- what a step leaves outside the chip ------------------------------------------------------
  */
 
-/* Predicates, no branches: every one of them would be waited for. */
+/* Predicates, no branches but where all threads agree: every one of them would be waited for. */
 template <class CELL>
 CELL_WORD void write_pair(const struct place_of<CELL> *at, bool there, bool masked)
 {
     const struct eco_resident_call *call = at->call;
-    char *const y = written[TO_Y], *const save = written[TO_SAVE];
+    char *const y = written[TO_Y];
     const narrow h = to_narrow(at->next[0]);
     write_row(there && y, (narrow *)y + ((int64_t)at->row * call->y_row + at->unit),
               masked ? to_narrow(0) : h);
+    if (call->training) {
+        char *const save = written[TO_SAVE];
+        narrow *to = (narrow *)save + ((int64_t)at->row * call->save_row + at->unit);
 #pragma unroll
-    for (int s = 0; s < CELL::states; s++) {
-        char *const base = written[TO_STATE + s], *const kept = written[TO_KEPT + s];
-        const int64_t where = (int64_t)at->row * call->state_row[s] + at->unit;
-        if (s > 0)
-            write_row(there && kept, (narrow *)kept + where, to_narrow(at->next[s]));
-        if (s == 0)
-            write_row(there && base, (narrow *)base + where, h);
-        else
-            write_word_if(there && base, (real *)base + where, __float_as_uint(at->next[s]));
-    }
-    narrow *to = (narrow *)save + ((int64_t)at->row * call->save_row + at->unit);
+        for (int i = 0; i < CELL::saves; i++) {
+            write_row(there && !masked && save, to, to_narrow(at->save[i]));
+            to += call->hidden;
+        }
 #pragma unroll
-    for (int i = 0; i < CELL::saves; i++) {
-        write_row(there && !masked && save, to, to_narrow(at->save[i]));
-        to += call->hidden;
+        for (int s = 1; s < CELL::states; s++) {
+            char *const kept = written[TO_KEPT + s];
+            write_row(there && kept,
+                      (narrow *)kept + ((int64_t)at->row * call->state_row[s] + at->unit),
+                      to_narrow(at->next[s]));
+        }
     }
+    if (call->kept_states != 0 || at->step == at->job->steps - 1)
+#pragma unroll
+        for (int s = 0; s < CELL::states; s++) {
+            char *const base = written[TO_STATE + s];
+            const int64_t where = (int64_t)at->row * call->state_row[s] + at->unit;
+            if (s == 0)
+                write_row(there && base, (narrow *)base + where, h);
+            else
+                write_word_if(there && base, (real *)base + where, __float_as_uint(at->next[s]));
+        }
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */

@@ -58,7 +58,7 @@ static double predict(const struct eco_resident_shape *shape, bool backward)
     const double exchange = 650 + 40. / 1024 * 2 * row_tiles(shape) * ECO_RESIDENT_N * shape->k;
     const double tiles = row_tiles(shape), kept = shape->kept;
     const double matrix = tiles * (40 * (shape->items - kept) + 165 * kept);
-    const double finish = 1180 + 200 * (pairs(shape) / ECO_RESIDENT_THREADS);
+    const double finish = 1080 + 200 * (pairs(shape) / ECO_RESIDENT_THREADS) + 40 * shape->across;
     return exchange + matrix + (backward ? 300 : 0) + finish;
 }
 
