@@ -39,14 +39,10 @@ WORD vec load_acc(struct place *at, int i)
 {
     return READ(at->call->acc, at->call->acc_row, i);
 }
-/* No branches around loads: what is not wanted is read from where something lies. */
 WORD vec load_state(struct place *at, int s)
 {
-    const struct eco_stage_call *call = at->call;
-    const bool none = !call->state[s];
-    const vec state = read_state(at, none ? call->next[s] : call->state[s],
-                                 none ? call->next_row[s] : call->state_row[s], s);
-    return none ? 0 : state;
+    const vec state = read_state(at, at->call->state[s], at->call->state_row[s], s);
+    return at->call->zero_states >> s & 1 ? 0 : state;
 }
 WORD vec load_next(struct place *at, int s)
 {
@@ -68,6 +64,7 @@ WORD vec load_doperand(struct place *at, int slot)
 {
     return READ(at->call->doperand, at->call->doperand_row, slot);
 }
+/* No branches around loads: what is not wanted is read from where something lies. */
 WORD vec load_dnext(struct place *at, int s)
 {
     const struct eco_stage_call *call = at->call;

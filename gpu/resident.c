@@ -141,7 +141,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *
         if (s > 0 && run->layout->training) {
             const struct eco_plane copy = eco_gpu_next(run, op, s, course->first);
             job->kept[s] = copy.data;
-            job->kept_step[s] = along(course, copy.step);
+            job->next_step[s] = along(course, copy.step);
         }
     }
 }

@@ -59,7 +59,7 @@ struct eco_resident_job {
     uint32_t begins, zeros;
     void *save, *y; /* backward: only read, y is dy; rows of it, of states and of save as forward */
     void *dacc, *carry[ECO_MAX_STATES]; /* backward: [steps, N, n_accs, H], [N, H] */
-    int64_t acc_step, next_step[ECO_MAX_STATES], kept_step[ECO_MAX_STATES], save_step, y_step;
+    int64_t acc_step, next_step[ECO_MAX_STATES], save_step, y_step;
     uint32_t layer, direction;
     int32_t steps;
     int32_t t, t_step; /* time of the first step; +1 or -1 */

@@ -48,7 +48,7 @@ WORD struct writer writer_of(const struct eco_resident_call *call, const struct 
         writer.step = job->save_step * (int64_t)sizeof(narrow);
     } else if (k >= TO_KEPT && k < ARRAYS && s < call->n_states) {
         writer.at = (char *)job->kept[s];
-        writer.step = job->kept_step[s] * (int64_t)sizeof(narrow);
+        writer.step = job->next_step[s] * (int64_t)sizeof(narrow);
     } else if (k < ARRAYS && s < call->n_states) {
         const int64_t bytes = (int64_t)(s == 0 ? sizeof(narrow) : sizeof(real));
         writer.last_only = !(call->kept_states >> s & 1);

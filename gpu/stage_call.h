@@ -20,13 +20,14 @@ enum { ECO_STAGE_THREADS = 256 }; /* of a block, at most */
  * (next[0] becomes 0 if projected) and y 0.  Backward: dacc and operands become 0, carry stays.
  * Elements: save, operand, dacc, y, kept and most states are of the type of rows; acc, carry,
  * dnext, doperand, mean and vector of the type of sums.  Forward, kept[s] is a second copy of
- * next[s], s > 0; NULL: unwanted.  Backward, a NULL state is zeros.
+ * next[s], s > 0; NULL: unwanted.
  */
 struct eco_stage_call {
     int32_t rows, hidden, t;
     int32_t n_states, n_slots, n_dacc;
     uint32_t means;       /* bit m: this stage stores mean m; a row is then one block's */
-    uint32_t wide_states; /* bit s: state s is kept as a sum, not in the type of rows */
+    uint16_t wide_states; /* bit s: state s is kept as a sum, not in the type of rows */
+    uint16_t zero_states; /* bit s: the state before is 0, whatever lies there */
     bool wide_dy;         /* dy is, too */
     bool last, projected, training;
     uint32_t layer, direction;
@@ -34,10 +35,15 @@ struct eco_stage_call {
     const int32_t *lengths;
     const void *vector;
     const void *state[ECO_MAX_STATES];
-    void *next[ECO_MAX_STATES], *carry[ECO_MAX_STATES];
-    size_t state_row[ECO_MAX_STATES], next_row[ECO_MAX_STATES], carry_row[ECO_MAX_STATES];
-    void *kept[ECO_MAX_STATES];
-    size_t kept_row[ECO_MAX_STATES];
+    void *next[ECO_MAX_STATES];
+    union {
+        void *kept[ECO_MAX_STATES];  /* forward */
+        void *carry[ECO_MAX_STATES]; /* backward */
+    };
+    size_t state_row[ECO_MAX_STATES], next_row[ECO_MAX_STATES];
+    union {
+        size_t kept_row[ECO_MAX_STATES], carry_row[ECO_MAX_STATES];
+    };
     void *save, *operand, *mean, *y, *dacc;
     size_t save_row, operand_row, mean_row, y_row, dacc_row;
     const void *acc, *dnext, *dy, *doperand;

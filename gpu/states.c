@@ -102,10 +102,12 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op
 {
     const struct eco_plane before = eco_gpu_before(run, op, s, t),
                            next = eco_gpu_next(run, op, s, t);
-    call->state[s] = before.data;
+    const bool zero = before.data == NULL; /* then it is read from where something lies */
+    call->state[s] = zero ? next.data : before.data;
     call->next[s] = next.data;
-    call->state_row[s] = before.row;
+    call->state_row[s] = zero ? next.row : before.row;
     call->next_row[s] = next.row;
+    call->zero_states = (uint16_t)((call->zero_states & ~(1u << s)) | (unsigned)zero << s);
 }
 
 static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
@@ -116,7 +118,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *
     call->next[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
     call->state_row[s] = call->next_row[s] = state.row;
     if (state.type != run->layout->type)
-        call->wide_states |= 1u << s;
+        call->wide_states |= (uint16_t)(1u << s);
     if (s > 0 && run->layout->training) {
         const struct eco_plane kept = eco_gpu_next(run, op, s, t);
         call->kept[s] = kept.data;

@@ -200,6 +200,29 @@ START_TEST(refuses_memory_of_the_host)
 }
 END_TEST
 
+/* The reserve has no second copy of y. */
+START_TEST(needs_y_to_train)
+{
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "gru/f32/train/T2/N2/I4/H4", NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ecornn_sizes sizes;
+    ecornn_plan_sizes(plan, &sizes);
+    const size_t bytes = sizes.weights + sizes.workspace + sizes.reserve + 4096;
+    void *memory = ecornn_alloc(device, bytes); /* nothing is read or written */
+    const ecornn_io io = {
+        .size = sizeof io, .x = memory, .weights = memory, .workspace = memory, .reserve = memory};
+    const ecornn_gradient gradient = {.size = sizeof gradient};
+    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());
+    ck_assert_int_eq(ecornn_backward(plan, &io, &gradient), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());
+    ecornn_free(device, memory);
+    ecornn_plan_free(plan);
+}
+END_TEST
+
 START_TEST(says_when_memory_is_out)
 {
     ck_assert_ptr_null(ecornn_alloc(device, (size_t)1 << 50));
@@ -230,6 +253,7 @@ int main(int argc, char **argv)
     if (!only && part.first == 0) {
         tcase_add_test(own, says_how_a_cell_runs);
         tcase_add_test(tests, refuses_memory_of_the_host);
+        tcase_add_test(tests, needs_y_to_train);
         tcase_add_test(tests, says_when_memory_is_out);
     }
     suite_add_tcase(suite, tests);
