@@ -23,8 +23,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a projection";
     if (problem->weight_type != problem->type)
         return "weights of another type than the rows";
-    if (problem->type == ECORNN_F32 && !problem->fast)
-        return "operands of full float accuracy";
     if (!eco_resident_has(problem, false))
         return "a cell or type without a kernel";
     return step_time(problem, caps, false, 1) > 0 ? NULL : "weights that the chip cannot hold";

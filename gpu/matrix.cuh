@@ -1,37 +1,68 @@
 /*
- * Operands of matrix instructions in 16 bits, words of the exchange between blocks, and how long to
- * wait for them.  ECO_OPERAND_BF16 or _F16: what R and what is exchanged are rounded to.
+ * Operands of matrix instructions, words of the exchange between blocks, and how long to wait for
+ * them.  ECO_OPERAND_BF16, _F16 or _F32: what R and what is exchanged are rounded to; _F32 with
+ * ECO_SPLIT: not at all, products are of full float accuracy.
  */
-typedef unsigned short operand_bits;
-
-#if defined(ECO_OPERAND_BF16)
-#define MATRIX_TYPE "bf16"
+#if defined(ECO_OPERAND_F32)
+typedef unsigned operand_bits;
 #else
-#define MATRIX_TYPE "f16"
+typedef unsigned short operand_bits;
 #endif
 
-/* NaNs become 0x7FFF: never the mark of what is not yet written. */
+enum {
+    PIECE = 16 / sizeof(operand_bits), /* operands in 16 bytes */
+    ITEM = 4 * PIECE                   /* k of two steps of the matrix instruction */
+};
+
+/* NaNs become the one that instructions make: never the mark of what is not yet written. */
 WORD operand_bits to_operand(float x)
 {
-    operand_bits bits;
 #if defined(ECO_OPERAND_BF16)
+    operand_bits bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-#else
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-#endif
     return bits;
+#elif defined(ECO_OPERAND_F16)
+    operand_bits bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+#elif defined(ECO_SPLIT)
+    return x != x ? 0x7FFFFFFF : __float_as_uint(x);
+#else
+    operand_bits bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return x != x ? 0x7FFFFFFF : bits;
+#endif
 }
 
-/* d += a b, 16x16 times 16x8: lane 4g + q holds rows g and g + 8 of a, column g of b, and of d
- * columns 2q and 2q + 1. */
+/* d += a b, 16 rows times 8 columns: lane 4g + q holds rows g and g + 8 of a, column g of b, and of
+ * d columns 2q and 2q + 1. */
 WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
                        unsigned b1)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32." MATRIX_TYPE "." MATRIX_TYPE
-        ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+#if defined(ECO_OPERAND_BF16)
+#define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+#elif defined(ECO_OPERAND_F16)
+#define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#else
+#define MATRIX "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+#endif
+    asm(MATRIX " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
+
+#if defined(ECO_SPLIT)
+/* What a TF32 operand keeps of a float, and in its place the rest; both to the nearest, though the
+ * instruction cuts off: together they are off by half a unit of the 23rd bit at most, usually less. */
+WORD unsigned split(unsigned *x)
+{
+    unsigned high; /* calculated anew in every step: there are no registers to keep it in */
+    asm volatile("add.u32 %0, %1, 0x1000;" : "=r"(high) : "r"(*x));
+    high &= 0xFFFFE000;
+    *x = __float_as_uint(__uint_as_float(*x) - __uint_as_float(high)) + 0x1000;
+    return high;
+}
+#endif
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
@@ -46,17 +77,25 @@ WORD uint4 read_shared_by_all(const void *p)
     return v;
 }
 
+#if defined(ECO_OPERAND_F32)
+#define OPERAND_STORE(predicate) predicate "st.relaxed.gpu.global.u32 [%0], %1;"
+#define OPERAND_REGISTER         "r"
+#else
+#define OPERAND_STORE(predicate) predicate "st.relaxed.gpu.global.u16 [%0], %1;"
+#define OPERAND_REGISTER         "h"
+#endif
+
 WORD void write_shared_by_all(void *p, operand_bits bits)
 {
-    asm volatile("st.relaxed.gpu.global.u16 [%0], %1;" : : "l"(p), "h"(bits) : "memory");
+    asm volatile(OPERAND_STORE("") : : "l"(p), OPERAND_REGISTER(bits) : "memory");
 }
 
 /* Where it is wanted, without a branch. */
 WORD void write_shared_by_all_if(bool wanted, void *p, operand_bits bits)
 {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.relaxed.gpu.global.u16 [%0], %1; }"
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; " OPERAND_STORE("@p ") " }"
                  :
-                 : "l"(p), "h"(bits), "r"((int)wanted)
+                 : "l"(p), OPERAND_REGISTER(bits), "r"((int)wanted)
                  : "memory");
 }
 WORD void write_half_if(bool wanted, void *p, unsigned short bits)
@@ -86,11 +125,15 @@ WORD void write_word_shared_by_all(void *p, unsigned v)
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
 }
 
-/* Is a half of the word still all ones? */
+/* Is an operand of the word still all ones? */
 WORD unsigned missing(unsigned word)
 {
+#if defined(ECO_OPERAND_F32)
+    return word == 0xFFFFFFFF;
+#else
     const unsigned zero = ~word;
     return (zero - 0x00010001u) & ~zero & 0x80008000u;
+#endif
 }
 
 WORD bool whole(uint4 v)

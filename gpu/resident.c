@@ -10,19 +10,44 @@ enum { PATIENCE_S = 2, STATIC_BYTES = 1024 /* of shared memory that a kernel has
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static const struct eco_resident_kernel *list_of(ecornn_type type, bool backward)
+/* Of the cells with kernels, those without relu() keep their state in [-1, 1]. */
+static bool is_bounded(const struct ecornn_cell *cell)
 {
-    if (type == ECORNN_BF16)
+    const struct eco_program *program = &cell->lowered.forward[0];
+    for (int i = 0; i < program->n; i++)
+        if (program->code[i].op == ECO_OP_RELU)
+            return false;
+    return true;
+}
+
+/* There F16 has all of what ECORNN_FAST_MATH asks for, at half the bytes. */
+static bool in_f16(const struct eco_problem *problem, bool backward)
+{
+    return problem->type == ECORNN_F32 && problem->fast && !backward && is_bounded(problem->cell);
+}
+
+static const struct eco_resident_kernel *list_of(const struct eco_problem *problem, bool backward)
+{
+    switch (problem->type) {
+    case ECORNN_BF16:
         return backward ? eco_resident_backward_bf16 : eco_resident_forward_bf16;
-    if (type == ECORNN_F16)
+    case ECORNN_F16:
         return backward ? eco_resident_backward_f16 : eco_resident_forward_f16;
-    return type == ECORNN_F32 && !backward ? eco_resident_forward_f32 : NULL;
+    case ECORNN_F32:
+        if (in_f16(problem, backward))
+            return eco_resident_forward_f32;
+        if (!backward)
+            return eco_resident_forward_f32_full;
+        return problem->fast ? eco_resident_backward_f32 : eco_resident_backward_f32_full;
+    default:
+        return NULL;
+    }
 }
 
 static const struct eco_resident_kernel *kernels_of(const struct eco_problem *problem,
                                                     bool backward)
 {
-    const struct eco_resident_kernel *kernel = list_of(problem->type, backward);
+    const struct eco_resident_kernel *kernel = list_of(problem, backward);
     while (kernel != NULL && kernel->cell >= 0 && kernel->cell != problem->cell->builtin)
         kernel++;
     return kernel != NULL && kernel->cell >= 0 ? kernel : NULL;
@@ -35,6 +60,10 @@ bool eco_resident_has(const struct eco_problem *problem, bool backward)
 
 ecornn_status eco_resident_load(struct ecornn_device *device)
 {
+    static const struct eco_resident_kernel *const *const every[] = {
+        &eco_resident_forward_bf16,     &eco_resident_backward_bf16,    &eco_resident_forward_f16,
+        &eco_resident_backward_f16,     &eco_resident_forward_f32,      &eco_resident_backward_f32,
+        &eco_resident_forward_f32_full, &eco_resident_backward_f32_full};
     struct cudaFuncAttributes code = {0};
     ecornn_status status = ECORNN_OK;
     if (device->caps.version >= ECO_RESIDENT_VERSION)
@@ -44,15 +73,12 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
         device->caps.block_bytes = 0;
         return status;
     }
-    for (int type = 0; type < ECO_TYPES; type++)
-        for (int way = 0; way < 2; way++) {
-            const struct eco_resident_kernel *kernel = list_of((ecornn_type)type, way);
-            for (; kernel != NULL && kernel->cell >= 0; kernel++)
-                for (int i = 0; i < 4 && status == ECORNN_OK; i++)
-                    status = ECO_CUDA(cudaFuncSetAttribute(
-                        kernel->by_units[i], cudaFuncAttributeMaxDynamicSharedMemorySize,
-                        (int)device->caps.block_bytes - STATIC_BYTES));
-        }
+    for (size_t i = 0; i < sizeof every / sizeof *every; i++)
+        for (const struct eco_resident_kernel *kernel = *every[i]; kernel->cell >= 0; kernel++)
+            for (int k = 0; k < 4 && status == ECORNN_OK; k++)
+                status = ECO_CUDA(cudaFuncSetAttribute(
+                    kernel->by_units[k], cudaFuncAttributeMaxDynamicSharedMemorySize,
+                    (int)device->caps.block_bytes - STATIC_BYTES));
     return status;
 }
 
@@ -62,16 +88,20 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const int32_t states = problem->cell->recipe.n_states;
-    struct eco_resident_need need = {.backward = backward,
-                                     .hidden = problem->H,
-                                     .rows = rows,
-                                     .steps = steps,
-                                     .jobs = jobs,
-                                     .accs = lowered->n_accs,
-                                     .states = states,
-                                     .fields = lowered->n_saves + 2 * states + 1,
-                                     .blocks = caps->threads,
-                                     .block_bytes = caps->block_bytes - STATIC_BYTES};
+    struct eco_resident_need need = {
+        .backward = backward,
+        .hidden = problem->H,
+        .rows = rows,
+        .steps = steps,
+        .jobs = jobs,
+        .accs = lowered->n_accs,
+        .states = states,
+        .fields = lowered->n_saves + 2 * states + 1,
+        .operand = problem->type != ECORNN_F32 || in_f16(problem, backward) ? 2 : 4,
+        .split = problem->type == ECORNN_F32 && !in_f16(problem, backward) &&
+                 !(backward && problem->fast),
+        .blocks = caps->threads,
+        .block_bytes = caps->block_bytes - STATIC_BYTES};
     for (int a = 0; a < lowered->n_accs; a++)
         need.recurrent += lowered->acc[a].recurrent[0] >= 0;
     need.width = (backward ? need.recurrent : 1) * problem->H;

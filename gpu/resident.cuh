@@ -94,29 +94,31 @@ struct fragment {
     uint4 low, high;
 };
 
-WORD unsigned pair_of(operand_bits low, operand_bits high)
+WORD uint4 piece_from(const operand_bits bits[PIECE])
 {
-    return low | (unsigned)high << 16;
+#if defined(ECO_OPERAND_F32)
+    return make_uint4(bits[0], bits[1], bits[2], bits[3]);
+#else
+    return make_uint4(bits[0] | (unsigned)bits[1] << 16, bits[2] | (unsigned)bits[3] << 16,
+                      bits[4] | (unsigned)bits[5] << 16, bits[6] | (unsigned)bits[7] << 16);
+#endif
 }
 
-WORD uint4 eight_of(const operand_bits bits[8])
-{
-    return make_uint4(pair_of(bits[0], bits[1]), pair_of(bits[2], bits[3]),
-                      pair_of(bits[4], bits[5]), pair_of(bits[6], bits[7]));
-}
-
-/* Eight neighbours of a row that begins at a multiple of 16 bytes, as operands. */
+/* Neighbours of a row that begins at a multiple of 16 bytes, as operands. */
 WORD uint4 operands_of(const narrow *row)
 {
     const uint4 *from = (const uint4 *)row;
 #if defined(ECO_ROWS_F32)
-    const uint4 a = from[0], b = from[1];
-    const unsigned word[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-    operand_bits bits[8];
+    operand_bits bits[PIECE];
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        bits[i] = to_operand(__uint_as_float(word[i]));
-    return eight_of(bits);
+    for (int i = 0; i < PIECE / 4; i++) {
+        const uint4 v = from[i];
+        bits[4 * i] = to_operand(__uint_as_float(v.x));
+        bits[4 * i + 1] = to_operand(__uint_as_float(v.y));
+        bits[4 * i + 2] = to_operand(__uint_as_float(v.z));
+        bits[4 * i + 3] = to_operand(__uint_as_float(v.w));
+    }
+    return piece_from(bits);
 #else
     return *from; /* operands are of the type of rows */
 #endif
@@ -125,18 +127,70 @@ WORD uint4 operands_of(const narrow *row)
 /* The same where rows begin anywhere, and zeros from the `there`th on. */
 WORD uint4 some_operands_of(const narrow *row, int there)
 {
-    operand_bits bits[8];
+    operand_bits bits[PIECE];
 #pragma unroll
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < PIECE; i++)
         bits[i] = i < there ? to_operand(to_real(row[i])) : (operand_bits)0;
-    return eight_of(bits);
+    return piece_from(bits);
 }
 
-/* d += the tile's rows times 8 rows of the batch, in two sums that do not wait for each other. */
-WORD void multiply_item(float even[4], float odd[4], const struct fragment *r, uint4 b)
+/* The sums of one tile of R and 8 rows of the batch. */
+struct sums {
+    float even[4], odd[4]; /* two that do not wait for each other; split: of high parts, others */
+#if defined(ECO_SPLIT)
+    float total[4];
+#endif
+};
+
+/* d += the tile's rows times 8 rows of the batch.  Split: what is lost by leaving out the product
+ * of the two rests is less than rounding. */
+WORD void multiply_item(struct sums *d, struct fragment r, uint4 b)
 {
-    multiply_add(even, r->low.x, r->high.x, r->low.y, r->high.y, b.x, b.y);
-    multiply_add(odd, r->low.z, r->high.z, r->low.w, r->high.w, b.z, b.w);
+#if defined(ECO_SPLIT)
+    unsigned a[8] = {r.low.x, r.high.x, r.low.y, r.high.y, r.low.z, r.high.z, r.low.w, r.high.w},
+             high[8], v[4] = {b.x, b.y, b.z, b.w}, v_high[4];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        high[i] = split(&a[i]);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        v_high[i] = split(&v[i]);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const unsigned *const h = high + 4 * i, *const l = a + 4 * i;
+        multiply_add(d->even, h[0], h[1], h[2], h[3], v_high[2 * i], v_high[2 * i + 1]);
+        multiply_add(d->odd, l[0], l[1], l[2], l[3], v_high[2 * i], v_high[2 * i + 1]);
+        multiply_add(d->odd, h[0], h[1], h[2], h[3], v[2 * i], v[2 * i + 1]);
+        multiply_add(d->odd, l[0], l[1], l[2], l[3], v[2 * i], v[2 * i + 1]);
+    }
+#else
+    multiply_add(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
+    multiply_add(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.z, b.w);
+#endif
+}
+
+/* Matrix instructions cut off where they add, so long chains are less accurate than those of
+ * multiply-adds: in full accuracy a chain ends after two items. */
+WORD void end_chain(struct sums *d, int item)
+{
+#if defined(ECO_SPLIT)
+    if (item % 2 == 0)
+        return;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        d->total[i] += d->even[i];
+        d->even[i] = 0;
+    }
+#endif
+}
+
+WORD float sum_in(const struct sums *d, int i)
+{
+#if defined(ECO_SPLIT)
+    return d->total[i] + (d->even[i] + d->odd[i]);
+#else
+    return d->even[i] + d->odd[i];
+#endif
 }
 
 /* ---- shared memory --------------------------------------------------------------------------- */
@@ -156,7 +210,7 @@ template <class CUT> CELL_WORD struct memory memory_of(const struct eco_resident
     struct memory m;
     m.row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
     m.pairs = (m.row_tiles * ECO_RESIDENT_N + CUT::pair_rows - 1) / CUT::pair_rows * THREADS;
-    m.gathered = m.row_tiles * (shape->k / ECO_RESIDENT_K);
+    m.gathered = m.row_tiles * (shape->k / ITEM);
     m.sum_across = m.row_tiles * ECO_RESIDENT_N * CUT::sum_row;
     m.operand = WARPS * shape->kept * TILES * LANES * 2;
     m.sums = (m.operand + m.row_tiles * CUT::across * shape->items * LANES) * 4;
@@ -186,14 +240,14 @@ WORD operand_bits *exchange_of(const struct eco_resident_call *call, const struc
 /* Where in a group's exchange one unit of its first row lies. */
 WORD int unit_at(const struct memory *memory, unsigned unit)
 {
-    const unsigned piece = unit / ECO_RESIDENT_K * (unsigned)memory->row_tiles;
-    return (int)((piece * LANES + unit % ECO_RESIDENT_K / 8) * 8 + unit % 8);
+    const unsigned piece = unit / ITEM * (unsigned)memory->row_tiles;
+    return (int)((piece * LANES + unit % ITEM / PIECE) * PIECE + unit % PIECE);
 }
 
 /* And a row, from there on. */
 WORD int row_at(int n)
 {
-    return n * ECO_RESIDENT_K;
+    return n * ITEM;
 }
 
 /* ---- what a thread has for all steps --------------------------------------------------------- */
@@ -245,8 +299,8 @@ WORD void advance(const struct eco_resident_call *call, const struct memory *mem
                   struct mine *mine, int step)
 {
     const int64_t pieces =
-        (int64_t)call->shape.groups * memory->row_tiles * (call->shape.k / ECO_RESIDENT_K) * LANES;
-    mine->sent += pieces * 8;
+        (int64_t)call->shape.groups * memory->row_tiles * (call->shape.k / ITEM) * LANES;
+    mine->sent += pieces * PIECE;
     if (step > 0)
         mine->received += pieces;
 }
@@ -291,7 +345,7 @@ WORD struct piece piece_of(const struct eco_resident_call *call, const struct sh
 {
     const struct eco_resident_shape *shape = &call->shape;
     const int shift = shape->unit_shift, units = 1 << shift;
-    const int k = (share->across * shape->items + item) * ECO_RESIDENT_K + share->lane % 4 * 8;
+    const int k = (share->across * shape->items + item) * ITEM + share->lane % 4 * PIECE;
     const int r = (share->down * TILES + tile) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
     const int unit = share->unit0 + (r & (units - 1)), group = r >> shift;
     const bool there = r < shape->tiles * ECO_RESIDENT_M && group < call->row_groups &&
@@ -423,12 +477,12 @@ CELL_WORD void gather(const struct eco_resident_call *call, const struct share *
 }
 
 /* Sums of one tile of R and 8 rows of the batch, to shared memory. */
-template <class CUT> CELL_WORD void put_sums(int at, const float even[4], const float odd[4])
+template <class CUT> CELL_WORD void put_sums(int at, const struct sums *d)
 {
-    *floats(at) = even[0] + odd[0];
-    *floats(at + CUT::sum_row) = even[1] + odd[1];
-    *floats(at + 8) = even[2] + odd[2];
-    *floats(at + CUT::sum_row + 8) = even[3] + odd[3];
+    *floats(at) = sum_in(d, 0);
+    *floats(at + CUT::sum_row) = sum_in(d, 1);
+    *floats(at + 8) = sum_in(d, 2);
+    *floats(at + CUT::sum_row + 8) = sum_in(d, 3);
 }
 
 /* `N` tiles of 8 rows of the batch, `COUNT` items in registers; what is read of them is fetched
@@ -441,7 +495,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
     enum { AHEAD = 8 / N < COUNT ? 8 / N : COUNT };
     const int next = memory->row_tiles * LANES;
     const uint4 *b = shared + mine->operand + row_tile * LANES;
-    float even[N][TILES][4] = {}, odd[N][TILES][4] = {};
+    struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
@@ -453,8 +507,10 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
 #pragma unroll
         for (int n = 0; n < N; n++) {
 #pragma unroll
-            for (int t = 0; t < TILES; t++)
-                multiply_item(even[n][t], odd[n][t], &r[i][t], v[i % AHEAD][n]);
+            for (int t = 0; t < TILES; t++) {
+                multiply_item(&d[n][t], r[i][t], v[i % AHEAD][n]);
+                end_chain(&d[n][t], i);
+            }
             if (i + AHEAD < COUNT)
                 v[i % AHEAD][n] = b[(i + AHEAD) * next + n * LANES];
         }
@@ -469,8 +525,10 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
                 const struct fragment kept = {*kept_half(call, share, i, t, 0),
                                               *kept_half(call, share, i, t, 1)};
 #pragma unroll
-                for (int n = 0; n < N; n++)
-                    multiply_item(even[n][t], odd[n][t], &kept, v[0][n]);
+                for (int n = 0; n < N; n++) {
+                    multiply_item(&d[n][t], kept, v[0][n]);
+                    end_chain(&d[n][t], i);
+                }
             }
         }
 #pragma unroll
@@ -479,7 +537,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
         for (int t = 0; t < TILES; t++)
             put_sums<CUT>(mine->sums + (row_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
                               t * ECO_RESIDENT_M,
-                          even[n][t], odd[n][t]);
+                          &d[n][t]);
 }
 
 template <class CUT, int COUNT>
@@ -508,6 +566,16 @@ CELL_WORD void multiply(const struct eco_resident_call *call, const struct share
         multiply_items<CUT, 4>(call, share, memory, mine, r);
     else
         multiply_items<CUT, ITEMS>(call, share, memory, mine, r);
+}
+
+/* A value of a row, without a branch. */
+WORD void write_row(bool wanted, narrow *at, narrow v)
+{
+#if defined(ECO_ROWS_F32)
+    write_word_if(wanted, at, __float_as_uint(to_real(v)));
+#else
+    write_half_if(wanted, at, v.bits);
+#endif
 }
 
 /* ---- words of a cell that are the same both ways --------------------------------------------- */

@@ -112,10 +112,10 @@ template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a
         write_shared_by_all_if(
             at->there, at->sent + unit_at(at->memory, (unsigned)(row * call->hidden + at->unit)),
             to_operand(to_real(rounded)));
-    write_half_if(at->there,
-                  (narrow *)at->dacc +
-                      ((int64_t)at->row * call->acc_row + (a * call->hidden + at->unit)),
-                  rounded.bits);
+    write_row(at->there,
+              (narrow *)at->dacc +
+                  ((int64_t)at->row * call->acc_row + (a * call->hidden + at->unit)),
+              rounded);
 }
 template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
 {
@@ -181,24 +181,30 @@ CELL_WORD void fetch(const struct eco_resident_call *call, const struct share *s
         bases[step & 1][AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
     int pair = (int)threadIdx.x;
     for (int n = mine->n; wanted; n += CUT::pair_rows, pair += THREADS) {
-        for_fields<CELL>(call, job, step, share->row0 + n, mine->unit,
-                         [&](int field, char *from, int64_t element, bool wide) {
-                             const uintptr_t address =
-                                 (uintptr_t)(from + element * (wide ? 4 : 2)) & ~(uintptr_t)3;
-                             copy_later_if(n < mine->rows && fields >> field & 1,
-                                           floats(field_at<CELL>(memory, field, pair)),
-                                           (const void *)address);
-                         });
+        for_fields<CELL>(
+            call, job, step, share->row0 + n, mine->unit,
+            [&](int field, char *from, int64_t element, bool wide) {
+                const uintptr_t address =
+                    (uintptr_t)(from + element * (int)(wide ? sizeof(real) : sizeof(narrow))) &
+                    ~(uintptr_t)3;
+                copy_later_if(n < mine->rows && fields >> field & 1,
+                              floats(field_at<CELL>(memory, field, pair)), (const void *)address);
+            });
         if (n - mine->n + CUT::pair_rows >= share->rows)
             break;
     }
 }
 
-WORD vec half_of(float word, int unit)
+/* The element of a row that a word of it holds. */
+WORD vec element_of(float word, int unit)
 {
+#if defined(ECO_ROWS_F32)
+    return word;
+#else
     narrow half;
     half.bits = (unsigned short)(__float_as_uint(word) >> (unit & 1) * 16);
     return to_real(half);
+#endif
 }
 
 /* To registers; from outside the chip where words could not be copied. */
@@ -213,7 +219,7 @@ CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *a
                      [&](int field, char *from, int64_t element, bool wide) {
                          if (call->even) {
                              const float word = *floats(field_at<CELL>(memory, field, pair));
-                             value[field] = wide ? word : half_of(word, unit);
+                             value[field] = wide ? word : element_of(word, unit);
                          } else if (at->there && call->fields >> field & 1 && from)
                              value[field] = wide ? ((const real *)from)[element]
                                                  : to_real(((const narrow *)from)[element]);

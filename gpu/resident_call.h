@@ -17,11 +17,11 @@ enum {
     ECO_RESIDENT_SHIFT = 3, /* of the fewest units of a block */
     ECO_RESIDENT_THREADS = 256,
     ECO_RESIDENT_WARPS = 8,
-    ECO_RESIDENT_JOBS = 4,  /* (layer, direction)s of a launch, at most */
-    ECO_RESIDENT_ITEMS = 8, /* of 32 k and 32 rows of R that a warp keeps in registers */
-    ECO_RESIDENT_K = 32,    /* k of an item: two steps of the matrix instruction */
-    ECO_RESIDENT_M = 16,    /* rows of R of a matrix instruction */
-    ECO_RESIDENT_N = 8      /* and batch rows */
+    ECO_RESIDENT_JOBS = 4,   /* (layer, direction)s of a launch, at most */
+    ECO_RESIDENT_ITEMS = 8,  /* of so much k and 32 rows of R that a warp keeps in registers */
+    ECO_RESIDENT_BYTES = 64, /* of a row in an item: two steps of the matrix instruction */
+    ECO_RESIDENT_M = 16,     /* rows of R of a matrix instruction */
+    ECO_RESIDENT_N = 8       /* and batch rows */
 };
 
 /*

@@ -67,15 +67,6 @@ WORD void tell(struct writer *writer, bool last)
     }
 }
 
-WORD void write_row(bool wanted, narrow *at, narrow v)
-{
-#if defined(ECO_ROWS_F32)
-    write_word_if(wanted, at, __float_as_uint(to_real(v)));
-#else
-    write_half_if(wanted, at, v.bits);
-#endif
-}
-
 /* ---- the words of a cell --------------------------------------------------------------------- */
 
 /* One unit of one row: all that its text reads and writes is in registers, so that units do not
@@ -171,7 +162,7 @@ WORD void gather_initial(const struct eco_resident_call *call, const struct shar
 #pragma unroll 1
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
-        const int k = i / memory->row_tiles * ECO_RESIDENT_K + share->lane % 4 * 8;
+        const int k = i / memory->row_tiles * ITEM + share->lane % 4 * PIECE;
         const narrow *row = (const narrow *)call->job[share->job].state[0] +
                             (int64_t)(share->row0 + n) * call->state_row[0];
         shared[memory->operand + i * LANES + share->lane] =

@@ -23,6 +23,7 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
                                       .accs = ACCS,
                                       .states = STATES,
                                       .fields = FIELDS,
+                                      .operand = recurrent % 2 == 0 ? 2 : 4,
                                       .blocks = BLOCKS,
                                       .block_bytes = BLOCK_BYTES};
 }
@@ -43,7 +44,7 @@ static void check_shape(const struct eco_resident_need *need)
     ck_assert_int_ge(shape.tiles * ECO_RESIDENT_M, tiles);
     ck_assert_int_ge(shape.down * 2, shape.tiles);
     ck_assert_int_le(shape.down * shape.across, ECO_RESIDENT_WARPS);
-    ck_assert_int_ge(shape.across * shape.items * ECO_RESIDENT_K, shape.k);
+    ck_assert_int_ge(shape.across * shape.items * (ECO_RESIDENT_BYTES / need->operand), shape.k);
     ck_assert_int_ge(shape.kept + ECO_RESIDENT_ITEMS, shape.items);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
 }
