@@ -14,6 +14,12 @@ enum {
     ITEM = 4 * PIECE                   /* k of two steps of the matrix instruction */
 };
 
+#if __CUDA_ARCH__ >= 900
+#define TO_TF32 "cvt.rn.tf32.f32"
+#else
+#define TO_TF32 "cvt.rna.tf32.f32"
+#endif
+
 /* NaNs become the one that instructions make: never the mark of what is not yet written. */
 WORD operand_bits to_operand(float x)
 {
@@ -29,7 +35,7 @@ WORD operand_bits to_operand(float x)
     return x != x ? 0x7FFFFFFF : __float_as_uint(x);
 #else
     operand_bits bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    asm(TO_TF32 " %0, %1;" : "=r"(bits) : "f"(x));
     return x != x ? 0x7FFFFFFF : bits;
 #endif
 }
@@ -52,14 +58,14 @@ WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsign
 }
 
 #if defined(ECO_SPLIT)
-/* What a TF32 operand keeps of a float, and in its place the rest; both to the nearest, though the
- * instruction cuts off: together they are off by half a unit of the 23rd bit at most, usually less. */
+/* What a TF32 operand keeps of a float, and in its place the rest: together they are off by half a
+ * unit of the 23rd bit at most, usually less.  Calculated anew in every step (volatile): there are
+ * no registers to keep it in. */
 WORD unsigned split(unsigned *x)
 {
-    unsigned high; /* calculated anew in every step: there are no registers to keep it in */
-    asm volatile("add.u32 %0, %1, 0x1000;" : "=r"(high) : "r"(*x));
-    high &= 0xFFFFE000;
-    *x = __float_as_uint(__uint_as_float(*x) - __uint_as_float(high)) + 0x1000;
+    unsigned high;
+    asm volatile(TO_TF32 " %0, %1;" : "=r"(high) : "f"(__uint_as_float(*x)));
+    asm(TO_TF32 " %0, %1;" : "=r"(*x) : "f"(__uint_as_float(*x) - __uint_as_float(high)));
     return high;
 }
 #endif

@@ -8,6 +8,8 @@
  * before the first step: hence `mine` and `written`.
  */
 #include "gpu/resident.cuh"
+#include "gpu/resident_operand.cuh"
+#include "gpu/resident_product.cuh"
 
 /* In shared memory: [accs, pairs], then [2, states, pairs], of this step and of the next in turn.
  */

@@ -1,0 +1,129 @@
+/*
+ * R as operands of matrix instructions: the part of a block, in registers and in shared memory.
+ */
+/* Of two rows, 8 apart, what two matrix instructions read. */
+struct fragment {
+    uint4 low, high;
+};
+
+WORD uint4 piece_from(const operand_bits bits[PIECE])
+{
+#if defined(ECO_OPERAND_F32)
+    return make_uint4(bits[0], bits[1], bits[2], bits[3]);
+#else
+    return make_uint4(bits[0] | (unsigned)bits[1] << 16, bits[2] | (unsigned)bits[3] << 16,
+                      bits[4] | (unsigned)bits[5] << 16, bits[6] | (unsigned)bits[7] << 16);
+#endif
+}
+
+/* Neighbours of a row that begins at a multiple of 16 bytes, as operands. */
+WORD uint4 operands_of(const narrow *row)
+{
+    const uint4 *from = (const uint4 *)row;
+#if defined(ECO_ROWS_F32)
+    operand_bits bits[PIECE];
+#pragma unroll
+    for (int i = 0; i < PIECE / 4; i++) {
+        const uint4 v = from[i];
+        bits[4 * i] = to_operand(__uint_as_float(v.x));
+        bits[4 * i + 1] = to_operand(__uint_as_float(v.y));
+        bits[4 * i + 2] = to_operand(__uint_as_float(v.z));
+        bits[4 * i + 3] = to_operand(__uint_as_float(v.w));
+    }
+    return piece_from(bits);
+#else
+    return *from; /* operands are of the type of rows */
+#endif
+}
+
+/* The same where rows begin anywhere, and zeros from the `there`th on. */
+WORD uint4 some_operands_of(const narrow *row, int there)
+{
+    operand_bits bits[PIECE];
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        bits[i] = i < there ? to_operand(to_real(row[i])) : (operand_bits)0;
+    return piece_from(bits);
+}
+
+/* Row `first + 8 half` of the block's part of R, as far as it is one: `there` elements from k on.
+ */
+struct piece {
+    const narrow *at;
+    int there;
+};
+
+WORD struct piece piece_of(const struct eco_resident_call *call, const struct share *share,
+                           int item, int tile, int half)
+{
+    const struct eco_resident_shape *shape = &call->shape;
+    const int shift = shape->unit_shift, units = 1 << shift;
+    const int k = (share->across * shape->items + item) * ITEM + share->lane % 4 * PIECE;
+    const int r = (share->down * TILES + tile) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
+    const int unit = share->unit0 + (r & (units - 1)), group = r >> shift;
+    const bool there = r < shape->tiles * ECO_RESIDENT_M && group < call->row_groups &&
+                       unit < call->hidden && k < call->width;
+    const narrow *const first = (const narrow *)call->job[share->job].recurrent;
+    struct piece piece = {first, 0};
+    if (there) {
+        piece.at = first + ((int64_t)group * call->hidden + unit) * call->width + k;
+        piece.there = call->width - k;
+    }
+    return piece;
+}
+
+/* What is not there is read from where something is: no branches, so that reads need not wait for
+ * each other. */
+WORD uint4 read_even(struct piece piece)
+{
+    const uint4 v = operands_of(piece.at);
+    const unsigned all = piece.there > 0 ? ~0u : 0;
+    return make_uint4(v.x & all, v.y & all, v.z & all, v.w & all);
+}
+
+static __device__ __noinline__ uint4 read_some(struct piece piece)
+{
+    return some_operands_of(piece.at, piece.there);
+}
+
+/* Half a fragment that this warp keeps here: rows of a tile, or those 8 below. */
+WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share, int item,
+                      int tile, int half)
+{
+    const int kept = share->warp * call->shape.kept + item - ITEMS;
+    return shared + ((kept * TILES + tile) * 2 + half) * LANES + share->lane;
+}
+
+/* This block's part of R; the share of a lane: in registers and in shared memory. */
+template <bool EVEN>
+CELL_WORD void read_all(const struct eco_resident_call *call, const struct share *share,
+                        struct fragment r[ITEMS][TILES])
+{
+    const auto read = [&](int item, int tile, int half) {
+        const struct piece piece = piece_of(call, share, item, tile, half);
+        return EVEN ? read_even(piece) : read_some(piece);
+    };
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++)
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            r[i][t].low = read(i, t, 0);
+            r[i][t].high = read(i, t, 1);
+        }
+#pragma unroll 2
+    for (int i = ITEMS; i < ITEMS + call->shape.kept; i++)
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                *kept_half(call, share, i, t, half) = read(i, t, half);
+}
+
+CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
+                              struct fragment r[ITEMS][TILES])
+{
+    if (call->even)
+        read_all<true>(call, share, r);
+    else
+        read_all<false>(call, share, r);
+}
