@@ -103,25 +103,44 @@ void eco_type_set(void *array, size_t i, ecornn_type type, double value)
     }
 }
 
-/* As eco_bf16_of_float and back, some at a time and without branches: a compiler makes vectors of
- * loops whose length it knows. */
-enum { AT_A_TIME = 16 };
+/* As eco_bf16_of_float and back, some at a time: a compiler makes vectors of loops whose length it
+ * knows. */
+enum { AT_A_TIME = 16, WORDS = 4 };
+typedef uint32_t words __attribute__((vector_size(WORDS * sizeof(uint32_t))));
+typedef int32_t signed_words __attribute__((vector_size(WORDS * sizeof(int32_t))));
+typedef uint16_t halves __attribute__((vector_size(WORDS * sizeof(uint16_t))));
+
+/* false: there is a NaN among them, and nothing was written. */
+static inline bool narrow_numbers(uint16_t *to, const float *from)
+{
+    enum { VECTORS = AT_A_TIME / WORDS };
+    words bits[VECTORS], nan = {0};
+    uint64_t any[2];
+    memcpy(bits, from, sizeof bits);
+#pragma GCC unroll 4
+    for (int i = 0; i < VECTORS; i++)
+        nan |= (words)((signed_words)(bits[i] & 0x7fffffffu) > 0x7f800000);
+    memcpy(any, &nan, sizeof any);
+    if (any[0] | any[1])
+        return false;
+#pragma GCC unroll 4
+    for (int i = 0; i < VECTORS; i++) {
+        const words rounded = (bits[i] + 0x7fffu + (bits[i] >> 16 & 1u)) >> 16;
+        const halves half = __builtin_convertvector(rounded, halves);
+        memcpy(to + i * WORDS, &half, sizeof half);
+    }
+    return true;
+}
 
 static void narrow_floats(uint16_t *to, const float *from, size_t n)
 {
-    for (; n >= AT_A_TIME; n -= AT_A_TIME, to += AT_A_TIME, from += AT_A_TIME) {
-        uint32_t bits[AT_A_TIME];
-        memcpy(bits, from, sizeof bits);
-        for (int i = 0; i < AT_A_TIME; i++) {
-            const uint32_t rounded = (bits[i] + 0x7fffu + (bits[i] >> 16 & 1u)) >> 16;
-            const bool nan = (int32_t)(bits[i] & 0x7fffffffu) > 0x7f800000;
-            bits[i] = nan ? bits[i] >> 16 | 0x40u : rounded;
-        }
-        for (int i = 0; i < AT_A_TIME; i++)
-            to[i] = (uint16_t)bits[i];
+    for (size_t some; n > 0; n -= some, to += some, from += some) {
+        some = n < AT_A_TIME ? n : AT_A_TIME;
+        if (some == AT_A_TIME && narrow_numbers(to, from))
+            continue;
+        for (size_t i = 0; i < some; i++)
+            to[i] = eco_bf16_of_float(from[i]);
     }
-    for (size_t i = 0; i < n; i++)
-        to[i] = eco_bf16_of_float(from[i]);
 }
 
 static void widen_floats(float *to, const uint16_t *from, size_t n)
