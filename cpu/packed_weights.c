@@ -37,57 +37,83 @@ static void fetch_rows(const float *c, size_t row, int32_t rows, int32_t columns
             ECO_FETCH(c + j);
 }
 
-/* The blocks of one number; next: the panel after this one, NULL: none. */
-static void multiply_blocks(const struct eco_gradient *g, const struct eco_gradient_part *part,
-                            int32_t number, struct eco_share blocks, const struct eco_tile *tile,
-                            const char *next)
-{
-    const size_t first = (size_t)(tile->c - part->c);
-    const int32_t step = g->form.calls_blocks;
-    struct eco_tile one = *tile;
-    for (int32_t block = blocks.from; block < blocks.to; block += step) {
-        const int32_t left = blocks.to - block, end = block + eco_least(step, left);
-        one.rows = eco_gradient_unit(g, end) - eco_gradient_unit(g, block);
-        one.pair[0].a_k = (size_t)one.rows;
-        one.pair[0].a = eco_gradient_block(g, number, block);
-        one.pair[0].prefetch = NULL;
-        one.c = place_in_c(g, part, number, block) + first;
-        if (left > step)
-            fetch_rows(place_in_c(g, part, number, end) + first, one.c_row, one.rows,
-                       tile->vectors * g->form.kernel->lanes);
-        if (left <= 2 && next != NULL)
-            one.pair[0].prefetch =
-                next + (left == 1 ? (size_t)g->rows * ECO_TILE_LANES * sizeof(float) : 0);
-        g->form.kernel->multiply(&one);
-    }
-}
+/* Panels that a block of units is multiplied with before the next block: its rows of C begin in
+ * pages of their own, which are not looked up for every panel. */
+enum { PANELS = 4 };
 
-static void multiply_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
-                           int32_t panel, struct eco_share blocks)
+/* Neighbouring panels of a part, and the blocks that they are multiplied with. */
+struct piece {
+    const struct eco_gradient *g;
+    const struct eco_gradient_part *part;
+    struct eco_share panels, blocks;
+    struct eco_tile tile[PANELS];
+};
+
+static struct eco_tile tile_of(const struct piece *p, int32_t panel)
 {
     static const float zeros[ECO_TILE_LANES];
+    const struct eco_gradient *g = p->g;
     const int32_t lanes = g->form.kernel->lanes, first = panel * g->form.wide;
-    const int32_t width = eco_gradient_width(g, part, panel);
+    const int32_t width = eco_gradient_width(g, p->part, panel);
     struct eco_tile tile = {.pairs = 1,
                             .height = g->form.tall,
                             .vectors = width / lanes,
                             .pair = {{.k = g->rows,
                                       .panel_k = (size_t)(width * g->form.group),
                                       .a_row = 1,
-                                      .panel = eco_gradient_panel(g, part, panel)}},
-                            .c = part->c + first,
-                            .c_row = (size_t)part->columns};
+                                      .panel = eco_gradient_panel(g, p->part, panel)}},
+                            .c_row = (size_t)p->part->columns};
     for (int32_t v = 0; v < tile.vectors; v++) {
-        tile.count[v] = eco_least(part->columns - first - v * lanes, lanes);
-        tile.c_vector[v] = (size_t)(v * lanes);
+        tile.count[v] = eco_least(p->part->columns - first - v * lanes, lanes);
+        tile.c_vector[v] = (size_t)(first + v * lanes);
         tile.start[v] = g->add ? NULL : zeros;
     }
-    for (int32_t number = 0, last = g->numbers - 1; number <= last; number++) {
-        const bool again = number == last && panel + 1 < panels_of(g, part);
-        if (part->number[number] >= 0)
-            multiply_blocks(g, part, number, blocks, &tile,
-                            again ? eco_gradient_panel(g, part, panel + 1) : NULL);
+    return tile;
+}
+
+/* C of a block's next panel, or of the next block's first. */
+static void fetch_next(const struct piece *p, int32_t number, int32_t block, int32_t panel)
+{
+    const struct eco_gradient *g = p->g;
+    const int32_t end = block + g->form.calls_blocks;
+    const bool last = ++panel == p->panels.to;
+    if (last && end >= p->blocks.to)
+        return;
+    const int32_t column = (last ? p->panels.from : panel) * g->form.wide;
+    const int32_t from = last ? end : block;
+    const int32_t to = eco_least(from + g->form.calls_blocks, p->blocks.to);
+    fetch_rows(place_in_c(g, p->part, number, from) + column, (size_t)p->part->columns,
+               eco_gradient_unit(g, to) - eco_gradient_unit(g, from),
+               eco_least(g->form.wide, p->part->columns - column));
+}
+
+static void multiply_block(struct piece *p, int32_t number, int32_t block)
+{
+    const struct eco_gradient *g = p->g;
+    const int32_t end = eco_least(block + g->form.calls_blocks, p->blocks.to);
+    const int32_t rows = eco_gradient_unit(g, end) - eco_gradient_unit(g, block);
+    for (int32_t panel = p->panels.from; panel < p->panels.to; panel++) {
+        struct eco_tile *tile = &p->tile[panel - p->panels.from];
+        tile->rows = rows;
+        tile->c = place_in_c(g, p->part, number, block);
+        tile->pair[0].a = eco_gradient_block(g, number, block);
+        tile->pair[0].a_k = (size_t)rows;
+        fetch_next(p, number, block, panel);
+        g->form.kernel->multiply(tile);
     }
+}
+
+static void multiply_panels(const struct eco_gradient *g, const struct eco_gradient_part *part,
+                            int32_t first, struct eco_share blocks)
+{
+    struct piece p = {.g = g, .part = part, .blocks = blocks};
+    p.panels = (struct eco_share){first, eco_least(first + PANELS, panels_of(g, part))};
+    for (int32_t panel = p.panels.from; panel < p.panels.to; panel++)
+        p.tile[panel - p.panels.from] = tile_of(&p, panel);
+    for (int32_t number = 0; number < g->numbers; number++)
+        for (int32_t block = blocks.from; block < blocks.to && part->number[number] >= 0;
+             block += g->form.calls_blocks)
+            multiply_block(&p, number, block);
 }
 
 /* This thread's blocks, as many at a time as stay in its cache. */
@@ -108,8 +134,8 @@ static void multiply_units(struct eco_gradient *g, struct eco_share mine)
             if (has_part(g, number))
                 g->form.pack_blocks(g, number, blocks);
         for (int k = 0; k < g->parts; k++)
-            for (int32_t panel = 0; panel < panels_of(g, &g->part[k]); panel++)
-                multiply_panel(g, &g->part[k], panel, blocks);
+            for (int32_t panel = 0; panel < panels_of(g, &g->part[k]); panel += PANELS)
+                multiply_panels(g, &g->part[k], panel, blocks);
     }
     g->a_pack = area;
 }
