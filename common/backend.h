@@ -13,11 +13,11 @@ struct eco_caps {
     int threads;
     double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
     int32_t lanes, vectors;    /* panels for the product kernel (eco_wishes); 0: there is none */
-    int32_t few_rows, few_vectors; /* up to so many rows: panels of so many vectors */
-    size_t cache_bytes;            /* next to one thread */
-    size_t block_bytes;            /* of memory that a block of a GPU's threads shares */
-    int version;                   /* of a GPU: ten times its compute capability */
-    bool own_memory;               /* the host cannot read the device's: lengths are not checked */
+    int32_t sums;              /* of the kernel at a time, rows times vectors */
+    size_t cache_bytes;        /* next to one thread */
+    size_t block_bytes;        /* of memory that a block of a GPU's threads shares */
+    int version;               /* of a GPU: ten times its compute capability */
+    bool own_memory;           /* the host cannot read the device's: lengths are not checked */
 };
 
 struct ecornn_device {

@@ -145,7 +145,8 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
 struct eco_panels {
     int32_t n, units, k;
     int32_t depth;        /* k filled up to whole groups */
-    int32_t lanes, spans; /* a block is lanes * spans units */
+    int32_t lanes, spans; /* a block is lanes * spans units; powers of two: 1 << shift spans, */
+    int32_t shift, units_shift; /* 1 << units_shift units */
     int32_t group, pair;
     int32_t blocks;
     int32_t panels;         /* of a block */

@@ -77,19 +77,31 @@ static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *pro
     wishes->threads = caps->threads;
 }
 
+/* Vectors of a panel.  Few rows take the most: as many sums at a time as a chain of them is long.
+ * Three where they make one block of all rows, and two would leave sums unused; measured, in
+ * inference only. */
+static int32_t panel_vectors(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    if (problem->N <= caps->sums / ECO_TILE_VECTORS)
+        return ECO_TILE_VECTORS;
+    const bool three = !problem->training && caps->vectors == 2 && problem->N <= caps->sums / 3;
+    return three ? 3 : caps->vectors;
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    const int32_t vectors = problem->N <= caps->few_rows ? caps->few_vectors : caps->vectors;
+    const int32_t vectors = panel_vectors(problem, caps);
+    const int32_t spans = vectors == 3 ? 2 : vectors == caps->vectors ? vectors : 1;
     *wishes = (struct eco_wishes){
         .by_length = true,
         .chunk = steps_for(forward_rows(problem, caps), problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
         .pack_rows = PACK_ROWS,
-        .spans = vectors == caps->vectors ? vectors : 1,
+        .spans = spans,
         .lanes = caps->lanes,
         .vectors = vectors,
-        .acc_units = caps->lanes * vectors,
+        .acc_units = caps->lanes * (spans > 1 ? spans : vectors),
         .fuse_input = problem->N >= FUSED_ROWS && fuses(problem) && near(problem, caps),
     };
     if (is_narrow(problem))

@@ -58,8 +58,7 @@ static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
                                      .bytes_per_s = 20e9,
                                      .lanes = cpu->isa->tile->lanes,
                                      .vectors = cpu->isa->tile->vectors,
-                                     .few_rows = cpu->isa->tile->few_rows,
-                                     .few_vectors = cpu->isa->tile->few_vectors,
+                                     .sums = cpu->isa->tile->sums,
                                      .cache_bytes = eco_cpu_cache_bytes()};
 }
 

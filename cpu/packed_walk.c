@@ -26,9 +26,8 @@ static void place_vectors(const struct eco_packed_product *p, struct eco_tile *t
     const struct eco_panels *panels = p->panels;
     const struct eco_blocks *blocks = &p->multiply->blocks;
     /* no divisions where rows are few and a panel is soon done */
-    const struct eco_packed_number *number =
-        &p->number[panels->spans == 1 ? first : first / panels->spans];
-    int32_t span = panels->spans == 1 ? 0 : first % panels->spans;
+    const struct eco_packed_number *number = &p->number[first >> panels->shift];
+    int32_t span = first & (panels->spans - 1);
     tile->vectors = end - first;
     for (int32_t i = 0; i < end - first; i++, span++) {
         if (span == panels->spans) {
@@ -71,7 +70,7 @@ static bool go_on(const struct eco_packed_product *p, const struct part *part, i
     *panel = 0;
     if (++*block * p->group < part->units.to)
         return true;
-    *block = part->next / p->group;
+    *block = part->next >> p->panels->units_shift;
     return part->next >= 0;
 }
 
@@ -79,9 +78,10 @@ static bool go_on(const struct eco_packed_product *p, const struct part *part, i
 static const float *starts_at(const struct eco_packed_product *p, const struct eco_tile *tile,
                               int32_t block, int32_t panel)
 {
-    const int32_t spans = p->panels->spans, first = eco_panels_vector(p->panels, panel);
-    const struct eco_packed_number *number = &p->number[spans == 1 ? first : first / spans];
-    const int32_t unit = block * p->group;
+    const struct eco_panels *panels = p->panels;
+    const int32_t first = eco_panels_vector(panels, panel);
+    const struct eco_packed_number *number = &p->number[first >> panels->shift];
+    const int32_t unit = block * p->group + (first & (panels->spans - 1)) * panels->lanes;
     return number->add
                ? tile->c + number->column + eco_blocks_at(&p->multiply->blocks, (size_t)unit)
                : NULL;
@@ -120,29 +120,12 @@ static void round_panel(const struct eco_packed_work *w, const struct eco_packed
         }
 }
 
-/* p: the product whose panel says where the tile's vectors go.  Of a panel of which other threads
- * have units too: our vectors, which are neighbours, since such a panel is of one number. */
-static void multiply_panel(const struct eco_packed_work *w, const struct eco_packed_product *p,
-                           struct eco_tile *tile, const struct part *part, int32_t block,
-                           int32_t panel)
+/* Vectors [first, end) of a block; p: the product whose panel says where they go. */
+static void multiply_vectors(const struct eco_packed_work *w, const struct eco_packed_product *p,
+                             struct eco_tile *tile, int32_t row, int32_t block, int32_t first,
+                             int32_t end)
 {
-    const struct eco_share units = part->units;
-    const int32_t unit = block * p->group, lanes = p->panels->lanes, spans = p->panels->spans;
-    const int32_t begin = eco_panels_vector(p->panels, panel);
-    int32_t first = begin, end = eco_panels_vector(p->panels, panel + 1);
-    if (unit < units.from || (unit + p->group > units.to && units.to != p->panels->units)) {
-        while (first < end && unit + first % spans * lanes < units.from)
-            first++;
-        while (end > first && unit + (end - 1) % spans * lanes >= units.to)
-            end--;
-        for (int32_t i = 0; i < tile->pairs; i++) {
-            const size_t before = (size_t)(first - begin) * vector_step(p) * p->element;
-            tile->pair[i].panel = (const char *)tile->pair[i].panel + before;
-            tile->pair[i].prefetch = NULL;
-        }
-        if (first == end)
-            return;
-    }
+    const int32_t lanes = p->panels->lanes;
     place_vectors(p, tile, block, first, end);
     for (int32_t i = 0; p->rounded && i < end - first; i++) {
         tile->c_vector[i] = (size_t)(i * lanes);
@@ -150,7 +133,39 @@ static void multiply_panel(const struct eco_packed_work *w, const struct eco_pac
     }
     p->kernel->multiply(tile);
     if (p->rounded)
-        round_panel(w, p, tile, part->rows.from, unit + first * lanes);
+        round_panel(w, p, tile, row, block * p->group + first * lanes);
+}
+
+/* Of a panel of which other threads have units too, or which has more units than there are: our
+ * vectors, neighbours together. */
+static void multiply_panel(const struct eco_packed_work *w, const struct eco_packed_product *p,
+                           struct eco_tile *tile, const struct part *part, int32_t block,
+                           int32_t panel)
+{
+    const struct eco_share units = part->units;
+    const int32_t unit = block * p->group, row = part->rows.from;
+    const int32_t begin = eco_panels_vector(p->panels, panel);
+    const int32_t end = eco_panels_vector(p->panels, panel + 1);
+    if (unit >= units.from && unit + p->group <= units.to) {
+        multiply_vectors(w, p, tile, row, block, begin, end);
+        return;
+    }
+    struct eco_tile some = *tile;
+    for (int32_t v = begin, first = begin; v < end; first = ++v) {
+        for (; v < end; v++) {
+            const int32_t at = unit + (v & (p->panels->spans - 1)) * p->panels->lanes;
+            if (at < units.from || at >= units.to)
+                break;
+        }
+        if (v == first)
+            continue;
+        for (int32_t i = 0; i < tile->pairs; i++) {
+            const size_t before = (size_t)(first - begin) * vector_step(p) * p->element;
+            some.pair[i].panel = (const char *)tile->pair[i].panel + before;
+            some.pair[i].prefetch = NULL;
+        }
+        multiply_vectors(w, p, &some, row, block, first, v);
+    }
 }
 
 static struct eco_tile tile_of(const struct eco_packed_work *w, const struct eco_packed_product *p,
@@ -174,7 +189,8 @@ static void multiply_units(const struct eco_packed_work *w, const struct eco_pac
                            const struct part *part)
 {
     struct eco_tile tile = tile_of(w, p, part);
-    for (int32_t block = part->units.from / p->group; block * p->group < part->units.to; block++)
+    for (int32_t block = part->units.from >> p->panels->units_shift;
+         block * p->group < part->units.to; block++)
         for (int32_t panel = 0; panel < p->panels->panels; panel++) {
             tile.pairs = 0;
             add_panel(p, &tile, part, block, panel);
@@ -186,7 +202,8 @@ static void multiply_pairs(const struct eco_packed_work *w, const struct part *p
 {
     const struct eco_packed_product *p = w->product;
     struct eco_tile tile = tile_of(w, p, part);
-    for (int32_t block = part->units.from / p->group; block * p->group < part->units.to; block++)
+    for (int32_t block = part->units.from >> p->panels->units_shift;
+         block * p->group < part->units.to; block++)
         for (int k = 0; k < w->pairs; k++) {
             const int8_t *panel = w->pair[k].panel;
             const int first = panel[0] >= 0 ? 0 : 1;

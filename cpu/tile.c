@@ -11,8 +11,8 @@
 enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };
 enum { TILE_ROWS = 12 }; /* of a block, at most */
 /* Vectors of a panel: two as a rule; four where a broadcast takes an instruction between the sums.
- * Where rows are few: as many sums at a time as a chain of them is long. */
-enum { RULE_VECTORS = VEC_FUSED ? 2 : 4, FEW_VECTORS = 4 };
+ */
+enum { RULE_VECTORS = VEC_FUSED ? 2 : 4 };
 
 ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
 {
@@ -170,7 +170,6 @@ const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
     .lanes = VEC_LANES,
     .rows = TILE_SUMS / RULE_VECTORS,
     .vectors = RULE_VECTORS,
-    .few_rows = TILE_SUMS / FEW_VECTORS,
-    .few_vectors = FEW_VECTORS,
+    .sums = TILE_SUMS,
     .multiply = tile_multiply,
 };

@@ -54,9 +54,9 @@ struct eco_tile {
 
 /* What an instruction set offers. */
 struct eco_tile_kernel {
-    int32_t lanes;                 /* floats of a vector */
-    int32_t rows, vectors;         /* of a block, a panel, as a rule */
-    int32_t few_rows, few_vectors; /* up to so many rows panels are better so wide */
+    int32_t lanes;         /* floats of a vector */
+    int32_t rows, vectors; /* of a block, a panel, as a rule */
+    int32_t sums;          /* of a block of any shape, in vectors */
     void (*multiply)(const struct eco_tile *tile);
     /* NULL, or called on each thread before and after its products; height: as of those. */
     void (*begin)(int32_t height);

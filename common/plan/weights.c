@@ -85,6 +85,16 @@ int eco_problem_part(const struct eco_problem *problem, const struct eco_param_p
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
+/* Of a power of two. */
+static int32_t log2_of(int32_t n)
+{
+    int32_t shift = 0;
+    while (1 << shift < n)
+        shift++;
+    assert(1 << shift == n);
+    return shift;
+}
+
 struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed,
                                 const struct eco_wishes *wishes)
 {
@@ -98,10 +108,13 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
     panels.group = wishes->group > 0 ? wishes->group : 1;
     panels.pair = wishes->pair > 0 ? wishes->pair : 1;
     panels.depth = (panels.k + panels.group - 1) / panels.group * panels.group;
-    panels.spans = panels.n < 2 ? wishes->vectors : wishes->spans;
+    const bool alone = panels.n < 2 && wishes->vectors % wishes->spans == 0;
+    panels.spans = alone ? wishes->vectors : wishes->spans;
     if (panels.units <= panels.lanes)
         panels.spans = 1;
     const int32_t units = panels.lanes * panels.spans;
+    panels.shift = log2_of(panels.spans);
+    panels.units_shift = log2_of(units);
     panels.blocks = (panels.units + units - 1) / units;
     const int32_t vectors = panels.n * panels.spans;
     panels.panels = (vectors + wishes->vectors - 1) / wishes->vectors;
