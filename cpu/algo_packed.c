@@ -64,6 +64,9 @@ static bool fuses(const struct eco_problem *problem)
     return !problem->cell->lowered.has_means && !problem->projected;
 }
 
+/* Of a block of accumulators: rows of all of them would begin in a page each. */
+enum { ACC_LANES = 4 };
+
 /* One layout of panels, with AMX and without; the vectors that a tile kernel reads at a time lie
  * in one stream. */
 static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *problem,
@@ -73,7 +76,8 @@ static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *pro
     wishes->vectors = problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS;
     wishes->group = ECO_NARROW_GROUP;
     wishes->pair = 2;
-    wishes->acc_units = 0;
+    wishes->acc_units =
+        problem->H < ACC_LANES * caps->lanes ? caps->lanes : ACC_LANES * caps->lanes;
     wishes->threads = caps->threads;
 }
 

@@ -243,6 +243,9 @@ void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
 
+/* packed_rows.c: do products of so many rows go in tiles of BF16? */
+bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows);
+
 /* ---- work.c -----------------------------------------------------------------------------------
  */
 

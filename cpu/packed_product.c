@@ -178,10 +178,11 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
     }
 }
 
-/* Units of a block: those of the accumulators', or of the widest block of panels. */
+/* Units of a block: those of the accumulators', which a pass follows; or of the widest block of
+ * panels. */
 static int32_t block_units(const struct eco_cpu_run *run, const struct eco_packed_work *w)
 {
-    if (run->layout->wishes.acc_units > 0)
+    if (run->layout->wishes.acc_units > 0 && !w->pass_after)
         return run->layout->wishes.acc_units;
     int32_t width = run->unit_group;
     for (int i = 0; i < w->products; i++)
@@ -203,9 +204,9 @@ void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *
         w.products +=
             (multiply[i].back ? put_back : put_forward)(run, &multiply[i], &product[w.products]);
     pair_products(run, &w);
-    w.width = block_units(run, &w);
     /* An interpreted pass is better over many units; and AMX is slower with vectors in between. */
-    w.pass_after = run->problem->cell->builtin < 0 || run->layout->wishes.acc_units == 0;
+    w.pass_after = run->problem->cell->builtin < 0 || run->layout->weight != ECORNN_F32;
+    w.width = block_units(run, &w);
     if (call != NULL) {
         w.rows = (struct eco_share){call->row0, call->row1};
         w.units = (struct eco_share){call->unit0, call->unit1};

@@ -139,6 +139,12 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
+bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
+{
+    return run->cpu->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
+           run->layout->weight == ECORNN_BF16 && rows > FEW_ROWS;
+}
+
 void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product *p)
 {
     static const struct eco_packed_form in_place = {bring_nothing, 0, false};
@@ -149,8 +155,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
     p->kernel = isa->tile;
     if (run->layout->weight == ECORNN_F32)
         return;
-    const bool amx =
-        isa->amx != NULL && run->layout->type == ECORNN_BF16 && p->multiply->rows > FEW_ROWS;
+    const bool amx = eco_cpu_has_tiles(run, p->multiply->rows);
     p->form = amx ? &tiles : &floats;
     p->kernel = amx ? isa->amx : isa->narrow;
 }

@@ -76,4 +76,18 @@ static inline vec v_scale(vec x, vec n)
 
 #include "cpu/vec_math.h"
 
+/* vec_narrow.h: compilers make more of it than there is to do. */
+#define VEC_HAS_NARROW
+typedef uint16_t vech __attribute__((vector_size(2 * VEC_LANES)));
+
+static inline vech v_to_narrow(vec v)
+{
+    const __m512i bits = (__m512i)v;
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    const __m512i kept = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
+    return (vech)_mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16));
+}
+
 #endif /* ECO_VEC_AVX512_H */

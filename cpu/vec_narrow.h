@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifndef VEC_HAS_NARROW
 typedef uint16_t vech __attribute__((vector_size(2 * VEC_LANES)));
+#endif
 
 static inline vec v_load_narrow(const uint16_t *from)
 {
@@ -17,12 +19,19 @@ static inline vec v_load_narrow(const uint16_t *from)
     return (vec)(__builtin_convertvector(half, vecu) << 16);
 }
 
-static inline void v_store_narrow(uint16_t *to, vec v)
+#ifndef VEC_HAS_NARROW
+static inline vech v_to_narrow(vec v)
 {
     const vecu bits = (vecu)v, rounded = bits + 0x7fffu + (bits >> 16 & 1u);
     const vecu nan = (vecu)((veci)(bits & 0x7fffffffu) > 0x7f800000);
     const vecu kept = (rounded & ~nan) | ((bits | 0x400000u) & nan);
-    const vech half = __builtin_convertvector(kept >> 16, vech);
+    return __builtin_convertvector(kept >> 16, vech);
+}
+#endif
+
+static inline void v_store_narrow(uint16_t *to, vec v)
+{
+    const vech half = v_to_narrow(v);
     memcpy(to, &half, sizeof half);
 }
 

@@ -88,7 +88,8 @@ ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_
     at.dnext = row_in(call->dnext, call->dnext_row * sizeof(real), row);
     at.dy = row_in(call->dy, call->dy_row * dy_bytes, outside);
     at.doperand = row_in(call->doperand, call->doperand_row * sizeof(real), row);
-    for (int s = 0; s < ECO_MAX_STATES; s++) {
+#pragma GCC unroll 4
+    for (int s = 0; s < ECO_MAX_STATES; s++) { /* states that the stage has not disappear */
         const size_t bytes = state_bytes(call, s);
         at.state[s] = row_in(call->state[s], call->state_row[s] * bytes, row);
         at.next[s] = row_out(call->next[s], call->next_row[s] * bytes, row);

@@ -3,6 +3,8 @@
  */
 #include "cpu/cpu.h"
 
+#include <math.h>
+
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
                         double large)
 {
@@ -20,12 +22,22 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
+/* Seconds of so many rows times so many weights by one thread; tiles take as long for one row as
+ * for all that they have. */
+static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
+{
+    static const double efficiency = 0.75;
+    if (eco_cpu_has_tiles(run, run->args->N))
+        rows = ECO_NARROW_TALL * ceil(rows / ECO_NARROW_TALL);
+    return 2 * rows * weights / (efficiency * run->caps->flops);
+}
+
 /* Seconds of one step by the slowest of its threads, if the batch goes in `rows` parts and the
  * units in `units`: arithmetic or the way of its weights from the second-level cache and beyond,
  * the pointwise pass, barriers.  Rates were measured on the machine of doc/performance.md. */
 static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
 {
-    static const double efficiency = 0.75, from_cache = 120e9, pass = 0.35e-9, barrier = 0.25e-6;
+    static const double from_cache = 120e9, pass = 0.35e-9, barrier = 0.25e-6;
     const struct eco_caps *caps = run->caps;
     const struct eco_problem *problem = run->problem;
     const int32_t N = run->args->N, H = problem->H, group = run->unit_group;
@@ -36,7 +48,7 @@ static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
     const double bytes = weights * (double)eco_type_bytes(problem->weight_type);
     const double near = 0.75 * (double)caps->cache_bytes, far = bytes > near ? bytes - near : 0;
     const double reading = (bytes - far) / from_cache + far / caps->bytes_per_s;
-    const double computing = 2 * row * weights / (efficiency * caps->flops);
+    const double computing = product_seconds(run, row, weights);
     const double cells = row * share * H * run->lowered->n_accs;
     const int stages = run->args->backward ? run->lowered->n_backward : run->lowered->n_forward;
     const int barriers = run->own_units ? stages : 2 * stages + 2 * problem->projected;
