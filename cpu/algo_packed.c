@@ -92,6 +92,14 @@ static int32_t panel_vectors(const struct eco_problem *problem, const struct eco
     return three ? 3 : caps->vectors;
 }
 
+/* Have x, h or dacc rows that crowd each other?  Of few there is nothing to gain. */
+static bool crowds(const struct eco_problem *problem)
+{
+    const int32_t accs = problem->training ? problem->cell->lowered.n_accs : 1;
+    return problem->N > ECO_TILE_VECTORS &&
+           (problem->I % ECO_CROWDED == 0 || accs * problem->H % ECO_CROWDED == 0);
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
@@ -106,6 +114,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .lanes = caps->lanes,
         .vectors = vectors,
         .acc_units = caps->lanes * (spans > 1 ? spans : vectors),
+        .threads = crowds(problem) ? caps->threads : 0,
         .fuse_input = problem->N >= FUSED_ROWS && fuses(problem) && near(problem, caps),
     };
     if (is_narrow(problem))

@@ -15,6 +15,10 @@ enum { TILE = ECO_NARROW_TILE };
 enum { ROWS_BYTES = 640 << 10 };
 /* Two tiles of rows: copies of rows are multiplied in such groups. */
 enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
+/* Floats between copied rows: a row of 4 KB would begin where others do in every cache. */
+enum { APART = ECO_ALIGNMENT / sizeof(float) };
+/* Columns of C from which a copy of rows that crowd pays. */
+enum { COLUMNS_TO_COPY = 512 };
 /* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
 enum { FEW_ROWS = 4 };
 
@@ -56,6 +60,14 @@ static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_produ
     p->a_row = m->a_row;
 }
 
+/* Do rows of A want each other's places in the first-level cache, and is there room for a copy? */
+static bool is_crowded(const struct eco_cpu_run *run, const struct eco_packed_product *p)
+{
+    const struct eco_multiply *m = p->multiply;
+    return run->layout->wishes.threads > 0 && m->rows > FEW_ROWS &&
+           p->panels->n * p->panels->units >= COLUMNS_TO_COPY && m->a_row % ECO_CROWDED == 0;
+}
+
 /* ---- as floats ------------------------------------------------------------------------------- */
 
 static void copy_floats(const struct eco_cpu_run *run, float *to, const void *row, size_t n)
@@ -71,14 +83,14 @@ static void bring_floats(const struct eco_cpu_run *run, struct eco_packed_produc
 {
     const struct eco_multiply *m = p->multiply;
     const struct columns columns = columns_of(run, p);
-    if (run->layout->type == ECORNN_F32 && columns.spans == 1) {
+    if (run->layout->type == ECORNN_F32 && columns.spans == 1 && !is_crowded(run, p)) {
         p->first = (size_t)columns.span[0].first * columns.unit;
         bring_nothing(run, p, rows, room);
         return;
     }
     float *to = room;
     p->a = to;
-    p->a_row = (size_t)p->panels->depth;
+    p->a_row = (size_t)p->panels->depth + APART;
     for (int32_t r = rows.from; r < rows.to; r++, to += p->a_row) {
         float *out = to;
         for (int i = 0; i < columns.spans; i++) {
@@ -153,8 +165,11 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
     const struct eco_isa *isa = run->cpu->isa;
     p->form = &in_place;
     p->kernel = isa->tile;
-    if (run->layout->weight == ECORNN_F32)
+    if (run->layout->weight == ECORNN_F32) {
+        if (is_crowded(run, p))
+            p->form = &floats;
         return;
+    }
     const bool amx = eco_cpu_has_tiles(run, p->multiply->rows);
     p->form = amx ? &tiles : &floats;
     p->kernel = amx ? isa->amx : isa->narrow;
@@ -166,7 +181,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
 static size_t scratch_row(const struct eco_packed_product *p)
 {
     const size_t rounded = p->rounds ? sizeof(float) * ECO_TILE_VECTORS * ECO_TILE_LANES : 0;
-    return (size_t)p->panels->depth * p->form->copied + rounded;
+    return (p->panels->depth + APART) * p->form->copied + rounded;
 }
 
 void eco_packed_bring(struct eco_packed_work *w, struct eco_share rows)
@@ -177,7 +192,7 @@ void eco_packed_bring(struct eco_packed_work *w, struct eco_share rows)
     w->height = tile_height(n);
     for (int i = 0; i < w->products; i++) {
         struct eco_packed_product *p = &w->product[i];
-        const size_t copy = groups * ROWS_OF_TILES * (size_t)p->panels->depth * p->form->copied;
+        const size_t copy = groups * ROWS_OF_TILES * (p->panels->depth + APART) * p->form->copied;
         p->form->bring(w->run, p, rows, room);
         p->rounded = p->rounds ? (float *)(void *)(room + copy) : NULL;
         room += groups * ROWS_OF_TILES * scratch_row(p);

@@ -136,10 +136,11 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
 }
 
 /* Scratch of each thread: enough of the second-level cache, and at least some rows of floats of all
- * that a stage multiplies, or of dacc, and of a panel of its result. */
+ * that a stage multiplies, or of dacc, and of a panel of its result.  GROUP: what a row is filled
+ * up by, and kept from the next. */
 static void put_threads(struct eco_layout *layout, struct cursor *cursor)
 {
-    enum { BYTES = 256 << 10, ROWS = 40, PANEL = 64, GROUP = 32 };
+    enum { BYTES = 256 << 10, ROWS = 40, PANEL = 64, GROUP = 48 };
     const struct eco_problem *problem = layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t accs = (size_t)lowered->n_accs * (size_t)problem->H;
