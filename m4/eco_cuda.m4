@@ -1,6 +1,6 @@
 # ECO_CUDA(least version): the CUDA toolkit for gpu/, or why there is none, in eco_cuda_msg; stops
 # only where CUDA was asked for by name.  Sets the conditional HAVE_CUDA and NVCC, NVCC_HOST,
-# CUDA_GENCODE, CUDA_CPPFLAGS, CUDA_LIBDIR for gpu/gpu.am.  libecornn itself never needs CUDA.
+# CUDA_GENCODE, CUDA_GENCODE_RESIDENT, CUDA_CPPFLAGS, CUDA_LIBDIR for gpu/gpu.am.  libecornn itself never needs CUDA.
 
 # _ECO_CUDA_TOOLKIT(least version): nvcc, its version and folder; eco_cuda_why says what is missing.
 AC_DEFUN([_ECO_CUDA_TOOLKIT], [
@@ -23,15 +23,26 @@ AC_DEFUN([_ECO_CUDA_TOOLKIT], [
       [eco_cuda_why="no libcublas.so in $CUDA_LIBDIR"])])
 ])
 
-# Machine code for each architecture of the list; PTX of the last one that newer devices can run.
+# _ECO_CUDA_GENCODE(variable, list): machine code for each architecture; PTX of the last one that newer
+# devices can run.
 AC_DEFUN([_ECO_CUDA_GENCODE], [
-  CUDA_GENCODE= eco_ptx=
-  for eco_arch in $with_cuda_arch; do
-    AS_VAR_APPEND([CUDA_GENCODE], [" -gencode arch=compute_$eco_arch,code=sm_$eco_arch"])
+  $1= eco_ptx=
+  for eco_arch in $2; do
+    AS_VAR_APPEND([$1], [" -gencode arch=compute_$eco_arch,code=sm_$eco_arch"])
     AS_CASE([$eco_arch], [*@<:@af@:>@], [], [eco_ptx=$eco_arch])
   done
   AS_IF([test -n "$eco_ptx"],
-    [AS_VAR_APPEND([CUDA_GENCODE], [" -gencode arch=compute_$eco_ptx,code=compute_$eco_ptx"])])
+    [AS_VAR_APPEND([$1], [" -gencode arch=compute_$eco_ptx,code=compute_$eco_ptx"])])
+])
+
+# The same for the resident kernels, of which there are hundreds: 8.6 and 8.9 run what was compiled for 8.0.
+AC_DEFUN([_ECO_CUDA_GENCODE_RESIDENT], [
+  eco_archs=
+  for eco_arch in $with_cuda_arch; do
+    AS_CASE([" $with_cuda_arch :$eco_arch"], [*" 80 "*:8@<:@69@:>@], [],
+      [AS_VAR_APPEND([eco_archs], [" $eco_arch"])])
+  done
+  _ECO_CUDA_GENCODE([CUDA_GENCODE_RESIDENT], [$eco_archs])
 ])
 
 AC_DEFUN([_ECO_CUDA_TRY], [
@@ -64,7 +75,8 @@ AC_DEFUN([ECO_CUDA], [
   AS_IF([test "x$with_cuda" = xno], [eco_cuda_why="not wanted"],
         [test "x$enable_shared" = xno], [eco_cuda_why="a module needs --enable-shared"],
         [_ECO_CUDA_TOOLKIT([$1])])
-  _ECO_CUDA_GENCODE
+  _ECO_CUDA_GENCODE([CUDA_GENCODE], [$with_cuda_arch])
+  _ECO_CUDA_GENCODE_RESIDENT
   AS_IF([test -z "$eco_cuda_why"], [_ECO_CUDA_TRY])
   AS_IF([test -z "$eco_cuda_why"],
     [eco_cuda_msg="$eco_cuda_version for $with_cuda_arch"],
@@ -78,6 +90,7 @@ AC_DEFUN([ECO_CUDA], [
   AM_CONDITIONAL([HAVE_CUDA], [test -z "$eco_cuda_why"])
   AC_SUBST([NVCC_HOST])
   AC_SUBST([CUDA_GENCODE])
+  AC_SUBST([CUDA_GENCODE_RESIDENT])
   AC_SUBST([CUDA_CPPFLAGS], ["-isystem $eco_cuda_root/include"])
   AC_SUBST([CUDA_LIBDIR])
 ])
