@@ -92,12 +92,15 @@ static int32_t panel_vectors(const struct eco_problem *problem, const struct eco
     return three ? 3 : caps->vectors;
 }
 
-/* Have x, h or dacc rows that crowd each other?  Of few there is nothing to gain. */
+/* Have x, h or dacc rows that crowd each other, and enough readers?  Of few rows there is nothing
+ * to gain. */
 static bool crowds(const struct eco_problem *problem)
 {
-    const int32_t accs = problem->training ? problem->cell->lowered.n_accs : 1;
-    return problem->N > ECO_TILE_VECTORS &&
-           (problem->I % ECO_CROWDED == 0 || accs * problem->H % ECO_CROWDED == 0);
+    const int32_t accs = problem->cell->lowered.n_accs * problem->H;
+    const bool forward = problem->I % ECO_CROWDED == 0 || problem->H % ECO_CROWDED == 0;
+    const int32_t wider = problem->I > problem->H ? problem->I : problem->H;
+    const bool back = problem->training && accs % ECO_CROWDED == 0 && wider >= ECO_CROWDED_COLUMNS;
+    return problem->N > ECO_TILE_VECTORS && (forward || back);
 }
 
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,

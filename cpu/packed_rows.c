@@ -17,8 +17,6 @@ enum { ROWS_BYTES = 640 << 10 };
 enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
 /* Floats between copied rows: a row of 4 KB would begin where others do in every cache. */
 enum { APART = ECO_ALIGNMENT / sizeof(float) };
-/* Columns of C from which a copy of rows that crowd pays. */
-enum { COLUMNS_TO_COPY = 512 };
 /* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
 enum { FEW_ROWS = 4 };
 
@@ -65,7 +63,7 @@ static bool is_crowded(const struct eco_cpu_run *run, const struct eco_packed_pr
 {
     const struct eco_multiply *m = p->multiply;
     return run->layout->wishes.threads > 0 && m->rows > FEW_ROWS &&
-           p->panels->n * p->panels->units >= COLUMNS_TO_COPY && m->a_row % ECO_CROWDED == 0;
+           p->panels->n * p->panels->units >= ECO_CROWDED_COLUMNS && m->a_row % ECO_CROWDED == 0;
 }
 
 /* ---- as floats ------------------------------------------------------------------------------- */
