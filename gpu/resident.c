@@ -129,143 +129,7 @@ void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text
     }
 }
 
-/* ---- where things are ------------------------------------------------------------------------ */
-
-/* Which step the kernel takes first, and whether t falls. */
-struct course {
-    int32_t first, last;
-    bool falls;
-};
-
-static struct course course_of(const struct eco_op *op, bool backward)
-{
-    const bool falls = op->reversed != backward;
-    return (struct course){falls ? op->t1 - 1 : op->t0, falls ? op->t0 : op->t1 - 1, falls};
-}
-
-static int64_t along(const struct course *course, size_t step)
-{
-    return course->falls ? -(int64_t)step : (int64_t)step;
-}
-
-static bool is_even(const void *pointer)
-{
-    return (uintptr_t)pointer % 4 == 0;
-}
-
-/* Forward: planes, and the copies that backward reads. */
-static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *op,
-                            const struct course *course, struct eco_resident_call *call,
-                            struct eco_resident_job *job)
-{
-    for (int s = 0; s < call->n_states; s++) {
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        const bool kept = state.wrap == 0;
-        const int32_t t = kept ? course->first : course->last;
-        job->state[s] = eco_gpu_at(
-            run, &state, eco_layout_state_plane(run->layout, op->d, course->first, false));
-        job->next[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
-        job->next_step[s] = along(course, state.step);
-        call->state_row[s] = state.row;
-        call->kept_states |= (uint32_t)kept << s;
-        if (s > 0 && run->layout->training) {
-            const struct eco_plane copy = eco_gpu_next(run, op, s, course->first);
-            job->kept[s] = copy.data;
-            job->next_step[s] = along(course, copy.step);
-        }
-    }
-}
-
-/* Backward: what forward kept. */
-static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op,
-                          const struct course *course, struct eco_resident_call *call,
-                          struct eco_resident_job *job)
-{
-    for (int s = 0; s < call->n_states; s++) {
-        const struct eco_plane next = eco_gpu_next(run, op, s, course->first);
-        job->state[s] = eco_gpu_before(run, op, s, course->first).data;
-        const struct eco_plane last = eco_gpu_before(run, op, s, course->last);
-        job->zeros |= (uint32_t)(last.data == NULL) << s;
-        job->initial[s] = last.data != NULL ? last.data : next.data; /* read in any case */
-        job->next[s] = next.data;
-        job->next_step[s] = along(course, next.step);
-        call->state_row[s] = next.row;
-        job->begins |= (uint32_t)eco_gpu_begins(run, op, s, course->last) << s;
-        call->even = call->even && is_even(next.data) && is_even(job->initial[s]);
-    }
-}
-
-/* y forward, dy backward: the caller's, or in lower layers ours. */
-static struct eco_plane y_plane(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
-{
-    const size_t H = (size_t)run->problem->H, width = (size_t)run->problem->D * H;
-    const bool last_layer = op->layer == run->problem->L - 1;
-    if (!run->args->backward)
-        return eco_gpu_y(run, op, t);
-    struct eco_plane y = eco_gpu_sequence(run, last_layer ? run->args->dy : NULL, t, width);
-    if (!last_layer) {
-        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
-        y = eco_gpu_plane(run, &above, (size_t)t);
-    }
-    if (y.data != NULL)
-        y.data = eco_gpu_after(y.data, (size_t)op->d * H, y.type);
-    return y;
-}
-
-static const void *turned_weights(const struct eco_gpu_run *run, const struct eco_op *op)
-{
-    const struct eco_array array =
-        eco_layout_turned(run->layout, op->layer, op->d, ECO_PART_RECURRENT);
-    return eco_gpu_at(run, &array, 0);
-}
-
-static struct eco_resident_job job_of(const struct eco_gpu_run *run, const struct eco_op *op,
-                                      struct eco_resident_call *call)
-{
-    const bool backward = run->args->backward;
-    const struct course course = course_of(op, backward);
-    const struct eco_array exchange =
-        eco_layout_scratch(run->layout, backward, op->layer, op->d, ECO_SCRATCH_EXCHANGE);
-    const struct eco_array acc = eco_layout_scratch(run->layout, backward, op->layer, op->d,
-                                                    backward ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC);
-    const struct eco_plane y = y_plane(run, op, course.first);
-    struct eco_resident_job job = {
-        .recurrent =
-            backward ? turned_weights(run, op) : eco_gpu_weights(run, op, ECO_PART_RECURRENT),
-        .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
-        .exchange = eco_gpu_at(run, &exchange, 0),
-        .acc_step = along(&course, acc.step),
-        .y = y.data,
-        .y_step = along(&course, y.step),
-        .layer = op->layer,
-        .direction = op->d,
-        .steps = op->t1 - op->t0,
-        .t = course.first,
-        .t_step = course.falls ? -1 : 1,
-    };
-    void *accs = eco_gpu_at(run, &acc, (size_t)(course.first - op->t0));
-    if (backward)
-        job.dacc = accs;
-    else
-        job.acc = accs;
-    if (run->args->reserve != NULL && run->lowered->n_saves > 0) {
-        const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
-        job.save = eco_gpu_at(run, &save, (size_t)course.first);
-        job.save_step = along(&course, save.step);
-        call->save_row = save.row;
-    }
-    call->acc_row = acc.row;
-    call->y_row = y.row;
-    call->wide_dy = y.type != run->layout->type;
-    call->even = call->even && is_even(job.y);
-    (backward ? point_at_kept : point_at_planes)(run, op, &course, call, &job);
-    for (int s = 0; backward && s < call->n_states; s++) {
-        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
-        job.carry[s] = eco_gpu_at(run, &carry, 0);
-        call->carry_row[s] = carry.row;
-    }
-    return job;
-}
+/* ---- launch ---------------------------------------------------------------------------------- */
 
 /* What the program of a step back reads: bits in the order of the kernel's fields. */
 static uint32_t fields_of(const struct eco_gpu_run *run)
@@ -284,8 +148,6 @@ static uint32_t fields_of(const struct eco_gpu_run *run)
     }
     return fields;
 }
-
-/* ---- launch ---------------------------------------------------------------------------------- */
 
 static struct eco_resident_need need_of(const struct eco_gpu_run *run, const struct eco_op *ops,
                                         int n)
@@ -317,7 +179,7 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
     const struct eco_resident_need need = need_of(run, ops, n);
     eco_resident_shape(&need, &call.shape);
     for (int i = 0; i < n; i++)
-        call.job[i] = job_of(run, &ops[i], &call);
+        call.job[i] = eco_resident_job(run, &ops[i], &call);
     call.width = need.width;
     call.row_groups = backward ? 1 : need.recurrent;
     call.n_fields = need.fields;

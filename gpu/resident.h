@@ -38,6 +38,10 @@ bool eco_resident_has(const struct eco_problem *problem, bool backward);
  * this module has none for it. */
 ecornn_status eco_resident_load(struct ecornn_device *device);
 
+/* Where the arrays of one op lie; what is the same for all ops is set in the call. */
+struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const struct eco_op *op,
+                                         struct eco_resident_call *call);
+
 /* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_RESIDENT_JOBS at most. */
 void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n);
 

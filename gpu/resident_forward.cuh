@@ -115,8 +115,7 @@ template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>
 #undef CELLS_CASE
 }
 
-/* ---- what a step leaves outside the chip ------------------------------------------------------
- */
+/* ---- what a step writes outside the chip ----------------------------------------------------- */
 
 /* Predicates, no branches but where all threads agree: every one of them would be waited for. */
 template <class CELL>
