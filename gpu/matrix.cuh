@@ -119,18 +119,6 @@ WORD void write_word_if(bool wanted, void *p, unsigned bits)
                  : "memory");
 }
 
-WORD unsigned read_word_shared_by_all(const void *p)
-{
-    unsigned v;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-}
-
-WORD void write_word_shared_by_all(void *p, unsigned v)
-{
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(p), "r"(v) : "memory");
-}
-
 /* Is an operand of the word still all ones? */
 WORD unsigned missing(unsigned word)
 {
@@ -178,20 +166,8 @@ WORD bool wait_more(struct patience *patience, const struct eco_resident_call *c
 
 /* ---- copies that nobody waits for yet -------------------------------------------------------- */
 
-/* Four bytes to shared memory; there after wait_for_copies, for this thread. */
-WORD void copy_later(void *to, const void *from)
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
-                 :
-                 : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from)
-                 : "memory");
-#else
-    *(unsigned *)to = *(const unsigned *)from;
-#endif
-}
-
-/* The same only where it is wanted, and without a branch. */
+/* Four bytes to shared memory, where it is wanted, without a branch; there after wait_for_copies,
+ * for this thread. */
 WORD void copy_later_if(bool wanted, void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -202,7 +178,7 @@ WORD void copy_later_if(bool wanted, void *to, const void *from)
                  : "memory");
 #else
     if (wanted)
-        copy_later(to, from);
+        *(unsigned *)to = *(const unsigned *)from;
 #endif
 }
 

@@ -20,34 +20,44 @@ static bool is_bounded(const struct ecornn_cell *cell)
     return true;
 }
 
-/* There F16 has all of what ECORNN_FAST_MATH asks for, at half the bytes. */
+/* Where the state is bounded F16 has all of what ECORNN_FAST_MATH asks for, at half the bytes. */
 static bool in_f16(const struct eco_problem *problem, bool backward)
 {
     return problem->type == ECORNN_F32 && problem->fast && !backward && is_bounded(problem->cell);
 }
 
-static const struct eco_resident_kernel *list_of(const struct eco_problem *problem, bool backward)
+/* A list of kernels, and what its products work on. */
+struct kind {
+    const struct eco_resident_kernel *kernels;
+    int32_t operand; /* bytes */
+    bool split;
+};
+
+static struct kind kind_of(const struct eco_problem *problem, bool backward)
 {
     switch (problem->type) {
     case ECORNN_BF16:
-        return backward ? eco_resident_backward_bf16 : eco_resident_forward_bf16;
+        return (struct kind){backward ? eco_resident_backward_bf16 : eco_resident_forward_bf16, 2,
+                             false};
     case ECORNN_F16:
-        return backward ? eco_resident_backward_f16 : eco_resident_forward_f16;
+        return (struct kind){backward ? eco_resident_backward_f16 : eco_resident_forward_f16, 2,
+                             false};
     case ECORNN_F32:
         if (in_f16(problem, backward))
-            return eco_resident_forward_f32;
-        if (!backward)
-            return eco_resident_forward_f32_full;
-        return problem->fast ? eco_resident_backward_f32 : eco_resident_backward_f32_full;
+            return (struct kind){eco_resident_forward_f32, 2, false};
+        if (backward && problem->fast)
+            return (struct kind){eco_resident_backward_f32, 4, false};
+        return (struct kind){
+            backward ? eco_resident_backward_f32_full : eco_resident_forward_f32_full, 4, true};
     default:
-        return NULL;
+        return (struct kind){NULL, 4, false};
     }
 }
 
 static const struct eco_resident_kernel *kernels_of(const struct eco_problem *problem,
                                                     bool backward)
 {
-    const struct eco_resident_kernel *kernel = list_of(problem, backward);
+    const struct eco_resident_kernel *kernel = kind_of(problem, backward).kernels;
     while (kernel != NULL && kernel->cell >= 0 && kernel->cell != problem->cell->builtin)
         kernel++;
     return kernel != NULL && kernel->cell >= 0 ? kernel : NULL;
@@ -88,20 +98,19 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const int32_t states = problem->cell->recipe.n_states;
-    struct eco_resident_need need = {
-        .backward = backward,
-        .hidden = problem->H,
-        .rows = rows,
-        .steps = steps,
-        .jobs = jobs,
-        .accs = lowered->n_accs,
-        .states = states,
-        .fields = lowered->n_saves + 2 * states + 1,
-        .operand = problem->type != ECORNN_F32 || in_f16(problem, backward) ? 2 : 4,
-        .split = problem->type == ECORNN_F32 && !in_f16(problem, backward) &&
-                 !(backward && problem->fast),
-        .blocks = caps->threads,
-        .block_bytes = caps->block_bytes - STATIC_BYTES};
+    const struct kind kind = kind_of(problem, backward);
+    struct eco_resident_need need = {.backward = backward,
+                                     .hidden = problem->H,
+                                     .rows = rows,
+                                     .steps = steps,
+                                     .jobs = jobs,
+                                     .accs = lowered->n_accs,
+                                     .states = states,
+                                     .fields = lowered->n_saves + 2 * states + 1,
+                                     .operand = kind.operand,
+                                     .split = kind.split,
+                                     .blocks = caps->threads,
+                                     .block_bytes = caps->block_bytes - STATIC_BYTES};
     for (int a = 0; a < lowered->n_accs; a++)
         need.recurrent += lowered->acc[a].recurrent[0] >= 0;
     need.width = (backward ? need.recurrent : 1) * problem->H;

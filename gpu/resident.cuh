@@ -200,6 +200,25 @@ WORD void send_padding(const struct eco_resident_call *call, const struct memory
         write_shared_by_all(mine->sent + unit_at(memory, (unsigned)k) + row_at(n), 0);
 }
 
+/* So many pairs at once, as a type. */
+template <int N> struct count {
+    enum { value = N };
+};
+
+/* Calls finish(count, n, round) for all pairs of this thread, two at a time: from batch row n on,
+ * rounds of all threads before. */
+template <class CUT, class FINISH>
+CELL_WORD void for_pairs(const struct memory *memory, const struct mine *mine, FINISH finish)
+{
+    const int rows = memory->row_tiles * ECO_RESIDENT_N;
+    int n = mine->n, round = 0;
+#pragma unroll 1
+    for (; (round + 1) * CUT::pair_rows < rows; round += 2, n += 2 * CUT::pair_rows)
+        finish(count<2>(), n, round);
+    if (round * CUT::pair_rows < rows)
+        finish(count<1>(), n, round);
+}
+
 /* A value of a row, without a branch. */
 WORD void write_row(bool wanted, narrow *at, narrow v)
 {

@@ -16,7 +16,7 @@ struct eco_resident_need {
     int32_t recurrent, accs, states; /* accumulators with R, all of them, states */
     int32_t fields;                  /* that a step back may read */
     int32_t operand;                 /* bytes of an operand of products */
-    bool split;                      /* products of full float accuracy, three for each */
+    bool split;                      /* products of full float accuracy, four for each */
     int32_t blocks;                  /* that run at once */
     size_t block_bytes;              /* of shared memory */
 };

@@ -251,19 +251,6 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
 }
 
 template <class CELL, class CUT>
-CELL_WORD void finish(const struct eco_resident_call *call, const struct share *share,
-                      const struct memory *memory, const struct mine *mine, int step)
-{
-    const int rows = memory->row_tiles * ECO_RESIDENT_N;
-    int n = mine->n, round = 0;
-#pragma unroll 1
-    for (; (round + 1) * CUT::pair_rows < rows; round += 2, n += 2 * CUT::pair_rows)
-        finish_pairs<CELL, CUT, 2>(call, share, memory, mine, step, n, round);
-    if (round * CUT::pair_rows < rows)
-        finish_pairs<CELL, CUT, 1>(call, share, memory, mine, step, n, round);
-}
-
-template <class CELL, class CUT>
 CELL_WORD void read_states(const struct eco_resident_call *call, const struct share *share,
                            const struct memory *memory, const struct mine *mine)
 {
@@ -309,7 +296,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
         multiply<cut>(&call, &share, &memory, &mine, r);
         wait_for_copies();
         __syncthreads();
-        finish<cell, cut>(&call, &share, &memory, &mine, step);
+        for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
+            finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
+                                                            round);
+        });
         advance(&call, &memory, &mine, step);
     }
 #endif
