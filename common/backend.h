@@ -17,6 +17,7 @@ struct eco_caps {
     size_t cache_bytes;        /* next to one thread */
     size_t block_bytes;        /* of memory that a block of a GPU's threads shares */
     int version;               /* of a GPU: ten times its compute capability */
+    int32_t blocks[3];         /* of a GPU's that run at once, in clusters of 1, 2 and 4 */
     bool own_memory;           /* the host cannot read the device's: lengths are not checked */
 };
 

@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "common/cell/cell.h"
+#include "gpu/resident_call.h"
 #include "gpu/stage_call.h"
 
 #ifdef __cplusplus
@@ -107,10 +108,11 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t str
 
 /* ---- all steps in one launch, resident_bf16.cu and so on ------------------------------------- */
 
-/* Kernels of one cell, by the units of a block: 8, 16, 32, 64; the list ends with cell -1. */
+/* Kernels of one cell, by blocks of a cluster and units of a block, as eco_resident_shape has them;
+ * NULL: there is none.  The list ends with cell -1. */
 struct eco_resident_kernel {
     int cell;
-    const void *by_units[4]; /* of struct eco_resident_call */
+    const void *by_shape[ECO_RESIDENT_SPREADS][ECO_RESIDENT_SHIFTS];
 };
 extern const struct eco_resident_kernel *const eco_resident_forward_bf16;
 extern const struct eco_resident_kernel *const eco_resident_forward_f16;

@@ -6,7 +6,11 @@
 
 _Static_assert((int)ECO_TOGETHER <= (int)ECO_RESIDENT_JOBS, "a launch takes all ops of a level");
 
-enum { PATIENCE_S = 2, STATIC_BYTES = 1024 /* of shared memory that a kernel has anyway */ };
+enum {
+    PATIENCE_S = 2,
+    STATIC_BYTES = 1024, /* of shared memory that a kernel has anyway */
+    CLUSTER_VERSION = 90 /* compute capability that clusters need, times ten */
+};
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -68,6 +72,45 @@ bool eco_resident_has(const struct eco_problem *problem, bool backward)
     return kernels_of(problem, backward) != NULL;
 }
 
+/* Of cooperative launches, and in clusters where they are of more than one block. */
+static cudaLaunchConfig_t config_of(cudaLaunchAttribute attributes[2], int blocks, int spread,
+                                    size_t bytes, cudaStream_t stream)
+{
+    attributes[0] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
+    attributes[0].val.cooperative = 1;
+    attributes[1] = (cudaLaunchAttribute){.id = cudaLaunchAttributeClusterDimension};
+    attributes[1].val.clusterDim.x = 1u << spread;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    return (cudaLaunchConfig_t){.gridDim = {(unsigned)blocks, 1, 1},
+                                .blockDim = {ECO_RESIDENT_THREADS, 1, 1},
+                                .dynamicSmemBytes = bytes,
+                                .stream = stream,
+                                .attrs = attributes,
+                                .numAttrs = spread > 0 ? 2 : 1};
+}
+
+/* How many blocks run at once in clusters of each size: some multiprocessors are left over. */
+static ecornn_status count_clusters(struct ecornn_device *device)
+{
+    device->caps.blocks[0] = device->caps.threads;
+    for (int spread = 1; spread < ECO_RESIDENT_SPREADS; spread++) {
+        device->caps.blocks[spread] = 0;
+        if (device->caps.version < CLUSTER_VERSION)
+            continue;
+        cudaLaunchAttribute attributes[2];
+        const cudaLaunchConfig_t config = config_of(attributes, 1 << spread, spread,
+                                                    device->caps.block_bytes - STATIC_BYTES, NULL);
+        int clusters = 0;
+        const ecornn_status status = ECO_CUDA(cudaOccupancyMaxActiveClusters(
+            &clusters, eco_resident_backward_bf16->by_shape[spread][4 - ECO_RESIDENT_SHIFT],
+            &config));
+        if (status != ECORNN_OK)
+            return status;
+        device->caps.blocks[spread] = clusters << spread;
+    }
+    return ECORNN_OK;
+}
+
 ecornn_status eco_resident_load(struct ecornn_device *device)
 {
     static const struct eco_resident_kernel *const *const every[] = {
@@ -77,19 +120,22 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
     struct cudaFuncAttributes code = {0};
     ecornn_status status = ECORNN_OK;
     if (device->caps.version >= ECO_RESIDENT_VERSION)
-        status = ECO_CUDA(cudaFuncGetAttributes(&code, eco_resident_forward_bf16->by_units[0]));
+        status = ECO_CUDA(cudaFuncGetAttributes(&code, eco_resident_forward_bf16->by_shape[0][0]));
     /* What was compiled for older devices only runs here too, but has none of the instructions. */
     if (status != ECORNN_OK || code.ptxVersion < ECO_RESIDENT_VERSION) {
         device->caps.block_bytes = 0;
         return status;
     }
     for (size_t i = 0; i < sizeof every / sizeof *every; i++)
-        for (const struct eco_resident_kernel *kernel = *every[i]; kernel->cell >= 0; kernel++)
-            for (int k = 0; k < 4 && status == ECORNN_OK; k++)
-                status = ECO_CUDA(cudaFuncSetAttribute(
-                    kernel->by_units[k], cudaFuncAttributeMaxDynamicSharedMemorySize,
-                    (int)device->caps.block_bytes - STATIC_BYTES));
-    return status;
+        for (const struct eco_resident_kernel *kernel = *every[i]; kernel->cell >= 0; kernel++) {
+            const void *const *const shapes = kernel->by_shape[0];
+            for (int k = 0; k < ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS; k++)
+                if (status == ECORNN_OK && shapes[k] != NULL)
+                    status = ECO_CUDA(
+                        cudaFuncSetAttribute(shapes[k], cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             (int)device->caps.block_bytes - STATIC_BYTES));
+        }
+    return status == ECORNN_OK ? count_clusters(device) : status;
 }
 
 struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
@@ -109,8 +155,8 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
                                      .fields = lowered->n_saves + 2 * states + 1,
                                      .operand = kind.operand,
                                      .split = kind.split,
-                                     .blocks = caps->threads,
                                      .block_bytes = caps->block_bytes - STATIC_BYTES};
+    memcpy(need.blocks, caps->blocks, sizeof need.blocks);
     for (int a = 0; a < lowered->n_accs; a++)
         need.recurrent += lowered->acc[a].recurrent[0] >= 0;
     need.width = (backward ? need.recurrent : 1) * problem->H;
@@ -128,10 +174,10 @@ void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text
         if (us > 0 && eco_resident_has(&plan->problem, backward))
             eco_text_add(
                 text,
-                "resident %s: %d groups of %d blocks, %d rows and %d units each, %zu KB shared, "
-                "%.2f us a step by prediction\n",
-                backward ? "backward" : "forward", shape.groups, shape.members, shape.group_rows,
-                1 << shape.unit_shift, shape.shared_bytes >> 10, us);
+                "resident %s: %d groups of %d blocks in clusters of %d, %d rows and %d units each, "
+                "%zu KB shared, %.2f us a step by prediction\n",
+                backward ? "backward" : "forward", shape.groups, shape.members, 1 << shape.spread,
+                shape.group_rows, 1 << shape.unit_shift, shape.shared_bytes >> 10, us);
         else
             eco_text_add(text, "resident %s: as algorithm step\n",
                          backward ? "backward" : "forward");
@@ -200,15 +246,10 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
 static cudaError_t launch(const void *kernel, const struct eco_resident_call *call, int jobs,
                           cudaStream_t stream)
 {
-    cudaLaunchAttribute together = {.id = cudaLaunchAttributeCooperative};
-    together.val.cooperative = 1;
-    const cudaLaunchConfig_t config = {
-        .gridDim = {(unsigned)(jobs * call->shape.groups * call->shape.members), 1, 1},
-        .blockDim = {ECO_RESIDENT_THREADS, 1, 1},
-        .dynamicSmemBytes = call->shape.shared_bytes,
-        .stream = stream,
-        .attrs = &together,
-        .numAttrs = 1};
+    cudaLaunchAttribute attributes[2];
+    const cudaLaunchConfig_t config =
+        config_of(attributes, jobs * call->shape.groups * call->shape.members, call->shape.spread,
+                  call->shape.shared_bytes, stream);
     void *arguments[] = {(void *)(uintptr_t)call};
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }
@@ -234,7 +275,8 @@ void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
         eco_gpu_copy_history(run, &ops[i]);
     const struct eco_resident_call call = call_of(run, ops, n);
     const struct eco_resident_kernel *kernels = kernels_of(run->problem, run->args->backward);
-    const void *kernel = kernels->by_units[call.shape.unit_shift - ECO_RESIDENT_SHIFT];
+    const void *kernel =
+        kernels->by_shape[call.shape.spread][call.shape.unit_shift - ECO_RESIDENT_SHIFT];
     /* What was exchanged before is forgotten: all bits set. */
     for (int i = 0; i < n && run->status == ECORNN_OK; i++)
         eco_gpu_note_cuda(

@@ -12,6 +12,8 @@
 
 #include "gpu/matrix.cuh"
 
+#include "gpu/cluster.cuh"
+
 enum {
     THREADS = ECO_RESIDENT_THREADS,
     WARPS = ECO_RESIDENT_WARPS,
@@ -38,15 +40,20 @@ template <int CELL> struct numbers;
         }                                                                                          \
     };
 
-/* A block of 1 << SHIFT units with so many rows of R each, as eco_resident_shape divides it. */
-template <int ROWS, int SHIFT> struct division {
+/* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
+ * eco_resident_shape divides it. */
+template <int ROWS, int SHIFT, int SPREAD> struct division {
     enum {
         shift = SHIFT,
+        blocks = 1 << SPREAD,
         pair_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
-        tiles = ((ROWS << SHIFT) + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
+        own = ROWS << SHIFT,          /* rows of R of its units */
+        rows = own << SPREAD,         /* of all units of the cluster */
+        tiles = (rows + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
         down = (tiles + TILES - 1) / TILES,
         across = WARPS / down,
-        sum_row = ECO_RESIDENT_SUM_ROW(tiles)
+        sum_row = ECO_RESIDENT_SUM_ROW(tiles),
+        part_row = ECO_RESIDENT_PART_ROW(ROWS, SHIFT)
     };
 };
 
@@ -55,6 +62,8 @@ struct share {
     int job, group, member;
     int row0, rows; /* batch rows of the group */
     int unit0;      /* first unit of the block */
+    int rank;       /* in its cluster */
+    int item0;      /* first item that it gathers */
     int warp, lane, down, across;
 };
 
@@ -71,6 +80,8 @@ template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_c
     if (share.rows > shape->group_rows)
         share.rows = shape->group_rows;
     share.unit0 = share.member << CUT::shift;
+    share.rank = share.member % CUT::blocks;
+    share.item0 = share.rank * shape->slice;
     share.warp = (int)threadIdx.x / LANES;
     share.lane = (int)threadIdx.x % LANES;
     share.down = share.warp % CUT::down;
@@ -90,23 +101,28 @@ WORD float *floats(int at)
 /* Where the arrays begin, in floats or in groups of four; as eco_resident_shape counts them. */
 struct memory {
     int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
-    int sums;    /* [across, rows, sum_row] */
+    int sums;    /* [across, rows of a chunk, sum_row] */
+    int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
     int rest;    /* each way's own */
     int pairs;   /* for all threads */
-    int row_tiles, gathered, sum_across; /* gathered: pieces */
+    int row_tiles, gathered, sum_across, part_across; /* gathered: pieces */
 };
 
-template <class CUT> CELL_WORD struct memory memory_of(const struct eco_resident_call *call)
+template <class CUT>
+CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_shape *shape = &call->shape;
     struct memory m;
     m.row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
     m.pairs = (m.row_tiles * ECO_RESIDENT_N + CUT::pair_rows - 1) / CUT::pair_rows * THREADS;
-    m.gathered = m.row_tiles * (shape->k / ITEM);
-    m.sum_across = m.row_tiles * ECO_RESIDENT_N * CUT::sum_row;
+    const int left = shape->k / ITEM - share->item0;
+    m.gathered = m.row_tiles * (left < shape->slice ? left : shape->slice);
+    m.sum_across = shape->chunk * ECO_RESIDENT_N * CUT::sum_row;
+    m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
     m.operand = WARPS * shape->kept * TILES * LANES * 2;
     m.sums = (m.operand + m.row_tiles * CUT::across * shape->items * LANES) * 4;
-    m.rest = m.sums + CUT::across * m.sum_across;
+    m.parts = m.sums + CUT::across * m.sum_across;
+    m.rest = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
     return m;
 }
 
@@ -167,7 +183,7 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.unit = pinned(share->unit0 + u);
     mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
     mine.sends = pinned(mine.unit < call->hidden ? memory->row_tiles * ECO_RESIDENT_N : 0);
-    mine.pair_sums = pinned(memory->sums + u);
+    mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
     mine.operand =
         pinned(memory->operand + share->across * call->shape.items * memory->row_tiles * LANES +
                share->lane);
@@ -177,7 +193,7 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
     mine.pads = mine.unit == call->hidden - 1 && call->width < call->shape.k;
     mine.sent = exchange_of(call, share, memory);
-    mine.received = (const uint4 *)mine.sent;
+    mine.received = (const uint4 *)mine.sent + share->item0 * memory->row_tiles * LANES;
     return mine;
 }
 
@@ -249,9 +265,3 @@ template <class PLACE> CELL_WORD vec v_bernoulli(PLACE *at, int which, double pr
                                           (uint32_t)at->row};
     return draw(&where, (uint32_t)at->unit, probability);
 }
-
-/* A row of the list of kernels (kernels.h), RESIDENT_KERNEL being the template. */
-#define RESIDENT_KERNELS(cell, ...)                                                                \
-    {cell,                                                                                         \
-     {(const void *)RESIDENT_KERNEL<cell, 3>, (const void *)RESIDENT_KERNEL<cell, 4>,              \
-      (const void *)RESIDENT_KERNEL<cell, 5>, (const void *)RESIDENT_KERNEL<cell, 6>}},

@@ -11,14 +11,14 @@
 struct eco_resident_need {
     bool backward;
     int32_t hidden, rows, steps;
-    int32_t width;                   /* of what is exchanged, for a batch row */
-    int32_t jobs;                    /* of one launch */
-    int32_t recurrent, accs, states; /* accumulators with R, all of them, states */
-    int32_t fields;                  /* that a step back may read */
-    int32_t operand;                 /* bytes of an operand of products */
-    bool split;                      /* products of full float accuracy, four for each */
-    int32_t blocks;                  /* that run at once */
-    size_t block_bytes;              /* of shared memory */
+    int32_t width;                        /* of what is exchanged, for a batch row */
+    int32_t jobs;                         /* of one launch */
+    int32_t recurrent, accs, states;      /* accumulators with R, all of them, states */
+    int32_t fields;                       /* that a step back may read */
+    int32_t operand;                      /* bytes of an operand of products */
+    bool split;                           /* products of full float accuracy, four for each */
+    int32_t blocks[ECO_RESIDENT_SPREADS]; /* that run at once, in clusters of 1, 2, 4 */
+    size_t block_bytes;                   /* of shared memory */
 };
 
 /* What a problem needs, for so many jobs at once. */

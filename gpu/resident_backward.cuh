@@ -70,7 +70,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         at[p].sent = mine->sent + row_at(row);
         at[p].dacc = bases[step & 1][AT_DACC];
         at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
-        at[p].dstate = sum_of<CUT>(memory, sums_at<CUT>(memory, mine, row), 0);
+        at[p].dstate = sum_of<CUT>(memory, sums_at<CUT>(memory, mine, step, row), 0);
         at[p].masked =
             at[p].there && call->lengths && step < job->steps && t >= call->lengths[at[p].row];
     }
@@ -89,22 +89,24 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         send_rest<CELL>(call, memory, mine, n + p * CUT::pair_rows);
 }
 
-template <int NUMBER, int SHIFT>
+template <int NUMBER, int SHIFT, int SPREAD>
 static __global__ void __launch_bounds__(THREADS, 1)
     resident_backward(const __grid_constant__ struct eco_resident_call call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<1, SHIFT> cut;
+    typedef division<1, SHIFT, SPREAD> cut;
     const struct share share = share_of<cut>(&call);
-    const struct memory memory = memory_of<cut>(&call);
+    const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
     struct mine mine = mine_of<cut>(&call, &share, &memory);
     struct walker walker = walker_of(&call, &share);
     struct fragment r[ITEMS][TILES];
     struct patience patience = {0, 0};
-    read_fragments(&call, &share, r);
+    read_fragments<cut>(&call, &share, r);
     clear_operand(&memory); /* what comes after the last step */
+    if (SPREAD > 0)
+        open_cluster();
     begin<cell, cut>(&call, &share, &memory, &mine);
     tell(&walker, 0);
     __syncthreads();
@@ -116,9 +118,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
             read_ahead();
         __syncthreads();
         tell(&walker, step + 1);
-        multiply<cut>(&call, &share, &memory, &mine, r);
-        wait_for_copies();
-        __syncthreads();
+        multiply<cut>(&call, &share, &memory, &mine, r, step);
         for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
             finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
                                                             round);
@@ -127,4 +127,6 @@ static __global__ void __launch_bounds__(THREADS, 1)
     }
 #endif
 }
-#define RESIDENT_KERNEL resident_backward
+#define RESIDENT_KERNEL   resident_backward
+#define RESIDENT_BACKWARD 1
+#include "gpu/resident_list.cuh"

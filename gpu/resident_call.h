@@ -14,34 +14,48 @@
 #define ECO_RESIDENT_VERSION 80 /* compute capability that the kernels need, times ten */
 
 enum {
-    ECO_RESIDENT_SHIFT = 3, /* of the fewest units of a block */
+    ECO_RESIDENT_SHIFT = 3,  /* of the fewest units of a block */
+    ECO_RESIDENT_SHIFTS = 4, /* 8, 16, 32 and 64 of them */
     ECO_RESIDENT_THREADS = 256,
     ECO_RESIDENT_WARPS = 8,
-    ECO_RESIDENT_JOBS = 4,   /* (layer, direction)s of a launch, at most */
-    ECO_RESIDENT_ITEMS = 8,  /* of so much k and 32 rows of R that a warp keeps in registers */
-    ECO_RESIDENT_BYTES = 64, /* of a row in an item: two steps of the matrix instruction */
-    ECO_RESIDENT_M = 16,     /* rows of R of a matrix instruction */
-    ECO_RESIDENT_N = 8       /* and batch rows */
+    ECO_RESIDENT_JOBS = 4,    /* (layer, direction)s of a launch, at most */
+    ECO_RESIDENT_ITEMS = 8,   /* of so much k and 32 rows of R that a warp keeps in registers */
+    ECO_RESIDENT_BYTES = 64,  /* of a row in an item: two steps of the matrix instruction */
+    ECO_RESIDENT_SPREADS = 3, /* clusters of 1, 2 and 4 blocks */
+    ECO_RESIDENT_M = 16,      /* rows of R of a matrix instruction */
+    ECO_RESIDENT_N = 8        /* and batch rows */
 };
+
+/* Is there a kernel?  Clusters pay where a block would gather much: backward, and in large layers.
+ */
+#define ECO_RESIDENT_MADE(backward, shift, spread)                                                 \
+    ((spread) == 0 || ((backward) ? (shift) == 4 || (shift) == 5 : (shift) == 4 && (spread) == 1))
 
 /*
  * How the work is cut.  `members` blocks are a group: together they hold R, each the rows of
- * 1 << unit_shift units, and take `group_rows` batch rows through all steps.  In a block the warps
- * stand in a grid, down along the rows of R (two tiles each), across along k.
+ * 1 << unit_shift units, and take `group_rows` batch rows through all steps.  The blocks of a
+ * cluster hold the rows of all its units together, each a slice of k, so that each gathers a slice
+ * only; what they sum they tell each other through shared memory.  In a block the warps stand in a
+ * grid, down along the rows of R (two tiles each), across along k.
  */
 struct eco_resident_shape {
     int32_t unit_shift, members, groups, group_rows;
+    int32_t spread;                      /* 1 << spread blocks of a group are a cluster */
     int32_t k;                           /* width of an exchanged row in whole items */
+    int32_t slice;                       /* items of it that a block of a cluster takes */
     int32_t tiles;                       /* of 16 rows of R in a block */
     int32_t down, across;                /* warps */
     int32_t items;                       /* of a warp */
     int32_t kept;                        /* of them in shared memory, beyond those in registers */
+    int32_t chunk;                       /* tiles of 8 batch rows whose sums there is room for */
     size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
 };
 
 /* Floats between the sums of two batch rows: 4 more than a multiple of 32, so that the eight rows
  * and four columns that a warp writes at once lie in different banks. */
 #define ECO_RESIDENT_SUM_ROW(tiles) (((tiles)*ECO_RESIDENT_M + 31) / 32 * 32 + 4)
+/* And of those that the blocks of a cluster send each other: an odd multiple of the units. */
+#define ECO_RESIDENT_PART_ROW(row_groups, shift) (((row_groups) | 1) << (shift))
 
 /* Where one (layer, direction) lies.  Pointers are those of the first step run; `_step` is what is
  * added for the next one, in elements, and may be negative. */

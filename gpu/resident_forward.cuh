@@ -163,7 +163,7 @@ WORD void gather_initial(const struct eco_resident_call *call, const struct shar
 #pragma unroll 1
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
-        const int k = i / memory->row_tiles * ITEM + share->lane % 4 * PIECE;
+        const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;
         const narrow *row = (const narrow *)call->job[share->job].state[0] +
                             (int64_t)(share->row0 + n) * call->state_row[0];
         shared[memory->operand + i * LANES + share->lane] =
@@ -212,7 +212,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         at[p].unit = mine->unit;
         at[p].row = share->row0 + n + p * CUT::pair_rows;
         there[p] = n + p * CUT::pair_rows < mine->rows;
-        const int sums = sums_at<CUT>(memory, mine, n + p * CUT::pair_rows);
+        const int sums = sums_at<CUT>(memory, mine, step, n + p * CUT::pair_rows);
         masked[p] = there[p] && call->lengths && t >= call->lengths[at[p].row];
 #pragma unroll
         for (int i = 0; i < CELL::accs; i++) {
@@ -265,15 +265,15 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
         }
 }
 
-template <int NUMBER, int SHIFT>
+template <int NUMBER, int SHIFT, int SPREAD>
 static __global__ void __launch_bounds__(THREADS, 1)
     resident_forward(const __grid_constant__ struct eco_resident_call call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<cell::products, SHIFT> cut;
+    typedef division<cell::products, SHIFT, SPREAD> cut;
     const struct share share = share_of<cut>(&call);
-    const struct memory memory = memory_of<cut>(&call);
+    const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
     struct mine mine = mine_of<cut>(&call, &share, &memory);
     struct writer writer = writer_of(&call, &share);
@@ -281,10 +281,13 @@ static __global__ void __launch_bounds__(THREADS, 1)
     struct patience patience = {0, 0};
     const float *acc =
         (const float *)job->acc + (int64_t)(share.row0 + mine.n) * call.acc_row + mine.unit;
-    read_fragments(&call, &share, r);
+    read_fragments<cut>(&call, &share, r);
     read_states<cell, cut>(&call, &share, &memory, &mine);
     clear_operand(&memory);
-    __syncthreads();
+    if (SPREAD > 0)
+        open_cluster();
+    else
+        __syncthreads();
     gather_initial(&call, &share, &memory);
     fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {
@@ -293,9 +296,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
                    [&] { fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc); });
         __syncthreads();
         tell(&writer, step == job->steps - 1);
-        multiply<cut>(&call, &share, &memory, &mine, r);
-        wait_for_copies();
-        __syncthreads();
+        multiply<cut>(&call, &share, &memory, &mine, r, step);
         for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
             finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
                                                             round);
@@ -304,4 +305,6 @@ static __global__ void __launch_bounds__(THREADS, 1)
     }
 #endif
 }
-#define RESIDENT_KERNEL resident_forward
+#define RESIDENT_KERNEL   resident_forward
+#define RESIDENT_BACKWARD 0
+#include "gpu/resident_list.cuh"

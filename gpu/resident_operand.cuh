@@ -53,16 +53,19 @@ struct piece {
     int there;
 };
 
-WORD struct piece piece_of(const struct eco_resident_call *call, const struct share *share,
-                           int item, int tile, int half)
+template <class CUT>
+CELL_WORD struct piece piece_of(const struct eco_resident_call *call, const struct share *share,
+                                int item, int tile, int half)
 {
     const struct eco_resident_shape *shape = &call->shape;
-    const int shift = shape->unit_shift, units = 1 << shift;
-    const int k = (share->across * shape->items + item) * ITEM + share->lane % 4 * PIECE;
+    const int taken = share->across * shape->items + item;
+    const int k = (share->item0 + taken) * ITEM + share->lane % 4 * PIECE;
     const int r = (share->down * TILES + tile) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
-    const int unit = share->unit0 + (r & (units - 1)), group = r >> shift;
-    const bool there = r < shape->tiles * ECO_RESIDENT_M && group < call->row_groups &&
-                       unit < call->hidden && k < call->width;
+    const int owner = r / CUT::own - share->rank, own = r % CUT::own; /* of the row */
+    const int unit = share->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
+    const int group = own >> CUT::shift;
+    const bool there =
+        r < CUT::rows && taken < shape->slice && unit < call->hidden && k < call->width;
     const narrow *const first = (const narrow *)call->job[share->job].recurrent;
     struct piece piece = {first, 0};
     if (there) {
@@ -95,12 +98,12 @@ WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *
 }
 
 /* This block's part of R; the share of a lane: in registers and in shared memory. */
-template <bool EVEN>
+template <class CUT, bool EVEN>
 CELL_WORD void read_all(const struct eco_resident_call *call, const struct share *share,
                         struct fragment r[ITEMS][TILES])
 {
     const auto read = [&](int item, int tile, int half) {
-        const struct piece piece = piece_of(call, share, item, tile, half);
+        const struct piece piece = piece_of<CUT>(call, share, item, tile, half);
         return EVEN ? read_even(piece) : read_some(piece);
     };
 #pragma unroll
@@ -119,11 +122,12 @@ CELL_WORD void read_all(const struct eco_resident_call *call, const struct share
                 *kept_half(call, share, i, t, half) = read(i, t, half);
 }
 
+template <class CUT>
 CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
                               struct fragment r[ITEMS][TILES])
 {
     if (call->even)
-        read_all<true>(call, share, r);
+        read_all<CUT, true>(call, share, r);
     else
-        read_all<false>(call, share, r);
+        read_all<CUT, false>(call, share, r);
 }

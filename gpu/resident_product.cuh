@@ -144,7 +144,7 @@ template <class CUT> CELL_WORD void put_sums(int at, const struct sums *d)
 template <class CUT, int N, int COUNT>
 CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct share *share,
                              const struct memory *memory, const struct mine *mine,
-                             const struct fragment r[ITEMS][TILES], int row_tile)
+                             const struct fragment r[ITEMS][TILES], int row_tile, int sum_tile)
 {
     enum { AHEAD = 8 / N < COUNT ? 8 / N : COUNT };
     const int next = memory->row_tiles * LANES;
@@ -189,53 +189,111 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            put_sums<CUT>(mine->sums + (row_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
+            put_sums<CUT>(mine->sums + (sum_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
                               t * ECO_RESIDENT_M,
                           &d[n][t]);
 }
 
+/* Tiles of 8 rows of the batch from `first` on, up to `end`. */
 template <class CUT, int COUNT>
 CELL_WORD void multiply_items(const struct eco_resident_call *call, const struct share *share,
                               const struct memory *memory, const struct mine *mine,
-                              const struct fragment r[ITEMS][TILES])
+                              const struct fragment r[ITEMS][TILES], int first, int end)
 {
-    int tile = 0;
+    int tile = first;
 #pragma unroll 1
-    for (; tile + 1 < memory->row_tiles; tile += 2)
-        multiply_rows<CUT, 2, COUNT>(call, share, memory, mine, r, tile);
-    if (tile < memory->row_tiles)
-        multiply_rows<CUT, 1, COUNT>(call, share, memory, mine, r, tile);
+    for (; tile + 1 < end; tile += 2)
+        multiply_rows<CUT, 2, COUNT>(call, share, memory, mine, r, tile, tile - first);
+    if (tile < end)
+        multiply_rows<CUT, 1, COUNT>(call, share, memory, mine, r, tile, tile - first);
 }
 
 template <class CUT>
-CELL_WORD void multiply(const struct eco_resident_call *call, const struct share *share,
-                        const struct memory *memory, const struct mine *mine,
-                        const struct fragment r[ITEMS][TILES])
+CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct share *share,
+                             const struct memory *memory, const struct mine *mine,
+                             const struct fragment r[ITEMS][TILES], int first, int end)
 {
     if (share->across >= CUT::across)
         return;
     if (call->shape.items <= 2)
-        multiply_items<CUT, 2>(call, share, memory, mine, r);
+        multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
     else if (call->shape.items <= 4)
-        multiply_items<CUT, 4>(call, share, memory, mine, r);
+        multiply_items<CUT, 4>(call, share, memory, mine, r, first, end);
     else
-        multiply_items<CUT, ITEMS>(call, share, memory, mine, r);
+        multiply_items<CUT, ITEMS>(call, share, memory, mine, r, first, end);
+}
+
+/* Adds up the sums of this block's slice of k, and gives each block of the cluster those of its
+ * units. */
+template <class CUT>
+CELL_WORD void share_sums(const struct share *share, const struct memory *memory, int step,
+                          int first, int end)
+{
+    enum { WIDE = 4 }; /* rows of R at once */
+    const int from = memory->sums,
+              to = memory->parts + ((step & 1) * CUT::blocks + share->rank) * memory->part_across +
+                   first * ECO_RESIDENT_N * CUT::part_row;
+    const int all = (end - first) * ECO_RESIDENT_N * (CUT::rows / WIDE);
+#pragma unroll 2
+    for (int i = (int)threadIdx.x; i < all; i += THREADS) {
+        const int row = i % (CUT::rows / WIDE) * WIDE, n = i / (CUT::rows / WIDE);
+        const int at = from + n * CUT::sum_row + row;
+        float4 sum = *(const float4 *)floats(at);
+#pragma unroll
+        for (int k = 1; k < CUT::across; k++) {
+            const float4 v = *(const float4 *)floats(at + k * memory->sum_across);
+            sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+        }
+        send_in_cluster(row / CUT::own, floats(to + n * CUT::part_row + row % CUT::own), step, sum);
+    }
+}
+
+/* The products of a step; its sums are there for all threads when it returns. */
+template <class CUT>
+CELL_WORD void multiply(const struct eco_resident_call *call, const struct share *share,
+                        const struct memory *memory, const struct mine *mine,
+                        const struct fragment r[ITEMS][TILES], int step)
+{
+    const int all = memory->row_tiles;
+    if (CUT::blocks == 1) {
+        multiply_some<CUT>(call, share, memory, mine, r, 0, all);
+        wait_for_copies();
+        __syncthreads();
+        return;
+    }
+    if (threadIdx.x == 0)
+        expect_bytes(step, CUT::blocks * all * ECO_RESIDENT_N * CUT::own * sizeof(float));
+#pragma unroll 1
+    for (int first = 0; first < all; first += call->shape.chunk) {
+        const int end = min(first + call->shape.chunk, all);
+        if (first > 0)
+            __syncthreads();
+        multiply_some<CUT>(call, share, memory, mine, r, first, end);
+        __syncthreads();
+        share_sums<CUT>(share, memory, step, first, end);
+    }
+    wait_for_copies();
+    wait_for_bytes(step);
 }
 
 /* Where the sums of batch row n begin; beyond the last one those of the last. */
 template <class CUT>
-CELL_WORD int sums_at(const struct memory *memory, const struct mine *mine, int n)
+CELL_WORD int sums_at(const struct memory *memory, const struct mine *mine, int step, int n)
 {
-    const int last = memory->row_tiles * ECO_RESIDENT_N - 1;
-    return mine->pair_sums + (n < last ? n : last) * CUT::sum_row;
+    const int last = memory->row_tiles * ECO_RESIDENT_N - 1, row = n < last ? n : last;
+    if (CUT::blocks == 1)
+        return mine->pair_sums + row * CUT::sum_row;
+    return mine->pair_sums + (step & 1) * CUT::blocks * memory->part_across + row * CUT::part_row;
 }
 
 /* The sum of a pair's products with the block's row `row` of its units. */
 template <class CUT> CELL_WORD float sum_of(const struct memory *memory, int at, int row)
 {
+    const int parts = CUT::blocks == 1 ? (int)CUT::across : (int)CUT::blocks,
+              apart = CUT::blocks == 1 ? memory->sum_across : memory->part_across;
     float sum = *floats(at + (row << CUT::shift));
 #pragma unroll
-    for (int k = 1; k < CUT::across; k++)
-        sum += *floats(at + (row << CUT::shift) + k * memory->sum_across);
+    for (int k = 1; k < parts; k++)
+        sum += *floats(at + (row << CUT::shift) + k * apart);
     return sum;
 }

@@ -28,40 +28,68 @@ static int32_t items_of(int32_t n)
     return n <= 2 ? 2 : n <= 4 ? 4 : n <= ECO_RESIDENT_ITEMS ? ECO_RESIDENT_ITEMS : n;
 }
 
-static void divide(const struct eco_resident_need *need, struct eco_resident_shape *shape)
+/* Rows of R that a unit has in a block. */
+static int32_t row_groups(const struct eco_resident_need *need)
 {
-    const int32_t row_groups = need->backward ? 1 : need->recurrent;
-    shape->tiles = up(row_groups << shape->unit_shift, ECO_RESIDENT_M);
-    shape->down = up(shape->tiles, 2);
-    shape->across = shape->down > WARPS ? 0 : WARPS / shape->down;
-    if (shape->across == 0)
-        return;
-    const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
-    shape->items = items_of(up(shape->k / item, shape->across));
-    shape->kept = shape->items > ECO_RESIDENT_ITEMS ? shape->items - ECO_RESIDENT_ITEMS : 0;
-    const size_t rows = (size_t)row_tiles(shape) * ECO_RESIDENT_N;
-    const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
-                                      : (size_t)need->accs + 2 * (size_t)need->states;
-    shape->shared_bytes =
-        (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT +
-        rows * (size_t)(shape->across * shape->items) * ECO_RESIDENT_BYTES +
-        (size_t)shape->across * rows * ECO_RESIDENT_SUM_ROW((size_t)shape->tiles) * 4 +
-        own * (size_t)pairs(shape) * 4;
-    shape->exchange_bytes = (size_t)need->steps * (size_t)shape->groups * rows * (size_t)shape->k *
-                            (size_t)need->operand;
+    return need->backward ? 1 : need->recurrent;
 }
 
-/* Clocks of a step, seen on an H200: what every step waits for, 40 for each KB that a block reads
- * of the others, an item of 32 k and 32 rows of R for 8 rows of the batch 40 from registers and 165
- * from shared memory. */
+/* Bytes of a block's shared memory. */
+static size_t shared_bytes(const struct eco_resident_need *need,
+                           const struct eco_resident_shape *shape)
+{
+    const size_t rows = (size_t)row_tiles(shape) * ECO_RESIDENT_N,
+                 parts = (size_t)2 << shape->spread;
+    const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
+                                      : (size_t)need->accs + 2 * (size_t)need->states;
+    return (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT +
+           rows * (size_t)(shape->across * shape->items) * ECO_RESIDENT_BYTES +
+           (size_t)(shape->across * shape->chunk) * ECO_RESIDENT_N *
+               ECO_RESIDENT_SUM_ROW((size_t)shape->tiles) * 4 +
+           (shape->spread > 0
+                ? parts * rows *
+                      (size_t)ECO_RESIDENT_PART_ROW(row_groups(need), shape->unit_shift) * 4
+                : 0) +
+           own * (size_t)pairs(shape) * 4;
+}
+
+/* False: it does not fit. */
+static bool divide(const struct eco_resident_need *need, struct eco_resident_shape *shape)
+{
+    const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
+    shape->tiles = up(row_groups(need) << shape->unit_shift << shape->spread, ECO_RESIDENT_M);
+    shape->down = up(shape->tiles, 2);
+    if (shape->down > WARPS)
+        return false;
+    shape->across = WARPS / shape->down;
+    shape->slice = up(shape->k / item, 1 << shape->spread);
+    shape->items = items_of(up(shape->slice, shape->across));
+    shape->kept = shape->items > ECO_RESIDENT_ITEMS ? shape->items - ECO_RESIDENT_ITEMS : 0;
+    shape->exchange_bytes = (size_t)need->steps * (size_t)shape->groups * (size_t)row_tiles(shape) *
+                            ECO_RESIDENT_N * (size_t)shape->k * (size_t)need->operand;
+    /* Sums of all batch rows, or of some at a time: only clusters put them elsewhere then. */
+    shape->chunk = row_tiles(shape);
+    shape->shared_bytes = shared_bytes(need, shape);
+    while (shape->shared_bytes > need->block_bytes && shape->spread > 0 && shape->chunk > 2) {
+        shape->chunk = up(shape->chunk, 4) * 2;
+        shape->shared_bytes = shared_bytes(need, shape);
+    }
+    return shape->shared_bytes <= need->block_bytes;
+}
+
+/* Clocks of a step, fitted to 70 times of an H200, of which it is off by a tenth at most: what
+ * every step waits for, what a block reads of the others, an item of R for 8 rows of the batch from
+ * registers and from shared memory, cells, and of a cluster's sums. */
 static double predict(const struct eco_resident_need *need, const struct eco_resident_shape *shape)
 {
     const double tiles = row_tiles(shape), kept = shape->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
-    const double exchange = 650 + 40. / 1024 * tiles * ECO_RESIDENT_N * shape->k * need->operand;
-    const double matrix = tiles * (40 * (shape->items - kept) + 165 * kept) * (need->split ? 2 : 1);
-    const double finish = 1080 + 200 * rounds + 40 * shape->across;
-    return exchange + matrix + finish + (need->backward ? 300 : 0) + (need->split ? 300 : 0);
+    const double kbytes = tiles * ECO_RESIDENT_N * shape->slice * ECO_RESIDENT_BYTES / 1024.;
+    const double matrix = tiles * (65 * (shape->items - kept) + 145 * kept) * (need->split ? 2 : 1);
+    const double finish = rounds * (need->backward ? 980 : 405) + (need->backward ? 280 : 0);
+    /* Four sums of a thread at a time. */
+    const double meeting = shape->spread > 0 ? 155 + 137 * tiles * shape->down / 4 : 0;
+    return 1230 + 38 * kbytes + matrix + finish + meeting + (need->split ? 300 : 0);
 }
 
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *best)
@@ -69,17 +97,21 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
     static const double us = 1 / 1570.; /* of a clock */
     const int32_t item = ECO_RESIDENT_BYTES / need->operand;
     double least = 0;
-    for (int32_t shift = ECO_RESIDENT_SHIFT; shift < ECO_RESIDENT_SHIFT + 4; shift++) {
-        struct eco_resident_shape shape = {.unit_shift = shift};
+    for (int32_t i = 0; i < ECO_RESIDENT_SHIFTS * ECO_RESIDENT_SPREADS; i++) {
+        struct eco_resident_shape shape = {.unit_shift =
+                                               ECO_RESIDENT_SHIFT + i % ECO_RESIDENT_SHIFTS,
+                                           .spread = i / ECO_RESIDENT_SHIFTS};
+        if (!ECO_RESIDENT_MADE(need->backward, shape.unit_shift, shape.spread))
+            continue;
+        const int32_t cluster_units = 1 << shape.unit_shift << shape.spread;
         shape.k = up(need->width, item) * item;
-        shape.members = up(need->hidden, 1 << shift);
-        const int32_t most = need->blocks / (shape.members * need->jobs);
+        shape.members = up(need->hidden, cluster_units) << shape.spread;
+        const int32_t most = need->blocks[shape.spread] / (shape.members * need->jobs);
         if (most == 0)
             continue;
         shape.group_rows = up(need->rows, most);
         shape.groups = up(need->rows, shape.group_rows);
-        divide(need, &shape);
-        if (shape.across == 0 || shape.shared_bytes > need->block_bytes)
+        if (!divide(need, &shape))
             continue;
         const double time = us * predict(need, &shape);
         if (least > 0 && time >= least)

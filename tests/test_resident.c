@@ -8,7 +8,7 @@
 #include "gpu/resident.h"
 #include "tests/suite.h"
 
-enum { BLOCKS = 132, BLOCK_BYTES = 226 << 10, ACCS = 4, STATES = 2, FIELDS = 9 };
+enum { BLOCKS = 132, CLUSTERED = 120, BLOCK_BYTES = 226 << 10, ACCS = 4, STATES = 2, FIELDS = 9 };
 
 static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t rows, int32_t jobs,
                                         int32_t recurrent)
@@ -24,7 +24,7 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
                                       .states = STATES,
                                       .fields = FIELDS,
                                       .operand = recurrent % 2 == 0 ? 2 : 4,
-                                      .blocks = BLOCKS,
+                                      .blocks = {BLOCKS, BLOCKS, CLUSTERED},
                                       .block_bytes = BLOCK_BYTES};
 }
 
@@ -33,18 +33,23 @@ static void check_shape(const struct eco_resident_need *need)
     struct eco_resident_shape shape;
     if (!(eco_resident_shape(need, &shape) > 0))
         return;
-    const int32_t units = 1 << shape.unit_shift;
-    const int32_t tiles = (need->backward ? 1 : need->recurrent) * units;
+    const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
+    const int32_t tiles = (need->backward ? 1 : need->recurrent) * units * cluster;
+    ck_assert(ECO_RESIDENT_MADE(need->backward, shape.unit_shift, shape.spread));
+    ck_assert_int_eq(shape.members % cluster, 0);
     ck_assert_int_ge(shape.members * units, need->hidden);
-    ck_assert_int_lt((shape.members - 1) * units, need->hidden); /* each has a unit to wait for */
+    /* Each cluster has a unit to wait for. */
+    ck_assert_int_lt((shape.members - cluster) * units, need->hidden);
     ck_assert_int_ge(shape.groups * shape.group_rows, need->rows);
     ck_assert_int_lt((shape.groups - 1) * shape.group_rows, need->rows);
-    ck_assert_int_le(shape.groups * shape.members * need->jobs, BLOCKS);
+    ck_assert_int_le(shape.groups * shape.members * need->jobs, need->blocks[shape.spread]);
     ck_assert_int_ge(shape.k, need->width);
     ck_assert_int_ge(shape.tiles * ECO_RESIDENT_M, tiles);
     ck_assert_int_ge(shape.down * 2, shape.tiles);
     ck_assert_int_le(shape.down * shape.across, ECO_RESIDENT_WARPS);
-    ck_assert_int_ge(shape.across * shape.items * (ECO_RESIDENT_BYTES / need->operand), shape.k);
+    ck_assert_int_ge(shape.across * shape.items, shape.slice);
+    ck_assert_int_ge((shape.slice << shape.spread) * (ECO_RESIDENT_BYTES / need->operand), shape.k);
+    ck_assert_int_ge(shape.chunk * ECO_RESIDENT_N, shape.spread > 0 ? 1 : shape.group_rows);
     ck_assert_int_ge(shape.kept + ECO_RESIDENT_ITEMS, shape.items);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
 }
