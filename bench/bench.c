@@ -35,7 +35,7 @@ static void print_help(void)
            "  --versus WHOM    one of those below\n"
            "  --device NAME    instead of cpu:THREADS\n"
            "  --shapes FILE    lists of problems (" BENCH_SHAPES ")\n"
-           "  --isa SET        both sides use no more than amx, avx512, avx2, sse2\n"
+           "  --isa SET        both sides use no more than amx, avx512bf16, avx512, avx2, sse2\n"
            "  --csv            comma separated\n"
            "  --markdown       as a table\n"
            "  --no-head        of that table\n\n"
@@ -72,8 +72,9 @@ static bool set_isa(struct settings *s, const char *value)
     static const struct {
         const char *ours, *onednn;
         int lanes;
-    } table[] = {{"amx", "AVX512_CORE_AMX", 32},
-                 {"avx512", "AVX512_CORE_BF16", 16},
+    } table[] = {{"amx", "AVX512_CORE_AMX", 64},
+                 {"avx512bf16", "AVX512_CORE_BF16", 32},
+                 {"avx512", "AVX512_CORE_VNNI", 16},
                  {"avx2", "AVX2", 8},
                  {"sse2", "SSE41", 4}};
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
@@ -83,7 +84,7 @@ static bool set_isa(struct settings *s, const char *value)
             return setenv("ECORNN_ISA", value, 1) == 0 &&
                    setenv("ONEDNN_MAX_CPU_ISA", table[k].onednn, 1) == 0;
         }
-    return fail("--isa is %s, must be amx, avx512, avx2 or sse2", value);
+    return fail("--isa is %s, must be amx, avx512bf16, avx512, avx2 or sse2", value);
 }
 
 /* An option without a value. */

@@ -1,7 +1,7 @@
 /*
  * The peaks: tiles of BF16 between registers, or twelve independent chains of multiply-adds per
- * thread, which is enough to hide the latency of two units of four cycles.  One loop for each width
- * of vectors.
+ * thread, which is enough to hide the latency of two units of four to six cycles.  One loop for
+ * each width of vectors.
  */
 #define _GNU_SOURCE /* syscall */
 #include "bench_peak.h"
@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #define HAVE_TILES 1
+#define HAVE_DOTS  1
 #endif
 #endif
 
@@ -41,6 +42,31 @@ __attribute__((target("avx512f"))) static double burst_avx512(float *sum)
     *sum = _mm512_cvtss_f32(chain[0]);
     return 2.0 * TURNS * CHAINS * 16;
 }
+
+#ifdef HAVE_DOTS
+__attribute__((target("avx512f,avx512bf16"))) static double burst_dots(float *sum)
+{
+    __m512 chain[CHAINS];
+    const __m512i factor = _mm512_set1_epi16(0x3f7f), term = _mm512_set1_epi16(0x3a83);
+    for (int c = 0; c < CHAINS; c++)
+        chain[c] = _mm512_set1_ps((float)c);
+    for (int turn = 0; turn < TURNS; turn++)
+#pragma GCC unroll 12
+        for (int c = 0; c < CHAINS; c++)
+            chain[c] = _mm512_dpbf16_ps(chain[c], (__m512bh)factor, (__m512bh)term);
+    for (int c = 1; c < CHAINS; c++)
+        chain[0] = _mm512_add_ps(chain[0], chain[c]);
+    *sum = _mm512_cvtss_f32(chain[0]);
+    return 2.0 * TURNS * CHAINS * 32;
+}
+
+static bool has_dots(void)
+{
+    unsigned a, b, c, d;
+    return __builtin_cpu_supports("avx512f") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+           (a >> 5 & 1);
+}
+#endif
 
 __attribute__((target("avx2,fma"))) static double burst_avx2(float *sum)
 {
@@ -135,7 +161,7 @@ static double burst_plain(float *sum)
 }
 #endif
 
-static int lanes_max = 32;
+static int lanes_max = 64;
 
 void peak_limit(int lanes)
 {
@@ -145,8 +171,12 @@ void peak_limit(int lanes)
 static burst widest(ecornn_type type)
 {
 #ifdef HAVE_TILES
-    if (type == ECORNN_BF16 && lanes_max > 16 && may_use_tiles())
+    if (type == ECORNN_BF16 && lanes_max >= 64 && may_use_tiles())
         return burst_tiles;
+#endif
+#ifdef HAVE_DOTS
+    if (type == ECORNN_BF16 && lanes_max >= 32 && has_dots())
+        return burst_dots;
 #endif
     (void)type;
 #ifdef HAVE_X86

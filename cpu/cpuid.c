@@ -29,8 +29,18 @@
 
 /* Every set there is, worst first; a processor that runs one runs those before it that were built
  * for its kind. */
-enum rank { RANK_PLAIN, RANK_SSE2, RANK_NEON, RANK_AVX2, RANK_AVX512, RANK_AMX, RANKS };
-static const char *const rank_name[RANKS] = {"plain", "sse2", "neon", "avx2", "avx512", "amx"};
+enum rank {
+    RANK_PLAIN,
+    RANK_SSE2,
+    RANK_NEON,
+    RANK_AVX2,
+    RANK_AVX512,
+    RANK_AVX512BF16,
+    RANK_AMX,
+    RANKS
+};
+static const char *const rank_name[RANKS] = {"plain",  "sse2",       "neon", "avx2",
+                                             "avx512", "avx512bf16", "amx"};
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -74,7 +84,10 @@ static enum rank best_rank(void)
     if ((saved & ZMM) != ZMM || (b & all) != all)
         return RANK_AVX2;
     const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && tiles_allowed();
-    return amx ? RANK_AMX : RANK_AVX512;
+    if (amx)
+        return RANK_AMX;
+    enum { BF16 = 1 << 5 }; /* 7.1.eax */
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & BF16) ? RANK_AVX512BF16 : RANK_AVX512;
 }
 
 static void model_name(char name[49])
@@ -126,7 +139,20 @@ static const struct {
       .narrow = &eco_narrow_avx512,
       .narrow_rows = &eco_rows_avx512,
       .amx = &eco_tile_amx,
-      .amx_rows = &eco_rows_amx,
+      .pair_rows = &eco_rows_amx,
+      .fused = true}},
+#endif
+#if ECO_HAVE_AVX512 && ECO_HAVE_AVX512BF16
+    {RANK_AVX512BF16, /* those of avx512, and dot products for BF16 */
+     {.name = "avx512bf16",
+      .f32 = &eco_kernels_avx512,
+      .f64 = &eco_kernels_f64,
+      .bf16 = &eco_kernels_narrow_avx512,
+      .tile = &eco_tile_avx512,
+      .narrow = &eco_narrow_avx512,
+      .narrow_rows = &eco_rows_avx512,
+      .dot = &eco_tile_avx512bf16,
+      .pair_rows = &eco_rows_avx512bf16,
       .fused = true}},
 #endif
 #if ECO_HAVE_AVX512

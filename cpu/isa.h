@@ -22,7 +22,9 @@ extern const struct eco_tile_kernel eco_narrow_avx2, eco_narrow_avx512;
 extern const struct eco_narrow_rows eco_rows_plain, eco_rows_sse2, eco_rows_neon;
 extern const struct eco_narrow_rows eco_rows_avx2, eco_rows_avx512;
 extern const struct eco_tile_kernel eco_tile_amx; /* tile_amx.c, if ECO_HAVE_AMX */
-extern const struct eco_amx_rows eco_rows_amx;
+extern const struct eco_pair_rows eco_rows_amx;
+extern const struct eco_tile_kernel eco_tile_avx512bf16; /* tile_dot.c, if ECO_HAVE_AVX512BF16 */
+extern const struct eco_pair_rows eco_rows_avx512bf16;
 
 /* The sets that were built and that this processor and system can run, best first; NULL past the
  * last, which is always "plain".  cpuid.c. */

@@ -100,7 +100,7 @@ static void pack_panel(const struct eco_gradient *g, const struct eco_gradient_p
     }
 }
 
-/* ---- tiles of BF16 --------------------------------------------------------------------------- */
+/* ---- pairs of BF16 --------------------------------------------------------------------------- */
 
 /* Some rows of a matrix; where some between them have ended, first brought together. */
 struct rows {
@@ -127,10 +127,10 @@ static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at,
     rows->row = BLOCKS_AT_A_TIME * TALL;
 }
 
-/* Of a block: tiles [groups, 16, 32], A transposed. */
-static void tile_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+/* Of a block: A as the kernel reads it, [groups, 512]. */
+static void pair_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
 {
-    const struct eco_amx_rows *amx = g->run->cpu->isa->amx_rows;
+    const struct eco_pair_rows *pairs = g->run->cpu->isa->pair_rows;
     const int32_t from = eco_gradient_unit(g, blocks.from), to = eco_gradient_unit(g, blocks.to);
     const uint16_t *a = (const uint16_t *)g->a + (size_t)(number * g->units + from);
     struct eco_gradient_row at = g->first;
@@ -139,24 +139,24 @@ static void tile_some_blocks(const struct eco_gradient *g, int32_t number, struc
         find_rows(g, &at, group, a, g->a_row, to - from, &rows);
         for (int32_t block = blocks.from; block < blocks.to; block++) {
             const int32_t unit = eco_gradient_unit(g, block);
-            uint16_t *tiles = (uint16_t *)(void *)eco_gradient_block(g, number, block);
-            amx->transpose(tiles + (size_t)group * TILE, rows.first + (unit - from), rows.row,
-                           rows.n, eco_gradient_unit(g, block + 1) - unit);
+            uint16_t *out = (uint16_t *)(void *)eco_gradient_block(g, number, block);
+            pairs->block(out + (size_t)group * TILE, rows.first + (unit - from), rows.row, rows.n,
+                         eco_gradient_unit(g, block + 1) - unit);
         }
     }
 }
 
-static void tile_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
+static void pair_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
 {
     for (int32_t b = blocks.from; b < blocks.to; b += BLOCKS_AT_A_TIME)
-        tile_some_blocks(g, number,
+        pair_some_blocks(g, number,
                          (struct eco_share){b, eco_least(b + BLOCKS_AT_A_TIME, blocks.to)});
 }
 
-static void tile_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
+static void pair_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
                        int32_t panel)
 {
-    const struct eco_amx_rows *amx = g->run->cpu->isa->amx_rows;
+    const struct eco_pair_rows *pairs = g->run->cpu->isa->pair_rows;
     const int32_t first = panel * g->form.wide, columns = part->columns - first;
     const int32_t width = eco_gradient_width(g, part, panel), lanes = g->form.kernel->lanes;
     uint16_t *to = (uint16_t *)(void *)eco_gradient_panel(g, part, panel);
@@ -166,29 +166,41 @@ static void tile_panel(const struct eco_gradient *g, const struct eco_gradient_p
         find_rows(g, &at, group, (const uint16_t *)part->e + first, part->e_row,
                   eco_least(columns, width), &rows);
         for (int32_t v = 0; v < width; v += lanes, to += TILE)
-            amx->pair(to, rows.first + v, rows.row, rows.n, eco_least(columns - v, lanes));
+            pairs->vector(to, rows.first + v, rows.row, rows.n, eco_least(columns - v, lanes));
     }
 }
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
+/* AMX takes two tiles of rows at a time; the dot product three vectors, and 8 of 16 rows. */
+static struct eco_gradient_form form_in_pairs(const struct eco_isa *isa)
+{
+    const bool amx = isa->amx != NULL;
+    const struct eco_tile_kernel *kernel = amx ? isa->amx : isa->dot;
+    return (struct eco_gradient_form){.kernel = kernel,
+                                      .element = sizeof(uint16_t),
+                                      .tall = TALL,
+                                      .grain = TALL,
+                                      .a_row = 2,
+                                      .a_k = TALL,
+                                      .wide = (amx ? ECO_TILE_VECTORS : 3) * kernel->lanes,
+                                      .group = GROUP,
+                                      .calls_blocks = amx ? 2 : 1,
+                                      .pack_blocks = pair_blocks,
+                                      .pack_panel = pair_panel};
+}
+
 struct eco_gradient_form eco_gradient_form(const struct eco_cpu_run *run)
 {
     const struct eco_isa *isa = run->cpu->isa;
-    if (run->layout->weight == ECORNN_BF16 && run->layout->type == ECORNN_BF16 && isa->amx != NULL)
-        return (struct eco_gradient_form){.kernel = isa->amx,
-                                          .element = sizeof(uint16_t),
-                                          .tall = TALL,
-                                          .grain = TALL,
-                                          .wide = ECO_TILE_VECTORS * isa->amx->lanes,
-                                          .group = GROUP,
-                                          .calls_blocks = 2,
-                                          .pack_blocks = tile_blocks,
-                                          .pack_panel = tile_panel};
+    const bool narrow = run->layout->weight == ECORNN_BF16 && run->layout->type == ECORNN_BF16;
+    if (narrow && isa->pair_rows != NULL)
+        return form_in_pairs(isa);
     return (struct eco_gradient_form){.kernel = isa->tile,
                                       .element = sizeof(float),
                                       .tall = isa->tile->rows,
                                       .grain = 1,
+                                      .a_row = 1,
                                       .wide = isa->tile->vectors * isa->tile->lanes,
                                       .group = 1,
                                       .calls_blocks = 1,

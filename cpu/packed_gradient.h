@@ -15,6 +15,7 @@ struct eco_gradient_form {
     const struct eco_tile_kernel *kernel;
     size_t element;       /* bytes of a copied element */
     int32_t tall, grain;  /* units of a block, at most; in blocks that end at multiples of grain */
+    int32_t a_row, a_k;   /* of a copied block, as a kernel counts; a_k 0: its units */
     int32_t wide;         /* columns of a panel */
     int32_t group;        /* rows are filled up to a multiple */
     int32_t calls_blocks; /* of a call */

@@ -205,7 +205,8 @@ void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *
             (multiply[i].back ? put_back : put_forward)(run, &multiply[i], &product[w.products]);
     pair_products(run, &w);
     /* An interpreted pass is better over many units; and AMX is slower with vectors in between. */
-    w.pass_after = run->problem->cell->builtin < 0 || run->layout->weight != ECORNN_F32;
+    const bool amx = w.products > 0 && product->kernel->begin != NULL;
+    w.pass_after = run->problem->cell->builtin < 0 || amx;
     w.width = block_units(run, &w);
     if (call != NULL) {
         w.rows = (struct eco_share){call->row0, call->row1};

@@ -1,6 +1,6 @@
 /*
- * Rows of A as the product kernels of algorithm packed read them: floats where they are; or, for
- * weights in BF16, copied to the thread's scratch as floats or as AMX's tiles.
+ * Rows of A as the product kernels of algorithm packed read them: where they are; or, for weights
+ * in BF16, copied to the thread's scratch as floats, in whole pairs, or as AMX's tiles.
  */
 #include "cpu/packed.h"
 
@@ -52,9 +52,8 @@ static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_produ
                           struct eco_share rows, void *room)
 {
     const struct eco_multiply *m = p->multiply;
-    (void)run;
     (void)room;
-    p->a = (const float *)m->a + (size_t)rows.from * m->a_row + p->first;
+    p->a = eco_cpu_after(run->layout->type, m->a, (size_t)rows.from * m->a_row + p->first);
     p->a_row = m->a_row;
 }
 
@@ -98,6 +97,35 @@ static void bring_floats(const struct eco_cpu_run *run, struct eco_packed_produc
             copy_floats(run, out, eco_cpu_after(run->layout->type, m->a, at), n);
             out += n;
         }
+    }
+}
+
+/* ---- as pairs -------------------------------------------------------------------------------- */
+
+static void bring_pairs(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                        struct eco_share rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    const struct columns columns = columns_of(run, p);
+    const size_t k = (size_t)p->panels->k;
+    if (columns.spans == 1 && k % 2 == 0) {
+        p->first = (size_t)columns.span[0].first * columns.unit;
+        bring_nothing(run, p, rows, room);
+        return;
+    }
+    uint16_t *to = room;
+    p->a = to;
+    p->a_row = (size_t)p->panels->depth + APART;
+    for (int32_t r = rows.from; r < rows.to; r++, to += p->a_row) {
+        const uint16_t *const row = (const uint16_t *)m->a + (size_t)r * m->a_row;
+        uint16_t *out = to;
+        for (int i = 0; i < columns.spans; i++) {
+            const struct eco_span *span = &columns.span[i];
+            const size_t n = (size_t)(span->end - span->first) * columns.unit;
+            memcpy(out, row + (size_t)span->first * columns.unit, n * sizeof *out);
+            out += n;
+        }
+        to[k] = 0;
     }
 }
 
@@ -159,6 +187,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
 {
     static const struct eco_packed_form in_place = {bring_nothing, 0, false};
     static const struct eco_packed_form floats = {bring_floats, sizeof(float), true};
+    static const struct eco_packed_form pairs = {bring_pairs, sizeof(uint16_t), true};
     static const struct eco_packed_form tiles = {bring_tiles, sizeof(uint16_t), true};
     const struct eco_isa *isa = run->cpu->isa;
     p->form = &in_place;
@@ -169,8 +198,9 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
         return;
     }
     const bool amx = eco_cpu_has_tiles(run, p->multiply->rows);
-    p->form = amx ? &tiles : &floats;
-    p->kernel = amx ? isa->amx : isa->narrow;
+    const bool dot = !amx && isa->dot != NULL && run->layout->type == ECORNN_BF16;
+    p->form = amx ? &tiles : dot ? &pairs : &floats;
+    p->kernel = amx ? isa->amx : dot ? isa->dot : isa->narrow;
 }
 
 /* ---- all products of a thread ---------------------------------------------------------------- */

@@ -60,7 +60,7 @@ static struct eco_tile tile_of(const struct piece *p, int32_t panel)
                             .vectors = width / lanes,
                             .pair = {{.k = g->rows,
                                       .panel_k = (size_t)(width * g->form.group),
-                                      .a_row = 1,
+                                      .a_row = (size_t)g->form.a_row,
                                       .panel = eco_gradient_panel(g, p->part, panel)}},
                             .c_row = (size_t)p->part->columns};
     for (int32_t v = 0; v < tile.vectors; v++) {
@@ -97,7 +97,7 @@ static void multiply_block(struct piece *p, int32_t number, int32_t block)
         tile->rows = rows;
         tile->c = place_in_c(g, p->part, number, block);
         tile->pair[0].a = eco_gradient_block(g, number, block);
-        tile->pair[0].a_k = (size_t)rows;
+        tile->pair[0].a_k = (size_t)(g->form.a_k > 0 ? g->form.a_k : rows);
         fetch_next(p, number, block, panel);
         g->form.kernel->multiply(tile);
     }

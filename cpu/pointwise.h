@@ -91,16 +91,17 @@ struct eco_pointwise_kernels {
 
 struct eco_tile_kernel; /* tile.h */
 struct eco_narrow_rows;
-struct eco_amx_rows;
+struct eco_pair_rows;
 
 /* An instruction set: isa.h lists them.  f64 is the same plain C in all of them. */
 struct eco_isa {
-    const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" "amx" */
+    const char *name; /* "plain" "sse2" "neon" "avx2" "avx512" "avx512bf16" "amx" */
     const struct eco_pointwise_kernels *f32, *f64, *bf16;
     const struct eco_tile_kernel *tile;
-    const struct eco_tile_kernel *narrow, *amx; /* for BF16 weights; amx NULL: without it */
+    const struct eco_tile_kernel *narrow;    /* for BF16 weights */
+    const struct eco_tile_kernel *dot, *amx; /* and BF16 rows; NULL: without it */
     const struct eco_narrow_rows *narrow_rows;
-    const struct eco_amx_rows *amx_rows;
+    const struct eco_pair_rows *pair_rows; /* for dot, amx */
     bool fused; /* has a fused multiply-add: all sets that have one give the same bits, and so do
                  * all that have none */
 };

@@ -1,7 +1,7 @@
 /*
  * The call between an algorithm and the product kernel of an instruction set: rows of A times one
  * panel of packed weights, added to C.  A kernel sees pointers, sizes and strides, nothing else.
- * tile.c multiplies weights in F32; tile_narrow.c and tile_amx.c those in BF16.
+ * tile.c multiplies weights in F32; tile_narrow.c, tile_dot.c and tile_amx.c those in BF16.
  */
 #ifndef ECO_TILE_H
 #define ECO_TILE_H
@@ -16,7 +16,8 @@ enum {
     ECO_TILE_LANES = 16   /* of a vector, at most */
 };
 /* A panel of BF16 is [groups of 32 k, vectors, 16, lanes, 2]: two neighbouring k of a lane side by
- * side, as AMX reads them, and as a shift and a mask widen them elsewhere. */
+ * side, as AMX and the dot product of pairs read them, and as a shift and a mask widen them
+ * elsewhere. */
 enum {
     ECO_NARROW_GROUP = 32, /* k of a group; past the last k there are zeros */
     ECO_NARROW_TALL = 16,  /* rows of a tile of A */
@@ -26,8 +27,10 @@ enum {
 /* A[rows, k] and panel[k, vectors * lanes]. */
 struct eco_tile_pair {
     int32_t k;
-    const void *a;        /* floats; for AMX tiles of BF16, [ceil(rows / height), groups, 16, 32] */
-    size_t a_row, a_k;    /* elements from one row, one k to the next; tile_narrow.c: a_k is 1 */
+    const void *a;        /* floats; for tile_dot.c BF16; for AMX tiles of it, [ceil(rows / height),
+                           * groups, 16, 32] */
+    size_t a_row, a_k;    /* elements from one row, one k to the next; tile_narrow.c: a_k is 1;
+                           * tile_dot.c: k + 1 is beside an even k, and 0 past the last */
     const void *panel;    /* [k, vectors, lanes] or that of BF16, aligned to 64 bytes */
     size_t panel_k;       /* elements from one k, one group to the next */
     const void *prefetch; /* panel of the tile after this one, or NULL */
@@ -36,7 +39,8 @@ struct eco_tile_pair {
 /*
  * C[rows, vectors * lanes] = start + the sum of A panel over all pairs, in their order.  Every
  * element of C is one chain of fused multiply-adds in ascending k: its bits do not depend on rows,
- * vectors or lanes.  AMX sums over k first, then adds start; a tile's denormals are 0.
+ * vectors or lanes.  tile_dot.c adds odd k before even ones; AMX sums over k first, then adds
+ * start; to both denormals are 0.
  */
 struct eco_tile {
     int32_t rows, pairs;
@@ -70,12 +74,11 @@ struct eco_narrow_rows {
     void (*round)(uint16_t *to, const float *from, int32_t n, bool add);
 };
 
-/* Rows as AMX reads them: tile_amx.c.  For gradients, of 32 rows: A^T as one tile of 16 columns,
- * and 16 columns as vector of a panel; what is past rows or columns becomes 0. */
-struct eco_amx_rows {
-    void (*transpose)(uint16_t *tile, const uint16_t *from, size_t row, int32_t rows,
-                      int32_t columns);
-    void (*pair)(uint16_t *vector, const uint16_t *from, size_t row, int32_t rows, int32_t columns);
+/* For gradients: 16 columns of 32 rows, in pairs of rows, as vector of a panel, [16, 16, 2]; or as
+ * the kernel reads A^T, the same or a tile.  What is past rows or columns becomes 0. */
+struct eco_pair_rows {
+    void (*vector)(uint16_t *to, const uint16_t *from, size_t row, int32_t rows, int32_t columns);
+    void (*block)(uint16_t *to, const uint16_t *from, size_t row, int32_t rows, int32_t columns);
 };
 
 #endif /* ECO_TILE_H */

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "cpu/isa.h"
+#include "cpu/vec_pairs.h"
 
 enum { TILE = ECO_NARROW_TILE, LANES = 16, ROW_BYTES = 64 };
 /* Tile registers: 0 to 3 sums, 4 and 5 A, 6 and 7 weights. */
@@ -179,31 +180,6 @@ static void multiply(const struct eco_tile *n)
 
 /* ---- for gradients --------------------------------------------------------------------------- */
 
-static inline __m512i load_row(const uint16_t *from, size_t row, int32_t r, int32_t rows,
-                               __mmask16 columns)
-{
-    if (r >= rows)
-        return _mm512_setzero_si512();
-    const __m256i half = _mm256_maskz_loadu_epi16(columns, from + (size_t)r * row);
-    return _mm512_cvtepu16_epi32(half);
-}
-
-/* Rows 2 p and 2 p + 1 of each column, side by side. */
-static inline __m512i load_pair(const uint16_t *from, size_t row, int32_t p, int32_t rows,
-                                __mmask16 columns)
-{
-    const __m512i low = load_row(from, row, 2 * p, rows, columns);
-    const __m512i high = load_row(from, row, 2 * p + 1, rows, columns);
-    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
-}
-
-static void pair(uint16_t *vector, const uint16_t *from, size_t row, int32_t rows, int32_t columns)
-{
-    const __mmask16 mask = (__mmask16)((1u << columns) - 1);
-    for (int32_t p = 0; p < 16; p++)
-        _mm512_store_si512(vector + p * 32, load_pair(from, row, p, rows, mask));
-}
-
 /* The pairs as a matrix of 32-bit numbers, transposed: by 1, 2, 4 and 8. */
 static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t rows,
                       int32_t columns)
@@ -242,4 +218,4 @@ static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t 
 const struct eco_tile_kernel eco_tile_amx = {
     .lanes = LANES, .multiply = multiply, .begin = begin, .end = end};
 
-const struct eco_amx_rows eco_rows_amx = {transpose, pair};
+const struct eco_pair_rows eco_rows_amx = {pair, transpose};

@@ -24,6 +24,9 @@ AC_DEFUN([ECO_ISA], [
     [__m256 f(__m256 a); __m256 f(__m256 a) { return _mm256_fmadd_ps(a, a, a); }])
   _ECO_ISA_ONE([avx512], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma], [immintrin.h],
     [__m512 f(__m512 a); __m512 f(__m512 a) { return _mm512_and_ps(a, a); }])
+  _ECO_ISA_ONE([avx512bf16], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mavx512bf16],
+    [immintrin.h], [__m512 f(__m512 a, __m512i b);
+__m512 f(__m512 a, __m512i b) { return _mm512_dpbf16_ps(a, (__m512bh)b, (__m512bh)b); }])
   _ECO_ISA_ONE([amx], [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mamx-tile -mamx-bf16],
     [immintrin.h], [void f(void); void f(void) { _tile_dpbf16ps(0, 1, 2); }])
 ])

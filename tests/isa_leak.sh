@@ -15,6 +15,7 @@ vnni='[[:space:]]v(dp|cvtne)[a-z0-9]*bf16'
 forbidden() {
     case $1 in
     amx) echo 'no such text' ;;
+    avx512bf16) echo "$amx" ;;
     avx512) echo "$amx|$vnni" ;;
     avx2) echo "$avx512|$amx|$vnni" ;;
     base | plain | f64 | sse2) echo "$avx|$amx" ;;
