@@ -15,6 +15,15 @@ static double step_time(const struct eco_problem *problem, const struct eco_caps
     return eco_resident_shape(&need, &shape);
 }
 
+/* Kernels know where an element of a step lies in 32 bits; rows of the caller's may be T apart. */
+static bool is_near(const struct eco_problem *problem)
+{
+    const double state = (double)problem->D * problem->H, row = problem->order == ECORNN_BATCH_MAJOR
+                                                                    ? problem->T * state
+                                                                    : ECO_MAX_ACCS * state;
+    return problem->N * row < UINT32_MAX;
+}
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (caps->version < ECO_RESIDENT_VERSION || caps->block_bytes == 0)
@@ -25,6 +34,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "weights of another type than the rows";
     if (!eco_resident_has(problem, false))
         return "a cell or type without a kernel";
+    if (!is_near(problem))
+        return "rows too far apart";
     return step_time(problem, caps, false, 1) > 0 ? NULL : "weights that the chip cannot hold";
 }
 

@@ -235,6 +235,12 @@ CELL_WORD void for_pairs(const struct memory *memory, const struct mine *mine, F
         finish(count<1>(), n, round);
 }
 
+/* An element of a row, from the first one of a step on. */
+WORD uint32_t element_at(int row, uint32_t row_step, int column)
+{
+    return (uint32_t)row * row_step + (uint32_t)column;
+}
+
 /* A value of a row, without a branch. */
 WORD void write_row(bool wanted, narrow *at, narrow v)
 {

@@ -13,7 +13,7 @@ template <class CELL> CELL_WORD void end(const struct place_of<CELL> *at)
 {
     const struct eco_resident_call *call = at->call;
     for (int s = 0; s < CELL::states && at->there; s++)
-        ((real *)at->job->carry[s])[(int64_t)at->row * (int64_t)call->carry_row[s] + at->unit] =
+        ((real *)at->job->carry[s])[element_at(at->row, call->carry_row[s], at->unit)] =
             at->carried[s * at->memory->pairs] + (s == 0 ? at->dstate : 0);
 }
 
@@ -45,7 +45,7 @@ CELL_WORD void begin(const struct eco_resident_call *call, const struct share *s
         for (int s = 0; s < CELL::states; s++)
             *floats(to + s * memory->pairs) =
                 ((const real *)
-                     job->carry[s])[(share->row0 + n) * (int64_t)call->carry_row[s] + mine->unit];
+                     job->carry[s])[element_at(share->row0 + n, call->carry_row[s], mine->unit)];
 }
 
 /* `P` pairs of this thread, from batch row n on, side by side. */

@@ -95,8 +95,8 @@ struct eco_resident_call {
     const int32_t *lengths;
     uint32_t *failed;  /* set when a block waited too long */
     uint64_t patience; /* ns */
-    size_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row; /* kept: as state */
-    size_t carry_row[ECO_MAX_STATES];
+    /* From row to row, in elements; those of a step are less than 2^32 (kept: as state). */
+    uint32_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row, carry_row[ECO_MAX_STATES];
     struct eco_resident_job job[ECO_RESIDENT_JOBS];
 };
 

@@ -112,8 +112,7 @@ template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a
             at->there, at->sent + unit_at(at->memory, (unsigned)(row * call->hidden + at->unit)),
             to_operand(to_real(rounded)));
     write_row(at->there,
-              (narrow *)at->dacc +
-                  ((int64_t)at->row * call->acc_row + (a * call->hidden + at->unit)),
+              (narrow *)at->dacc + element_at(at->row, call->acc_row, a * call->hidden + at->unit),
               rounded);
 }
 template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
@@ -143,25 +142,24 @@ template <class CELL> struct field {
 };
 
 /* Calls what(field, base, element, wide) for each of them, in a row of a unit.  Before the last
- * step some states are the caller's; rows of so many elements that an int does not hold them are of
- * a batch of one. */
+ * step some states are the caller's. */
 template <class CELL, class WHAT>
 CELL_WORD void for_fields(const struct eco_resident_call *call, const struct eco_resident_job *job,
-                          int step, int64_t row, int unit, WHAT what)
+                          int step, int row, int unit, WHAT what)
 {
     char *const *const base = bases[step & 1];
     const uint32_t begins = step == job->steps - 1 ? job->begins : 0;
 #pragma unroll
     for (int i = 0; i < CELL::saves; i++)
-        what(i, base[AT_SAVE], row * (int64_t)call->save_row + (i * call->hidden + unit), false);
+        what(i, base[AT_SAVE], element_at(row, call->save_row, i * call->hidden + unit), false);
 #pragma unroll
     for (int s = 0; s < CELL::states; s++) {
-        const int width = (int)call->state_row[s];
+        const uint32_t width = call->state_row[s];
         what(field<CELL>::state + s, base[AT_STATE + s],
-             row * (begins >> s & 1 ? call->hidden : width) + unit, false);
-        what(field<CELL>::next + s, base[AT_NEXT + s], row * width + unit, false);
+             element_at(row, begins >> s & 1 ? (uint32_t)call->hidden : width, unit), false);
+        what(field<CELL>::next + s, base[AT_NEXT + s], element_at(row, width, unit), false);
     }
-    what(field<CELL>::dy, base[AT_DY], row * (int64_t)call->y_row + unit, call->wide_dy);
+    what(field<CELL>::dy, base[AT_DY], element_at(row, call->y_row, unit), call->wide_dy);
 }
 
 template <class CELL> CELL_WORD int field_at(const struct memory *memory, int field, int pair)
@@ -178,17 +176,17 @@ CELL_WORD void fetch(const struct eco_resident_call *call, const struct share *s
     const bool wanted = call->even && step < job->steps;
     const uint32_t fields =
         bases[step & 1][AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
+    const int in_word = (int)(sizeof(real) / sizeof(narrow)); /* elements */
+    const int unit = mine->unit & ~(in_word - 1);
     int pair = (int)threadIdx.x;
     for (int n = mine->n; wanted; n += CUT::pair_rows, pair += THREADS) {
-        for_fields<CELL>(
-            call, job, step, share->row0 + n, mine->unit,
-            [&](int field, char *from, int64_t element, bool wide) {
-                const uintptr_t address =
-                    (uintptr_t)(from + element * (int)(wide ? sizeof(real) : sizeof(narrow))) &
-                    ~(uintptr_t)3;
-                copy_later_if(n < mine->rows && fields >> field & 1,
-                              floats(field_at<CELL>(memory, field, pair)), (const void *)address);
-            });
+        for_fields<CELL>(call, job, step, share->row0 + n, unit,
+                         [&](int field, const char *from, uint32_t element, bool wide) {
+                             const size_t at = wide ? (element - unit + mine->unit) * sizeof(real)
+                                                    : element * sizeof(narrow);
+                             copy_later_if(n < mine->rows && fields >> field & 1,
+                                           floats(field_at<CELL>(memory, field, pair)), from + at);
+                         });
         if (n - mine->n + CUT::pair_rows >= share->rows)
             break;
     }
@@ -206,25 +204,42 @@ WORD vec element_of(float word, int unit)
 #endif
 }
 
-/* To registers; from outside the chip where words could not be copied. */
+/* The fields of a pair, from where fetch() put them. */
+template <class CELL>
+CELL_WORD void read_fetched(const struct memory *memory, const struct place_of<CELL> *at, int pair,
+                            float value[])
+{
+#pragma unroll
+    for (int i = 0; i <= field<CELL>::dy; i++) {
+        const float word = *floats(field_at<CELL>(memory, i, pair));
+        const bool wide = i == field<CELL>::dy && at->call->wide_dy;
+        value[i] = wide ? word : element_of(word, at->unit);
+    }
+}
+
+/* And from outside the chip, where words could not be copied. */
+template <class CELL> CELL_WORD void read_outside(const struct place_of<CELL> *at, float value[])
+{
+    for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
+                     [&](int field, const char *from, uint32_t element, bool wide) {
+                         if (!at->there || !(at->call->fields >> field & 1) || !from)
+                             value[field] = 0;
+                         else
+                             value[field] = wide ? ((const real *)from)[element]
+                                                 : to_real(((const narrow *)from)[element]);
+                     });
+}
+
 template <class CELL>
 CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *at, int pair)
 {
     const struct eco_resident_call *call = at->call;
     const uint32_t zeros = at->step == at->job->steps - 1 ? at->job->zeros : 0;
-    const int unit = at->unit;
     float value[field<CELL>::dy + 1];
-    for_fields<CELL>(call, at->job, at->step, at->row, unit,
-                     [&](int field, char *from, int64_t element, bool wide) {
-                         if (call->even) {
-                             const float word = *floats(field_at<CELL>(memory, field, pair));
-                             value[field] = wide ? word : element_of(word, unit);
-                         } else if (at->there && call->fields >> field & 1 && from)
-                             value[field] = wide ? ((const real *)from)[element]
-                                                 : to_real(((const narrow *)from)[element]);
-                         else
-                             value[field] = 0;
-                     });
+    if (call->even)
+        read_fetched(memory, at, pair, value);
+    else
+        read_outside(at, value);
 #pragma unroll
     for (int i = 0; i < CELL::saves; i++)
         at->saved[i] = value[i];

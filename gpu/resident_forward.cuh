@@ -124,11 +124,11 @@ CELL_WORD void write_pair(const struct place_of<CELL> *at, bool there, bool mask
     const struct eco_resident_call *call = at->call;
     char *const y = written[TO_Y];
     const narrow h = to_narrow(at->next[0]);
-    write_row(there && y, (narrow *)y + ((int64_t)at->row * call->y_row + at->unit),
+    write_row(there && y, (narrow *)y + element_at(at->row, call->y_row, at->unit),
               masked ? to_narrow(0) : h);
     if (call->training) {
         char *const save = written[TO_SAVE];
-        narrow *to = (narrow *)save + ((int64_t)at->row * call->save_row + at->unit);
+        narrow *to = (narrow *)save + element_at(at->row, call->save_row, at->unit);
 #pragma unroll
         for (int i = 0; i < CELL::saves; i++) {
             write_row(there && !masked && save, to, to_narrow(at->save[i]));
@@ -138,7 +138,7 @@ CELL_WORD void write_pair(const struct place_of<CELL> *at, bool there, bool mask
         for (int s = 1; s < CELL::states; s++) {
             char *const kept = written[TO_KEPT + s];
             write_row(there && kept,
-                      (narrow *)kept + ((int64_t)at->row * call->state_row[s] + at->unit),
+                      (narrow *)kept + element_at(at->row, call->state_row[s], at->unit),
                       to_narrow(at->next[s]));
         }
     }
@@ -146,7 +146,7 @@ CELL_WORD void write_pair(const struct place_of<CELL> *at, bool there, bool mask
 #pragma unroll
         for (int s = 0; s < CELL::states; s++) {
             char *const base = written[TO_STATE + s];
-            const int64_t where = (int64_t)at->row * call->state_row[s] + at->unit;
+            const uint32_t where = element_at(at->row, call->state_row[s], at->unit);
             if (s == 0)
                 write_row(there && base, (narrow *)base + where, h);
             else
@@ -165,7 +165,7 @@ WORD void gather_initial(const struct eco_resident_call *call, const struct shar
         const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
         const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;
         const narrow *row = (const narrow *)call->job[share->job].state[0] +
-                            (int64_t)(share->row0 + n) * call->state_row[0];
+                            element_at(share->row0 + n, call->state_row[0], 0);
         shared[memory->operand + i * LANES + share->lane] =
             some_operands_of(row + k, n < share->rows ? call->hidden - k : 0);
     }
@@ -185,7 +185,7 @@ CELL_WORD void fetch_acc(const struct eco_resident_call *call, const struct shar
             copy_later_if(n < mine->rows, floats(to + a * memory->pairs), from + a * call->hidden);
         if (n - mine->n + CUT::pair_rows >= share->rows)
             break;
-        from += (int64_t)CUT::pair_rows * call->acc_row;
+        from += CUT::pair_rows * call->acc_row;
         to += THREADS;
     }
 }
@@ -258,7 +258,7 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
     int to = acc_at(memory, CELL::accs) + (int)threadIdx.x;
     for (int n = mine->n; n < mine->rows; n += CUT::pair_rows, to += THREADS)
         for (int s = 0; s < CELL::states; s++) {
-            const int64_t where = (share->row0 + n) * (int64_t)call->state_row[s] + mine->unit;
+            const uint32_t where = element_at(share->row0 + n, call->state_row[s], mine->unit);
             *floats(to + s * memory->pairs) = s > 0
                                                   ? ((const real *)job->state[s])[where]
                                                   : to_real(((const narrow *)job->state[0])[where]);
@@ -280,7 +280,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     struct fragment r[ITEMS][TILES];
     struct patience patience = {0, 0};
     const float *acc =
-        (const float *)job->acc + (int64_t)(share.row0 + mine.n) * call.acc_row + mine.unit;
+        (const float *)job->acc + element_at(share.row0 + mine.n, call.acc_row, mine.unit);
     read_fragments<cut>(&call, &share, r);
     read_states<cell, cut>(&call, &share, &memory, &mine);
     clear_operand(&memory);

@@ -38,7 +38,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *
             run, &state, eco_layout_state_plane(run->layout, op->d, course->first, false));
         job->next[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
         job->next_step[s] = along(course, state.step);
-        call->state_row[s] = state.row;
+        call->state_row[s] = (uint32_t)state.row;
         call->kept_states |= (uint32_t)kept << s;
         if (s > 0 && run->layout->training) {
             const struct eco_plane copy = eco_gpu_next(run, op, s, course->first);
@@ -61,7 +61,7 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op
         job->initial[s] = last.data != NULL ? last.data : next.data; /* read in any case */
         job->next[s] = next.data;
         job->next_step[s] = along(course, next.step);
-        call->state_row[s] = next.row;
+        call->state_row[s] = (uint32_t)next.row;
         job->begins |= (uint32_t)eco_gpu_begins(run, op, s, course->last) << s;
         call->even = call->even && is_even(next.data) && is_even(job->initial[s]);
     }
@@ -124,17 +124,17 @@ struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const st
         const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
         job.save = eco_gpu_at(run, &save, (size_t)course.first);
         job.save_step = along(&course, save.step);
-        call->save_row = save.row;
+        call->save_row = (uint32_t)save.row;
     }
-    call->acc_row = acc.row;
-    call->y_row = y.row;
+    call->acc_row = (uint32_t)acc.row;
+    call->y_row = (uint32_t)y.row;
     call->wide_dy = y.type != run->layout->type;
     call->even = call->even && is_even(job.y);
     (backward ? point_at_kept : point_at_planes)(run, op, &course, call, &job);
     for (int s = 0; backward && s < call->n_states; s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
         job.carry[s] = eco_gpu_at(run, &carry, 0);
-        call->carry_row[s] = carry.row;
+        call->carry_row[s] = (uint32_t)carry.row;
     }
     return job;
 }
