@@ -47,13 +47,16 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
 
 /* ---- wishes ---------------------------------------------------------------------------------- */
 
-/* Rows of a chunk: its accumulators stay in the L2 until the steps read them.  Layers that overlap
- * want more chunks. */
-enum { ROWS = 4096, LEAST_STEPS = 32, CHUNKS = 8, LEAST_OVERLAPPED = 12 };
+/* Rows of a chunk: enough for the products, and as many as the L2 keeps the accumulators of until
+ * the steps read them; every chunk costs launches.  Layers that overlap want more chunks. */
+enum { ROWS = 4096, BYTES = 32 << 20, LEAST_STEPS = 32, CHUNKS = 8, LEAST_OVERLAPPED = 12 };
 
-static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
+static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
 {
-    const int32_t rows = (ROWS + problem->N - 1) / problem->N;
+    const size_t value = eco_type_bytes(backward ? problem->type : ECORNN_F32);
+    const size_t row = (size_t)problem->cell->lowered.n_accs * (size_t)problem->H * value;
+    const int32_t most = row * ROWS < BYTES ? (int32_t)(BYTES / row) : ROWS;
+    const int32_t rows = (most + problem->N - 1) / problem->N;
     const int32_t steps = rows < LEAST_STEPS ? LEAST_STEPS : rows;
     const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
     if (!wavefront || eighth >= steps)
@@ -63,10 +66,12 @@ static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
 
 /* The most that a run of up to N rows may exchange, with other jobs in its launch or without. */
 static size_t exchange_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                             int32_t steps)
+                             const struct eco_wishes *wishes)
 {
     size_t most = 0;
-    for (int backward = 0; backward <= (int)problem->training; backward++)
+    for (int backward = 0; backward <= (int)problem->training; backward++) {
+        const int32_t chunk = backward ? wishes->chunk_backward : wishes->chunk;
+        const int32_t steps = chunk < problem->T ? chunk : problem->T;
         for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS; jobs++)
             for (int32_t rows = 1; rows <= problem->N; rows++) {
                 struct eco_resident_shape shape;
@@ -75,6 +80,7 @@ static size_t exchange_bytes(const struct eco_problem *problem, const struct eco
                 if (eco_resident_shape(&need, &shape) > 0 && shape.exchange_bytes > most)
                     most = shape.exchange_bytes;
             }
+    }
     return most;
 }
 
@@ -86,9 +92,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->wavefront = wishes->wavefront && !problem->training;
     wishes->weights_chunks = 0;
     wishes->turned = problem->training; /* steps back read it by rows */
-    wishes->chunk = wishes->chunk_backward = steps_for(problem, wishes->wavefront);
-    wishes->exchange_bytes =
-        exchange_bytes(problem, caps, wishes->chunk < problem->T ? wishes->chunk : problem->T);
+    wishes->chunk = steps_for(problem, false, wishes->wavefront);
+    wishes->chunk_backward = steps_for(problem, true, wishes->wavefront);
+    wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
 }
 
 /* ---- choice ---------------------------------------------------------------------------------- */
@@ -102,7 +108,7 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
 {
     const bool wavefront = problem->L > 1 && problem->D == 1 && !problem->training;
     const int32_t lanes = wavefront ? problem->L : problem->D;
-    const int32_t chunk = steps_for(problem, wavefront);
+    const int32_t chunk = steps_for(problem, backward, wavefront);
     const double chunks = (double)((problem->T + chunk - 1) / chunk);
     double least = 0;
     for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {

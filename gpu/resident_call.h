@@ -62,7 +62,7 @@ struct eco_resident_shape {
 struct eco_resident_job {
     const void *recurrent; /* forward [row_groups * H, width]: R; backward [H, width]: R^T */
     const void *vector;
-    const void *acc; /* forward: [steps, N, accs, H] sums; W x + b */
+    const void *acc; /* forward: [steps, N, accs, H] sums; W x */
     void *exchange;  /* [steps, groups, rows, k] operands, all bits set: not yet written */
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
@@ -87,10 +87,12 @@ struct eco_resident_call {
     int32_t n_accs, n_states;
     uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
     bool training;
-    bool even;        /* rows of R begin at multiples of 16 bytes, of other arrays of 4 */
-    bool wide_dy;     /* backward: dy is kept as sums */
-    uint32_t fields;  /* backward: which of what a step may read it reads */
-    int32_t n_fields; /* of all of them */
+    bool even;       /* rows of R begin at multiples of 16 bytes, of other arrays of 4 */
+    bool wide_dy;    /* backward: dy is kept as sums */
+    uint32_t inputs; /* forward: which accumulators have a W; of others acc is not there */
+    int8_t bias[ECO_MAX_ACCS]; /* forward: the vector that each adds; -1: none */
+    uint32_t fields;           /* backward: which of what a step may read it reads */
+    int32_t n_fields;          /* of all of them */
     uint64_t seed;
     const int32_t *lengths;
     uint32_t *failed;  /* set when a block waited too long */

@@ -11,11 +11,16 @@
 #include "gpu/resident_operand.cuh"
 #include "gpu/resident_product.cuh"
 
-/* In shared memory: [accs, pairs], then [2, states, pairs], of this step and of the next in turn.
- */
+/* In shared memory: [accs, pairs], then [2, states, pairs], of this step and of the next in turn;
+ * then biases, [accs, units]. */
 WORD int acc_at(const struct memory *memory, int i)
 {
     return memory->rest + i * memory->pairs;
+}
+
+template <class CELL, class CUT> CELL_WORD int bias_at(const struct memory *memory, int i, int u)
+{
+    return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << CUT::shift) + u;
 }
 
 /* ---- where a step writes --------------------------------------------------------------------- */
@@ -182,7 +187,8 @@ CELL_WORD void fetch_acc(const struct eco_resident_call *call, const struct shar
     for (int n = mine->n;; n += CUT::pair_rows) {
 #pragma unroll
         for (int a = 0; a < CELL::accs; a++)
-            copy_later_if(n < mine->rows, floats(to + a * memory->pairs), from + a * call->hidden);
+            copy_later_if(n < mine->rows && call->inputs >> a & 1, floats(to + a * memory->pairs),
+                          from + a * call->hidden);
         if (n - mine->n + CUT::pair_rows >= share->rows)
             break;
         from += CUT::pair_rows * call->acc_row;
@@ -204,6 +210,10 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
     const int t = job->t + step * job->t_step;
     struct place_of<CELL> at[P];
     bool there[P], masked[P];
+    float bias[CELL::accs];
+#pragma unroll
+    for (int i = 0; i < CELL::accs; i++)
+        bias[i] = *floats(bias_at<CELL, CUT>(memory, i, mine->unit - share->unit0));
 #pragma unroll
     for (int p = 0; p < P; p++) {
         at[p].call = call;
@@ -216,7 +226,8 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         masked[p] = there[p] && call->lengths && t >= call->lengths[at[p].row];
 #pragma unroll
         for (int i = 0; i < CELL::accs; i++) {
-            const float x = *floats(acc + i * memory->pairs + p * THREADS);
+            const float wx = *floats(acc + i * memory->pairs + p * THREADS);
+            const float x = bias[i] + (call->inputs >> i & 1 ? wx : 0);
             at[p].acc[i] = CELL::row(i) < 0 ? x : x + sum_of<CUT>(memory, sums, CELL::row(i));
         }
 #pragma unroll
@@ -248,6 +259,20 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         for (int p = 0; p < P; p++)
             if (n + p * CUT::pair_rows < mine->sends)
                 send_padding(call, memory, mine, n + p * CUT::pair_rows);
+}
+
+template <class CELL, class CUT>
+CELL_WORD void read_biases(const struct eco_resident_call *call, const struct share *share,
+                           const struct memory *memory)
+{
+    for (int i = (int)threadIdx.x; i < CELL::accs << CUT::shift; i += THREADS) {
+        const int a = i >> CUT::shift, u = i & ((1 << CUT::shift) - 1), unit = share->unit0 + u;
+        const real *const vectors = (const real *)call->job[share->job].vector;
+        *floats(bias_at<CELL, CUT>(memory, a, u)) =
+            call->bias[a] >= 0 && unit < call->hidden
+                ? vectors[(int64_t)call->bias[a] * call->hidden + unit]
+                : 0;
+    }
 }
 
 template <class CELL, class CUT>
@@ -283,6 +308,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
         (const float *)job->acc + element_at(share.row0 + mine.n, call.acc_row, mine.unit);
     read_fragments<cut>(&call, &share, r);
     read_states<cell, cut>(&call, &share, &memory, &mine);
+    read_biases<cell, cut>(&call, &share, &memory);
     clear_operand(&memory);
     if (SPREAD > 0)
         open_cluster();

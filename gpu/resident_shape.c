@@ -42,6 +42,7 @@ static size_t shared_bytes(const struct eco_resident_need *need,
                  parts = (size_t)2 << shape->spread;
     const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
                                       : (size_t)need->accs + 2 * (size_t)need->states;
+    const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
     return (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT +
            rows * (size_t)(shape->across * shape->items) * ECO_RESIDENT_BYTES +
            (size_t)(shape->across * shape->chunk) * ECO_RESIDENT_N *
@@ -50,7 +51,7 @@ static size_t shared_bytes(const struct eco_resident_need *need,
                 ? parts * rows *
                       (size_t)ECO_RESIDENT_PART_ROW(row_groups(need), shape->unit_shift) * 4
                 : 0) +
-           own * (size_t)pairs(shape) * 4;
+           (own * (size_t)pairs(shape) + biases) * 4;
 }
 
 /* False: it does not fit. */

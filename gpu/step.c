@@ -39,14 +39,17 @@ static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct e
         eco_gpu_note_cuda(run, eco_launch_fill(&call, run->stream), "filling in biases");
 }
 
+/* What queues all steps at once adds the biases itself. */
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
 {
+    const bool with_bias = run->together == NULL || run->together[ECO_STEP] == NULL;
     const struct eco_array array =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     const struct eco_plane acc = eco_gpu_plane(run, &array, 0);
     const struct eco_plane x = eco_gpu_product_input(run, op);
     const int32_t rows = (op->t1 - op->t0) * run->args->N;
-    fill_bias(run, op, acc, rows);
+    if (with_bias)
+        fill_bias(run, op, acc, rows);
     eco_gpu_multiply(run, &(struct eco_matmul){.op = op,
                                                .part = ECO_PART_INPUT,
                                                .rows = rows,
@@ -54,7 +57,7 @@ void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
                                                .a_row = x.row,
                                                .c = acc.data,
                                                .c_row = acc.row,
-                                               .add = true});
+                                               .add = with_bias});
 }
 
 /* ---- a stage --------------------------------------------------------------------------------- */
