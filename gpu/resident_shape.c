@@ -78,19 +78,31 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, fitted to 70 times of an H200, of which it is off by a tenth at most: what
- * every step waits for, what a block reads of the others, an item of R for 8 rows of the batch from
- * registers and from shared memory, cells, and of a cluster's sums. */
+/* Clocks of a step, forward and backward, fitted to 100 times of an H200, of which they are off by
+ * an eighth at most. */
+static const struct cost {
+    double step, cluster, kbyte; /* that a block reads of the others */
+    double tile;                 /* of 8 batch rows */
+    double item, kept;           /* of R for a tile, in registers and in shared memory */
+    double sum;                  /* that a thread adds up for a unit of each of its rows */
+    double round;                /* of units, one of a thread */
+    double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
+} costs[2] = {{1190, 590, 19, 220, 100, 145, 14, 0, 10}, {1320, 370, 44, 65, 53, 145, 0, 700, 87}};
+
 static double predict(const struct eco_resident_need *need, const struct eco_resident_shape *shape)
 {
+    const struct cost *cost = &costs[need->backward];
     const double tiles = row_tiles(shape), kept = shape->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
     const double kbytes = tiles * ECO_RESIDENT_N * shape->slice * ECO_RESIDENT_BYTES / 1024.;
-    const double matrix = tiles * (65 * (shape->items - kept) + 145 * kept) * (need->split ? 2 : 1);
-    const double finish = rounds * (need->backward ? 980 : 405) + (need->backward ? 280 : 0);
-    /* Four sums of a thread at a time. */
-    const double meeting = shape->spread > 0 ? 155 + 137 * tiles * shape->down / 4 : 0;
-    return 1230 + 38 * kbytes + matrix + finish + meeting + (need->split ? 300 : 0);
+    const double products = need->split ? 2 : 1;
+    const double parts = shape->spread > 0 ? 1 << shape->spread : shape->across;
+    const double time =
+        cost->step + cost->kbyte * kbytes +
+        tiles * (cost->tile + products * (cost->item * (shape->items - kept) + cost->kept * kept)) +
+        rounds * (cost->round + cost->sum * row_groups(need) * parts);
+    return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * shape->down : 0) +
+           (need->split ? 300 : 0);
 }
 
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *best)
