@@ -85,6 +85,14 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
 #pragma unroll
     for (int p = 0; p < P; p++)
         finish_unit(&at[p]);
+#pragma unroll
+    for (int p = 0; p < P; p++)
+        send_dacc(&at[p]);
+#pragma unroll
+    for (int p = 0; p < P; p++)
+#pragma unroll
+        for (int a = 0; a < CELL::accs; a++)
+            write_dacc(&at[p], a, at[p].dacc_of[a]);
     for (int p = 0; p < P; p++)
         send_rest<CELL>(call, memory, mine, n + p * CUT::pair_rows);
 }

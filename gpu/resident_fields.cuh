@@ -83,6 +83,7 @@ struct place {
 template <class CELL> struct place_of : place {
     float saved[CELL::saves > 0 ? CELL::saves : 1], state[CELL::states], next[CELL::states],
         dnext[CELL::states], carry[CELL::states];
+    narrow dacc_of[CELL::accs];
 };
 
 template <class PLACE> CELL_WORD vec load_saved(PLACE *at, int i)
@@ -102,18 +103,34 @@ template <class PLACE> CELL_WORD vec load_dnext(PLACE *at, int s)
     return at->dnext[s];
 }
 
-template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a, vec v)
+/* Gradients of accumulators, and of vectors behind them. */
+template <class CELL> CELL_WORD void write_dacc(const struct place_of<CELL> *at, int a, narrow dacc)
 {
     const struct eco_resident_call *call = at->call;
-    const narrow rounded = to_narrow(at->masked ? 0 : v);
-    const int row = CELL::row(a);
-    if (row >= 0)
-        write_shared_by_all_if(
-            at->there, at->sent + unit_at(at->memory, (unsigned)(row * call->hidden + at->unit)),
-            to_operand(to_real(rounded)));
     write_row(at->there,
               (narrow *)at->dacc + element_at(at->row, call->acc_row, a * call->hidden + at->unit),
-              rounded);
+              dacc);
+}
+
+/* Others wait for those of accumulators, so they go out together, before anything is written. */
+template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a, vec v)
+{
+    const narrow rounded = to_narrow(at->masked ? 0 : v);
+    if (a < CELL::accs)
+        at->dacc_of[a] = rounded;
+    else
+        write_dacc(at, a, rounded);
+}
+template <class CELL> CELL_WORD void send_dacc(const struct place_of<CELL> *at)
+{
+#pragma unroll
+    for (int a = 0; a < CELL::accs; a++)
+        if (CELL::row(a) >= 0)
+            write_shared_by_all_if(
+                at->there,
+                at->sent +
+                    unit_at(at->memory, (unsigned)(CELL::row(a) * at->call->hidden + at->unit)),
+                to_operand(to_real(at->dacc_of[a])));
 }
 template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
 {
