@@ -82,13 +82,15 @@ static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *pro
 }
 
 /* Vectors of a panel.  Few rows take the most: as many sums at a time as a chain of them is long.
- * Three where they make one block of all rows, and two would leave sums unused; measured, in
- * inference only. */
+ * Three where they make no more blocks of rows than two would, which leave sums unused; measured,
+ * in inference only. */
 static int32_t panel_vectors(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (problem->N <= caps->sums / ECO_TILE_VECTORS)
         return ECO_TILE_VECTORS;
-    const bool three = !problem->training && caps->vectors == 2 && problem->N <= caps->sums / 3;
+    const int32_t tall = caps->sums / 3, blocks = (problem->N + tall - 1) / tall;
+    const bool three = !problem->training && caps->vectors == 2 && blocks <= 2 &&
+                       (blocks == 1 || problem->N > caps->sums / 2);
     return three ? 3 : caps->vectors;
 }
 
