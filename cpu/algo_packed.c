@@ -47,10 +47,22 @@ static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
     return most * element <= 1.25 * (double)caps->cache_bytes;
 }
 
-/* Rows of a forward chunk: where weights stay near, its accumulators must not drive them out. */
+/* Has the cell accumulators that the input product leaves alone? */
+static bool has_own_accs(const struct eco_lowered *lowered)
+{
+    for (int a = 0; a < lowered->n_accs; a++)
+        if (lowered->acc[a].input < 0)
+            return true;
+    return false;
+}
+
+/* Rows of a forward chunk: where weights stay near, its accumulators must not drive them out.  A
+ * lone row's take most of a workspace, above all where some of them wait for their step. */
 static int32_t forward_rows(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { LEAST = 96 };
+    enum { LEAST = 96, LONE = 48 };
+    if (problem->N == 1 && has_own_accs(&problem->cell->lowered))
+        return LONE;
     const size_t row = sizeof(float) * (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
     const size_t rows = caps->cache_bytes / 4 / row;
     if (!near(problem, caps) || rows >= FORWARD_ROWS)

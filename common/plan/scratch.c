@@ -57,6 +57,11 @@ static bool may_copy_history(const struct eco_layout *layout)
                                           (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1));
 }
 
+bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes)
+{
+    return problem->N > 1 || problem->training || !wishes->by_length;
+}
+
 /* Width of a row of scratch, 0: not needed. */
 static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
 {
@@ -69,7 +74,7 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     case ECO_SCRATCH_ACC:
         return backward ? 0 : (size_t)lowered->n_accs * acc_units(layout);
     case ECO_SCRATCH_GATHER:
-        return I > later ? I : later;
+        return I > later && eco_layout_gathers(problem, &layout->wishes) ? I : later;
     case ECO_SCRATCH_OPERAND:
         return (size_t)lowered->n_slots * H;
     case ECO_SCRATCH_MEAN:

@@ -36,7 +36,8 @@ static bool reads_gathered(const struct builder *b, int layer)
 {
     if (layer > 0)
         return b->problem->training && b->problem->dropout > 0;
-    return b->ragged || (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1);
+    return (b->ragged && eco_layout_gathers(b->problem, b->wishes)) ||
+           (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1);
 }
 
 /* Does dx take the way through a copy? */
