@@ -17,6 +17,14 @@ void gpu_check(cudaError_t error, const char *doing)
     exit(1);
 }
 
+void gpu_check_ours(ecornn_status status, const char *problem)
+{
+    if (status == ECORNN_OK)
+        return;
+    fprintf(stderr, "bench_gpu: %s: %s\n", problem, ecornn_error_detail());
+    exit(1);
+}
+
 /* ---- data ------------------------------------------------------------------------------------ */
 
 size_t gpu_element(ecornn_type type)
@@ -45,9 +53,9 @@ static void put(void *array, size_t i, ecornn_type type, float value)
 /* They come again after so many, at other places in the rows of a matrix. */
 enum { PERIOD = (1 << 20) + 7 };
 
-void *gpu_random(ecornn_type type, size_t elements, double bound)
+void *gpu_draw(ecornn_type type, size_t elements, double bound, unsigned seed)
 {
-    uint64_t state = 1;
+    uint64_t state = 1 + (seed - 1) * UINT64_C(0x9E3779B97F4A7C15);
     const size_t element = gpu_element(type), drawn = elements < PERIOD ? elements : PERIOD;
     char *host = malloc(drawn * element), *device = NULL;
     for (size_t i = 0; host && i < drawn; i++) {
@@ -64,6 +72,43 @@ void *gpu_random(ecornn_type type, size_t elements, double bound)
     }
     free(host);
     return device;
+}
+
+void *gpu_random(ecornn_type type, size_t elements, double bound)
+{
+    return gpu_draw(type, elements, bound, 1);
+}
+
+enum { PIECE = 1 << 16 }; /* elements that are copied at once */
+
+void gpu_upload(void *to, ecornn_type type, const double *from, size_t elements)
+{
+    static char piece[PIECE * sizeof(double)];
+    const size_t element = gpu_element(type);
+    for (size_t at = 0; at < elements; at += PIECE) {
+        const size_t n = elements - at < PIECE ? elements - at : PIECE;
+        for (size_t i = 0; i < n; i++)
+            if (type == ECORNN_F64)
+                ((double *)piece)[i] = from[at + i];
+            else
+                put(piece, i, type, (float)from[at + i]);
+        gpu_check(cudaMemcpy((char *)to + at * element, piece, n * element, cudaMemcpyDefault),
+                  "upload");
+    }
+}
+
+void gpu_download(double *to, const void *from, ecornn_type type, size_t elements)
+{
+    static char piece[PIECE * sizeof(double)];
+    const size_t element = gpu_element(type);
+    for (size_t at = 0; at < elements; at += PIECE) {
+        const size_t n = elements - at < PIECE ? elements - at : PIECE;
+        gpu_check(
+            cudaMemcpy(piece, (const char *)from + at * element, n * element, cudaMemcpyDefault),
+            "download");
+        for (size_t i = 0; i < n; i++)
+            to[at + i] = type == ECORNN_F64 ? ((double *)piece)[i] : (double)((float *)piece)[i];
+    }
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

@@ -23,7 +23,10 @@ tests/           : include/ common/ cpu/ gpu/compile.h gpu/resident.h lib/ examp
 tools/           : include/                                                               : cuda
 bench/bench_gpu.c : include/ bench/ :
 bench/bench_gpu.h : include/ :
+bench/bench_gpu_cases.c : include/ bench/ :
+bench/bench_gpu_error.c : include/ bench/ :
 bench/bench_gpu_kit.c : include/ bench/ :
+bench/bench_gpu_ours.c : include/ bench/ :
 bench/bench_cudnn.c : include/ bench/ :
 bench/bench_layouts.cu : include/ bench/ :
 bench/bench_unfused.cu : include/ bench/ :
