@@ -152,8 +152,8 @@ void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_op *op);
-void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op); /* step.c */
-void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op);  /* input.c */
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op);   /* step.c */
 void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op); /* step_back.c */
 void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op);
@@ -226,6 +226,12 @@ struct eco_matmul {
 };
 /* C accs (+)= A M^T */
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
+/* The same of some neighbouring accumulators. */
+void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *matmul,
+                           const struct eco_span *span);
+/* How cuBLAS calls a type, and the sums of a problem's products. */
+cudaDataType eco_gpu_cuda_type(ecornn_type type);
+cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem);
 /* C (+)= A accs M */
 void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* The copies of the layer's weights that the plan wished for, before the first product with them.
@@ -239,6 +245,8 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *mat
  * product too short for them. */
 enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_ALIGNMENT = 256 };
 bool eco_gpu_is_short(int32_t rows, double work);
+/* Of the run's room (run->room) so much is a product's of the rows of many steps. */
+size_t eco_gpu_room_of_many(const struct eco_gpu_run *run);
 /* Room of the op's lane for whoever multiplies or sums, at a multiple of ECO_ROOM_ALIGNMENT. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);
 /* The stream and the workspace of the run's products from now on. */

@@ -21,7 +21,7 @@ struct product {
     bool add;
 };
 
-static cudaDataType cuda_type(ecornn_type type)
+cudaDataType eco_gpu_cuda_type(ecornn_type type)
 {
     static const cudaDataType of[ECO_TYPES] = {[ECORNN_F32] = CUDA_R_32F,
                                                [ECORNN_F64] = CUDA_R_64F,
@@ -31,7 +31,7 @@ static cudaDataType cuda_type(ecornn_type type)
 }
 
 /* Sums are kept in float at least; of F32 the operands, too, unless asked otherwise. */
-static cublasComputeType_t compute_type(const struct eco_problem *problem)
+cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem)
 {
     if (problem->type == ECORNN_F64)
         return CUBLAS_COMPUTE_64F_PEDANTIC;
@@ -61,14 +61,19 @@ static bool splits(const struct eco_problem *problem, const struct product *p)
     return p->m <= MANY_ROWS || p->kind == NN;
 }
 
-/* How much of the room it gets: below that limit it makes no difference how much. */
-static size_t room_for(const struct eco_gpu_run *run, const struct product *p)
+/* Below that limit it makes no difference how much. */
+size_t eco_gpu_room_of_many(const struct eco_gpu_run *run)
 {
     enum { ENOUGH = 2 << 20 };
     const size_t all = run->layout->wishes.product_bytes;
-    if (all <= ECO_SPLITTING_BYTES)
-        return all - ECO_ROOM_ALIGNMENT;
-    return splits(run->problem, p) ? ECO_SPLITTING_BYTES : ENOUGH;
+    return all <= ECO_SPLITTING_BYTES ? all - ECO_ROOM_ALIGNMENT : ENOUGH;
+}
+
+/* How much of the room it gets. */
+static size_t room_for(const struct eco_gpu_run *run, const struct product *p)
+{
+    const bool has_more = run->layout->wishes.product_bytes > ECO_SPLITTING_BYTES;
+    return has_more && splits(run->problem, p) ? ECO_SPLITTING_BYTES : eco_gpu_room_of_many(run);
 }
 
 static void give_room(struct eco_gpu_run *run, size_t bytes)
@@ -99,9 +104,9 @@ static void multiply(struct eco_gpu_run *run, const struct product *p)
     run->status = eco_cublas_status(
         cublasGemmEx(run->set->blas, p->kind == NT ? CUBLAS_OP_T : CUBLAS_OP_N,
                      p->kind == TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, alpha, p->b,
-                     cuda_type(type), (int)p->b_row, p->a, cuda_type(type), (int)p->a_row, beta,
-                     p->c, cuda_type(p->c_type), (int)p->c_row, compute_type(run->problem),
-                     CUBLAS_GEMM_DEFAULT),
+                     eco_gpu_cuda_type(type), (int)p->b_row, p->a, eco_gpu_cuda_type(type),
+                     (int)p->a_row, beta, p->c, eco_gpu_cuda_type(p->c_type), (int)p->c_row,
+                     eco_gpu_compute_type(run->problem), CUBLAS_GEMM_DEFAULT),
         "a product");
 }
 
@@ -175,7 +180,8 @@ static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct e
     return *eco_layout_matrix(run->layout, m->op->layer, m->part);
 }
 
-void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
+void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
+                           const struct eco_span *span)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
@@ -189,14 +195,17 @@ void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
                               .c_row = m->c_row,
                               .c_type = run->layout->sum,
                               .add = m->add};
+    product.n = (span->end - span->first) * matrix.units;
+    product.b = eco_gpu_after(weights, (size_t)span->before * units * columns, run->layout->type);
+    product.c = eco_gpu_after(m->c, (size_t)span->first * units, run->layout->sum);
+    multiply(run, &product);
+}
+
+void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
     struct eco_span span;
-    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
-        product.n = (span.end - span.first) * matrix.units;
-        product.b =
-            eco_gpu_after(weights, (size_t)span.before * units * columns, run->layout->type);
-        product.c = eco_gpu_after(m->c, (size_t)span.first * units, run->layout->sum);
-        multiply(run, &product);
-    }
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
+        eco_gpu_multiply_span(run, m, &span);
 }
 
 void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)

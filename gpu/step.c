@@ -1,6 +1,6 @@
 /*
- * The forward operations: one product for the inputs of many steps, then per step a product and one
- * fused kernel for each stage of the cell.  Everything is queued on the run's stream.
+ * The forward operation: per step a product and one fused kernel for each stage of the cell.
+ * Everything is queued on the run's stream.
  */
 #include "gpu/gpu.h"
 
@@ -15,49 +15,6 @@ bool eco_gpu_overlap(struct eco_gpu_run *run)
     const bool before = run->overlap;
     run->overlap = true;
     return before && ((const struct eco_gpu *)run->plan->device->own)->overlap;
-}
-
-/* ---- inputs of many steps -------------------------------------------------------------------- */
-
-/* acc = bias, 0 without one: what the products add to. */
-static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
-                      int32_t rows)
-{
-    struct eco_columns_call call = {
-        .rows_of = acc,
-        .vectors = (void *)(uintptr_t)eco_gpu_weights(run, op, ECO_PART_VECTORS),
-        .vector_type = acc.type,
-        .rows = rows,
-        .hidden = run->problem->H,
-        .groups = run->lowered->n_accs};
-    for (int a = 0; a < call.groups; a++) {
-        const int param = run->lowered->acc[a].vector;
-        call.place[a] =
-            (int16_t)(param < 0 ? -1 : eco_vector_number(&run->problem->cell->recipe, param));
-    }
-    if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_fill(&call, run->stream), "filling in biases");
-}
-
-/* What queues all steps at once adds the biases itself. */
-void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
-{
-    const bool with_bias = run->together == NULL || run->together[ECO_STEP] == NULL;
-    const struct eco_array array =
-        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
-    const struct eco_plane acc = eco_gpu_plane(run, &array, 0);
-    const struct eco_plane x = eco_gpu_product_input(run, op);
-    const int32_t rows = (op->t1 - op->t0) * run->args->N;
-    if (with_bias)
-        fill_bias(run, op, acc, rows);
-    eco_gpu_multiply(run, &(struct eco_matmul){.op = op,
-                                               .part = ECO_PART_INPUT,
-                                               .rows = rows,
-                                               .a = x.data,
-                                               .a_row = x.row,
-                                               .c = acc.data,
-                                               .c_row = acc.row,
-                                               .add = with_bias});
 }
 
 /* ---- a stage --------------------------------------------------------------------------------- */
