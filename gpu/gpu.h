@@ -223,12 +223,15 @@ struct eco_matmul {
     size_t c_row;
     ecornn_type c_type; /* of multiply_back: of dx the type of rows; 0: as sums */
     bool add;           /* to C; else C is overwritten */
+    int32_t skip;       /* columns of M that are left out, of multiply */
 };
 /* C accs (+)= A M^T */
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* The same of some neighbouring accumulators. */
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *matmul,
                            const struct eco_span *span);
+/* How many of k terms of a sum are added at once; back: of dx. */
+int32_t eco_gpu_piece(const struct eco_gpu_run *run, int32_t rows, int32_t k, bool back);
 /* How cuBLAS calls a type, and the sums of a problem's products. */
 cudaDataType eco_gpu_cuda_type(ecornn_type type);
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem);

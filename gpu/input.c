@@ -74,18 +74,19 @@ static bool describe(const struct eco_gpu_run *run, const void *biases, struct q
 }
 
 static bool arrange(const struct eco_gpu_run *run, const struct eco_matmul *m,
-                    const struct eco_span *span, struct question *q)
+                    const struct eco_span *span, int32_t columns, struct question *q)
 {
     const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->part);
     const uint64_t n = (uint64_t)(span->end - span->first) * (uint64_t)matrix.units;
-    const uint64_t k = (uint64_t)matrix.columns, rows = (uint64_t)m->rows;
+    const uint64_t k = (uint64_t)columns, rows = (uint64_t)m->rows;
     const cudaDataType type = eco_gpu_cuda_type(run->layout->type);
     q->a_data = eco_gpu_after(eco_gpu_weights(run, m->op, m->part),
                               (size_t)span->before * (size_t)matrix.units * (size_t)matrix.columns,
                               run->layout->type);
     q->b_data = m->a;
     q->c_data = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.units, run->layout->sum);
-    return cublasLtMatrixLayoutInit(&q->a, type, k, n, (int64_t)k) == CUBLAS_STATUS_SUCCESS &&
+    return cublasLtMatrixLayoutInit(&q->a, type, k, n, (int64_t)matrix.columns) ==
+               CUBLAS_STATUS_SUCCESS &&
            cublasLtMatrixLayoutInit(&q->b, type, k, rows, (int64_t)m->a_row) ==
                CUBLAS_STATUS_SUCCESS &&
            cublasLtMatrixLayoutInit(&q->c, CUDA_R_32F, n, rows, (int64_t)m->c_row) ==
@@ -127,9 +128,9 @@ static bool choose(const struct question *q, cublasLtHandle_t handle, size_t roo
            count > 0;
 }
 
-/* False: it has no such product. */
+/* With so many columns of the weights.  False: it has no such product. */
 static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
-                            const struct eco_span *span)
+                            const struct eco_span *span, int32_t columns)
 {
     /* A handle of cuBLAS is one of cuBLASLt, too. */
     const cublasLtHandle_t handle = (cublasLtHandle_t)run->set->blas;
@@ -139,7 +140,7 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
     cublasLtMatmulHeuristicResult_t choice;
     const size_t bytes = eco_gpu_room_of_many(run);
     if (run->layout->sum != ECORNN_F32 || biases == NULL || !describe(run, biases, &q) ||
-        !arrange(run, m, span, &q) || !choose(&q, handle, bytes, &choice))
+        !arrange(run, m, span, columns, &q) || !choose(&q, handle, bytes, &choice))
         return false;
     run->status = eco_cublas_status(
         cublasLtMatmul(handle, &q.product, &one, q.a_data, &q.a, q.b_data, &q.b, &zero, q.c_data,
@@ -149,42 +150,48 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
     return true;
 }
 
-/* ---- the operation --------------------------------------------------------------------------- */
-
-/* What queues all steps at once adds the biases itself. */
-static bool wants_biases(const struct eco_gpu_run *run)
+/* All accumulators: those of a product, and those before, between and after them. */
+static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
-    return run->together == NULL || run->together[ECO_STEP] == NULL;
+    const int32_t columns = eco_layout_matrix(run->layout, m->op->layer, m->part)->columns;
+    const int32_t piece = eco_gpu_piece(run, m->rows, columns, false);
+    struct eco_matmul rest = *m;
+    struct eco_span span;
+    int done = 0;
+    rest.add = true;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        fill_bias(run, m->op, acc, m->rows, done, span.first);
+        done = span.end;
+        if (run->status != ECORNN_OK || m->rows == 0)
+            continue;
+        rest.skip = multiply_biased(run, m, &span, piece) ? piece : 0;
+        if (rest.skip == 0)
+            fill_bias(run, m->op, acc, m->rows, span.first, span.end);
+        if (rest.skip < columns)
+            eco_gpu_multiply_span(run, &rest, &span);
+    }
+    fill_bias(run, m->op, acc, m->rows, done, run->lowered->n_accs);
 }
+
+/* ---- the operation --------------------------------------------------------------------------- */
 
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
 {
+    /* What queues all steps at once adds the biases itself. */
+    const bool biased = run->together == NULL || run->together[ECO_STEP] == NULL;
     const struct eco_array array =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     const struct eco_plane acc = eco_gpu_plane(run, &array, 0);
     const struct eco_plane x = eco_gpu_product_input(run, op);
-    const int32_t rows = (op->t1 - op->t0) * run->args->N;
     const struct eco_matmul matmul = {.op = op,
                                       .part = ECO_PART_INPUT,
-                                      .rows = rows,
+                                      .rows = (op->t1 - op->t0) * run->args->N,
                                       .a = x.data,
                                       .a_row = x.row,
                                       .c = acc.data,
-                                      .c_row = acc.row,
-                                      .add = wants_biases(run)};
-    struct eco_span span;
-    int done = 0;
-    if (!matmul.add) {
+                                      .c_row = acc.row};
+    if (biased)
+        multiply_all(run, &matmul, acc);
+    else
         eco_gpu_multiply(run, &matmul);
-        return;
-    }
-    for (int a = 0; eco_span_next(run->lowered, ECO_PART_INPUT, a, &span); a = span.end) {
-        fill_bias(run, op, acc, rows, done, span.first);
-        done = span.end;
-        if (run->status != ECORNN_OK || rows == 0 || multiply_biased(run, &matmul, &span))
-            continue;
-        fill_bias(run, op, acc, rows, span.first, span.end);
-        eco_gpu_multiply_span(run, &matmul, &span);
-    }
-    fill_bias(run, op, acc, rows, done, run->lowered->n_accs);
 }

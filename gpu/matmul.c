@@ -86,8 +86,23 @@ static void give_room(struct eco_gpu_run *run, size_t bytes)
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
+/*
+ * A sum of floats loses with the number of its terms.  So in products of many rows in F32 in full
+ * only so many are added at once, and the sums of pieces in C; measured (doc/performance.md), as is
+ * that few rows need it not: there cuBLAS splits sums itself.
+ */
+int32_t eco_gpu_piece(const struct eco_gpu_run *run, int32_t rows, int32_t k, bool back)
+{
+    enum { MANY_ROWS = 512, WHOLE = 1024, FORWARD = 512, BACK = 256, MULTIPLE = 4 };
+    const int32_t most = back ? BACK : FORWARD, whole = back ? BACK : WHOLE;
+    if (run->layout->type != ECORNN_F32 || run->problem->fast || rows <= MANY_ROWS || k <= whole)
+        return k;
+    const int32_t pieces = (k + most - 1) / most, each = (k + pieces - 1) / pieces;
+    return (each + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+}
+
 /* cuBLAS counts columns first: what it calls C is our C^T = B A, so the operands change places. */
-static void multiply(struct eco_gpu_run *run, const struct product *p)
+static void multiply_at_once(struct eco_gpu_run *run, const struct product *p)
 {
     const double one = 1, zero = 0;
     const float onef = 1, zerof = 0;
@@ -108,6 +123,22 @@ static void multiply(struct eco_gpu_run *run, const struct product *p)
                      (int)p->a_row, beta, p->c, eco_gpu_cuda_type(p->c_type), (int)p->c_row,
                      eco_gpu_compute_type(run->problem), CUBLAS_GEMM_DEFAULT),
         "a product");
+}
+
+static void multiply(struct eco_gpu_run *run, const struct product *p)
+{
+    const int32_t most = p->kind == TN ? p->k : eco_gpu_piece(run, p->m, p->k, p->kind == NN);
+    struct product piece = *p;
+    piece.k = most;
+    for (int32_t k = most; k < p->k; k += most) {
+        multiply_at_once(run, &piece);
+        piece.k = p->k - k < most ? p->k - k : most;
+        piece.a = eco_gpu_after(p->a, (size_t)k, run->layout->type);
+        piece.b =
+            eco_gpu_after(p->b, (size_t)k * (p->kind == NT ? 1 : p->b_row), run->layout->type);
+        piece.add = true;
+    }
+    multiply_at_once(run, &piece);
 }
 
 /* Room of its own for every lane: what a graph keeps must not lie where another run writes. */
@@ -188,15 +219,16 @@ void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
     const void *weights = eco_gpu_weights(run, m->op, m->part);
     struct product product = {.kind = NT,
                               .m = m->rows,
-                              .k = matrix.columns,
-                              .a = m->a,
+                              .k = matrix.columns - m->skip,
+                              .a = eco_gpu_after(m->a, (size_t)m->skip, run->layout->type),
                               .a_row = m->a_row,
                               .b_row = columns,
                               .c_row = m->c_row,
                               .c_type = run->layout->sum,
                               .add = m->add};
     product.n = (span->end - span->first) * matrix.units;
-    product.b = eco_gpu_after(weights, (size_t)span->before * units * columns, run->layout->type);
+    product.b = eco_gpu_after(weights, (size_t)span->before * units * columns + (size_t)m->skip,
+                              run->layout->type);
     product.c = eco_gpu_after(m->c, (size_t)span->first * units, run->layout->sum);
     multiply(run, &product);
 }
