@@ -1,7 +1,8 @@
 /*
  * Runs that come again with the same arguments are kept as CUDA graphs: the first is queued kernel
- * by kernel, the second is captured, all later ones are one launch.  And a run inside the caller's
- * own capture, which becomes one node of the caller's graph.
+ * by kernel, the second is captured, all later ones are one launch.  A graph that is not used any
+ * more gets the pointers of the next such run, where that has the same kernels.  And a run inside
+ * the caller's own capture, which becomes one node of the caller's graph.
  */
 #include "gpu/gpu.h"
 
@@ -12,9 +13,9 @@ enum { ENTRIES = 4 }; /* forward and backward, each with two sets of buffers */
 /* One run that was seen; taken by one thread at a time, others queue kernel by kernel. */
 struct entry {
     _Atomic bool taken;
-    bool used;
+    bool used, captured; /* exec is of args */
     struct eco_args args;
-    cudaGraphExec_t exec; /* NULL: seen once */
+    cudaGraphExec_t exec; /* NULL: none yet */
 };
 
 struct eco_graphs {
@@ -137,12 +138,25 @@ static void remember(struct eco_graphs *graphs, const struct eco_args *args)
     struct entry *entry = &graphs->entry[atomic_fetch_add(&graphs->next, 1) % ENTRIES];
     if (!take(entry))
         return;
-    if (entry->exec != NULL)
-        cudaGraphExecDestroy(entry->exec);
-    entry->exec = NULL;
     entry->args = *args;
     entry->used = true;
+    entry->captured = false;
     give_back(entry);
+}
+
+/* Gives the entry's graph the pointers and numbers of another with the same nodes; false: it has
+ * none of these.  Launches that are under way are not changed. */
+static bool update(struct entry *entry, cudaGraph_t graph)
+{
+    cudaGraphExecUpdateResultInfo result;
+    if (entry->exec == NULL)
+        return false;
+    if (cudaGraphExecUpdate(entry->exec, graph, &result) == cudaSuccess)
+        return true;
+    (void)cudaGetLastError();
+    cudaGraphExecDestroy(entry->exec);
+    entry->exec = NULL;
+    return false;
 }
 
 static ecornn_status launch(struct eco_gpu_run *run, const struct eco_tape *tape,
@@ -150,11 +164,13 @@ static ecornn_status launch(struct eco_gpu_run *run, const struct eco_tape *tape
 {
     cudaGraph_t graph;
     ecornn_status status = ECORNN_OK;
-    if (entry->exec == NULL) {
+    if (!entry->captured) {
         status = capture(run, tape, &graph);
         if (status != ECORNN_OK)
             return status;
-        status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, graph, 0));
+        if (!update(entry, graph))
+            status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, graph, 0));
+        entry->captured = status == ECORNN_OK;
         cudaGraphDestroy(graph);
     }
     return status == ECORNN_OK ? ECO_CUDA(cudaGraphLaunch(entry->exec, stream)) : status;
