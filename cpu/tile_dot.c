@@ -74,6 +74,23 @@ ALWAYS_INLINE void dot_sums(__m512 (*sum)[ECO_TILE_VECTORS], const struct eco_ti
     }
 }
 
+/* The next block starts from C too: its rows, its vectors, or those of the tile after this one. */
+ALWAYS_INLINE void dot_fetch(const struct eco_tile *tile, const struct block *block, const int R,
+                             const int V)
+{
+    const int32_t row = block->row + R, v = block->first + V;
+    const float *next = row < tile->rows    ? tile->c + (size_t)row * tile->c_row
+                        : v < tile->vectors ? tile->c
+                                            : tile->next;
+    if (next == NULL || tile->start[block->first] != NULL)
+        return;
+    const size_t *at = &tile->c_vector[block->first];
+    next += row < tile->rows ? at[0] : v < tile->vectors ? at[V] : 0;
+    for (int r = 0; r < R; r++, next += tile->c_row)
+        for (int k = 0; k < V; k++)
+            __builtin_prefetch(next + (at[k] - at[0]), 0, 3);
+}
+
 /* R and V are constants: every loop over them disappears. */
 ALWAYS_INLINE void dot_block(const struct eco_tile *tile, const struct block *block, const int R,
                              const int V)
@@ -93,6 +110,7 @@ ALWAYS_INLINE void dot_block(const struct eco_tile *tile, const struct block *bl
                     ? first
                     : _mm512_maskz_loadu_ps(mask, c + (size_t)r * tile->c_row + tile->c_vector[at]);
     }
+    dot_fetch(tile, block, R, V);
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
         if (block->fetch && pair->prefetch) /* as in tile.c */
