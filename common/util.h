@@ -25,11 +25,13 @@
 #define ECO_PAUSE() ((void)0)
 #endif
 
-/* The cache line at an address is wanted soon in the second-level cache. */
+/* The cache line at an address is wanted soon in the second-level cache; near: in the first. */
 #if defined(__GNUC__)
-#define ECO_FETCH(address) __builtin_prefetch(address, 0, 2)
+#define ECO_FETCH(address)      __builtin_prefetch(address, 0, 2)
+#define ECO_FETCH_NEAR(address) __builtin_prefetch(address, 0, 3)
 #else
-#define ECO_FETCH(address) ((void)(address))
+#define ECO_FETCH(address)      ((void)(address))
+#define ECO_FETCH_NEAR(address) ((void)(address))
 #endif
 
 enum { ECO_ALIGNMENT = 64 }; /* of blocks and of every array inside them: a cache line, a zmm */

@@ -6,7 +6,12 @@
 
 #include <string.h>
 
+#include "common/util.h"
+
 enum { K_AT_A_TIME = 32 };
+/* What is read later is fetched: rows lie far apart, and a processor follows few of them by itself.
+ */
+enum { LINE = 64, WORDS_OF_LINE = LINE / sizeof(uint32_t), ROWS_AHEAD = 8 };
 
 static const char *source_at(const struct eco_lanes_source *source, size_t row, size_t column)
 {
@@ -70,14 +75,25 @@ static void put_k(const struct eco_lanes *lanes, size_t k, const struct eco_lane
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* Two groups of k after this one, of floats: a constant, since this is done for every group. */
+static inline void fetch_group(const char *from)
+{
+    enum { GROUP = K_AT_A_TIME * sizeof(float) };
+    for (size_t at = 2 * GROUP; at < 3 * GROUP; at += LINE)
+        ECO_FETCH_NEAR(from + at);
+}
+
 /* n words of each of `units` rows `row` bytes apart, as n lines `stride` bytes apart. */
 static inline void transpose_words(char *to, size_t stride, size_t n, const char *from, size_t row,
                                    const size_t units)
 {
-    for (size_t k = 0; k < n; k++, to += stride, from += sizeof(uint32_t))
+    for (size_t k = 0; k < n; k++, to += stride, from += sizeof(uint32_t)) {
+        for (size_t u = 0; k % WORDS_OF_LINE == 0 && u < units; u++)
+            ECO_FETCH_NEAR(from + u * row + LINE);
 #pragma GCC unroll 16
         for (size_t u = 0; u < units; u++)
             memcpy(to + u * sizeof(uint32_t), from + u * row, sizeof(uint32_t));
+    }
 }
 
 /* The same of any number of units; constant numbers are written together. */
@@ -111,9 +127,10 @@ static void put_rows_of_pairs(const struct eco_lanes *lanes, const struct eco_la
     for (size_t k = 0; k < source->cols; k += K_AT_A_TIME, to += lanes->stride) {
         const size_t left = source->cols - k, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
         for (size_t j = 0; j < lanes->count; j++) {
+            const char *from = source_at(source, lanes->unit + j, k);
+            fetch_group(from);
             memset(group[j], 0, sizeof *group);
-            eco_type_move(group[j], lanes->type, source_at(source, lanes->unit + j, k),
-                          source->type, n);
+            eco_type_move(group[j], lanes->type, from, source->type, n);
         }
         transpose(to, lanes->width * sizeof(uint32_t), K_AT_A_TIME / 2, (const char *)group,
                   sizeof *group, lanes->count);
@@ -157,9 +174,14 @@ void eco_lanes_put_columns(const struct eco_lanes *lanes, const struct eco_lanes
     if (are_pairs(lanes)) {
         if (first % 2 != 0)
             put_k(lanes, first, source, k++);
-        for (; k + 1 < source->rows; k += 2)
+        for (; k + 1 < source->rows; k += 2) {
+            ECO_FETCH_NEAR(source_at(source, k + ROWS_AHEAD, lanes->unit));
+            ECO_FETCH_NEAR(source_at(source, k + 1 + ROWS_AHEAD, lanes->unit));
             put_pair(lanes, first + k, source, k);
+        }
     }
-    for (; k < source->rows; k++)
+    for (; k < source->rows; k++) {
+        ECO_FETCH_NEAR(source_at(source, k + ROWS_AHEAD, lanes->unit));
         put_k(lanes, first + k, source, k);
+    }
 }
