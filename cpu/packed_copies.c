@@ -95,6 +95,9 @@ static void pack_panel(const struct eco_gradient *g, const struct eco_gradient_p
     struct eco_gradient_row at = g->first;
     for (int32_t k = 0; k < g->rows; k++, out += width, eco_gradient_next(g, &at)) {
         const size_t from = row_number(g, at) * part->e_row + first;
+        const size_t later = from + ROWS_AHEAD * part->e_row;
+        for (size_t j = 0; j < some; j += ECO_ALIGNMENT / sizeof(float))
+            ECO_FETCH_NEAR(eco_cpu_after(g->type, part->e, later + j));
         copy(g, out, eco_cpu_after(g->type, part->e, from), (int32_t)some);
         memset(out + some, 0, (width - some) * sizeof *out);
     }
