@@ -72,6 +72,8 @@ struct eco_array {
     ecornn_type type;
 };
 
+enum { ECO_ALIGNED_ROW = 8 };
+
 /* What the chosen algorithm wants of layout and tape. */
 struct eco_wishes {
     bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
@@ -84,9 +86,13 @@ struct eco_wishes {
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
     bool lean; /* the reserve keeps no output state of the last layer, which backward reads from y,
                 * and all states in the type of rows; forward they lie as in inference */
-    size_t product_bytes;  /* of ECO_SCRATCH_PRODUCT */
-    bool turned;           /* backward keeps a transposed R: ECO_SCRATCH_TURNED */
-    bool widened;          /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
+    size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
+    bool turned[2];       /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
+    bool aligned; /* units of an accumulator, and rows of what products read, in whole groups of
+                   * ECO_ALIGNED_ROW elements, in weights and workspace; the reserve stays dense */
+    bool filled;  /* with that: products are of whole groups; what is the caller's or the reserve's
+                   * is copied into such rows where its own are not */
+    bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
     size_t exchange_bytes; /* of ECO_SCRATCH_EXCHANGE */
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                     * as many as a panel has vectors */
@@ -116,7 +122,7 @@ enum eco_scratch {
                        * for sums */
     ECO_SCRATCH_PRODUCT,  /* both: room for whoever multiplies */
     ECO_SCRATCH_WIDENED,  /* both, by wish: the matrices of a layer and direction, as packed */
-    ECO_SCRATCH_TURNED,   /* backward, by wish: R of each operand, [columns, n*units] */
+    ECO_SCRATCH_TURNED,   /* both, by wish: R of each operand, [row, n*height] */
     ECO_SCRATCH_EXCHANGE, /* both: what blocks of a resident kernel tell each other */
     ECO_SCRATCHES
 };
@@ -133,6 +139,8 @@ enum eco_part {
 /* A part as a product sees it: C[rows, n*units] = A[rows, columns] M^T. */
 struct eco_matrix {
     int32_t n, units, columns;
+    int32_t height, row; /* as it lies: rows from one of n to the next, elements from row to row;
+                          * more than units and columns by wish, then zeros */
 };
 struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part);
 
@@ -215,7 +223,20 @@ static inline size_t eco_panels_offset(const struct eco_panels *panels, int32_t 
     return ((size_t)block * vectors + (size_t)eco_panels_vector(panels, panel)) * vector;
 }
 
-/* eco_problem_matrix and eco_panels_of of a part, kept from when the layout was built. */
+/* So many elements, in whole groups if that is wished. */
+static inline size_t eco_wishes_row(const struct eco_wishes *wishes, size_t width)
+{
+    const size_t group = wishes->aligned ? ECO_ALIGNED_ROW : 1;
+    return (width + group - 1) / group * group;
+}
+/* Does a product want a copy of such rows, which are not ours? */
+static inline bool eco_wishes_copy(const struct eco_wishes *wishes, size_t width)
+{
+    return wishes->filled && eco_wishes_row(wishes, width) != width;
+}
+
+/* eco_problem_matrix and eco_panels_of of a part, kept from when the layout was built; the former
+ * with what the wishes add. */
 const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part);
 const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int layer, int part,
                                            bool transposed);
@@ -287,8 +308,9 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
 /* By wish: the matrix of a part in the type of rows. */
 struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
                                     int d, int part);
-/* backward, by wish: the transposed matrix of a part, [columns, n*units]. */
-struct eco_array eco_layout_turned(const struct eco_layout *layout, int layer, int d, int part);
+/* By wish: the transposed matrix of a part, [row, n*height]. */
+struct eco_array eco_layout_turned(const struct eco_layout *layout, bool backward, int layer, int d,
+                                   int part);
 /* backward [N,width]: gradient of a state between steps. */
 struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state);
 /* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */

@@ -91,7 +91,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     /* Steps back of different layers are not of one level, so no launch takes them together. */
     wishes->wavefront = wishes->wavefront && !problem->training;
     wishes->weights_chunks = 0;
-    wishes->turned = problem->training; /* steps back read it by rows */
+    wishes->turned[0] = false;
+    wishes->turned[1] = problem->training; /* steps back read it by rows */
+    wishes->filled = eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
     wishes->chunk = steps_for(problem, false, wishes->wavefront);
     wishes->chunk_backward = steps_for(problem, true, wishes->wavefront);
     wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
@@ -126,7 +128,7 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const double forward = steps_time(problem, caps, false);
-    const double others = eco_step_products(problem, caps);
+    const double others = eco_step_products(problem, caps, false);
     if (!problem->training)
         return forward + others;
     return forward + others +

@@ -4,6 +4,9 @@
  */
 #include "gpu/gpu.h"
 
+#include <math.h>
+#include <string.h>
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     (void)problem;
@@ -41,17 +44,43 @@ static size_t product_bytes(const struct eco_problem *problem)
     return clamp(32 * accs * problem->N, 65536, 8 << 20);
 }
 
+/* What ECORNN_ROWS asks for, for tests and comparisons: "filled", or "dense"; else the planner
+ * chooses. */
+enum asked { NOTHING, FILLED, DENSE };
+
+static enum asked asked_for(void)
+{
+    const char *rows = eco_environment("ECORNN_ROWS");
+    if (rows == NULL || *rows == '\0')
+        return NOTHING;
+    return strcmp(rows, "filled") == 0 ? FILLED : DENSE;
+}
+
+/* cuBLAS reads R^T by rows faster than R in full F32 where the batch has so many rows, measured
+ * from so many units on; not where layers of a wavefront share the chip.  The copy wants some
+ * steps. */
+static bool turns_forward(const struct eco_problem *problem)
+{
+    enum { ROWS_ALIVE = 32, UNITS = 512, STEPS = 16 };
+    if (asked_for() != NOTHING)
+        return asked_for() == FILLED;
+    return problem->type == ECORNN_F32 && !problem->fast && problem->N >= ROWS_ALIVE &&
+           problem->H >= UNITS && problem->T >= STEPS && !(problem->L > 1 && problem->D == 1);
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
     const bool wavefront = problem->L > 1 && problem->D == 1;
-    (void)caps;
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
         .lean = true,
         .widened = problem->weight_type != problem->type,
         /* cuBLAS multiplies in TF32 twice as fast where k is contiguous in both operands */
-        .turned = problem->training && problem->type == ECORNN_F32 && problem->fast,
+        .turned = {turns_forward(problem),
+                   problem->training && problem->type == ECORNN_F32 && problem->fast},
+        .aligned = true,
+        .filled = eco_step_fills(problem, caps, true),
         .chunk = steps_for(problem, wavefront),
         .chunk_backward = steps_for(problem, wavefront),
         .weights_chunks = wavefront ? ROWS / (steps_for(problem, true) * problem->N) : 0,
@@ -72,15 +101,71 @@ static double rate(const struct eco_problem *problem, const struct eco_caps *cap
     return plain * (many_rows ? 0.8 : 0.5);
 }
 
-double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps)
+/* Twice the multiply-adds of all steps: of a layer's inputs and, in training, gradients; of the
+ * recurrence. */
+static double input_work(const struct eco_problem *problem, int32_t layer)
+{
+    const double input = eco_problem_input(problem, layer);
+    return 2. * problem->cell->lowered.n_accs * problem->H * problem->N * problem->D * problem->T *
+           (problem->training ? 3 * input + problem->P : input);
+}
+
+static double step_work(const struct eco_problem *problem)
+{
+    return 2. * problem->cell->lowered.n_accs * problem->H * problem->P * problem->N * problem->L *
+           problem->D * problem->T * (problem->training ? 2 : 1);
+}
+
+/* ---- rows in whole groups -------------------------------------------------------------------- */
+
+/* Seconds that products lose where a dimension is no multiple of 16 bytes, measured on an H200
+ * (doc/performance.md): in 16 bits they take three times as long, in TF32 twice, those of a step as
+ * well.  Full F32 loses nothing. */
+static double lost(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
+{
+    const int32_t element = (int32_t)eco_type_bytes(problem->type), group = 16 / element;
+    const bool whole = problem->H % group == 0 && problem->P % group == 0;
+    const double plain = caps->flops * caps->threads;
+    double work = 0;
+    if (element == 8 || (element == 4 && !problem->fast))
+        return 0;
+    for (int32_t layer = 0; layer < problem->L; layer++)
+        if (!whole || eco_problem_input(problem, layer) % group != 0)
+            work += input_work(problem, layer);
+    const double inputs = work / (plain * (element == 2 ? 3.6 : 2.7));
+    return inputs +
+           (steps && !whole ? step_work(problem) / (plain * (element == 2 ? 0.7 : 0.47)) : 0);
+}
+
+/* And those of copies instead: of x and, back, of x, y and dx, for a layer and chunk. */
+static double copied(const struct eco_problem *problem)
+{
+    static const double launch = 2e-6, bytes_per_s = 2e12;
+    const double copies = problem->training ? 4 : 1;
+    const double rows = (double)problem->T * problem->N, chunks = 1 + floor(rows / ROWS);
+    double time = 0;
+    for (int32_t layer = 0; layer < problem->L; layer++)
+        time += copies * problem->D *
+                (launch * chunks + 2 * rows * eco_problem_input(problem, layer) *
+                                       (double)eco_type_bytes(problem->type) / bytes_per_s);
+    return time;
+}
+
+bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
+{
+    if (asked_for() != NOTHING)
+        return asked_for() == FILLED;
+    return lost(problem, caps, steps) > copied(problem);
+}
+
+/* ---- estimate -------------------------------------------------------------------------------- */
+
+double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
 {
     double work = 0;
-    for (int32_t layer = 0; layer < problem->L; layer++) {
-        const double input = eco_problem_input(problem, layer);
-        work += problem->training ? 3 * input + problem->P : input;
-    }
-    work *= 2. * problem->cell->lowered.n_accs * problem->H * problem->N * problem->D;
-    return problem->T * work / rate(problem, caps, true);
+    for (int32_t layer = 0; layer < problem->L; layer++)
+        work += input_work(problem, layer);
+    return work / rate(problem, caps, true) + fmin(lost(problem, caps, steps), copied(problem));
 }
 
 /* Seconds: a product and a cell's kernel take 4.6 us and longer, more back; lanes overlap. */
@@ -91,7 +176,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     const double step = 2 * accs * problem->P * problem->N / rate(problem, caps, false);
     const double alone = problem->training ? 10e-6 + 2 * step : 4.6e-6 + step;
     const double overlap = problem->D > 1 ? 0.8 : problem->L > 1 ? 0.6 : 1;
-    return overlap * steps * alone + eco_step_products(problem, caps);
+    return overlap * steps * alone + eco_step_products(problem, caps, true);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

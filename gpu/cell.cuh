@@ -12,18 +12,19 @@
 /* One unit of one row. */
 struct place {
     const struct eco_stage_call *call;
-    size_t row, unit, hidden;
+    size_t row, unit, hidden, column;
     double *sum; /* of the row means, this thread's share */
 };
 
-/* Element of the row's column. */
-#define AT(type, base, stride, column)                                                             \
-    ((type *)(base))[at->row * (stride) + at->hidden * (size_t)(column) + at->unit]
-#define READ(base, stride, column)         AT(const real, base, stride, column)
-#define READ_NARROW(base, stride, column)  to_real(AT(const narrow, base, stride, column))
-#define WRITE(base, stride, column, value) (AT(real, base, stride, column) = (value))
-#define WRITE_NARROW(base, stride, column, value)                                                  \
-    (AT(narrow, base, stride, column) = to_narrow(value))
+/* Element of the row's kth column; of the reserve, where columns are dense: SAVED. */
+#define AT(type, base, stride, k)                                                                  \
+    ((type *)(base))[at->row * (stride) + at->column * (size_t)(k) + at->unit]
+#define SAVED(k)                                                                                   \
+    (((narrow *)at->call->save)[at->row * at->call->save_row + at->hidden * (size_t)(k) + at->unit])
+#define READ(base, stride, k)                AT(const real, base, stride, k)
+#define READ_NARROW(base, stride, k)         to_real(AT(const narrow, base, stride, k))
+#define WRITE(base, stride, k, value)        (AT(real, base, stride, k) = (value))
+#define WRITE_NARROW(base, stride, k, value) (AT(narrow, base, stride, k) = to_narrow(value))
 
 WORD bool is_wide(const struct eco_stage_call *call, int s)
 {
@@ -58,7 +59,7 @@ WORD vec load_mean(struct place *at, int m)
 }
 WORD vec load_saved(struct place *at, int i)
 {
-    return READ_NARROW(at->call->save, at->call->save_row, i);
+    return to_real(SAVED(i));
 }
 WORD vec load_doperand(struct place *at, int slot)
 {
@@ -83,7 +84,7 @@ WORD void store_operand(struct place *at, int slot, vec v)
 WORD void store_save(struct place *at, int i, vec v)
 {
     if (at->call->save)
-        WRITE_NARROW(at->call->save, at->call->save_row, i, v);
+        SAVED(i) = to_narrow(v);
 }
 WORD void write_next(struct place *at, int s, vec v)
 {
@@ -188,7 +189,8 @@ WORD void wait_for_results(void)
     wait_for_results();                                                                            \
     for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
         double sum[ECO_MAX_MEANS] = {0};                                                           \
-        struct place at = {call_, (size_t)row, 0, (size_t)(call_)->hidden, sum};                   \
+        struct place at = {                                                                        \
+            call_, (size_t)row, 0, (size_t)(call_)->hidden, (size_t)(call_)->column, sum};         \
         const bool masked = row_masked(call_, row);                                                \
         for (size_t unit = blockIdx.x * blockDim.x + threadIdx.x; unit < at.hidden;                \
              unit += gridDim.x * blockDim.x) {                                                     \

@@ -13,12 +13,13 @@ template <typename element>
 static __global__ void fill_rows(const __grid_constant__ struct eco_columns_call call)
 {
     const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i >= call.groups * call.hidden)
+    if (i >= call.groups * call.column)
         return;
-    const int32_t place = call.place[i / call.hidden];
+    const int32_t place = call.place[i / call.column], unit = i % call.column;
     const element *vector = (const element *)call.vectors;
-    const element value =
-        place < 0 ? (element)0 : vector[(size_t)place * call.hidden + (size_t)(i % call.hidden)];
+    const element value = place < 0 || unit >= call.hidden
+                              ? (element)0
+                              : vector[(size_t)place * call.hidden + (size_t)unit];
     element *to = (element *)call.rows_of.data;
     for (int32_t r = (int32_t)blockIdx.y; r < call.rows; r += (int32_t)gridDim.y)
         to[(size_t)r * call.rows_of.row + (size_t)i] = value;
@@ -28,7 +29,7 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
 {
     enum { THREADS = 256, ROWS_AT_ONCE = 4 };
     void *argument[] = {(void *)call};
-    const int32_t columns = call->groups * call->hidden;
+    const int32_t columns = call->groups * call->column;
     const int32_t down = (call->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
     const dim3 grid(((unsigned)columns + THREADS - 1) / THREADS,
                     down < 65535 ? (unsigned)down : 65535);
@@ -58,10 +59,10 @@ static __global__ void sum_parts(const __grid_constant__ struct eco_columns_call
 {
     __shared__ element share[DOWN][ACROSS * WIDE + 1];
     const int32_t i = (int32_t)(blockIdx.x * ACROSS + threadIdx.x) * WIDE;
-    const int32_t columns_in_all = call.groups * call.hidden;
-    const int32_t place = i < columns_in_all ? call.place[i / call.hidden] : -1;
+    const int32_t columns_in_all = call.groups * call.column;
+    const int32_t place = i < columns_in_all ? call.place[i / call.column] : -1;
     const row *from = (const row *)call.rows_of.data +
-                      (size_t)(place < 0 ? 0 : place) * call.hidden + (size_t)(i % call.hidden);
+                      (size_t)(place < 0 ? 0 : place) * call.column + (size_t)(i % call.column);
     const int32_t first = (int32_t)blockIdx.y * each;
     const int32_t end = first + each < call.rows ? first + each : call.rows;
     element sum[WIDE] = {0};
@@ -88,12 +89,13 @@ template <typename element>
 static __global__ void add_parts(const __grid_constant__ struct eco_columns_call call,
                                  int32_t parts)
 {
-    const int32_t columns_in_all = call.groups * call.hidden;
+    const int32_t columns_in_all = call.groups * call.column;
     const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i >= columns_in_all)
+    if (i >= columns_in_all || i % call.column >= call.hidden)
         return;
     const element *from = (const element *)call.parts + i;
-    element *to = (element *)call.vectors + i;
+    element *to =
+        (element *)call.vectors + (size_t)(i / call.column) * call.hidden + i % call.column;
     element sum = 0;
     for (int32_t k = 0; k < parts; k++)
         sum += from[(size_t)k * columns_in_all];
@@ -105,8 +107,8 @@ static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts
                               cudaStream_t stream)
 {
     enum { WIDE = 8 / sizeof(row) > 1 ? 8 / sizeof(row) : 1, THREADS = 256 };
-    const unsigned columns = (unsigned)(call->groups * call->hidden);
-    const bool wide = call->hidden % WIDE == 0 && call->rows_of.row % WIDE == 0;
+    const unsigned columns = (unsigned)(call->groups * call->column);
+    const bool wide = call->column % WIDE == 0 && call->rows_of.row % WIDE == 0;
     const unsigned across = ACROSS * (wide ? WIDE : 1);
     int32_t each = (call->rows + parts - 1) / parts;
     void *summed[] = {(void *)call, &each}, *added[] = {(void *)call, &parts};
@@ -124,7 +126,7 @@ static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts
 
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t stream)
 {
-    const size_t columns = (size_t)call->groups * (size_t)call->hidden;
+    const size_t columns = (size_t)call->groups * (size_t)call->column;
     if (columns == 0)
         return cudaSuccess;
     const size_t room = call->parts_bytes / (columns * (call->vector_type == ECORNN_F64 ? 8 : 4));

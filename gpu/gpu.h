@@ -181,6 +181,10 @@ struct eco_plane eco_gpu_sequence(const struct eco_gpu_run *run, const void *dat
 /* An array of the run's blocks from step `step` on. */
 struct eco_plane eco_gpu_plane(const struct eco_gpu_run *run, const struct eco_array *array,
                                size_t step);
+/* Elements from one accumulator of a row to the next. */
+int32_t eco_gpu_column(const struct eco_gpu_run *run);
+/* Do rows of a state's planes end with zeros, as products of whole groups want it? */
+bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_op *op, int s);
 /* Input rows of the op's steps for a product: gathered or in place; dense over the steps. */
 struct eco_plane eco_gpu_product_input(const struct eco_gpu_run *run, const struct eco_op *op);
 /* One direction of one layer's state in the caller's array [L*D,N,width]; data NULL: zeros. */
@@ -190,6 +194,13 @@ struct eco_plane eco_gpu_caller_state(const struct eco_gpu_run *run, const struc
 struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
                    const struct eco_stage_call *call);
+
+/* ---- what fills up rows, fill.c -------------------------------------------------------------- */
+
+/* Zeros between the elements of what products read, before the first step: forward; backward, where
+ * products run over all of a row in any case. */
+void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op);
 
 /* ---- states, states.c ------------------------------------------------------------------------ */
 
@@ -224,12 +235,16 @@ struct eco_matmul {
     ecornn_type c_type; /* of multiply_back: of dx the type of rows; 0: as sums */
     bool add;           /* to C; else C is overwritten */
     int32_t skip;       /* columns of M that are left out, of multiply */
+    bool narrow;        /* rows of the one that has the matrix's columns (A, of multiply_back C)
+                         * end with them, even where products are of whole groups */
 };
 /* C accs (+)= A M^T */
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* The same of some neighbouring accumulators. */
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *matmul,
                            const struct eco_span *span);
+/* Of the matrix, as products see it: whole groups by wish. */
+int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* How many of k terms of a sum are added at once; back: of dx. */
 int32_t eco_gpu_piece(const struct eco_gpu_run *run, int32_t rows, int32_t k, bool back);
 /* How cuBLAS calls a type, and the sums of a problem's products. */
@@ -255,8 +270,13 @@ void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_
 /* The stream and the workspace of the run's products from now on. */
 void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream);
 
-/* algo_step.c; seconds of the products over all steps: of inputs and, in training, gradients */
-double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps);
+/* algo_step.c; seconds of the products over all steps: of inputs and, in training, gradients; with
+ * what products lose, or copies cost, where rows are no whole groups (steps: those of a step too)
+ */
+double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool steps);
+/* Do products gain more from whole groups than copies of rows cost? */
+bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_resident; /* algo_resident.c */
 

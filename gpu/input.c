@@ -26,8 +26,10 @@ static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct e
         .vector_type = acc.type,
         .rows = rows,
         .hidden = run->problem->H,
+        .column = eco_gpu_column(run),
         .groups = end - first};
-    call.rows_of.data = eco_gpu_after(acc.data, (size_t)first * (size_t)run->problem->H, acc.type);
+    call.rows_of.data =
+        eco_gpu_after(acc.data, (size_t)first * (size_t)eco_gpu_column(run), acc.type);
     for (int a = first; a < end; a++)
         call.place[a - first] = (int16_t)vector_of(run, a);
     if (run->status == ECORNN_OK)
@@ -36,11 +38,14 @@ static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct e
 
 /* ---- products with biases -------------------------------------------------------------------- */
 
-/* The biases of the span, one behind the other; NULL: they are not, or some have none. */
+/* The biases of the span, one behind the other; NULL: they are not as accumulators are, or some
+ * have none. */
 static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op *op,
                              const struct eco_span *span)
 {
     const int first = vector_of(run, span->first);
+    if (eco_gpu_column(run) != run->problem->H)
+        return NULL;
     for (int a = span->first; a < span->end; a++)
         if (first < 0 || vector_of(run, a) != first + a - span->first)
             return NULL;
@@ -77,15 +82,15 @@ static bool arrange(const struct eco_gpu_run *run, const struct eco_matmul *m,
                     const struct eco_span *span, int32_t columns, struct question *q)
 {
     const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->part);
-    const uint64_t n = (uint64_t)(span->end - span->first) * (uint64_t)matrix.units;
+    const uint64_t n = (uint64_t)(span->end - span->first) * (uint64_t)matrix.height;
     const uint64_t k = (uint64_t)columns, rows = (uint64_t)m->rows;
     const cudaDataType type = eco_gpu_cuda_type(run->layout->type);
     q->a_data = eco_gpu_after(eco_gpu_weights(run, m->op, m->part),
-                              (size_t)span->before * (size_t)matrix.units * (size_t)matrix.columns,
+                              (size_t)span->before * (size_t)matrix.height * (size_t)matrix.row,
                               run->layout->type);
     q->b_data = m->a;
-    q->c_data = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.units, run->layout->sum);
-    return cublasLtMatrixLayoutInit(&q->a, type, k, n, (int64_t)matrix.columns) ==
+    q->c_data = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, run->layout->sum);
+    return cublasLtMatrixLayoutInit(&q->a, type, k, n, (int64_t)matrix.row) ==
                CUBLAS_STATUS_SUCCESS &&
            cublasLtMatrixLayoutInit(&q->b, type, k, rows, (int64_t)m->a_row) ==
                CUBLAS_STATUS_SUCCESS &&
@@ -153,7 +158,7 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
 /* All accumulators: those of a product, and those before, between and after them. */
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
-    const int32_t columns = eco_layout_matrix(run->layout, m->op->layer, m->part)->columns;
+    const int32_t columns = eco_gpu_columns(run, m);
     const int32_t piece = eco_gpu_piece(run, m->rows, columns, false);
     struct eco_matmul rest = *m;
     struct eco_span span;

@@ -54,6 +54,7 @@ struct eco_plane {
 struct eco_move_call {
     struct eco_plane to, from, padding;
     int32_t steps, rows, width, t0;
+    int32_t filled; /* columns of to past these, which become 0 */
     const int32_t *lengths;
     bool add;
     bool drop; /* dropout by (layer, t, n, i): below the threshold 0, else times scale */
@@ -62,6 +63,16 @@ struct eco_move_call {
     double scale;
 };
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);
+
+/* Every `row` elements from data on, so many times, `width` elements become 0. */
+struct eco_gaps_call {
+    void *data;
+    size_t row;
+    int32_t width;
+    int64_t times;
+    size_t bytes; /* of an element: 2, 4 or 8 */
+};
+cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t stream);
 
 /* to[columns,rows] = from[rows,columns] transposed, both dense, of elements of 2, 4 or 8 bytes. */
 struct eco_turn_call {
@@ -92,10 +103,11 @@ cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cu
 
 /* H-wide groups of columns; group k has its own place elsewhere. */
 struct eco_columns_call {
-    struct eco_plane rows_of; /* acc or dacc: [rows, groups*H], dense in steps */
+    struct eco_plane rows_of; /* acc or dacc: [rows, groups*column], dense in steps */
     void *vectors;            /* [*,H]: biases, or gradients of vectors */
     ecornn_type vector_type;
     int32_t rows, hidden, groups;
+    int32_t column;                /* elements from one group to the next; beyond H: zeros */
     int16_t place[ECO_MAX_PARAMS]; /* group k of the vectors (fill), of a row (sum); -1: zeros */
     bool add;
     void *parts; /* sum: room for sums of some rows, at least one value of each column */
@@ -107,6 +119,17 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t stream);
 
 /* ---- all steps in one launch, resident_bf16.cu and so on ------------------------------------- */
+
+/* What n launched (layer, direction)s exchange, before the first step: all bits of an operand set
+ * where a unit will write it, else 0.  Sizes as in eco_resident_call. */
+enum { ECO_MOST_EXCHANGES = 4 };
+struct eco_exchange_call {
+    void *exchange[ECO_MOST_EXCHANGES]; /* [steps, groups, items, row_tiles, 32] of 16 bytes */
+    int32_t n, steps, groups, items, row_tiles;
+    int32_t rows, group_rows, width, column, hidden;
+    int32_t operand; /* bytes */
+};
+cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream);
 
 /* Kernels of one cell, by blocks of a cluster and units of a block, as eco_resident_shape has them;
  * NULL: there is none.  The list ends with cell -1. */

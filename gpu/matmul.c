@@ -176,8 +176,8 @@ static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
                  .row = array.row,
                  .type = run->layout->weight},
         .steps = 1,
-        .rows = matrix->n * matrix->units,
-        .width = matrix->columns};
+        .rows = matrix->n * matrix->height,
+        .width = matrix->row};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "widening weights");
 }
@@ -185,11 +185,12 @@ static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
 static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
-    const struct eco_array array = eco_layout_turned(run->layout, op->layer, op->d, part);
+    const struct eco_array array =
+        eco_layout_turned(run->layout, run->args->backward, op->layer, op->d, part);
     const struct eco_turn_call call = {.to = eco_gpu_at(run, &array, 0),
                                        .from = eco_gpu_weights(run, op, part),
-                                       .rows = matrix->n * matrix->units,
-                                       .columns = matrix->columns,
+                                       .rows = matrix->n * matrix->height,
+                                       .columns = matrix->row,
                                        .bytes = eco_type_bytes(array.type)};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
@@ -201,7 +202,7 @@ void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
     for (int part = 0; part < ECO_PARTS && wishes->widened; part++)
         if (part != ECO_PART_VECTORS)
             widen(run, op, part);
-    for (int part = ECO_PART_RECURRENT; part < ECO_PARTS && wishes->turned && run->args->backward;
+    for (int part = ECO_PART_RECURRENT; part < ECO_PARTS && wishes->turned[run->args->backward];
          part++)
         turn(run, op, part);
 }
@@ -211,25 +212,52 @@ static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct e
     return *eco_layout_matrix(run->layout, m->op->layer, m->part);
 }
 
+/* Of the matrix, as products see it. */
+int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    return run->layout->wishes.filled && !m->narrow ? matrix.row : matrix.columns;
+}
+
+/* A part of the weights as products read it: transposed where there is such a copy. */
+struct weights {
+    const void *data;
+    bool turned;
+    size_t row;    /* elements from one of its rows to the next */
+    size_t number; /* and from one of the matrix's n to the next */
+};
+
+static struct weights weights_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const bool backward = run->args->backward;
+    const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
+    if (!run->layout->wishes.turned[backward] || m->part < ECO_PART_RECURRENT)
+        return (struct weights){eco_gpu_weights(run, m->op, m->part), false, row, height * row};
+    const struct eco_array array =
+        eco_layout_turned(run->layout, backward, m->op->layer, m->op->d, m->part);
+    return (struct weights){eco_gpu_at(run, &array, 0), true, array.row, height};
+}
+
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
                            const struct eco_span *span)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
-    const void *weights = eco_gpu_weights(run, m->op, m->part);
-    struct product product = {.kind = NT,
+    const struct weights weights = weights_of(run, m);
+    struct product product = {.kind = weights.turned ? NN : NT,
                               .m = m->rows,
-                              .k = matrix.columns - m->skip,
+                              .k = eco_gpu_columns(run, m) - m->skip,
                               .a = eco_gpu_after(m->a, (size_t)m->skip, run->layout->type),
                               .a_row = m->a_row,
-                              .b_row = columns,
+                              .b_row = weights.row,
                               .c_row = m->c_row,
                               .c_type = run->layout->sum,
                               .add = m->add};
-    product.n = (span->end - span->first) * matrix.units;
-    product.b = eco_gpu_after(weights, (size_t)span->before * units * columns + (size_t)m->skip,
+    const size_t skipped = (size_t)m->skip * (weights.turned ? weights.row : 1);
+    product.n = (span->end - span->first) * matrix.height;
+    product.b = eco_gpu_after(weights.data, (size_t)span->before * weights.number + skipped,
                               run->layout->type);
-    product.c = eco_gpu_after(m->c, (size_t)span->first * units, run->layout->sum);
+    product.c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, run->layout->sum);
     multiply(run, &product);
 }
 
@@ -243,16 +271,12 @@ void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
 void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
-    const bool turned = run->layout->wishes.turned && m->part >= ECO_PART_RECURRENT;
-    const struct eco_array array = eco_layout_turned(run->layout, m->op->layer, m->op->d, m->part);
-    const void *weights =
-        turned ? eco_gpu_at(run, &array, 0) : eco_gpu_weights(run, m->op, m->part);
-    struct product product = {.kind = turned ? NT : NN,
+    const struct weights weights = weights_of(run, m);
+    struct product product = {.kind = weights.turned ? NT : NN,
                               .m = m->rows,
-                              .n = matrix.columns,
+                              .n = eco_gpu_columns(run, m),
                               .a_row = m->a_row,
-                              .b_row = turned ? array.row : columns,
+                              .b_row = weights.row,
                               .c = m->c,
                               .c_row = m->c_row,
                               .c_type =
@@ -260,10 +284,11 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
                               .add = m->add};
     struct eco_span span;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
-        product.k = (span.end - span.first) * matrix.units;
-        product.a = eco_gpu_after(m->a, (size_t)span.first * units, run->layout->type);
-        product.b = eco_gpu_after(weights, (size_t)span.before * units * (turned ? 1 : columns),
-                                  run->layout->type);
+        product.k = (span.end - span.first) * matrix.height;
+        product.a =
+            eco_gpu_after(m->a, (size_t)span.first * (size_t)matrix.height, run->layout->type);
+        product.b =
+            eco_gpu_after(weights.data, (size_t)span.before * weights.number, run->layout->type);
         multiply(run, &product);
         product.add = true;
     }
@@ -272,24 +297,23 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
+    const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
     char *gradient = (char *)run->args->dweights +
                      eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
     struct product product = {.kind = TN,
-                              .n = matrix.columns,
+                              .n = eco_gpu_columns(run, m),
                               .k = m->rows,
                               .a_row = m->a_row,
                               .b = m->c,
                               .b_row = m->c_row,
-                              .c_row = columns,
+                              .c_row = row,
                               .c_type = run->layout->sum,
                               .add = m->add};
     struct eco_span span;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
-        product.m = (span.end - span.first) * matrix.units;
-        product.a = eco_gpu_after(m->a, (size_t)span.first * units, run->layout->type);
-        product.c =
-            eco_gpu_after(gradient, (size_t)span.before * units * columns, run->layout->sum);
+        product.m = (span.end - span.first) * matrix.height;
+        product.a = eco_gpu_after(m->a, (size_t)span.first * height, run->layout->type);
+        product.c = eco_gpu_after(gradient, (size_t)span.before * height * row, run->layout->sum);
         multiply(run, &product);
     }
 }
@@ -297,7 +321,7 @@ void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *
 void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    const size_t elements = (size_t)matrix.n * (size_t)matrix.units * (size_t)matrix.columns;
+    const size_t elements = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
     char *gradient = (char *)run->args->dweights +
                      eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
     if (run->status == ECORNN_OK)

@@ -83,16 +83,17 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
 {
     const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
     const int64_t rows = (int64_t)call.steps * call.rows;
-    if (i >= call.width)
+    const bool fills = i >= call.width;
+    if (i >= call.width + call.filled)
         return;
     for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
         const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
-        const bool masked = call.lengths && call.t0 + t >= call.lengths[n];
+        const bool masked = fills || (call.lengths && call.t0 + t >= call.lengths[n]);
         const size_t to = place_of(&call.to, t, n, i);
         double value = 0;
         if (!masked && call.from.data)
             value = get(&call.from, place_of(&call.from, t, n, i));
-        if (masked && call.padding.data)
+        if (masked && !fills && call.padding.data)
             value = get(&call.padding, place_of(&call.padding, 0, n, i));
         if (!masked && call.drop)
             value = dropped(&call, t, n, i, value);
@@ -102,8 +103,35 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
 
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream)
 {
-    return launch((const void *)move_rows, call, call->width, (int64_t)call->steps * call->rows,
-                  stream);
+    return launch((const void *)move_rows, call, call->width + call->filled,
+                  (int64_t)call->steps * call->rows, stream);
+}
+
+/* ---- gaps ------------------------------------------------------------------------------------ */
+
+template <typename element>
+static __global__ void clear_gaps(const __grid_constant__ struct eco_gaps_call call)
+{
+    const int64_t all = call.times * call.width;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < all;
+         i += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t at = all <= INT32_MAX ? (int32_t)i / call.width : i / call.width;
+        ((element *)call.data)[(size_t)at * call.row + (size_t)(i - at * call.width)] = 0;
+    }
+}
+
+cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t stream)
+{
+    enum { MOST = 1024 };
+    void *argument[] = {(void *)call};
+    const int64_t blocks = (call->times * call->width + THREADS - 1) / THREADS;
+    const void *kernel = call->bytes == 2   ? (const void *)clear_gaps<uint16_t>
+                         : call->bytes == 4 ? (const void *)clear_gaps<uint32_t>
+                                            : (const void *)clear_gaps<uint64_t>;
+    if (blocks == 0)
+        return cudaSuccess;
+    return cudaLaunchKernel(kernel, dim3(blocks < MOST ? (unsigned)blocks : MOST), dim3(THREADS),
+                            argument, 0, stream);
 }
 
 /* ---- transposition: a block turns a tile in its own memory ---------------------------------- */

@@ -34,6 +34,11 @@ const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *
            eco_layout_weights(run->layout, op->layer, op->d, part);
 }
 
+int32_t eco_gpu_column(const struct eco_gpu_run *run)
+{
+    return (int32_t)eco_layout_acc_blocks(run->layout).column;
+}
+
 struct eco_plane eco_gpu_sequence(const struct eco_gpu_run *run, const void *data, int32_t t,
                                   size_t width)
 {
@@ -122,6 +127,7 @@ static int states(const struct eco_gpu_run *run)
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op)
 {
     eco_gpu_copy_weights(run, op);
+    eco_gpu_fill_rows(run, op);
     const int32_t first = op->reversed ? run->args->T - 1 : 0;
     const size_t plane = eco_layout_state_plane(run->layout, op->d, first, false);
     for (int s = 0; s < states(run); s++) {
@@ -145,6 +151,7 @@ void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op)
 void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op)
 {
     eco_gpu_copy_weights(run, op);
+    eco_gpu_fill_columns(run, op);
     for (int s = 0; s < states(run); s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
         move_state(run, s, eco_gpu_plane(run, &carry, 0),
@@ -185,6 +192,7 @@ void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_op *op)
         return;
     call.to = gather_plane(run, op, ECO_SCRATCH_GATHER);
     call.from = input_plane(run, op, op->t0);
+    call.filled = (int32_t)call.to.row - call.width;
     call.lengths = op->layer == 0 ? run->args->lengths : NULL;
     move(run, &call);
 }

@@ -8,6 +8,8 @@ struct place {
     ecornn_param param;
     ecornn_type type, gradient_type;
     size_t weights, gradient; /* bytes */
+    size_t row;               /* of both, elements */
+    bool vector;
 };
 
 static struct place place_of(const struct ecornn_plan *plan, int i)
@@ -17,8 +19,11 @@ static struct place place_of(const struct ecornn_plan *plan, int i)
     int before = 0;
     eco_problem_param(&plan->problem, i, &at);
     const int part = eco_problem_part(&plan->problem, &at, &before);
-    const size_t elements = (size_t)before * (size_t)at.param.rows * (size_t)at.param.cols;
+    const struct eco_matrix *matrix = eco_layout_matrix(layout, at.layer, part);
+    const size_t elements = (size_t)before * (size_t)matrix->height * (size_t)matrix->row;
     struct place found = {.param = at.param,
+                          .row = (size_t)matrix->row,
+                          .vector = part == ECO_PART_VECTORS,
                           .type = part == ECO_PART_VECTORS ? layout->sum : layout->weight,
                           .gradient_type = layout->sum};
     found.weights = eco_layout_weights(layout, at.layer, at.direction, part) +
@@ -28,19 +33,30 @@ static struct place place_of(const struct ecornn_plan *plan, int i)
     return found;
 }
 
-/* Both dense; one row for a vector. */
-static ecornn_status move(const ecornn_param *param, struct eco_plane to, struct eco_plane from,
+/* One row for a vector; the caller's rows are dense. */
+static ecornn_status move(const struct place *place, struct eco_plane to, struct eco_plane from,
                           bool add, cudaStream_t stream)
 {
-    const bool vector = param->cols == 1;
-    struct eco_move_call call = {.to = to,
-                                 .from = from,
-                                 .steps = 1,
-                                 .rows = vector ? 1 : param->rows,
-                                 .width = vector ? param->rows : param->cols,
-                                 .add = add};
-    call.to.row = call.from.row = (size_t)call.width;
+    const ecornn_param *param = &place->param;
+    const struct eco_move_call call = {.to = to,
+                                       .from = from,
+                                       .steps = 1,
+                                       .rows = place->vector ? 1 : param->rows,
+                                       .width = place->vector ? param->rows : param->cols,
+                                       .add = add};
     return eco_cuda_status(eco_launch_move(&call, stream), "moving a parameter");
+}
+
+/* Is there anything between the matrices' elements? */
+static bool has_gaps(const struct eco_layout *layout)
+{
+    bool gaps = false;
+    for (int layer = 0; layer < layout->problem->L && layer < 2; layer++)
+        for (int part = 0; part < ECO_PARTS; part++) {
+            const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
+            gaps |= matrix->height != matrix->units || matrix->row != matrix->columns;
+        }
+    return gaps;
 }
 
 ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
@@ -51,14 +67,19 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_check_pointer(plan->device->own, "weights", weights);
+    if (status == ECORNN_OK && has_gaps(&plan->layout[0]))
+        status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
+                                 "clearing packed weights");
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         const struct place place = place_of(plan, i);
-        const struct eco_plane to = {.data = (char *)weights + place.weights, .type = place.type};
+        const struct eco_plane to = {
+            .data = (char *)weights + place.weights, .row = place.row, .type = place.type};
         const struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
+                                       .row = (size_t)place.param.cols,
                                        .type = plan->problem.param_type};
         status = eco_gpu_check_pointer(plan->device->own, place.param.name, params[i]);
         if (status == ECORNN_OK)
-            status = move(&place.param, to, from, false, stream);
+            status = move(&place, to, from, false, stream);
     }
     eco_gpu_leave(&scope);
     return status;
@@ -74,12 +95,14 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
     status = eco_gpu_check_pointer(plan->device->own, "dweights", dweights);
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         const struct place place = place_of(plan, i);
-        const struct eco_plane to = {.data = params[i], .type = plan->problem.param_type};
+        const struct eco_plane to = {
+            .data = params[i], .row = (size_t)place.param.cols, .type = plan->problem.param_type};
         const struct eco_plane from = {.data = (void *)((uintptr_t)dweights + place.gradient),
+                                       .row = place.row,
                                        .type = place.gradient_type};
         status = eco_gpu_check_pointer(plan->device->own, place.param.name, params[i]);
         if (status == ECORNN_OK && params[i] != NULL)
-            status = move(&place.param, to, from, add, stream);
+            status = move(&place, to, from, add, stream);
     }
     eco_gpu_leave(&scope);
     return status;

@@ -2,6 +2,8 @@
  * What the CUDA backend keeps with a plan: its graphs, and the kernels of a cell that is not built
  * in.
  */
+#include <inttypes.h>
+
 #include "gpu/resident.h"
 
 /* Without compiled kernels the cell is interpreted: slower, with the same results. */
@@ -35,9 +37,27 @@ void eco_gpu_release(struct ecornn_plan *plan)
     eco_free(own);
 }
 
+/* How rows lie, where that was a choice. */
+static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_wishes *wishes = &plan->wishes;
+    const int32_t width[] = {problem->I, problem->H};
+    for (int i = problem->I == problem->H; i < 2; i++) {
+        const size_t row = eco_wishes_row(wishes, (size_t)width[i]);
+        if (row != (size_t)width[i])
+            eco_text_add(text, "rows of %zu elements for %" PRId32 "%s\n", row, width[i],
+                         wishes->filled ? ", also of copies of the caller's" : " in weights");
+    }
+    for (int backward = 0; backward <= (int)problem->training; backward++)
+        if (wishes->turned[backward])
+            eco_text_add(text, "R transposed for steps %s\n", backward ? "back" : "forward");
+}
+
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_gpu_plan *own = plan->own;
+    describe_rows(plan, text);
     if (plan->algo == &eco_algo_resident)
         eco_resident_describe(plan, text);
     if (plan->problem.cell->builtin >= 0)

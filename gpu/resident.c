@@ -5,6 +5,7 @@
 #include "gpu/resident.h"
 
 _Static_assert((int)ECO_TOGETHER <= (int)ECO_RESIDENT_JOBS, "a launch takes all ops of a level");
+_Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_RESIDENT_JOBS, "and prepares all of them");
 
 enum {
     PATIENCE_S = 2,
@@ -138,6 +139,12 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
     return status == ECORNN_OK ? count_clusters(device) : status;
 }
 
+/* As algo_resident.c wishes it. */
+static int32_t column_of(const struct eco_problem *problem)
+{
+    return (int32_t)eco_wishes_row(&(struct eco_wishes){.aligned = true}, (size_t)problem->H);
+}
+
 struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
                                            int32_t steps, int32_t jobs)
@@ -159,7 +166,7 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
     memcpy(need.blocks, caps->blocks, sizeof need.blocks);
     for (int a = 0; a < lowered->n_accs; a++)
         need.recurrent += lowered->acc[a].recurrent[0] >= 0;
-    need.width = (backward ? need.recurrent : 1) * problem->H;
+    need.width = backward ? need.recurrent * column_of(problem) : problem->H;
     return need;
 }
 
@@ -223,11 +230,12 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
     struct eco_resident_call call = {
         .rows = run->args->N,
         .hidden = run->problem->H,
+        .column = eco_gpu_column(run),
         .n_accs = backward ? run->lowered->n_accs + run->lowered->n_extra : run->lowered->n_accs,
         .n_states = run->problem->cell->recipe.n_states,
         .training = run->args->reserve != NULL,
         .fields = backward ? fields_of(run) : 0,
-        .even = run->problem->H % 8 == 0,
+        .words = eco_resident_words(run),
         .seed = run->args->seed,
         .lengths = run->args->lengths,
         .failed = gpu->failed};
@@ -243,9 +251,10 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
     }
     call.width = need.width;
     call.row_groups = backward ? 1 : need.recurrent;
-    call.n_fields = need.fields;
     call.patience = UINT64_C(1000000) * (uint64_t)(1000 * PATIENCE_S + need.steps);
-    call.even = call.even && call.y_row % 2 == 0;
+    const struct eco_matrix *matrix =
+        eco_layout_matrix(run->layout, ops->layer, ECO_PART_RECURRENT);
+    call.recurrent_row = backward ? matrix->n * matrix->height : matrix->row;
     return call;
 }
 
@@ -283,12 +292,7 @@ void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
     const struct eco_resident_kernel *kernels = kernels_of(run->problem, run->args->backward);
     const void *kernel =
         kernels->by_shape[call.shape.spread][call.shape.unit_shift - ECO_RESIDENT_SHIFT];
-    /* What was exchanged before is forgotten: all bits set. */
-    for (int i = 0; i < n && run->status == ECORNN_OK; i++)
-        eco_gpu_note_cuda(
-            run,
-            cudaMemsetAsync(call.job[i].exchange, 0xFF, call.shape.exchange_bytes, run->stream),
-            "preparing an exchange");
+    eco_resident_forget(run, &call, need_of(run, ops, n), n);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(kernel, &call, n, run->stream), "a resident kernel");
 }

@@ -133,7 +133,7 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
 /* Pieces are exchanged as they lie in shared memory: [steps, groups, items, rows / 8, lanes] of 16
- * bytes. */
+ * bytes.  What is nobody's, beyond rows and units, is there before the first step (exchange.cu). */
 WORD operand_bits *exchange_of(const struct eco_resident_call *call, const struct share *share,
                                const struct memory *memory)
 {
@@ -162,10 +162,9 @@ WORD int row_at(int n)
 /* Places of a thread's first pair, and of those of its warp's products. */
 struct mine {
     int unit, n;
-    int rows, sends;              /* of the batch, in which the unit exists; which it is sent of */
+    int rows;                     /* of the batch, in which the unit exists */
     int pair_sums, operand, sums; /* in shared memory; pair_sums: of batch row 0 */
     int sent_unit;                /* where its unit lies in the exchange */
-    bool pads;                    /* of the last unit: also what fills up a row */
     operand_bits *sent;           /* of the group, in the step at hand */
     const uint4 *received;        /* in the step before */
 };
@@ -186,7 +185,6 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.n = pinned((int)threadIdx.x >> CUT::shift);
     mine.unit = pinned(share->unit0 + u);
     mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
-    mine.sends = pinned(mine.unit < call->hidden ? memory->row_tiles * ECO_RESIDENT_N : 0);
     mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
     mine.operand =
         pinned(memory->operand + share->across * call->shape.items * memory->row_tiles * LANES +
@@ -195,7 +193,6 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
                        share->lane % 4 * 2 * CUT::sum_row + share->down * TILES * ECO_RESIDENT_M +
                        share->lane / 4);
     mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
-    mine.pads = mine.unit == call->hidden - 1 && call->width < call->shape.k;
     mine.sent = exchange_of(call, share, memory);
     mine.received = (const uint4 *)mine.sent + share->item0 * memory->row_tiles * LANES;
     return mine;
@@ -210,14 +207,6 @@ WORD void advance(const struct eco_resident_call *call, const struct memory *mem
     mine->sent += pieces * PIECE;
     if (step > 0)
         mine->received += pieces;
-}
-
-/* What fills up the rows of the exchange belongs to the last unit. */
-WORD void send_padding(const struct eco_resident_call *call, const struct memory *memory,
-                       const struct mine *mine, int n)
-{
-    for (int k = call->width; k < call->shape.k; k++)
-        write_shared_by_all(mine->sent + unit_at(memory, (unsigned)k) + row_at(n), 0);
 }
 
 /* So many pairs at once, as a type. */

@@ -42,6 +42,12 @@ ecornn_status eco_resident_load(struct ecornn_device *device);
 struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const struct eco_op *op,
                                          struct eco_resident_call *call);
 
+/* May a step back copy all that it reads in words of 4 bytes, also what is the caller's? */
+bool eco_resident_words(const struct eco_gpu_run *run);
+/* What was exchanged before a launch of n jobs. */
+void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call *call,
+                         struct eco_resident_need need, int n);
+
 /* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_RESIDENT_JOBS at most. */
 void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n);
 

@@ -17,24 +17,6 @@ template <class CELL> CELL_WORD void end(const struct place_of<CELL> *at)
             at->carried[s * at->memory->pairs] + (s == 0 ? at->dstate : 0);
 }
 
-/* What fills up tiles of rows, and rows. */
-template <class CELL>
-CELL_WORD void send_rest(const struct eco_resident_call *call, const struct memory *memory,
-                         const struct mine *mine, int n)
-{
-    if (n >= mine->sends)
-        return;
-    if (n >= mine->rows)
-        for (int a = 0; a < CELL::accs; a++)
-            if (CELL::row(a) >= 0)
-                write_shared_by_all(
-                    mine->sent + row_at(n) +
-                        unit_at(memory, (unsigned)(CELL::row(a) * call->hidden + mine->unit)),
-                    0);
-    if (mine->pads)
-        send_padding(call, memory, mine, n);
-}
-
 template <class CELL, class CUT>
 CELL_WORD void begin(const struct eco_resident_call *call, const struct share *share,
                      const struct memory *memory, const struct mine *mine)
@@ -93,8 +75,6 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
 #pragma unroll
         for (int a = 0; a < CELL::accs; a++)
             write_dacc(&at[p], a, at[p].dacc_of[a]);
-    for (int p = 0; p < P; p++)
-        send_rest<CELL>(call, memory, mine, n + p * CUT::pair_rows);
 }
 
 template <int NUMBER, int SHIFT, int SPREAD>

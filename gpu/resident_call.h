@@ -63,10 +63,12 @@ struct eco_resident_shape {
 /* Where one (layer, direction) lies.  Pointers are those of the first step run; `_step` is what is
  * added for the next one, in elements, and may be negative. */
 struct eco_resident_job {
-    const void *recurrent; /* forward [row_groups * H, width]: R; backward [H, width]: R^T */
+    const void *recurrent; /* forward [row_groups * column, recurrent_row]: R; backward
+                            * [column, recurrent_row]: R^T; filled up by zeros */
     const void *vector;
     const void *acc; /* forward: [steps, N, accs, H] sums; W x */
-    void *exchange;  /* [steps, groups, rows, k] operands, all bits set: not yet written */
+    void *exchange;  /* [steps, groups, rows, k] operands, all bits set: not yet written; of rows
+                      * and k that are nobody's: 0 */
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
     void *kept[ECO_MAX_STATES];        /* forward: after it, in the type of rows; NULL: unwanted */
@@ -85,17 +87,18 @@ struct eco_resident_job {
 struct eco_resident_call {
     struct eco_resident_shape shape;
     int32_t rows, hidden;
-    int32_t width;      /* of an exchanged row: H; backward: of all accumulators with R */
-    int32_t row_groups; /* H rows each, of R or R^T, that a unit has */
+    int32_t column;     /* from one accumulator to the next: in rows of acc and dacc, and of R */
+    int32_t width;      /* of an exchanged row: H; backward: columns of accumulators with R */
+    int32_t row_groups; /* rows of R or R^T that a unit has */
     int32_t n_accs, n_states;
     uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
     bool training;
-    bool even;       /* rows of R begin at multiples of 16 bytes, of other arrays of 4 */
-    bool wide_dy;    /* backward: dy is kept as sums */
-    uint32_t inputs; /* forward: which accumulators have a W; of others acc is not there */
+    int32_t recurrent_row; /* of R, or R^T: multiples of 16 bytes, whole pieces of operands */
+    bool words;            /* backward: what a step reads may be copied in words of 4 bytes */
+    bool wide_dy;          /* backward: dy is kept as sums */
+    uint32_t inputs;       /* forward: which accumulators have a W; of others acc is not there */
     int8_t bias[ECO_MAX_ACCS]; /* forward: the vector that each adds; -1: none */
     uint32_t fields;           /* backward: which of what a step may read it reads */
-    int32_t n_fields;          /* of all of them */
     uint64_t seed;
     const int32_t *lengths;
     uint32_t *failed;  /* set when a block waited too long */

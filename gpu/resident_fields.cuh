@@ -108,7 +108,7 @@ template <class CELL> CELL_WORD void write_dacc(const struct place_of<CELL> *at,
 {
     const struct eco_resident_call *call = at->call;
     write_row(at->there,
-              (narrow *)at->dacc + element_at(at->row, call->acc_row, a * call->hidden + at->unit),
+              (narrow *)at->dacc + element_at(at->row, call->acc_row, a * call->column + at->unit),
               dacc);
 }
 
@@ -129,7 +129,7 @@ template <class CELL> CELL_WORD void send_dacc(const struct place_of<CELL> *at)
             write_shared_by_all_if(
                 at->there,
                 at->sent +
-                    unit_at(at->memory, (unsigned)(CELL::row(a) * at->call->hidden + at->unit)),
+                    unit_at(at->memory, (unsigned)(CELL::row(a) * at->call->column + at->unit)),
                 to_operand(to_real(at->dacc_of[a])));
 }
 template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
@@ -190,33 +190,32 @@ CELL_WORD void fetch(const struct eco_resident_call *call, const struct share *s
                      const struct memory *memory, const struct mine *mine, int step)
 {
     const struct eco_resident_job *job = &call->job[share->job];
-    const bool wanted = call->even && step < job->steps;
+    const bool wanted = call->words && step < job->steps;
     const uint32_t fields =
         bases[step & 1][AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
-    const int in_word = (int)(sizeof(real) / sizeof(narrow)); /* elements */
-    const int unit = mine->unit & ~(in_word - 1);
     int pair = (int)threadIdx.x;
     for (int n = mine->n; wanted; n += CUT::pair_rows, pair += THREADS) {
-        for_fields<CELL>(call, job, step, share->row0 + n, unit,
-                         [&](int field, const char *from, uint32_t element, bool wide) {
-                             const size_t at = wide ? (element - unit + mine->unit) * sizeof(real)
-                                                    : element * sizeof(narrow);
-                             copy_later_if(n < mine->rows && fields >> field & 1,
-                                           floats(field_at<CELL>(memory, field, pair)), from + at);
-                         });
+        for_fields<CELL>(
+            call, job, step, share->row0 + n, mine->unit,
+            [&](int field, const char *from, uint32_t element, bool wide) {
+                const size_t at = (size_t)element * (wide ? sizeof(real) : sizeof(narrow));
+                const uintptr_t word = (uintptr_t)(from + at) & ~(uintptr_t)3;
+                copy_later_if(n < mine->rows && fields >> field & 1,
+                              floats(field_at<CELL>(memory, field, pair)), (const void *)word);
+            });
         if (n - mine->n + CUT::pair_rows >= share->rows)
             break;
     }
 }
 
-/* The element of a row that a word of it holds. */
-WORD vec element_of(float word, int unit)
+/* The element that a word holds; odd: in its upper half. */
+WORD vec element_of(float word, unsigned odd)
 {
 #if defined(ECO_ROWS_F32)
     return word;
 #else
     narrow half;
-    half.bits = (unsigned short)(__float_as_uint(word) >> (unit & 1) * 16);
+    half.bits = (unsigned short)(__float_as_uint(word) >> (odd & 1) * 16);
     return to_real(half);
 #endif
 }
@@ -232,6 +231,19 @@ CELL_WORD void read_fetched(const struct memory *memory, const struct place_of<C
         const bool wide = i == field<CELL>::dy && at->call->wide_dy;
         value[i] = wide ? word : element_of(word, at->unit);
     }
+}
+
+/* The same where H is odd: rows begin in the middle of words, too. */
+template <class CELL>
+CELL_WORD void read_odd(const struct memory *memory, const struct place_of<CELL> *at, int pair,
+                        float value[])
+{
+    for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
+                     [&](int field, const char *from, uint32_t element, bool wide) {
+                         const float word = *floats(field_at<CELL>(memory, field, pair));
+                         const unsigned half = (unsigned)((uintptr_t)from / sizeof(narrow));
+                         value[field] = wide ? word : element_of(word, half + element);
+                     });
 }
 
 /* And from outside the chip, where words could not be copied. */
@@ -253,10 +265,12 @@ CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *a
     const struct eco_resident_call *call = at->call;
     const uint32_t zeros = at->step == at->job->steps - 1 ? at->job->zeros : 0;
     float value[field<CELL>::dy + 1];
-    if (call->even)
-        read_fetched(memory, at, pair, value);
-    else
+    if (!call->words)
         read_outside(at, value);
+    else if (call->hidden & 1)
+        read_odd(memory, at, pair, value);
+    else
+        read_fetched(memory, at, pair, value);
 #pragma unroll
     for (int i = 0; i < CELL::saves; i++)
         at->saved[i] = value[i];

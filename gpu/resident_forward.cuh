@@ -188,7 +188,7 @@ CELL_WORD void fetch_acc(const struct eco_resident_call *call, const struct shar
 #pragma unroll
         for (int a = 0; a < CELL::accs; a++)
             copy_later_if(n < mine->rows && call->inputs >> a & 1, floats(to + a * memory->pairs),
-                          from + a * call->hidden);
+                          from + a * call->column);
         if (n - mine->n + CUT::pair_rows >= share->rows)
             break;
         from += CUT::pair_rows * call->acc_row;
@@ -245,7 +245,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        write_shared_by_all_if(n + p * CUT::pair_rows < mine->sends,
+        write_shared_by_all_if(there[p],
                                mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
                                to_operand(at[p].next[0]));
 #pragma unroll
@@ -255,10 +255,6 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
             *floats(next + s * memory->pairs + p * THREADS) = at[p].next[s];
         write_pair(&at[p], there[p], masked[p]);
     }
-    if (mine->pads)
-        for (int p = 0; p < P; p++)
-            if (n + p * CUT::pair_rows < mine->sends)
-                send_padding(call, memory, mine, n + p * CUT::pair_rows);
 }
 
 template <class CELL, class CUT>

@@ -20,11 +20,6 @@ static int64_t along(const struct course *course, size_t step)
     return course->falls ? -(int64_t)step : (int64_t)step;
 }
 
-static bool is_even(const void *pointer)
-{
-    return (uintptr_t)pointer % 4 == 0;
-}
-
 /* Forward: planes, and the copies that backward reads. */
 static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *op,
                             const struct course *course, struct eco_resident_call *call,
@@ -63,7 +58,6 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op
         job->next_step[s] = along(course, next.step);
         call->state_row[s] = (uint32_t)next.row;
         job->begins |= (uint32_t)eco_gpu_begins(run, op, s, course->last) << s;
-        call->even = call->even && is_even(next.data) && is_even(job->initial[s]);
     }
 }
 
@@ -87,7 +81,7 @@ static struct eco_plane y_plane(const struct eco_gpu_run *run, const struct eco_
 static const void *turned_weights(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     const struct eco_array array =
-        eco_layout_turned(run->layout, op->layer, op->d, ECO_PART_RECURRENT);
+        eco_layout_turned(run->layout, true, op->layer, op->d, ECO_PART_RECURRENT);
     return eco_gpu_at(run, &array, 0);
 }
 
@@ -129,7 +123,6 @@ struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const st
     call->acc_row = (uint32_t)acc.row;
     call->y_row = (uint32_t)y.row;
     call->wide_dy = y.type != run->layout->type;
-    call->even = call->even && is_even(job.y);
     (backward ? point_at_kept : point_at_planes)(run, op, &course, call, &job);
     for (int s = 0; backward && s < call->n_states; s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
@@ -137,4 +130,47 @@ struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const st
         call->carry_row[s] = (uint32_t)carry.row;
     }
     return job;
+}
+
+/* Is an array of the caller's all of the words of 4 bytes that it touches? */
+static bool is_words(const void *data, size_t elements, ecornn_type type)
+{
+    return data == NULL || ((uintptr_t)data | elements * eco_type_bytes(type)) % 4 == 0;
+}
+
+bool eco_resident_words(const struct eco_gpu_run *run)
+{
+    const struct eco_problem *problem = run->problem;
+    const struct eco_args *args = run->args;
+    const size_t rows = (size_t)args->N * (size_t)problem->D;
+    const size_t all = (size_t)args->T * rows * (size_t)problem->P;
+    bool words = is_words(args->y, all, problem->type) && is_words(args->dy, all, problem->type);
+    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+        words = words && is_words(args->initial[s],
+                                  (size_t)problem->L * rows * (size_t)eco_problem_width(problem, s),
+                                  problem->type);
+    return words;
+}
+
+void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call *call,
+                         struct eco_resident_need need, int n)
+{
+    const struct eco_resident_shape *shape = &call->shape;
+    struct eco_exchange_call exchange = {.n = n,
+                                         .steps = need.steps,
+                                         .groups = shape->groups,
+                                         .items = shape->k * need.operand / ECO_RESIDENT_BYTES,
+                                         .row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) /
+                                                      ECO_RESIDENT_N,
+                                         .rows = call->rows,
+                                         .group_rows = shape->group_rows,
+                                         .width = call->width,
+                                         .column = call->column,
+                                         .hidden = call->hidden,
+                                         .operand = need.operand};
+    for (int i = 0; i < n; i++)
+        exchange.exchange[i] = call->job[i].exchange;
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_exchange(&exchange, run->stream),
+                          "preparing an exchange");
 }

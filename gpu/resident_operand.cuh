@@ -36,7 +36,7 @@ WORD uint4 operands_of(const narrow *row)
 #endif
 }
 
-/* The same where rows begin anywhere, and zeros from the `there`th on. */
+/* The same of a row of the caller's, which begins anywhere, and zeros from the `there`th on. */
 WORD uint4 some_operands_of(const narrow *row, int there)
 {
     operand_bits bits[PIECE];
@@ -46,11 +46,10 @@ WORD uint4 some_operands_of(const narrow *row, int there)
     return piece_from(bits);
 }
 
-/* Row `first + 8 half` of the block's part of R, as far as it is one: `there` elements from k on.
- */
+/* Row `first + 8 half` of the block's part of R, from k on; rows are filled up by zeros. */
 struct piece {
     const narrow *at;
-    int there;
+    bool there;
 };
 
 template <class CUT>
@@ -67,26 +66,19 @@ CELL_WORD struct piece piece_of(const struct eco_resident_call *call, const stru
     const bool there =
         r < CUT::rows && taken < shape->slice && unit < call->hidden && k < call->width;
     const narrow *const first = (const narrow *)call->job[share->job].recurrent;
-    struct piece piece = {first, 0};
-    if (there) {
-        piece.at = first + ((int64_t)group * call->hidden + unit) * call->width + k;
-        piece.there = call->width - k;
-    }
+    struct piece piece = {first, there};
+    if (there)
+        piece.at = first + ((int64_t)group * call->column + unit) * call->recurrent_row + k;
     return piece;
 }
 
 /* What is not there is read from where something is: no branches, so that reads need not wait for
  * each other. */
-WORD uint4 read_even(struct piece piece)
+WORD uint4 read_piece(struct piece piece)
 {
     const uint4 v = operands_of(piece.at);
-    const unsigned all = piece.there > 0 ? ~0u : 0;
+    const unsigned all = piece.there ? ~0u : 0;
     return make_uint4(v.x & all, v.y & all, v.z & all, v.w & all);
-}
-
-static __device__ __noinline__ uint4 read_some(struct piece piece)
-{
-    return some_operands_of(piece.at, piece.there);
 }
 
 /* Half a fragment that this warp keeps here: rows of a tile, or those 8 below. */
@@ -98,13 +90,12 @@ WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *
 }
 
 /* This block's part of R; the share of a lane: in registers and in shared memory. */
-template <class CUT, bool EVEN>
-CELL_WORD void read_all(const struct eco_resident_call *call, const struct share *share,
-                        struct fragment r[ITEMS][TILES])
+template <class CUT>
+CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
+                              struct fragment r[ITEMS][TILES])
 {
     const auto read = [&](int item, int tile, int half) {
-        const struct piece piece = piece_of<CUT>(call, share, item, tile, half);
-        return EVEN ? read_even(piece) : read_some(piece);
+        return read_piece(piece_of<CUT>(call, share, item, tile, half));
     };
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
@@ -120,14 +111,4 @@ CELL_WORD void read_all(const struct eco_resident_call *call, const struct share
 #pragma unroll
             for (int half = 0; half < 2; half++)
                 *kept_half(call, share, i, t, half) = read(i, t, half);
-}
-
-template <class CUT>
-CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
-                              struct fragment r[ITEMS][TILES])
-{
-    if (call->even)
-        read_all<CUT, true>(call, share, r);
-    else
-        read_all<CUT, false>(call, share, r);
 }

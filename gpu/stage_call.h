@@ -14,8 +14,8 @@
 enum { ECO_STAGE_THREADS = 256 }; /* of a block, at most */
 
 /*
- * As on a CPU: inside a row, arrays with several H-wide columns (acc, save, operand, dacc,
- * doperand) have them H apart; pointers a stage does not use may be NULL.  Masked rows (t >=
+ * As on a CPU: inside a row, arrays with several H-wide columns have them `column` apart, save and
+ * vector H; pointers a stage does not use may be NULL.  Masked rows (t >=
  * length), forward: operands become 0; in the last stage every next state becomes the state before
  * (next[0] becomes 0 if projected) and y 0.  Backward: dacc and operands become 0, carry stays.
  * Elements: save, operand, dacc, y, kept and most states are of the type of rows; acc, carry,
@@ -24,6 +24,8 @@ enum { ECO_STAGE_THREADS = 256 }; /* of a block, at most */
  */
 struct eco_stage_call {
     int32_t rows, hidden, t;
+    int32_t
+        column; /* elements from one H-wide column to the next, of acc, operand, dacc, doperand */
     int32_t n_states, n_slots, n_dacc;
     uint32_t means;       /* bit m: this stage stores mean m; a row is then one block's */
     uint16_t wide_states; /* bit s: state s is kept as a sum, not in the type of rows */

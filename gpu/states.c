@@ -27,13 +27,15 @@ struct eco_plane eco_gpu_y(const struct eco_gpu_run *run, const struct eco_op *o
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* Is y not what steps read: its rows no neighbours, or padding where a row's steps, which fall,
- * begin from a state?  One answer for all of a run: launches take both directions. */
+/* Is y not what steps and products read: its rows no neighbours, or not wide enough, or padding
+ * where a row's steps, which fall, begin from a state?  One answer for all of a run: launches take
+ * both directions. */
 static bool is_copied(const struct eco_gpu_run *run)
 {
     const struct eco_problem *problem = run->problem;
     const bool falls = problem->direction != ECORNN_FORWARD;
     return (problem->order == ECORNN_BATCH_MAJOR && run->args->N > 1) ||
+           eco_wishes_copy(&run->layout->wishes, (size_t)problem->P) ||
            (falls && run->args->lengths != NULL && run->args->initial[0] != NULL);
 }
 
@@ -83,6 +85,7 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_op *op)
                                  .width = run->problem->P,
                                  .t0 = from,
                                  .lengths = run->args->lengths};
+    call.filled = (int32_t)call.to.row - call.width;
     if (!is_copied(run))
         return;
     if (run->status == ECORNN_OK)

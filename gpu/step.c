@@ -88,6 +88,7 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
     return (struct eco_stage_call){
         .rows = run->args->N,
         .hidden = run->problem->H,
+        .column = eco_gpu_column(run),
         .n_states = run->problem->cell->recipe.n_states,
         .n_slots = run->lowered->n_slots,
         .n_dacc = run->lowered->n_accs + run->lowered->n_extra,
@@ -150,8 +151,9 @@ static void add_recurrent(const struct step *step, int o)
     if (operand->state >= 0) {
         matmul.a = call->state[operand->state];
         matmul.a_row = call->state_row[operand->state];
+        matmul.narrow = !eco_gpu_fills_state(step->run, step->op, operand->state);
     } else {
-        matmul.a = eco_gpu_after(call->operand, (size_t)operand->slot * (size_t)call->hidden,
+        matmul.a = eco_gpu_after(call->operand, (size_t)operand->slot * (size_t)call->column,
                                  step->run->layout->type);
         matmul.a_row = call->operand_row;
     }

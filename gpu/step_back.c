@@ -104,7 +104,7 @@ static void run_step(struct step *step, int32_t t)
     for (int stage = 0; stage < lowered->n_backward; stage++) {
         for (int o = 0; o < lowered->n_operands; o++) {
             const struct eco_operand *operand = &lowered->operand[o];
-            const size_t column = (size_t)operand->slot * (size_t)call->hidden;
+            const size_t column = (size_t)operand->slot * (size_t)call->column;
             if (operand->state < 0 && operand->backward == stage)
                 multiply_back(step, o, eco_gpu_after(call->doperand, column, run->layout->sum),
                               call->doperand_row, false);
@@ -203,6 +203,7 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul)
         .vector_type = run->layout->sum,
         .rows = matmul->rows,
         .hidden = run->problem->H,
+        .column = eco_gpu_column(run),
         .add = matmul->add};
     for (int i = 0; i < recipe->n_params; i++)
         if (recipe->param[i].kind == ECO_PARAM_VECTOR)
@@ -238,6 +239,7 @@ static void recurrent_steps(struct eco_gpu_run *run, struct eco_matmul matmul, i
                       run->layout->type);
     matmul.c = e.data;
     matmul.c_row = t1 - t0 > 1 && run->args->N == 1 ? e.step : e.row;
+    matmul.narrow = s > 0; /* the reserve's */
     if (e.data != NULL)
         eco_gpu_multiply_weights(run, &matmul);
     else if (!matmul.add) /* all that there is, and it is zeros */

@@ -37,10 +37,17 @@ const struct eco_wishes wishes[WISHES] = {
      .chunk_backward = 1,
      .wavefront = true,
      .weights_chunks = 3,
-     .turned = true,
+     .turned = {true, true},
      .widened = true},
     {.chunk = 2, .chunk_backward = 3, .lean = true},
     {.chunk = 2, .chunk_backward = 2, .wavefront = true, .weights_chunks = 2, .lean = true},
+    {.chunk = 2,
+     .chunk_backward = 3,
+     .lean = true,
+     .turned = {true, true},
+     .widened = true,
+     .aligned = true,
+     .filled = true},
 };
 
 void problem_of(struct eco_problem *problem, const char *text)

@@ -6,7 +6,7 @@
 
 #include "common/model.h"
 
-enum { PROBLEMS = 14, WISHES = 11 };
+enum { PROBLEMS = 14, WISHES = 12 };
 
 extern const char *const problems[PROBLEMS];
 extern const struct eco_wishes wishes[WISHES];

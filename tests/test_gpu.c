@@ -7,7 +7,8 @@
  *     ECORNN_ALGORITHM=NAME     that algorithm only
  *     ECORNN_PART=K/N           every N-th case only, from the K-th on (tests/gpu.sh)
  *
- * Cases in F32 run with ECORNN_FAST_MATH, in BF16 and in F16 too.
+ * Cases in F32 run with ECORNN_FAST_MATH, in BF16 and in F16 too; all of them also with rows in
+ * whole groups, as the planner takes them where that pays.
  */
 #include <check.h>
 #include <math.h>
@@ -77,23 +78,35 @@ static bool interprets_the_same(const struct test_case *test, const char *name,
 /* Does the user want one algorithm only, which need not run every case? */
 static bool restricted;
 
+/* One algorithm, with rows as the planner takes them, or filled up. */
+static bool algorithm_agrees(const struct test_case *test, const char *name, const char *rows,
+                             const struct data *inputs, const struct data *expected)
+{
+    const struct machine machine = {device, test->desc.type, *rows ? 1 : BACKWARDS};
+    struct data results = {0};
+    setenv("ECORNN_ROWS", rows, 1);
+    const bool ok = case_run(test, &machine, inputs, &results) &&
+                    results_agree(test, name, expected, &results) &&
+                    (!test->own || interprets_the_same(test, name, inputs, &results));
+    data_free(&results);
+    if (!ok)
+        fprintf(stderr, "%s: rows %s\n", test->text, *rows ? rows : "as planned");
+    return ok;
+}
+
 static bool algorithms_agree(const struct test_case *test, const struct data *inputs,
                              const struct data *expected)
 {
-    const struct machine machine = {device, test->desc.type, BACKWARDS};
     const char *name;
     int ran = 0;
     bool ok = true;
-    for (int k = 0; ok && k < algorithm_count(device->backend); k++) {
-        struct data results = {0};
+    for (int k = 0; ok && k < algorithm_count(device->backend); k++)
         if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, test)) {
-            ok = case_run(test, &machine, inputs, &results) &&
-                 results_agree(test, name, expected, &results) &&
-                 (!test->own || interprets_the_same(test, name, inputs, &results));
+            ok = algorithm_agrees(test, name, "", inputs, expected) &&
+                 algorithm_agrees(test, name, "filled", inputs, expected);
             ran++;
         }
-        data_free(&results);
-    }
+    setenv("ECORNN_ROWS", "", 1);
     if (ok && ran == 0 && !restricted)
         fprintf(stderr, "%s: no algorithm ran it\n", test->text);
     compared += ran > 0;

@@ -98,10 +98,10 @@ static void check_weights(const struct eco_layout *layout, const char *text)
     for (int i = 0; i < problem->L * problem->D * ECO_PARTS; i++) {
         const int layer = i / ECO_PARTS / problem->D, d = i / ECO_PARTS % problem->D;
         const int part = i % ECO_PARTS;
-        const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
+        const struct eco_matrix matrix = *eco_layout_matrix(layout, layer, part);
         const bool vectors = part == ECO_PART_VECTORS;
         const size_t element = eco_type_bytes(vectors ? layout->sum : layout->weight);
-        const size_t dense = (size_t)matrix.n * (size_t)matrix.units * (size_t)matrix.columns;
+        const size_t dense = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
         map.id++;
         check_aligned(&map, eco_layout_gradient(layout, layer, d, part));
         check_aligned(&map, eco_layout_weights(layout, layer, d, part));
@@ -178,16 +178,17 @@ static void paint_shared(struct map *map)
 }
 
 /* R of every operand, transposed. */
-static void paint_turned(struct map *map, int layer, int d)
+static void paint_turned(struct map *map, bool backward, int layer, int d)
 {
     const struct eco_layout *layout = map->layout;
-    for (int o = 0; layout->wishes.turned && o < layout->problem->cell->lowered.n_operands; o++) {
+    for (int o = 0; o < layout->problem->cell->lowered.n_operands; o++) {
         const int part = ECO_PART_RECURRENT + o;
         const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-        const struct eco_array array = eco_layout_turned(layout, layer, d, part);
+        const struct eco_array array = eco_layout_turned(layout, backward, layer, d, part);
         map->id++;
-        paint_bytes(map, array.block, array.offset,
-                    array.row * (size_t)matrix->columns * eco_type_bytes(array.type));
+        if (layout->wishes.turned[backward])
+            paint_bytes(map, array.block, array.offset,
+                        array.row * (size_t)matrix->row * eco_type_bytes(array.type));
     }
 }
 
@@ -199,7 +200,7 @@ static void paint_widened(struct map *map, bool backward, int layer, int d)
         map->id++;
         if (part != ECO_PART_VECTORS)
             paint_bytes(map, array.block, array.offset,
-                        array.row * (size_t)(matrix->n * matrix->units) *
+                        array.row * (size_t)(matrix->n * matrix->height) *
                             eco_type_bytes(array.type));
     }
 }
@@ -209,7 +210,8 @@ static bool may_copy(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     return eco_layout_is_lean(layout) &&
-           (problem->direction != ECORNN_FORWARD || problem->order == ECORNN_BATCH_MAJOR);
+           (problem->direction != ECORNN_FORWARD || problem->order == ECORNN_BATCH_MAJOR ||
+            eco_wishes_copy(&layout->wishes, (size_t)problem->P));
 }
 
 static void paint_scratch(struct map *map, int layer, bool backward)
@@ -234,8 +236,8 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
     for (int d = 0; d < problem->D; d++)
         for (int i = 0; i < ECO_SCRATCHES; i++) {
-            if (i == ECO_SCRATCH_TURNED && backward)
-                paint_turned(map, layer, d);
+            if (i == ECO_SCRATCH_TURNED)
+                paint_turned(map, backward, layer, d);
             if (i == ECO_SCRATCH_WIDENED)
                 paint_widened(map, backward, layer, d);
             const bool bytes = i == ECO_SCRATCH_PRODUCT || (i == ECO_SCRATCH_PACK && backward);
@@ -378,7 +380,7 @@ static const struct {
     {"lstm/bf16/train/T100/N64/I512/H512", 5},        {"lstm/f32/train/T100/N64/I512/H512", 5},
     {"lstm/bf16/train/L4/T100/N64/I512/H512", 23},    {"lstm/bf16/train/bi/T50/N80/I500/H1000", 5},
     {"lstm/bf16/train/L5/bi/T300/N20/I800/H800", 29}, {"gru/bf16/train/L2/T300/N20/I800/H800", 9},
-    {"rnn-tanh/bf16/train/L3/T300/N20/I800/H800", 2},
+    {"rnn-tanh/bf16/train/L3/T300/N20/I800/H800", 2}, {"lstm/bf16/train/L2/T35/N32/I650/H650", 11},
 };
 
 START_TEST(lean_reserve_is_small)
@@ -386,8 +388,8 @@ START_TEST(lean_reserve_is_small)
     struct eco_problem problem;
     struct eco_layout layout;
     problem_of(&problem, kept[_i].problem);
-    eco_layout_build(&layout, &problem, &(struct eco_wishes){.lean = true}, problem.T, problem.N,
-                     true);
+    const struct eco_wishes lean = {.lean = true, .aligned = true, .filled = true};
+    eco_layout_build(&layout, &problem, &lean, problem.T, problem.N, true);
     const size_t value = (size_t)problem.T * (size_t)problem.N * (size_t)(problem.D * problem.H) *
                          eco_type_bytes(problem.type);
     ck_assert_uint_eq(layout.reserve_bytes, kept[_i].values * value);

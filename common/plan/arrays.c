@@ -16,8 +16,10 @@ struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, in
     const struct eco_series *series =
         layer == problem->L - 1 ? &layout->last_state[state] : &layout->state[state];
     struct eco_array array = series_get(series, layer);
-    array.offset +=
-        (size_t)d * (size_t)eco_problem_width(problem, state) * eco_type_bytes(array.type);
+    /* What a layer above reads as one row has nothing between the directions. */
+    const size_t before = array.wrap > 0 ? eco_layout_plane_part(layout, state)
+                                         : (size_t)eco_problem_width(problem, state);
+    array.offset += (size_t)d * before * eco_type_bytes(array.type);
     return array;
 }
 
@@ -62,8 +64,9 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
     const bool dx = scratch == ECO_SCRATCH_DGATHER;
     struct eco_array array = series_get(
         &layout->scratch[backward][dx ? ECO_SCRATCH_GATHER : scratch], pair(layout, layer, d));
-    if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input, dense */
-        array.row = (size_t)eco_problem_input(layout->problem, layer);
+    if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input */
+        array.row =
+            eco_wishes_row(&layout->wishes, (size_t)eco_problem_input(layout->problem, layer));
         array.step = array.row * (size_t)layout->N;
         array.type = dx ? layout->sum : layout->type;
     }
@@ -90,7 +93,9 @@ struct eco_array eco_layout_operand(const struct eco_layout *layout, const struc
     }
     struct eco_array slots =
         eco_layout_scratch(layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    slots.offset += (size_t)operand->slot * (size_t)layout->problem->H * eco_type_bytes(slots.type);
+    slots.offset += (size_t)operand->slot *
+                    eco_wishes_row(&layout->wishes, (size_t)layout->problem->H) *
+                    eco_type_bytes(slots.type);
     *step = eco_layout_dacc_step(layout, op);
     return slots;
 }
@@ -100,17 +105,18 @@ struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backwa
 {
     struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_WIDENED);
     array.offset += eco_layout_matrix_bytes(layout, layer, 0, part).value;
-    array.row = (size_t)eco_layout_matrix(layout, layer, part)->columns;
+    array.row = (size_t)eco_layout_matrix(layout, layer, part)->row;
     array.type = layout->type;
     return array;
 }
 
-struct eco_array eco_layout_turned(const struct eco_layout *layout, int layer, int d, int part)
+struct eco_array eco_layout_turned(const struct eco_layout *layout, bool backward, int layer, int d,
+                                   int part)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-    struct eco_array array = eco_layout_scratch(layout, true, layer, d, ECO_SCRATCH_TURNED);
+    struct eco_array array = eco_layout_scratch(layout, backward, layer, d, ECO_SCRATCH_TURNED);
     array.offset += eco_layout_matrix_bytes(layout, layer, ECO_PART_RECURRENT, part).value;
-    array.row = (size_t)matrix->n * (size_t)matrix->units;
+    array.row = (size_t)matrix->n * (size_t)matrix->height;
     array.type = layout->type;
     return array;
 }

@@ -32,14 +32,20 @@ static struct eco_series put(struct cursor *cursor, int count, struct eco_layout
     return series;
 }
 
-/* A state that a product reads, or that is output, is of the type; others are kept as sums. */
-static ecornn_type state_type(const struct eco_layout *layout, int state)
+/* Is it a state that a product reads, or that is output? */
+static bool is_read(const struct eco_layout *layout, int state)
 {
     const struct eco_lowered *lowered = &layout->problem->cell->lowered;
     for (int o = 0; o < lowered->n_operands; o++)
         if (lowered->operand[o].state == state)
-            return layout->type;
-    return state == 0 ? layout->type : layout->sum;
+            return true;
+    return state == 0;
+}
+
+size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
+{
+    const size_t width = (size_t)eco_problem_width(layout->problem, state);
+    return is_read(layout, state) ? eco_wishes_row(&layout->wishes, width) : width;
 }
 
 static void put_states(struct eco_layout *layout, struct cursor *cursor)
@@ -48,8 +54,11 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
     const int lower = eco_layout_is_lean(layout) ? 0 : problem->L - 1;
     const bool wavefront = layout->wishes.wavefront;
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
-        const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, s);
-        const struct eco_layout_rows all = {state_type(layout, s), layout->T + 2, row};
+        const size_t D = (size_t)problem->D;
+        const struct eco_layout_rows all = {
+            is_read(layout, s) ? layout->type : layout->sum, layout->T + 2,
+            eco_wishes_row(&layout->wishes, D * (size_t)eco_problem_width(problem, s))};
+        const struct eco_layout_rows two = {all.type, 2, D * eco_layout_plane_part(layout, s)};
         if (layout->training && !eco_layout_is_lean(layout)) {
             layout->state[s] = put(cursor, problem->L, all);
             layout->last_state[s] = layout->state[s];
@@ -57,8 +66,7 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
         }
         /* Only the layer above reads all planes of the output state; else two take turns: a thread
          * may write the next one while others read the one before. */
-        layout->last_state[s] =
-            put(cursor, wavefront ? problem->L : 1, (struct eco_layout_rows){all.type, 2, row});
+        layout->last_state[s] = put(cursor, wavefront ? problem->L : 1, two);
         layout->last_state[s].first.wrap = 2;
         layout->state[s] = layout->last_state[s];
         if (s == 0 && lower > 0)
@@ -100,12 +108,11 @@ static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool b
             widened = bytes;
     }
     layout->scratch[backward][ECO_SCRATCH_WIDENED] = put_bytes(cursor, lanes, widened);
-    if (backward)
-        layout->scratch[1][ECO_SCRATCH_TURNED] =
-            put_bytes(cursor, lanes,
-                      layout->wishes.turned
-                          ? eco_layout_matrix_bytes(layout, 0, ECO_PART_RECURRENT, ECO_PARTS)
-                          : eco_size_of(0));
+    layout->scratch[backward][ECO_SCRATCH_TURNED] =
+        put_bytes(cursor, lanes,
+                  layout->wishes.turned[backward]
+                      ? eco_layout_matrix_bytes(layout, 0, ECO_PART_RECURRENT, ECO_PARTS)
+                      : eco_size_of(0));
 }
 
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
@@ -127,12 +134,16 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         layout->carry[s] =
             put(cursor, lanes,
-                (struct eco_layout_rows){layout->sum, 0, (size_t)eco_problem_width(problem, s)});
+                (struct eco_layout_rows){
+                    layout->sum, 0,
+                    eco_wishes_row(&layout->wishes, (size_t)eco_problem_width(problem, s))});
     const int upper = problem->L - 1;
     if (upper > 0)
-        layout->dinput = put(cursor, layout->wishes.wavefront || upper < 2 ? upper : 2,
-                             (struct eco_layout_rows){layout->sum, layout->T,
-                                                      (size_t)problem->D * (size_t)problem->P});
+        layout->dinput =
+            put(cursor, layout->wishes.wavefront || upper < 2 ? upper : 2,
+                (struct eco_layout_rows){
+                    layout->sum, layout->T,
+                    eco_wishes_row(&layout->wishes, (size_t)problem->D * (size_t)problem->P)});
 }
 
 /* Scratch of each thread: enough of the second-level cache, and at least some rows of floats of all

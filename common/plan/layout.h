@@ -14,6 +14,10 @@ struct eco_layout_rows {
     size_t width;  /* 0: there is no such array */
 };
 
+/* layout.c: elements of one direction in a row of planes that take turns; states that no product
+ * reads lie as their copies do. */
+size_t eco_layout_plane_part(const struct eco_layout *layout, int state);
+
 /* scratch.c */
 struct eco_layout_rows eco_layout_scratch_rows(const struct eco_layout *layout, bool backward,
                                                enum eco_scratch scratch);

@@ -17,8 +17,8 @@ struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int lay
         const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
         if (part != ECO_PART_VECTORS)
             bytes = eco_size_add(bytes, eco_size_align(eco_layout_product_bytes(
-                                            layout->type, (size_t)matrix->n, (size_t)matrix->units,
-                                            (size_t)matrix->columns)));
+                                            layout->type, (size_t)matrix->n, (size_t)matrix->height,
+                                            (size_t)matrix->row)));
     }
     return bytes;
 }
@@ -30,7 +30,7 @@ struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
     const size_t H = (size_t)layout->problem->H;
     const int32_t steps = layout->wishes.fuse_input ? 1 : layout->chunk;
     const size_t rows = (size_t)steps * (size_t)layout->N;
-    struct eco_blocks blocks = {ONE_BLOCK, H, 0};
+    struct eco_blocks blocks = {ONE_BLOCK, eco_wishes_row(&layout->wishes, H), 0};
     if (layout->wishes.acc_units == 0)
         return blocks;
     for (blocks.shift = 0; 1 << blocks.shift < layout->wishes.acc_units;)
@@ -49,12 +49,15 @@ static size_t acc_units(const struct eco_layout *layout)
 }
 
 /* May backward need the output state elsewhere than in y?  Where rows of a step are no neighbours,
- * or where a row whose steps fall begins from an initial state before its padding. */
+ * or where a row whose steps fall begins from an initial state before its padding, or where a
+ * product wants other rows. */
 static bool may_copy_history(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
-    return eco_layout_is_lean(layout) && (problem->direction != ECORNN_FORWARD ||
-                                          (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1));
+    return eco_layout_is_lean(layout) &&
+           (problem->direction != ECORNN_FORWARD ||
+            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
+            eco_wishes_copy(&layout->wishes, (size_t)problem->P));
 }
 
 bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes)
@@ -62,33 +65,43 @@ bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wish
     return problem->N > 1 || problem->training || !wishes->by_length;
 }
 
+/* The widest input that is gathered. */
+static size_t gather_row(const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    const size_t I = eco_layout_gathers(problem, &layout->wishes) ? (size_t)problem->I : 0;
+    const size_t later = (size_t)problem->D * (size_t)problem->P;
+    const bool gathered = problem->training && problem->L > 1 &&
+                          (problem->dropout > 0 || eco_wishes_copy(&layout->wishes, later));
+    return eco_wishes_row(&layout->wishes, gathered && later > I ? later : I);
+}
+
 /* Width of a row of scratch, 0: not needed. */
 static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_scratch scratch)
 {
     const struct eco_problem *problem = layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
-    const size_t H = (size_t)problem->H, P = (size_t)problem->P, I = (size_t)problem->I;
-    const size_t later =
-        problem->training && problem->dropout > 0 && problem->L > 1 ? (size_t)problem->D * P : 0;
+    const size_t H = (size_t)problem->H, P = (size_t)problem->P;
+    const size_t column = eco_wishes_row(&layout->wishes, H); /* as in ECO_SCRATCH_ACC */
     switch (scratch) {
     case ECO_SCRATCH_ACC:
         return backward ? 0 : (size_t)lowered->n_accs * acc_units(layout);
     case ECO_SCRATCH_GATHER:
-        return I > later && eco_layout_gathers(problem, &layout->wishes) ? I : later;
+        return gather_row(layout);
     case ECO_SCRATCH_OPERAND:
-        return (size_t)lowered->n_slots * H;
+        return (size_t)lowered->n_slots * column;
     case ECO_SCRATCH_MEAN:
         return (size_t)lowered->n_means[backward];
     case ECO_SCRATCH_DACC:
-        return backward ? (size_t)(lowered->n_accs + lowered->n_extra) * H : 0;
+        return backward ? (size_t)(lowered->n_accs + lowered->n_extra) * column : 0;
     case ECO_SCRATCH_DOPERAND:
-        return backward ? (size_t)lowered->n_slots * H : 0;
+        return backward ? (size_t)lowered->n_slots * column : 0;
     case ECO_SCRATCH_STEP:
         return problem->projected ? P : 0;
     case ECO_SCRATCH_DOUTPUT:
         return backward && problem->projected ? H : 0;
     case ECO_SCRATCH_HISTORY:
-        return backward && may_copy_history(layout) ? P : 0;
+        return backward && may_copy_history(layout) ? eco_wishes_row(&layout->wishes, P) : 0;
     default:
         return 0;
     }

@@ -31,13 +31,19 @@ static void put(struct builder *b, struct eco_op op, int32_t wait)
     b->n++;
 }
 
-/* Does the input product read rows that were copied (order, padding, dropout)? */
+/* Does a product want a copy, whatever is in the layer's input? */
+static bool wants_copy(const struct builder *b, int layer)
+{
+    return eco_wishes_copy(b->wishes, (size_t)eco_problem_input(b->problem, layer));
+}
+
+/* Does the input product read rows that were copied (order, padding, dropout, width)? */
 static bool reads_gathered(const struct builder *b, int layer)
 {
     if (layer > 0)
-        return b->problem->training && b->problem->dropout > 0;
+        return b->problem->training && (b->problem->dropout > 0 || wants_copy(b, layer));
     return (b->ragged && eco_layout_gathers(b->problem, b->wishes)) ||
-           (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1);
+           (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1) || wants_copy(b, layer);
 }
 
 /* Does dx take the way through a copy? */
@@ -46,7 +52,7 @@ static bool writes_gathered(const struct builder *b, int layer)
     if (layer > 0)
         return b->problem->training && b->problem->dropout > 0;
     return (b->ragged && b->wishes->by_length) ||
-           (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1);
+           (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1) || wants_copy(b, layer);
 }
 
 /* Steps of the k-th chunk in the order of processing; chunks are counted from step 0 so that those

@@ -28,7 +28,9 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
     const struct eco_lowered *lowered = &problem->cell->lowered;
     struct eco_matrix matrix = {.units = problem->H, .columns = 1};
     if (part == ECO_PART_PROJECT) {
-        matrix = (struct eco_matrix){problem->projected ? 1 : 0, problem->P, problem->H};
+        matrix.n = problem->projected ? 1 : 0;
+        matrix.units = problem->P;
+        matrix.columns = problem->H;
     } else if (part == ECO_PART_VECTORS) {
         matrix.n = count_vectors(&problem->cell->recipe);
     } else if (part == ECO_PART_INPUT || part - ECO_PART_RECURRENT < lowered->n_operands) {
@@ -38,6 +40,8 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
                              ? eco_problem_input(problem, layer)
                              : eco_problem_columns(problem, part - ECO_PART_RECURRENT);
     }
+    matrix.height = matrix.units;
+    matrix.row = matrix.columns;
     return matrix;
 }
 
@@ -156,7 +160,7 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
         elements = eco_size_of(0); /* dense products read either way */
     } else {
         elements =
-            eco_size_mul(eco_size_mul(elements, (size_t)matrix->units), (size_t)matrix->columns);
+            eco_size_mul(eco_size_mul(elements, (size_t)matrix->height), (size_t)matrix->row);
     }
     const ecornn_type type =
         form == FORM_DENSE || part == ECO_PART_VECTORS ? layout->sum : layout->weight;
@@ -168,6 +172,10 @@ static void shape_parts(struct eco_layout *layout, int later)
     for (int part = 0; part < ECO_PARTS; part++) {
         struct eco_matrix *matrix = &layout->matrix[later][part];
         *matrix = eco_problem_matrix(layout->problem, later, part);
+        if (part != ECO_PART_VECTORS && part != ECO_PART_PROJECT) {
+            matrix->height = (int32_t)eco_wishes_row(&layout->wishes, (size_t)matrix->units);
+            matrix->row = (int32_t)eco_wishes_row(&layout->wishes, (size_t)matrix->columns);
+        }
         for (int back = 0; back < 2 && layout->wishes.lanes > 0; back++)
             layout->panels[later][back][part] = eco_panels_of(matrix, back, &layout->wishes);
     }

@@ -1,0 +1,50 @@
+/*
+ * What blocks of a resident kernel tell each other, before it begins: words that are not yet
+ * written, and zeros where nobody will write.
+ */
+#include "gpu/kernels.h"
+
+enum { THREADS = 256, LANES = 32, TILE_ROWS = 8, BLOCKS = 528 };
+
+/* Does an operand of row n and column k belong to a unit of the batch? */
+static __device__ bool exists(const struct eco_exchange_call *call, int32_t n, int32_t k)
+{
+    return n < call->rows && k < call->width && k % call->column < call->hidden;
+}
+
+/* The same piece of all steps to a thread; pieces as resident.cuh lays them out: [groups, items,
+ * rows / 8, lanes]. */
+static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
+{
+    const int32_t pieces = LANES * call.row_tiles * call.items; /* of a group */
+    const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x), piece = i % pieces;
+    const int32_t lane = piece % LANES, tile = piece / LANES;
+    const int32_t n = tile % call.row_tiles * TILE_ROWS + lane / 4;
+    const int32_t of_word = 4 / call.operand;
+    const int32_t k = (tile / call.row_tiles * 4 + lane % 4) * 4 * of_word;
+    const int32_t row = n < call.group_rows ? i / pieces * call.group_rows + n : call.rows;
+    uint32_t word[4];
+    if (i >= pieces * call.groups)
+        return;
+    for (int32_t w = 0; w < 4; w++) {
+        const bool first = exists(&call, row, k + w * of_word);
+        const bool last = exists(&call, row, k + w * of_word + of_word - 1);
+        word[w] = (first ? 0x0000FFFF : 0) | (last ? 0xFFFF0000 : 0);
+    }
+    uint4 *to = (uint4 *)call.exchange[blockIdx.z] + i;
+    for (int32_t step = (int32_t)blockIdx.y; step < call.steps; step += (int32_t)gridDim.y)
+        to[(size_t)step * (size_t)(pieces * call.groups)] =
+            make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream)
+{
+    void *argument[] = {(void *)call};
+    const int32_t pieces = LANES * call->row_tiles * call->items * call->groups;
+    const int32_t across = (pieces + THREADS - 1) / THREADS, most = (BLOCKS + across - 1) / across;
+    return cudaLaunchKernel((const void *)prepare,
+                            dim3((unsigned)across,
+                                 (unsigned)(call->steps < most ? call->steps : most),
+                                 (unsigned)call->n),
+                            dim3(THREADS), argument, 0, stream);
+}

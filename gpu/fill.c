@@ -1,0 +1,70 @@
+/*
+ * Rows in whole groups of elements: zeros where a row ends before its group does.  Who writes rows
+ * as a whole, the gathered input or a copy of y, fills them up there.
+ */
+#include "gpu/gpu.h"
+
+/* What a width lacks of whole groups becomes 0: behind its elements, from `at` on every `row`
+ * elements, so many times. */
+static void fill(struct eco_gpu_run *run, const struct eco_array *array, size_t width, size_t row,
+                 size_t times)
+{
+    const struct eco_gaps_call call = {
+        .data = eco_gpu_after(eco_gpu_at(run, array, 0), width, array->type),
+        .row = row,
+        .width = (int32_t)(eco_wishes_row(&run->layout->wishes, width) - width),
+        .times = (int64_t)times,
+        .bytes = eco_type_bytes(array->type)};
+    if (call.width > 0 && run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_gaps(&call, run->stream), "filling up rows");
+}
+
+/* Those of H-wide columns, in `steps` steps. */
+static void fill_columns(struct eco_gpu_run *run, const struct eco_op *op, enum eco_scratch scratch,
+                         int32_t steps)
+{
+    const struct eco_array array =
+        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, scratch);
+    const size_t column = (size_t)eco_gpu_column(run);
+    fill(run, &array, (size_t)run->problem->H, column,
+         array.row / column * (size_t)steps * (size_t)run->layout->N);
+}
+
+bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_op *op, int s)
+{
+    return run->problem->D == 1 || eco_layout_state(run->layout, op->layer, op->d, s).wrap > 0;
+}
+
+/* Planes that take turns: each direction has its part of a row.  Others are one row to the layer
+ * above. */
+static void fill_planes(struct eco_gpu_run *run, const struct eco_op *op, int s)
+{
+    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+    const bool turns = state.wrap > 0;
+    const size_t planes = turns ? state.wrap : (size_t)run->layout->T + 2;
+    const size_t parts = turns ? 1 : (size_t)run->problem->D;
+    if (turns || op->d == 0)
+        fill(run, &state, parts * (size_t)eco_problem_width(run->problem, s), state.row,
+             planes * (size_t)run->layout->N);
+}
+
+void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const bool resident = run->together != NULL && run->together[ECO_STEP] != NULL;
+    if (!run->layout->wishes.filled)
+        return;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        bool read = s == 0 && eco_layout_state(run->layout, op->layer, op->d, 0).wrap == 0;
+        for (int o = 0; o < run->lowered->n_operands; o++)
+            read |= !resident && run->lowered->operand[o].state == s;
+        if (read)
+            fill_planes(run, op, s);
+    }
+    fill_columns(run, op, ECO_SCRATCH_OPERAND, 1);
+}
+
+void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    fill_columns(run, op, ECO_SCRATCH_DACC, run->layout->weights_steps);
+    fill_columns(run, op, ECO_SCRATCH_OPERAND, run->layout->weights_steps);
+}
