@@ -32,8 +32,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a projection";
     if (problem->weight_type != problem->type)
         return "weights of another type than the rows";
-    if (!eco_resident_has(problem, false))
-        return "a cell or type without a kernel";
+    if (eco_resident_refuses(problem, false) != NULL)
+        return eco_resident_refuses(problem, false);
     if (!is_near(problem))
         return "rows too far apart";
     return step_time(problem, caps, false, 1) > 0 ? NULL : "weights that the chip cannot hold";
@@ -42,7 +42,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* Can the steps back stay on the chip, too? */
 static bool also_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_resident_has(problem, true) && step_time(problem, caps, true, 1) > 0;
+    return eco_resident_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
 }
 
 /* ---- wishes ---------------------------------------------------------------------------------- */
@@ -72,11 +72,10 @@ static size_t exchange_bytes(const struct eco_problem *problem, const struct eco
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         const int32_t chunk = backward ? wishes->chunk_backward : wishes->chunk;
         const int32_t steps = chunk < problem->T ? chunk : problem->T;
-        for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS; jobs++)
-            for (int32_t rows = 1; rows <= problem->N; rows++) {
+        struct eco_resident_need need = eco_resident_need(problem, caps, backward, 1, steps, 1);
+        for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS; need.jobs++)
+            for (need.rows = 1; need.rows <= problem->N; need.rows++) {
                 struct eco_resident_shape shape;
-                const struct eco_resident_need need =
-                    eco_resident_need(problem, caps, backward, rows, steps, jobs);
                 if (eco_resident_shape(&need, &shape) > 0 && shape.exchange_bytes > most)
                     most = shape.exchange_bytes;
             }
@@ -109,7 +108,7 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
                          bool backward)
 {
     const bool wavefront = problem->L > 1 && problem->D == 1 && !problem->training;
-    const int32_t lanes = wavefront ? problem->L : problem->D;
+    const int32_t lanes = eco_resident_lanes(problem);
     const int32_t chunk = steps_for(problem, backward, wavefront);
     const double chunks = (double)((problem->T + chunk - 1) / chunk);
     double least = 0;
@@ -139,15 +138,18 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
                          const struct eco_layout *layout, const struct eco_args *args)
 {
-    static const eco_gpu_ops forward_only[ECO_OP_KINDS] = {[ECO_STEP] = eco_resident_run};
-    static const eco_gpu_ops both[ECO_OP_KINDS] = {
-        [ECO_STEP] = eco_resident_run, [ECO_D_STEP] = eco_resident_run};
+    /* by what has kernels: [forward][backward] */
+    static const eco_gpu_ops ops[2][2][ECO_OP_KINDS] = {
+        {{0}, {[ECO_D_STEP] = eco_resident_run}},
+        {{[ECO_STEP] = eco_resident_run},
+         {[ECO_STEP] = eco_resident_run, [ECO_D_STEP] = eco_resident_run}}};
+    const struct eco_gpu_plan *own = plan->own;
     const struct eco_gpu *gpu = plan->device->own;
     if (*(volatile uint32_t *)gpu->failed != 0)
         return eco_gpu_services->fail(
             ECORNN_FAILED, "a resident kernel waited too long for its blocks in an earlier run");
     return eco_gpu_run_plan(plan, tape, layout, args,
-                            also_back(&plan->problem, &plan->device->caps) ? both : forward_only);
+                            ops[own->resident[0].used][own->resident[1].used]);
 }
 
 const struct eco_algo eco_algo_resident = {"resident", refuses, wishes, estimate, run};

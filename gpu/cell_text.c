@@ -4,38 +4,121 @@
  */
 #include "gpu/compile.h"
 
-#include <string.h>
-
 #include "common/type.h"
+#include "gpu/resident_call.h"
 
-static void print(const struct ecornn_cell *cell, ecornn_type rows, struct eco_text *text)
+/* What a text is made of. */
+struct contents {
+    const struct ecornn_cell *cell;
+    ecornn_type rows;
+    const struct eco_resident_kind *kind;
+    bool backward;
+    uint32_t shapes;
+};
+typedef size_t emit_function(const struct ecornn_cell *cell, char *text, size_t size);
+
+static void add(struct eco_text *text, emit_function *emit, const struct ecornn_cell *cell)
+{
+    const size_t used = text->length < text->size ? text->length : text->size;
+    text->length += emit(cell, text->size > 0 ? text->data + used : NULL, text->size - used);
+}
+
+static char *printed(const struct contents *contents,
+                     void (*print)(const struct contents *contents, struct eco_text *text))
+{
+    struct eco_text measured = {NULL, 0, 0};
+    print(contents, &measured);
+    char *text = eco_alloc(measured.length + 1);
+    if (text != NULL)
+        print(contents, &(struct eco_text){text, measured.length + 1, 0});
+    return text;
+}
+
+/* ---- a kernel for each stage ----------------------------------------------------------------- */
+
+static void print_stages(const struct contents *contents, struct eco_text *text)
 {
     static const char *const name[ECO_TYPES] = {
         [ECORNN_F32] = "F32", [ECORNN_F64] = "F64", [ECORNN_BF16] = "BF16", [ECORNN_F16] = "F16"};
     eco_text_add(text,
                  "#define ECO_ROWS_%s 1\n#define CELL_LINKAGE extern \"C\"\n"
                  "#include \"gpu/cell.cuh\"\n",
-                 name[rows]);
-    const size_t used = text->length < text->size ? text->length : text->size;
-    text->length +=
-        eco_cell_emit_kernels(cell, text->size > 0 ? text->data + used : NULL, text->size - used);
+                 name[contents->rows]);
+    add(text, eco_cell_emit_kernels, contents->cell);
 }
 
 char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows)
 {
-    struct eco_text measured = {NULL, 0, 0};
-    print(cell, rows, &measured);
-    char *text = eco_alloc(measured.length + 1);
-    if (text != NULL)
-        print(cell, rows, &(struct eco_text){text, measured.length + 1, 0});
-    return text;
+    return printed(&(struct contents){.cell = cell, .rows = rows}, print_stages);
+}
+
+static void add_symbol(struct eco_text *text, const char *name)
+{
+    for (; *name != '\0'; name++)
+        eco_text_add(text, "%c", *name == '-' ? '_' : *name);
 }
 
 void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int stage,
                           char name[ECO_KERNEL_NAME])
 {
-    eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "%s_%s_%d_kernel", cell->recipe.name,
-                 backward ? "backward" : "forward", stage);
-    for (char *c = strchr(name, '-'); c != NULL; c = strchr(c, '-'))
-        *c = '_';
+    struct eco_text text = {name, ECO_KERNEL_NAME, 0};
+    add_symbol(&text, cell->recipe.name);
+    eco_text_add(&text, "_%s_%d_kernel", backward ? "backward" : "forward", stage);
+}
+
+/* ---- a kernel for all steps ------------------------------------------------------------------ */
+
+static size_t emit_numbers(const struct ecornn_cell *cell, char *text, size_t size)
+{
+    return eco_cell_emit_numbers(cell, 0, text, size);
+}
+
+static int shift_of(int place)
+{
+    return ECO_RESIDENT_SHIFT + place % ECO_RESIDENT_SHIFTS;
+}
+
+static int spread_of(int place)
+{
+    return place / ECO_RESIDENT_SHIFTS;
+}
+
+/* The text includes itself, as the kernels do that come with the module. */
+static void print_resident(const struct contents *contents, struct eco_text *text)
+{
+    const struct eco_resident_kind *kind = contents->kind;
+    const char *way = contents->backward ? "backward" : "forward";
+    eco_text_add(text,
+                 "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
+                 "#define ECO_%s 1\n"
+                 "#include \"gpu/resident_%s.cuh\"\n",
+                 kind->accuracy, kind->rows, kind->operand, kind->accuracy, way);
+    for (int place = 0; place < ECO_RESIDENT_SHAPES; place++)
+        if (contents->shapes >> place & 1) {
+            char name[ECO_KERNEL_NAME];
+            eco_resident_kernel_name(place, name);
+            eco_text_add(text, "RESIDENT(extern \"C\", %s, 0, %d, %d)\n", name, shift_of(place),
+                         spread_of(place));
+        }
+    eco_text_add(text, "#else\n");
+    add(text, eco_cell_emit, contents->cell);
+    eco_text_add(text, "#define CELLS_%s_0(CALL) CALL(0, ", way);
+    add_symbol(text, contents->cell->recipe.name);
+    eco_text_add(text, "_%s_0)\n#define CELLS_ONE_PRODUCT(CALL) ", way);
+    add(text, emit_numbers, contents->cell);
+    eco_text_add(text, "\n#endif\n");
+}
+
+char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
+                        bool backward, uint32_t shapes)
+{
+    return printed(
+        &(struct contents){.cell = cell, .kind = kind, .backward = backward, .shapes = shapes},
+        print_resident);
+}
+
+void eco_resident_kernel_name(int place, char name[ECO_KERNEL_NAME])
+{
+    eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d",
+                 1 << shift_of(place), 1 << spread_of(place));
 }

@@ -9,7 +9,8 @@
 #include "common/cell/cell.h"
 #include "common/util.h"
 
-/* What is to be compiled.  The text may include the headers listed in gpu.am (cuda_embedded). */
+/* What is to be compiled.  The text may include the headers listed in gpu.am (cuda_embedded), and
+ * itself as gpu/cells.inc. */
 struct eco_source {
     const char *text;
     const char *architecture;   /* "sm_90a" */
@@ -31,10 +32,22 @@ bool eco_compile(const struct eco_source *source, struct eco_code *code, struct 
 /* A kernel for each stage, for rows of that type.  The caller: eco_free.  NULL: no memory. */
 char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows);
 
+/* What resident kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy. */
+struct eco_resident_kind {
+    const char *rows, *operand, *accuracy;
+    int32_t bytes; /* of an operand */
+    bool split;    /* products of full float accuracy, four for each */
+};
+/* Those of one way, for each bit of shapes (resident.h: eco_resident_place). */
+char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
+                        bool backward, uint32_t shapes);
+
 enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_7_kernel" */
 /* As stage.cuh calls the kernel of a stage. */
 void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int stage,
                           char name[ECO_KERNEL_NAME]);
+/* And a resident text the kernel of a shape. */
+void eco_resident_kernel_name(int place, char name[ECO_KERNEL_NAME]);
 
 /* ---- the compiler, nvrtc.c ------------------------------------------------------------------- */
 

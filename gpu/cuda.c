@@ -175,12 +175,12 @@ static void close_device(struct ecornn_device *device)
     if (eco_gpu_enter(&scope, device) == ECORNN_OK) {
         for (int i = 0; i < ECO_MAX_SETS; i++)
             free_set(&gpu->set[i]);
-        eco_own_cells_free(gpu);
+        eco_own_codes_free(gpu);
         if (gpu->failed != NULL)
             cudaFreeHost(gpu->failed);
         eco_gpu_leave(&scope);
     }
-    pthread_mutex_destroy(&gpu->own_cells_lock);
+    pthread_mutex_destroy(&gpu->own_codes_lock);
     eco_free(gpu);
 }
 
@@ -198,7 +198,7 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     gpu->device = number;
     gpu->capability = capability(number);
     gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
-    pthread_mutex_init(&gpu->own_cells_lock, NULL);
+    pthread_mutex_init(&gpu->own_codes_lock, NULL);
     device->own = gpu;
     struct eco_gpu_scope scope;
     status = eco_gpu_enter(&scope, device);

@@ -51,8 +51,8 @@ struct eco_gpu {
     bool graphs;      /* ECORNN_GRAPH is not 0 */
     uint32_t *failed; /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
-    struct eco_own_cell *own_cells;       /* own_cell.c; at creation of plans only */
-    pthread_mutex_t own_cells_lock;
+    struct eco_own_code *own_codes;       /* own_cell.c; at creation of plans only */
+    pthread_mutex_t own_codes_lock;
 };
 
 /* Makes the device current for the calling thread; eco_gpu_leave gives back the one before. */
@@ -77,10 +77,18 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
 
 /* ---- what plans keep, plan.c ----------------------------------------------------------------- */
 
+/* Of algorithm resident, one way. */
+struct eco_resident_kernels {
+    bool used;                                 /* else steps are those of algorithm step */
+    const void *by_shape[ECO_RESIDENT_SHAPES]; /* eco_resident_place() */
+    char why[256];                             /* they are not, though they should be */
+};
+
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
-    const struct eco_own_cell *cell; /* NULL: built in, or interpreted */
+    const struct eco_own_code *cell; /* of algorithm step; NULL: built in, unused or interpreted */
     char why[256];                   /* the latter */
+    struct eco_resident_kernels resident[2]; /* [forward, backward] */
 };
 
 ecornn_status eco_gpu_prepare(struct ecornn_plan *plan);
@@ -91,12 +99,17 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text);
 ecornn_status eco_gpu_make_graphs(const struct ecornn_plan *plan, struct eco_graphs **graphs);
 void eco_gpu_free_graphs(struct eco_graphs *graphs);
 
-/* own_cell.c: the problem's cell compiled for its type of rows, the device's until it is closed;
- * NULL: why not. */
-const struct eco_own_cell *eco_own_cell_get(struct eco_gpu *gpu, const struct eco_problem *problem,
-                                            struct eco_text *why);
-const void *eco_own_cell_kernel(const struct eco_own_cell *own, bool backward, int stage);
-void eco_own_cells_free(struct eco_gpu *gpu);
+/* own_cell.c: code of cells from text, the device's until it is closed; NULL: why not. */
+struct eco_resident_kind;
+/* The stages of the problem's cell for its type of rows: kernels of forward, then of backward. */
+const struct eco_own_code *
+eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why);
+/* All steps, one way: a kernel for each bit of shapes. */
+const struct eco_own_code *eco_own_resident_get(struct eco_gpu *gpu, const struct ecornn_cell *cell,
+                                                const struct eco_resident_kind *kind, bool backward,
+                                                uint32_t shapes, struct eco_text *why);
+const void *eco_own_kernel(const struct eco_own_code *own, int k);
+void eco_own_codes_free(struct eco_gpu *gpu);
 
 /* ---- code compiled at run time, load.c ------------------------------------------------------- */
 

@@ -33,8 +33,10 @@ static const struct {
 };
 enum { HEADERS = sizeof headers / sizeof *headers, MOST_OPTIONS = 16 };
 
-/* As the module itself is compiled (gpu.am), so that both give the same bits. */
-static const char *const options[] = {"--std=c++17", "--fmad=false"};
+/* As the module itself is compiled (gpu.am), so that both give the same bits; and lambdas are of
+ * the device. */
+static const char *const options[] = {"--std=c++17", "--fmad=false",
+                                      "--device-as-default-execution-space"};
 enum { OPTIONS = sizeof options / sizeof *options };
 
 /* ---- the library ----------------------------------------------------------------------------- */
@@ -191,7 +193,7 @@ static bool run(void *program, const struct eco_source *source, struct eco_code 
 
 bool eco_nvrtc_compile(const struct eco_source *source, struct eco_code *code, struct eco_text *why)
 {
-    const char *names[HEADERS], *texts[HEADERS];
+    const char *names[HEADERS + 1], *texts[HEADERS + 1];
     void *program = NULL;
     *code = (struct eco_code){0};
     if (!eco_nvrtc_open(why))
@@ -200,9 +202,11 @@ bool eco_nvrtc_compile(const struct eco_source *source, struct eco_code *code, s
         names[i] = headers[i].name;
         texts[i] = headers[i].text;
     }
+    names[HEADERS] = "gpu/cells.inc"; /* as the module's own kernels find their cells */
+    texts[HEADERS] = source->text;
     /* quoted headers are also looked for beside the text: where no file can be */
     static const char *const name = "/dev/null/ecornn";
-    const int result = nvrtc.create(&program, source->text, name, HEADERS, texts, names);
+    const int result = nvrtc.create(&program, source->text, name, HEADERS + 1, texts, names);
     if (result != 0) {
         eco_text_add(why, "NVRTC: %s", nvrtc.error(result));
         return false;

@@ -1,54 +1,53 @@
 /*
  * Cells that are not built in: their printed text, compiled into the kernels that built-in cells
- * have.  The device keeps them until it is closed, for all plans of the same cell and type of rows:
- * a caller's graph may use a kernel for longer than any plan lives.
+ * have.  The device keeps them until it is closed, for all plans with the same text: a caller's
+ * graph may use a kernel for longer than any plan lives.
  */
 #include "gpu/gpu.h"
 
 #include <string.h>
 
 #include "gpu/compile.h"
+#include "gpu/resident_call.h"
 
-enum { STAGES = 2 * ECO_MAX_STAGES };
+enum { KERNELS = 2 * ECO_MAX_STAGES };
 
-struct eco_own_cell {
-    struct eco_own_cell *next;
-    char *text; /* what was compiled: it tells cells and types apart */
+struct eco_own_code {
+    struct eco_own_code *next;
+    char *text; /* what was compiled: it tells one from the other */
     cudaLibrary_t library;
-    int n_forward;
-    const void *kernel[STAGES]; /* forward, then backward */
+    const void *kernel[KERNELS];
 };
 
-const void *eco_own_cell_kernel(const struct eco_own_cell *own, bool backward, int stage)
+/* What is wanted. */
+struct wanted {
+    char *text; /* this file's; NULL: no memory */
+    int n;
+    char name[KERNELS][ECO_KERNEL_NAME];
+};
+
+const void *eco_own_kernel(const struct eco_own_code *own, int k)
 {
-    return own->kernel[backward ? own->n_forward + stage : stage];
+    return own->kernel[k];
 }
 
-/* ---- compiling ------------------------------------------------------------------------------- */
+/* ---- the device's list ----------------------------------------------------------------------- */
 
-static bool compile(const struct eco_gpu *gpu, const struct ecornn_cell *cell,
-                    struct eco_own_cell *own, struct eco_text *why)
+static bool compile(const struct eco_gpu *gpu, const struct wanted *wanted,
+                    struct eco_own_code *own, struct eco_text *why)
 {
-    const struct eco_lowered *lowered = &cell->lowered;
-    char name[STAGES][ECO_KERNEL_NAME];
-    const char *names[STAGES];
-    struct eco_gpu_code code = {.text = own->text, .name = names, .kernel = own->kernel};
-    for (int k = 0; k < lowered->n_forward; k++)
-        eco_cell_kernel_name(cell, false, k, name[code.n++]);
-    for (int k = 0; k < lowered->n_backward; k++)
-        eco_cell_kernel_name(cell, true, k, name[code.n++]);
-    for (int i = 0; i < code.n; i++)
-        names[i] = name[i];
-    own->n_forward = lowered->n_forward;
+    const char *names[KERNELS];
+    struct eco_gpu_code code = {
+        .text = own->text, .n = wanted->n, .name = names, .kernel = own->kernel};
+    for (int i = 0; i < wanted->n; i++)
+        names[i] = wanted->name[i];
     if (!eco_gpu_load(gpu, &code, why))
         return false;
     own->library = code.library;
     return true;
 }
 
-/* ---- the device's list ----------------------------------------------------------------------- */
-
-static void free_cell(struct eco_own_cell *own)
+static void free_code(struct eco_own_code *own)
 {
     if (own->library != NULL)
         eco_gpu_unload(&(struct eco_gpu_code){.library = own->library});
@@ -56,54 +55,78 @@ static void free_cell(struct eco_own_cell *own)
     eco_free(own);
 }
 
-static struct eco_own_cell *make(const struct eco_gpu *gpu, const struct eco_problem *problem,
-                                 char *text, struct eco_text *why)
+static struct eco_own_code *make(const struct eco_gpu *gpu, const struct wanted *wanted,
+                                 struct eco_text *why)
 {
-    struct eco_own_cell *own = eco_alloc_zeroed(sizeof *own);
+    struct eco_own_code *own = eco_alloc_zeroed(sizeof *own);
     if (own == NULL) {
-        eco_free(text);
+        eco_free(wanted->text);
         eco_text_add(why, "no memory");
         return NULL;
     }
-    own->text = text;
-    if (compile(gpu, problem->cell, own, why))
+    own->text = wanted->text;
+    if (compile(gpu, wanted, own, why))
         return own;
-    free_cell(own);
+    free_code(own);
     return NULL;
 }
 
-const struct eco_own_cell *eco_own_cell_get(struct eco_gpu *gpu, const struct eco_problem *problem,
-                                            struct eco_text *why)
+static const struct eco_own_code *get(struct eco_gpu *gpu, const struct wanted *wanted,
+                                      struct eco_text *why)
 {
-    if (!eco_nvrtc_open(why)) /* also where an earlier plan has the cell compiled */
-        return NULL;
-    char *text = eco_cell_text(problem->cell, problem->type);
-    if (text == NULL) {
+    if (wanted->text == NULL) {
         eco_text_add(why, "no memory");
         return NULL;
     }
-    pthread_mutex_lock(&gpu->own_cells_lock);
-    struct eco_own_cell *own = gpu->own_cells;
-    while (own != NULL && strcmp(own->text, text) != 0)
+    pthread_mutex_lock(&gpu->own_codes_lock);
+    struct eco_own_code *own = gpu->own_codes;
+    while (own != NULL && strcmp(own->text, wanted->text) != 0)
         own = own->next;
     if (own != NULL) {
-        eco_free(text);
+        eco_free(wanted->text);
     } else {
-        own = make(gpu, problem, text, why);
+        own = make(gpu, wanted, why);
         if (own != NULL) {
-            own->next = gpu->own_cells;
-            gpu->own_cells = own;
+            own->next = gpu->own_codes;
+            gpu->own_codes = own;
         }
     }
-    pthread_mutex_unlock(&gpu->own_cells_lock);
+    pthread_mutex_unlock(&gpu->own_codes_lock);
     return own;
 }
 
-void eco_own_cells_free(struct eco_gpu *gpu)
+void eco_own_codes_free(struct eco_gpu *gpu)
 {
-    while (gpu->own_cells != NULL) {
-        struct eco_own_cell *own = gpu->own_cells;
-        gpu->own_cells = own->next;
-        free_cell(own);
+    while (gpu->own_codes != NULL) {
+        struct eco_own_code *own = gpu->own_codes;
+        gpu->own_codes = own->next;
+        free_code(own);
     }
+}
+
+/* ---- what is compiled ------------------------------------------------------------------------ */
+
+const struct eco_own_code *
+eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    if (!eco_nvrtc_open(why)) /* also where an earlier plan has the cell compiled */
+        return NULL;
+    struct wanted wanted = {.text = eco_cell_text(problem->cell, problem->type)};
+    for (int k = 0; k < lowered->n_forward; k++)
+        eco_cell_kernel_name(problem->cell, false, k, wanted.name[wanted.n++]);
+    for (int k = 0; k < lowered->n_backward; k++)
+        eco_cell_kernel_name(problem->cell, true, k, wanted.name[wanted.n++]);
+    return get(gpu, &wanted, why);
+}
+
+const struct eco_own_code *eco_own_resident_get(struct eco_gpu *gpu, const struct ecornn_cell *cell,
+                                                const struct eco_resident_kind *kind, bool backward,
+                                                uint32_t shapes, struct eco_text *why)
+{
+    struct wanted wanted = {.text = eco_resident_text(cell, kind, backward, shapes)};
+    for (int place = 0; place < ECO_RESIDENT_SHAPES; place++)
+        if (shapes >> place & 1)
+            eco_resident_kernel_name(place, wanted.name[wanted.n++]);
+    return get(gpu, &wanted, why);
 }

@@ -6,14 +6,24 @@
 
 #include "gpu/resident.h"
 
-/* Without compiled kernels the cell is interpreted: slower, with the same results. */
-static void find_cell(struct ecornn_plan *plan, struct eco_gpu_plan *own)
+/* Does it have steps of algorithm step? */
+static bool has_stages(const struct ecornn_plan *plan)
+{
+    const struct eco_gpu_plan *own = plan->own;
+    return !own->resident[0].used || (plan->problem.training && !own->resident[1].used);
+}
+
+/* Without compiled kernels a cell is interpreted: slower, with the same results. */
+static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
 {
     struct eco_gpu_scope scope;
     struct eco_text why = {own->why, sizeof own->why, 0};
-    if (plan->problem.cell->builtin >= 0 || eco_gpu_enter(&scope, plan->device) != ECORNN_OK)
+    if (eco_gpu_enter(&scope, plan->device) != ECORNN_OK)
         return;
-    own->cell = eco_own_cell_get(plan->device->own, &plan->problem, &why);
+    if (plan->algo == &eco_algo_resident)
+        eco_resident_prepare(plan);
+    if (plan->problem.cell->builtin < 0 && has_stages(plan))
+        own->cell = eco_own_stages_get(plan->device->own, &plan->problem, &why);
     eco_gpu_leave(&scope);
 }
 
@@ -26,7 +36,7 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
     plan->own = own;
     const ecornn_status status = eco_gpu_make_graphs(plan, &own->graphs);
     if (status == ECORNN_OK)
-        find_cell(plan, own);
+        find_kernels(plan, own);
     return status;
 }
 
@@ -62,7 +72,7 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
         eco_resident_describe(plan, text);
     if (plan->problem.cell->builtin >= 0)
         return;
-    if (own->cell != NULL)
+    if (own->why[0] == '\0')
         eco_text_add(text, "cell: compiled\n");
     else
         eco_text_add(text, "cell: interpreted (%s)\n", own->why);

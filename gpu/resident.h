@@ -4,12 +4,19 @@
 #ifndef ECO_GPU_RESIDENT_H
 #define ECO_GPU_RESIDENT_H
 
+#include "gpu/compile.h"
 #include "gpu/gpu.h"
 #include "gpu/resident_call.h"
+
+enum {
+    ECO_RESIDENT_ALL_SHAPES = (1 << ECO_RESIDENT_SHAPES) - 1,
+    ECO_RESIDENT_STATIC_BYTES = 1024 /* of shared memory that a kernel has anyway */
+};
 
 /* What the division depends on. */
 struct eco_resident_need {
     bool backward;
+    uint32_t shapes; /* those there is code for: bits eco_resident_place() */
     int32_t hidden, rows, steps;
     int32_t width;                        /* of what is exchanged, for a batch row */
     int32_t jobs;                         /* of one launch */
@@ -21,22 +28,61 @@ struct eco_resident_need {
     size_t block_bytes;                   /* of shared memory */
 };
 
-/* What a problem needs, for so many jobs at once. */
+/* Among those of different kernels: blocks of a cluster, units of a block. */
+static inline int eco_resident_place(const struct eco_resident_shape *shape)
+{
+    return shape->spread * ECO_RESIDENT_SHIFTS + shape->unit_shift - ECO_RESIDENT_SHIFT;
+}
+
+/* ---- what a problem needs, resident_need.c --------------------------------------------------- */
+
+/* By the type of rows, and what operands of products are rounded to. */
+enum {
+    ECO_BF16_IN_BF16,
+    ECO_F16_IN_F16,
+    ECO_F32_IN_F16,
+    ECO_F32_IN_TF32,
+    ECO_F32_IN_FULL, /* not at all */
+    ECO_RESIDENT_KINDS
+};
+extern const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS];
+
+/* NULL: a type without kernels. */
+const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *problem, bool backward);
+/* Why there is no kernel for this cell and type; NULL: there is, or it can be compiled. */
+const char *eco_resident_refuses(const struct eco_problem *problem, bool backward);
+/* Arrays that a step back may read. */
+int32_t eco_resident_fields(const struct ecornn_cell *cell);
+
+/* For so many jobs at once. */
 struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
                                            int32_t steps, int32_t jobs);
-/* Microseconds of a step by prediction; 0: it does not fit. */
+/* What a run of the problem may be divided into, one way: as need.shapes. */
+uint32_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
+                             bool backward);
+/* (layer, direction)s that may be of one level, at most. */
+int32_t eco_resident_lanes(const struct eco_problem *problem);
+
+/* resident_shape.c: microseconds of a step by prediction; 0: it does not fit. */
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *shape);
 
-/* The division of a plan's runs, in words. */
-void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text);
-
-/* Is there a kernel for this cell and type? */
-bool eco_resident_has(const struct eco_problem *problem, bool backward);
+/* ---- kernels, resident_kernel.c -------------------------------------------------------------- */
 
 /* Once per device: its kernels get all the shared memory there is; caps.block_bytes becomes 0 where
  * this module has none for it. */
 ecornn_status eco_resident_load(struct ecornn_device *device);
+
+/* Of cooperative launches, and in clusters where they are of more than one block. */
+cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[2], int blocks, int spread,
+                                       size_t bytes, cudaStream_t stream);
+
+/* At creation of a plan of algorithm resident: finds the plan's kernels, or compiles them. */
+void eco_resident_prepare(const struct ecornn_plan *plan);
+/* The division of a plan's runs, in words. */
+void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text);
+
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 /* Where the arrays of one op lie; what is the same for all ops is set in the call. */
 struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const struct eco_op *op,

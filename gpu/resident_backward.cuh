@@ -78,8 +78,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
 }
 
 template <int NUMBER, int SHIFT, int SPREAD>
-static __global__ void __launch_bounds__(THREADS, 1)
-    resident_backward(const __grid_constant__ struct eco_resident_call call)
+CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
@@ -115,6 +114,5 @@ static __global__ void __launch_bounds__(THREADS, 1)
     }
 #endif
 }
-#define RESIDENT_KERNEL   resident_backward
 #define RESIDENT_BACKWARD 1
 #include "gpu/resident_list.cuh"

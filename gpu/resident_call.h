@@ -25,8 +25,9 @@ enum {
     ECO_RESIDENT_SPLIT_ITEMS = 8,
     ECO_RESIDENT_BYTES = 64,  /* of a row in an item: two steps of the matrix instruction */
     ECO_RESIDENT_SPREADS = 3, /* clusters of 1, 2 and 4 blocks */
-    ECO_RESIDENT_M = 16,      /* rows of R of a matrix instruction */
-    ECO_RESIDENT_N = 8        /* and batch rows */
+    ECO_RESIDENT_SHAPES = ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
+    ECO_RESIDENT_M = 16, /* rows of R of a matrix instruction */
+    ECO_RESIDENT_N = 8   /* and batch rows */
 };
 
 /* Is there a kernel?  Clusters pay where a block would gather much: backward, and in large layers.

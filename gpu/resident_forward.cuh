@@ -287,8 +287,7 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
 }
 
 template <int NUMBER, int SHIFT, int SPREAD>
-static __global__ void __launch_bounds__(THREADS, 1)
-    resident_forward(const __grid_constant__ struct eco_resident_call call)
+CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
@@ -327,6 +326,5 @@ static __global__ void __launch_bounds__(THREADS, 1)
     }
 #endif
 }
-#define RESIDENT_KERNEL   resident_forward
 #define RESIDENT_BACKWARD 0
 #include "gpu/resident_list.cuh"

@@ -119,7 +119,8 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
         struct eco_resident_shape shape = {.unit_shift =
                                                ECO_RESIDENT_SHIFT + i % ECO_RESIDENT_SHIFTS,
                                            .spread = i / ECO_RESIDENT_SHIFTS};
-        if (!ECO_RESIDENT_MADE(need->backward, shape.unit_shift, shape.spread))
+        if (!ECO_RESIDENT_MADE(need->backward, shape.unit_shift, shape.spread) ||
+            !(need->shapes >> eco_resident_place(&shape) & 1))
             continue;
         const int32_t cluster_units = 1 << shape.unit_shift << shape.spread;
         shape.k = up(need->width, item) * item;

@@ -117,6 +117,33 @@ START_TEST(compiles_every_cell)
 }
 END_TEST
 
+/* All steps in one launch: of each cell that has such kernels two kinds, both ways; all kinds
+ * between them. */
+START_TEST(compiles_resident_kernels)
+{
+    static const struct eco_resident_kind kind[] = {{"BF16", "BF16", "QUICK", 2, false},
+                                                    {"F16", "F16", "QUICK", 2, false},
+                                                    {"F32", "F16", "QUICK", 2, false},
+                                                    {"F32", "F32", "QUICK", 4, false},
+                                                    {"F32", "F32", "SPLIT", 4, true}};
+    enum { KINDS = sizeof kind / sizeof *kind };
+    static const int place[] = {0, 9, 5, 2}; /* clusters of 1, 4, 2 and 1 */
+    ecornn_cell *cell = cell_number(builtins() + _i);
+    for (int i = 0; i < 4 && eco_cell_has_one_product(cell); i++) {
+        char *text = eco_resident_text(cell, &kind[(_i + i) % KINDS], i % 2, 1u << place[i]);
+        const struct eco_source source = {text, "sm_90a", NULL};
+        char name[ECO_KERNEL_NAME];
+        struct eco_code code;
+        ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+        eco_resident_kernel_name(place[i], name);
+        ck_assert_msg(contains(&code, name), "no %s", name);
+        eco_free(code.data);
+        eco_free(text);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 
 static const char simple[] = "extern \"C\" __global__ void f(float *x) { x[0] = FACTOR; }\n";
@@ -266,7 +293,7 @@ END_TEST
 /* Headers, options, architecture and text: each alone makes another key. */
 START_TEST(key_has_all_of_it)
 {
-    static char key[2][1 << 16];
+    static char key[2][1 << 18];
     const char *const options[] = {"-DX", NULL};
     const struct eco_source source[] = {
         {"a", "sm_75", NULL}, {"b", "sm_75", NULL}, {"a", "sm_90a", NULL}, {"a", "sm_75", options}};
@@ -303,6 +330,7 @@ int main(void)
     Suite *suite = suite_create("compile");
     TCase *tests = tcase_create("nvrtc"), *disk = tcase_create("disk");
     tcase_add_loop_test(tests, compiles_every_cell, 0, cells());
+    tcase_add_loop_test(tests, compiles_resident_kernels, 0, cells() - builtins());
     tcase_add_loop_test(tests, says_what_is_missing, 0, 2);
     tcase_add_test(tests, says_what_is_wrong);
     tcase_add_test(tests, key_has_all_of_it);

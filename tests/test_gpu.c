@@ -61,15 +61,17 @@ static void set_nvrtc(const char *value)
     setenv("ECORNN_NVRTC", value ? value : users, 1);
 }
 
-/* The case of an own cell again, interpreted instead of compiled by NVRTC: the same bits. */
-static bool interprets_the_same(const struct test_case *test, const char *name,
-                                const struct data *inputs, const struct data *compiled)
+/* The case of an own cell again, interpreted instead of compiled by NVRTC: the same bits, but of
+ * the k-th algorithm that refuses to. */
+static bool interprets_the_same(const struct test_case *test, int k, const struct data *inputs,
+                                const struct data *compiled)
 {
     const struct machine machine = {device, test->desc.type, 1};
     struct data results = {0};
     set_nvrtc("0");
-    const bool ok =
-        case_run(test, &machine, inputs, &results) && results_same(test, name, compiled, &results);
+    const bool ok = !algorithm_runs(device, k, test) ||
+                    (case_run(test, &machine, inputs, &results) &&
+                     results_same(test, device->backend->algos[k]->name, compiled, &results));
     set_nvrtc(NULL);
     data_free(&results);
     return ok;
@@ -79,15 +81,16 @@ static bool interprets_the_same(const struct test_case *test, const char *name,
 static bool restricted;
 
 /* One algorithm, with rows as the planner takes them, or filled up. */
-static bool algorithm_agrees(const struct test_case *test, const char *name, const char *rows,
-                             const struct data *inputs, const struct data *expected)
+static bool algorithm_agrees(const struct test_case *test, int k, const char *name,
+                             const char *rows, const struct data *inputs,
+                             const struct data *expected)
 {
     const struct machine machine = {device, test->desc.type, *rows ? 1 : BACKWARDS};
     struct data results = {0};
     setenv("ECORNN_ROWS", rows, 1);
     const bool ok = case_run(test, &machine, inputs, &results) &&
                     results_agree(test, name, expected, &results) &&
-                    (!test->own || interprets_the_same(test, name, inputs, &results));
+                    (!test->own || interprets_the_same(test, k, inputs, &results));
     data_free(&results);
     if (!ok)
         fprintf(stderr, "%s: rows %s\n", test->text, *rows ? rows : "as planned");
@@ -102,8 +105,8 @@ static bool algorithms_agree(const struct test_case *test, const struct data *in
     bool ok = true;
     for (int k = 0; ok && k < algorithm_count(device->backend); k++)
         if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, test)) {
-            ok = algorithm_agrees(test, name, "", inputs, expected) &&
-                 algorithm_agrees(test, name, "filled", inputs, expected);
+            ok = algorithm_agrees(test, k, name, "", inputs, expected) &&
+                 algorithm_agrees(test, k, name, "filled", inputs, expected);
             ran++;
         }
     setenv("ECORNN_ROWS", "", 1);
@@ -139,11 +142,15 @@ END_TEST
 
 START_TEST(agrees_for_own_cells)
 {
+    static const char *const type[] = {"f32/fast", "f16"};
     char text[CASE_TEXT];
     sweep_own_text(nth(_i), text);
     ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
-    if (retype(text, "f16"))
-        ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
+    for (int k = 0; k < 2; k++) {
+        sweep_own_text(nth(_i), text);
+        if (retype(text, type[k]))
+            ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
+    }
 }
 END_TEST
 
@@ -184,8 +191,41 @@ START_TEST(says_how_a_cell_runs)
         if (on)
             printf("# %.*s\n", (int)strcspn(line + 1, "\n"), line + 1);
         else
-            ck_assert_msg(strstr(line, "interpreted (ECORNN_NVRTC is 0)") != NULL, "%s", text);
+            ck_assert_msg(strstr(line, "interpreted (ECORNN_NVRTC is 0)") != NULL &&
+                              strstr(text, "refuses: a cell from text where there is no NVRTC"),
+                          "%s", text);
         ecornn_plan_free(plan);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* Where algorithm resident takes a cell from text, NVRTC gives it kernels both ways: else the cases
+ * above would be those of step. */
+START_TEST(compiles_all_steps)
+{
+    static const char *const type[] = {"f32", "f32/fast", "bf16", "f16"};
+    char name[64], text[4000];
+    const char *const before = getenv("ECORNN_ALGORITHM");
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    snprintf(text, sizeof text, "%s", before ? before : "");
+    ck_assert_int_eq(ecornn_cell_parse(&cell, "cell own(h)\nh' = R h + tanh(W x + b)"), ECORNN_OK);
+    snprintf(name, sizeof name, "own/%s/train/bi/T2/N2/I4/H64", type[_i]);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    setenv("ECORNN_ALGORITHM", "resident", 1);
+    const ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+    setenv("ECORNN_ALGORITHM", text, 1);
+    if (status == ECORNN_OK) {
+        ecornn_plan_print(plan, text, sizeof text);
+        ck_assert_msg(strstr(text, "resident backward: ") && !strstr(text, "as algorithm step"),
+                      "%s", text);
+        ecornn_plan_free(plan);
+    } else {
+        ck_assert_msg(strstr(ecornn_error_detail(), "a device without what it needs") ||
+                          strstr(ecornn_error_detail(), "where there is no NVRTC"),
+                      "%s", ecornn_error_detail());
     }
     ecornn_cell_free(cell);
 }
@@ -265,6 +305,7 @@ int main(int argc, char **argv)
     }
     if (!only && part.first == 0) {
         tcase_add_test(own, says_how_a_cell_runs);
+        tcase_add_loop_test(own, compiles_all_steps, 0, 4);
         tcase_add_test(tests, refuses_memory_of_the_host);
         tcase_add_test(tests, needs_y_to_train);
         tcase_add_test(tests, says_when_memory_is_out);

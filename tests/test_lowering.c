@@ -146,6 +146,38 @@ START_TEST(projectable)
 }
 END_TEST
 
+static const struct {
+    const char *text;
+    bool bounded;
+} bound[] = {
+    {"cell a(h)\nh' = tanh(R h)", true},
+    {"cell a(h)\nh' = R h", false},
+    {"cell a(h)\nh' = relu(R h)", false},
+    {"cell a(h)\nh' = min(max(R h, -1), 1)", true},
+    {"cell a(h)\nh' = min(max(R h, -1), 2)", false},
+    {"cell a(h)\nh' = abs(h) * sqrt(sigmoid(R h))", true},
+    {"cell a(h)\nh' = tanh(R h) / (1 + exp(h))", true},
+    {"cell a(h)\nh' = tanh(R h) / h", false},
+    {"cell a(h)\nz = sigmoid(R h)\nh' = z * h + (1 - z) * tanh(R h)", true},
+    {"cell a(h)\nz = sigmoid(R h)\nh' = tanh(R h) * (1 - z) + h * z", true},
+    {"cell a(h)\nz = sigmoid(R h)\nh' = z * h + (2 - z) * tanh(R h)", false},
+    {"cell a(h)\nz = tanh(R h)\nh' = z * h + (1 - z) * tanh(R h)", false},
+    {"cell a(h)\nz = bernoulli(0.5)\nh' = z * h + (1 - z) * mean(tanh(R h))", true},
+    {"cell a(h)\nh' = h + tanh(R h)", false},
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * c", true},
+    {"cell a(h, c)\nc' = tanh(R h) + c\nh' = 0.5 * c", false}, /* in a second step */
+    {"cell a(h, c)\nc' = exp(1000) * c\nh' = tanh(c - c' + R h)", true},
+    {"cell a(h, c)\nc' = log(h)\nh' = select(R h, 0.5, c)", false},
+    {"cell a(h, c)\nc' = log(h)\nh' = select(c, 0.5, sigmoid(R h))", true},
+};
+
+START_TEST(bounded)
+{
+    compile(bound[_i].text);
+    ck_assert_msg(eco_cell_is_bounded(&cell) == bound[_i].bounded, "%s", bound[_i].text);
+}
+END_TEST
+
 /* ---- what is computed ---- */
 
 static double any_number(void)
@@ -324,6 +356,7 @@ int main(void)
     tcase_add_loop_test(cases, example_cells, 0, sweep_own_cells());
     tcase_add_loop_test(cases, odd_cells, 0, (int)(sizeof odd_text / sizeof *odd_text));
     tcase_add_loop_test(cases, projectable, 0, (int)(sizeof projection / sizeof *projection));
+    tcase_add_loop_test(cases, bounded, 0, (int)(sizeof bound / sizeof *bound));
     suite_add_tcase(suite, cases);
     return suite_run(suite, true);
 }

@@ -1,9 +1,13 @@
 /*
  * How algorithm resident divides a layer into blocks: whatever the sizes, every unit and batch row
  * belongs to one block, blocks fit the device, and a smaller run never exchanges more than it was
- * given room for.  Needs no device.
+ * given room for.  Which cells from text it takes, with which kernels.  Needs no device.
  */
 #include <check.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "gpu/resident.h"
 #include "tests/suite.h"
@@ -19,6 +23,7 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
                                       .steps = 10,
                                       .width = (backward ? recurrent : 1) * hidden,
                                       .jobs = jobs,
+                                      .shapes = ECO_RESIDENT_ALL_SHAPES,
                                       .recurrent = recurrent,
                                       .accs = ACCS,
                                       .states = STATES,
@@ -86,13 +91,104 @@ START_TEST(fits_what_it_is_for)
 }
 END_TEST
 
+/* ---- cells from text ------------------------------------------------------------------------- */
+
+static const char *const lstm_like = "cell own(h, c)\n"
+                                     "i = sigmoid(W x + R h + b)\n"
+                                     "f = sigmoid(W x + R h + b)\n"
+                                     "g = tanh(W x + R h + b)\n"
+                                     "c' = f * c + i * g\n"
+                                     "h' = tanh(c')\n";
+
+static struct eco_problem problem_of(const char *text, const char *rest)
+{
+    static struct eco_problem problem;
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    char name[128];
+    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    snprintf(name, sizeof name, "own/%s", rest);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    return problem;
+}
+
+/* What is compiled for a plan is enough for every smaller run of it, and for each job alone. */
+START_TEST(compiles_what_runs_take)
+{
+    static const char *const rest[] = {
+        "f32/train/bi/T9/N64/I8/H512", "bf16/infer/L4/T9/N200/I8/H256",
+        "f16/train/T9/N20/I8/H800",    "f32/fast/infer/L3/T9/N64/I8/H650",
+        "f32/infer/T9/N1/I8/H1024",    "bf16/train/bi/T9/N33/I8/H40"};
+    const struct eco_caps caps = {.blocks = {BLOCKS, BLOCKS, CLUSTERED},
+                                  .block_bytes = BLOCK_BYTES};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        const struct eco_problem problem = problem_of(lstm_like, rest[i]);
+        for (int backward = 0; backward <= (int)problem.training; backward++) {
+            struct eco_resident_need need =
+                eco_resident_need(&problem, &caps, backward, problem.N, 9, 1);
+            struct eco_resident_shape shape;
+            ck_assert_uint_ne(need.shapes, 0);
+            for (need.rows = 1; need.rows <= problem.N; need.rows++) {
+                ck_assert(eco_resident_shape(&need, &shape) > 0);
+                ck_assert(need.shapes >> eco_resident_place(&shape) & 1);
+            }
+        }
+    }
+}
+END_TEST
+
+static const struct {
+    const char *text, *rest, *why; /* forward */
+} refusal[] = {
+    {"cell own(h)\nh' = tanh(W x + R h)", "f64/infer/T2/N2/I4/H4", "a type"},
+    {"cell own(h)\nh' = tanh(W x + R h)", "f32/infer/T2/N2/I4/H4", "no NVRTC"},
+    {"cell own(h, c)\nc' = tanh(R h)\nh' = tanh(W x + R c)", "f32/infer/T2/N2/I4/H4",
+     "more than one product"},
+    {"cell own(h)\nh' = tanh(R (h * h))", "f32/infer/T2/N2/I4/H4", "more than one product"},
+    {"cell own(h)\nh' = tanh(R h - mean(h))", "f32/infer/T2/N2/I4/H4", "more than one product"},
+};
+
+START_TEST(says_why_there_is_none)
+{
+    const struct eco_problem problem = problem_of(refusal[_i].text, refusal[_i].rest);
+    setenv("ECORNN_NVRTC", "0", 1);
+    const char *why = eco_resident_refuses(&problem, false);
+    ck_assert_msg(why != NULL && strstr(why, refusal[_i].why), "%s", why);
+}
+END_TEST
+
+/* F16 holds the states of some cells in F32 only. */
+START_TEST(takes_operands_that_hold_states)
+{
+    static const struct {
+        const char *text;
+        int forward, backward;
+    } is[] = {
+        {"cell own(h)\nh' = tanh(W x + R h)", ECO_F32_IN_F16, ECO_F32_IN_TF32},
+        {"cell own(h)\nh' = W x + R h", ECO_F32_IN_TF32, ECO_F32_IN_TF32},
+    };
+    for (int i = 0; i < 2; i++) {
+        const struct eco_problem fast = problem_of(is[i].text, "f32/fast/train/T2/N2/I4/H4");
+        ck_assert_ptr_eq(eco_resident_kind(&fast, false), &eco_resident_kinds[is[i].forward]);
+        ck_assert_ptr_eq(eco_resident_kind(&fast, true), &eco_resident_kinds[is[i].backward]);
+        const struct eco_problem full = problem_of(is[i].text, "f32/train/T2/N2/I4/H4");
+        ck_assert_ptr_eq(eco_resident_kind(&full, false), &eco_resident_kinds[ECO_F32_IN_FULL]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("resident");
-    TCase *tcase = tcase_create("division");
+    TCase *tcase = tcase_create("division"), *own = tcase_create("cells from text");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, covers_everything, 0, 2);
     tcase_add_test(tcase, fits_what_it_is_for);
     suite_add_tcase(suite, tcase);
+    tcase_add_test(own, compiles_what_runs_take);
+    tcase_add_loop_test(own, says_why_there_is_none, 0, sizeof refusal / sizeof *refusal);
+    tcase_add_test(own, takes_operands_that_hold_states);
+    suite_add_tcase(suite, own);
     return suite_run(suite, true);
 }

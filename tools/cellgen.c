@@ -103,31 +103,16 @@ static void print_list(const struct source *source, int n, int stage, int backwa
     puts("");
 }
 
-/* One stage each way, around one product with the output state: what can stay on a chip. */
-static bool one_product(const struct eco_lowered *lowered)
-{
-    return lowered->n_forward == 1 && lowered->n_backward == 1 && lowered->n_operands == 1 &&
-           lowered->operand[0].state == 0 && !lowered->has_means;
-}
-
-/* For every cell of one product CALL(place, accumulators, states, saved values, accumulators with
- * the product, which of them each accumulator is, or -1 ...). */
+/* Every cell of one product. */
 static void print_numbers(const struct source *source, int n)
 {
+    char numbers[256];
     printf("#define CELLS_ONE_PRODUCT(CALL)");
-    for (int i = 0; i < n; i++) {
-        const struct eco_lowered *lowered = &source[i].cell.lowered;
-        int products = 0;
-        if (!one_product(lowered))
-            continue;
-        for (int a = 0; a < lowered->n_accs; a++)
-            products += lowered->acc[a].recurrent[0] >= 0;
-        printf(" \\\n    CALL(%d, %d, %d, %d, %d", i, lowered->n_accs,
-               source[i].cell.recipe.n_states, lowered->n_saves, products);
-        for (int a = 0, row = 0; a < lowered->n_accs; a++)
-            printf(", %d", lowered->acc[a].recurrent[0] < 0 ? -1 : row++);
-        printf(")");
-    }
+    for (int i = 0; i < n; i++)
+        if (eco_cell_has_one_product(&source[i].cell)) {
+            eco_cell_emit_numbers(&source[i].cell, i, numbers, sizeof numbers);
+            printf(" \\\n    %s", numbers);
+        }
     puts("");
 }
 

@@ -114,3 +114,25 @@ size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t 
         emit_include(&out, cell->recipe.name, "backward", k);
     return out.length;
 }
+
+bool eco_cell_has_one_product(const struct ecornn_cell *cell)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    return lowered->n_forward == 1 && lowered->n_backward == 1 && lowered->n_operands == 1 &&
+           lowered->operand[0].state == 0 && !lowered->has_means;
+}
+
+size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *text, size_t size)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    struct eco_text out = {text, size, 0};
+    int products = 0;
+    for (int a = 0; a < lowered->n_accs; a++)
+        products += lowered->acc[a].recurrent[0] >= 0;
+    eco_text_add(&out, "CALL(%d, %d, %d, %d, %d", place, lowered->n_accs, cell->recipe.n_states,
+                 lowered->n_saves, products);
+    for (int a = 0, row = 0; a < lowered->n_accs; a++)
+        eco_text_add(&out, ", %d", lowered->acc[a].recurrent[0] < 0 ? -1 : row++);
+    eco_text_add(&out, ")");
+    return out.length;
+}

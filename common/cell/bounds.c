@@ -1,0 +1,172 @@
+/*
+ * Does a cell keep its output state in [-1, 1]?  By intervals: what is found is so, up to rounding;
+ * what is not may be so all the same.
+ */
+#include "common/cell/cell.h"
+
+#include <math.h>
+
+struct interval {
+    double low, high;
+};
+
+static const struct interval unbounded = {-INFINITY, INFINITY}, unit = {-1, 1}, share = {0, 1};
+
+static double least(const double *value, int n)
+{
+    double low = value[0];
+    for (int i = 1; i < n; i++)
+        low = value[i] < low ? value[i] : low;
+    return low;
+}
+
+static double most(const double *value, int n)
+{
+    double high = value[0];
+    for (int i = 1; i < n; i++)
+        high = value[i] > high ? value[i] : high;
+    return high;
+}
+
+static struct interval hull(struct interval a, struct interval b)
+{
+    const double ends[] = {a.low, a.high, b.low, b.high};
+    return (struct interval){least(ends, 4), most(ends, 4)};
+}
+
+/* 0 times an infinite end is 0: the end itself is never a value. */
+static double times(double a, double b)
+{
+    return a == 0 || b == 0 ? 0 : a * b;
+}
+
+static struct interval product(struct interval a, struct interval b)
+{
+    const double ends[] = {times(a.low, b.low), times(a.low, b.high), times(a.high, b.low),
+                           times(a.high, b.high)};
+    return (struct interval){least(ends, 4), most(ends, 4)};
+}
+
+static struct interval quotient(struct interval a, struct interval b)
+{
+    if (b.low <= 0 && b.high >= 0)
+        return unbounded;
+    return product(a, (struct interval){1 / b.high, 1 / b.low});
+}
+
+/* ---- s * a + (1 - s) * b --------------------------------------------------------------------- */
+
+static bool is_rest(const struct eco_recipe *recipe, int at, int of)
+{
+    const struct eco_node *node = &recipe->node[at];
+    return node->op == ECO_OP_SUB && node->b == of && recipe->node[node->a].op == ECO_OP_CONST &&
+           recipe->node[node->a].value == 1;
+}
+
+/* A sum of two products: is it a mixture, a share of one value and the rest of another? */
+static bool is_mixture(const struct eco_recipe *recipe, const struct eco_node *sum,
+                       const struct interval *of, struct interval *mixture)
+{
+    const struct eco_node *const x = &recipe->node[sum->a], *const y = &recipe->node[sum->b];
+    if (x->op != ECO_OP_MUL || y->op != ECO_OP_MUL)
+        return false;
+    for (int k = 0; k < 4; k++) {
+        const int s = k & 1 ? x->b : x->a, a = k & 1 ? x->a : x->b;
+        const int rest = k & 2 ? y->b : y->a, b = k & 2 ? y->a : y->b;
+        const bool one = is_rest(recipe, rest, s), other = is_rest(recipe, s, rest);
+        const struct interval part = of[one ? s : rest];
+        if ((one || other) && part.low >= 0 && part.high <= 1) {
+            *mixture = hull(of[a], of[b]);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the graph ------------------------------------------------------------------------------- */
+
+static struct interval sum_of(const struct eco_recipe *recipe, const struct eco_node *node,
+                              const struct interval *of)
+{
+    struct interval mixture;
+    if (is_mixture(recipe, node, of, &mixture))
+        return mixture;
+    return (struct interval){of[node->a].low + of[node->b].low,
+                             of[node->a].high + of[node->b].high};
+}
+
+static struct interval interval_of(const struct eco_recipe *recipe, const struct eco_node *node,
+                                   const struct interval *of, const struct interval *state)
+{
+    const struct interval a = node->a < 0 ? unbounded : of[node->a];
+    const struct interval b = node->b < 0 ? unbounded : of[node->b];
+    switch (node->op) {
+    case ECO_OP_CONST:
+        return (struct interval){node->value, node->value};
+    case ECO_OP_STATE:
+        return state[node->index];
+    case ECO_OP_BERNOULLI:
+    case ECO_OP_SIGMOID:
+        return share;
+    case ECO_OP_TANH:
+        return unit;
+    case ECO_OP_MEAN:
+        return a;
+    case ECO_OP_ADD:
+        return sum_of(recipe, node, of);
+    case ECO_OP_SUB:
+        return (struct interval){a.low - b.high, a.high - b.low};
+    case ECO_OP_NEG:
+        return (struct interval){-a.high, -a.low};
+    case ECO_OP_MUL:
+        return product(a, b);
+    case ECO_OP_DIV:
+        return quotient(a, b);
+    case ECO_OP_MIN:
+        return (struct interval){fmin(a.low, b.low), fmin(a.high, b.high)};
+    case ECO_OP_MAX:
+        return (struct interval){fmax(a.low, b.low), fmax(a.high, b.high)};
+    case ECO_OP_SELECT:
+        return hull(b, of[node->c]);
+    case ECO_OP_RELU:
+        return (struct interval){fmax(a.low, 0), fmax(a.high, 0)};
+    case ECO_OP_EXP:
+        return (struct interval){exp(a.low), exp(a.high)};
+    case ECO_OP_ABS:
+    case ECO_OP_SQRT: /* of at most 1: at most 1 */
+        return (struct interval){0, fmax(fmax(-a.low, a.high), 1)};
+    default: /* products, vectors, log() */
+        return unbounded;
+    }
+}
+
+/* Of the next states, where the previous ones are in these. */
+static void advance(const struct eco_recipe *recipe, const struct interval *state,
+                    struct interval *next)
+{
+    struct interval of[ECO_MAX_SOURCE];
+    for (int i = 0; i < recipe->n_nodes; i++) {
+        of[i] = interval_of(recipe, &recipe->node[i], of, state);
+        if (!(of[i].low <= of[i].high)) /* a NaN is among them */
+            of[i] = unbounded;
+    }
+    for (int s = 0; s < recipe->n_states; s++)
+        next[s] = of[recipe->next[s]];
+}
+
+/* States are taken to be in [-1, 1] until one is seen to leave it. */
+bool eco_cell_is_bounded(const struct ecornn_cell *cell)
+{
+    const struct eco_recipe *recipe = &cell->recipe;
+    struct interval state[ECO_MAX_STATES] = {unit, unit, unit, unit}, next[ECO_MAX_STATES];
+    for (bool left = true; left;) {
+        left = false;
+        advance(recipe, state, next);
+        for (int s = 0; s < recipe->n_states; s++)
+            if (state[s].high == 1 && !(next[s].low >= -1 && next[s].high <= 1)) {
+                state[s] = unbounded;
+                left = true;
+            }
+    }
+    return state[0].high == 1;
+}

@@ -1,0 +1,131 @@
+/*
+ * What a problem needs of algorithm resident: which kind of kernels, if there are any, and what
+ * their division depends on.  A function of the problem and the device alone.
+ */
+#include "gpu/resident.h"
+
+#include <string.h>
+
+/* ---- kinds of kernels ------------------------------------------------------------------------ */
+
+const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS] = {
+    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, false},
+    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, false},
+    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, false},
+    [ECO_F32_IN_TF32] = {"F32", "F32", "QUICK", 4, false},
+    [ECO_F32_IN_FULL] = {"F32", "F32", "SPLIT", 4, true},
+};
+
+/* For ECORNN_FAST_MATH: where the state is bounded F16 has all of what is asked for, at half the
+ * bytes.  The module has no kernels in TF32 forward: its cells that are not bounded are few. */
+static const struct eco_resident_kind *fast_kind(const struct ecornn_cell *cell, bool backward)
+{
+    if (backward)
+        return &eco_resident_kinds[ECO_F32_IN_TF32];
+    return eco_cell_is_bounded(cell) ? &eco_resident_kinds[ECO_F32_IN_F16]
+           : cell->builtin < 0       ? &eco_resident_kinds[ECO_F32_IN_TF32]
+                                     : &eco_resident_kinds[ECO_F32_IN_FULL];
+}
+
+const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *problem, bool backward)
+{
+    switch (problem->type) {
+    case ECORNN_BF16:
+        return &eco_resident_kinds[ECO_BF16_IN_BF16];
+    case ECORNN_F16:
+        return &eco_resident_kinds[ECO_F16_IN_F16];
+    case ECORNN_F32:
+        return problem->fast ? fast_kind(problem->cell, backward)
+                             : &eco_resident_kinds[ECO_F32_IN_FULL];
+    default:
+        return NULL;
+    }
+}
+
+int32_t eco_resident_fields(const struct ecornn_cell *cell)
+{
+    return cell->lowered.n_saves + 2 * cell->recipe.n_states + 1;
+}
+
+const char *eco_resident_refuses(const struct eco_problem *problem, bool backward)
+{
+    enum { MOST_FIELDS = 32 }; /* bits of call.fields */
+    const struct ecornn_cell *cell = problem->cell;
+    char unused[1];
+    if (eco_resident_kind(problem, backward) == NULL)
+        return "a type without a kernel";
+    if (!eco_cell_has_one_product(cell))
+        return "a cell of more than one product with the output state";
+    if (backward && eco_resident_fields(cell) > MOST_FIELDS)
+        return "more saved values than a step back reads";
+    if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
+        return "a cell from text where there is no NVRTC";
+    return NULL;
+}
+
+/* ---- the division ---------------------------------------------------------------------------- */
+
+/* As algo_resident.c wishes it. */
+static int32_t column_of(const struct eco_problem *problem)
+{
+    return (int32_t)eco_wishes_row(&(struct eco_wishes){.aligned = true}, (size_t)problem->H);
+}
+
+/* All but which blocks there is code for. */
+static struct eco_resident_need any_need(const struct eco_problem *problem,
+                                         const struct eco_caps *caps, bool backward, int32_t rows,
+                                         int32_t steps, int32_t jobs)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int32_t states = problem->cell->recipe.n_states;
+    const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
+    struct eco_resident_need need = {.backward = backward,
+                                     .hidden = problem->H,
+                                     .rows = rows,
+                                     .steps = steps,
+                                     .jobs = jobs,
+                                     .shapes = ECO_RESIDENT_ALL_SHAPES,
+                                     .accs = lowered->n_accs,
+                                     .states = states,
+                                     .fields = eco_resident_fields(problem->cell),
+                                     .operand = kind->bytes,
+                                     .split = kind->split,
+                                     .block_bytes = caps->block_bytes - ECO_RESIDENT_STATIC_BYTES};
+    memcpy(need.blocks, caps->blocks, sizeof need.blocks);
+    for (int a = 0; a < lowered->n_accs; a++)
+        need.recurrent += lowered->acc[a].recurrent[0] >= 0;
+    need.width = backward ? need.recurrent * column_of(problem) : problem->H;
+    return need;
+}
+
+/* What a full run takes, alone and with others in its launch, is compiled; no run needs more. */
+uint32_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
+                             bool backward)
+{
+    uint32_t shapes = 0;
+    if (problem->cell->builtin >= 0)
+        return ECO_RESIDENT_ALL_SHAPES;
+    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= eco_resident_lanes(problem);
+         jobs *= 2) {
+        struct eco_resident_shape shape;
+        const struct eco_resident_need need =
+            any_need(problem, caps, backward, problem->N, 1, jobs);
+        if (eco_resident_shape(&need, &shape) > 0)
+            shapes |= UINT32_C(1) << eco_resident_place(&shape);
+    }
+    return shapes;
+}
+
+struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
+                                           const struct eco_caps *caps, bool backward, int32_t rows,
+                                           int32_t steps, int32_t jobs)
+{
+    struct eco_resident_need need = any_need(problem, caps, backward, rows, steps, jobs);
+    need.shapes = eco_resident_shapes(problem, caps, backward);
+    return need;
+}
+
+int32_t eco_resident_lanes(const struct eco_problem *problem)
+{
+    return problem->L > 1 && problem->D == 1 && !problem->training ? problem->L : problem->D;
+}
