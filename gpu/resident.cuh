@@ -17,11 +17,7 @@
 enum {
     THREADS = ECO_RESIDENT_THREADS,
     WARPS = ECO_RESIDENT_WARPS,
-#if defined(ECO_SPLIT)
-    ITEMS = ECO_RESIDENT_SPLIT_ITEMS,
-#else
     ITEMS = ECO_RESIDENT_ITEMS,
-#endif
     LANES = 32,
     TILES = 2 /* of 16 rows of R, to a warp */
 };

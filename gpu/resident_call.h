@@ -18,11 +18,8 @@ enum {
     ECO_RESIDENT_SHIFTS = 4, /* 8, 16, 32 and 64 of them */
     ECO_RESIDENT_THREADS = 256,
     ECO_RESIDENT_WARPS = 8,
-    ECO_RESIDENT_JOBS = 4, /* (layer, direction)s of a launch, at most */
-    /* So many items, of so much k and 32 rows of R each, a warp keeps in registers: fewer where
-     * operands are split in every step. */
-    ECO_RESIDENT_ITEMS = 11,
-    ECO_RESIDENT_SPLIT_ITEMS = 8,
+    ECO_RESIDENT_JOBS = 4,    /* (layer, direction)s of a launch, at most */
+    ECO_RESIDENT_ITEMS = 8,   /* of so much k and 32 rows of R that a warp keeps in registers */
     ECO_RESIDENT_BYTES = 64,  /* of a row in an item: two steps of the matrix instruction */
     ECO_RESIDENT_SPREADS = 3, /* clusters of 1, 2 and 4 blocks */
     ECO_RESIDENT_SHAPES = ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,

@@ -219,8 +219,6 @@ CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct 
         multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
     else if (call->shape.items <= 4)
         multiply_items<CUT, 4>(call, share, memory, mine, r, first, end);
-    else if (ITEMS > 8 && call->shape.items <= 8)
-        multiply_items<CUT, 8>(call, share, memory, mine, r, first, end);
     else
         multiply_items<CUT, ITEMS>(call, share, memory, mine, r, first, end);
 }

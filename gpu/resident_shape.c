@@ -22,14 +22,10 @@ static int32_t pairs(const struct eco_resident_shape *shape)
     return up(row_tiles(shape) * ECO_RESIDENT_N, rows) * ECO_RESIDENT_THREADS;
 }
 
-/* A count of items for which there is code: what is beyond `most` is in shared memory. */
-static int32_t items_of(int32_t n, int32_t most)
+/* A count of items for which there is code. */
+static int32_t items_of(int32_t n)
 {
-    static const int32_t counts[] = {2, 4, 8};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (n <= counts[i])
-            return counts[i];
-    return n > most ? n : most;
+    return n <= 2 ? 2 : n <= 4 ? 4 : n <= ECO_RESIDENT_ITEMS ? ECO_RESIDENT_ITEMS : n;
 }
 
 /* Rows of R that a unit has in a block. */
@@ -68,9 +64,8 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
         return false;
     shape->across = WARPS / shape->down;
     shape->slice = up(shape->k / item, 1 << shape->spread);
-    const int32_t most = need->split ? ECO_RESIDENT_SPLIT_ITEMS : ECO_RESIDENT_ITEMS;
-    shape->items = items_of(up(shape->slice, shape->across), most);
-    shape->kept = shape->items > most ? shape->items - most : 0;
+    shape->items = items_of(up(shape->slice, shape->across));
+    shape->kept = shape->items > ECO_RESIDENT_ITEMS ? shape->items - ECO_RESIDENT_ITEMS : 0;
     shape->exchange_bytes = (size_t)need->steps * (size_t)shape->groups * (size_t)row_tiles(shape) *
                             ECO_RESIDENT_N * (size_t)shape->k * (size_t)need->operand;
     /* Sums of all batch rows, or of some at a time: only clusters put them elsewhere then. */

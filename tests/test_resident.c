@@ -55,8 +55,7 @@ static void check_shape(const struct eco_resident_need *need)
     ck_assert_int_ge(shape.across * shape.items, shape.slice);
     ck_assert_int_ge((shape.slice << shape.spread) * (ECO_RESIDENT_BYTES / need->operand), shape.k);
     ck_assert_int_ge(shape.chunk * ECO_RESIDENT_N, shape.spread > 0 ? 1 : shape.group_rows);
-    ck_assert_int_ge(shape.kept + (need->split ? ECO_RESIDENT_SPLIT_ITEMS : ECO_RESIDENT_ITEMS),
-                     shape.items);
+    ck_assert_int_ge(shape.kept + ECO_RESIDENT_ITEMS, shape.items);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
 }
 
