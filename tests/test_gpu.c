@@ -172,6 +172,18 @@ START_TEST(gives_the_same_bits_however_compiled)
 }
 END_TEST
 
+/* A plan that has one algorithm to choose from, or ("") all, whatever the environment says. */
+static ecornn_status create_with(const char *algorithm, const ecornn_desc *desc, ecornn_plan **plan)
+{
+    const char *const value = getenv("ECORNN_ALGORITHM");
+    char before[32];
+    snprintf(before, sizeof before, "%s", value ? value : "");
+    setenv("ECORNN_ALGORITHM", algorithm, 1);
+    const ecornn_status status = ecornn_plan_create(plan, device, desc);
+    setenv("ECORNN_ALGORITHM", before, 1);
+    return status;
+}
+
 /* The plan says how its cell runs, and a line here which it was. */
 START_TEST(says_how_a_cell_runs)
 {
@@ -183,7 +195,7 @@ START_TEST(says_how_a_cell_runs)
     ck_assert_int_eq(ecornn_desc_parse(&desc, "own/f32/infer/T2/N2/I4/H4", cell), ECORNN_OK);
     for (int on = 0; on < 2; on++) {
         set_nvrtc(on ? NULL : "0");
-        ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+        ck_assert_int_eq(create_with("", &desc, &plan), ECORNN_OK);
         set_nvrtc(NULL);
         ecornn_plan_print(plan, text, sizeof text);
         char *line = strstr(text, "\ncell: ");
@@ -206,17 +218,13 @@ START_TEST(compiles_all_steps)
 {
     static const char *const type[] = {"f32", "f32/fast", "bf16", "f16"};
     char name[64], text[4000];
-    const char *const before = getenv("ECORNN_ALGORITHM");
     ecornn_cell *cell;
     ecornn_desc desc;
     ecornn_plan *plan;
-    snprintf(text, sizeof text, "%s", before ? before : "");
     ck_assert_int_eq(ecornn_cell_parse(&cell, "cell own(h)\nh' = R h + tanh(W x + b)"), ECORNN_OK);
     snprintf(name, sizeof name, "own/%s/train/bi/T2/N2/I4/H64", type[_i]);
     ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
-    setenv("ECORNN_ALGORITHM", "resident", 1);
-    const ecornn_status status = ecornn_plan_create(&plan, device, &desc);
-    setenv("ECORNN_ALGORITHM", text, 1);
+    const ecornn_status status = create_with("resident", &desc, &plan);
     if (status == ECORNN_OK) {
         ecornn_plan_print(plan, text, sizeof text);
         ck_assert_msg(strstr(text, "resident backward: ") && !strstr(text, "as algorithm step"),
