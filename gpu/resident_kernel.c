@@ -53,7 +53,7 @@ cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[2], int bl
 }
 
 /* How many blocks run at once in clusters of each size: some multiprocessors are left over. */
-static ecornn_status count_clusters(struct ecornn_device *device)
+static void count_clusters(struct ecornn_device *device)
 {
     device->caps.blocks[0] = device->caps.threads;
     for (int spread = 1; spread < ECO_RESIDENT_SPREADS; spread++) {
@@ -65,14 +65,13 @@ static ecornn_status count_clusters(struct ecornn_device *device)
             eco_resident_config(attributes, 1 << spread, spread,
                                 device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES, NULL);
         int clusters = 0;
-        const ecornn_status status = ECO_CUDA(cudaOccupancyMaxActiveClusters(
-            &clusters, eco_resident_backward_bf16->by_shape[spread][4 - ECO_RESIDENT_SHIFT],
-            &config));
-        if (status != ECORNN_OK)
-            return status;
-        device->caps.blocks[spread] = clusters << spread;
+        if (cudaOccupancyMaxActiveClusters(
+                &clusters, eco_resident_backward_bf16->by_shape[spread][4 - ECO_RESIDENT_SHIFT],
+                &config) == cudaSuccess)
+            device->caps.blocks[spread] = clusters << spread;
+        else
+            (void)cudaGetLastError(); /* a device that cannot say does without */
     }
-    return ECORNN_OK;
 }
 
 ecornn_status eco_resident_load(struct ecornn_device *device)
@@ -97,7 +96,9 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
                     status = give_shared_memory(&device->caps, one);
             }
     }
-    return status == ECORNN_OK ? count_clusters(device) : status;
+    if (status == ECORNN_OK)
+        count_clusters(device);
+    return status;
 }
 
 /* ---- a plan's -------------------------------------------------------------------------------- */
