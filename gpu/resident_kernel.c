@@ -52,13 +52,14 @@ cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[2], int bl
                                 .numAttrs = spread > 0 ? 2 : 1};
 }
 
-/* How many blocks run at once in clusters of each size: some multiprocessors are left over. */
-static void count_clusters(struct ecornn_device *device)
+/* How many blocks run at once in clusters of each size: some multiprocessors are left over.  Code
+ * for older devices, which a newer one runs too, has nothing of clusters. */
+static void count_clusters(struct ecornn_device *device, int code_version)
 {
     device->caps.blocks[0] = device->caps.threads;
     for (int spread = 1; spread < ECO_RESIDENT_SPREADS; spread++) {
         device->caps.blocks[spread] = 0;
-        if (device->caps.version < CLUSTER_VERSION)
+        if (device->caps.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
             continue;
         cudaLaunchAttribute attributes[2];
         const cudaLaunchConfig_t config =
@@ -97,7 +98,7 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
             }
     }
     if (status == ECORNN_OK)
-        count_clusters(device);
+        count_clusters(device, code.ptxVersion);
     return status;
 }
 
