@@ -99,12 +99,14 @@ static const char *const lstm_like = "cell own(h, c)\n"
                                      "c' = f * c + i * g\n"
                                      "h' = tanh(c')\n";
 
+/* Good until the next one is asked for. */
 static struct eco_problem problem_of(const char *text, const char *rest)
 {
     static struct eco_problem problem;
-    ecornn_cell *cell;
+    static ecornn_cell *cell;
     ecornn_desc desc;
     char name[128];
+    ecornn_cell_free(cell);
     ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
     snprintf(name, sizeof name, "own/%s", rest);
     ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
