@@ -79,7 +79,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         /* cuBLAS multiplies in TF32 twice as fast where k is contiguous in both operands */
         .turned = {turns_forward(problem),
                    problem->training && problem->type == ECORNN_F32 && problem->fast},
-        .aligned = true,
+        .aligned = ECO_GPU_ALIGNED,
         .filled = eco_step_fills(problem, caps, true),
         .chunk = steps_for(problem, wavefront),
         .chunk_backward = steps_for(problem, wavefront),

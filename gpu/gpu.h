@@ -196,6 +196,10 @@ struct eco_plane eco_gpu_plane(const struct eco_gpu_run *run, const struct eco_a
                                size_t step);
 /* Elements from one accumulator of a row to the next. */
 int32_t eco_gpu_column(const struct eco_gpu_run *run);
+/* Every plan's wish. */
+enum { ECO_GPU_ALIGNED = true };
+/* The vector that accumulator a adds; -1: none. */
+int eco_gpu_bias(const struct eco_gpu_run *run, int a);
 /* Do rows of a state's planes end with zeros, as products of whole groups want it? */
 bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_op *op, int s);
 /* Input rows of the op's steps for a product: gathered or in place; dense over the steps. */

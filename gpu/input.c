@@ -9,8 +9,7 @@
 
 /* ---- biases by themselves -------------------------------------------------------------------- */
 
-/* Of accumulator a; -1: none. */
-static int vector_of(const struct eco_gpu_run *run, int a)
+int eco_gpu_bias(const struct eco_gpu_run *run, int a)
 {
     const int param = run->lowered->acc[a].vector;
     return param < 0 ? -1 : eco_vector_number(&run->problem->cell->recipe, param);
@@ -31,7 +30,7 @@ static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct e
     call.rows_of.data =
         eco_gpu_after(acc.data, (size_t)first * (size_t)eco_gpu_column(run), acc.type);
     for (int a = first; a < end; a++)
-        call.place[a - first] = (int16_t)vector_of(run, a);
+        call.place[a - first] = (int16_t)eco_gpu_bias(run, a);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_fill(&call, run->stream), "filling in biases");
 }
@@ -43,11 +42,11 @@ static void fill_bias(struct eco_gpu_run *run, const struct eco_op *op, struct e
 static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op *op,
                              const struct eco_span *span)
 {
-    const int first = vector_of(run, span->first);
+    const int first = eco_gpu_bias(run, span->first);
     if (eco_gpu_column(run) != run->problem->H)
         return NULL;
     for (int a = span->first; a < span->end; a++)
-        if (first < 0 || vector_of(run, a) != first + a - span->first)
+        if (first < 0 || eco_gpu_bias(run, a) != first + a - span->first)
             return NULL;
     return eco_gpu_after(eco_gpu_weights(run, op, ECO_PART_VECTORS),
                          (size_t)first * (size_t)run->problem->H, run->layout->sum);

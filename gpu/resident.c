@@ -60,9 +60,7 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
     for (int i = 0; i < n; i++)
         call.job[i] = eco_resident_job(run, &ops[i], &call);
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
-        const int param = run->lowered->acc[a].vector;
-        call.bias[a] =
-            (int8_t)(param < 0 ? -1 : eco_vector_number(&run->problem->cell->recipe, param));
+        call.bias[a] = (int8_t)eco_gpu_bias(run, a);
         call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0) << a;
     }
     call.width = need.width;

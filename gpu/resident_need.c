@@ -65,10 +65,11 @@ const char *eco_resident_refuses(const struct eco_problem *problem, bool backwar
 
 /* ---- the division ---------------------------------------------------------------------------- */
 
-/* As algo_resident.c wishes it. */
+/* From one accumulator to the next. */
 static int32_t column_of(const struct eco_problem *problem)
 {
-    return (int32_t)eco_wishes_row(&(struct eco_wishes){.aligned = true}, (size_t)problem->H);
+    return (int32_t)eco_wishes_row(&(struct eco_wishes){.aligned = ECO_GPU_ALIGNED},
+                                   (size_t)problem->H);
 }
 
 /* All but which blocks there is code for. */
