@@ -80,7 +80,12 @@ static int shift_of(int place)
 
 static int spread_of(int place)
 {
-    return place / ECO_RESIDENT_SHIFTS;
+    return place / ECO_RESIDENT_SHIFTS % ECO_RESIDENT_SPREADS;
+}
+
+static int many_of(int place)
+{
+    return place / (ECO_RESIDENT_SHIFTS * ECO_RESIDENT_SPREADS);
 }
 
 /* The text includes itself, as the kernels do that come with the module. */
@@ -97,8 +102,8 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
         if (contents->shapes >> place & 1) {
             char name[ECO_KERNEL_NAME];
             eco_resident_kernel_name(place, name);
-            eco_text_add(text, "RESIDENT(extern \"C\", %s, 0, %d, %d)\n", name, shift_of(place),
-                         spread_of(place));
+            eco_text_add(text, "RESIDENT(extern \"C\", %s, 0, %d, %d, %d)\n", name, shift_of(place),
+                         spread_of(place), many_of(place));
         }
     eco_text_add(text, "#else\n");
     add(text, eco_cell_emit, contents->cell);
@@ -119,6 +124,6 @@ char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_residen
 
 void eco_resident_kernel_name(int place, char name[ECO_KERNEL_NAME])
 {
-    eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d",
-                 1 << shift_of(place), 1 << spread_of(place));
+    eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d_items_%d",
+                 1 << shift_of(place), 1 << spread_of(place), ECO_RESIDENT_ITEMS(many_of(place)));
 }

@@ -131,11 +131,11 @@ struct eco_exchange_call {
 };
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream);
 
-/* Kernels of one cell, by blocks of a cluster and units of a block, as eco_resident_shape has them;
- * NULL: there is none.  The list ends with cell -1. */
+/* Kernels of one cell, by eco_resident_place(); NULL: there is none.  The list ends with cell -1.
+ */
 struct eco_resident_kernel {
     int cell;
-    const void *by_shape[ECO_RESIDENT_SPREADS][ECO_RESIDENT_SHIFTS];
+    const void *by_shape[ECO_RESIDENT_SHAPES];
 };
 extern const struct eco_resident_kernel *const eco_resident_forward_bf16;
 extern const struct eco_resident_kernel *const eco_resident_forward_f16;

@@ -58,6 +58,8 @@ WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsign
 }
 
 #if defined(ECO_SPLIT)
+enum { SPLIT = 1 };
+
 /* What a TF32 operand keeps of a float, and in its place the rest: together they are off by half a
  * unit of the 23rd bit at most, usually less.  Calculated anew in every step (volatile): there are
  * no registers to keep it in. */
@@ -68,6 +70,8 @@ WORD unsigned split(unsigned *x)
     asm(TO_TF32 " %0, %1;" : "=r"(*x) : "f"(__uint_as_float(*x) - __uint_as_float(high)));
     return high;
 }
+#else
+enum { SPLIT = 0 };
 #endif
 
 /* ---- the exchange ---------------------------------------------------------------------------- */

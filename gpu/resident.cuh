@@ -17,7 +17,6 @@
 enum {
     THREADS = ECO_RESIDENT_THREADS,
     WARPS = ECO_RESIDENT_WARPS,
-    ITEMS = ECO_RESIDENT_ITEMS,
     LANES = 32,
     TILES = 2 /* of 16 rows of R, to a warp */
 };
@@ -41,9 +40,11 @@ template <int CELL> struct numbers;
     };
 
 /* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
- * eco_resident_shape divides it. */
-template <int ROWS, int SHIFT, int SPREAD> struct division {
+ * eco_resident_shape divides it; MANY: of items in registers. */
+template <int ROWS, int SHIFT, int SPREAD, int MANY> struct division {
     enum {
+        many = MANY,
+        items = ECO_RESIDENT_ITEMS(MANY), /* in registers */
         shift = SHIFT,
         blocks = 1 << SPREAD,
         pair_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */

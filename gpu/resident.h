@@ -28,10 +28,20 @@ struct eco_resident_need {
     size_t block_bytes;                   /* of shared memory */
 };
 
-/* Among those of different kernels: blocks of a cluster, units of a block. */
+/* Among those of different kernels: items in registers, blocks of a cluster, units of a block. */
 static inline int eco_resident_place(const struct eco_resident_shape *shape)
 {
-    return shape->spread * ECO_RESIDENT_SHIFTS + shape->unit_shift - ECO_RESIDENT_SHIFT;
+    return (shape->many * ECO_RESIDENT_SPREADS + shape->spread) * ECO_RESIDENT_SHIFTS +
+           shape->unit_shift - ECO_RESIDENT_SHIFT;
+}
+
+static inline struct eco_resident_shape eco_resident_at(int place)
+{
+    const int spreads = place / ECO_RESIDENT_SHIFTS;
+    return (struct eco_resident_shape){.unit_shift =
+                                           ECO_RESIDENT_SHIFT + place % ECO_RESIDENT_SHIFTS,
+                                       .spread = spreads % ECO_RESIDENT_SPREADS,
+                                       .many = spreads / ECO_RESIDENT_SPREADS};
 }
 
 /* ---- what a problem needs, resident_need.c --------------------------------------------------- */

@@ -77,18 +77,18 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
             write_dacc(&at[p], a, at[p].dacc_of[a]);
 }
 
-template <int NUMBER, int SHIFT, int SPREAD>
+template <int NUMBER, int SHIFT, int SPREAD, int MANY>
 CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<1, SHIFT, SPREAD> cut;
+    typedef division<1, SHIFT, SPREAD, MANY> cut;
     const struct share share = share_of<cut>(&call);
     const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
     struct mine mine = mine_of<cut>(&call, &share, &memory);
     struct walker walker = walker_of(&call, &share);
-    struct fragment r[ITEMS][TILES];
+    struct fragment r[cut::items][TILES];
     struct patience patience = {0, 0};
     read_fragments<cut>(&call, &share, r);
     clear_operand(&memory); /* what comes after the last step */

@@ -19,18 +19,25 @@ enum {
     ECO_RESIDENT_THREADS = 256,
     ECO_RESIDENT_WARPS = 8,
     ECO_RESIDENT_JOBS = 4,    /* (layer, direction)s of a launch, at most */
-    ECO_RESIDENT_ITEMS = 8,   /* of so much k and 32 rows of R that a warp keeps in registers */
     ECO_RESIDENT_BYTES = 64,  /* of a row in an item: two steps of the matrix instruction */
     ECO_RESIDENT_SPREADS = 3, /* clusters of 1, 2 and 4 blocks */
-    ECO_RESIDENT_SHAPES = ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
+    ECO_RESIDENT_WIDTHS = 2,  /* items in registers: few and many */
+    ECO_RESIDENT_SHAPES = ECO_RESIDENT_WIDTHS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
     ECO_RESIDENT_M = 16, /* rows of R of a matrix instruction */
     ECO_RESIDENT_N = 8   /* and batch rows */
 };
 
-/* Is there a kernel?  Clusters pay where a block would gather much: backward, and in large layers.
+/* Items, of so much k and 32 rows of R, that a warp keeps in registers.  More of them leave the
+ * compiler less room, so kernels that keep many are for shapes that have them. */
+#define ECO_RESIDENT_ITEMS(many) ((many) ? 11 : 8)
+
+/*
+ * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
+ * the right, with a bit for each shift; then the same with many items.  Clusters pay where a block
+ * would gather much: backward, and in large layers.  Split operands leave no room for many.
  */
-#define ECO_RESIDENT_MADE(backward, shift, spread)                                                 \
-    ((spread) == 0 || ((backward) ? (shift) == 4 || (shift) == 5 : (shift) == 4 && (spread) == 1))
+#define ECO_RESIDENT_MADE(backward, split)                                                         \
+    (((backward) ? 0x64866C : 0x02C02F) & ((split) ? 0x000FFF : 0xFFFFFF))
 
 /*
  * How the work is cut.  `members` blocks are a group: together they hold R, each the rows of
@@ -42,6 +49,7 @@ enum {
 struct eco_resident_shape {
     int32_t unit_shift, members, groups, group_rows;
     int32_t spread;                      /* 1 << spread blocks of a group are a cluster */
+    int32_t many;                        /* 1: items in registers, as ECO_RESIDENT_ITEMS says */
     int32_t k;                           /* width of an exchanged row in whole items */
     int32_t slice;                       /* items of it that a block of a cluster takes */
     int32_t tiles;                       /* of 16 rows of R in a block */

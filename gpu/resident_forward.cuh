@@ -286,18 +286,18 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
         }
 }
 
-template <int NUMBER, int SHIFT, int SPREAD>
+template <int NUMBER, int SHIFT, int SPREAD, int MANY>
 CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<cell::products, SHIFT, SPREAD> cut;
+    typedef division<cell::products, SHIFT, SPREAD, MANY> cut;
     const struct share share = share_of<cut>(&call);
     const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
     struct mine mine = mine_of<cut>(&call, &share, &memory);
     struct writer writer = writer_of(&call, &share);
-    struct fragment r[ITEMS][TILES];
+    struct fragment r[cut::items][TILES];
     struct patience patience = {0, 0};
     const float *acc =
         (const float *)job->acc + element_at(share.row0 + mine.n, call.acc_row, mine.unit);

@@ -65,9 +65,10 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         const cudaLaunchConfig_t config =
             eco_resident_config(attributes, 1 << spread, spread,
                                 device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES, NULL);
+        const struct eco_resident_shape shape = {.unit_shift = 4, .spread = spread};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
-                &clusters, eco_resident_backward_bf16->by_shape[spread][4 - ECO_RESIDENT_SHIFT],
+                &clusters, eco_resident_backward_bf16->by_shape[eco_resident_place(&shape)],
                 &config) == cudaSuccess)
             device->caps.blocks[spread] = clusters << spread;
         else
@@ -80,7 +81,7 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
     struct cudaFuncAttributes code = {0};
     ecornn_status status = ECORNN_OK;
     if (device->caps.version >= ECO_RESIDENT_VERSION)
-        status = ECO_CUDA(cudaFuncGetAttributes(&code, eco_resident_forward_bf16->by_shape[0][0]));
+        status = ECO_CUDA(cudaFuncGetAttributes(&code, eco_resident_forward_bf16->by_shape[0]));
     /* What was compiled for older devices only runs here too, but has none of the instructions. */
     if (status != ECORNN_OK || code.ptxVersion < ECO_RESIDENT_VERSION) {
         device->caps.block_bytes = 0;
@@ -91,10 +92,8 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
         for (const struct eco_resident_kernel *kernel = list != NULL ? *list : NULL;
              kernel != NULL && kernel->cell >= 0; kernel++)
             for (int n = 0; n < ECO_RESIDENT_SHAPES && status == ECORNN_OK; n++) {
-                const void *one =
-                    kernel->by_shape[n / ECO_RESIDENT_SHIFTS][n % ECO_RESIDENT_SHIFTS];
-                if (one != NULL)
-                    status = give_shared_memory(&device->caps, one);
+                if (kernel->by_shape[n] != NULL)
+                    status = give_shared_memory(&device->caps, kernel->by_shape[n]);
             }
     }
     if (status == ECORNN_OK)

@@ -2,27 +2,30 @@
  * The kernels around all_steps: one by name for a cell compiled at run time, or for the module as
  * rows of a list (kernels.h), those that ECO_RESIDENT_MADE names.
  */
-#define RESIDENT(linkage, name, number, shift, spread)                                             \
+#define RESIDENT(linkage, name, number, shift, spread, many)                                       \
     linkage __global__ void __launch_bounds__(THREADS, 1)                                          \
         name(const __grid_constant__ struct eco_resident_call call)                                \
     {                                                                                              \
-        all_steps<number, shift, spread>(call);                                                    \
+        all_steps<number, shift, spread, many>(call);                                              \
     }
 
-template <int NUMBER, int SHIFT, int SPREAD>
-RESIDENT(static, resident, NUMBER, SHIFT, SPREAD)
+template <int NUMBER, int SHIFT, int SPREAD, int MANY>
+RESIDENT(static, resident, NUMBER, SHIFT, SPREAD, MANY)
 
-template <int CELL, int SHIFT, int SPREAD>
+template <int CELL, int PLACE>
 static const void *kernel_of(void)
 {
-    if constexpr (ECO_RESIDENT_MADE(RESIDENT_BACKWARD, SHIFT, SPREAD))
-        return (const void *)resident<CELL, SHIFT, SPREAD>;
+    enum { SPREADS = PLACE / ECO_RESIDENT_SHIFTS }; /* as eco_resident_at() */
+    if constexpr (ECO_RESIDENT_MADE(RESIDENT_BACKWARD, SPLIT) >> PLACE & 1)
+        return (
+            const void *)resident<CELL, ECO_RESIDENT_SHIFT + PLACE % ECO_RESIDENT_SHIFTS,
+                                  SPREADS % ECO_RESIDENT_SPREADS, SPREADS / ECO_RESIDENT_SPREADS>;
     return nullptr;
 }
-#define RESIDENT_SPREAD(cell, spread)                                                              \
-    {                                                                                              \
-        kernel_of<cell, 3, spread>(), kernel_of<cell, 4, spread>(), kernel_of<cell, 5, spread>(),  \
-            kernel_of<cell, 6, spread>()                                                           \
-    }
+#define RESIDENT_FOUR(cell, place)                                                                 \
+    kernel_of<cell, place>(), kernel_of<cell, place + 1>(), kernel_of<cell, place + 2>(),          \
+        kernel_of<cell, place + 3>()
 #define RESIDENT_KERNELS(cell, ...)                                                                \
-    {cell, {RESIDENT_SPREAD(cell, 0), RESIDENT_SPREAD(cell, 1), RESIDENT_SPREAD(cell, 2)}},
+    {cell,                                                                                         \
+     {RESIDENT_FOUR(cell, 0), RESIDENT_FOUR(cell, 4), RESIDENT_FOUR(cell, 8),                      \
+      RESIDENT_FOUR(cell, 12), RESIDENT_FOUR(cell, 16), RESIDENT_FOUR(cell, 20)}},

@@ -82,33 +82,34 @@ WORD uint4 read_piece(struct piece piece)
 }
 
 /* Half a fragment that this warp keeps here: rows of a tile, or those 8 below. */
-WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share, int item,
-                      int tile, int half)
+template <class CUT>
+CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share,
+                           int item, int tile, int half)
 {
-    const int kept = share->warp * call->shape.kept + item - ITEMS;
+    const int kept = share->warp * call->shape.kept + item - CUT::items;
     return shared + ((kept * TILES + tile) * 2 + half) * LANES + share->lane;
 }
 
 /* This block's part of R; the share of a lane: in registers and in shared memory. */
 template <class CUT>
 CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
-                              struct fragment r[ITEMS][TILES])
+                              struct fragment r[CUT::items][TILES])
 {
     const auto read = [&](int item, int tile, int half) {
         return read_piece(piece_of<CUT>(call, share, item, tile, half));
     };
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++)
+    for (int i = 0; i < CUT::items; i++)
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
             r[i][t].low = read(i, t, 0);
             r[i][t].high = read(i, t, 1);
         }
 #pragma unroll 2
-    for (int i = ITEMS; i < ITEMS + call->shape.kept; i++)
+    for (int i = CUT::items; i < CUT::items + call->shape.kept; i++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
 #pragma unroll
             for (int half = 0; half < 2; half++)
-                *kept_half(call, share, i, t, half) = read(i, t, half);
+                *kept_half<CUT>(call, share, i, t, half) = read(i, t, half);
 }

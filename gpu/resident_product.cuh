@@ -144,7 +144,7 @@ template <class CUT> CELL_WORD void put_sums(int at, const struct sums *d)
 template <class CUT, int N, int COUNT>
 CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct share *share,
                              const struct memory *memory, const struct mine *mine,
-                             const struct fragment r[ITEMS][TILES], int row_tile, int sum_tile)
+                             const struct fragment r[CUT::items][TILES], int row_tile, int sum_tile)
 {
     enum { AHEAD = 8 / N < COUNT ? 8 / N : COUNT };
     const int next = memory->row_tiles * LANES;
@@ -168,16 +168,16 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
             if (i + AHEAD < COUNT)
                 v[i % AHEAD][n] = b[(i + AHEAD) * next + n * LANES];
         }
-    if (COUNT == ITEMS)
+    if (COUNT == CUT::items)
 #pragma unroll 2
-        for (int i = ITEMS; i < call->shape.items; i++) {
+        for (int i = CUT::items; i < call->shape.items; i++) {
 #pragma unroll
             for (int n = 0; n < N; n++)
                 v[0][n] = b[i * next + n * LANES];
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                const struct fragment kept = {*kept_half(call, share, i, t, 0),
-                                              *kept_half(call, share, i, t, 1)};
+                const struct fragment kept = {*kept_half<CUT>(call, share, i, t, 0),
+                                              *kept_half<CUT>(call, share, i, t, 1)};
 #pragma unroll
                 for (int n = 0; n < N; n++) {
                     multiply_item(&d[n][t], kept, v[0][n]);
@@ -198,7 +198,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
 template <class CUT, int COUNT>
 CELL_WORD void multiply_items(const struct eco_resident_call *call, const struct share *share,
                               const struct memory *memory, const struct mine *mine,
-                              const struct fragment r[ITEMS][TILES], int first, int end)
+                              const struct fragment r[CUT::items][TILES], int first, int end)
 {
     int tile = first;
 #pragma unroll 1
@@ -211,16 +211,18 @@ CELL_WORD void multiply_items(const struct eco_resident_call *call, const struct
 template <class CUT>
 CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct share *share,
                              const struct memory *memory, const struct mine *mine,
-                             const struct fragment r[ITEMS][TILES], int first, int end)
+                             const struct fragment r[CUT::items][TILES], int first, int end)
 {
     if (share->across >= CUT::across)
         return;
-    if (call->shape.items <= 2)
+    if (CUT::many)
+        multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);
+    else if (call->shape.items <= 2)
         multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
     else if (call->shape.items <= 4)
         multiply_items<CUT, 4>(call, share, memory, mine, r, first, end);
     else
-        multiply_items<CUT, ITEMS>(call, share, memory, mine, r, first, end);
+        multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);
 }
 
 /* Adds up the sums of this block's slice of k, and gives each block of the cluster those of its
@@ -252,7 +254,7 @@ CELL_WORD void share_sums(const struct share *share, const struct memory *memory
 template <class CUT>
 CELL_WORD void multiply(const struct eco_resident_call *call, const struct share *share,
                         const struct memory *memory, const struct mine *mine,
-                        const struct fragment r[ITEMS][TILES], int step)
+                        const struct fragment r[CUT::items][TILES], int step)
 {
     const int all = memory->row_tiles;
     if (CUT::blocks == 1) {

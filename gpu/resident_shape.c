@@ -23,9 +23,10 @@ static int32_t pairs(const struct eco_resident_shape *shape)
 }
 
 /* A count of items for which there is code. */
-static int32_t items_of(int32_t n)
+static int32_t items_of(int32_t n, int32_t many)
 {
-    return n <= 2 ? 2 : n <= 4 ? 4 : n <= ECO_RESIDENT_ITEMS ? ECO_RESIDENT_ITEMS : n;
+    const int32_t most = ECO_RESIDENT_ITEMS(many);
+    return n <= 2 && !many ? 2 : n <= 4 && !many ? 4 : n <= most ? most : n;
 }
 
 /* Rows of R that a unit has in a block. */
@@ -64,8 +65,12 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
         return false;
     shape->across = WARPS / shape->down;
     shape->slice = up(shape->k / item, 1 << shape->spread);
-    shape->items = items_of(up(shape->slice, shape->across));
-    shape->kept = shape->items > ECO_RESIDENT_ITEMS ? shape->items - ECO_RESIDENT_ITEMS : 0;
+    const int32_t items = up(shape->slice, shape->across);
+    if (shape->many && items <= ECO_RESIDENT_ITEMS(0))
+        return false;
+    shape->items = items_of(items, shape->many);
+    const int32_t kept = shape->items - ECO_RESIDENT_ITEMS(shape->many);
+    shape->kept = kept > 0 ? kept : 0;
     shape->exchange_bytes = (size_t)need->steps * (size_t)shape->groups * (size_t)row_tiles(shape) *
                             ECO_RESIDENT_N * (size_t)shape->k * (size_t)need->operand;
     /* Sums of all batch rows, or of some at a time: only clusters put them elsewhere then. */
@@ -109,13 +114,11 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
 {
     static const double us = 1 / 1570.; /* of a clock */
     const int32_t item = ECO_RESIDENT_BYTES / need->operand;
+    const uint32_t made = need->shapes & ECO_RESIDENT_MADE(need->backward, need->split);
     double least = 0;
-    for (int32_t i = 0; i < ECO_RESIDENT_SHIFTS * ECO_RESIDENT_SPREADS; i++) {
-        struct eco_resident_shape shape = {.unit_shift =
-                                               ECO_RESIDENT_SHIFT + i % ECO_RESIDENT_SHIFTS,
-                                           .spread = i / ECO_RESIDENT_SHIFTS};
-        if (!ECO_RESIDENT_MADE(need->backward, shape.unit_shift, shape.spread) ||
-            !(need->shapes >> eco_resident_place(&shape) & 1))
+    for (int32_t i = 0; i < ECO_RESIDENT_SHAPES; i++) {
+        struct eco_resident_shape shape = eco_resident_at(i);
+        if (!(made >> i & 1))
             continue;
         const int32_t cluster_units = 1 << shape.unit_shift << shape.spread;
         shape.k = up(need->width, item) * item;

@@ -40,7 +40,7 @@ static void check_shape(const struct eco_resident_need *need)
         return;
     const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
     const int32_t tiles = (need->backward ? 1 : need->recurrent) * units * cluster;
-    ck_assert(ECO_RESIDENT_MADE(need->backward, shape.unit_shift, shape.spread));
+    ck_assert(ECO_RESIDENT_MADE(need->backward, need->split) >> eco_resident_place(&shape) & 1);
     ck_assert_int_eq(shape.members % cluster, 0);
     ck_assert_int_ge(shape.members * units, need->hidden);
     /* Each cluster has a unit to wait for. */
@@ -55,7 +55,7 @@ static void check_shape(const struct eco_resident_need *need)
     ck_assert_int_ge(shape.across * shape.items, shape.slice);
     ck_assert_int_ge((shape.slice << shape.spread) * (ECO_RESIDENT_BYTES / need->operand), shape.k);
     ck_assert_int_ge(shape.chunk * ECO_RESIDENT_N, shape.spread > 0 ? 1 : shape.group_rows);
-    ck_assert_int_ge(shape.kept + ECO_RESIDENT_ITEMS, shape.items);
+    ck_assert_int_ge(shape.kept + ECO_RESIDENT_ITEMS(shape.many), shape.items);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
 }
 
