@@ -140,6 +140,24 @@ START_TEST(agrees_with_reference)
 }
 END_TEST
 
+/* Layers so large that blocks keep many items of R, in shared memory too, and clusters pay. */
+static const char *const large[] = {
+    "lstm/f32/train/T3/N20/I8/H800/states/lengths:random", "lstm/f32/train/T2/N9/I8/H1536",
+    "gru/f32/train/T2/N33/I8/H1024", "gru/f32/infer/T3/N20/I8/H2048/states",
+    "rnn-tanh/f32/train/T3/N70/I8/H1280"};
+enum { LARGE = sizeof large / sizeof *large };
+
+START_TEST(agrees_in_large_layers)
+{
+    static const char *const type[TYPES] = {"f32", "f32/fast", "bf16", "f16"};
+    char text[CASE_TEXT];
+    snprintf(text, sizeof text, "%s", large[nth(_i) / TYPES]);
+    if (nth(_i) % TYPES > 0)
+        ck_assert(retype(text, type[nth(_i) % TYPES]));
+    ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
+}
+END_TEST
+
 START_TEST(agrees_for_own_cells)
 {
     static const char *const type[] = {"f32/fast", "f16"};
@@ -307,6 +325,7 @@ int main(int argc, char **argv)
     read_part();
     tcase_add_loop_test(tests, agrees_with_reference, 0, share(sweep_count(only)));
     if (!only) {
+        tcase_add_loop_test(tests, agrees_in_large_layers, 0, share(TYPES * LARGE));
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));
