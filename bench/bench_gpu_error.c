@@ -122,7 +122,7 @@ static void print(const char *problem, const struct sides *sides)
         const size_t n = sides->truth.elements[part];
         const struct error ours = error_of(sides->ours.part[part], truth, counts, n);
         const struct error theirs = error_of(sides->theirs.part[part], truth, counts, n);
-        printf(" | %s %.2e cuDNN %.2e ratio %.2f most %.1e %.1e", part_name[part], ours.norm,
+        printf(" | %s %.2e cuDNN %.2e ratio %.3f most %.1e %.1e", part_name[part], ours.norm,
                theirs.norm, ours.norm / theirs.norm, ours.most, theirs.most);
     }
 }

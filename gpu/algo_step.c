@@ -2,7 +2,7 @@
  * Algorithm step: cuBLAS products and one fused kernel per step and stage.  Runs every cell, option
  * and type; what an algorithm of its own must beat.
  */
-#include "gpu/gpu.h"
+#include "gpu/product.h"
 
 #include <math.h>
 #include <string.h>

@@ -262,11 +262,6 @@ void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *mat
                            const struct eco_span *span);
 /* Of the matrix, as products see it: whole groups by wish. */
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* How many of k terms of a sum are added at once; back: of dx. */
-int32_t eco_gpu_piece(const struct eco_gpu_run *run, int32_t rows, int32_t k, bool back);
-/* How cuBLAS calls a type, and the sums of a problem's products. */
-cudaDataType eco_gpu_cuda_type(ecornn_type type);
-cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem);
 /* C (+)= A accs M */
 void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* The copies of the layer's weights that the plan wished for, before the first product with them.
@@ -276,16 +271,6 @@ void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 /* dM = 0 */
 void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* What cuBLAS must be given for its kernels that split long sums; rows and multiply-adds of a
- * product too short for them. */
-enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_ALIGNMENT = 256 };
-bool eco_gpu_is_short(int32_t rows, double work);
-/* Of the run's room (run->room) so much is a product's of the rows of many steps. */
-size_t eco_gpu_room_of_many(const struct eco_gpu_run *run);
-/* Room of the op's lane for whoever multiplies or sums, at a multiple of ECO_ROOM_ALIGNMENT. */
-void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);
-/* The stream and the workspace of the run's products from now on. */
-void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream);
 
 /* algo_step.c; seconds of the products over all steps: of inputs and, in training, gradients; with
  * what products lose, or copies cost, where rows are no whole groups (steps: those of a step too)

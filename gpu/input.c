@@ -3,7 +3,7 @@
  * where it writes sums.  What it does not do is done in two: biases filled in, then a product that
  * adds.
  */
-#include "gpu/gpu.h"
+#include "gpu/product.h"
 
 #include <cublasLt.h>
 
@@ -158,7 +158,8 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
     const int32_t columns = eco_gpu_columns(run, m);
-    const int32_t piece = eco_gpu_piece(run, m->rows, columns, false);
+    const int32_t piece =
+        eco_gpu_piece(run, &(struct eco_product){.kind = ECO_NT, .m = m->rows, .k = columns});
     struct eco_matmul rest = *m;
     struct eco_span span;
     int done = 0;

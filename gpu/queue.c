@@ -2,7 +2,7 @@
  * A whole tape, queued: lanes of the tape that do not depend on each other go to streams of their
  * own, which fork from the caller's stream and join it again.  Knows levels, no op.
  */
-#include "gpu/gpu.h"
+#include "gpu/product.h"
 
 static const eco_gpu_op ops[ECO_OP_KINDS] = {
     [ECO_BEGIN] = eco_gpu_begin,

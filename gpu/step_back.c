@@ -2,7 +2,7 @@
  * The backward operations: per step the fused kernels of the gradient and one product back through
  * R; dx and the weight gradients as large products over all steps of the op.
  */
-#include "gpu/gpu.h"
+#include "gpu/product.h"
 
 /* What stays the same over the steps of an op. */
 struct step {

@@ -25,7 +25,7 @@ static ecornn_device *device;
 static int compared; /* cases */
 
 /* Backward runs so often: queued, captured, from the graph. */
-enum { BACKWARDS = 3, TYPES = 4 };
+enum { BACKWARDS = 3, TYPES = 4, PIECED = 2 };
 
 /* Every part.of-th case, from part.first on. */
 static struct part {
@@ -190,6 +190,27 @@ START_TEST(gives_the_same_bits_however_compiled)
 }
 END_TEST
 
+/* Products so large that their sums are added in pieces, of every kind; next to F64 on the device,
+ * which has none. */
+START_TEST(adds_in_pieces)
+{
+    static const char *const text[PIECED] = {"lstm/f32/train/T7/N90/I300/H720/states",
+                                             "rnn-tanh/f32/train/T40/N80/I64/H720/states"};
+    const struct machine machine = {device, ECORNN_F32, BACKWARDS}, wide = {device, ECORNN_F64, 1};
+    struct test_case test;
+    struct data inputs = {0}, results = {0}, expected = {0};
+    ck_assert(case_parse(&test, text[_i]));
+    case_inputs(&test, &inputs);
+    ck_assert(case_run(&test, &machine, &inputs, &results));
+    ck_assert(case_run(&test, &wide, &inputs, &expected));
+    ck_assert(results_agree_within(&test, "in pieces", &expected, &results, 1e-4));
+    data_free(&inputs);
+    data_free(&results);
+    data_free(&expected);
+    case_free(&test);
+}
+END_TEST
+
 /* A plan that has one algorithm to choose from, or ("") all, whatever the environment says. */
 static ecornn_status create_with(const char *algorithm, const ecornn_desc *desc, ecornn_plan **plan)
 {
@@ -331,6 +352,7 @@ int main(int argc, char **argv)
                             share(TYPES * builtin_count()));
     }
     if (!only && part.first == 0) {
+        tcase_add_loop_test(tests, adds_in_pieces, 0, PIECED);
         tcase_add_test(own, says_how_a_cell_runs);
         tcase_add_loop_test(own, compiles_all_steps, 0, 4);
         tcase_add_test(tests, refuses_memory_of_the_host);
