@@ -5,6 +5,7 @@
 #include "gpu/product.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -16,10 +17,22 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 
 /* Rows of a chunk: enough that the input product runs at full speed, few enough that its result
  * stays in the L2 until the steps read it. */
-enum { ROWS = 4096, LEAST_STEPS = 8, MOST_CHUNKS = 8 };
+enum { ROWS = 4096, LEAST_STEPS = 8, MOST_CHUNKS = 12 };
+
+/* For tests and comparisons: ECORNN_CHUNK=N asks for chunks of N steps, ECORNN_WAVEFRONT=0 for one
+ * layer after the other. */
+static bool overlaps_layers(const struct eco_problem *problem)
+{
+    const char *asked = eco_environment("ECORNN_WAVEFRONT");
+    return problem->L > 1 && problem->D == 1 && !(asked != NULL && strcmp(asked, "0") == 0);
+}
 
 static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
 {
+    const char *asked = eco_environment("ECORNN_CHUNK");
+    const long chunk = asked == NULL ? 0 : strtol(asked, NULL, 10);
+    if (chunk > 0)
+        return chunk < problem->T ? (int32_t)chunk : problem->T;
     int32_t steps = (ROWS + problem->N - 1) / problem->N;
     if (wavefront && steps > problem->T / MOST_CHUNKS)
         steps = problem->T / MOST_CHUNKS;
@@ -65,13 +78,14 @@ static bool turns_forward(const struct eco_problem *problem)
     if (asked_for() != NOTHING)
         return asked_for() == FILLED;
     return problem->type == ECORNN_F32 && !problem->fast && problem->N >= ROWS_ALIVE &&
-           problem->H >= UNITS && problem->T >= STEPS && !(problem->L > 1 && problem->D == 1);
+           problem->H >= UNITS && problem->T >= STEPS && !overlaps_layers(problem);
 }
 
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    const bool wavefront = problem->L > 1 && problem->D == 1;
+    const bool wavefront = overlaps_layers(problem);
+    const int32_t steps = steps_for(problem, wavefront);
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
         .lean = true,
@@ -81,9 +95,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                    problem->training && problem->type == ECORNN_F32 && problem->fast},
         .aligned = ECO_GPU_ALIGNED,
         .filled = eco_step_fills(problem, caps, true),
-        .chunk = steps_for(problem, wavefront),
-        .chunk_backward = steps_for(problem, wavefront),
-        .weights_chunks = wavefront ? ROWS / (steps_for(problem, true) * problem->N) : 0,
+        .chunk = steps,
+        .chunk_backward = steps,
+        .weights_chunks = wavefront ? (int32_t)(ROWS / ((int64_t)steps * problem->N)) : 0,
         .product_bytes = product_bytes(problem),
     };
 }

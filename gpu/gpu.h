@@ -149,6 +149,8 @@ struct eco_gpu_run {
     cudaStream_t stream; /* of the op at hand */
     void *room;          /* for its products */
     size_t room_bytes;   /* as cuBLAS was told last */
+    int lanes;           /* of the tape that run beside each other */
+    int share;           /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
     bool overlap;        /* the op has queued a kernel there before */
     ecornn_status status;
 };

@@ -64,7 +64,7 @@ static bool describe(const struct eco_gpu_run *run, const void *biases, struct q
 {
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    const int32_t type = CUDA_R_32F;
+    const int32_t type = CUDA_R_32F, share = eco_gpu_share(run, true);
     return cublasLtMatmulDescInit(&q->product, eco_gpu_compute_type(run->problem), CUDA_R_32F) ==
                CUBLAS_STATUS_SUCCESS &&
            cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
@@ -74,7 +74,9 @@ static bool describe(const struct eco_gpu_run *run, const void *biases, struct q
            cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &biases,
                                           sizeof biases) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
-                                          sizeof type) == CUBLAS_STATUS_SUCCESS;
+                                          sizeof type) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &share,
+                                          sizeof share) == CUBLAS_STATUS_SUCCESS;
 }
 
 static bool arrange(const struct eco_gpu_run *run, const struct eco_matmul *m,

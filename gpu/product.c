@@ -90,6 +90,41 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
         run->status = ECO_CUBLAS(cublasSetStream(run->set->blas, stream));
 }
 
+/* ---- a share of the chip --------------------------------------------------------------------- */
+
+/* Of a lane's part of the chip: so many times that are for a product; 0: all of it.  Measured
+ * (doc/performance.md). */
+struct shares {
+    int8_t step[2]; /* [forward, backward] */
+    int8_t many;    /* of the rows of many steps */
+};
+static const struct shares of_16_bits = {{1, 1}, 2}, of_tf32 = {{0, 2}, 2}, of_f32 = {{2, 2}, 0};
+
+/*
+ * cuBLAS takes kernels of as many blocks as there are multiprocessors.  Where steps of several
+ * lanes are queued, their products run beside each other only if each leaves room for the others.
+ */
+int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows)
+{
+    const bool backward = run->args->backward, f32 = run->layout->type == ECORNN_F32;
+    const bool at_once =
+        run->together != NULL && run->together[backward ? ECO_D_STEP : ECO_STEP] != NULL;
+    const struct shares *of = !f32 ? &of_16_bits : run->problem->fast ? &of_tf32 : &of_f32;
+    const int all = run->plan->device->caps.threads;
+    if (run->lanes <= 1 || at_once || run->layout->type == ECORNN_F64)
+        return 0;
+    const int share = (many_rows ? of->many : of->step[backward]) * all / run->lanes;
+    return share < all ? share : 0;
+}
+
+static void take_share(struct eco_gpu_run *run, int share)
+{
+    if (run->status != ECORNN_OK || share == run->share)
+        return;
+    run->status = ECO_CUBLAS(cublasSetSmCountTarget(run->set->blas, share));
+    run->share = share;
+}
+
 /* ---- a product ------------------------------------------------------------------------------- */
 
 /*
@@ -139,6 +174,7 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
     if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
         return;
     give_room(run, room_for(run, p));
+    take_share(run, eco_gpu_share(run, p->m > MANY_ROWS || p->kind == ECO_TN));
     if (run->status != ECORNN_OK)
         return;
     run->overlap = true;

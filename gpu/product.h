@@ -1,5 +1,5 @@
 /*
- * One product through cuBLAS, and what it gets: room, sums in pieces.  Knows
+ * One product through cuBLAS, and what it gets: room, a share of the chip, sums in pieces.  Knows
  * no cell and no weights.
  */
 #ifndef ECO_GPU_PRODUCT_H
@@ -26,6 +26,10 @@ struct eco_product {
     int32_t piece; /* so many terms are added at once; 0: as eco_gpu_piece() says */
 };
 void eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
+
+/* Of the multiprocessors so many are for a product of steps, or of the rows of many steps; 0: all.
+ */
+int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows);
 
 /* How many of the k terms of its sums are added at once. */
 int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *product);
