@@ -130,8 +130,8 @@ static void take_share(struct eco_gpu_run *run, int share)
 /*
  * A sum of floats loses with the number of its terms, so in F32 in full only so many are added at
  * once, and the sums of pieces in C: in products of more than `rows` rows and at least so many
- * results, from `from` terms on.  Few rows or results need it not: there cuBLAS splits sums itself.
- * Measured (doc/performance.md).
+ * results, from `from` terms on; the first line that fits.  Few rows or results need it not: there
+ * cuBLAS splits sums itself.  Measured (doc/performance.md).
  */
 static const struct pieces {
     enum eco_product_kind kind;
@@ -140,9 +140,11 @@ static const struct pieces {
     int32_t widest;            /* columns of C */
     int32_t from, least, most; /* terms; pieces; terms of one */
 } pieces[] = {
-    {ECO_NT, 256, 0, INT32_MAX, 256, 2, 512},       {ECO_NN, MANY_ROWS, 0, 64, 129, 1, 128},
-    {ECO_NN, MANY_ROWS, 0, INT32_MAX, 257, 1, 256}, {ECO_TN, 0, 2e6, INT32_MAX, 513, 1, 512},
-    {ECO_TN, 0, 5e5, INT32_MAX, 3073, 1, 3072}, /* the first that fits */
+    {ECO_NT, 256, 0, INT32_MAX, 256, 2, 512},       /* inputs */
+    {ECO_NN, MANY_ROWS, 0, 64, 129, 1, 128},        /* dx of few columns */
+    {ECO_NN, MANY_ROWS, 0, INT32_MAX, 257, 1, 256}, /* dx */
+    {ECO_TN, 0, 2e6, INT32_MAX, 513, 1, 512},       /* gradients of large matrices */
+    {ECO_TN, 0, 5e5, INT32_MAX, 3073, 1, 3072},     /* and of others */
 };
 
 int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *p)
