@@ -2,7 +2,7 @@
  * Which products are summed where.  An accumulator is a maximal sum of values used once: at most
  * one W x, one R e per operand and one vector; what else the sum has is added to it afterwards.
  */
-#include "common/cell/lower.h"
+#include "common/cell/lowering.h"
 
 #include <string.h>
 
@@ -187,8 +187,8 @@ bool eco_lower_accumulators(struct eco_lowering *lowering)
             root[n++] = (int16_t)i;
     }
     if (n > ECO_MAX_ACCS)
-        return eco_lower_fail(lowering, "the cell has %d sums of products, at most %d", n,
-                              ECO_MAX_ACCS);
+        return eco_cell_fail(lowering->error, "the cell has %d sums of products, at most %d", n,
+                             ECO_MAX_ACCS);
     lowering->lowered->n_accs = n;
     order(lowering, root);
     return true;

@@ -5,7 +5,6 @@
  */
 #include "common/cell/cell.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct gradient {
@@ -201,12 +200,8 @@ bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,
     const int n_nodes = recipe->n_nodes, n_means = recipe->n_means;
     memset(adjoint, 0, sizeof *adjoint);
     memset(gradient.of, -1, sizeof gradient.of);
-    error->line = error->column = 1;
-    if (!find_operands(recipe, adjoint)) {
-        snprintf(error->message, sizeof error->message, "R has more than %d different operands",
-                 ECO_MAX_OPERANDS);
-        return false;
-    }
+    if (!find_operands(recipe, adjoint))
+        return eco_cell_fail(error, "R has more than %d different operands", ECO_MAX_OPERANDS);
     find_active(&gradient);
     for (int s = 0; s < recipe->n_states; s++)
         accumulate(&gradient, recipe->next[s], add_leaf(&gradient, ECO_OP_DNEXT, s, 0));
@@ -220,7 +215,7 @@ bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,
     adjoint->n_nodes = recipe->n_nodes;
     recipe->n_nodes = n_nodes, recipe->n_means = n_means;
     if (gradient.full)
-        snprintf(error->message, sizeof error->message,
-                 "the gradient of the cell needs more than %d values", ECO_MAX_NODES);
-    return !gradient.full;
+        return eco_cell_fail(error, "the gradient of the cell needs more than %d values",
+                             ECO_MAX_NODES);
+    return true;
 }

@@ -2,7 +2,7 @@
  * One stage: from what it must write to straight-line code, in the order of the graph.  All writes
  * come last, because a next state may lie in the memory of the previous one.
  */
-#include "common/cell/lower.h"
+#include "common/cell/lowering.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ bool eco_lower_store(struct eco_lowering *lowering, struct eco_demand *demand, i
                      int node)
 {
     if (demand->n == ECO_MAX_CODE)
-        return eco_lower_fail(lowering, "a stage writes more than %d values", ECO_MAX_CODE);
+        return eco_cell_fail(lowering->error, "a stage writes more than %d values", ECO_MAX_CODE);
     demand->store[demand->n++] =
         (struct eco_node){(int16_t)op, (int16_t)node, -1, -1, (int16_t)index, 0};
     return true;
@@ -89,7 +89,8 @@ void eco_lower_need(const struct eco_lowering *lowering, bool backward,
 static int append(struct eco_lowering *lowering, struct eco_program *program, struct eco_node code)
 {
     if (program->n == ECO_MAX_CODE) {
-        eco_lower_fail(lowering, "a stage of the cell has more than %d instructions", ECO_MAX_CODE);
+        eco_cell_fail(lowering->error, "a stage of the cell has more than %d instructions",
+                      ECO_MAX_CODE);
         return -1;
     }
     program->code[program->n] = code;

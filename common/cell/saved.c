@@ -3,7 +3,7 @@
  * if it lies in memory anyway (a state, a next state, a vector) or is drawn again (bernoulli), is
  * recomputed if that takes nothing but free and saved values, and is saved otherwise.
  */
-#include "common/cell/lower.h"
+#include "common/cell/lowering.h"
 
 static void mark(bool *need, int node)
 {
@@ -60,8 +60,8 @@ bool eco_lower_saved(struct eco_lowering *lowering)
         if (have[i] || !need[i])
             continue;
         if (lowered->n_saves == ECO_MAX_SAVES)
-            return eco_lower_fail(lowering, "the gradient keeps more than %d values per unit",
-                                  ECO_MAX_SAVES);
+            return eco_cell_fail(lowering->error, "the gradient keeps more than %d values per unit",
+                                 ECO_MAX_SAVES);
         have[i] = true;
         lowering->save[i] = (int16_t)lowered->n_saves;
         lowered->saved[lowered->n_saves++] = (int16_t)i;

@@ -1,12 +1,12 @@
 /*
- * What the parts of lowering share: accumulate.c finds the accumulators, saved.c what the gradient
- * keeps of forward, program.c writes one stage, lower.c cuts the graph into stages.
+ * What the parts of lowering share.  lower.c cuts the graph into stages, and asks all others:
+ * levels.c how soon a value can be had, accumulate.c which products are summed, saved.c what the
+ * gradient keeps of forward, program.c for the code of a stage.
  */
-#ifndef ECO_LOWER_H
-#define ECO_LOWER_H
+#ifndef ECO_LOWERING_H
+#define ECO_LOWERING_H
 
 #include "common/cell/cell.h"
-#include "common/util.h"
 
 /* By node of the graph, the gradient's included; -1: none. */
 struct eco_lowering {
@@ -31,12 +31,22 @@ struct eco_demand {
     struct eco_node store[ECO_MAX_CODE];
 };
 
-bool eco_lower_fail(struct eco_lowering *lowering, const char *format, ...) ECO_PRINTF(2, 3);
+/* levels.c: uses by nodes that matter, and by the results; ... */
+void eco_lower_uses(struct eco_lowering *lowering);
+/* ... the first stage of each value; ... */
+void eco_lower_levels(struct eco_lowering *lowering);
+/* ... and how many stages that makes each way. */
+bool eco_lower_stages(struct eco_lowering *lowering);
+
+/* accumulate.c */
 bool eco_lower_accumulators(struct eco_lowering *lowering);
-bool eco_lower_saved(struct eco_lowering *lowering);
 /* The values added to the accumulator of root: returns how many, at most ECO_MAX_SOURCE. */
 int eco_lower_addends(const struct eco_lowering *lowering, int root, int16_t *addend);
-/* A node that a stage reads from memory, as that instruction; false: it is computed. */
+
+/* saved.c */
+bool eco_lower_saved(struct eco_lowering *lowering);
+
+/* program.c: a node that a stage reads from memory, as that instruction; false: it is computed. */
 bool eco_lower_leaf(const struct eco_lowering *lowering, bool backward, int at,
                     struct eco_node *leaf);
 /* Adds a store to a demand. */
@@ -48,4 +58,4 @@ void eco_lower_need(const struct eco_lowering *lowering, bool backward,
 bool eco_lower_program(struct eco_lowering *lowering, bool backward,
                        const struct eco_demand *demand, struct eco_program *program);
 
-#endif /* ECO_LOWER_H */
+#endif /* ECO_LOWERING_H */
