@@ -268,7 +268,7 @@ struct eco_work eco_problem_work(const struct eco_problem *problem, int layer);
 int eco_problem_part(const struct eco_problem *problem, const struct eco_param_place *place,
                      int *before);
 
-/* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c */
+/* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c; planes and lean: planes.c */
 
 /* States of all steps of (layer, d): plane k is [N, width].  T+2 planes, both directions side by
  * side in a row: step t writes plane t+1 and reads plane t (or t+2 where d runs backwards), so that

@@ -1,7 +1,7 @@
 /*
  * Where an array of a layout lies.
  */
-#include "common/plan/layout.h"
+#include "common/plan/shapes.h"
 
 static struct eco_array series_get(const struct eco_series *series, int k)
 {
@@ -23,24 +23,12 @@ struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, in
     return array;
 }
 
-bool eco_layout_is_lean(const struct eco_layout *layout)
-{
-    return layout->training && layout->wishes.lean;
-}
-
 struct eco_array eco_layout_kept(const struct eco_layout *layout, int layer, int d, int state)
 {
     struct eco_array array = series_get(&layout->kept[state], layer);
     array.offset +=
         (size_t)d * (size_t)eco_problem_width(layout->problem, state) * eco_type_bytes(array.type);
     return array;
-}
-
-size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
-{
-    if (next)
-        return (size_t)t + 1;
-    return eco_problem_reversed(layout->problem, d) ? (size_t)t + 2 : (size_t)t;
 }
 
 static int pair(const struct eco_layout *layout, int layer, int d)

@@ -2,7 +2,7 @@
  * The layout of workspace and reserve: every offset, stride and size, a pure function of problem,
  * wishes and the run's T and N.  With weights.c the only place that knows where anything lies.
  */
-#include "common/plan/layout.h"
+#include "common/plan/shapes.h"
 
 #include <string.h>
 
@@ -32,33 +32,13 @@ static struct eco_series put(struct cursor *cursor, int count, struct eco_layout
     return series;
 }
 
-/* Is it a state that a product reads, or that is output? */
-static bool is_read(const struct eco_layout *layout, int state)
-{
-    const struct eco_lowered *lowered = &layout->problem->cell->lowered;
-    for (int o = 0; o < lowered->n_operands; o++)
-        if (lowered->operand[o].state == state)
-            return true;
-    return state == 0;
-}
-
-size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
-{
-    const size_t width = (size_t)eco_problem_width(layout->problem, state);
-    return is_read(layout, state) ? eco_wishes_row(&layout->wishes, width) : width;
-}
-
 static void put_states(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
     const int lower = eco_layout_is_lean(layout) ? 0 : problem->L - 1;
     const bool wavefront = layout->wishes.wavefront;
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
-        const size_t D = (size_t)problem->D;
-        const struct eco_layout_rows all = {
-            is_read(layout, s) ? layout->type : layout->sum, layout->T + 2,
-            eco_wishes_row(&layout->wishes, D * (size_t)eco_problem_width(problem, s))};
-        const struct eco_layout_rows two = {all.type, 2, D * eco_layout_plane_part(layout, s)};
+        const struct eco_layout_rows all = eco_layout_planes(layout, s);
         if (layout->training && !eco_layout_is_lean(layout)) {
             layout->state[s] = put(cursor, problem->L, all);
             layout->last_state[s] = layout->state[s];
@@ -66,7 +46,8 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
         }
         /* Only the layer above reads all planes of the output state; else two take turns: a thread
          * may write the next one while others read the one before. */
-        layout->last_state[s] = put(cursor, wavefront ? problem->L : 1, two);
+        layout->last_state[s] =
+            put(cursor, wavefront ? problem->L : 1, eco_layout_two_planes(layout, s));
         layout->last_state[s].first.wrap = 2;
         layout->state[s] = layout->last_state[s];
         if (s == 0 && lower > 0)
@@ -78,11 +59,9 @@ static void put_states(struct eco_layout *layout, struct cursor *cursor)
 static void put_kept(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
-    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
-        const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, s);
-        layout->kept[s] = put(cursor, s == 0 ? problem->L - 1 : problem->L,
-                              (struct eco_layout_rows){layout->type, layout->T, row});
-    }
+    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+        layout->kept[s] =
+            put(cursor, s == 0 ? problem->L - 1 : problem->L, eco_layout_copies(layout, s));
 }
 
 /* count blocks of so many bytes, which are no rows. */

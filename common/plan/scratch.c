@@ -1,7 +1,7 @@
 /*
  * How wide, how long and of which type each scratch array of the workspace is.
  */
-#include "common/plan/layout.h"
+#include "common/plan/shapes.h"
 
 struct eco_size eco_layout_product_bytes(ecornn_type type, size_t a, size_t b, size_t c)
 {

@@ -1,8 +1,8 @@
 /*
- * Between the files that make a layout.
+ * Between the files that make a layout: the shapes of its arrays.
  */
-#ifndef ECO_LAYOUT_H
-#define ECO_LAYOUT_H
+#ifndef ECO_SHAPES_H
+#define ECO_SHAPES_H
 
 #include "common/model.h"
 #include "common/util.h"
@@ -14,9 +14,15 @@ struct eco_layout_rows {
     size_t width;  /* 0: there is no such array */
 };
 
-/* layout.c: elements of one direction in a row of planes that take turns; states that no product
- * reads lie as their copies do. */
+/* planes.c: all planes of a state, ... */
+struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state);
+/* ... two that take turns, ... */
+struct eco_layout_rows eco_layout_two_planes(const struct eco_layout *layout, int state);
+/* ... elements of one direction in a row of these; states that no product reads lie as their copies
+ * do. */
 size_t eco_layout_plane_part(const struct eco_layout *layout, int state);
+/* ... and those copies, of a lean run. */
+struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state);
 
 /* scratch.c */
 struct eco_layout_rows eco_layout_scratch_rows(const struct eco_layout *layout, bool backward,
@@ -28,4 +34,4 @@ struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int lay
                                         int before);
 struct eco_size eco_layout_product_bytes(ecornn_type type, size_t a, size_t b, size_t c);
 
-#endif /* ECO_LAYOUT_H */
+#endif /* ECO_SHAPES_H */

@@ -1,0 +1,54 @@
+/*
+ * How states lie: in planes over the steps, and where a lean run keeps copies of them instead.
+ */
+#include "common/plan/shapes.h"
+
+bool eco_layout_is_lean(const struct eco_layout *layout)
+{
+    return layout->training && layout->wishes.lean;
+}
+
+size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
+{
+    if (next)
+        return (size_t)t + 1;
+    return eco_problem_reversed(layout->problem, d) ? (size_t)t + 2 : (size_t)t;
+}
+
+/* Is it a state that a product reads, or that is output? */
+static bool is_read(const struct eco_layout *layout, int state)
+{
+    const struct eco_lowered *lowered = &layout->problem->cell->lowered;
+    for (int o = 0; o < lowered->n_operands; o++)
+        if (lowered->operand[o].state == state)
+            return true;
+    return state == 0;
+}
+
+size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
+{
+    const size_t width = (size_t)eco_problem_width(layout->problem, state);
+    return is_read(layout, state) ? eco_wishes_row(&layout->wishes, width) : width;
+}
+
+struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state)
+{
+    const struct eco_problem *problem = layout->problem;
+    const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
+    return (struct eco_layout_rows){is_read(layout, state) ? layout->type : layout->sum,
+                                    layout->T + 2, eco_wishes_row(&layout->wishes, row)};
+}
+
+struct eco_layout_rows eco_layout_two_planes(const struct eco_layout *layout, int state)
+{
+    const size_t D = (size_t)layout->problem->D;
+    return (struct eco_layout_rows){is_read(layout, state) ? layout->type : layout->sum, 2,
+                                    D * eco_layout_plane_part(layout, state)};
+}
+
+struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state)
+{
+    const struct eco_problem *problem = layout->problem;
+    return (struct eco_layout_rows){layout->type, layout->T,
+                                    (size_t)problem->D * (size_t)eco_problem_width(problem, state)};
+}
