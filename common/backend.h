@@ -64,7 +64,7 @@ struct eco_backend {
     const struct eco_algo *const *algos;                                     /* ends with NULL */
 };
 
-extern const struct eco_backend eco_backend_reference; /* common/ref/ref.c */
+extern const struct eco_backend eco_backend_reference; /* common/ref/ref_backend.c */
 extern const struct eco_backend eco_backend_cpu;       /* cpu/cpu.c */
 extern const struct eco_backend eco_backend_cuda;      /* lib/module.c, then gpu/cuda.c */
 

@@ -1,101 +1,17 @@
 /*
- * The reference backend, inside: one run, one row of one step, and its arithmetic.  Everything is
- * computed in double straight from the recipe's graph.  Knows no layout, tape or lowered program:
- * it is what those are checked against.
+ * The reference backend, inside: one run, and one row of one step.  Everything is computed in
+ * double straight from the recipe's graph.  Knows no layout, tape or lowered program: it is what
+ * those are checked against.
  */
 #ifndef ECO_REF_H
 #define ECO_REF_H
 
-#include <math.h>
-#include <string.h>
-
 #include "common/backend.h"
+#include "common/ref/ref_rounding.h"
 
-/*
- * For tests: how every operand, intermediate value and running sum is rounded.  The two F32 ways
- * show how far a correct F32 machine may be from the exact answer to the very same problem.
- */
-enum eco_rounding {
-    ECO_ROUND_NOT,     /* double throughout                                                    */
-    ECO_ROUND_NEAREST, /* to F32                                                               */
-    ECO_ROUND_CUT,     /* to F32; what is kept in a 16-bit type is cut off, as tensor cores do     *
-                        * with the operands of a TF32 product                                  */
-    ECO_ROUND_RANDOM   /* to one of the two F32 neighbours, the nearer one more often: random  *
-                        * rounding of Monte Carlo arithmetic (Parker 1997); and exp, log, tanh *
-                        * and sigmoid, which machines compute less well, are off by up to 1    *
-                        * ulp before that                                                      */
-};
-/* Further runs on this reference device; seed: of the random rounding. */
-/*
- * Also for tests: a run in F64 as a machine of a 16-bit type would do it.  What such a machine
- * keeps in the type is rounded to it: operands of products, states that products read, values saved
- * for backward (to the nearest; ECO_ROUND_RANDOM: to one of the two neighbours), where lean also
- * what backward reads of other states, which forward are not rounded; and matrices to weight_type,
- * always to the nearest.  Other types: nothing of that.
- */
-struct eco_machine {
-    ecornn_type type, weight_type;
-    bool lean;
-};
+/* ref_backend.c, for tests: further runs on this reference device; seed: of the random rounding. */
 void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
                             struct eco_machine machine, uint64_t seed);
-
-struct eco_arithmetic {
-    enum eco_rounding rounding;
-    ecornn_type type, weight_type;
-    bool lean;
-    uint64_t random;
-};
-
-/* xorshift64 (Marsaglia 2003). */
-static inline uint64_t eco_arithmetic_random(struct eco_arithmetic *arithmetic)
-{
-    arithmetic->random ^= arithmetic->random << 13;
-    arithmetic->random ^= arithmetic->random >> 7;
-    arithmetic->random ^= arithmetic->random << 17;
-    return arithmetic->random;
-}
-
-static inline double eco_round(struct eco_arithmetic *arithmetic, double value)
-{
-    if (arithmetic->rounding == ECO_ROUND_NOT)
-        return value;
-    if (arithmetic->rounding == ECO_ROUND_RANDOM && isfinite(value)) {
-        /* a random number is added to the bits that F32 has not, which are then cut off */
-        uint64_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        bits = (bits + (eco_arithmetic_random(arithmetic) >> 35)) & ~(uint64_t)0x1FFFFFFF;
-        memcpy(&value, &bits, sizeof value);
-    }
-    return (double)(float)value;
-}
-
-/* What is kept in the run's type. */
-static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double value)
-{
-    if (eco_type_bytes(arithmetic->type) > 2)
-        return value;
-    const bool random = arithmetic->rounding == ECO_ROUND_RANDOM;
-    if ((random || arithmetic->rounding == ECO_ROUND_CUT) && isfinite(value)) {
-        const int cut = arithmetic->type == ECORNN_BF16 ? 45 : 42; /* bits of a double's fraction */
-        uint64_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        bits += random ? eco_arithmetic_random(arithmetic) >> (64 - cut) : 0;
-        bits &= ~(((uint64_t)1 << cut) - 1);
-        memcpy(&value, &bits, sizeof value);
-    }
-    return eco_type_round(value, arithmetic->type);
-}
-
-/* As eco_round, of the value of a function that a machine approximates. */
-static inline double eco_round_function(struct eco_arithmetic *arithmetic, double value)
-{
-    if (arithmetic->rounding == ECO_ROUND_RANDOM) {
-        const int64_t random = (int64_t)eco_arithmetic_random(arithmetic);
-        value += value * 0x1p-23 * ((double)random * 0x1p-63);
-    }
-    return eco_round(arithmetic, value);
-}
 
 /* One run.  Where arrays over steps have T+1 planes, plane 0 or T holds the initial state. */
 struct eco_reference {
@@ -124,6 +40,32 @@ struct eco_reference {
 /* ref_run.c: all of it, forward or backward. */
 ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco_args *args);
 
+/* ref_memory.c: takes the memory of a run, one block that the caller frees; NO_MEMORY. */
+ecornn_status eco_reference_allocate(struct eco_reference *run, void **block);
+/* Input of a layer [T,N,width]; layer L: the output of the last. */
+double *eco_reference_input(const struct eco_reference *run, int layer);
+/* State s of the layer and direction at hand, row n of a plane. */
+double *eco_reference_state(const struct eco_reference *run, int s, int32_t plane, int32_t n);
+/* The plane that step number k of the recurrence reads; it writes that of k + 1. */
+int32_t eco_reference_plane(const struct eco_reference *run, int32_t k);
+
+/* ref_arrays.c: between the caller's arrays and those of a run; NULL is read as zeros, and not
+ * written.  Padding is not read. */
+bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_t n);
+void eco_reference_load_weights(struct eco_reference *run);
+/* x or dy to time order [T,N,width]; y or dx from it. */
+void eco_reference_load_sequence(const struct eco_reference *run, double *to, const void *array,
+                                 size_t width);
+void eco_reference_store_sequence(const struct eco_reference *run, void *array, const double *from,
+                                  size_t width);
+/* State s of row n of the layer and direction at hand, or its gradient. */
+void eco_reference_load_state(const struct eco_reference *run, double *to, const void *array, int s,
+                              int32_t n);
+void eco_reference_store_state(const struct eco_reference *run, void *array, const double *from,
+                               int s, int32_t n);
+/* All initial states in, or final states out. */
+void eco_reference_move_states(struct eco_reference *run, bool out);
+
 /* One row of one step. */
 struct eco_reference_row {
     int32_t t, n;
@@ -133,11 +75,20 @@ struct eco_reference_row {
     double *dx;                          /* backward: added to                                 */
 };
 
-/* ref_op.c, of element-wise opcodes.  The value; does a machine approximate it? */
-double eco_reference_value(uint8_t op, double a, double b, double c);
-bool eco_reference_approximates(uint8_t op);
-/* d f / d argument of one with a single argument, from the argument a and the value v. */
-double eco_reference_slope(struct eco_arithmetic *arithmetic, uint8_t op, double a, double v);
+/* ref_product.c: what a product reads of a value; good until the next call. */
+const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width);
+/* out[rows] = M[rows,cols] in[cols] */
+void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,
+                            int32_t rows, const double *in, int32_t cols);
+/* A product out = M in: its place in the block, and the gradients of its sides. */
+struct eco_reference_product {
+    size_t matrix; /* offset in the parameter block */
+    int32_t rows, cols;
+    const double *in, *dout;
+    double *din;
+};
+void eco_reference_multiply_gradient(struct eco_reference *run,
+                                     const struct eco_reference_product *product);
 
 /* ref_step.c: the next states of a row, the projection included. */
 void eco_reference_forward(struct eco_reference *run, const struct eco_reference_row *row);

@@ -1,7 +1,7 @@
 /*
  * What an element-wise opcode means: its value, and its slope.
  */
-#include "common/ref/ref.h"
+#include "common/ref/ref_op.h"
 
 #include <assert.h>
 #include <math.h>

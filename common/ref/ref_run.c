@@ -10,92 +10,12 @@
 #include "common/number.h"
 #include "common/util.h"
 
-/* ---- memory of a run ------------------------------------------------------------------------- */
+/* ---- what is at hand ------------------------------------------------------------------------- */
 
-/* Taken twice in the same way: first with base NULL to learn the size, then to give addresses. */
-struct arena {
-    double *base;
-    struct eco_size used; /* elements */
-};
-
-static double *take(struct arena *arena, size_t planes, size_t rows, size_t width)
-{
-    double *taken = arena->base ? arena->base + arena->used.value : NULL;
-    const struct eco_size area = eco_size_mul(eco_size_of(planes), rows);
-    arena->used = eco_size_add(arena->used, eco_size_mul(area, width));
-    return taken;
-}
-
-static size_t states_width(const struct eco_problem *problem)
-{
-    return (size_t)problem->P + (size_t)(problem->cell->recipe.n_states - 1) * (size_t)problem->H;
-}
-
-static void take_all(struct eco_reference *run, struct arena *arena)
-{
-    const struct eco_problem *problem = run->problem;
-    const size_t T = (size_t)run->T, N = (size_t)run->N, L = (size_t)problem->L,
-                 D = (size_t)problem->D, I = (size_t)problem->I, output = D * (size_t)problem->P;
-    const size_t nodes = (size_t)problem->cell->recipe.n_nodes, width = (size_t)run->width;
-    const size_t elements = eco_problem_param_elements(problem);
-    run->weights = take(arena, 1, 1, elements);
-    run->dweights = take(arena, 1, 1, elements);
-    run->inputs = take(arena, T, N, I);
-    take(arena, L * T, N, output);
-    run->states = take(arena, L * D * (T + 1), N, states_width(problem));
-    run->dinput = take(arena, T, N, I > output ? I : output);
-    run->doutput = take(arena, T, N, I > output ? I : output);
-    for (int s = 0; s < ECO_MAX_STATES; s++)
-        run->carry[s] = take(arena, 1, 1, width);
-    run->operand = take(arena, 1, 1, width);
-    run->value = take(arena, 1, nodes, width);
-    run->dvalue = take(arena, 1, nodes, width);
-}
-
-/* ---- where things are ------------------------------------------------------------------------ */
-
-/* Input of a layer [T,N,width]; layer L: the output of the last. */
-static double *input_of(const struct eco_reference *run, int layer)
-{
-    const size_t rows = (size_t)run->T * (size_t)run->N;
-    if (layer == 0)
-        return run->inputs;
-    return run->inputs + rows * (size_t)run->problem->I +
-           (size_t)(layer - 1) * rows * (size_t)run->problem->D * (size_t)run->problem->P;
-}
-
-/* State s of the layer and direction at hand, row n of a plane. */
-static double *state_of(const struct eco_reference *run, int s, int32_t plane, int32_t n)
-{
-    const struct eco_problem *problem = run->problem;
-    const size_t rows = ((size_t)run->T + 1) * (size_t)run->N;
-    const size_t pair = (size_t)run->layer * (size_t)problem->D + (size_t)run->d;
-    const size_t before = s == 0 ? 0 : (size_t)problem->P + (size_t)(s - 1) * (size_t)problem->H;
-    return run->states + rows * (pair * states_width(problem) + before) +
-           ((size_t)plane * (size_t)run->N + (size_t)n) * (size_t)eco_problem_width(problem, s);
-}
-
-/* Row (t,n) in the caller's order of x, y and their gradients. */
-static size_t callers_row(const struct eco_reference *run, int32_t t, int32_t n)
-{
-    return run->problem->order == ECORNN_TIME_MAJOR ? (size_t)t * (size_t)run->N + (size_t)n
-                                                    : (size_t)n * (size_t)run->T + (size_t)t;
-}
-
-static bool is_padding(const struct eco_reference *run, int32_t t, int32_t n)
-{
-    return run->args->lengths && t >= run->args->lengths[n];
-}
-
-/* Step number k of the recurrence; its previous state is plane_before, its next plane_after. */
+/* Step number k of the recurrence. */
 static int32_t step_of(const struct eco_reference *run, int32_t k)
 {
     return eco_problem_reversed(run->problem, run->d) ? run->T - 1 - k : k;
-}
-
-static int32_t plane_of(const struct eco_reference *run, int32_t k)
-{
-    return eco_problem_reversed(run->problem, run->d) ? run->T - k : k;
 }
 
 /* Makes (layer, d) the pair at hand. */
@@ -111,85 +31,6 @@ static void choose_pair(struct eco_reference *run, int layer, int d)
         eco_problem_param(problem, (layer * problem->D + d) * each + i, &place);
         run->offset[i] = place.param.offset;
     }
-}
-
-/* ---- the caller's arrays --------------------------------------------------------------------- */
-
-/* n elements from place `from` of an array; NULL: zeros. */
-static void load(const struct eco_reference *run, double *to, const void *array, size_t from,
-                 size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        to[i] = array ? eco_type_get(array, from + i, run->problem->type) : 0;
-}
-
-static void store(const struct eco_reference *run, void *array, size_t to, const double *from,
-                  size_t n)
-{
-    for (size_t i = 0; array && i < n; i++)
-        eco_type_set(array, to + i, run->problem->type, from[i]);
-}
-
-/* Weights, as they are packed: matrices rounded to what they are kept in. */
-static void load_weights(struct eco_reference *run)
-{
-    const struct eco_problem *problem = run->problem;
-    const ecornn_type sum = eco_type_sum(problem->type);
-    for (int i = 0; i < eco_problem_params(problem); i++) {
-        struct eco_param_place place;
-        eco_problem_param(problem, i, &place);
-        const int k = place.recipe_param;
-        const bool vector = k >= 0 && problem->cell->recipe.param[k].kind == ECO_PARAM_VECTOR;
-        const size_t end = place.param.offset + (size_t)place.param.rows * (size_t)place.param.cols;
-        for (size_t j = place.param.offset; j < end; j++) {
-            const double value = eco_type_get(run->args->weights, j, sum);
-            run->weights[j] = vector ? value : eco_type_round(value, run->arithmetic.weight_type);
-        }
-    }
-}
-
-/* x or dy to time order; padding is not read, it becomes 0. */
-static void load_sequence(const struct eco_reference *run, double *to, const void *array,
-                          size_t width)
-{
-    for (int32_t t = 0; t < run->T; t++)
-        for (int32_t n = 0; n < run->N; n++)
-            load(run, to + ((size_t)t * (size_t)run->N + (size_t)n) * width,
-                 is_padding(run, t, n) ? NULL : array, callers_row(run, t, n) * width, width);
-}
-
-static void store_sequence(const struct eco_reference *run, void *array, const double *from,
-                           size_t width)
-{
-    for (int32_t t = 0; t < run->T; t++)
-        for (int32_t n = 0; n < run->N; n++)
-            store(run, array, callers_row(run, t, n) * width,
-                  from + ((size_t)t * (size_t)run->N + (size_t)n) * width, width);
-}
-
-/* Where state s of row n of the pair at hand lies in the caller's [L*D,N,width]. */
-static size_t callers_state(const struct eco_reference *run, int s, int32_t n)
-{
-    const size_t pair = (size_t)run->layer * (size_t)run->problem->D + (size_t)run->d;
-    return (pair * (size_t)run->N + (size_t)n) * (size_t)eco_problem_width(run->problem, s);
-}
-
-/* All pairs' initial states in, or final states out. */
-static void move_states(struct eco_reference *run, bool out)
-{
-    const struct eco_problem *problem = run->problem;
-    for (int pair = 0; pair < problem->L * problem->D; pair++)
-        for (int s = 0; s < problem->cell->recipe.n_states; s++)
-            for (int32_t n = 0; n < run->N; n++) {
-                const size_t width = (size_t)eco_problem_width(problem, s);
-                run->layer = pair / problem->D;
-                run->d = pair % problem->D;
-                double *inside = state_of(run, s, plane_of(run, out ? run->T : 0), n);
-                if (out)
-                    store(run, run->args->final[s], callers_state(run, s, n), inside, width);
-                else
-                    load(run, inside, run->args->initial[s], callers_state(run, s, n), width);
-            }
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -225,10 +66,10 @@ static struct eco_reference_row row_of(const struct eco_reference *run, int32_t 
     const int32_t t = step_of(run, k);
     const size_t at = ((size_t)t * (size_t)run->N + (size_t)n) * (size_t)run->input;
     struct eco_reference_row row = {
-        .t = t, .n = n, .x = input_of(run, run->layer) + at, .dx = run->dinput + at};
+        .t = t, .n = n, .x = eco_reference_input(run, run->layer) + at, .dx = run->dinput + at};
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        row.state[s] = state_of(run, s, plane_of(run, k), n);
-        row.next[s] = state_of(run, s, plane_of(run, k + 1), n);
+        row.state[s] = eco_reference_state(run, s, eco_reference_plane(run, k), n);
+        row.next[s] = eco_reference_state(run, s, eco_reference_plane(run, k + 1), n);
     }
     return row;
 }
@@ -245,13 +86,13 @@ static void forward_row(struct eco_reference *run, int32_t n)
     const struct eco_problem *problem = run->problem;
     for (int32_t k = 0; k < run->T; k++) {
         const struct eco_reference_row row = row_of(run, k, n);
-        const bool padding = is_padding(run, row.t, n);
+        const bool padding = eco_reference_is_padding(run, row.t, n);
         if (!padding)
             eco_reference_forward(run, &row);
         for (int s = 0; padding && s < problem->cell->recipe.n_states; s++)
             memcpy(row.next[s], row.state[s],
                    (size_t)eco_problem_width(problem, s) * sizeof(double));
-        double *output = output_part(run, input_of(run, run->layer + 1), row.t, n);
+        double *output = output_part(run, eco_reference_input(run, run->layer + 1), row.t, n);
         for (int32_t j = 0; j < problem->P; j++)
             output[j] = padding ? 0 : row.next[0][j];
     }
@@ -260,9 +101,9 @@ static void forward_row(struct eco_reference *run, int32_t n)
 static void forward(struct eco_reference *run)
 {
     const struct eco_problem *problem = run->problem;
-    load_weights(run);
-    load_sequence(run, input_of(run, 0), run->args->x, (size_t)problem->I);
-    move_states(run, false);
+    eco_reference_load_weights(run);
+    eco_reference_load_sequence(run, eco_reference_input(run, 0), run->args->x, (size_t)problem->I);
+    eco_reference_move_states(run, false);
     for (int layer = 0; layer < problem->L; layer++) {
         for (int d = 0; d < problem->D; d++) {
             choose_pair(run, layer, d);
@@ -270,7 +111,7 @@ static void forward(struct eco_reference *run)
                 forward_row(run, n);
         }
         if (layer + 1 < problem->L)
-            drop(run, layer + 1, input_of(run, layer + 1), false);
+            drop(run, layer + 1, eco_reference_input(run, layer + 1), false);
     }
 }
 
@@ -282,11 +123,10 @@ static void backward_row(struct eco_reference *run, int32_t n)
     const struct eco_args *args = run->args;
     const int states = problem->cell->recipe.n_states;
     for (int s = 0; s < states; s++)
-        load(run, run->carry[s], args->dfinal[s], callers_state(run, s, n),
-             (size_t)eco_problem_width(problem, s));
+        eco_reference_load_state(run, run->carry[s], args->dfinal[s], s, n);
     for (int32_t k = run->T - 1; k >= 0; k--) {
         const struct eco_reference_row row = row_of(run, k, n);
-        if (is_padding(run, row.t, n))
+        if (eco_reference_is_padding(run, row.t, n))
             continue;
         const double *doutput = output_part(run, run->doutput, row.t, n);
         for (int32_t j = 0; j < problem->P; j++)
@@ -294,8 +134,7 @@ static void backward_row(struct eco_reference *run, int32_t n)
         eco_reference_backward(run, &row);
     }
     for (int s = 0; s < states; s++)
-        store(run, args->dinitial[s], callers_state(run, s, n), run->carry[s],
-              (size_t)eco_problem_width(problem, s));
+        eco_reference_store_state(run, args->dinitial[s], run->carry[s], s, n);
 }
 
 static void backward(struct eco_reference *run)
@@ -308,7 +147,8 @@ static void backward(struct eco_reference *run)
         run->dweights[i] = args->accumulate && args->dweights
                                ? eco_type_get(args->dweights, i, eco_type_sum(problem->type))
                                : 0;
-    load_sequence(run, run->doutput, args->dy, (size_t)problem->D * (size_t)problem->P);
+    eco_reference_load_sequence(run, run->doutput, args->dy,
+                                (size_t)problem->D * (size_t)problem->P);
     for (int layer = problem->L - 1; layer >= 0; layer--) {
         memset(run->dinput, 0, rows * (size_t)eco_problem_input(problem, layer) * sizeof(double));
         for (int d = 0; d < problem->D; d++) {
@@ -322,7 +162,7 @@ static void backward(struct eco_reference *run)
         run->dinput = run->doutput;
         run->doutput = done;
     }
-    store_sequence(run, args->dx, run->doutput, (size_t)problem->I);
+    eco_reference_store_sequence(run, args->dx, run->doutput, (size_t)problem->I);
     for (size_t i = 0; args->dweights && i < elements; i++)
         eco_type_set(args->dweights, i, eco_type_sum(problem->type), run->dweights[i]);
 }
@@ -369,24 +209,20 @@ ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco
                                 .T = args->T,
                                 .N = args->N,
                                 .width = problem->H > problem->P ? problem->H : problem->P};
-    struct arena arena = {NULL, eco_size_of(0)};
-    take_all(&run, &arena);
-    const struct eco_size bytes = eco_size_mul(arena.used, sizeof(double));
-    arena = (struct arena){bytes.overflow ? NULL : eco_alloc(bytes.value), eco_size_of(0)};
-    if (!arena.base)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of the reference's scratch",
-                        bytes.value);
-    take_all(&run, &arena);
+    void *block;
+    const ecornn_status status = eco_reference_allocate(&run, &block);
+    if (status != ECORNN_OK)
+        return status;
     find_live(&run);
     find_kept(&run);
     forward(&run);
     if (args->backward) {
         backward(&run);
     } else {
-        store_sequence(&run, args->y, input_of(&run, problem->L),
-                       (size_t)problem->D * (size_t)problem->P);
-        move_states(&run, true);
+        eco_reference_store_sequence(&run, args->y, eco_reference_input(&run, problem->L),
+                                     (size_t)problem->D * (size_t)problem->P);
+        eco_reference_move_states(&run, true);
     }
-    eco_free(arena.base);
+    eco_free(block);
     return ECORNN_OK;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/ref/ref_op.h"
 
 /* Where a value lies, and what a step of the sweep needs: one node of one row. */
 struct place {
@@ -34,7 +35,7 @@ static double rounded(struct eco_reference *run, double value)
 
 static void add_to(struct eco_reference *run, double *sum, double term)
 {
-    *sum = rounded(run, *sum + rounded(run, term));
+    eco_round_add(&run->arithmetic, sum, term);
 }
 
 static double kept(struct eco_reference *run, double value)
@@ -47,49 +48,6 @@ static int32_t operand_width(const struct eco_problem *problem, int operand)
 {
     const struct eco_node *node = &problem->cell->recipe.node[operand];
     return node->op == ECO_OP_STATE && node->index == 0 ? problem->P : problem->H;
-}
-
-/* ---- products -------------------------------------------------------------------------------- */
-
-/* What a product reads of a value; good until the next call. */
-static const double *operand_of(struct eco_reference *run, const double *value, int32_t width)
-{
-    for (int32_t j = 0; j < width; j++)
-        run->operand[j] = kept(run, value[j]);
-    return run->operand;
-}
-
-/* out[rows] = M[rows,cols] in[cols] */
-static void multiply(struct eco_reference *run, double *out, const double *matrix, int32_t rows,
-                     const double *in, int32_t cols)
-{
-    for (int32_t j = 0; j < rows; j++) {
-        double sum = 0;
-        for (int32_t k = 0; k < cols; k++)
-            add_to(run, &sum, matrix[(size_t)j * (size_t)cols + (size_t)k] * in[k]);
-        out[j] = sum;
-    }
-}
-
-/* A product out = M in: its place in the block, and the gradients of its sides. */
-struct product {
-    size_t matrix; /* offset in the parameter block */
-    int32_t rows, cols;
-    const double *in, *dout;
-    double *din;
-};
-
-/* All that is added to one gradient is one running sum, over all products that lead to it. */
-static void multiply_gradient(struct eco_reference *run, const struct product *product)
-{
-    const double *matrix = run->weights + product->matrix;
-    double *dmatrix = run->dweights + product->matrix;
-    for (int32_t j = 0; j < product->rows; j++)
-        for (int32_t k = 0; k < product->cols; k++) {
-            const size_t at = (size_t)j * (size_t)product->cols + (size_t)k;
-            add_to(run, &product->din[k], matrix[at] * product->dout[j]);
-            add_to(run, &dmatrix[at], product->dout[j] * product->in[k]);
-        }
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -157,12 +115,13 @@ static void evaluate(struct eco_reference *run, const struct eco_reference_row *
             memcpy(value_of(run, i), row->state[node->index],
                    (size_t)(node->index == 0 ? problem->P : problem->H) * sizeof(double));
         else if (node->op == ECO_OP_INPUT)
-            multiply(run, value_of(run, i), run->weights + run->offset[node->index], problem->H,
-                     row->x, run->input);
+            eco_reference_multiply(run, value_of(run, i), run->weights + run->offset[node->index],
+                                   problem->H, row->x, run->input);
         else if (node->op == ECO_OP_PRODUCT)
-            multiply(run, value_of(run, i), run->weights + run->offset[node->index], problem->H,
-                     operand_of(run, value_of(run, node->a), operand_width(problem, node->a)),
-                     operand_width(problem, node->a));
+            eco_reference_multiply(
+                run, value_of(run, i), run->weights + run->offset[node->index], problem->H,
+                eco_reference_operand(run, value_of(run, node->a), operand_width(problem, node->a)),
+                operand_width(problem, node->a));
         else if (node->op == ECO_OP_MEAN)
             evaluate_mean(&at);
         else
@@ -178,8 +137,9 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
     for (int s = 0; s < recipe->n_states; s++) {
         const double *next = value_of(run, recipe->next[s]);
         if (s == 0 && problem->projected)
-            multiply(run, row->next[s], run->weights + run->offset[recipe->n_params], problem->P,
-                     operand_of(run, next, problem->H), problem->H);
+            eco_reference_multiply(run, row->next[s], run->weights + run->offset[recipe->n_params],
+                                   problem->P, eco_reference_operand(run, next, problem->H),
+                                   problem->H);
         else
             memcpy(row->next[s], next, (size_t)problem->H * sizeof(double));
         for (int32_t j = 0; run->narrow[s] && j < eco_problem_width(problem, s); j++)
@@ -264,15 +224,17 @@ static void sweep_node(const struct place *at)
             add_to(run, &run->dweights[run->offset[node->index] + (size_t)j], dvalue[j]);
         break;
     case ECO_OP_INPUT:
-        multiply_gradient(run, &(struct product){run->offset[node->index], H, run->input,
+        eco_reference_multiply_gradient(
+            run, &(struct eco_reference_product){run->offset[node->index], H, run->input,
                                                  at->row->x, dvalue, at->row->dx});
         break;
     case ECO_OP_PRODUCT:
-        multiply_gradient(run, &(struct product){run->offset[node->index], H,
-                                                 operand_width(run->problem, node->a),
-                                                 operand_of(run, value_of(run, node->a),
-                                                            operand_width(run->problem, node->a)),
-                                                 dvalue, dvalue_of(run, node->a)});
+        eco_reference_multiply_gradient(
+            run, &(struct eco_reference_product){
+                     run->offset[node->index], H, operand_width(run->problem, node->a),
+                     eco_reference_operand(run, value_of(run, node->a),
+                                           operand_width(run->problem, node->a)),
+                     dvalue, dvalue_of(run, node->a)});
         break;
     case ECO_OP_MEAN:
         sweep_mean(at, dvalue);
@@ -294,10 +256,11 @@ static void seed_sweep(struct eco_reference *run)
         for (int32_t j = 0; s == 0 && problem->projected && j < problem->P; j++)
             run->carry[s][j] = kept(run, run->carry[s][j]);
         if (s == 0 && problem->projected)
-            multiply_gradient(
-                run, &(struct product){run->offset[recipe->n_params], problem->P, problem->H,
-                                       operand_of(run, value_of(run, recipe->next[s]), problem->H),
-                                       run->carry[s], dnext});
+            eco_reference_multiply_gradient(
+                run, &(struct eco_reference_product){
+                         run->offset[recipe->n_params], problem->P, problem->H,
+                         eco_reference_operand(run, value_of(run, recipe->next[s]), problem->H),
+                         run->carry[s], dnext});
         else
             for (int32_t j = 0; j < problem->H; j++)
                 add_to(run, &dnext[j], run->carry[s][j]);

@@ -1,0 +1,104 @@
+/*
+ * Between the caller's arrays and those of a run of the reference: types, orders, padding.
+ */
+#include "common/ref/ref.h"
+
+/* Row (t,n) in the caller's order of x, y and their gradients. */
+static size_t callers_row(const struct eco_reference *run, int32_t t, int32_t n)
+{
+    return run->problem->order == ECORNN_TIME_MAJOR ? (size_t)t * (size_t)run->N + (size_t)n
+                                                    : (size_t)n * (size_t)run->T + (size_t)t;
+}
+
+bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_t n)
+{
+    return run->args->lengths && t >= run->args->lengths[n];
+}
+
+/* n elements from place `from` of an array; NULL: zeros. */
+static void load(const struct eco_reference *run, double *to, const void *array, size_t from,
+                 size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = array ? eco_type_get(array, from + i, run->problem->type) : 0;
+}
+
+static void store(const struct eco_reference *run, void *array, size_t to, const double *from,
+                  size_t n)
+{
+    for (size_t i = 0; array && i < n; i++)
+        eco_type_set(array, to + i, run->problem->type, from[i]);
+}
+
+/* Weights, as they are packed: matrices rounded to what they are kept in. */
+void eco_reference_load_weights(struct eco_reference *run)
+{
+    const struct eco_problem *problem = run->problem;
+    const ecornn_type sum = eco_type_sum(problem->type);
+    for (int i = 0; i < eco_problem_params(problem); i++) {
+        struct eco_param_place place;
+        eco_problem_param(problem, i, &place);
+        const int k = place.recipe_param;
+        const bool vector = k >= 0 && problem->cell->recipe.param[k].kind == ECO_PARAM_VECTOR;
+        const size_t end = place.param.offset + (size_t)place.param.rows * (size_t)place.param.cols;
+        for (size_t j = place.param.offset; j < end; j++) {
+            const double value = eco_type_get(run->args->weights, j, sum);
+            run->weights[j] = vector ? value : eco_type_round(value, run->arithmetic.weight_type);
+        }
+    }
+}
+
+void eco_reference_load_sequence(const struct eco_reference *run, double *to, const void *array,
+                                 size_t width)
+{
+    for (int32_t t = 0; t < run->T; t++)
+        for (int32_t n = 0; n < run->N; n++)
+            load(run, to + ((size_t)t * (size_t)run->N + (size_t)n) * width,
+                 eco_reference_is_padding(run, t, n) ? NULL : array, callers_row(run, t, n) * width,
+                 width);
+}
+
+void eco_reference_store_sequence(const struct eco_reference *run, void *array, const double *from,
+                                  size_t width)
+{
+    for (int32_t t = 0; t < run->T; t++)
+        for (int32_t n = 0; n < run->N; n++)
+            store(run, array, callers_row(run, t, n) * width,
+                  from + ((size_t)t * (size_t)run->N + (size_t)n) * width, width);
+}
+
+/* Where state s of row n of the pair at hand lies in the caller's [L*D,N,width]. */
+static size_t callers_state(const struct eco_reference *run, int s, int32_t n)
+{
+    const size_t pair = (size_t)run->layer * (size_t)run->problem->D + (size_t)run->d;
+    return (pair * (size_t)run->N + (size_t)n) * (size_t)eco_problem_width(run->problem, s);
+}
+
+void eco_reference_load_state(const struct eco_reference *run, double *to, const void *array, int s,
+                              int32_t n)
+{
+    load(run, to, array, callers_state(run, s, n), (size_t)eco_problem_width(run->problem, s));
+}
+
+void eco_reference_store_state(const struct eco_reference *run, void *array, const double *from,
+                               int s, int32_t n)
+{
+    store(run, array, callers_state(run, s, n), from, (size_t)eco_problem_width(run->problem, s));
+}
+
+void eco_reference_move_states(struct eco_reference *run, bool out)
+{
+    const struct eco_problem *problem = run->problem;
+    for (int pair = 0; pair < problem->L * problem->D; pair++)
+        for (int s = 0; s < problem->cell->recipe.n_states; s++)
+            for (int32_t n = 0; n < run->N; n++) {
+                run->layer = pair / problem->D;
+                run->d = pair % problem->D;
+                double *inside =
+                    eco_reference_state(run, s, eco_reference_plane(run, out ? run->T : 0), n);
+                if (out)
+                    eco_reference_store_state(run, run->args->final[s], inside, s, n);
+                else
+                    eco_reference_load_state(run, inside, run->args->initial[s], s, n);
+            }
+}

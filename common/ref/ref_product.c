@@ -1,0 +1,37 @@
+/*
+ * Products of the reference, and their gradients: plain loops over rows and columns.
+ */
+#include "common/ref/ref.h"
+
+const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width)
+{
+    for (int32_t j = 0; j < width; j++)
+        run->operand[j] = eco_round_kept(&run->arithmetic, value[j]);
+    return run->operand;
+}
+
+void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,
+                            int32_t rows, const double *in, int32_t cols)
+{
+    for (int32_t j = 0; j < rows; j++) {
+        double sum = 0;
+        for (int32_t k = 0; k < cols; k++)
+            eco_round_add(&run->arithmetic, &sum,
+                          matrix[(size_t)j * (size_t)cols + (size_t)k] * in[k]);
+        out[j] = sum;
+    }
+}
+
+/* All that is added to one gradient is one running sum, over all products that lead to it. */
+void eco_reference_multiply_gradient(struct eco_reference *run,
+                                     const struct eco_reference_product *product)
+{
+    const double *matrix = run->weights + product->matrix;
+    double *dmatrix = run->dweights + product->matrix;
+    for (int32_t j = 0; j < product->rows; j++)
+        for (int32_t k = 0; k < product->cols; k++) {
+            const size_t at = (size_t)j * (size_t)product->cols + (size_t)k;
+            eco_round_add(&run->arithmetic, &product->din[k], matrix[at] * product->dout[j]);
+            eco_round_add(&run->arithmetic, &dmatrix[at], product->dout[j] * product->in[k]);
+        }
+}

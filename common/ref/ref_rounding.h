@@ -1,0 +1,105 @@
+/*
+ * The arithmetic of the reference: double, or for tests rounded as a machine of a smaller type
+ * rounds.  Knows no run.
+ */
+#ifndef ECO_REF_ROUNDING_H
+#define ECO_REF_ROUNDING_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/type.h"
+
+/*
+ * For tests: how every operand, intermediate value and running sum is rounded.  The two F32 ways
+ * show how far a correct F32 machine may be from the exact answer to the very same problem.
+ */
+enum eco_rounding {
+    ECO_ROUND_NOT,     /* double throughout                                                    */
+    ECO_ROUND_NEAREST, /* to F32                                                               */
+    ECO_ROUND_CUT,     /* to F32; what is kept in a 16-bit type is cut off, as tensor cores do     *
+                        * with the operands of a TF32 product                                  */
+    ECO_ROUND_RANDOM   /* to one of the two F32 neighbours, the nearer one more often: random  *
+                        * rounding of Monte Carlo arithmetic (Parker 1997); and exp, log, tanh *
+                        * and sigmoid, which machines compute less well, are off by up to 1    *
+                        * ulp before that                                                      */
+};
+
+/*
+ * Also for tests: a run in F64 as a machine of a 16-bit type would do it.  What such a machine
+ * keeps in the type is rounded to it: operands of products, states that products read, values saved
+ * for backward (to the nearest; ECO_ROUND_RANDOM: to one of the two neighbours), where lean also
+ * what backward reads of other states, which forward are not rounded; and matrices to weight_type,
+ * always to the nearest.  Other types: nothing of that.
+ */
+struct eco_machine {
+    ecornn_type type, weight_type;
+    bool lean;
+};
+
+struct eco_arithmetic {
+    enum eco_rounding rounding;
+    ecornn_type type, weight_type;
+    bool lean;
+    uint64_t random;
+};
+
+/* xorshift64 (Marsaglia 2003). */
+static inline uint64_t eco_arithmetic_random(struct eco_arithmetic *arithmetic)
+{
+    arithmetic->random ^= arithmetic->random << 13;
+    arithmetic->random ^= arithmetic->random >> 7;
+    arithmetic->random ^= arithmetic->random << 17;
+    return arithmetic->random;
+}
+
+static inline double eco_round(struct eco_arithmetic *arithmetic, double value)
+{
+    if (arithmetic->rounding == ECO_ROUND_NOT)
+        return value;
+    if (arithmetic->rounding == ECO_ROUND_RANDOM && isfinite(value)) {
+        /* a random number is added to the bits that F32 has not, which are then cut off */
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        bits = (bits + (eco_arithmetic_random(arithmetic) >> 35)) & ~(uint64_t)0x1FFFFFFF;
+        memcpy(&value, &bits, sizeof value);
+    }
+    return (double)(float)value;
+}
+
+/* A running sum and one term more. */
+static inline void eco_round_add(struct eco_arithmetic *arithmetic, double *sum, double term)
+{
+    *sum = eco_round(arithmetic, *sum + eco_round(arithmetic, term));
+}
+
+/* What is kept in the run's type. */
+static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double value)
+{
+    if (eco_type_bytes(arithmetic->type) > 2)
+        return value;
+    const bool random = arithmetic->rounding == ECO_ROUND_RANDOM;
+    if ((random || arithmetic->rounding == ECO_ROUND_CUT) && isfinite(value)) {
+        const int cut = arithmetic->type == ECORNN_BF16 ? 45 : 42; /* bits of a double's fraction */
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        bits += random ? eco_arithmetic_random(arithmetic) >> (64 - cut) : 0;
+        bits &= ~(((uint64_t)1 << cut) - 1);
+        memcpy(&value, &bits, sizeof value);
+    }
+    return eco_type_round(value, arithmetic->type);
+}
+
+/* As eco_round, of the value of a function that a machine approximates. */
+static inline double eco_round_function(struct eco_arithmetic *arithmetic, double value)
+{
+    if (arithmetic->rounding == ECO_ROUND_RANDOM) {
+        const int64_t random = (int64_t)eco_arithmetic_random(arithmetic);
+        value += value * 0x1p-23 * ((double)random * 0x1p-63);
+    }
+    return eco_round(arithmetic, value);
+}
+
+#endif /* ECO_REF_ROUNDING_H */
