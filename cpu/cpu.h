@@ -211,14 +211,22 @@ struct eco_product {
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
 /* dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
+/* Of a C that is no accumulator: its units are neighbours. */
+extern const struct eco_blocks eco_cpu_one_block;
 /* The bias of an accumulator, [H], or NULL. */
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
 
-/* ---- the ops that compute, forward.c and backward.c; the products are the run's ---------------
- */
+/* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
+enum { ECO_FEW_ROWS = 4 };
+/* Do products of so many rows go in tiles of BF16? */
+static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
+{
+    return run->cpu->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
+           run->layout->weight == ECORNN_BF16 && rows > ECO_FEW_ROWS;
+}
 
-/* Of a C that is no accumulator: its units are neighbours. */
-extern const struct eco_blocks eco_cpu_one_block;
+/* ---- pointwise passes, pass.c ---------------------------------------------------------------- */
+
 /* The fields of a pointwise call that are the same for every step of an op. */
 struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op);
 /* The states of an op's layer and direction, all steps. */
@@ -237,17 +245,15 @@ void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_poin
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run);
 void eco_cpu_after_product(const struct eco_cpu_run *run);
 
+/* ---- the ops that compute: forward.c, backward.c, backward_products.c ------------------------ */
+
 void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
 
-/* packed_rows.c: do products of so many rows go in tiles of BF16? */
-bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows);
-
-/* ---- work.c -----------------------------------------------------------------------------------
- */
+/* ---- how much work it is, work.c ------------------------------------------------------------- */
 
 /* How so many threads do the steps of the run soonest; they may be more than the grid takes. */
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);

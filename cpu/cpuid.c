@@ -1,6 +1,6 @@
 /*
- * What this processor is and can do, and how much of it the process may use.  The only place that
- * asks the processor, the system or the environment; called when a device is opened.
+ * What this processor is and can do.  With quota.c the only place that asks the processor, the
+ * system or the environment; called when a device is opened.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -118,56 +118,43 @@ static void model_name(char name[49])
 }
 #endif
 
-/* Every set that was built, best first. */
+/* The kernels that were compiled for a set. */
 /* clang-format off */
-#define SET(name_, fused_)                                                                         \
-    {.name = #name_, .f32 = &eco_kernels_##name_, .f64 = &eco_kernels_f64,                         \
-     .bf16 = &eco_kernels_narrow_##name_, .tile = &eco_tile_##name_,                          \
-     .narrow = &eco_narrow_##name_, .narrow_rows = &eco_rows_##name_, .fused = fused_}
+#define KERNELS(set, fused_)                                                                       \
+    .f32 = &eco_kernels_##set, .f64 = &eco_kernels_f64, .bf16 = &eco_kernels_narrow_##set,         \
+    .tile = &eco_tile_##set, .narrow = &eco_narrow_##set, .narrow_rows = &eco_rows_##set,          \
+    .fused = fused_
 /* clang-format on */
+
+/* Every set that was built, best first. */
 static const struct {
     enum rank rank;
     struct eco_isa isa;
 } built[] = {
 #if ECO_HAVE_AVX512 && ECO_HAVE_AMX
     {RANK_AMX, /* those of avx512, and tiles for BF16 */
-     {.name = "amx",
-      .f32 = &eco_kernels_avx512,
-      .f64 = &eco_kernels_f64,
-      .bf16 = &eco_kernels_narrow_avx512,
-      .tile = &eco_tile_avx512,
-      .narrow = &eco_narrow_avx512,
-      .narrow_rows = &eco_rows_avx512,
-      .amx = &eco_tile_amx,
-      .pair_rows = &eco_rows_amx,
-      .fused = true}},
+     {.name = "amx", KERNELS(avx512, true), .amx = &eco_tile_amx, .pair_rows = &eco_rows_amx}},
 #endif
 #if ECO_HAVE_AVX512 && ECO_HAVE_AVX512BF16
     {RANK_AVX512BF16, /* those of avx512, and dot products for BF16 */
      {.name = "avx512bf16",
-      .f32 = &eco_kernels_avx512,
-      .f64 = &eco_kernels_f64,
-      .bf16 = &eco_kernels_narrow_avx512,
-      .tile = &eco_tile_avx512,
-      .narrow = &eco_narrow_avx512,
-      .narrow_rows = &eco_rows_avx512,
+      KERNELS(avx512, true),
       .dot = &eco_tile_avx512bf16,
-      .pair_rows = &eco_rows_avx512bf16,
-      .fused = true}},
+      .pair_rows = &eco_rows_avx512bf16}},
 #endif
 #if ECO_HAVE_AVX512
-    {RANK_AVX512, SET(avx512, true)},
+    {RANK_AVX512, {.name = "avx512", KERNELS(avx512, true)}},
 #endif
 #if ECO_HAVE_AVX2
-    {RANK_AVX2, SET(avx2, true)},
+    {RANK_AVX2, {.name = "avx2", KERNELS(avx2, true)}},
 #endif
 #if ECO_HAVE_NEON
-    {RANK_NEON, SET(neon, true)},
+    {RANK_NEON, {.name = "neon", KERNELS(neon, true)}},
 #endif
 #if ECO_HAVE_SSE2
-    {RANK_SSE2, SET(sse2, false)},
+    {RANK_SSE2, {.name = "sse2", KERNELS(sse2, false)}},
 #endif
-    {RANK_PLAIN, SET(plain, false)},
+    {RANK_PLAIN, {.name = "plain", KERNELS(plain, false)}},
 };
 enum { BUILT = sizeof built / sizeof built[0] };
 
@@ -241,80 +228,4 @@ int eco_cpu_spins(void)
     if (policy && strcasecmp(policy, "passive") == 0)
         return 0;
     return policy && strcasecmp(policy, "active") == 0 ? ACTIVE : USUAL;
-}
-
-/* ---- control groups -------------------------------------------------------------------------- */
-
-enum { PATH = 512 };
-
-/* The numbers in a file of a control group; false if it is missing or says "max" or -1. */
-static bool read_numbers(const char *path, double *first, double *second)
-{
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    const int n = fscanf(file, "%lf %lf", first, second);
-    fclose(file);
-    return n >= 1 && *first > 0;
-}
-
-/* CPUs granted by the group in that folder, at most `cpus`. */
-static double least_of(const char *folder, double cpus)
-{
-    char path[PATH + 32];
-    double quota, period = 0, unused;
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (read_numbers(path, &quota, &period) && period > 0 && quota / period < cpus)
-        cpus = quota / period;
-    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    if (!read_numbers(path, &quota, &unused))
-        return cpus;
-    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (read_numbers(path, &period, &unused) && quota / period < cpus)
-        cpus = quota / period;
-    return cpus;
-}
-
-/* A group has no more than any group around it; base: where the hierarchy is mounted. */
-static double least_around(const char *base, const char *group, double cpus)
-{
-    char folder[PATH];
-    snprintf(folder, sizeof folder, "%s%s", base, group);
-    for (;;) {
-        cpus = least_of(folder, cpus);
-        char *slash = strrchr(folder, '/');
-        if (!slash || strlen(folder) <= strlen(base))
-            return cpus;
-        *slash = 0;
-    }
-}
-
-/* Does a list like "cpu,cpuacct" name cpu? */
-static bool names_cpu(const char *list, const char *end)
-{
-    for (; list < end; list += strcspn(list, ",:") + 1)
-        if (strcspn(list, ",:") == 3 && strncmp(list, "cpu", 3) == 0)
-            return true;
-    return false;
-}
-
-/* Lines of /proc/self/cgroup are NUMBER:CONTROLLERS:GROUP; version 2 has no controllers there. */
-int eco_cpu_quota(const char *root)
-{
-    char line[PATH], path[PATH], base[PATH];
-    double cpus = INT32_MAX;
-    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = 0;
-        char *const first = strchr(line, ':'), *const second =
-                                                   first ? strchr(first + 1, ':') : NULL;
-        if (!second || (second != first + 1 && !names_cpu(first + 1, second)))
-            continue;
-        snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, second == first + 1 ? "" : "/cpu");
-        cpus = least_around(base, second + 1, cpus);
-    }
-    if (file)
-        fclose(file);
-    return cpus < 1 ? 1 : cpus < INT32_MAX ? (int)cpus : INT32_MAX;
 }

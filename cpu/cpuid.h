@@ -1,5 +1,6 @@
 /*
- * The machine, as far as the CPU backend must know it; the instruction sets are in isa.h.
+ * The machine, as far as the CPU backend must know it; the instruction sets are in isa.h, what
+ * control groups grant in quota.h.
  */
 #ifndef ECO_CPUID_H
 #define ECO_CPUID_H
@@ -13,9 +14,6 @@ void eco_cpu_name(char *name, size_t size);
 size_t eco_cpu_cache_bytes(void);
 /* CPUs of the process's affinity mask, at least 1. */
 int eco_cpu_affinity(void);
-/* CPUs that the process's control groups grant, whole ones, at least 1; INT32_MAX: no limit.
- * root: "", or where a test keeps its own /proc and /sys. */
-int eco_cpu_quota(const char *root);
 /* Three numbers like "2x1x4" in ECORNN_GRID: how tests want steps shared out; false: they do not.
  */
 bool eco_cpu_grid_wanted(int grid[3]);

@@ -17,8 +17,6 @@ enum { ROWS_BYTES = 640 << 10 };
 enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
 /* Floats between copied rows: a row of 4 KB would begin where others do in every cache. */
 enum { APART = ECO_ALIGNMENT / sizeof(float) };
-/* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
-enum { FEW_ROWS = 4 };
 
 /* Rows of a tile of A, where so many rows go in tiles of equal height. */
 static int32_t tile_height(int32_t rows)
@@ -61,7 +59,7 @@ static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_produ
 static bool is_crowded(const struct eco_cpu_run *run, const struct eco_packed_product *p)
 {
     const struct eco_multiply *m = p->multiply;
-    return run->layout->wishes.threads > 0 && m->rows > FEW_ROWS &&
+    return run->layout->wishes.threads > 0 && m->rows > ECO_FEW_ROWS &&
            p->panels->n * p->panels->units >= ECO_CROWDED_COLUMNS && m->a_row % ECO_CROWDED == 0;
 }
 
@@ -176,12 +174,6 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
 }
 
 /* ---- which ----------------------------------------------------------------------------------- */
-
-bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
-{
-    return run->cpu->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
-           run->layout->weight == ECORNN_BF16 && rows > FEW_ROWS;
-}
 
 void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product *p)
 {

@@ -17,6 +17,7 @@
 
 #include "cpu/cpu.h"
 #include "cpu/cpuid.h"
+#include "cpu/quota.h"
 #include "tests/net.h"
 #include "tests/suite.h"
 

@@ -13,6 +13,7 @@
 #include "common/util.h"
 #include "cpu/cpuid.h"
 #include "cpu/isa.h"
+#include "cpu/quota.h"
 
 static int count(void)
 {

@@ -1,0 +1,139 @@
+/*
+ * After the steps of backward: dx and the weight gradients, as large products over all steps of an
+ * op.  How to multiply is the algorithm's business.
+ */
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+/* dx of a cell without W: there is no product to write it. */
+static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
+{
+    const struct eco_share part = eco_cpu_part(run, multiply->rows, 1);
+    const size_t row = multiply->c_row, rows = (size_t)(part.to - part.from);
+    const ecornn_type type = multiply->c_type;
+    void *first = eco_cpu_after_mutable(type, multiply->c, (size_t)part.from * row);
+    if (!multiply->add)
+        memset(first, 0, rows * row * eco_type_bytes(type));
+}
+
+void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array dacc =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
+    const size_t I = (size_t)eco_problem_input(run->problem, op->layer), N = (size_t)run->args->N;
+    struct eco_multiply multiply = {.op = op,
+                                    .part = ECO_PART_INPUT,
+                                    .a_row = dacc.row,
+                                    .c_row = I,
+                                    .back = true,
+                                    .blocks = eco_cpu_one_block,
+                                    .c_type = run->layout->sum,
+                                    .add = op->add && !op->gathered};
+    if (op->layer == 0 && run->args->dx == NULL)
+        return;
+    void *dx = NULL;
+    if (op->gathered) {
+        const struct eco_array gather =
+            eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DGATHER);
+        dx = eco_cpu_at(run, &gather, 0);
+    } else if (op->layer > 0) {
+        const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
+        dx = eco_cpu_at(run, &dinput, (size_t)op->t0);
+    } else {
+        multiply.c_type = run->layout->type;
+        dx = eco_cpu_after_mutable(multiply.c_type, run->args->dx, (size_t)op->t0 * N * I);
+    }
+    const bool product = eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0;
+    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
+        multiply.rows = some.rows;
+        multiply.a = eco_cpu_at(run, &dacc, (size_t)some.step);
+        multiply.c = eco_cpu_after_mutable(multiply.c_type, dx, (size_t)some.step * N * I);
+        (product ? run->products->multiply : clear_rows)(run, &multiply);
+    }
+}
+
+/* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */
+static struct eco_rows operand_rows(const struct eco_cpu_run *run, const struct eco_op *op, int o)
+{
+    size_t step;
+    const struct eco_array array = eco_layout_operand(run->layout, op, o, &step);
+    return (struct eco_rows){eco_cpu_at(run, &array, step), array.row, array.type};
+}
+
+static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_op *op = multiply->op;
+    const size_t H = (size_t)run->problem->H;
+    const struct eco_share share = eco_cpu_part(run, run->problem->H, 16);
+    const size_t n = (size_t)(share.to - share.from);
+    void *sum = (char *)run->args->dweights +
+                eco_layout_gradient(run->layout, op->layer, op->d, ECO_PART_VECTORS);
+    const ecornn_type type = run->layout->sum;
+    sum = eco_cpu_after_mutable(type, sum, (size_t)share.from);
+    for (int i = 0; i < recipe->n_params; i++) {
+        if (recipe->param[i].kind != ECO_PARAM_VECTOR)
+            continue;
+        const int column = eco_vector_column(run->lowered, i);
+        if (!multiply->add)
+            memset(sum, 0, n * eco_type_bytes(type));
+        if (column >= 0)
+            for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);)
+                run->kernels->add_columns(
+                    sum,
+                    eco_cpu_after(run->layout->type, multiply->a,
+                                  (size_t)some.step * (size_t)run->args->N * multiply->a_row +
+                                      (size_t)column * H + (size_t)share.from),
+                    multiply->a_row, some.rows, (int32_t)n);
+        sum = eco_cpu_after_mutable(type, sum, H);
+    }
+}
+
+/* The projection's gradient: dh^T u. */
+static void projection(const struct eco_cpu_run *run, struct eco_multiply multiply)
+{
+    const struct eco_op *op = multiply.op;
+    const struct eco_array dstep =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
+    const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
+    multiply.part = ECO_PART_PROJECT;
+    multiply.a = eco_cpu_at(run, &dstep, 0);
+    multiply.a_row = dstep.row;
+    multiply.c = eco_cpu_at(run, &u, (size_t)op->t0);
+    multiply.c_row = u.row;
+    run->products->weights(run, &multiply, 1);
+}
+
+static int32_t active_rows(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    int32_t rows = 0;
+    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);)
+        rows += some.rows;
+    return rows;
+}
+
+void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    if (run->args->dweights == NULL)
+        return;
+    const struct eco_array dacc =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
+    struct eco_multiply multiply = {.op = op,
+                                    .rows = active_rows(run, op),
+                                    .a = eco_cpu_at(run, &dacc, 0),
+                                    .a_row = dacc.row,
+                                    .add = op->add || run->args->accumulate};
+    vectors(run, &multiply);
+    struct eco_multiply part[1 + ECO_MAX_OPERANDS];
+    for (int o = -1; o < run->lowered->n_operands; o++) {
+        const struct eco_rows e = o < 0 ? eco_cpu_product_input(run, op) : operand_rows(run, op, o);
+        multiply.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
+        multiply.c = (void *)(uintptr_t)e.data;
+        multiply.c_row = e.row;
+        part[1 + o] = multiply;
+    }
+    run->products->weights(run, part, 1 + run->lowered->n_operands);
+    if (run->problem->projected)
+        projection(run, multiply);
+}
