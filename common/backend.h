@@ -5,7 +5,7 @@
 #ifndef ECO_BACKEND_H
 #define ECO_BACKEND_H
 
-#include "common/model.h"
+#include "common/plan.h"
 #include "common/util.h"
 
 /* What an algorithm may know of the device when it is asked for support and time. */

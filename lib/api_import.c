@@ -18,7 +18,8 @@
  */
 #include "ecornn.h"
 
-#include "common/model.h"
+#include "common/plan.h"
+#include "common/type.h"
 #include "common/util.h"
 
 #include <assert.h>

@@ -4,7 +4,7 @@
  */
 #include "ecornn.h"
 
-#include "common/model.h"
+#include "common/plan.h"
 #include "common/util.h"
 
 ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ecornn_cell *cell)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/cell/cell.h"
-#include "common/model.h"
+#include "common/problem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,8 @@
 #ifndef ECO_TESTS_PROBLEMS_H
 #define ECO_TESTS_PROBLEMS_H
 
-#include "common/model.h"
+#include "common/problem.h"
+#include "common/wishes.h"
 
 enum { PROBLEMS = 14, WISHES = 12 };
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "common/backend.h"
-#include "common/model.h"
+#include "common/plan.h"
 #include "tests/session.h"
 #include "tests/suite.h"
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/layout.h"
 #include "common/util.h"
 #include "tests/problems.h"
 #include "tests/suite.h"

@@ -4,6 +4,7 @@
  */
 #include <check.h>
 
+#include "common/tape.h"
 #include "tests/problems.h"
 #include "tests/suite.h"
 

@@ -2,6 +2,7 @@
  * Where an array of a layout lies.
  */
 #include "common/plan/shapes.h"
+#include "common/tape.h"
 
 static struct eco_array series_get(const struct eco_series *series, int k)
 {

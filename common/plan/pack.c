@@ -2,7 +2,7 @@
  * Parameters to packed weights, and gradients back, in host memory.  Where a parameter lies, and in
  * which panels, weights.c says.
  */
-#include "common/model.h"
+#include "common/plan.h"
 
 #include <string.h>
 

@@ -1,14 +1,14 @@
 /*
- * The problem: a description checked and made canonical, its string, and the list of parameters.
- * Knows nothing of layouts or devices.
+ * The problem: a description checked and made canonical, and its string.  Knows nothing of layouts
+ * or devices.
  */
-#include "common/model.h"
+#include "common/problem.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/type.h"
 #include "common/util.h"
 
 /* Limits that keep every index an int32_t and the generator's coordinates (number.h) in their
@@ -251,78 +251,4 @@ ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecorn
     if (status == ECORNN_OK)
         *desc = result;
     return status;
-}
-
-/* ---- parameters ------------------------------------------------------------------------------ */
-
-int eco_problem_params(const struct eco_problem *problem)
-{
-    return problem->L * problem->D *
-           (problem->cell->recipe.n_params + (problem->projected ? 1 : 0));
-}
-
-static void param_shape(const struct eco_problem *problem, int layer, int index, int32_t *rows,
-                        int32_t *cols)
-{
-    const struct eco_recipe *recipe = &problem->cell->recipe;
-    *rows = problem->H;
-    *cols = 1;
-    if (index == recipe->n_params) {
-        *rows = problem->P;
-        *cols = problem->H;
-    } else if (recipe->param[index].kind == ECO_PARAM_W) {
-        *cols = eco_problem_input(problem, layer);
-    } else if (recipe->param[index].kind == ECO_PARAM_R) {
-        const struct eco_node *e = &recipe->node[recipe->node[recipe->param[index].node].a];
-        *cols = e->op == ECO_OP_STATE && e->index == 0 ? problem->P : problem->H;
-    }
-}
-
-/* Elements of one direction of a layer up to parameter `count`. */
-static struct eco_size elements_until(const struct eco_problem *problem, int layer, int count)
-{
-    struct eco_size sum = eco_size_of(0);
-    for (int i = 0; i < count; i++) {
-        int32_t rows, cols;
-        param_shape(problem, layer, i, &rows, &cols);
-        sum = eco_size_add(sum, eco_size_mul(eco_size_of((size_t)rows), (size_t)cols));
-    }
-    return sum;
-}
-
-/* Elements before (layer, d). */
-static struct eco_size elements_before(const struct eco_problem *problem, int layer, int d)
-{
-    const int each = problem->cell->recipe.n_params + (problem->projected ? 1 : 0);
-    struct eco_size sum = eco_size_of(0);
-    if (layer > 0) {
-        sum = eco_size_mul(elements_until(problem, 0, each), (size_t)problem->D);
-        sum = eco_size_add(sum, eco_size_mul(elements_until(problem, 1, each),
-                                             (size_t)(layer - 1) * (size_t)problem->D));
-    }
-    return eco_size_add(sum, eco_size_mul(elements_until(problem, layer, each), (size_t)d));
-}
-
-size_t eco_problem_param_elements(const struct eco_problem *problem)
-{
-    const struct eco_size all = elements_before(problem, problem->L, 0);
-    return all.overflow ? SIZE_MAX : all.value;
-}
-
-void eco_problem_param(const struct eco_problem *problem, int index, struct eco_param_place *place)
-{
-    const struct eco_recipe *recipe = &problem->cell->recipe;
-    const int each = recipe->n_params + (problem->projected ? 1 : 0);
-    const int inside = index % each;
-    *place = (struct eco_param_place){.layer = index / each / problem->D,
-                                      .direction = index / each % problem->D,
-                                      .recipe_param = inside < recipe->n_params ? inside : -1};
-    ecornn_param *param = &place->param;
-    snprintf(param->name, sizeof param->name, "%d.%s.%s", place->layer,
-             eco_problem_reversed(problem, place->direction) ? "rev" : "fwd",
-             inside < recipe->n_params ? recipe->param[inside].name : "proj");
-    param_shape(problem, place->layer, inside, &param->rows, &param->cols);
-    param->offset = eco_size_add(elements_before(problem, place->layer, place->direction),
-                                 elements_until(problem, place->layer, inside))
-                        .value;
 }

@@ -4,7 +4,7 @@
 #ifndef ECO_SHAPES_H
 #define ECO_SHAPES_H
 
-#include "common/model.h"
+#include "common/layout.h"
 #include "common/util.h"
 
 /* Rows of an array. */

@@ -1,7 +1,7 @@
 /*
  * Which accumulators a part of the weights feeds, and where a vector's values and gradient are.
  */
-#include "common/model.h"
+#include "common/weights.h"
 
 bool eco_span_next(const struct eco_lowered *lowered, int part, int from, struct eco_span *span)
 {

@@ -2,10 +2,11 @@
  * The tape: which work happens in which order.  Layers, directions and chunks of steps are resolved
  * here, once, for every backend.  Knows no offsets and no kernels.
  */
-#include "common/model.h"
+#include "common/tape.h"
 
 #include <stdlib.h>
 
+#include "common/layout.h"
 #include "common/util.h"
 
 /* A tape under construction; `level` tracks what each part must wait for. */

@@ -2,7 +2,7 @@
  * The layout of packed weights and of their gradient: parts, panels, byte offsets.  With layout.c
  * the only place that knows where anything lies.
  */
-#include "common/model.h"
+#include "common/layout.h"
 
 #include <assert.h>
 

@@ -1,0 +1,149 @@
+/*
+ * The layout: where everything lies.  plan/layout.c, planes.c, scratch.c, arrays.c.
+ */
+#ifndef ECO_LAYOUT_H
+#define ECO_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/problem.h"
+#include "common/type.h"
+#include "common/weights.h"
+
+struct eco_op;
+
+enum eco_block { ECO_BLOCK_NONE, ECO_BLOCK_WEIGHTS, ECO_BLOCK_WORKSPACE, ECO_BLOCK_RESERVE };
+
+/* An array over steps and rows inside a block. */
+struct eco_array {
+    enum eco_block block;
+    size_t offset; /* bytes from the block's start */
+    size_t step;   /* elements from one step to the next; 0: every step the same one */
+    size_t row;    /* elements from one batch row to the next */
+    size_t wrap;   /* steps are taken modulo this; 0: as they are */
+    ecornn_type type;
+};
+
+/* Workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op.  What a product
+ * reads is of the layout's type, what it adds to of its sum; each array says which. */
+enum eco_scratch {
+    ECO_SCRATCH_ACC,      /* forward  [chunk,N,accs,H] */
+    ECO_SCRATCH_GATHER,   /* both     [chunk,N,I of the layer]: input rows in time order */
+    ECO_SCRATCH_DGATHER,  /* backward, the same memory: dx in time order, as sums */
+    ECO_SCRATCH_OPERAND,  /* forward [N,slots,H]; backward [chunk,N,slots,H] */
+    ECO_SCRATCH_MEAN,     /* both     [N,means] */
+    ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H] */
+    ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
+    ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
+    ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
+    ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: the output state, where y is no matrix of
+                           * what steps read */
+    ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
+                       * for sums */
+    ECO_SCRATCH_PRODUCT,  /* both: room for whoever multiplies */
+    ECO_SCRATCH_WIDENED,  /* both, by wish: the matrices of a layer and direction, as packed */
+    ECO_SCRATCH_TURNED,   /* both, by wish: R of each operand, [row, n*height] */
+    ECO_SCRATCH_EXCHANGE, /* both: what blocks of a resident kernel tell each other */
+    ECO_SCRATCHES
+};
+
+/*
+ * The layout of one run.  The plan keeps those of its own T and N; that of a smaller run is made on
+ * the stack from them.  Arrays are found through the functions below, never through the fields.
+ */
+struct eco_layout {
+    const struct eco_problem *problem;
+    bool training; /* this run keeps a reserve */
+    int32_t T, N;
+    int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
+    int32_t weights_steps;         /* of dacc, where weight gradients take several chunks */
+    ecornn_type type;              /* of rows that products read, and of the caller's arrays */
+    ecornn_type sum;    /* of sums, gradients between steps, vectors, dweights, other states */
+    ecornn_type weight; /* of packed matrices */
+    size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
+    size_t order; /* byte of the workspace: rows by length, if wished: int32_t [N], [T+1] */
+    struct eco_wishes wishes;
+    /* bytes of one direction of layer 0, of a later layer */
+    size_t weights_direction[2], dweights_direction[2];
+    size_t part[2][3][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part, by its form */
+    struct eco_matrix matrix[2][ECO_PARTS];
+    struct eco_panels panels[2][2][ECO_PARTS]; /* [layer > 0][transposed] */
+    struct eco_series {                        /* equal arrays, one behind the other */
+        struct eco_array first;
+        size_t bytes;                   /* from one to the next */
+        int count;                      /* number k lies at place k % count */
+    } state[ECO_MAX_STATES],            /* by layer; inference: of all layers but the last */
+        last_state[ECO_MAX_STATES],     /* by layer; inference: of the last layer */
+        kept[ECO_MAX_STATES],           /* lean, by layer */
+        save, output,                   /* by (layer, direction) */
+        scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
+        carry[ECO_MAX_STATES],          /* by lane */
+        dinput;                         /* by layer */
+    size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
+};
+
+/* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
+void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
+                      const struct eco_wishes *wishes, int32_t T, int32_t N, bool training);
+/* The same for another T and N: what does not depend on them is copied. */
+void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
+                       int32_t N);
+
+/* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c; planes and lean: planes.c */
+
+/* States of all steps of (layer, d): plane k is [N, width].  T+2 planes, both directions side by
+ * side in a row: step t writes plane t+1 and reads plane t (or t+2 where d runs backwards), so that
+ * planes 1..T of the output state are the layer's output [T,N,D*P].  In inference, where no later
+ * layer reads the sequence, and in a lean run two planes take turns. */
+struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state);
+size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
+/* Does this run keep what backward reads of states as follows, and no planes? */
+bool eco_layout_is_lean(const struct eco_layout *layout);
+/* lean: state [T,N,D*width] after each step; of the output state, of all layers but the last: y,
+ * with 0 past a row's length. */
+struct eco_array eco_layout_kept(const struct eco_layout *layout, int layer, int d, int state);
+/* [T,N,saves,H] in the reserve. */
+struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
+/* u of h = P u: [T,N,H] in the reserve, one step in the workspace in inference. */
+struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d);
+
+/* How the H units of an accumulator lie in a row of ECO_SCRATCH_ACC: in one block, or by wish in
+ * several, each with all rows of a chunk and all accumulators. */
+struct eco_blocks {
+    int32_t shift; /* a block is 1 << shift units */
+    size_t column; /* elements from one accumulator to the next, */
+    size_t block;  /* from one block to the next */
+};
+struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
+/* May input rows of the first layer have to be copied?  With one row a step's are neighbours in any
+ * order, and where rows lie by length those that have ended are left out; training gathers. */
+bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes);
+/* Elements before a unit. */
+static inline size_t eco_blocks_at(const struct eco_blocks *blocks, size_t unit)
+{
+    return (unit >> blocks->shift) * blocks->block + (unit & (((size_t)1 << blocks->shift) - 1));
+}
+
+struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backward, int layer,
+                                    int d, enum eco_scratch scratch);
+/* By wish: the matrix of a part in the type of rows. */
+struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,
+                                    int d, int part);
+/* By wish: the transposed matrix of a part, [row, n*height]. */
+struct eco_array eco_layout_turned(const struct eco_layout *layout, bool backward, int layer, int d,
+                                   int part);
+/* backward [N,width]: gradient of a state between steps. */
+struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state);
+/* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */
+struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
+
+/* Where rows of operand o lie that the weight gradients of a backward op read: planes of a state,
+ * or what backward recomputed, from this plane or step on. */
+struct eco_array eco_layout_operand(const struct eco_layout *layout, const struct eco_op *op, int o,
+                                    size_t *step);
+/* The step at which dacc of a backward op begins, and what lies beside it. */
+size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op);
+
+#endif /* ECO_LAYOUT_H */

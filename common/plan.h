@@ -1,0 +1,73 @@
+/*
+ * The plan, and the arguments of a run.  plan/planner.c, plan/pack.c, lib/api_run.c.
+ */
+#ifndef ECO_PLAN_H
+#define ECO_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/layout.h"
+#include "common/problem.h"
+#include "common/tape.h"
+
+struct eco_algo;
+
+enum { ECO_MAX_REASON = 600 };
+
+struct ecornn_plan {
+    struct eco_problem problem;
+    struct ecornn_device *device;
+    const struct eco_algo *algo;
+    struct eco_wishes wishes;
+    struct eco_work work;        /* of layer 0 */
+    struct eco_layout layout[2]; /* of a run of T steps and N rows: inference, training */
+    struct eco_tape tape[2][2];  /* [forward, backward][whole, ragged] */
+    ecornn_sizes sizes;
+    void *own;                   /* the backend's; what changes in it is safe from many threads */
+    double estimate;             /* seconds of one run of the planned size */
+    char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */
+};
+
+ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
+                              const struct eco_problem *problem);
+void eco_plan_free(struct ecornn_plan *plan);
+/* describe.c: as snprintf. */
+int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);
+/* pack.c, host memory: parameters to packed weights, gradients to those of the parameters.  Each of
+ * `count` threads does its part. */
+struct eco_portion {
+    int id, count;
+};
+void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                   struct eco_portion part);
+void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
+                     bool add, struct eco_portion part);
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+/* The caller's arguments, checked: T and N filled in, everything else as given. */
+struct eco_args {
+    int32_t T, N;
+    const int32_t *lengths;
+    const void *x;
+    void *y;
+    const void *initial[ECO_MAX_STATES];
+    void *final[ECO_MAX_STATES];
+    const void *weights;
+    void *workspace;
+    void *reserve; /* backward: only read */
+    uint64_t seed;
+    void *stream;
+    /* backward */
+    bool backward;
+    const void *dy;
+    const void *dfinal[ECO_MAX_STATES];
+    void *dx;
+    void *dinitial[ECO_MAX_STATES];
+    void *dweights;
+    bool accumulate;
+};
+
+#endif /* ECO_PLAN_H */

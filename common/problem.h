@@ -1,0 +1,61 @@
+/*
+ * The problem: the description made canonical, and the list of its parameters.  plan/problem.c.
+ */
+#ifndef ECO_PROBLEM_H
+#define ECO_PROBLEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ecornn.h"
+#include "common/cell/cell.h"
+
+enum { ECO_MAX_PROBLEM_TEXT = 160 };
+
+struct eco_problem {
+    const struct ecornn_cell *cell;
+    int32_t T, N, I, H, P, L, D;
+    bool projected; /* P is a projection; else P == H */
+    bool training;
+    bool fast; /* ECORNN_FAST_MATH */
+    ecornn_direction direction;
+    ecornn_order order;
+    ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */
+    float dropout;
+    char text[ECO_MAX_PROBLEM_TEXT]; /* "lstm/f32/train/L2/bi/T100/N32/I512/H512" */
+};
+
+/* Input width of a layer: I, then D*P. */
+int32_t eco_problem_input(const struct eco_problem *problem, int layer);
+/* Width of state s: P for the output state, H for the others. */
+int32_t eco_problem_width(const struct eco_problem *problem, int state);
+/* Columns of R of an operand: P where it is the output state itself, else H. */
+int32_t eco_problem_columns(const struct eco_problem *problem, int operand);
+/* Is (layer, direction index d) run from the last step to the first? */
+bool eco_problem_reversed(const struct eco_problem *problem, int d);
+
+/* Description to problem, with a complete check of it; BAD_ARGUMENT or UNSUPPORTED. */
+ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc);
+/* Problem string to description (see ecornn_desc_parse). */
+ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell);
+
+/* parameters.c: number index of the block: what ecornn_param_get shows, and where it belongs. */
+struct eco_param_place {
+    ecornn_param param;
+    int layer, direction;
+    int recipe_param; /* in cell->recipe.param, or -1: the projection */
+};
+int eco_problem_params(const struct eco_problem *problem);
+void eco_problem_param(const struct eco_problem *problem, int index, struct eco_param_place *place);
+/* Elements of the whole block; SIZE_MAX on overflow. */
+size_t eco_problem_param_elements(const struct eco_problem *problem);
+
+/* weights.c: multiply-adds of one row in one step of one direction. */
+struct eco_work {
+    double recurrent; /* with R and the projection */
+    double input;     /* with W */
+};
+struct eco_work eco_problem_work(const struct eco_problem *problem, int layer);
+
+#endif /* ECO_PROBLEM_H */

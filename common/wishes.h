@@ -1,0 +1,55 @@
+/*
+ * What an algorithm wishes of layout and tape.
+ */
+#ifndef ECO_WISHES_H
+#define ECO_WISHES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ECO_ALIGNED_ROW = 8 };
+
+/* What the chosen algorithm wants of layout and tape. */
+struct eco_wishes {
+    bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
+    bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
+                     */
+    int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
+    int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc stays
+                             * alive; 0: in every one */
+    int32_t pack_rows; /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
+    bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
+    bool lean; /* the reserve keeps no output state of the last layer, which backward reads from y,
+                * and all states in the type of rows; forward they lie as in inference */
+    size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
+    bool turned[2];       /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
+    bool aligned; /* units of an accumulator, and rows of what products read, in whole groups of
+                   * ECO_ALIGNED_ROW elements, in weights and workspace; the reserve stays dense */
+    bool filled;  /* with that: products are of whole groups; what is the caller's or the reserve's
+                   * is copied into such rows where its own are not */
+    bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
+    size_t exchange_bytes; /* of ECO_SCRATCH_EXCHANGE */
+    int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
+                    * as many as a panel has vectors */
+    int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
+    bool fuse_input;        /* a step multiplies its input too: accumulators of one step only */
+    int32_t acc_units;      /* of a block of accumulators, a power of two; 0: all */
+    int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
+                             * neighbours; 0: 1 */
+    int32_t threads;        /* that have scratch of their own for rows of a product; 0: none */
+};
+
+/* So many elements, in whole groups if that is wished. */
+static inline size_t eco_wishes_row(const struct eco_wishes *wishes, size_t width)
+{
+    const size_t group = wishes->aligned ? ECO_ALIGNED_ROW : 1;
+    return (width + group - 1) / group * group;
+}
+/* Does a product want a copy of such rows, which are not ours? */
+static inline bool eco_wishes_copy(const struct eco_wishes *wishes, size_t width)
+{
+    return wishes->filled && eco_wishes_row(wishes, width) != width;
+}
+
+#endif /* ECO_WISHES_H */
