@@ -10,6 +10,8 @@ enum { VEC_LANES = 1 };
 typedef double real;
 typedef double vec;
 
+#include "cpu/vec_operators.h"
+
 static inline vec v_const(double x)
 {
     return x;
@@ -37,26 +39,6 @@ static inline void v_store_part(double *to, vec v, int n)
         *to = v;
 }
 
-static inline vec v_add(vec a, vec b)
-{
-    return a + b;
-}
-
-static inline vec v_sub(vec a, vec b)
-{
-    return a - b;
-}
-
-static inline vec v_mul(vec a, vec b)
-{
-    return a * b;
-}
-
-static inline vec v_div(vec a, vec b)
-{
-    return a / b;
-}
-
 static inline vec v_min(vec a, vec b)
 {
     return a < b ? a : b;
@@ -71,11 +53,6 @@ static inline vec v_max(vec a, vec b)
 static inline vec v_select(vec a, vec b, vec c)
 {
     return a > 0 ? b : c;
-}
-
-static inline vec v_neg(vec a)
-{
-    return -a;
 }
 
 static inline vec v_abs(vec a)

@@ -9,33 +9,10 @@
 #ifndef ECO_VEC_MATH_H
 #define ECO_VEC_MATH_H
 
+#include "cpu/vec_operators.h"
+
 /* A float plus this has its nearest integer in its low bits: exact for what is used here. */
 #define VEC_SHIFT 0x1.8p23f
-
-static inline vec v_add(vec a, vec b)
-{
-    return a + b;
-}
-
-static inline vec v_sub(vec a, vec b)
-{
-    return a - b;
-}
-
-static inline vec v_mul(vec a, vec b)
-{
-    return a * b;
-}
-
-static inline vec v_div(vec a, vec b)
-{
-    return a / b;
-}
-
-static inline vec v_neg(vec a)
-{
-    return -a;
-}
 
 static inline vec v_abs(vec a)
 {
