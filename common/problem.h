@@ -45,6 +45,8 @@ struct eco_param_place {
     ecornn_param param;
     int layer, direction;
     int recipe_param; /* in cell->recipe.param, or -1: the projection */
+    bool vector;      /* else a matrix */
+    size_t elements;
 };
 int eco_problem_params(const struct eco_problem *problem);
 void eco_problem_param(const struct eco_problem *problem, int index, struct eco_param_place *place);

@@ -173,7 +173,7 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void 
         int before;
         eco_problem_param(&plan->problem, i, &place);
         const int of = eco_problem_part(&plan->problem, &place, &before);
-        const size_t n = (size_t)place.param.rows * (size_t)place.param.cols;
+        const size_t n = place.elements;
         const struct share share = share_of(n, part);
         const char *from = (const char *)dweights +
                            eco_layout_gradient(layout, place.layer, place.direction, of) +

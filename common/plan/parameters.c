@@ -66,14 +66,19 @@ void eco_problem_param(const struct eco_problem *problem, int index, struct eco_
     const struct eco_recipe *recipe = &problem->cell->recipe;
     const int each = recipe->n_params + (problem->projected ? 1 : 0);
     const int inside = index % each;
-    *place = (struct eco_param_place){.layer = index / each / problem->D,
-                                      .direction = index / each % problem->D,
-                                      .recipe_param = inside < recipe->n_params ? inside : -1};
+    const int k = inside < recipe->n_params ? inside : -1;
+    *place = (struct eco_param_place){
+        .layer = index / each / problem->D,
+        .direction = index / each % problem->D,
+        .recipe_param = k,
+        .vector = k >= 0 && recipe->param[k].kind == ECO_PARAM_VECTOR,
+    };
     ecornn_param *param = &place->param;
     snprintf(param->name, sizeof param->name, "%d.%s.%s", place->layer,
              eco_problem_reversed(problem, place->direction) ? "rev" : "fwd",
-             inside < recipe->n_params ? recipe->param[inside].name : "proj");
+             k >= 0 ? recipe->param[k].name : "proj");
     param_shape(problem, place->layer, inside, &param->rows, &param->cols);
+    place->elements = (size_t)param->rows * (size_t)param->cols;
     param->offset = eco_size_add(elements_before(problem, place->layer, place->direction),
                                  elements_until(problem, place->layer, inside))
                         .value;

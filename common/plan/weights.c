@@ -15,16 +15,9 @@ static bool in_part(const struct eco_accumulator *acc, int part)
     return (part == ECO_PART_INPUT ? acc->input : acc->recurrent[part - ECO_PART_RECURRENT]) >= 0;
 }
 
-static int count_vectors(const struct eco_recipe *recipe)
-{
-    int n = 0;
-    for (int i = 0; i < recipe->n_params; i++)
-        n += recipe->param[i].kind == ECO_PARAM_VECTOR;
-    return n;
-}
-
 struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part)
 {
+    const struct eco_recipe *recipe = &problem->cell->recipe;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     struct eco_matrix matrix = {.units = problem->H, .columns = 1};
     if (part == ECO_PART_PROJECT) {
@@ -32,7 +25,7 @@ struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int laye
         matrix.units = problem->P;
         matrix.columns = problem->H;
     } else if (part == ECO_PART_VECTORS) {
-        matrix.n = count_vectors(&problem->cell->recipe);
+        matrix.n = eco_vector_number(recipe, recipe->n_params);
     } else if (part == ECO_PART_INPUT || part - ECO_PART_RECURRENT < lowered->n_operands) {
         for (int a = 0; a < lowered->n_accs; a++)
             matrix.n += in_part(&lowered->acc[a], part);
@@ -66,9 +59,8 @@ int eco_problem_part(const struct eco_problem *problem, const struct eco_param_p
     *before = 0;
     if (index < 0)
         return ECO_PART_PROJECT;
-    if (recipe->param[index].kind == ECO_PARAM_VECTOR) {
-        for (int i = 0; i < index; i++)
-            *before += recipe->param[i].kind == ECO_PARAM_VECTOR;
+    if (place->vector) {
+        *before = eco_vector_number(recipe, index);
         return ECO_PART_VECTORS;
     }
     for (int part = 0; part < ECO_PARTS; part++) {

@@ -38,12 +38,11 @@ void eco_reference_load_weights(struct eco_reference *run)
     for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_place place;
         eco_problem_param(problem, i, &place);
-        const int k = place.recipe_param;
-        const bool vector = k >= 0 && problem->cell->recipe.param[k].kind == ECO_PARAM_VECTOR;
-        const size_t end = place.param.offset + (size_t)place.param.rows * (size_t)place.param.cols;
-        for (size_t j = place.param.offset; j < end; j++) {
+        for (size_t k = 0; k < place.elements; k++) {
+            const size_t j = place.param.offset + k;
             const double value = eco_type_get(run->args->weights, j, sum);
-            run->weights[j] = vector ? value : eco_type_round(value, run->arithmetic.weight_type);
+            run->weights[j] =
+                place.vector ? value : eco_type_round(value, run->arithmetic.weight_type);
         }
     }
 }

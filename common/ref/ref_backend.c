@@ -93,13 +93,10 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
     for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_place place;
         eco_problem_param(problem, i, &place);
-        const int k = place.recipe_param;
-        const bool vector = k >= 0 && problem->cell->recipe.param[k].kind == ECO_PARAM_VECTOR;
-        const size_t n = (size_t)place.param.rows * (size_t)place.param.cols;
-        for (size_t j = 0; j < n; j++) {
+        for (size_t j = 0; j < place.elements; j++) {
             const double value = eco_type_get(params[i], j, problem->param_type);
             eco_type_set(weights, place.param.offset + j, sum,
-                         vector ? value : eco_type_round(value, problem->weight_type));
+                         place.vector ? value : eco_type_round(value, problem->weight_type));
         }
     }
     return ECORNN_OK;
@@ -113,10 +110,9 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         struct eco_param_place place;
         eco_problem_param(&plan->problem, i, &place);
-        const size_t n = (size_t)place.param.rows * (size_t)place.param.cols;
         const char *gradient = (const char *)weights + place.param.offset * eco_type_bytes(from);
         if (params[i])
-            (add ? eco_type_add : eco_type_move)(params[i], to, gradient, from, n);
+            (add ? eco_type_add : eco_type_move)(params[i], to, gradient, from, place.elements);
     }
     return ECORNN_OK;
 }
