@@ -58,10 +58,8 @@ void eco_alloc_fail_at(int k);
 /* Sleeps until woken, if *word is still value; may return early, and does after a millisecond.
  * eco_wake_all wakes the sleepers of a word.  Where the system has no such thing, a sleeper only
  * gives way to other threads. */
-#if !defined(__cplusplus) /* kernels read this header, too */
 void eco_sleep_while(_Atomic unsigned *word, unsigned value);
 void eco_wake_all(_Atomic unsigned *word);
-#endif
 
 /* A text of bounded size: appends what fits, counts what does not.  As snprintf, in pieces. */
 struct eco_text {

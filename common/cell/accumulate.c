@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "common/cell/error.h"
+
 static bool is_addend(const struct eco_lowering *lowering, int node)
 {
     return lowering->uses[node] == 1 && lowering->user[node] >= 0 &&

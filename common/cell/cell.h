@@ -13,7 +13,6 @@
 
 #include "ecornn.h"
 #include "common/cell/limits.h"
-#include "common/util.h"
 
 /* ---- the graph ------------------------------------------------------------------------------ */
 
@@ -161,9 +160,6 @@ struct eco_cell_error {
     int line, column; /* from 1 */
     char message[160];
 };
-
-/* error.c: fills error with the text and the first place; false. */
-bool eco_cell_fail(struct eco_cell_error *error, const char *format, ...) ECO_PRINTF(2, 3);
 
 /* recipe.c: adds a node, folding constants and finding an equal one; -1 when the graph is full. */
 int eco_recipe_add(struct eco_recipe *recipe, struct eco_node node);

@@ -1,7 +1,7 @@
 /*
- * What is wrong with a cell as a whole, not at a place of its text.
+ * What is wrong with a cell, see error.h.
  */
-#include "common/cell/cell.h"
+#include "common/cell/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "common/cell/error.h"
+
 struct gradient {
     struct eco_recipe *recipe;
     struct eco_adjoint *adjoint;

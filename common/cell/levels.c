@@ -4,6 +4,8 @@
  */
 #include "common/cell/lowering.h"
 
+#include "common/cell/error.h"
+
 static void use(struct eco_lowering *lowering, int node, int user)
 {
     if (node < 0)

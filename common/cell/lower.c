@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "common/cell/error.h"
+
 /* The node of an operand's gradient, -1: nothing uses it. */
 static int find_doperand(const struct eco_lowering *lowering, int operand)
 {

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "common/cell/error.h"
+
 bool eco_lower_store(struct eco_lowering *lowering, struct eco_demand *demand, int op, int index,
                      int node)
 {

@@ -5,6 +5,8 @@
  */
 #include "common/cell/lowering.h"
 
+#include "common/cell/error.h"
+
 static void mark(bool *need, int node)
 {
     if (node >= 0)
