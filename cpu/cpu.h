@@ -62,6 +62,9 @@ struct eco_cpu_run {
  * visible to the thread that wrote it: the walker waits for the others. */
 typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_op *op);
 
+/* What all algorithms set alike: everything but products and how work is shared out. */
+struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
+                                  const struct eco_args *args);
 /* Walks the tape: kernel[kind] for every op, on at most threads threads; ops of equal level without
  * waiting in between. */
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
@@ -94,7 +97,7 @@ struct eco_stretch {
 bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
                      struct eco_stretch *stretch);
 
-/* ---- addresses, rows.c ----------------------------------------------------------------------- */
+/* ---- addresses, addresses.c ------------------------------------------------------------------ */
 
 /* Element 0 of step `step` of an array of the run's blocks. */
 void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, size_t step);
@@ -149,7 +152,13 @@ static inline void *eco_step_at(const struct eco_steps *steps, size_t k)
     return steps->first == NULL ? NULL : steps->first + (k & steps->mask) * steps->stride;
 }
 
-/* The ops that only move rows; the same for every CPU algorithm. */
+/* Of a C that is no accumulator: its units are neighbours. */
+extern const struct eco_blocks eco_cpu_one_block;
+/* The bias of an accumulator, [H], or NULL. */
+const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
+
+/* ---- the ops that only move rows, rows.c; the same for every algorithm ----------------------- */
+
 void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_op *op);
@@ -211,10 +220,6 @@ struct eco_product {
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
 /* dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
-/* Of a C that is no accumulator: its units are neighbours. */
-extern const struct eco_blocks eco_cpu_one_block;
-/* The bias of an accumulator, [H], or NULL. */
-const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
 
 /* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
 enum { ECO_FEW_ROWS = 4 };
@@ -263,9 +268,6 @@ int eco_cpu_threads(const struct eco_cpu_run *run);
  * never faster than its weights come from memory. */
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
                         double large);
-/* What all algorithms set alike: everything but products and how work is shared out. */
-struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
-                                  const struct eco_args *args);
 
 extern const struct eco_products eco_dense_products;
 extern const struct eco_algo eco_algo_blas, eco_algo_packed;

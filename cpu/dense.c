@@ -5,18 +5,6 @@
 
 #include <string.h>
 
-const struct eco_blocks eco_cpu_one_block = {31, 0, 0};
-
-const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc)
-{
-    const int param = run->lowered->acc[acc].vector;
-    const size_t before = (size_t)eco_vector_number(&run->problem->cell->recipe, param);
-    const void *vectors =
-        eco_cpu_weights(run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS));
-    return param < 0 ? NULL
-                     : eco_cpu_after(run->layout->sum, vectors, before * (size_t)run->problem->H);
-}
-
 /* This thread's rows of acc = bias, 0 without one. */
 static void fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {

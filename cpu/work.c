@@ -137,25 +137,3 @@ int eco_cpu_threads(const struct eco_cpu_run *run)
     const int others = large < (double)RUN_WORK * most ? (int)(large / RUN_WORK) : most;
     return others > steps ? others : steps;
 }
-
-struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
-                                  const struct eco_args *args)
-{
-    const struct eco_cpu *cpu = plan->device->own;
-    return (struct eco_cpu_run){
-        .cpu = cpu,
-        .caps = &plan->device->caps,
-        .problem = &plan->problem,
-        .work = &plan->work,
-        .lowered = &plan->problem.cell->lowered,
-        .layout = layout,
-        .args = args,
-        .kernels = plan->problem.type == ECORNN_F64    ? cpu->isa->f64
-                   : plan->problem.type == ECORNN_BF16 ? cpu->isa->bf16
-                                                       : cpu->isa->f32,
-        .tile = cpu->isa->tile,
-        .rows = {0, args->N},
-        .unit_group = 16,
-        .whole_rows = true,
-    };
-}
