@@ -106,15 +106,11 @@ static int32_t panel_vectors(const struct eco_problem *problem, const struct eco
     return three ? 3 : caps->vectors;
 }
 
-/* Have x, h or dacc rows that crowd each other, and enough readers?  Of few rows there is nothing
- * to gain. */
+/* Do rows of x crowd each other?  They are not ours to keep apart; of few rows there is nothing to
+ * gain. */
 static bool crowds(const struct eco_problem *problem)
 {
-    const int32_t accs = problem->cell->lowered.n_accs * problem->H;
-    const bool forward = problem->I % ECO_CROWDED == 0 || problem->H % ECO_CROWDED == 0;
-    const int32_t wider = problem->I > problem->H ? problem->I : problem->H;
-    const bool back = problem->training && accs % ECO_CROWDED == 0 && wider >= ECO_CROWDED_COLUMNS;
-    return problem->N > ECO_TILE_VECTORS && (forward || back);
+    return problem->N > ECO_TILE_VECTORS && problem->I % ECO_CROWDED == 0;
 }
 
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -132,6 +128,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .vectors = vectors,
         .acc_units = caps->lanes * (spans > 1 ? spans : vectors),
         .threads = crowds(problem) ? caps->threads : 0,
+        .crowded = ECO_CROWDED_BYTES,
         .fuse_input = problem->N >= FUSED_ROWS && fuses(problem) && near(problem, caps),
     };
     if (is_narrow(problem))

@@ -65,9 +65,9 @@ struct eco_packed_work {
     eco_pointwise_kernel kernel;
 };
 
-/* Rows so many floats apart share places in the first-level cache; a copy of them pays if so many
- * columns of C read it. */
-enum { ECO_CROWDED = 1024, ECO_CROWDED_COLUMNS = 512 };
+/* Rows so many floats apart, or bytes, share places in the first-level cache; a copy of them pays
+ * if so many columns of C read it. */
+enum { ECO_CROWDED = 1024, ECO_CROWDED_BYTES = 4096, ECO_CROWDED_COLUMNS = 512 };
 
 /* packed_walk.c: does it. */
 void eco_packed_walk(struct eco_packed_work *w);

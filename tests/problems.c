@@ -29,7 +29,7 @@ const struct eco_wishes wishes[WISHES] = {
     {.chunk = 2, .chunk_backward = 3},
     {.chunk = 3, .chunk_backward = 2, .wavefront = true},
     {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 3},
-    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 2, .acc_units = 8},
+    {.chunk = 4, .spans = 2, .lanes = 4, .vectors = 2, .acc_units = 8, .crowded = 32},
     {.chunk = 4, .spans = 2, .lanes = 8, .vectors = 4, .group = 32, .pair = 2},
     {.chunk = 3, .spans = 2, .lanes = 4, .vectors = 2, .pack_rows = 7, .threads = 2},
     {.chunk = 2, .wavefront = true, .by_length = true, .product_bytes = 100, .fuse_input = true},

@@ -50,6 +50,7 @@ static const char *const chosen[] = {
     "lstm/f32/train/T3/N2/I90/H70",
     "lstm/f32/train/T2/N5/I1024/H256/states", /* rows that begin 4 KB apart */
     "rnn-tanh/f32/infer/T2/N9/I4/H1024/states",
+    "rnn-tanh/bf16/train/L2/bi/T3/N5/I4/H1024/states",
     "gru/f32/train/T3/N2/I90/H70/states",
     "gru/f64/train/T5/N3/I7/H16/states",
     "gru/f32/train/L2/bi/T6/N5/I3/H8/lengths:random/states/accumulate/dropout:0.2",

@@ -54,8 +54,8 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
     struct eco_array array = series_get(
         &layout->scratch[backward][dx ? ECO_SCRATCH_GATHER : scratch], pair(layout, layer, d));
     if (dx || scratch == ECO_SCRATCH_GATHER) { /* rows as wide as this layer's input */
-        array.row =
-            eco_wishes_row(&layout->wishes, (size_t)eco_problem_input(layout->problem, layer));
+        const size_t input = (size_t)eco_problem_input(layout->problem, layer);
+        array.row = eco_layout_apart(layout, eco_wishes_row(&layout->wishes, input));
         array.step = array.row * (size_t)layout->N;
         array.type = dx ? layout->sum : layout->type;
     }

@@ -31,19 +31,26 @@ size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
     return is_read(layout, state) ? eco_wishes_row(&layout->wishes, width) : width;
 }
 
+/* Planes of so wide rows; what products read of them lies apart. */
+static struct eco_layout_rows planes(const struct eco_layout *layout, int state, int32_t steps,
+                                     size_t width)
+{
+    if (!is_read(layout, state))
+        return (struct eco_layout_rows){layout->sum, steps, width};
+    return (struct eco_layout_rows){layout->type, steps, eco_layout_apart(layout, width)};
+}
+
 struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state)
 {
     const struct eco_problem *problem = layout->problem;
     const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
-    return (struct eco_layout_rows){is_read(layout, state) ? layout->type : layout->sum,
-                                    layout->T + 2, eco_wishes_row(&layout->wishes, row)};
+    return planes(layout, state, layout->T + 2, eco_wishes_row(&layout->wishes, row));
 }
 
 struct eco_layout_rows eco_layout_two_planes(const struct eco_layout *layout, int state)
 {
     const size_t D = (size_t)layout->problem->D;
-    return (struct eco_layout_rows){is_read(layout, state) ? layout->type : layout->sum, 2,
-                                    D * eco_layout_plane_part(layout, state)};
+    return planes(layout, state, 2, D * eco_layout_plane_part(layout, state));
 }
 
 struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state)

@@ -23,6 +23,13 @@ struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int lay
     return bytes;
 }
 
+size_t eco_layout_apart(const struct eco_layout *layout, size_t width)
+{
+    const size_t element = eco_type_bytes(layout->type), crowded = layout->wishes.crowded;
+    const bool apart = width > 0 && crowded > 0 && width * element % crowded == 0;
+    return width + (apart ? ECO_ALIGNMENT / element : 0);
+}
+
 enum { ONE_BLOCK = 31 }; /* the shift of a block that has all units */
 
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
@@ -73,7 +80,9 @@ static size_t gather_row(const struct eco_layout *layout)
     const size_t later = (size_t)problem->D * (size_t)problem->P;
     const bool gathered = problem->training && problem->L > 1 &&
                           (problem->dropout > 0 || eco_wishes_copy(&layout->wishes, later));
-    return eco_wishes_row(&layout->wishes, gathered && later > I ? later : I);
+    const size_t row = eco_layout_apart(layout, eco_wishes_row(&layout->wishes, I));
+    const size_t other = eco_layout_apart(layout, eco_wishes_row(&layout->wishes, later));
+    return gathered && other > row ? other : row;
 }
 
 /* Width of a row of scratch, 0: not needed. */
@@ -83,17 +92,18 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H, P = (size_t)problem->P;
     const size_t column = eco_wishes_row(&layout->wishes, H); /* as in ECO_SCRATCH_ACC */
+    const size_t dacc_columns = (size_t)(lowered->n_accs + lowered->n_extra);
     switch (scratch) {
     case ECO_SCRATCH_ACC:
         return backward ? 0 : (size_t)lowered->n_accs * acc_units(layout);
     case ECO_SCRATCH_GATHER:
         return gather_row(layout);
     case ECO_SCRATCH_OPERAND:
-        return (size_t)lowered->n_slots * column;
+        return eco_layout_apart(layout, (size_t)lowered->n_slots * column);
     case ECO_SCRATCH_MEAN:
         return (size_t)lowered->n_means[backward];
     case ECO_SCRATCH_DACC:
-        return backward ? (size_t)(lowered->n_accs + lowered->n_extra) * column : 0;
+        return backward ? eco_layout_apart(layout, dacc_columns * column) : 0;
     case ECO_SCRATCH_DOPERAND:
         return backward ? (size_t)lowered->n_slots * column : 0;
     case ECO_SCRATCH_STEP:
