@@ -11,9 +11,7 @@
 
 enum { GROUP = ECO_NARROW_GROUP, TALL = ECO_NARROW_TALL, TILE = ECO_NARROW_TILE };
 /* Row blocks copied together, so that every cache line of dacc is read once. */
-enum { BLOCKS_AT_A_TIME = 8 };
-/* Rows ahead of those being copied: each begins in a page of its own, where nobody fetches it. */
-enum { ROWS_AHEAD = 6 };
+enum { BLOCKS_AT_A_TIME = ECO_TILE_COPIES };
 
 /* ---- rows, blocks, panels -------------------------------------------------------------------- */
 
@@ -22,7 +20,7 @@ static size_t row_number(const struct eco_gradient *g, struct eco_gradient_row r
     return (size_t)row.step * (size_t)g->run->args->N + (size_t)row.n;
 }
 
-void eco_gradient_next(const struct eco_gradient *g, struct eco_gradient_row *row)
+static void go_on(const struct eco_gradient *g, struct eco_gradient_row *row)
 {
     if (++row->n < eco_cpu_active(g->run, g->t0 + row->step))
         return;
@@ -32,50 +30,59 @@ void eco_gradient_next(const struct eco_gradient *g, struct eco_gradient_row *ro
 
 void eco_gradient_skip(const struct eco_gradient *g, struct eco_gradient_row *row, int32_t rows)
 {
+    if (g->run->active == NULL) {
+        row->step += (row->n + rows) / g->run->args->N;
+        row->n = (row->n + rows) % g->run->args->N;
+        return;
+    }
     for (int32_t k = 0; k < rows; k++)
-        eco_gradient_next(g, row);
+        go_on(g, row);
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */
 
-static void copy(const struct eco_gradient *g, float *out, const void *from, int32_t n)
+static void widen_rows(const struct eco_gradient *g, struct eco_tile_copy *copy,
+                       const uint16_t *from, size_t row, int32_t rows)
 {
-    const float *floats = from;
-    if (g->type == ECORNN_BF16) {
-        g->run->cpu->isa->narrow_rows->widen(out, from, n);
-        return;
+    for (int32_t r = 0; r < rows; r++, from += row)
+        for (int32_t i = 0; i < copy->n; i++) {
+            const size_t zeros = (size_t)(copy->width[i] - copy->count[i]);
+            g->run->cpu->isa->narrow_rows->widen(copy->to[i], from + copy->first[i],
+                                                 copy->count[i]);
+            memset(copy->to[i] + copy->count[i], 0, zeros * sizeof(float));
+            copy->to[i] += copy->width[i];
+        }
+}
+
+/* The rows at hand of a matrix, neighbours together. */
+static void copy_rows(const struct eco_gradient *g, struct eco_tile_copy *copy, const void *matrix,
+                      size_t row)
+{
+    struct eco_gradient_row at = g->first;
+    for (int32_t left = g->rows, n; left > 0; left -= n) {
+        n = g->run->active == NULL
+                ? left
+                : eco_least(left, eco_cpu_active(g->run, g->t0 + at.step) - at.n);
+        const void *from = eco_cpu_after(g->type, matrix, row_number(g, at) * row);
+        if (g->type == ECORNN_BF16)
+            widen_rows(g, copy, from, row, n);
+        else
+            g->form.kernel->copy(copy, from, row, n);
+        eco_gradient_skip(g, &at, n);
     }
-    for (; n >= 4; n -= 4, out += 4, floats += 4)
-        memcpy(out, floats, 4 * sizeof *out);
-    for (int32_t i = 0; i < n; i++)
-        out[i] = floats[i];
 }
 
 /* Of a block, element (k, i) is A[k, its unit i]. */
 static void pack_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
 {
-    float *out[BLOCKS_AT_A_TIME];
-    int32_t first[BLOCKS_AT_A_TIME + 1];
-    const int32_t n = blocks.to - blocks.from;
-    for (int32_t b = 0; b <= n; b++)
-        first[b] = eco_gradient_unit(g, blocks.from + b);
-    for (int32_t b = 0; b < n; b++)
-        out[b] = (float *)(void *)eco_gradient_block(g, number, blocks.from + b);
-    const void *a = eco_cpu_after(g->type, g->a, (size_t)number * (size_t)g->units);
-    struct eco_gradient_row at = g->first, ahead = g->first;
-    eco_gradient_skip(g, &ahead, eco_least(ROWS_AHEAD, g->rows - 1));
-    for (int32_t k = 0; k < g->rows; k++, eco_gradient_next(g, &at)) {
-        const void *row = eco_cpu_after(g->type, a, row_number(g, at) * g->a_row);
-        const void *later = eco_cpu_after(g->type, a, row_number(g, ahead) * g->a_row);
-        for (int32_t b = 0; b < n; b++) {
-            const int32_t tall = first[b + 1] - first[b];
-            ECO_FETCH(eco_cpu_after(g->type, later, (size_t)first[b]));
-            copy(g, out[b], eco_cpu_after(g->type, row, (size_t)first[b]), tall);
-            out[b] += tall;
-        }
-        if (k + 1 + ROWS_AHEAD < g->rows)
-            eco_gradient_next(g, &ahead);
+    struct eco_tile_copy copy = {.n = blocks.to - blocks.from};
+    for (int32_t b = 0; b < copy.n; b++) {
+        const int32_t block = blocks.from + b;
+        copy.to[b] = (float *)(void *)eco_gradient_block(g, number, block);
+        copy.first[b] = eco_gradient_unit(g, block);
+        copy.count[b] = copy.width[b] = eco_gradient_unit(g, block + 1) - copy.first[b];
     }
+    copy_rows(g, &copy, eco_cpu_after(g->type, g->a, (size_t)number * (size_t)g->units), g->a_row);
 }
 
 static void pack_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
@@ -88,19 +95,13 @@ static void pack_blocks(const struct eco_gradient *g, int32_t number, struct eco
 static void pack_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
                        int32_t panel)
 {
-    const size_t width = (size_t)eco_gradient_width(g, part, panel);
-    const size_t first = (size_t)panel * (size_t)g->form.wide;
-    const size_t some = (size_t)eco_least(part->columns - (int32_t)first, (int32_t)width);
-    float *out = (float *)(void *)eco_gradient_panel(g, part, panel);
-    struct eco_gradient_row at = g->first;
-    for (int32_t k = 0; k < g->rows; k++, out += width, eco_gradient_next(g, &at)) {
-        const size_t from = row_number(g, at) * part->e_row + first;
-        const size_t later = from + ROWS_AHEAD * part->e_row;
-        for (size_t j = 0; j < some; j += ECO_ALIGNMENT / sizeof(float))
-            ECO_FETCH_NEAR(eco_cpu_after(g->type, part->e, later + j));
-        copy(g, out, eco_cpu_after(g->type, part->e, from), (int32_t)some);
-        memset(out + some, 0, (width - some) * sizeof *out);
-    }
+    const int32_t first = panel * g->form.wide, width = eco_gradient_width(g, part, panel);
+    struct eco_tile_copy copy = {.n = 1,
+                                 .to = {(float *)(void *)eco_gradient_panel(g, part, panel)},
+                                 .first = {first},
+                                 .count = {eco_least(part->columns - first, width)},
+                                 .width = {width}};
+    copy_rows(g, &copy, part->e, part->e_row);
 }
 
 /* ---- pairs of BF16 --------------------------------------------------------------------------- */
@@ -124,7 +125,7 @@ static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at,
         eco_gradient_skip(g, at, rows->n);
         return;
     }
-    for (int32_t r = 0; r < rows->n; r++, eco_gradient_next(g, at))
+    for (int32_t r = 0; r < rows->n; r++, go_on(g, at))
         memcpy(rows->together[r], matrix + row_number(g, *at) * row, (size_t)n * sizeof *matrix);
     rows->first = rows->together[0];
     rows->row = BLOCKS_AT_A_TIME * TALL;

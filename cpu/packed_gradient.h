@@ -61,8 +61,7 @@ struct eco_gradient {
 
 /* packed_copies.c */
 struct eco_gradient_form eco_gradient_form(const struct eco_cpu_run *run);
-/* The next row, for rows in order. */
-void eco_gradient_next(const struct eco_gradient *g, struct eco_gradient_row *row);
+/* The row so many rows on, in order. */
 void eco_gradient_skip(const struct eco_gradient *g, struct eco_gradient_row *row, int32_t rows);
 
 static inline int32_t eco_least(int32_t a, int32_t b)

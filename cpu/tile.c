@@ -92,16 +92,15 @@ ALWAYS_INLINE void tile_fetch(const struct eco_tile *tile, int32_t row, const in
             __builtin_prefetch(next + v * VEC_LANES, 0, 3);
 }
 
-/* Row block number i, from row `row` on.  R and V are constants: every loop over them disappears.
- */
-ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t i, const int R,
-                              const int V)
+/* What the sums of a block start from, and where they go; whole: all vectors exist in C, as they do
+ * as a rule, so that nothing is asked between loads and stores. */
+ALWAYS_INLINE void tile_begin(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
+                              const float *c, const int R, const int V, const bool whole)
 {
-    vec sum[TILE_ROWS][ECO_TILE_VECTORS];
-    float *const c = tile->c + (size_t)row * tile->c_row;
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++) {
-        const vec start = tile->start[v] ? tile_load(tile->start[v], tile->count[v]) : v_const(0);
+        const int32_t count = whole ? VEC_LANES : tile->count[v];
+        const vec start = tile->start[v] ? tile_load(tile->start[v], count) : v_const(0);
 #pragma GCC unroll 12
         for (int r = 0; r < R; r++)
             sum[r][v] = start;
@@ -109,8 +108,36 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
             continue;
 #pragma GCC unroll 12
         for (int r = 0; r < R; r++)
-            sum[r][v] = tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], tile->count[v]);
+            sum[r][v] = tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], count);
     }
+}
+
+ALWAYS_INLINE void tile_end(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
+                            float *c, const int R, const int V, const bool whole)
+{
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            tile_store(c + (size_t)r * tile->c_row + tile->c_vector[v], sum[r][v],
+                       whole ? VEC_LANES : tile->count[v]);
+}
+
+/* Row block number i, from row `row` on.  R and V are constants: every loop over them disappears.
+ */
+ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t i, const int R,
+                              const int V)
+{
+    vec sum[TILE_ROWS][ECO_TILE_VECTORS];
+    float *const c = tile->c + (size_t)row * tile->c_row;
+    bool whole = true;
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++)
+        whole &= tile->count[v] == VEC_LANES;
+    if (whole)
+        tile_begin(sum, tile, c, R, V, true);
+    else
+        tile_begin(sum, tile, c, R, V, false);
     tile_fetch(tile, row, R, V);
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
@@ -120,12 +147,10 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
         else
             tile_sums(sum, pair, row, NULL, R, V, false);
     }
-#pragma GCC unroll 4
-    for (int v = 0; v < V; v++) {
-#pragma GCC unroll 12
-        for (int r = 0; r < R; r++)
-            tile_store(c + (size_t)r * tile->c_row + tile->c_vector[v], sum[r][v], tile->count[v]);
-    }
+    if (whole)
+        tile_end(sum, tile, c, R, V, true);
+    else
+        tile_end(sum, tile, c, R, V, false);
 }
 
 /* clang-format off */
@@ -166,10 +191,37 @@ static void tile_multiply(const struct eco_tile *tile)
     }
 }
 
+/* ---- copies of rows -------------------------------------------------------------------------- */
+
+enum { COPY_AHEAD = 6 }; /* rows: each may begin in a page of its own, where nobody fetches it */
+
+ALWAYS_INLINE void copy_row(float *to, const float *from, const float *later, int32_t count,
+                            int32_t width)
+{
+    for (int32_t j = 0; j < count; j += 64 / (int32_t)sizeof *later)
+        __builtin_prefetch(later + j, 0, 3);
+    for (int32_t j = 0; j < width; j += VEC_LANES) {
+        const int32_t left = count - j, room = width - j;
+        tile_store(to + j, tile_load(from + j, left < VEC_LANES ? left : VEC_LANES),
+                   room < VEC_LANES ? room : VEC_LANES);
+    }
+}
+
+static void tile_copy(struct eco_tile_copy *copy, const float *from, size_t row, int32_t rows)
+{
+    for (int32_t r = 0; r < rows; r++, from += row)
+        for (int32_t i = 0; i < copy->n; i++) {
+            const float *first = from + copy->first[i];
+            copy_row(copy->to[i], first, first + COPY_AHEAD * row, copy->count[i], copy->width[i]);
+            copy->to[i] += copy->width[i];
+        }
+}
+
 const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
     .lanes = VEC_LANES,
     .rows = TILE_SUMS / RULE_VECTORS,
     .vectors = RULE_VECTORS,
     .sums = TILE_SUMS,
     .multiply = tile_multiply,
+    .copy = tile_copy,
 };

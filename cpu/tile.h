@@ -13,7 +13,8 @@
 enum {
     ECO_TILE_VECTORS = 4, /* of a panel, at most */
     ECO_TILE_PAIRS = 2,   /* of A and a panel, at most */
-    ECO_TILE_LANES = 16   /* of a vector, at most */
+    ECO_TILE_COPIES = 8,
+    ECO_TILE_LANES = 16 /* of a vector, at most */
 };
 /* A panel of BF16 is [groups of 32 k, vectors, 16, lanes, 2]: two neighbouring k of a lane side by
  * side, as AMX and the dot product of pairs read them, and as a shift and a mask widen them
@@ -56,12 +57,21 @@ struct eco_tile {
                                            * NULL: C itself */
 };
 
+/* Columns of rows, brought together for a gradient: to[i] gets [rows, width[i]] of columns
+ * first[i] .. first[i] + count[i], and zeros; it then points past them. */
+struct eco_tile_copy {
+    int32_t n; /* up to ECO_TILE_COPIES */
+    float *to[ECO_TILE_COPIES];
+    int32_t first[ECO_TILE_COPIES], count[ECO_TILE_COPIES], width[ECO_TILE_COPIES];
+};
+
 /* What an instruction set offers. */
 struct eco_tile_kernel {
     int32_t lanes;         /* floats of a vector */
     int32_t rows, vectors; /* of a block, a panel, as a rule */
     int32_t sums;          /* of a block of any shape, in vectors */
     void (*multiply)(const struct eco_tile *tile);
+    void (*copy)(struct eco_tile_copy *copy, const float *from, size_t row, int32_t rows); /* F32 */
     /* NULL, or called on each thread before and after its products; height: as of those. */
     void (*begin)(int32_t height);
     void (*end)(void);

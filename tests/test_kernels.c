@@ -310,6 +310,31 @@ START_TEST(columns_and_rows)
 }
 END_TEST
 
+/* Two pieces of rows: one of 1 to 40 columns, the other filled up by zeros to 48. */
+START_TEST(copies_of_rows)
+{
+    enum { ROWS = 9, STRIDE = 100, OTHER = 50, WIDE = 48 };
+    static float x[ROWS * STRIDE], a[ROWS * WIDE + 1], b[ROWS * WIDE + 1];
+    const struct eco_isa *isa;
+    for (int j = 0; j < ROWS * STRIDE; j++)
+        x[j] = (float)(j + 1);
+    for (int k = 0; (isa = eco_isa_supported(k)); k++)
+        for (int32_t n = 1; n <= 40; n++) {
+            struct eco_tile_copy copy = {2, {a, b}, {3, OTHER}, {n, n}, {n, WIDE}};
+            a[ROWS * n] = b[ROWS * WIDE] = -1;
+            isa->tile->copy(&copy, x, STRIDE, 2);
+            isa->tile->copy(&copy, x + 2 * STRIDE, STRIDE, ROWS - 2);
+            for (int r = 0; r < ROWS; r++)
+                for (int32_t j = 0; j < WIDE; j++) {
+                    ck_assert(j >= n || a[r * n + j] == x[r * STRIDE + 3 + j]);
+                    ck_assert(b[r * WIDE + j] == (j < n ? x[r * STRIDE + OTHER + j] : 0));
+                }
+            ck_assert(a[ROWS * n] == -1 && b[ROWS * WIDE] == -1);
+            ck_assert(copy.to[0] == a + ROWS * n && copy.to[1] == b + ROWS * WIDE);
+        }
+}
+END_TEST
+
 /* ---- the environment ------------------------------------------------------------------------ */
 
 START_TEST(chosen_set)
@@ -338,6 +363,7 @@ int main(void)
     tcase_add_test(cells, row_means);
     tcase_add_test(cells, bernoulli);
     tcase_add_test(cells, columns_and_rows);
+    tcase_add_test(cells, copies_of_rows);
     tcase_add_test(cells, chosen_set);
     suite_add_tcase(suite, cells);
     return suite_run(suite, true);
