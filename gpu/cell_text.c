@@ -93,6 +93,7 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
 {
     const struct eco_resident_kind *kind = contents->kind;
     const char *way = contents->backward ? "backward" : "forward";
+    enum { STAGES = ECO_RESIDENT_PRODUCTS };
     eco_text_add(text,
                  "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
                  "#define ECO_%s 1\n"
@@ -107,9 +108,16 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
         }
     eco_text_add(text, "#else\n");
     add(text, eco_cell_emit, contents->cell);
-    eco_text_add(text, "#define CELLS_%s_0(CALL) CALL(0, ", way);
-    add_symbol(text, contents->cell->recipe.name);
-    eco_text_add(text, "_%s_0)\n#define CELLS_ONE_PRODUCT(CALL) ", way);
+    for (int k = 0; k < STAGES; k++) {
+        eco_text_add(text, "#define CELLS_%s_%d(CALL)", way, k);
+        if (k < eco_cell_products(contents->cell)) {
+            eco_text_add(text, " CALL(0, ");
+            add_symbol(text, contents->cell->recipe.name);
+            eco_text_add(text, "_%s_%d)", way, k);
+        }
+        eco_text_add(text, "\n");
+    }
+    eco_text_add(text, "#define CELLS_RESIDENT(CALL) ");
     add(text, emit_numbers, contents->cell);
     eco_text_add(text, "\n#endif\n");
 }

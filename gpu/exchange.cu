@@ -7,17 +7,29 @@
 enum { THREADS = 256, LANES = 32, TILE_ROWS = 8, BLOCKS = 528 };
 
 /* Does an operand of row n and column k belong to a unit of the batch? */
-static __device__ bool exists(const struct eco_exchange_call *call, int32_t n, int32_t k)
+static __device__ bool exists(const struct eco_exchange_call *call, int32_t width, int32_t n,
+                              int32_t k)
 {
-    return n < call->rows && k < call->width && k % call->column < call->hidden;
+    return n < call->rows && k < width && k % call->column < call->hidden;
 }
 
-/* The same piece of all steps to a thread; pieces as resident.cuh lays them out: [groups, items,
- * rows / 8, lanes]. */
+/* Pieces of a group in a step, of the first `blocks` of them. */
+static __host__ __device__ int32_t pieces_of(const struct eco_exchange_call *call, int32_t blocks)
+{
+    int32_t pieces = 0;
+    for (int32_t b = 0; b < blocks; b++)
+        pieces += LANES * call->row_tiles * call->items[b];
+    return pieces;
+}
+
+/* The same piece of all steps to a thread; pieces as resident.cuh lays them out: [groups, blocks,
+ * items, rows / 8, lanes]. */
 static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
 {
-    const int32_t pieces = LANES * call.row_tiles * call.items; /* of a group */
-    const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x), piece = i % pieces;
+    const int32_t pieces = pieces_of(&call, call.blocks);
+    const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x), of_group = i % pieces;
+    const int32_t first = pieces_of(&call, 1), b = of_group >= first;
+    const int32_t piece = b ? of_group - first : of_group, width = call.width[b];
     const int32_t lane = piece % LANES, tile = piece / LANES;
     const int32_t n = tile % call.row_tiles * TILE_ROWS + lane / 4;
     const int32_t of_word = 4 / call.operand;
@@ -27,9 +39,9 @@ static __global__ void prepare(const __grid_constant__ struct eco_exchange_call 
     if (i >= pieces * call.groups)
         return;
     for (int32_t w = 0; w < 4; w++) {
-        const bool first = exists(&call, row, k + w * of_word);
-        const bool last = exists(&call, row, k + w * of_word + of_word - 1);
-        word[w] = (first ? 0x0000FFFF : 0) | (last ? 0xFFFF0000 : 0);
+        const bool there = exists(&call, width, row, k + w * of_word);
+        const bool last = exists(&call, width, row, k + w * of_word + of_word - 1);
+        word[w] = (there ? 0x0000FFFF : 0) | (last ? 0xFFFF0000 : 0);
     }
     uint4 *to = (uint4 *)call.exchange[blockIdx.z] + i;
     for (int32_t step = (int32_t)blockIdx.y; step < call.steps; step += (int32_t)gridDim.y)
@@ -40,7 +52,7 @@ static __global__ void prepare(const __grid_constant__ struct eco_exchange_call 
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
-    const int32_t pieces = LANES * call->row_tiles * call->items * call->groups;
+    const int32_t pieces = pieces_of(call, call->blocks) * call->groups;
     const int32_t across = (pieces + THREADS - 1) / THREADS, most = (BLOCKS + across - 1) / across;
     return cudaLaunchKernel((const void *)prepare,
                             dim3((unsigned)across,

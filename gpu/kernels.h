@@ -124,9 +124,11 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t str
  * where a unit will write it, else 0.  Sizes as in eco_resident_call. */
 enum { ECO_MOST_EXCHANGES = 4 };
 struct eco_exchange_call {
-    void *exchange[ECO_MOST_EXCHANGES]; /* [steps, groups, items, row_tiles, 32] of 16 bytes */
-    int32_t n, steps, groups, items, row_tiles;
-    int32_t rows, group_rows, width, column, hidden;
+    /* [steps, groups, blocks, items, row_tiles, 32] of 16 bytes */
+    void *exchange[ECO_MOST_EXCHANGES];
+    int32_t n, steps, groups, blocks, row_tiles;
+    int32_t items[ECO_RESIDENT_PRODUCTS], width[ECO_RESIDENT_PRODUCTS]; /* of a block */
+    int32_t rows, group_rows, column, hidden;
     int32_t operand; /* bytes */
 };
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream);

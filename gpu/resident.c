@@ -9,21 +9,21 @@ _Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_RESIDENT_JOBS, "and prepares 
 
 enum { PATIENCE_S = 2 };
 
-/* What the program of a step back reads: bits in the order of the kernel's fields. */
+/* What the programs of a step back read: bits in the order of the kernel's fields. */
 static uint32_t fields_of(const struct eco_gpu_run *run)
 {
-    const struct eco_program *program = &run->lowered->backward[0];
     const int saves = run->lowered->n_saves, states = run->problem->cell->recipe.n_states;
     uint32_t fields = UINT32_C(1) << (saves + 2 * states);
-    for (int i = 0; i < program->n; i++) {
-        const struct eco_node *code = &program->code[i];
-        if (code->op == ECO_OP_SAVED)
-            fields |= UINT32_C(1) << code->index;
-        else if (code->op == ECO_OP_STATE)
-            fields |= UINT32_C(1) << (saves + code->index);
-        else if (code->op == ECO_OP_NEXT)
-            fields |= UINT32_C(1) << (saves + states + code->index);
-    }
+    for (int k = 0; k < run->lowered->n_backward; k++)
+        for (int i = 0; i < run->lowered->backward[k].n; i++) {
+            const struct eco_node *code = &run->lowered->backward[k].code[i];
+            if (code->op == ECO_OP_SAVED)
+                fields |= UINT32_C(1) << code->index;
+            else if (code->op == ECO_OP_STATE)
+                fields |= UINT32_C(1) << (saves + code->index);
+            else if (code->op == ECO_OP_NEXT)
+                fields |= UINT32_C(1) << (saves + states + code->index);
+        }
     return fields;
 }
 
@@ -63,12 +63,13 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
         call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0) << a;
     }
-    call.width = need.width;
-    call.row_groups = backward ? 1 : need.recurrent;
+    for (int o = 0; o < need.products; o++) {
+        const struct eco_matrix *matrix =
+            eco_layout_matrix(run->layout, ops->layer, ECO_PART_RECURRENT + o);
+        call.width[o] = need.width[o];
+        call.recurrent_row[o] = backward ? matrix->n * matrix->height : matrix->row;
+    }
     call.patience = UINT64_C(1000000) * (uint64_t)(1000 * PATIENCE_S + need.steps);
-    const struct eco_matrix *matrix =
-        eco_layout_matrix(run->layout, ops->layer, ECO_PART_RECURRENT);
-    call.recurrent_row = backward ? matrix->n * matrix->height : matrix->row;
     return call;
 }
 

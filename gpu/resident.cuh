@@ -27,24 +27,35 @@ enum {
 #define CELL_AT       PLACE *
 
 /* What the compiler of cells says of one: how many accumulators, states and saved values it has,
- * how many accumulators with R, and which of these each accumulator is. */
+ * how many accumulators with R of each product, and which of these each accumulator is. */
 template <int CELL> struct numbers;
-#define CELLS_STRUCT(cell, n_accs, n_states, n_saves, n_products, ...)                             \
+#define CELLS_STRUCT(cell, n_accs, n_states, n_saves, n_first, n_second, ...)                      \
     template <> struct numbers<cell> {                                                             \
-        enum { accs = n_accs, states = n_states, saves = n_saves, products = n_products };         \
-        static __device__ constexpr int row(int i)                                                 \
+        enum {                                                                                     \
+            accs = n_accs,                                                                         \
+            states = n_states,                                                                     \
+            saves = n_saves,                                                                       \
+            first = n_first,                                                                       \
+            second = n_second,                                                                     \
+            products = second > 0 ? 2 : 1                                                          \
+        };                                                                                         \
+        static __device__ constexpr int row(int i, int product = 0)                                \
         {                                                                                          \
             constexpr int rows[] = {__VA_ARGS__};                                                  \
-            return i < accs ? rows[i] : -1;                                                        \
+            return i < accs ? rows[product * accs + i] : -1;                                       \
         }                                                                                          \
     };
 
 /* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
- * eco_resident_shape divides it; MANY: of items in registers. */
-template <int ROWS, int SHIFT, int SPREAD, int MANY> struct division {
+ * eco_resident_shape divides it, for one of so many products of a step; MANY: of items in
+ * registers.
+ */
+template <int ROWS, int SHIFT, int SPREAD, int MANY, int PRODUCT = 0, int PRODUCTS = 1>
+struct division {
     enum {
+        product = PRODUCT,
         many = MANY,
-        items = ECO_RESIDENT_ITEMS(MANY), /* in registers */
+        items = ECO_RESIDENT_ITEMS(MANY) / PRODUCTS, /* in registers */
         shift = SHIFT,
         blocks = 1 << SPREAD,
         pair_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
@@ -82,7 +93,7 @@ template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_c
         share.rows = shape->group_rows;
     share.unit0 = share.member << CUT::shift;
     share.rank = share.member % CUT::blocks;
-    share.item0 = share.rank * shape->slice;
+    share.item0 = share.rank * shape->part[CUT::product].slice;
     share.warp = (int)threadIdx.x / LANES;
     share.lane = (int)threadIdx.x % LANES;
     share.down = share.warp % CUT::down;
@@ -116,13 +127,14 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     struct memory m;
     m.row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
     m.pairs = (m.row_tiles * ECO_RESIDENT_N + CUT::pair_rows - 1) / CUT::pair_rows * THREADS;
-    const int left = shape->k / ITEM - share->item0;
-    m.gathered = m.row_tiles * (left < shape->slice ? left : shape->slice);
+    const struct eco_resident_part *part = &shape->part[CUT::product];
+    const int left = part->k / ITEM - share->item0;
+    m.gathered = m.row_tiles * (left < part->slice ? left : part->slice);
     m.sum_across = shape->chunk * ECO_RESIDENT_N * CUT::sum_row;
     m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
     m.operand = WARPS * shape->kept * TILES * LANES * 2;
-    m.sums = (m.operand + m.row_tiles * CUT::across * shape->items * LANES) * 4;
-    m.parts = m.sums + CUT::across * m.sum_across;
+    m.sums = (m.operand + m.row_tiles * shape->room * LANES) * 4;
+    m.parts = m.sums + shape->chunk * ECO_RESIDENT_N * shape->sums;
     m.rest = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
     return m;
 }
@@ -134,8 +146,10 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
 WORD operand_bits *exchange_of(const struct eco_resident_call *call, const struct share *share,
                                const struct memory *memory)
 {
+    const struct eco_resident_part *part = call->shape.part;
+    const int k = part[0].k + part[1].k; /* what each product reads */
     return (operand_bits *)call->job[share->job].exchange +
-           (int64_t)share->group * memory->row_tiles * ECO_RESIDENT_N * call->shape.k;
+           (int64_t)share->group * memory->row_tiles * ECO_RESIDENT_N * k;
 }
 
 /* Where in a group's exchange one unit of its first row lies. */
@@ -184,7 +198,8 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
     mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
     mine.operand =
-        pinned(memory->operand + share->across * call->shape.items * memory->row_tiles * LANES +
+        pinned(memory->operand +
+               share->across * call->shape.part[CUT::product].items * memory->row_tiles * LANES +
                share->lane);
     mine.sums = pinned(memory->sums + share->across * memory->sum_across +
                        share->lane % 4 * 2 * CUT::sum_row + share->down * TILES * ECO_RESIDENT_M +
@@ -200,7 +215,7 @@ WORD void advance(const struct eco_resident_call *call, const struct memory *mem
                   struct mine *mine, int step)
 {
     const int64_t pieces =
-        (int64_t)call->shape.groups * memory->row_tiles * (call->shape.k / ITEM) * LANES;
+        (int64_t)call->shape.groups * memory->row_tiles * (call->shape.part[0].k / ITEM) * LANES;
     mine->sent += pieces * PIECE;
     if (step > 0)
         mine->received += pieces;

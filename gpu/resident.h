@@ -18,14 +18,16 @@ struct eco_resident_need {
     bool backward;
     uint32_t shapes; /* those there is code for: bits eco_resident_place() */
     int32_t hidden, rows, steps;
-    int32_t width;                        /* of what is exchanged, for a batch row */
-    int32_t jobs;                         /* of one launch */
-    int32_t recurrent, accs, states;      /* accumulators with R, all of them, states */
-    int32_t fields;                       /* that a step back may read */
-    int32_t operand;                      /* bytes of an operand of products */
-    bool split;                           /* products of full float accuracy, four for each */
-    int32_t blocks[ECO_RESIDENT_SPREADS]; /* that run at once, in clusters of 1, 2, 4 */
-    size_t block_bytes;                   /* of shared memory */
+    int32_t jobs;                             /* of one launch */
+    int32_t products;                         /* of a step, one after the other */
+    int32_t width[ECO_RESIDENT_PRODUCTS];     /* of what each gathers, for a batch row */
+    int32_t recurrent[ECO_RESIDENT_PRODUCTS]; /* accumulators that it adds to */
+    int32_t accs, states;                     /* all accumulators */
+    int32_t fields;                           /* that a step back may read */
+    int32_t operand;                          /* bytes of an operand of products */
+    bool split;                               /* products of full float accuracy, four for each */
+    int32_t blocks[ECO_RESIDENT_SPREADS];     /* that run at once, in clusters of 1, 2, 4 */
+    size_t block_bytes;                       /* of shared memory */
 };
 
 /* Among those of different kernels: items in registers, blocks of a cluster, units of a block. */

@@ -69,7 +69,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         finish_unit(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send_dacc(&at[p]);
+        send_dacc<0>(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
 #pragma unroll
@@ -114,5 +114,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     }
 #endif
 }
+#include "gpu/resident_backward_two.cuh"
+
 #define RESIDENT_BACKWARD 1
 #include "gpu/resident_list.cuh"

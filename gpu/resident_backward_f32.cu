@@ -8,5 +8,5 @@
 
 #include "gpu/resident_backward.cuh"
 
-static const struct eco_resident_kernel kernels[] = {CELLS_ONE_PRODUCT(RESIDENT_KERNELS){-1, {}}};
+static const struct eco_resident_kernel kernels[] = {CELLS_RESIDENT(RESIDENT_KERNELS){-1, {}}};
 const struct eco_resident_kernel *const eco_resident_backward_f32 = kernels;

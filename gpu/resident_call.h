@@ -18,10 +18,11 @@ enum {
     ECO_RESIDENT_SHIFTS = 4, /* 8, 16, 32 and 64 of them */
     ECO_RESIDENT_THREADS = 256,
     ECO_RESIDENT_WARPS = 8,
-    ECO_RESIDENT_JOBS = 4,    /* (layer, direction)s of a launch, at most */
-    ECO_RESIDENT_BYTES = 64,  /* of a row in an item: two steps of the matrix instruction */
-    ECO_RESIDENT_SPREADS = 3, /* clusters of 1, 2 and 4 blocks */
-    ECO_RESIDENT_WIDTHS = 2,  /* items in registers: few and many */
+    ECO_RESIDENT_JOBS = 4,     /* (layer, direction)s of a launch, at most */
+    ECO_RESIDENT_PRODUCTS = 2, /* of a step, one after the other, at most */
+    ECO_RESIDENT_BYTES = 64,   /* of a row in an item: two steps of the matrix instruction */
+    ECO_RESIDENT_SPREADS = 3,  /* clusters of 1, 2 and 4 blocks */
+    ECO_RESIDENT_WIDTHS = 2,   /* items in registers: few and many */
     ECO_RESIDENT_SHAPES = ECO_RESIDENT_WIDTHS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
     ECO_RESIDENT_M = 16, /* rows of R of a matrix instruction */
     ECO_RESIDENT_N = 8   /* and batch rows */
@@ -36,8 +37,19 @@ enum {
  * the right, with a bit for each shift; then the same with many items.  Clusters pay where a block
  * would gather much: backward, and in large layers.  Split operands leave no room for many.
  */
-#define ECO_RESIDENT_MADE(backward, split)                                                         \
-    (((backward) ? 0x64866C : 0x02C02F) & ((split) ? 0x000FFF : 0xFFFFFF))
+#define ECO_RESIDENT_MADE(products, backward, split)                                               \
+    ((products) == 2 ? 0x00000F                                                                    \
+                     : ((backward) ? 0x64866C : 0x02C02F) & ((split) ? 0x000FFF : 0xFFFFFF))
+
+/* One product of a step. */
+struct eco_resident_part {
+    int32_t k;            /* width of an exchanged row in whole items */
+    int32_t slice;        /* items of it that a block of a cluster takes */
+    int32_t tiles;        /* of 16 rows of R in a block */
+    int32_t down, across; /* warps */
+    int32_t items;        /* of a warp */
+    int32_t kept;         /* of them in shared memory, beyond those in registers */
+};
 
 /*
  * How the work is cut.  `members` blocks are a group: together they hold R, each the rows of
@@ -50,14 +62,12 @@ struct eco_resident_shape {
     int32_t unit_shift, members, groups, group_rows;
     int32_t spread;                      /* 1 << spread blocks of a group are a cluster */
     int32_t many;                        /* 1: items in registers, as ECO_RESIDENT_ITEMS says */
-    int32_t k;                           /* width of an exchanged row in whole items */
-    int32_t slice;                       /* items of it that a block of a cluster takes */
-    int32_t tiles;                       /* of 16 rows of R in a block */
-    int32_t down, across;                /* warps */
-    int32_t items;                       /* of a warp */
-    int32_t kept;                        /* of them in shared memory, beyond those in registers */
     int32_t chunk;                       /* tiles of 8 batch rows whose sums there is room for */
     size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
+    struct eco_resident_part part[ECO_RESIDENT_PRODUCTS]; /* zeros: there is no second one */
+    /* In shared memory: items of R of a warp, of all products; items that are gathered, and sums of
+     * a batch row, of the product that has most. */
+    int32_t kept, room, sums;
 };
 
 /* Floats between the sums of two batch rows: 4 more than a multiple of 32, so that the eight rows
@@ -69,12 +79,14 @@ struct eco_resident_shape {
 /* Where one (layer, direction) lies.  Pointers are those of the first step run; `_step` is what is
  * added for the next one, in elements, and may be negative. */
 struct eco_resident_job {
-    const void *recurrent; /* forward [row_groups * column, recurrent_row]: R; backward
-                            * [column, recurrent_row]: R^T; filled up by zeros */
+    /* of each product: forward [its accumulators * column, recurrent_row]: R; backward [column,
+     * recurrent_row]: R^T; filled up by zeros */
+    const void *recurrent[ECO_RESIDENT_PRODUCTS];
     const void *vector;
     const void *acc; /* forward: [steps, N, accs, H] sums; W x */
-    void *exchange;  /* [steps, groups, rows, k] operands, all bits set: not yet written; of rows
-                      * and k that are nobody's: 0 */
+    /* [steps, groups, rows, k] operands, all bits set: not yet written; of rows and k that are
+     * nobody's: 0.  Of two products [steps, groups]: what the second reads, then the first */
+    void *exchange;
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
     void *kept[ECO_MAX_STATES];        /* forward: after it, in the type of rows; NULL: unwanted */
@@ -84,7 +96,8 @@ struct eco_resident_job {
     uint32_t begins, zeros;
     void *save, *y; /* backward: only read, y is dy; rows of it, of states and of save as forward */
     void *dacc, *carry[ECO_MAX_STATES]; /* backward: [steps, N, n_accs, H], [N, H] */
-    int64_t acc_step, next_step[ECO_MAX_STATES], save_step, y_step;
+    void *operand;                      /* backward: [steps, N, H] of the second product */
+    int64_t operand_step, acc_step, next_step[ECO_MAX_STATES], save_step, y_step;
     uint32_t layer, direction;
     int32_t steps;
     int32_t t, t_step; /* time of the first step; +1 or -1 */
@@ -93,16 +106,17 @@ struct eco_resident_job {
 struct eco_resident_call {
     struct eco_resident_shape shape;
     int32_t rows, hidden;
-    int32_t column;     /* from one accumulator to the next: in rows of acc and dacc, and of R */
-    int32_t width;      /* of an exchanged row: H; backward: columns of accumulators with R */
-    int32_t row_groups; /* rows of R or R^T that a unit has */
+    int32_t column; /* from one accumulator to the next: in rows of acc and dacc, and of R */
+    /* of an exchanged row, by product: H; backward: columns of accumulators with R */
+    int32_t width[ECO_RESIDENT_PRODUCTS];
     int32_t n_accs, n_states;
     uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
     bool training;
-    int32_t recurrent_row; /* of R, or R^T: multiples of 16 bytes, whole pieces of operands */
-    bool words;            /* backward: what a step reads may be copied in words of 4 bytes */
-    bool wide_dy;          /* backward: dy is kept as sums */
-    uint32_t inputs;       /* forward: which accumulators have a W; of others acc is not there */
+    /* of R, or R^T: multiples of 16 bytes, whole pieces of operands */
+    int32_t recurrent_row[ECO_RESIDENT_PRODUCTS];
+    bool words;      /* backward: what a step reads may be copied in words of 4 bytes */
+    bool wide_dy;    /* backward: dy is kept as sums */
+    uint32_t inputs; /* forward: which accumulators have a W; of others acc is not there */
     int8_t bias[ECO_MAX_ACCS]; /* forward: the vector that each adds; -1: none */
     uint32_t fields;           /* backward: which of what a step may read it reads */
     uint64_t seed;
@@ -110,7 +124,8 @@ struct eco_resident_call {
     uint32_t *failed;  /* set when a block waited too long */
     uint64_t patience; /* ns */
     /* From row to row, in elements; those of a step are less than 2^32 (kept: as state). */
-    uint32_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row, carry_row[ECO_MAX_STATES];
+    uint32_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row, carry_row[ECO_MAX_STATES],
+        operand_row;
     struct eco_resident_job job[ECO_RESIDENT_JOBS];
 };
 

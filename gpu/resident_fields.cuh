@@ -20,6 +20,7 @@ enum {
     AT_SAVE,
     AT_DY,
     AT_DACC,
+    AT_OPERAND,
     AT_STATE,
     AT_NEXT = AT_STATE + ECO_MAX_STATES,
     ARRAYS = AT_NEXT + ECO_MAX_STATES
@@ -47,6 +48,9 @@ WORD struct walker walker_of(const struct eco_resident_call *call, const struct 
     } else if (k == AT_DACC) {
         walker.at = (char *)job->dacc;
         walker.step = job->acc_step * (int64_t)sizeof(narrow);
+    } else if (k == AT_OPERAND) {
+        walker.at = (char *)job->operand;
+        walker.step = job->operand_step * (int64_t)sizeof(narrow);
     } else if (k >= AT_STATE && k < ARRAYS && s < call->n_states) {
         walker.at = k < AT_NEXT ? (char *)job->state[s] : (char *)job->next[s];
         walker.step = job->next_step[s] * (int64_t)sizeof(narrow);
@@ -121,15 +125,16 @@ template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a
     else
         write_dacc(at, a, rounded);
 }
-template <class CELL> CELL_WORD void send_dacc(const struct place_of<CELL> *at)
+/* What the product gathers. */
+template <int PRODUCT, class CELL> CELL_WORD void send_dacc(const struct place_of<CELL> *at)
 {
 #pragma unroll
     for (int a = 0; a < CELL::accs; a++)
-        if (CELL::row(a) >= 0)
+        if (CELL::row(a, PRODUCT) >= 0)
             write_shared_by_all_if(
                 at->there,
-                at->sent +
-                    unit_at(at->memory, (unsigned)(CELL::row(a) * at->call->column + at->unit)),
+                at->sent + unit_at(at->memory,
+                                   (unsigned)(CELL::row(a, PRODUCT) * at->call->column + at->unit)),
                 to_operand(to_real(at->dacc_of[a])));
 }
 template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
@@ -140,7 +145,7 @@ template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int
 
 #define CELL_TEMPLATE "gpu/nothing.cuh"
 #include "gpu/cells.inc"
-CELLS_ONE_PRODUCT(CELLS_STRUCT)
+CELLS_RESIDENT(CELLS_STRUCT)
 
 template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>> *at)
 {

@@ -109,7 +109,7 @@ template <class PLACE> CELL_WORD void store_next(PLACE *at, int s, vec v)
 
 #define CELL_TEMPLATE "gpu/nothing.cuh"
 #include "gpu/cells.inc"
-CELLS_ONE_PRODUCT(CELLS_STRUCT)
+CELLS_RESIDENT(CELLS_STRUCT)
 
 template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>> *at)
 {
@@ -123,8 +123,27 @@ template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>
 /* ---- what a step writes outside the chip ----------------------------------------------------- */
 
 /* Predicates, no branches but where all threads agree: every one of them would be waited for. */
-template <class CELL>
-CELL_WORD void write_pair(const struct place_of<CELL> *at, bool there, bool masked)
+
+/* Does the text of the step, or the stage of it, store a saved value? */
+template <class CELL> CELL_WORD bool stores(const struct place_of<CELL> *at, int i)
+{
+    return true;
+}
+
+template <class PLACE>
+CELL_WORD void write_saves(const PLACE *at, int saves, bool there, bool masked)
+{
+    char *const save = written[TO_SAVE];
+    narrow *to = (narrow *)save + element_at(at->row, at->call->save_row, at->unit);
+#pragma unroll
+    for (int i = 0; i < saves; i++) {
+        write_row(there && !masked && save && stores(at, i), to, to_narrow(at->save[i]));
+        to += at->call->hidden;
+    }
+}
+
+template <class CELL, class PLACE>
+CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
 {
     const struct eco_resident_call *call = at->call;
     char *const y = written[TO_Y];
@@ -132,13 +151,7 @@ CELL_WORD void write_pair(const struct place_of<CELL> *at, bool there, bool mask
     write_row(there && y, (narrow *)y + element_at(at->row, call->y_row, at->unit),
               masked ? to_narrow(0) : h);
     if (call->training) {
-        char *const save = written[TO_SAVE];
-        narrow *to = (narrow *)save + element_at(at->row, call->save_row, at->unit);
-#pragma unroll
-        for (int i = 0; i < CELL::saves; i++) {
-            write_row(there && !masked && save, to, to_narrow(at->save[i]));
-            to += call->hidden;
-        }
+        write_saves(at, CELL::saves, there, masked);
 #pragma unroll
         for (int s = 1; s < CELL::states; s++) {
             char *const kept = written[TO_KEPT + s];
@@ -253,7 +266,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
 #pragma unroll
         for (int s = 0; s < CELL::states; s++)
             *floats(next + s * memory->pairs + p * THREADS) = at[p].next[s];
-        write_pair(&at[p], there[p], masked[p]);
+        write_pair<CELL>(&at[p], there[p], masked[p]);
     }
 }
 
@@ -291,7 +304,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<cell::products, SHIFT, SPREAD, MANY> cut;
+    typedef division<cell::first, SHIFT, SPREAD, MANY> cut;
     const struct share share = share_of<cut>(&call);
     const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
@@ -326,5 +339,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     }
 #endif
 }
+#include "gpu/resident_forward_two.cuh"
+
 #define RESIDENT_BACKWARD 0
 #include "gpu/resident_list.cuh"

@@ -8,5 +8,5 @@
 
 #include "gpu/resident_forward.cuh"
 
-static const struct eco_resident_kernel kernels[] = {CELLS_ONE_PRODUCT(RESIDENT_KERNELS){-1, {}}};
+static const struct eco_resident_kernel kernels[] = {CELLS_RESIDENT(RESIDENT_KERNELS){-1, {}}};
 const struct eco_resident_kernel *const eco_resident_forward_f32 = kernels;

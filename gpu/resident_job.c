@@ -78,11 +78,25 @@ static struct eco_plane y_plane(const struct eco_gpu_run *run, const struct eco_
     return y;
 }
 
-static const void *turned_weights(const struct eco_gpu_run *run, const struct eco_op *op)
+/* R of a product, backward R^T. */
+static const void *weights_of(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
-    const struct eco_array array =
-        eco_layout_turned(run->layout, true, op->layer, op->d, ECO_PART_RECURRENT);
+    if (!run->args->backward)
+        return eco_gpu_weights(run, op, part);
+    const struct eco_array array = eco_layout_turned(run->layout, true, op->layer, op->d, part);
     return eco_gpu_at(run, &array, 0);
+}
+
+/* Backward: the operand of the second product, for the gradient of its R. */
+static void point_at_operand(const struct eco_gpu_run *run, const struct eco_op *op,
+                             const struct course *course, struct eco_resident_call *call,
+                             struct eco_resident_job *job)
+{
+    const struct eco_array operand =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    job->operand = eco_gpu_at(run, &operand, (size_t)(course->first - op->t0));
+    job->operand_step = along(course, operand.step);
+    call->operand_row = (uint32_t)operand.row;
 }
 
 struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const struct eco_op *op,
@@ -96,8 +110,6 @@ struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const st
                                                     backward ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC);
     const struct eco_plane y = y_plane(run, op, course.first);
     struct eco_resident_job job = {
-        .recurrent =
-            backward ? turned_weights(run, op) : eco_gpu_weights(run, op, ECO_PART_RECURRENT),
         .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
         .exchange = eco_gpu_at(run, &exchange, 0),
         .acc_step = along(&course, acc.step),
@@ -110,6 +122,10 @@ struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const st
         .t_step = course.falls ? -1 : 1,
     };
     void *accs = eco_gpu_at(run, &acc, (size_t)(course.first - op->t0));
+    for (int o = 0; o < run->lowered->n_operands; o++)
+        job.recurrent[o] = weights_of(run, op, ECO_PART_RECURRENT + o);
+    if (backward && run->lowered->n_slots > 0)
+        point_at_operand(run, op, &course, call, &job);
     if (backward)
         job.dacc = accs;
     else
@@ -159,17 +175,21 @@ void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call
     struct eco_exchange_call exchange = {.n = n,
                                          .steps = need.steps,
                                          .groups = shape->groups,
-                                         .items = shape->k * need.operand / ECO_RESIDENT_BYTES,
+                                         .blocks = need.products,
                                          .row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) /
                                                       ECO_RESIDENT_N,
                                          .rows = call->rows,
                                          .group_rows = shape->group_rows,
-                                         .width = call->width,
                                          .column = call->column,
                                          .hidden = call->hidden,
                                          .operand = need.operand};
     for (int i = 0; i < n; i++)
         exchange.exchange[i] = call->job[i].exchange;
+    for (int b = 0; b < need.products; b++) { /* the last is what the first product reads */
+        const int o = need.products - 1 - b;
+        exchange.items[b] = shape->part[o].k * need.operand / ECO_RESIDENT_BYTES;
+        exchange.width[b] = call->width[o];
+    }
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_exchange(&exchange, run->stream),
                           "preparing an exchange");

@@ -6,7 +6,10 @@
     linkage __global__ void __launch_bounds__(THREADS, 1)                                          \
         name(const __grid_constant__ struct eco_resident_call call)                                \
     {                                                                                              \
-        all_steps<number, shift, spread, many>(call);                                              \
+        if constexpr (numbers<number>::products == 1)                                              \
+            all_steps<number, shift, spread, many>(call);                                          \
+        else                                                                                       \
+            all_steps_of_two<number, shift>(call);                                                 \
     }
 
 template <int NUMBER, int SHIFT, int SPREAD, int MANY>
@@ -16,7 +19,7 @@ template <int CELL, int PLACE>
 static const void *kernel_of(void)
 {
     enum { SPREADS = PLACE / ECO_RESIDENT_SHIFTS }; /* as eco_resident_at() */
-    if constexpr (ECO_RESIDENT_MADE(RESIDENT_BACKWARD, SPLIT) >> PLACE & 1)
+    if constexpr (ECO_RESIDENT_MADE(numbers<CELL>::products, RESIDENT_BACKWARD, SPLIT) >> PLACE & 1)
         return (
             const void *)resident<CELL, ECO_RESIDENT_SHIFT + PLACE % ECO_RESIDENT_SHIFTS,
                                   SPREADS % ECO_RESIDENT_SPREADS, SPREADS / ECO_RESIDENT_SPREADS>;

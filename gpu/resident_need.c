@@ -54,8 +54,9 @@ const char *eco_resident_refuses(const struct eco_problem *problem, bool backwar
     char unused[1];
     if (eco_resident_kind(problem, backward) == NULL)
         return "a type without a kernel";
-    if (!eco_cell_has_one_product(cell))
-        return "a cell of more than one product with the output state";
+    if (eco_cell_products(cell) == 0)
+        return "a cell of other products than one with the output state, and one with a value of "
+               "it";
     if (backward && eco_resident_fields(cell) > MOST_FIELDS)
         return "more saved values than a step back reads";
     if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
@@ -81,6 +82,7 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
     const int32_t states = problem->cell->recipe.n_states;
     const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
     struct eco_resident_need need = {.backward = backward,
+                                     .products = lowered->n_operands,
                                      .hidden = problem->H,
                                      .rows = rows,
                                      .steps = steps,
@@ -93,9 +95,11 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
                                      .split = kind->split,
                                      .block_bytes = caps->block_bytes - ECO_RESIDENT_STATIC_BYTES};
     memcpy(need.blocks, caps->blocks, sizeof need.blocks);
-    for (int a = 0; a < lowered->n_accs; a++)
-        need.recurrent += lowered->acc[a].recurrent[0] >= 0;
-    need.width = backward ? need.recurrent * column_of(problem) : problem->H;
+    for (int o = 0; o < need.products; o++) {
+        for (int a = 0; a < lowered->n_accs; a++)
+            need.recurrent[o] += lowered->acc[a].recurrent[o] >= 0;
+        need.width[o] = backward ? need.recurrent[o] * column_of(problem) : problem->H;
+    }
     return need;
 }
 

@@ -56,19 +56,20 @@ template <class CUT>
 CELL_WORD struct piece piece_of(const struct eco_resident_call *call, const struct share *share,
                                 int item, int tile, int half)
 {
-    const struct eco_resident_shape *shape = &call->shape;
-    const int taken = share->across * shape->items + item;
+    const struct eco_resident_part *part = &call->shape.part[CUT::product];
+    const int taken = share->across * part->items + item;
     const int k = (share->item0 + taken) * ITEM + share->lane % 4 * PIECE;
     const int r = (share->down * TILES + tile) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
     const int owner = r / CUT::own - share->rank, own = r % CUT::own; /* of the row */
     const int unit = share->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
     const int group = own >> CUT::shift;
-    const bool there =
-        r < CUT::rows && taken < shape->slice && unit < call->hidden && k < call->width;
-    const narrow *const first = (const narrow *)call->job[share->job].recurrent;
+    const bool there = r < CUT::rows && taken < part->slice && unit < call->hidden &&
+                       k < call->width[CUT::product];
+    const narrow *const first = (const narrow *)call->job[share->job].recurrent[CUT::product];
     struct piece piece = {first, there};
     if (there)
-        piece.at = first + ((int64_t)group * call->column + unit) * call->recurrent_row + k;
+        piece.at =
+            first + ((int64_t)group * call->column + unit) * call->recurrent_row[CUT::product] + k;
     return piece;
 }
 
@@ -86,7 +87,10 @@ template <class CUT>
 CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share,
                            int item, int tile, int half)
 {
-    const int kept = share->warp * call->shape.kept + item - CUT::items;
+    const struct eco_resident_part *part = call->shape.part;
+    int kept = share->warp * part[CUT::product].kept + item - CUT::items;
+    if constexpr (CUT::product == 1)
+        kept += WARPS * part[0].kept;
     return shared + ((kept * TILES + tile) * 2 + half) * LANES + share->lane;
 }
 
@@ -106,7 +110,7 @@ CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct
             r[i][t].high = read(i, t, 1);
         }
 #pragma unroll 2
-    for (int i = CUT::items; i < CUT::items + call->shape.kept; i++)
+    for (int i = CUT::items; i < CUT::items + call->shape.part[CUT::product].kept; i++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
 #pragma unroll

@@ -170,7 +170,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
         }
     if (COUNT == CUT::items)
 #pragma unroll 2
-        for (int i = CUT::items; i < call->shape.items; i++) {
+        for (int i = CUT::items; i < call->shape.part[CUT::product].items; i++) {
 #pragma unroll
             for (int n = 0; n < N; n++)
                 v[0][n] = b[i * next + n * LANES];
@@ -213,13 +213,14 @@ CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct 
                              const struct memory *memory, const struct mine *mine,
                              const struct fragment r[CUT::items][TILES], int first, int end)
 {
+    const int items = call->shape.part[CUT::product].items;
     if (share->across >= CUT::across)
         return;
     if (CUT::many)
         multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);
-    else if (call->shape.items <= 2)
+    else if (items <= 2)
         multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
-    else if (call->shape.items <= 4)
+    else if (CUT::items > 4 && items <= 4)
         multiply_items<CUT, 4>(call, share, memory, mine, r, first, end);
     else
         multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);

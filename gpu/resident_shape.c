@@ -22,17 +22,23 @@ static int32_t pairs(const struct eco_resident_shape *shape)
     return up(row_tiles(shape) * ECO_RESIDENT_N, rows) * ECO_RESIDENT_THREADS;
 }
 
-/* A count of items for which there is code. */
-static int32_t items_of(int32_t n, int32_t many)
+/* Items of a product in a warp's registers, at most. */
+static int32_t held(const struct eco_resident_need *need, int32_t many)
 {
-    const int32_t most = ECO_RESIDENT_ITEMS(many);
+    return ECO_RESIDENT_ITEMS(many) / need->products;
+}
+
+/* A count of items for which there is code. */
+static int32_t items_of(const struct eco_resident_need *need, int32_t n, int32_t many)
+{
+    const int32_t most = held(need, many);
     return n <= 2 && !many ? 2 : n <= 4 && !many ? 4 : n <= most ? most : n;
 }
 
 /* Rows of R that a unit has in a block. */
-static int32_t row_groups(const struct eco_resident_need *need)
+static int32_t row_groups(const struct eco_resident_need *need, int o)
 {
-    return need->backward ? 1 : need->recurrent;
+    return need->backward ? 1 : need->recurrent[o];
 }
 
 /* Bytes of a block's shared memory. */
@@ -45,34 +51,53 @@ static size_t shared_bytes(const struct eco_resident_need *need,
                                       : (size_t)need->accs + 2 * (size_t)need->states;
     const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
     return (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT +
-           rows * (size_t)(shape->across * shape->items) * ECO_RESIDENT_BYTES +
-           (size_t)(shape->across * shape->chunk) * ECO_RESIDENT_N *
-               ECO_RESIDENT_SUM_ROW((size_t)shape->tiles) * 4 +
+           rows * (size_t)shape->room * ECO_RESIDENT_BYTES +
+           (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * 4 +
            (shape->spread > 0
                 ? parts * rows *
-                      (size_t)ECO_RESIDENT_PART_ROW(row_groups(need), shape->unit_shift) * 4
+                      (size_t)ECO_RESIDENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
                 : 0) +
            (own * (size_t)pairs(shape) + biases) * 4;
+}
+
+static int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of product o.  False: it does not fit. */
+static bool divide_product(const struct eco_resident_need *need, int o,
+                           struct eco_resident_shape *shape)
+{
+    const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
+    struct eco_resident_part *part = &shape->part[o];
+    part->k = up(need->width[o], item) * item;
+    part->tiles = up(row_groups(need, o) << shape->unit_shift << shape->spread, ECO_RESIDENT_M);
+    part->down = up(part->tiles, 2);
+    if (part->down > WARPS)
+        return false;
+    part->across = WARPS / part->down;
+    part->slice = up(part->k / item, 1 << shape->spread);
+    const int32_t items = up(part->slice, part->across);
+    if (shape->many && items <= ECO_RESIDENT_ITEMS(0))
+        return false;
+    part->items = items_of(need, items, shape->many);
+    part->kept = larger(part->items - held(need, shape->many), 0);
+    shape->kept += part->kept;
+    shape->room = larger(shape->room, part->across * part->items);
+    shape->sums = larger(shape->sums, part->across * ECO_RESIDENT_SUM_ROW(part->tiles));
+    shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups *
+                             (size_t)row_tiles(shape) * ECO_RESIDENT_N * (size_t)part->k *
+                             (size_t)need->operand;
+    return true;
 }
 
 /* False: it does not fit. */
 static bool divide(const struct eco_resident_need *need, struct eco_resident_shape *shape)
 {
-    const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
-    shape->tiles = up(row_groups(need) << shape->unit_shift << shape->spread, ECO_RESIDENT_M);
-    shape->down = up(shape->tiles, 2);
-    if (shape->down > WARPS)
-        return false;
-    shape->across = WARPS / shape->down;
-    shape->slice = up(shape->k / item, 1 << shape->spread);
-    const int32_t items = up(shape->slice, shape->across);
-    if (shape->many && items <= ECO_RESIDENT_ITEMS(0))
-        return false;
-    shape->items = items_of(items, shape->many);
-    const int32_t kept = shape->items - ECO_RESIDENT_ITEMS(shape->many);
-    shape->kept = kept > 0 ? kept : 0;
-    shape->exchange_bytes = (size_t)need->steps * (size_t)shape->groups * (size_t)row_tiles(shape) *
-                            ECO_RESIDENT_N * (size_t)shape->k * (size_t)need->operand;
+    for (int o = 0; o < need->products; o++)
+        if (!divide_product(need, o, shape))
+            return false;
     /* Sums of all batch rows, or of some at a time: only clusters put them elsewhere then. */
     shape->chunk = row_tiles(shape);
     shape->shared_bytes = shared_bytes(need, shape);
@@ -94,34 +119,44 @@ static const struct cost {
     double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
 } costs[2] = {{1190, 590, 19, 220, 100, 145, 14, 0, 10}, {1320, 370, 44, 65, 53, 145, 0, 700, 87}};
 
-static double predict(const struct eco_resident_need *need, const struct eco_resident_shape *shape)
+/* Of product o, and of the stage behind it. */
+static double predict_product(const struct eco_resident_need *need, int o,
+                              const struct eco_resident_shape *shape)
 {
     const struct cost *cost = &costs[need->backward];
-    const double tiles = row_tiles(shape), kept = shape->kept,
+    const struct eco_resident_part *part = &shape->part[o];
+    const double tiles = row_tiles(shape), kept = part->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
-    const double kbytes = tiles * ECO_RESIDENT_N * shape->slice * ECO_RESIDENT_BYTES / 1024.;
+    const double kbytes = tiles * ECO_RESIDENT_N * part->slice * ECO_RESIDENT_BYTES / 1024.;
     const double products = need->split ? 2 : 1;
-    const double parts = shape->spread > 0 ? 1 << shape->spread : shape->across;
+    const double parts = shape->spread > 0 ? 1 << shape->spread : part->across;
     const double time =
         cost->step + cost->kbyte * kbytes +
-        tiles * (cost->tile + products * (cost->item * (shape->items - kept) + cost->kept * kept)) +
-        rounds * (cost->round + cost->sum * row_groups(need) * parts);
-    return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * shape->down : 0) +
+        tiles * (cost->tile + products * (cost->item * (part->items - kept) + cost->kept * kept)) +
+        rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
+    return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0) +
            (need->split ? 300 : 0);
+}
+
+static double predict(const struct eco_resident_need *need, const struct eco_resident_shape *shape)
+{
+    double time = 0;
+    for (int o = 0; o < need->products; o++)
+        time += predict_product(need, o, shape);
+    return time;
 }
 
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *best)
 {
     static const double us = 1 / 1570.; /* of a clock */
-    const int32_t item = ECO_RESIDENT_BYTES / need->operand;
-    const uint32_t made = need->shapes & ECO_RESIDENT_MADE(need->backward, need->split);
+    const uint32_t made =
+        need->shapes & ECO_RESIDENT_MADE(need->products, need->backward, need->split);
     double least = 0;
     for (int32_t i = 0; i < ECO_RESIDENT_SHAPES; i++) {
         struct eco_resident_shape shape = eco_resident_at(i);
         if (!(made >> i & 1))
             continue;
         const int32_t cluster_units = 1 << shape.unit_shift << shape.spread;
-        shape.k = up(need->width, item) * item;
         shape.members = up(need->hidden, cluster_units) << shape.spread;
         const int32_t most = need->blocks[shape.spread] / (shape.members * need->jobs);
         if (most == 0)

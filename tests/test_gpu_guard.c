@@ -23,7 +23,7 @@ static ecornn_device *device;
 
 /* ---- NaN and Inf ----------------------------------------------------------------------------- */
 
-static const char *const cell[] = {"lstm", "gru", "rnn-tanh", "rnn-relu"};
+static const char *const cell[] = {"lstm", "gru", "gru-reset-first", "rnn-tanh", "rnn-relu"};
 static const char *const type[] = {"bf16", "f16", "f32/fast", "f32"};
 enum { CELLS = sizeof cell / sizeof *cell, TYPES = sizeof type / sizeof *type };
 

@@ -165,6 +165,8 @@ static const struct {
     {"cell a(h)\nz = bernoulli(0.5)\nh' = z * h + (1 - z) * mean(tanh(R h))", true},
     {"cell a(h)\nh' = h + tanh(R h)", false},
     {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * c", true},
+    {"cell a(h)\nr = sigmoid(R h)\nh' = tanh(R (r * h))", true},
+    {"cell a(h)\ne = 2 * tanh(R h)\nh' = tanh(R e)", false},
     {"cell a(h, c)\nc' = tanh(R h) + c\nh' = 0.5 * c", false}, /* in a second step */
     {"cell a(h, c)\nc' = exp(1000) * c\nh' = tanh(c - c' + R h)", true},
     {"cell a(h, c)\nc' = log(h)\nh' = select(R h, 0.5, c)", false},

@@ -15,22 +15,41 @@
 enum { BLOCKS = 132, CLUSTERED = 120, BLOCK_BYTES = 226 << 10, ACCS = 4, STATES = 2, FIELDS = 9 };
 
 static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t rows, int32_t jobs,
-                                        int32_t recurrent)
+                                        int32_t recurrent, int32_t second)
 {
-    return (struct eco_resident_need){.backward = backward,
-                                      .hidden = hidden,
-                                      .rows = rows,
-                                      .steps = 10,
-                                      .width = (backward ? recurrent : 1) * hidden,
-                                      .jobs = jobs,
-                                      .shapes = ECO_RESIDENT_ALL_SHAPES,
-                                      .recurrent = recurrent,
-                                      .accs = ACCS,
-                                      .states = STATES,
-                                      .fields = FIELDS,
-                                      .operand = recurrent % 2 == 0 ? 2 : 4,
-                                      .blocks = {BLOCKS, BLOCKS, CLUSTERED},
-                                      .block_bytes = BLOCK_BYTES};
+    return (struct eco_resident_need){
+        .backward = backward,
+        .hidden = hidden,
+        .rows = rows,
+        .steps = 10,
+        .products = second > 0 ? 2 : 1,
+        .width = {(backward ? recurrent : 1) * hidden, (backward ? second : 1) * hidden},
+        .jobs = jobs,
+        .shapes = ECO_RESIDENT_ALL_SHAPES,
+        .recurrent = {recurrent, second},
+        .accs = ACCS,
+        .states = STATES,
+        .fields = FIELDS,
+        .operand = recurrent % 2 == 0 ? 2 : 4,
+        .blocks = {BLOCKS, BLOCKS, CLUSTERED},
+        .block_bytes = BLOCK_BYTES};
+}
+
+/* The block's rows of one R are divided among its warps, and so is k. */
+static void check_part(const struct eco_resident_need *need, const struct eco_resident_shape *shape,
+                       int o, int32_t rows)
+{
+    const struct eco_resident_part *part = &shape->part[o];
+    ck_assert_int_ge(part->k, need->width[o]);
+    ck_assert_int_ge(part->tiles * ECO_RESIDENT_M, rows);
+    ck_assert_int_ge(part->down * 2, part->tiles);
+    ck_assert_int_le(part->down * part->across, ECO_RESIDENT_WARPS);
+    ck_assert_int_ge(part->across * part->items, part->slice);
+    ck_assert_int_ge((part->slice << shape->spread) * (ECO_RESIDENT_BYTES / need->operand),
+                     part->k);
+    ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->many) / need->products, part->items);
+    ck_assert_int_ge(shape->room, part->across * part->items);
+    ck_assert_int_ge(shape->sums, part->across * ECO_RESIDENT_SUM_ROW(part->tiles));
 }
 
 static void check_shape(const struct eco_resident_need *need)
@@ -39,8 +58,9 @@ static void check_shape(const struct eco_resident_need *need)
     if (!(eco_resident_shape(need, &shape) > 0))
         return;
     const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
-    const int32_t tiles = (need->backward ? 1 : need->recurrent) * units * cluster;
-    ck_assert(ECO_RESIDENT_MADE(need->backward, need->split) >> eco_resident_place(&shape) & 1);
+    ck_assert(ECO_RESIDENT_MADE(need->products, need->backward, need->split) >>
+                  eco_resident_place(&shape) &
+              1);
     ck_assert_int_eq(shape.members % cluster, 0);
     ck_assert_int_ge(shape.members * units, need->hidden);
     /* Each cluster has a unit to wait for. */
@@ -48,15 +68,15 @@ static void check_shape(const struct eco_resident_need *need)
     ck_assert_int_ge(shape.groups * shape.group_rows, need->rows);
     ck_assert_int_lt((shape.groups - 1) * shape.group_rows, need->rows);
     ck_assert_int_le(shape.groups * shape.members * need->jobs, need->blocks[shape.spread]);
-    ck_assert_int_ge(shape.k, need->width);
-    ck_assert_int_ge(shape.tiles * ECO_RESIDENT_M, tiles);
-    ck_assert_int_ge(shape.down * 2, shape.tiles);
-    ck_assert_int_le(shape.down * shape.across, ECO_RESIDENT_WARPS);
-    ck_assert_int_ge(shape.across * shape.items, shape.slice);
-    ck_assert_int_ge((shape.slice << shape.spread) * (ECO_RESIDENT_BYTES / need->operand), shape.k);
     ck_assert_int_ge(shape.chunk * ECO_RESIDENT_N, shape.spread > 0 ? 1 : shape.group_rows);
-    ck_assert_int_ge(shape.kept + ECO_RESIDENT_ITEMS(shape.many), shape.items);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
+    int32_t kept = 0;
+    for (int o = 0; o < need->products; o++) {
+        const int32_t rows = (need->backward ? 1 : need->recurrent[o]) * units * cluster;
+        check_part(need, &shape, o, rows);
+        kept += shape.part[o].kept;
+    }
+    ck_assert_int_eq(shape.kept, kept);
 }
 
 START_TEST(covers_everything)
@@ -65,11 +85,12 @@ START_TEST(covers_everything)
     for (int32_t hidden = 1; hidden < 2600; hidden += hidden < 80 ? 1 : 37)
         for (int32_t rows = 1; rows < 200; rows += rows < 20 ? 1 : 13)
             for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS; jobs++)
-                for (int32_t recurrent = 1; recurrent <= ACCS; recurrent++) {
-                    const struct eco_resident_need need =
-                        need_of(backward, hidden, rows, jobs, recurrent);
-                    check_shape(&need);
-                }
+                for (int32_t recurrent = 1; recurrent <= ACCS; recurrent++)
+                    for (int32_t second = 0; second <= 1 && second + recurrent <= ACCS; second++) {
+                        const struct eco_resident_need need =
+                            need_of(backward, hidden, rows, jobs, recurrent, second);
+                        check_shape(&need);
+                    }
 }
 END_TEST
 
@@ -81,11 +102,12 @@ START_TEST(fits_what_it_is_for)
     } size[] = {{64, 64}, {256, 32}, {512, 64}, {1024, 64}, {1024, 1}, {2048, 16}, {650, 32}};
     struct eco_resident_shape shape;
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        const struct eco_resident_need need = need_of(false, size[i].hidden, size[i].rows, 1, ACCS);
+        const struct eco_resident_need need =
+            need_of(false, size[i].hidden, size[i].rows, 1, ACCS - i % 2, i % 2);
         ck_assert_msg(eco_resident_shape(&need, &shape) > 0, "H=%d N=%d", size[i].hidden,
                       size[i].rows);
     }
-    const struct eco_resident_need large = need_of(false, 4096, 64, 1, ACCS);
+    const struct eco_resident_need large = need_of(false, 4096, 64, 1, ACCS, 0);
     ck_assert(!(eco_resident_shape(&large, &shape) > 0)); /* 128 MiB of R */
 }
 END_TEST
@@ -145,9 +167,14 @@ static const struct {
     {"cell own(h)\nh' = tanh(W x + R h)", "f64/infer/T2/N2/I4/H4", "a type"},
     {"cell own(h)\nh' = tanh(W x + R h)", "f32/infer/T2/N2/I4/H4", "no NVRTC"},
     {"cell own(h, c)\nc' = tanh(R h)\nh' = tanh(W x + R c)", "f32/infer/T2/N2/I4/H4",
-     "more than one product"},
-    {"cell own(h)\nh' = tanh(R (h * h))", "f32/infer/T2/N2/I4/H4", "more than one product"},
-    {"cell own(h)\nh' = tanh(R h - mean(h))", "f32/infer/T2/N2/I4/H4", "more than one product"},
+     "other products"},
+    {"cell own(h)\nh' = tanh(R (h * h))", "f32/infer/T2/N2/I4/H4", "other products"},
+    {"cell own(h)\nh' = tanh(R h - mean(h))", "f32/infer/T2/N2/I4/H4", "other products"},
+    {"cell own(h)\ne = tanh(R h)\na = R h\nh' = tanh(a + R e)", "f32/infer/T2/N2/I4/H4",
+     "other products"},
+    {"cell own(h)\ne = tanh(R h)\nf = tanh(R e)\nh' = tanh(R f)", "f32/infer/T2/N2/I4/H4",
+     "other products"},
+    {"cell own(h)\ne = tanh(R h)\nh' = tanh(R e)", "f32/infer/T2/N2/I4/H4", "no NVRTC"},
 };
 
 START_TEST(says_why_there_is_none)

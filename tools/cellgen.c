@@ -103,13 +103,13 @@ static void print_list(const struct source *source, int n, int stage, int backwa
     puts("");
 }
 
-/* Every cell of one product. */
+/* Every cell that can stay on a chip. */
 static void print_numbers(const struct source *source, int n)
 {
     char numbers[256];
-    printf("#define CELLS_ONE_PRODUCT(CALL)");
+    printf("#define CELLS_RESIDENT(CALL)");
     for (int i = 0; i < n; i++)
-        if (eco_cell_has_one_product(&source[i].cell)) {
+        if (eco_cell_products(&source[i].cell) > 0) {
             eco_cell_emit_numbers(&source[i].cell, i, numbers, sizeof numbers);
             printf(" \\\n    %s", numbers);
         }

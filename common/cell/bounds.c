@@ -1,6 +1,6 @@
 /*
- * Does a cell keep its output state in [-1, 1]?  By intervals: what is found is so, up to rounding;
- * what is not may be so all the same.
+ * Does a cell keep its output state, and all that it multiplies by R, in [-1, 1]?  By intervals:
+ * what is found is so, up to rounding; what is not may be so all the same.
  */
 #include "common/cell/cell.h"
 
@@ -140,11 +140,10 @@ static struct interval interval_of(const struct eco_recipe *recipe, const struct
     }
 }
 
-/* Of the next states, where the previous ones are in these. */
+/* Of all values, and the next states, where the previous ones are in these. */
 static void advance(const struct eco_recipe *recipe, const struct interval *state,
-                    struct interval *next)
+                    struct interval *of, struct interval *next)
 {
-    struct interval of[ECO_MAX_SOURCE];
     for (int i = 0; i < recipe->n_nodes; i++) {
         of[i] = interval_of(recipe, &recipe->node[i], of, state);
         if (!(of[i].low <= of[i].high)) /* a NaN is among them */
@@ -154,19 +153,28 @@ static void advance(const struct eco_recipe *recipe, const struct interval *stat
         next[s] = of[recipe->next[s]];
 }
 
+static bool is_bounded(struct interval of)
+{
+    return of.low >= -1 && of.high <= 1;
+}
+
 /* States are taken to be in [-1, 1] until one is seen to leave it. */
 bool eco_cell_is_bounded(const struct ecornn_cell *cell)
 {
     const struct eco_recipe *recipe = &cell->recipe;
+    struct interval of[ECO_MAX_SOURCE];
     struct interval state[ECO_MAX_STATES] = {unit, unit, unit, unit}, next[ECO_MAX_STATES];
     for (bool left = true; left;) {
         left = false;
-        advance(recipe, state, next);
+        advance(recipe, state, of, next);
         for (int s = 0; s < recipe->n_states; s++)
-            if (state[s].high == 1 && !(next[s].low >= -1 && next[s].high <= 1)) {
+            if (state[s].high == 1 && !is_bounded(next[s])) {
                 state[s] = unbounded;
                 left = true;
             }
     }
+    for (int o = 0; o < cell->lowered.n_operands; o++)
+        if (!is_bounded(of[cell->lowered.operand[o].node]))
+            return false;
     return state[0].high == 1;
 }

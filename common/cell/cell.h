@@ -189,13 +189,16 @@ bool eco_cell_compile(struct ecornn_cell *cell, const char *text, struct eco_cel
 size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size);
 /* The same, and after it for each stage the template that makes a kernel of it. */
 size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size);
-/* Is it one stage each way, around one product with the output state: what can stay on a chip? */
-bool eco_cell_has_one_product(const struct ecornn_cell *cell);
-/* Of such a cell, for CELLS_ONE_PRODUCT: "CALL(place, accumulators, states, saved values,
- * accumulators with the product, which of these each accumulator is, or -1 ...)". */
+/* 1: one stage each way, around one product with the output state; 2: two, the second around a
+ * product with a value that the first computes: what can stay on a chip.  0: another cell. */
+int eco_cell_products(const struct ecornn_cell *cell);
+/* Of such a cell, for CELLS_RESIDENT: "CALL(place, accumulators, states, saved values, accumulators
+ * with the first product, with the second, for each product which of these each accumulator is, or
+ * -1 ...)". */
 size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *text, size_t size);
 
-/* bounds.c: does the output state stay in [-1, 1], where the initial states are in it? */
+/* bounds.c: do the output state and the operands of products stay in [-1, 1], where the initial
+ * states are in it? */
 bool eco_cell_is_bounded(const struct ecornn_cell *cell);
 
 /* builtin.c: the cells compiled in, parsed once; NULL past the last. */

@@ -115,24 +115,48 @@ size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t 
     return out.length;
 }
 
-bool eco_cell_has_one_product(const struct ecornn_cell *cell)
+/* Two products: the second of a value that the first stage computes, back the other way round. */
+static bool is_chain(const struct eco_lowered *lowered)
+{
+    const struct eco_operand *second = &lowered->operand[1];
+    for (int a = 0; a < lowered->n_accs; a++)
+        if (lowered->acc[a].recurrent[0] >= 0 && lowered->acc[a].recurrent[1] >= 0)
+            return false;
+    return second->state < 0 && second->forward == 1 && second->backward == 1;
+}
+
+int eco_cell_products(const struct ecornn_cell *cell)
 {
     const struct eco_lowered *lowered = &cell->lowered;
-    return lowered->n_forward == 1 && lowered->n_backward == 1 && lowered->n_operands == 1 &&
-           lowered->operand[0].state == 0 && !lowered->has_means;
+    const int n = lowered->n_operands;
+    if (n < 1 || n > 2 || lowered->n_forward != n || lowered->n_backward != n ||
+        lowered->operand[0].state != 0 || lowered->has_means)
+        return 0;
+    return n == 1 || is_chain(lowered) ? n : 0;
+}
+
+/* Which of the accumulators with operand o each is. */
+static int emit_rows(struct eco_text *text, const struct eco_lowered *lowered, int o)
+{
+    int rows = 0;
+    for (int a = 0; a < lowered->n_accs; a++) {
+        const bool has = lowered->acc[a].recurrent[o] >= 0;
+        eco_text_add(text, ", %d", has ? rows : -1);
+        rows += has;
+    }
+    return rows;
 }
 
 size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *text, size_t size)
 {
     const struct eco_lowered *lowered = &cell->lowered;
-    struct eco_text out = {text, size, 0};
-    int products = 0;
-    for (int a = 0; a < lowered->n_accs; a++)
-        products += lowered->acc[a].recurrent[0] >= 0;
-    eco_text_add(&out, "CALL(%d, %d, %d, %d, %d", place, lowered->n_accs, cell->recipe.n_states,
-                 lowered->n_saves, products);
-    for (int a = 0, row = 0; a < lowered->n_accs; a++)
-        eco_text_add(&out, ", %d", lowered->acc[a].recurrent[0] < 0 ? -1 : row++);
+    struct eco_text out = {text, size, 0}, none = {NULL, 0, 0};
+    eco_text_add(&out, "CALL(%d, %d, %d, %d", place, lowered->n_accs, cell->recipe.n_states,
+                 lowered->n_saves);
+    for (int o = 0; o < 2; o++)
+        eco_text_add(&out, ", %d", o < lowered->n_operands ? emit_rows(&none, lowered, o) : 0);
+    for (int o = 0; o < lowered->n_operands; o++)
+        emit_rows(&out, lowered, o);
     eco_text_add(&out, ")");
     return out.length;
 }
