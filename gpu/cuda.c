@@ -3,6 +3,7 @@
  * its module exports.
  */
 #include "gpu/resident.h"
+#include "gpu/split.h"
 
 #include <string.h>
 
@@ -159,6 +160,8 @@ static ecornn_status prepare(struct ecornn_device *device)
         return status;
     eco_gpu_return_set(set);
     status = eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(eco_split_load(&gpu->splits));
     if (status == ECORNN_OK)
         status = ECO_CUDA(
             cudaHostAlloc((void **)&gpu->failed, sizeof *gpu->failed, cudaHostAllocMapped));

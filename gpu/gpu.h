@@ -49,6 +49,7 @@ struct eco_gpu {
     int capability;   /* 90: compute capability 9.0 */
     bool overlap;     /* kernels may be put in place before those ahead have ended */
     bool graphs;      /* ECORNN_GRAPH is not 0 */
+    bool splits;      /* there is code for products of split operands */
     uint32_t *failed; /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
     struct eco_own_code *own_codes;       /* own_cell.c; at creation of plans only */
@@ -84,8 +85,16 @@ struct eco_resident_kernels {
     char why[256];                             /* they are not, though they should be */
 };
 
+/* Are products of floats in full those of split operands? */
+enum eco_split_wish {
+    ECO_SPLIT_FASTER, /* where that is faster by prediction */
+    ECO_SPLIT_NEVER,
+    ECO_SPLIT_ALWAYS
+};
+
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
+    enum eco_split_wish splits;
     const struct eco_own_code *cell; /* of algorithm step; NULL: built in, unused or interpreted */
     char why[256];                   /* the latter */
     struct eco_resident_kernels resident[2]; /* [forward, backward] */

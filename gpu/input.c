@@ -3,7 +3,7 @@
  * where it writes sums.  What it does not do is done in two: biases filled in, then a product that
  * adds.
  */
-#include "gpu/product.h"
+#include "gpu/split.h"
 
 #include <cublasLt.h>
 
@@ -156,6 +156,28 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
     return true;
 }
 
+/* The same in one go, of split operands. */
+static bool multiply_split(struct eco_gpu_run *run, const struct eco_matmul *m,
+                           const struct eco_span *span)
+{
+    const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->part);
+    const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
+    const struct eco_product product = {
+        .kind = ECO_NT,
+        .m = m->rows,
+        .n = (span->end - span->first) * matrix.height,
+        .k = eco_gpu_columns(run, m),
+        .a = m->a,
+        .b = eco_gpu_after(eco_gpu_weights(run, m->op, m->part),
+                           (size_t)span->before * height * row, run->layout->type),
+        .c = eco_gpu_after(m->c, (size_t)span->first * height, run->layout->sum),
+        .a_row = m->a_row,
+        .b_row = row,
+        .c_row = m->c_row};
+    const float *biases = biases_of(run, m->op, span);
+    return biases != NULL && eco_gpu_product_split(run, &product, biases);
+}
+
 /* All accumulators: those of a product, and those before, between and after them. */
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
@@ -171,7 +193,9 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
         done = span.end;
         if (run->status != ECORNN_OK || m->rows == 0)
             continue;
-        rest.skip = multiply_biased(run, m, &span, piece) ? piece : 0;
+        rest.skip = multiply_split(run, m, &span)           ? columns
+                    : multiply_biased(run, m, &span, piece) ? piece
+                                                            : 0;
         if (rest.skip == 0)
             fill_bias(run, m->op, acc, m->rows, span.first, span.end);
         if (rest.skip < columns)

@@ -27,6 +27,14 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     eco_gpu_leave(&scope);
 }
 
+static enum eco_split_wish wish_for_splits(void)
+{
+    const char *asked = eco_environment("ECORNN_SPLIT");
+    if (asked == NULL || *asked == '\0')
+        return ECO_SPLIT_FASTER;
+    return *asked == '0' ? ECO_SPLIT_NEVER : ECO_SPLIT_ALWAYS;
+}
+
 ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
 {
     struct eco_gpu_plan *own = eco_alloc_zeroed(sizeof *own);
@@ -34,6 +42,7 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
                                       sizeof *own);
     plan->own = own;
+    own->splits = wish_for_splits();
     const ecornn_status status = eco_gpu_make_graphs(plan, &own->graphs);
     if (status == ECORNN_OK)
         find_kernels(plan, own);

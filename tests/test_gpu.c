@@ -8,7 +8,7 @@
  *     ECORNN_PART=K/N           every N-th case only, from the K-th on (tests/gpu.sh)
  *
  * Cases in F32 run with ECORNN_FAST_MATH, in BF16 and in F16 too; all of them also with rows in
- * whole groups, as the planner takes them where that pays.
+ * whole groups and products of split operands, as the planner takes them where that pays.
  */
 #include <check.h>
 #include <math.h>
@@ -80,7 +80,8 @@ static bool interprets_the_same(const struct test_case *test, int k, const struc
 /* Does the user want one algorithm only, which need not run every case? */
 static bool restricted;
 
-/* One algorithm, with rows as the planner takes them, or filled up. */
+/* One algorithm, with rows and products as the planner takes them, or rows filled up and operands
+ * split. */
 static bool algorithm_agrees(const struct test_case *test, int k, const char *name,
                              const char *rows, const struct data *inputs,
                              const struct data *expected)
@@ -88,6 +89,7 @@ static bool algorithm_agrees(const struct test_case *test, int k, const char *na
     const struct machine machine = {device, test->desc.type, *rows ? 1 : BACKWARDS};
     struct data results = {0};
     setenv("ECORNN_ROWS", rows, 1);
+    setenv("ECORNN_SPLIT", *rows ? "1" : "", 1);
     const bool ok = case_run(test, &machine, inputs, &results) &&
                     results_agree(test, name, expected, &results) &&
                     (!test->own || interprets_the_same(test, k, inputs, &results));
@@ -110,6 +112,7 @@ static bool algorithms_agree(const struct test_case *test, const struct data *in
             ran++;
         }
     setenv("ECORNN_ROWS", "", 1);
+    setenv("ECORNN_SPLIT", "", 1);
     if (ok && ran == 0 && !restricted)
         fprintf(stderr, "%s: no algorithm ran it\n", test->text);
     compared += ran > 0;
