@@ -60,10 +60,11 @@ struct eco_resident_part {
  */
 struct eco_resident_shape {
     int32_t unit_shift, members, groups, group_rows;
-    int32_t spread;                      /* 1 << spread blocks of a group are a cluster */
-    int32_t many;                        /* 1: items in registers, as ECO_RESIDENT_ITEMS says */
-    int32_t chunk;                       /* tiles of 8 batch rows whose sums there is room for */
-    size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
+    int32_t spread; /* 1 << spread blocks of a group are a cluster */
+    int32_t many;   /* 1: items in registers, as ECO_RESIDENT_ITEMS says */
+    int32_t chunk;  /* tiles of 8 batch rows whose sums there is room for */
+    int32_t ahead;  /* 1: forward, accumulators are fetched a step before they are needed */
+    size_t shared_bytes, exchange_bytes;                  /* of a block, of a launch's job */
     struct eco_resident_part part[ECO_RESIDENT_PRODUCTS]; /* zeros: there is no second one */
     /* In shared memory: items of R of a warp, of all products; items that are gathered, and sums of
      * a batch row, of the product that has most. */

@@ -23,6 +23,15 @@ template <class CELL, class CUT> CELL_WORD int bias_at(const struct memory *memo
     return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << CUT::shift) + u;
 }
 
+/* Where fetched accumulators of a step are, [accs, pairs]: behind all that, too, if two steps' are.
+ */
+template <class CELL, class CUT>
+CELL_WORD int fetched_at(const struct eco_resident_call *call, const struct memory *memory,
+                         int step)
+{
+    return step & call->shape.ahead ? bias_at<CELL, CUT>(memory, CELL::accs, 0) : acc_at(memory, 0);
+}
+
 /* ---- where a step writes --------------------------------------------------------------------- */
 
 /* Arrays that a step writes outside the chip.  One thread to each knows where the step at hand
@@ -189,24 +198,29 @@ WORD void gather_initial(const struct eco_resident_call *call, const struct shar
     }
 }
 
-/* Accumulators of a step on their way to shared memory, each thread its own. */
+/* Accumulators of a step on their way to shared memory, each thread its own; where there is room,
+ * of the step after the one at hand: those that the L2 has lost are a long way off. */
 template <class CELL, class CUT>
 CELL_WORD void fetch_acc(const struct eco_resident_call *call, const struct share *share,
-                         const struct memory *memory, const struct mine *mine, const float **acc)
+                         const struct memory *memory, const struct mine *mine, int step,
+                         const float **acc)
 {
+    const struct eco_resident_job *job = &call->job[share->job];
+    const int rows = step < job->steps ? mine->rows : 0;
     const float *from = *acc;
-    int to = acc_at(memory, 0) + (int)threadIdx.x;
-    *acc += call->job[share->job].acc_step;
+    int to = fetched_at<CELL, CUT>(call, memory, step) + (int)threadIdx.x;
+    *acc += job->acc_step;
     for (int n = mine->n;; n += CUT::pair_rows) {
 #pragma unroll
         for (int a = 0; a < CELL::accs; a++)
-            copy_later_if(n < mine->rows && call->inputs >> a & 1, floats(to + a * memory->pairs),
+            copy_later_if(n < rows && call->inputs >> a & 1, floats(to + a * memory->pairs),
                           from + a * call->column);
         if (n - mine->n + CUT::pair_rows >= share->rows)
             break;
         from += CUT::pair_rows * call->acc_row;
         to += THREADS;
     }
+    end_copies();
 }
 
 /* `P` pairs of this thread, from batch row n on, side by side; what does not exist is calculated
@@ -217,9 +231,10 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
                             int round)
 {
     const struct eco_resident_job *job = &call->job[share->job];
-    const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
-    const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->pairs;
-    const int next = acc + (CELL::accs + (~step & 1) * CELL::states) * memory->pairs;
+    const int pair = (int)threadIdx.x + round * THREADS;
+    const int acc = fetched_at<CELL, CUT>(call, memory, step) + pair;
+    const int state = acc_at(memory, CELL::accs + (step & 1) * CELL::states) + pair;
+    const int next = acc_at(memory, CELL::accs + (~step & 1) * CELL::states) + pair;
     const int t = job->t + step * job->t_step;
     struct place_of<CELL> at[P];
     bool there[P], masked[P];
@@ -323,11 +338,14 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     else
         __syncthreads();
     gather_initial(&call, &share, &memory);
-    fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
+    fetch_acc<cell, cut>(&call, &share, &memory, &mine, 0, &acc);
+    if (call.shape.ahead)
+        fetch_acc<cell, cut>(&call, &share, &memory, &mine, 1, &acc);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)
-            gather(&call, &share, &memory, &patience, &mine,
-                   [&] { fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc); });
+            gather(&call, &share, &memory, &patience, &mine, [&] {
+                fetch_acc<cell, cut>(&call, &share, &memory, &mine, step + call.shape.ahead, &acc);
+            });
         __syncthreads();
         tell(&writer, step == job->steps - 1);
         multiply<cut>(&call, &share, &memory, &mine, r, step);

@@ -105,6 +105,10 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
         shape->chunk = up(shape->chunk, 4) * 2;
         shape->shared_bytes = shared_bytes(need, shape);
     }
+    const size_t accs = (size_t)need->accs * (size_t)pairs(shape) * 4;
+    shape->ahead =
+        !need->backward && need->products == 1 && shape->shared_bytes + accs <= need->block_bytes;
+    shape->shared_bytes += shape->ahead ? accs : 0;
     return shape->shared_bytes <= need->block_bytes;
 }
 
