@@ -103,7 +103,7 @@ START_TEST(fits_what_it_is_for)
     struct eco_resident_shape shape;
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
         const struct eco_resident_need need =
-            need_of(false, size[i].hidden, size[i].rows, 1, ACCS - i % 2, i % 2);
+            need_of(false, size[i].hidden, size[i].rows, 1, ACCS - i % 2 * 2, i % 2);
         ck_assert_msg(eco_resident_shape(&need, &shape) > 0, "H=%d N=%d", size[i].hidden,
                       size[i].rows);
     }
