@@ -204,7 +204,7 @@ START_TEST(adds_in_pieces)
     const struct machine machine = {device, ECORNN_F32, BACKWARDS}, wide = {device, ECORNN_F64, 1};
     struct test_case test;
     struct data inputs = {0}, results = {0}, expected = {0};
-    ck_assert(case_parse(&test, text[_i]));
+    ck_assert(case_parse(&test, text[nth(_i)]));
     case_inputs(&test, &inputs);
     ck_assert(case_run(&test, &machine, &inputs, &results));
     ck_assert(case_run(&test, &wide, &inputs, &expected));
@@ -276,10 +276,11 @@ START_TEST(runs_all_steps_at_once)
     ecornn_cell *cell = NULL;
     ecornn_desc desc;
     ecornn_plan *plan;
-    if (resident[_i % RESIDENT].text)
-        ck_assert_int_eq(ecornn_cell_parse(&cell, resident[_i % RESIDENT].text), ECORNN_OK);
-    snprintf(name, sizeof name, "%s/%s/train/bi/T2/N2/I4/H64", resident[_i % RESIDENT].name,
-             type[_i / RESIDENT]);
+    const int which = nth(_i) % RESIDENT;
+    if (resident[which].text)
+        ck_assert_int_eq(ecornn_cell_parse(&cell, resident[which].text), ECORNN_OK);
+    snprintf(name, sizeof name, "%s/%s/train/bi/T2/N2/I4/H64", resident[which].name,
+             type[nth(_i) / RESIDENT]);
     ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
     const ecornn_status status = create_with("resident", &desc, &plan);
     if (status == ECORNN_OK) {
@@ -368,11 +369,11 @@ int main(int argc, char **argv)
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));
+        tcase_add_loop_test(own, runs_all_steps_at_once, 0, share(TYPES * RESIDENT));
+        tcase_add_loop_test(tests, adds_in_pieces, 0, share(PIECED));
     }
     if (!only && part.first == 0) {
-        tcase_add_loop_test(tests, adds_in_pieces, 0, PIECED);
         tcase_add_test(own, says_how_a_cell_runs);
-        tcase_add_loop_test(own, runs_all_steps_at_once, 0, TYPES * RESIDENT);
         tcase_add_test(tests, refuses_memory_of_the_host);
         tcase_add_test(tests, needs_y_to_train);
         tcase_add_test(tests, says_when_memory_is_out);
