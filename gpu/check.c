@@ -23,3 +23,9 @@ ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing)
                                                                       : ECORNN_FAILED,
                                   "cuBLAS: %s in %s", cublasGetStatusString(error), doing);
 }
+
+void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing)
+{
+    if (run->status == ECORNN_OK)
+        run->status = eco_cuda_status(error, doing);
+}

@@ -194,7 +194,7 @@ ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *t
 ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
                             cudaStream_t stream);
 
-/* ---- addresses, moves.c ---------------------------------------------------------------------- */
+/* ---- addresses, addresses.c ------------------------------------------------------------------ */
 
 void *eco_gpu_after(const void *p, size_t elements, ecornn_type type);
 void *eco_gpu_at(const struct eco_gpu_run *run, const struct eco_array *array, size_t step);

@@ -4,12 +4,6 @@
  */
 #include "gpu/gpu.h"
 
-void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing)
-{
-    if (run->status == ECORNN_OK)
-        run->status = eco_cuda_status(error, doing);
-}
-
 bool eco_gpu_overlap(struct eco_gpu_run *run)
 {
     const bool before = run->overlap;

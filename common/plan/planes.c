@@ -31,6 +31,13 @@ size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
     return is_read(layout, state) ? eco_wishes_row(&layout->wishes, width) : width;
 }
 
+size_t eco_layout_apart(const struct eco_layout *layout, size_t width)
+{
+    const size_t element = eco_type_bytes(layout->type), crowded = layout->wishes.crowded;
+    const bool apart = width > 0 && crowded > 0 && width * element % crowded == 0;
+    return width + (apart ? ECO_ALIGNMENT / element : 0);
+}
+
 /* Planes of so wide rows; what products read of them lies apart. */
 static struct eco_layout_rows planes(const struct eco_layout *layout, int state, int32_t steps,
                                      size_t width)

@@ -23,13 +23,6 @@ struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int lay
     return bytes;
 }
 
-size_t eco_layout_apart(const struct eco_layout *layout, size_t width)
-{
-    const size_t element = eco_type_bytes(layout->type), crowded = layout->wishes.crowded;
-    const bool apart = width > 0 && crowded > 0 && width * element % crowded == 0;
-    return width + (apart ? ECO_ALIGNMENT / element : 0);
-}
-
 enum { ONE_BLOCK = 31 }; /* the shift of a block that has all units */
 
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)

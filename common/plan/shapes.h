@@ -14,7 +14,10 @@ struct eco_layout_rows {
     size_t width;  /* 0: there is no such array */
 };
 
-/* planes.c: all planes of a state, ... */
+/* planes.c: so many elements of a row that products read, and more where rows would crowd each
+ * other. */
+size_t eco_layout_apart(const struct eco_layout *layout, size_t width);
+/* All planes of a state, ... */
 struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state);
 /* ... two that take turns, ... */
 struct eco_layout_rows eco_layout_two_planes(const struct eco_layout *layout, int state);
@@ -32,8 +35,6 @@ struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout);
 /* Of a layer's matrices in the type of rows, from part `from` on and before part `before`. */
 struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int layer, int from,
                                         int before);
-/* So many elements of a row that products read, and more where rows would crowd each other. */
-size_t eco_layout_apart(const struct eco_layout *layout, size_t width);
 struct eco_size eco_layout_product_bytes(ecornn_type type, size_t a, size_t b, size_t c);
 
 #endif /* ECO_SHAPES_H */
