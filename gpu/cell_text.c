@@ -73,21 +73,6 @@ static size_t emit_numbers(const struct ecornn_cell *cell, char *text, size_t si
     return eco_cell_emit_numbers(cell, 0, text, size);
 }
 
-static int shift_of(int place)
-{
-    return ECO_RESIDENT_SHIFT + place % ECO_RESIDENT_SHIFTS;
-}
-
-static int spread_of(int place)
-{
-    return place / ECO_RESIDENT_SHIFTS % ECO_RESIDENT_SPREADS;
-}
-
-static int many_of(int place)
-{
-    return place / (ECO_RESIDENT_SHIFTS * ECO_RESIDENT_SPREADS);
-}
-
 /* The text includes itself, as the kernels do that come with the module. */
 static void print_resident(const struct contents *contents, struct eco_text *text)
 {
@@ -103,8 +88,9 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
         if (contents->shapes >> place & 1) {
             char name[ECO_KERNEL_NAME];
             eco_resident_kernel_name(place, name);
-            eco_text_add(text, "RESIDENT(extern \"C\", %s, 0, %d, %d, %d)\n", name, shift_of(place),
-                         spread_of(place), many_of(place));
+            eco_text_add(text, "RESIDENT(extern \"C\", %s, 0, %d, %d, %d)\n", name,
+                         ECO_RESIDENT_SHIFT_OF(place), ECO_RESIDENT_SPREAD_OF(place),
+                         ECO_RESIDENT_MANY_OF(place));
         }
     eco_text_add(text, "#else\n");
     add(text, eco_cell_emit, contents->cell);
@@ -133,5 +119,6 @@ char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_residen
 void eco_resident_kernel_name(int place, char name[ECO_KERNEL_NAME])
 {
     eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d_items_%d",
-                 1 << shift_of(place), 1 << spread_of(place), ECO_RESIDENT_ITEMS(many_of(place)));
+                 1 << ECO_RESIDENT_SHIFT_OF(place), 1 << ECO_RESIDENT_SPREAD_OF(place),
+                 ECO_RESIDENT_ITEMS(ECO_RESIDENT_MANY_OF(place)));
 }

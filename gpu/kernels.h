@@ -118,7 +118,7 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
 /* vectors[k] (+)= sum over rows of group place[k]; in an order that depends on the sizes alone. */
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t stream);
 
-/* ---- all steps in one launch, resident_bf16.cu and so on ------------------------------------- */
+/* ---- all steps in one launch, resident_forward_bf16.cu and so on ----------------------------- */
 
 /* What n launched (layer, direction)s exchange, before the first step: all bits of an operand set
  * where a unit will write it, else 0.  Sizes as in eco_resident_call. */

@@ -33,17 +33,14 @@ struct eco_resident_need {
 /* Among those of different kernels: items in registers, blocks of a cluster, units of a block. */
 static inline int eco_resident_place(const struct eco_resident_shape *shape)
 {
-    return (shape->many * ECO_RESIDENT_SPREADS + shape->spread) * ECO_RESIDENT_SHIFTS +
-           shape->unit_shift - ECO_RESIDENT_SHIFT;
+    return ECO_RESIDENT_PLACE(shape->unit_shift, shape->spread, shape->many);
 }
 
 static inline struct eco_resident_shape eco_resident_at(int place)
 {
-    const int spreads = place / ECO_RESIDENT_SHIFTS;
-    return (struct eco_resident_shape){.unit_shift =
-                                           ECO_RESIDENT_SHIFT + place % ECO_RESIDENT_SHIFTS,
-                                       .spread = spreads % ECO_RESIDENT_SPREADS,
-                                       .many = spreads / ECO_RESIDENT_SPREADS};
+    return (struct eco_resident_shape){.unit_shift = ECO_RESIDENT_SHIFT_OF(place),
+                                       .spread = ECO_RESIDENT_SPREAD_OF(place),
+                                       .many = ECO_RESIDENT_MANY_OF(place)};
 }
 
 /* ---- what a problem needs, resident_need.c --------------------------------------------------- */

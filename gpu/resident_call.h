@@ -32,6 +32,13 @@ enum {
  * compiler less room, so kernels that keep many are for shapes that have them. */
 #define ECO_RESIDENT_ITEMS(many) ((many) ? 11 : 8)
 
+/* A place among kernels of different shapes, and what is of that shape. */
+#define ECO_RESIDENT_PLACE(shift, spread, many)                                                    \
+    (((many)*ECO_RESIDENT_SPREADS + (spread)) * ECO_RESIDENT_SHIFTS + (shift)-ECO_RESIDENT_SHIFT)
+#define ECO_RESIDENT_SHIFT_OF(place)  (ECO_RESIDENT_SHIFT + (place) % ECO_RESIDENT_SHIFTS)
+#define ECO_RESIDENT_SPREAD_OF(place) ((place) / ECO_RESIDENT_SHIFTS % ECO_RESIDENT_SPREADS)
+#define ECO_RESIDENT_MANY_OF(place)   ((place) / ECO_RESIDENT_SHIFTS / ECO_RESIDENT_SPREADS)
+
 /*
  * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
  * the right, with a bit for each shift; then the same with many items.  Clusters pay where a block

@@ -18,11 +18,9 @@ RESIDENT(static, resident, NUMBER, SHIFT, SPREAD, MANY)
 template <int CELL, int PLACE>
 static const void *kernel_of(void)
 {
-    enum { SPREADS = PLACE / ECO_RESIDENT_SHIFTS }; /* as eco_resident_at() */
     if constexpr (ECO_RESIDENT_MADE(numbers<CELL>::products, RESIDENT_BACKWARD, SPLIT) >> PLACE & 1)
-        return (
-            const void *)resident<CELL, ECO_RESIDENT_SHIFT + PLACE % ECO_RESIDENT_SHIFTS,
-                                  SPREADS % ECO_RESIDENT_SPREADS, SPREADS / ECO_RESIDENT_SPREADS>;
+        return (const void *)resident<CELL, ECO_RESIDENT_SHIFT_OF(PLACE),
+                                      ECO_RESIDENT_SPREAD_OF(PLACE), ECO_RESIDENT_MANY_OF(PLACE)>;
     return nullptr;
 }
 #define RESIDENT_FOUR(cell, place)                                                                 \
