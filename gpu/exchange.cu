@@ -22,31 +22,38 @@ static __host__ __device__ int32_t pieces_of(const struct eco_exchange_call *cal
     return pieces;
 }
 
+/* What piece i is of: all bits set where there are units, else 0. */
+static __device__ void mask_units(const struct eco_exchange_call *call, int32_t i, uint32_t word[4])
+{
+    const int32_t pieces = pieces_of(call, call->blocks), of_group = i % pieces;
+    const int32_t first = pieces_of(call, 1), b = of_group >= first;
+    const int32_t piece = b ? of_group - first : of_group, width = call->width[b];
+    const int32_t lane = piece % LANES, tile = piece / LANES;
+    const int32_t n = tile % call->row_tiles * TILE_ROWS + lane / 4;
+    const int32_t of_word = 4 / call->operand;
+    const int32_t k = (tile / call->row_tiles * 4 + lane % 4) * 4 * of_word;
+    const int32_t row = n < call->group_rows ? i / pieces * call->group_rows + n : call->rows;
+    for (int32_t w = 0; w < 4; w++) {
+        const bool there = exists(call, width, row, k + w * of_word);
+        const bool last = exists(call, width, row, k + w * of_word + of_word - 1);
+        word[w] = (there ? 0x0000FFFF : 0) | (last ? 0xFFFF0000 : 0);
+    }
+}
+
 /* The same piece of all steps to a thread; pieces as resident.cuh lays them out: [groups, blocks,
  * items, rows / 8, lanes]. */
 static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
 {
-    const int32_t pieces = pieces_of(&call, call.blocks);
-    const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x), of_group = i % pieces;
-    const int32_t first = pieces_of(&call, 1), b = of_group >= first;
-    const int32_t piece = b ? of_group - first : of_group, width = call.width[b];
-    const int32_t lane = piece % LANES, tile = piece / LANES;
-    const int32_t n = tile % call.row_tiles * TILE_ROWS + lane / 4;
-    const int32_t of_word = 4 / call.operand;
-    const int32_t k = (tile / call.row_tiles * 4 + lane % 4) * 4 * of_word;
-    const int32_t row = n < call.group_rows ? i / pieces * call.group_rows + n : call.rows;
-    uint32_t word[4];
-    if (i >= pieces * call.groups)
+    const int32_t all = pieces_of(&call, call.blocks) * call.groups;
+    const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x);
+    uint32_t word[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    if (i >= all)
         return;
-    for (int32_t w = 0; w < 4; w++) {
-        const bool there = exists(&call, width, row, k + w * of_word);
-        const bool last = exists(&call, width, row, k + w * of_word + of_word - 1);
-        word[w] = (there ? 0x0000FFFF : 0) | (last ? 0xFFFF0000 : 0);
-    }
+    if (!call.whole)
+        mask_units(&call, i, word);
     uint4 *to = (uint4 *)call.exchange[blockIdx.z] + i;
     for (int32_t step = (int32_t)blockIdx.y; step < call.steps; step += (int32_t)gridDim.y)
-        to[(size_t)step * (size_t)(pieces * call.groups)] =
-            make_uint4(word[0], word[1], word[2], word[3]);
+        to[(int64_t)step * all] = make_uint4(word[0], word[1], word[2], word[3]);
 }
 
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream)

@@ -50,7 +50,7 @@ static void fill_planes(struct eco_gpu_run *run, const struct eco_op *op, int s)
 
 void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_op *op)
 {
-    const bool resident = run->together != NULL && run->together[ECO_STEP] != NULL;
+    const bool resident = eco_gpu_at_once(run, ECO_STEP);
     if (!run->layout->wishes.filled)
         return;
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {

@@ -164,6 +164,12 @@ struct eco_gpu_run {
     ecornn_status status;
 };
 
+/* Are all steps of an op queued at once, with those of its level? */
+static inline bool eco_gpu_at_once(const struct eco_gpu_run *run, enum eco_op_kind kind)
+{
+    return run->together != NULL && run->together[kind] != NULL;
+}
+
 /* May the next kernel be put in place before the one ahead has ended?  Not an op's first: it may
  * come after several streams. */
 bool eco_gpu_overlap(struct eco_gpu_run *run);

@@ -209,7 +209,7 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
 {
     /* What queues all steps at once adds the biases itself. */
-    const bool biased = run->together == NULL || run->together[ECO_STEP] == NULL;
+    const bool biased = !eco_gpu_at_once(run, ECO_STEP);
     const struct eco_array array =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     const struct eco_plane acc = eco_gpu_plane(run, &array, 0);

@@ -130,6 +130,7 @@ struct eco_exchange_call {
     int32_t items[ECO_RESIDENT_PRODUCTS], width[ECO_RESIDENT_PRODUCTS]; /* of a block */
     int32_t rows, group_rows, column, hidden;
     int32_t operand; /* bytes */
+    bool whole;      /* there is a unit of the batch for every operand */
 };
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream);
 

@@ -186,20 +186,9 @@ WORD void copy_later_if(bool wanted, void *to, const void *from)
 #endif
 }
 
-WORD void end_copies(void)
+WORD void wait_for_copies(void)
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" : : : "memory");
-#endif
-}
-
-/* Of all, or of all but those between the last two end_copies(). */
-WORD void wait_for_copies(bool but_the_last)
-{
-#if __CUDA_ARCH__ >= 800
-    if (but_the_last)
-        asm volatile("cp.async.wait_group 1;" : : : "memory");
-    else
-        asm volatile("cp.async.wait_all;" : : : "memory");
+    asm volatile("cp.async.wait_all;" : : : "memory");
 #endif
 }

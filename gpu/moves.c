@@ -69,7 +69,7 @@ void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op)
     eco_gpu_fill_rows(run, op);
     const int32_t first = op->reversed ? run->args->T - 1 : 0;
     const size_t plane = eco_layout_state_plane(run->layout, op->d, first, false);
-    for (int s = 0; s < states(run); s++) {
+    for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_STEP); s++) {
         const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
         move_state(run, s, eco_gpu_plane(run, &state, plane),
                    eco_gpu_caller_state(run, op, s, run->args->initial[s]));
@@ -91,7 +91,7 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op)
 {
     eco_gpu_copy_weights(run, op);
     eco_gpu_fill_columns(run, op);
-    for (int s = 0; s < states(run); s++) {
+    for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_D_STEP); s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
         move_state(run, s, eco_gpu_plane(run, &carry, 0),
                    eco_gpu_caller_state(run, op, s, run->args->dfinal[s]));

@@ -107,8 +107,7 @@ static const struct shares of_16_bits = {{1, 1}, 2}, of_tf32 = {{0, 2}, 2}, of_f
 int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows)
 {
     const bool backward = run->args->backward, f32 = run->layout->type == ECORNN_F32;
-    const bool at_once =
-        run->together != NULL && run->together[backward ? ECO_D_STEP : ECO_STEP] != NULL;
+    const bool at_once = eco_gpu_at_once(run, backward ? ECO_D_STEP : ECO_STEP);
     const struct shares *of = !f32 ? &of_16_bits : run->problem->fast ? &of_tf32 : &of_f32;
     const int all = run->plan->device->caps.threads;
     if (run->lanes <= 1 || at_once || run->layout->type == ECORNN_F64)

@@ -26,6 +26,7 @@ struct forks {
     struct eco_gpu_run *run;
     int streams;
     cudaStream_t stream[ECO_MAX_STREAMS];
+    int32_t together[ECO_OP_KINDS];             /* level whose ops were queued together last */
     int mark[ECO_MAX_STREAMS];                  /* how often its event was recorded */
     bool busy[ECO_MAX_STREAMS];                 /* has work since then */
     int seen[ECO_MAX_STREAMS][ECO_MAX_STREAMS]; /* [waiting stream][mark of which] */
@@ -96,6 +97,8 @@ static void begin(struct forks *forks, cudaStream_t caller)
     forks->stream[0] = caller;
     for (int s = 1; s < forks->streams; s++)
         forks->stream[s] = run->set->stream[s];
+    for (int kind = 0; kind < ECO_OP_KINDS; kind++)
+        forks->together[kind] = -1;
     if (forks->streams > 1)
         mark(forks, 0);
     for (int s = 1; s < forks->streams; s++)
@@ -120,6 +123,7 @@ static void queue_together(struct forks *forks, const struct eco_tape *tape, int
     }
     if (n > 0)
         run->together[kind](run, level, n);
+    forks->together[kind] = tape->op[first].level;
 }
 
 /* What lanes do next comes after what stream s did for all of them. */
@@ -131,18 +135,6 @@ static void hold_all(struct forks *forks, int s)
         wait_for_mark(forks, other, s);
 }
 
-/* Was the op queued with another one of its level? */
-static bool already_queued(const struct eco_gpu_run *run, const struct eco_tape *tape, int i)
-{
-    const struct eco_op *op = &tape->op[i];
-    if (run->together == NULL || run->together[op->kind] == NULL)
-        return false;
-    for (int k = i - 1; k >= 0 && tape->op[k].level == op->level; k--)
-        if (tape->op[k].kind == op->kind)
-            return true;
-    return false;
-}
-
 /* The tape is in the order of its levels. */
 ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
                             cudaStream_t stream)
@@ -152,13 +144,13 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
     begin(&forks, stream);
     for (int i = 0; i < tape->n && run->status == ECORNN_OK; i++) {
         struct eco_op op;
-        if (!eco_op_clip(&tape->op[i], run->args->T, &op) || already_queued(run, tape, i))
+        if (!eco_op_clip(&tape->op[i], run->args->T, &op) || forks.together[op.kind] == op.level)
             continue;
         if (op.level != level)
             mark_all(&forks);
         level = op.level;
         const int s = stream_of(&forks, op.layer, op.d);
-        const bool together = run->together != NULL && run->together[op.kind] != NULL;
+        const bool together = eco_gpu_at_once(run, (enum eco_op_kind)op.kind);
         if (together)
             wait_for_marks(&forks, s);
         else

@@ -246,6 +246,14 @@ WORD uint32_t element_at(int row, uint32_t row_step, int column)
     return (uint32_t)row * row_step + (uint32_t)column;
 }
 
+/* What the caller gave of state s, one element. */
+WORD real given_at(const struct eco_resident_call *call, const struct eco_resident_job *job, int s,
+                   int row, int unit)
+{
+    const narrow *const given = (const narrow *)job->given[s];
+    return given ? to_real(given[element_at(row, (uint32_t)call->hidden, unit)]) : 0;
+}
+
 /* A value of a row, without a branch. */
 WORD void write_row(bool wanted, narrow *at, narrow v)
 {

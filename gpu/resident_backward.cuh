@@ -26,8 +26,10 @@ CELL_WORD void begin(const struct eco_resident_call *call, const struct share *s
     for (int n = mine->n; n < mine->rows; n += CUT::pair_rows, to += THREADS)
         for (int s = 0; s < CELL::states; s++)
             *floats(to + s * memory->pairs) =
-                ((const real *)
-                     job->carry[s])[element_at(share->row0 + n, call->carry_row[s], mine->unit)];
+                job->starts
+                    ? given_at(call, job, s, share->row0 + n, mine->unit)
+                    : ((const real *)job
+                           ->carry[s])[element_at(share->row0 + n, call->carry_row[s], mine->unit)];
 }
 
 /* `P` pairs of this thread, from batch row n on, side by side. */

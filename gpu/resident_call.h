@@ -46,7 +46,7 @@ enum {
  */
 #define ECO_RESIDENT_MADE(products, backward, split)                                               \
     ((products) == 2 ? 0x00000F                                                                    \
-                     : ((backward) ? 0x64866C : 0x02C02F) & ((split) ? 0x000FFF : 0xFFFFFF))
+                     : ((backward) ? 0x64866C : 0x00002F) & ((split) ? 0x000FFF : 0xFFFFFF))
 
 /* One product of a step. */
 struct eco_resident_part {
@@ -67,11 +67,10 @@ struct eco_resident_part {
  */
 struct eco_resident_shape {
     int32_t unit_shift, members, groups, group_rows;
-    int32_t spread; /* 1 << spread blocks of a group are a cluster */
-    int32_t many;   /* 1: items in registers, as ECO_RESIDENT_ITEMS says */
-    int32_t chunk;  /* tiles of 8 batch rows whose sums there is room for */
-    int32_t ahead;  /* 1: forward, accumulators are fetched a step before they are needed */
-    size_t shared_bytes, exchange_bytes;                  /* of a block, of a launch's job */
+    int32_t spread;                      /* 1 << spread blocks of a group are a cluster */
+    int32_t many;                        /* 1: items in registers, as ECO_RESIDENT_ITEMS says */
+    int32_t chunk;                       /* tiles of 8 batch rows whose sums there is room for */
+    size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
     struct eco_resident_part part[ECO_RESIDENT_PRODUCTS]; /* zeros: there is no second one */
     /* In shared memory: items of R of a warp, of all products; items that are gathered, and sums of
      * a batch row, of the product that has most. */
@@ -95,6 +94,10 @@ struct eco_resident_job {
     /* [steps, groups, rows, k] operands, all bits set: not yet written; of rows and k that are
      * nobody's: 0.  Of two products [steps, groups]: what the second reads, then the first */
     void *exchange;
+    /* Where the run starts: the caller's [N,H] in the type of rows, NULL: zeros; states before the
+     * first step, backward gradients of the final ones, instead of `state` and `carry`. */
+    const void *given[ECO_MAX_STATES];
+    bool starts;
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
     void *kept[ECO_MAX_STATES];        /* forward: after it, in the type of rows; NULL: unwanted */
@@ -102,6 +105,7 @@ struct eco_resident_job {
      * is 0, whatever lies there */
     const void *initial[ECO_MAX_STATES];
     uint32_t begins, zeros;
+    uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
     void *save, *y; /* backward: only read, y is dy; rows of it, of states and of save as forward */
     void *dacc, *carry[ECO_MAX_STATES]; /* backward: [steps, N, n_accs, H], [N, H] */
     void *operand;                      /* backward: [steps, N, H] of the second product */
@@ -118,7 +122,6 @@ struct eco_resident_call {
     /* of an exchanged row, by product: H; backward: columns of accumulators with R */
     int32_t width[ECO_RESIDENT_PRODUCTS];
     int32_t n_accs, n_states;
-    uint32_t kept_states; /* bit s: state s is wanted after every step, not the last only */
     bool training;
     /* of R, or R^T: multiples of 16 bytes, whole pieces of operands */
     int32_t recurrent_row[ECO_RESIDENT_PRODUCTS];

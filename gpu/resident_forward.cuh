@@ -23,15 +23,6 @@ template <class CELL, class CUT> CELL_WORD int bias_at(const struct memory *memo
     return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << CUT::shift) + u;
 }
 
-/* Where fetched accumulators of a step are, [accs, pairs]: behind all that, too, if two steps' are.
- */
-template <class CELL, class CUT>
-CELL_WORD int fetched_at(const struct eco_resident_call *call, const struct memory *memory,
-                         int step)
-{
-    return step & call->shape.ahead ? bias_at<CELL, CUT>(memory, CELL::accs, 0) : acc_at(memory, 0);
-}
-
 /* ---- where a step writes --------------------------------------------------------------------- */
 
 /* Arrays that a step writes outside the chip.  One thread to each knows where the step at hand
@@ -67,7 +58,7 @@ WORD struct writer writer_of(const struct eco_resident_call *call, const struct 
         writer.step = job->next_step[s] * (int64_t)sizeof(narrow);
     } else if (k < ARRAYS && s < call->n_states) {
         const int64_t bytes = (int64_t)(s == 0 ? sizeof(narrow) : sizeof(real));
-        writer.last_only = !(call->kept_states >> s & 1);
+        writer.last_only = !(job->kept_states >> s & 1);
         writer.at = (char *)job->next[s];
         writer.step = writer.last_only ? 0 : job->next_step[s] * bytes;
     }
@@ -169,7 +160,7 @@ CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
                       to_narrow(at->next[s]));
         }
     }
-    if (call->kept_states != 0 || at->step == at->job->steps - 1)
+    if (at->job->kept_states != 0 || at->step == at->job->steps - 1)
 #pragma unroll
         for (int s = 0; s < CELL::states; s++) {
             char *const base = written[TO_STATE + s];
@@ -187,40 +178,38 @@ CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
 WORD void gather_initial(const struct eco_resident_call *call, const struct share *share,
                          const struct memory *memory)
 {
+    const struct eco_resident_job *job = &call->job[share->job];
+    const narrow *state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
+    const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
+    const int width = state ? call->hidden : 0;
 #pragma unroll 1
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
         const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;
-        const narrow *row = (const narrow *)call->job[share->job].state[0] +
-                            element_at(share->row0 + n, call->state_row[0], 0);
+        const narrow *row = state + element_at(share->row0 + n, row_step, 0);
         shared[memory->operand + i * LANES + share->lane] =
-            some_operands_of(row + k, n < share->rows ? call->hidden - k : 0);
+            some_operands_of(row + k, n < share->rows ? width - k : 0);
     }
 }
 
-/* Accumulators of a step on their way to shared memory, each thread its own; where there is room,
- * of the step after the one at hand: those that the L2 has lost are a long way off. */
+/* Accumulators of a step on their way to shared memory, each thread its own. */
 template <class CELL, class CUT>
 CELL_WORD void fetch_acc(const struct eco_resident_call *call, const struct share *share,
-                         const struct memory *memory, const struct mine *mine, int step,
-                         const float **acc)
+                         const struct memory *memory, const struct mine *mine, const float **acc)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
-    const int rows = step < job->steps ? mine->rows : 0;
     const float *from = *acc;
-    int to = fetched_at<CELL, CUT>(call, memory, step) + (int)threadIdx.x;
-    *acc += job->acc_step;
+    int to = acc_at(memory, 0) + (int)threadIdx.x;
+    *acc += call->job[share->job].acc_step;
     for (int n = mine->n;; n += CUT::pair_rows) {
 #pragma unroll
         for (int a = 0; a < CELL::accs; a++)
-            copy_later_if(n < rows && call->inputs >> a & 1, floats(to + a * memory->pairs),
+            copy_later_if(n < mine->rows && call->inputs >> a & 1, floats(to + a * memory->pairs),
                           from + a * call->column);
         if (n - mine->n + CUT::pair_rows >= share->rows)
             break;
         from += CUT::pair_rows * call->acc_row;
         to += THREADS;
     }
-    end_copies();
 }
 
 /* `P` pairs of this thread, from batch row n on, side by side; what does not exist is calculated
@@ -231,10 +220,9 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
                             int round)
 {
     const struct eco_resident_job *job = &call->job[share->job];
-    const int pair = (int)threadIdx.x + round * THREADS;
-    const int acc = fetched_at<CELL, CUT>(call, memory, step) + pair;
-    const int state = acc_at(memory, CELL::accs + (step & 1) * CELL::states) + pair;
-    const int next = acc_at(memory, CELL::accs + (~step & 1) * CELL::states) + pair;
+    const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
+    const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->pairs;
+    const int next = acc + (CELL::accs + (~step & 1) * CELL::states) * memory->pairs;
     const int t = job->t + step * job->t_step;
     struct place_of<CELL> at[P];
     bool there[P], masked[P];
@@ -308,9 +296,10 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
     for (int n = mine->n; n < mine->rows; n += CUT::pair_rows, to += THREADS)
         for (int s = 0; s < CELL::states; s++) {
             const uint32_t where = element_at(share->row0 + n, call->state_row[s], mine->unit);
-            *floats(to + s * memory->pairs) = s > 0
-                                                  ? ((const real *)job->state[s])[where]
-                                                  : to_real(((const narrow *)job->state[0])[where]);
+            *floats(to + s * memory->pairs) =
+                job->starts ? given_at(call, job, s, share->row0 + n, mine->unit)
+                : s > 0     ? ((const real *)job->state[s])[where]
+                            : to_real(((const narrow *)job->state[0])[where]);
         }
 }
 
@@ -338,14 +327,11 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     else
         __syncthreads();
     gather_initial(&call, &share, &memory);
-    fetch_acc<cell, cut>(&call, &share, &memory, &mine, 0, &acc);
-    if (call.shape.ahead)
-        fetch_acc<cell, cut>(&call, &share, &memory, &mine, 1, &acc);
+    fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)
-            gather(&call, &share, &memory, &patience, &mine, [&] {
-                fetch_acc<cell, cut>(&call, &share, &memory, &mine, step + call.shape.ahead, &acc);
-            });
+            gather(&call, &share, &memory, &patience, &mine,
+                   [&] { fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc); });
         __syncthreads();
         tell(&writer, step == job->steps - 1);
         multiply<cut>(&call, &share, &memory, &mine, r, step);

@@ -170,11 +170,11 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     clear_operand(&phase.memory);
     __syncthreads();
     gather_initial(&call, share, &phase.memory);
-    fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, 0, &acc);
+    fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)
             gather(&call, share, &phase.memory, &patience, &mine,
-                   [&] { fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, step, &acc); });
+                   [&] { fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, &acc); });
         __syncthreads();
         tell(&writer, step == job->steps - 1);
         multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);

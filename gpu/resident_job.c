@@ -34,7 +34,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *
         job->next[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
         job->next_step[s] = along(course, state.step);
         call->state_row[s] = (uint32_t)state.row;
-        call->kept_states |= (uint32_t)kept << s;
+        job->kept_states |= (uint32_t)kept << s;
         if (s > 0 && run->layout->training) {
             const struct eco_plane copy = eco_gpu_next(run, op, s, course->first);
             job->kept[s] = copy.data;
@@ -59,6 +59,17 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op
         call->state_row[s] = (uint32_t)next.row;
         job->begins |= (uint32_t)eco_gpu_begins(run, op, s, course->last) << s;
     }
+}
+
+static void point_at_given(const struct eco_gpu_run *run, const struct eco_op *op,
+                           const struct course *course, struct eco_resident_job *job)
+{
+    const struct eco_args *args = run->args;
+    job->starts = course->first == (course->falls ? args->T - 1 : 0);
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
+        job->given[s] =
+            eco_gpu_caller_state(run, op, s, args->backward ? args->dfinal[s] : args->initial[s])
+                .data;
 }
 
 /* y forward, dy backward: the caller's, or in lower layers ours. */
@@ -139,6 +150,7 @@ struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const st
     call->acc_row = (uint32_t)acc.row;
     call->y_row = (uint32_t)y.row;
     call->wide_dy = y.type != run->layout->type;
+    point_at_given(run, op, &course, &job);
     (backward ? point_at_kept : point_at_planes)(run, op, &course, call, &job);
     for (int s = 0; backward && s < call->n_states; s++) {
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
@@ -183,12 +195,16 @@ void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call
                                          .column = call->column,
                                          .hidden = call->hidden,
                                          .operand = need.operand};
+    exchange.whole = call->column == call->hidden &&
+                     call->rows == shape->groups * shape->group_rows &&
+                     shape->group_rows == exchange.row_tiles * ECO_RESIDENT_N;
     for (int i = 0; i < n; i++)
         exchange.exchange[i] = call->job[i].exchange;
     for (int b = 0; b < need.products; b++) { /* the last is what the first product reads */
         const int o = need.products - 1 - b;
         exchange.items[b] = shape->part[o].k * need.operand / ECO_RESIDENT_BYTES;
         exchange.width[b] = call->width[o];
+        exchange.whole &= exchange.width[b] == shape->part[o].k;
     }
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_exchange(&exchange, run->stream),

@@ -260,7 +260,7 @@ CELL_WORD void multiply(const struct eco_resident_call *call, const struct share
     const int all = memory->row_tiles;
     if (CUT::blocks == 1) {
         multiply_some<CUT>(call, share, memory, mine, r, 0, all);
-        wait_for_copies(call->shape.ahead);
+        wait_for_copies();
         __syncthreads();
         return;
     }
@@ -275,7 +275,7 @@ CELL_WORD void multiply(const struct eco_resident_call *call, const struct share
         __syncthreads();
         share_sums<CUT>(share, memory, step, first, end);
     }
-    wait_for_copies(call->shape.ahead);
+    wait_for_copies();
     wait_for_bytes(step);
 }
 

@@ -4,7 +4,7 @@
  */
 #include "gpu/resident.h"
 
-enum { WARPS = ECO_RESIDENT_WARPS, LANES = 32, FRAGMENT = 32 /* bytes of a lane */, MANY_PAY = 12 };
+enum { WARPS = ECO_RESIDENT_WARPS, LANES = 32, FRAGMENT = 32 /* bytes of a lane */ };
 
 static int32_t up(int32_t a, int32_t b)
 {
@@ -105,10 +105,6 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
         shape->chunk = up(shape->chunk, 4) * 2;
         shape->shared_bytes = shared_bytes(need, shape);
     }
-    const size_t accs = (size_t)need->accs * (size_t)pairs(shape) * 4;
-    shape->ahead =
-        !need->backward && need->products == 1 && shape->shared_bytes + accs <= need->block_bytes;
-    shape->shared_bytes += shape->ahead ? accs : 0;
     return shape->shared_bytes <= need->block_bytes;
 }
 
@@ -134,15 +130,11 @@ static double predict_product(const struct eco_resident_need *need, int o,
     const double kbytes = tiles * ECO_RESIDENT_N * part->slice * ECO_RESIDENT_BYTES / 1024.;
     const double products = need->split ? 2 : 1;
     const double parts = shape->spread > 0 ? 1 << shape->spread : part->across;
-    /* Forward, kernels with many items win from 13 on: H=650 and 1536, with 11 and 12, took 1.07 to
-     * 1.14 times as long with them. */
-    const double loss = shape->many && !need->backward && part->items <= MANY_PAY ? 400 : 0;
     const double time =
         cost->step + cost->kbyte * kbytes +
         tiles * (cost->tile + products * (cost->item * (part->items - kept) + cost->kept * kept)) +
         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
-    return time + loss +
-           (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0) +
+    return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0) +
            (need->split ? 300 : 0);
 }
 

@@ -56,6 +56,7 @@ static const char *const chosen[] = {
     "gru/f32/train/L2/bi/T6/N5/I3/H8/lengths:random/states/accumulate/dropout:0.2",
     "gru/f32/infer/L2/bi/T6/N5/I3/H8/lengths:random/states/batch-major",
     "gru/f32/infer/L2/bi/T60/N1/I5/H19/lengths:random/states/batch-major", /* nothing gathered */
+    "gru/f32/infer/L3/T60/N3/I4/H19/run:20x3/states", /* some chunks of a wavefront left out */
     "gru/f32/train/T48/N2/I3/H17/scale:10/states",
     "gru-reset-first/f64/train/L2/bi/T5/N3/I7/H16/states/lengths:random",
     "gru-reset-first/f32/train/L2/bi/T6/N4/I3/H9/lengths:random/states/dropout:0.3",
