@@ -45,7 +45,7 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
     return eco_resident_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
 }
 
-/* ---- wishes ---------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 /* Rows of a chunk: enough for the products, and as many as the L2 keeps the accumulators of until
  * the steps read them; every chunk costs launches.  Layers that overlap want more chunks. */
@@ -59,10 +59,64 @@ static int32_t steps_for(const struct eco_problem *problem, bool backward, bool 
     const int32_t rows = (most + problem->N - 1) / problem->N;
     const int32_t steps = rows < LEAST_STEPS ? LEAST_STEPS : rows;
     const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
+    if (eco_step_asked(problem) > 0)
+        return eco_step_asked(problem);
     if (!wavefront || eighth >= steps)
         return steps;
     return eighth < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : eighth;
 }
+
+/* What a launch costs beside its steps, measured on an H200. */
+static const double launch_time = 12e-6;
+
+/* All layers: with a wavefront as many at a time as pay; 0: they do not fit. */
+static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward, bool wavefront)
+{
+    const int32_t lanes = wavefront ? problem->L : problem->D;
+    const int32_t chunk = steps_for(problem, backward, wavefront);
+    const double chunks = (double)((problem->T + chunk - 1) / chunk);
+    double least = 0;
+    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {
+        const double step = 1e-6 * step_time(problem, caps, backward, jobs);
+        const double rounds = (double)problem->L * problem->D / jobs;
+        /* A wavefront's first and last launches are not full. */
+        const double launches = rounds * (chunks + (wavefront ? jobs - 1 : 0));
+        const double time = launches * (step * problem->T / chunks + launch_time);
+        if (step > 0 && (least == 0 || time < least))
+            least = time;
+    }
+    return least;
+}
+
+static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                           bool wavefront)
+{
+    /* Input products of the short chunks of a wavefront take about twice as long, measured. */
+    const double products = (1 + (int)wavefront) * eco_step_products(problem, caps, false);
+    return products + steps_time(problem, caps, false, wavefront);
+}
+
+/* Is a wavefront of layers faster than one after the other?  Steps back of different layers are not
+ * of one level, so no launch takes them together. */
+static bool overlaps_layers(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return problem->L > 1 && problem->D == 1 && !problem->training &&
+           forward_time(problem, caps, true) < forward_time(problem, caps, false);
+}
+
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double forward = forward_time(problem, caps, overlaps_layers(problem, caps));
+    const double others = eco_step_products(problem, caps, false);
+    if (!problem->training)
+        return forward;
+    return forward + (also_back(problem, caps)
+                          ? steps_time(problem, caps, true, false)
+                          : 2 * (eco_algo_step.estimate(problem, caps) - others) / 3);
+}
+
+/* ---- wishes ---------------------------------------------------------------------------------- */
 
 /* The most that a run of up to N rows may exchange, with other jobs in its launch or without. */
 static size_t exchange_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -87,8 +141,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                    struct eco_wishes *wishes)
 {
     eco_algo_step.wishes(problem, caps, wishes);
-    /* Steps back of different layers are not of one level, so no launch takes them together. */
-    wishes->wavefront = wishes->wavefront && !problem->training;
+    wishes->wavefront = wishes->wavefront && overlaps_layers(problem, caps);
     wishes->weights_chunks = 0;
     wishes->turned[0] = false;
     wishes->turned[1] = problem->training; /* steps back read it by rows */
@@ -96,43 +149,6 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->chunk = steps_for(problem, false, wishes->wavefront);
     wishes->chunk_backward = steps_for(problem, true, wishes->wavefront);
     wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
-}
-
-/* ---- choice ---------------------------------------------------------------------------------- */
-
-/* What a launch costs beside its steps, measured on an H200. */
-static const double launch_time = 12e-6;
-
-/* All layers: with a wavefront as many at a time as pay. */
-static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                         bool backward)
-{
-    const bool wavefront = problem->L > 1 && problem->D == 1 && !problem->training;
-    const int32_t lanes = eco_resident_lanes(problem);
-    const int32_t chunk = steps_for(problem, backward, wavefront);
-    const double chunks = (double)((problem->T + chunk - 1) / chunk);
-    double least = 0;
-    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {
-        const double step = 1e-6 * step_time(problem, caps, backward, jobs);
-        const double rounds = (double)problem->L * problem->D / jobs;
-        /* A wavefront's first and last launches are not full. */
-        const double launches = rounds * (chunks + (wavefront ? jobs - 1 : 0));
-        const double time = launches * (step * problem->T / chunks + launch_time);
-        if (step > 0 && (least == 0 || time < least))
-            least = time;
-    }
-    return least;
-}
-
-static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    const double forward = steps_time(problem, caps, false);
-    const double others = eco_step_products(problem, caps, false);
-    if (!problem->training)
-        return forward + others;
-    return forward + others +
-           (also_back(problem, caps) ? steps_time(problem, caps, true)
-                                     : 2 * (eco_algo_step.estimate(problem, caps) - others) / 3);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

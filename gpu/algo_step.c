@@ -27,12 +27,17 @@ static bool overlaps_layers(const struct eco_problem *problem)
     return problem->L > 1 && problem->D == 1 && !(asked != NULL && strcmp(asked, "0") == 0);
 }
 
-static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
+int32_t eco_step_asked(const struct eco_problem *problem)
 {
     const char *asked = eco_environment("ECORNN_CHUNK");
     const long chunk = asked == NULL ? 0 : strtol(asked, NULL, 10);
-    if (chunk > 0)
-        return chunk < problem->T ? (int32_t)chunk : problem->T;
+    return chunk <= 0 ? 0 : chunk < problem->T ? (int32_t)chunk : problem->T;
+}
+
+static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
+{
+    if (eco_step_asked(problem) > 0)
+        return eco_step_asked(problem);
     int32_t steps = (ROWS + problem->N - 1) / problem->N;
     if (wavefront && steps > problem->T / MOST_CHUNKS)
         steps = problem->T / MOST_CHUNKS;
