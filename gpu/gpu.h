@@ -294,9 +294,9 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *mat
  */
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool steps);
-/* Do products gain more from whole groups than copies of rows cost? */
 /* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
 int32_t eco_step_asked(const struct eco_problem *problem);
+/* Do products gain more from whole groups than copies of rows cost? */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_resident; /* algo_resident.c */
