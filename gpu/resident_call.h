@@ -46,7 +46,7 @@ enum {
  */
 #define ECO_RESIDENT_MADE(products, backward, split)                                               \
     ((products) == 2 ? 0x00000F                                                                    \
-                     : ((backward) ? 0x64866C : 0x00002F) & ((split) ? 0x000FFF : 0xFFFFFF))
+                     : ((backward) ? 0x64866C : 0x02C02F) & ((split) ? 0x000FFF : 0xFFFFFF))
 
 /* One product of a step. */
 struct eco_resident_part {
