@@ -70,8 +70,6 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
 /* What a run of the problem may be divided into, one way: as need.shapes. */
 uint32_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward);
-/* (layer, direction)s that may be of one level, at most. */
-int32_t eco_resident_lanes(const struct eco_problem *problem);
 
 /* resident_shape.c: microseconds of a step by prediction; 0: it does not fit. */
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *shape);

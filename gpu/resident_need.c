@@ -103,6 +103,12 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
     return need;
 }
 
+/* (layer, direction)s that may be of one level, at most. */
+static int32_t lanes(const struct eco_problem *problem)
+{
+    return problem->L > 1 && problem->D == 1 && !problem->training ? problem->L : problem->D;
+}
+
 /* What a full run takes, alone and with others in its launch, is compiled; no run needs more. */
 uint32_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward)
@@ -110,8 +116,7 @@ uint32_t eco_resident_shapes(const struct eco_problem *problem, const struct eco
     uint32_t shapes = 0;
     if (problem->cell->builtin >= 0)
         return ECO_RESIDENT_ALL_SHAPES;
-    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= eco_resident_lanes(problem);
-         jobs *= 2) {
+    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes(problem); jobs *= 2) {
         struct eco_resident_shape shape;
         const struct eco_resident_need need =
             any_need(problem, caps, backward, problem->N, 1, jobs);
@@ -128,9 +133,4 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
     struct eco_resident_need need = any_need(problem, caps, backward, rows, steps, jobs);
     need.shapes = eco_resident_shapes(problem, caps, backward);
     return need;
-}
-
-int32_t eco_resident_lanes(const struct eco_problem *problem)
-{
-    return problem->L > 1 && problem->D == 1 && !problem->training ? problem->L : problem->D;
 }
