@@ -153,7 +153,7 @@ static bool are_alike(const struct eco_packed_product *a, const struct eco_packe
 }
 
 /* W and R of the same numbers go through the kernel together, if every number has a panel of its
- * own, or their panels have the same numbers: sums stay in registers in between. */
+ * own, or their panels have the same numbers: C is near in between. */
 static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work *w)
 {
     const struct eco_packed_product *p = w->product;

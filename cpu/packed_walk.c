@@ -74,7 +74,7 @@ static bool go_on(const struct eco_packed_product *p, const struct part *part, i
     return part->next >= 0;
 }
 
-/* Where C of a panel begins, if the kernel starts from it. */
+/* Where C of a panel begins, if the kernel adds to it. */
 static const float *starts_at(const struct eco_packed_product *p, const struct eco_tile *tile,
                               int32_t block, int32_t panel)
 {

@@ -78,7 +78,7 @@ ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct 
     }
 }
 
-/* The next block starts from C too: its rows, or those of the tile after this one. */
+/* The next block adds to C too: its rows, or those of the tile after this one. */
 ALWAYS_INLINE void tile_fetch(const struct eco_tile *tile, int32_t row, const int R, const int V)
 {
     const bool last = row + R >= tile->rows;
@@ -92,29 +92,52 @@ ALWAYS_INLINE void tile_fetch(const struct eco_tile *tile, int32_t row, const in
             __builtin_prefetch(next + v * VEC_LANES, 0, 3);
 }
 
-/* What the sums of a block start from, and where they go; whole: all vectors exist in C, as they do
- * as a rule, so that nothing is asked between loads and stores. */
-ALWAYS_INLINE void tile_begin(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
-                              const float *c, const int R, const int V, const bool whole)
+/* C is needed at the end; of few rows nobody has fetched it. */
+ALWAYS_INLINE void tile_fetch_own(const struct eco_tile *tile, const float *c, const int R,
+                                  const int V)
+{
+    for (int r = 0; r < R && R < AHEAD_ROWS; r++, c += tile->c_row)
+        for (int v = 0; v < V; v++)
+            if (tile->start[v] == NULL)
+                __builtin_prefetch(c + tile->c_vector[v], 0, 3);
+}
+
+ALWAYS_INLINE void tile_clear(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const int R, const int V)
+{
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            sum[r][v] = v_const(0);
+}
+
+/* What the sums of a block are added to: C, or, of the first pair, `start`; whole: all vectors
+ * exist in C, as they do as a rule, so that nothing is asked between loads and stores. */
+ALWAYS_INLINE void tile_add(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
+                            const float *c, const int R, const int V, const bool whole,
+                            const bool first)
 {
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++) {
         const int32_t count = whole ? VEC_LANES : tile->count[v];
-        const vec start = tile->start[v] ? tile_load(tile->start[v], count) : v_const(0);
+        if (first && tile->start[v]) {
+            const vec start = tile_load(tile->start[v], count);
 #pragma GCC unroll 12
-        for (int r = 0; r < R; r++)
-            sum[r][v] = start;
-        if (tile->start[v])
+            for (int r = 0; r < R; r++)
+                sum[r][v] = v_add(start, sum[r][v]);
             continue;
+        }
 #pragma GCC unroll 12
         for (int r = 0; r < R; r++)
-            sum[r][v] = tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], count);
+            sum[r][v] =
+                v_add(tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], count), sum[r][v]);
     }
 }
 
 ALWAYS_INLINE void tile_end(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
-                            float *c, const int R, const int V, const bool whole)
+                            float *c, const int R, const int V, const bool whole, const bool first)
 {
+    tile_add(sum, tile, c, R, V, whole, first);
 #pragma GCC unroll 12
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
@@ -134,23 +157,21 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
 #pragma GCC unroll 4
     for (int v = 0; v < V; v++)
         whole &= tile->count[v] == VEC_LANES;
-    if (whole)
-        tile_begin(sum, tile, c, R, V, true);
-    else
-        tile_begin(sum, tile, c, R, V, false);
     tile_fetch(tile, row, R, V);
+    tile_fetch_own(tile, c, R, V);
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
         const char *prefetch = tile_prefetch(pair, i, V);
+        tile_clear(sum, R, V);
         if (prefetch) /* a loop of its own, as even a fetch of what is near takes time */
             tile_sums(sum, pair, row, prefetch, R, V, true);
         else
             tile_sums(sum, pair, row, NULL, R, V, false);
+        if (whole)
+            tile_end(sum, tile, c, R, V, true, p == 0);
+        else
+            tile_end(sum, tile, c, R, V, false, p == 0);
     }
-    if (whole)
-        tile_end(sum, tile, c, R, V, true);
-    else
-        tile_end(sum, tile, c, R, V, false);
 }
 
 /* clang-format off */

@@ -38,10 +38,12 @@ struct eco_tile_pair {
 };
 
 /*
- * C[rows, vectors * lanes] = start + the sum of A panel over all pairs, in their order.  Every
- * element of C is one chain of fused multiply-adds in ascending k: its bits do not depend on rows,
- * vectors or lanes.  tile_dot.c adds odd k before even ones; AMX sums over k first, then adds
- * start; to both denormals are 0.
+ * C[rows, vectors * lanes] = start + the sum of A panel over all pairs, in their order.  tile.c: a
+ * sum is one chain of fused multiply-adds from 0, in ascending k; start is added to that of the
+ * first pair, and what came of it to that of the second: rounding errors go with the sums, and
+ * those of h R^T are small beside accumulators.  Bits do not depend on rows, vectors or lanes.
+ * tile_narrow.c: one chain from start through all pairs; tile_dot.c too, but odd k before even
+ * ones; AMX sums over the k of all pairs first, then adds start; to both denormals are 0.
  */
 struct eco_tile {
     int32_t rows, pairs;
