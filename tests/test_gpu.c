@@ -80,8 +80,8 @@ static bool interprets_the_same(const struct test_case *test, int k, const struc
 /* Does the user want one algorithm only, which need not run every case? */
 static bool restricted;
 
-/* One algorithm, with rows and products as the planner takes them, or rows filled up and operands
- * split. */
+/* One algorithm, with rows, products and chunks as the planner takes them, or rows filled up,
+ * operands split and chunks so short that nearly every run has several. */
 static bool algorithm_agrees(const struct test_case *test, int k, const char *name,
                              const char *rows, const struct data *inputs,
                              const struct data *expected)
@@ -90,6 +90,7 @@ static bool algorithm_agrees(const struct test_case *test, int k, const char *na
     struct data results = {0};
     setenv("ECORNN_ROWS", rows, 1);
     setenv("ECORNN_SPLIT", *rows ? "1" : "", 1);
+    setenv("ECORNN_CHUNK", *rows ? "2" : "", 1);
     const bool ok = case_run(test, &machine, inputs, &results) &&
                     results_agree(test, name, expected, &results) &&
                     (!test->own || interprets_the_same(test, k, inputs, &results));
@@ -113,6 +114,7 @@ static bool algorithms_agree(const struct test_case *test, const struct data *in
         }
     setenv("ECORNN_ROWS", "", 1);
     setenv("ECORNN_SPLIT", "", 1);
+    setenv("ECORNN_CHUNK", "", 1);
     if (ok && ran == 0 && !restricted)
         fprintf(stderr, "%s: no algorithm ran it\n", test->text);
     compared += ran > 0;
