@@ -66,6 +66,7 @@ static __global__ void sum_parts(const __grid_constant__ struct eco_columns_call
     const int32_t first = (int32_t)blockIdx.y * each;
     const int32_t end = first + each < call.rows ? first + each : call.rows;
     element sum[WIDE] = {0};
+#pragma unroll 4
     for (int32_t r = first + (int32_t)threadIdx.y; place >= 0 && r < end; r += DOWN) {
         const columns<row, WIDE> at =
             *(const columns<row, WIDE> *)&from[(size_t)r * call.rows_of.row];
@@ -97,7 +98,8 @@ static __global__ void add_parts(const __grid_constant__ struct eco_columns_call
     element *to =
         (element *)call.vectors + (size_t)(i / call.column) * call.hidden + i % call.column;
     element sum = 0;
-    for (int32_t k = 0; k < parts; k++)
+#pragma unroll 16
+    for (int32_t k = 0; k < parts; k++) /* added one by one, but read side by side */
         sum += from[(size_t)k * columns_in_all];
     *to = call.add ? *to + sum : sum;
 }

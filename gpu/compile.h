@@ -35,8 +35,8 @@ char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows);
 /* What resident kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy. */
 struct eco_resident_kind {
     const char *rows, *operand, *accuracy;
-    int32_t bytes; /* of an operand */
-    bool split;    /* products of full float accuracy, four for each */
+    int32_t bytes;        /* of an operand */
+    int32_t instructions; /* of the matrix units for an item, 16 rows and 8 batch rows */
 };
 /* Those of one way, for each bit of shapes (resident.h: eco_resident_place). */
 char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,

@@ -144,6 +144,7 @@ extern const struct eco_resident_kernel *const eco_resident_forward_bf16;
 extern const struct eco_resident_kernel *const eco_resident_forward_f16;
 extern const struct eco_resident_kernel *const eco_resident_forward_f32;
 extern const struct eco_resident_kernel *const eco_resident_forward_f32_full;
+extern const struct eco_resident_kernel *const eco_resident_forward_f32_pair;
 extern const struct eco_resident_kernel *const eco_resident_backward_bf16;
 extern const struct eco_resident_kernel *const eco_resident_backward_f16;
 extern const struct eco_resident_kernel *const eco_resident_backward_f32;

@@ -1,9 +1,19 @@
 /*
  * Operands of matrix instructions, words of the exchange between blocks, and how long to wait for
  * them.  ECO_OPERAND_BF16, _F16 or _F32: what R and what is exchanged are rounded to; _F32 with
- * ECO_SPLIT: not at all, products are of full float accuracy.
+ * ECO_SPLIT: not at all, products are of full float accuracy; so they are with _PAIR, two numbers
+ * of F16 for each (resident_initial.cuh).
  */
-#if defined(ECO_OPERAND_F32)
+#if defined(ECO_OPERAND_PAIR)
+#define OPERAND_WORDS 1
+#define SHORT_CHAINS  1
+#elif defined(ECO_OPERAND_F32)
+#define OPERAND_WORDS 1
+#endif
+#if defined(ECO_SPLIT)
+#define SHORT_CHAINS 1
+#endif
+#if defined(OPERAND_WORDS)
 typedef unsigned operand_bits;
 #else
 typedef unsigned short operand_bits;
@@ -31,6 +41,13 @@ WORD operand_bits to_operand(float x)
     operand_bits bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
+#elif defined(ECO_OPERAND_PAIR)
+    unsigned short nearest, left;
+    float back;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(nearest) : "f"(x));
+    asm("cvt.f32.f16 %0, %1;" : "=f"(back) : "h"(nearest));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(left) : "f"(x - back));
+    return nearest | (unsigned)left << 16;
 #elif defined(ECO_SPLIT)
     return x != x ? 0x7FFFFFFF : __float_as_uint(x);
 #else
@@ -47,7 +64,7 @@ WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsign
 {
 #if defined(ECO_OPERAND_BF16)
 #define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-#elif defined(ECO_OPERAND_F16)
+#elif defined(ECO_OPERAND_F16) || defined(ECO_OPERAND_PAIR)
 #define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #else
 #define MATRIX "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
@@ -58,7 +75,7 @@ WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsign
 }
 
 #if defined(ECO_SPLIT)
-enum { SPLIT = 1 };
+enum { INSTRUCTIONS = 8 }; /* for an item */
 
 /* What a TF32 operand keeps of a float, and in its place the rest: together they are off by half a
  * unit of the 23rd bit at most, usually less.  Calculated anew in every step (volatile): there are
@@ -70,8 +87,54 @@ WORD unsigned split(unsigned *x)
     asm(TO_TF32 " %0, %1;" : "=r"(*x) : "f"(__uint_as_float(*x) - __uint_as_float(high)));
     return high;
 }
+#elif defined(ECO_OPERAND_PAIR)
+enum { INSTRUCTIONS = 3 };
 #else
-enum { SPLIT = 0 };
+enum { INSTRUCTIONS = 2 };
+#endif
+
+/* Pairs are of numbers times a power of two: of states, and what sums are to be multiplied by. */
+#if defined(ECO_OPERAND_PAIR)
+struct scales {
+    float state, sums;
+};
+
+WORD float scaled(const struct scales *scales, float state)
+{
+    return scales->state * state;
+}
+
+WORD float unscaled(const struct scales *scales, float sum)
+{
+    return scales->sums * sum;
+}
+
+/* Four words, of pairs, as matrix instructions take them: the nearest ones, then what they leave.
+ */
+WORD uint4 in_order(uint4 v)
+{
+    enum { LOWER = 0x5410, UPPER = 0x7632 };
+    return make_uint4(__byte_perm(v.x, v.y, LOWER), __byte_perm(v.z, v.w, LOWER),
+                      __byte_perm(v.x, v.y, UPPER), __byte_perm(v.z, v.w, UPPER));
+}
+#else
+struct scales {
+};
+
+WORD float scaled(const struct scales *scales, float state)
+{
+    return state;
+}
+
+WORD float unscaled(const struct scales *scales, float sum)
+{
+    return sum;
+}
+
+WORD uint4 in_order(uint4 v)
+{
+    return v;
+}
 #endif
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
@@ -87,7 +150,7 @@ WORD uint4 read_shared_by_all(const void *p)
     return v;
 }
 
-#if defined(ECO_OPERAND_F32)
+#if defined(OPERAND_WORDS)
 #define OPERAND_STORE(predicate) predicate "st.relaxed.gpu.global.u32 [%0], %1;"
 #define OPERAND_REGISTER         "r"
 #else
@@ -126,7 +189,7 @@ WORD void write_word_if(bool wanted, void *p, unsigned bits)
 /* Is an operand of the word still all ones? */
 WORD unsigned missing(unsigned word)
 {
-#if defined(ECO_OPERAND_F32)
+#if defined(OPERAND_WORDS)
     return word == 0xFFFFFFFF;
 #else
     const unsigned zero = ~word;

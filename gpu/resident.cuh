@@ -176,6 +176,7 @@ struct mine {
     int rows;                     /* of the batch, in which the unit exists */
     int pair_sums, operand, sums; /* in shared memory; pair_sums: of batch row 0 */
     int sent_unit;                /* where its unit lies in the exchange */
+    struct scales scales;
     operand_bits *sent;           /* of the group, in the step at hand */
     const uint4 *received;        /* in the step before */
 };

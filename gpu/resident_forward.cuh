@@ -11,6 +11,8 @@
 #include "gpu/resident_operand.cuh"
 #include "gpu/resident_product.cuh"
 
+#include "gpu/resident_initial.cuh"
+
 /* In shared memory: [accs, pairs], then [2, states, pairs], of this step and of the next in turn;
  * then biases, [accs, units]. */
 WORD int acc_at(const struct memory *memory, int i)
@@ -174,24 +176,6 @@ CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* The initial states, in pieces. */
-WORD void gather_initial(const struct eco_resident_call *call, const struct share *share,
-                         const struct memory *memory)
-{
-    const struct eco_resident_job *job = &call->job[share->job];
-    const narrow *state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
-    const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
-    const int width = state ? call->hidden : 0;
-#pragma unroll 1
-    for (int i = share->warp; i < memory->gathered; i += WARPS) {
-        const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
-        const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;
-        const narrow *row = state + element_at(share->row0 + n, row_step, 0);
-        shared[memory->operand + i * LANES + share->lane] =
-            some_operands_of(row + k, n < share->rows ? width - k : 0);
-    }
-}
-
 /* Accumulators of a step on their way to shared memory, each thread its own. */
 template <class CELL, class CUT>
 CELL_WORD void fetch_acc(const struct eco_resident_call *call, const struct share *share,
@@ -263,7 +247,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
     for (int p = 0; p < P; p++)
         write_shared_by_all_if(there[p],
                                mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_operand(at[p].next[0]));
+                               to_operand(scaled(&mine->scales, at[p].next[0])));
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -326,7 +310,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
         open_cluster();
     else
         __syncthreads();
-    gather_initial(&call, &share, &memory);
+    gather_initial<cut, cut>(&call, &share, &memory, r, r, &mine.scales);
     fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)

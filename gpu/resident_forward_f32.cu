@@ -1,5 +1,5 @@
 /*
- * The resident kernels forward with rows in F32.
+ * The resident kernels forward with rows in F32, for bounded states.
  */
 #define ECO_ROWS_F32    1
 #define ECO_OPERAND_F16 1
@@ -8,5 +8,5 @@
 
 #include "gpu/resident_forward.cuh"
 
-static const struct eco_resident_kernel kernels[] = {CELLS_RESIDENT(RESIDENT_KERNELS){-1, {}}};
+static const struct eco_resident_kernel kernels[] = {CELLS_BOUNDED(RESIDENT_KERNELS){-1, {}}};
 const struct eco_resident_kernel *const eco_resident_forward_f32 = kernels;

@@ -1,5 +1,6 @@
 /*
- * The resident kernels forward with rows in F32, of full float accuracy.
+ * The resident kernels forward with rows in F32, of full float accuracy, for states without a
+ * bound.
  */
 #define ECO_ROWS_F32    1
 #define ECO_OPERAND_F32 1
@@ -8,5 +9,5 @@
 
 #include "gpu/resident_forward.cuh"
 
-static const struct eco_resident_kernel kernels[] = {CELLS_RESIDENT(RESIDENT_KERNELS){-1, {}}};
+static const struct eco_resident_kernel kernels[] = {CELLS_UNBOUNDED(RESIDENT_KERNELS){-1, {}}};
 const struct eco_resident_kernel *const eco_resident_forward_f32_full = kernels;

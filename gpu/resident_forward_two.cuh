@@ -102,7 +102,7 @@ CELL_WORD void finish_first(const struct eco_resident_call *call, const struct p
     for (int p = 0; p < P; p++)
         write_shared_by_all_if(there[p],
                                mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_operand(at[p].operand));
+                               to_operand(scaled(&mine->scales, at[p].operand)));
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -137,7 +137,7 @@ CELL_WORD void finish_second(const struct eco_resident_call *call, const struct 
     for (int p = 0; p < P; p++)
         write_shared_by_all_if(there[p],
                                mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_operand(at[p].next[0]));
+                               to_operand(scaled(&mine->scales, at[p].next[0])));
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -154,7 +154,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     typedef numbers<NUMBER> cell;
     typedef division<cell::first, SHIFT, 0, 0, 0, 2> cut;
     typedef division<cell::second, SHIFT, 0, 0, 1, 2> second_cut;
-    const struct phase phase = phase_of<cut>(&call), second = phase_of<second_cut>(&call);
+    struct phase phase = phase_of<cut>(&call), second = phase_of<second_cut>(&call);
     const struct share *share = &phase.share;
     const struct eco_resident_job *job = &call.job[share->job];
     struct mine mine = phase.mine; /* places in the exchange are those of both phases */
@@ -169,7 +169,8 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     read_biases<cell, cut>(&call, share, &phase.memory);
     clear_operand(&phase.memory);
     __syncthreads();
-    gather_initial(&call, share, &phase.memory);
+    gather_initial<cut, second_cut>(&call, share, &phase.memory, r, second_r, &mine.scales);
+    phase.mine.scales = second.mine.scales = mine.scales;
     fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)

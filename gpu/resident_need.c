@@ -8,12 +8,14 @@
 
 /* ---- kinds of kernels ------------------------------------------------------------------------ */
 
+/* Rows, operands, accuracy, bytes of an operand, matrix instructions for an item. */
 const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS] = {
-    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, false},
-    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, false},
-    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, false},
-    [ECO_F32_IN_TF32] = {"F32", "F32", "QUICK", 4, false},
-    [ECO_F32_IN_FULL] = {"F32", "F32", "SPLIT", 4, true},
+    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, 2},
+    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, 2},
+    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, 2},
+    [ECO_F32_IN_TF32] = {"F32", "F32", "QUICK", 4, 2},
+    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, 3},
+    [ECO_F32_IN_FULL] = {"F32", "F32", "SPLIT", 4, 8},
 };
 
 /* For ECORNN_FAST_MATH: where the state is bounded F16 has all of what is asked for, at half the
@@ -27,6 +29,12 @@ static const struct eco_resident_kind *fast_kind(const struct ecornn_cell *cell,
                                      : &eco_resident_kinds[ECO_F32_IN_FULL];
 }
 
+static const struct eco_resident_kind *full_kind(const struct ecornn_cell *cell, bool backward)
+{
+    return &eco_resident_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_PAIR
+                                                                      : ECO_F32_IN_FULL];
+}
+
 const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *problem, bool backward)
 {
     switch (problem->type) {
@@ -36,7 +44,7 @@ const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *prob
         return &eco_resident_kinds[ECO_F16_IN_F16];
     case ECORNN_F32:
         return problem->fast ? fast_kind(problem->cell, backward)
-                             : &eco_resident_kinds[ECO_F32_IN_FULL];
+                             : full_kind(problem->cell, backward);
     default:
         return NULL;
     }
@@ -92,7 +100,7 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
                                      .states = states,
                                      .fields = eco_resident_fields(problem->cell),
                                      .operand = kind->bytes,
-                                     .split = kind->split,
+                                     .instructions = kind->instructions,
                                      .block_bytes = caps->block_bytes - ECO_RESIDENT_STATIC_BYTES};
     memcpy(need.blocks, caps->blocks, sizeof need.blocks);
     for (int o = 0; o < need.products; o++) {

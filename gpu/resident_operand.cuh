@@ -8,7 +8,7 @@ struct fragment {
 
 WORD uint4 piece_from(const operand_bits bits[PIECE])
 {
-#if defined(ECO_OPERAND_F32)
+#if defined(OPERAND_WORDS)
     return make_uint4(bits[0], bits[1], bits[2], bits[3]);
 #else
     return make_uint4(bits[0] | (unsigned)bits[1] << 16, bits[2] | (unsigned)bits[3] << 16,
@@ -16,11 +16,11 @@ WORD uint4 piece_from(const operand_bits bits[PIECE])
 #endif
 }
 
-/* Neighbours of a row that begins at a multiple of 16 bytes, as operands. */
+/* Neighbours of a row that begins at a multiple of 16 bytes, as operands; pairs: as they are. */
 WORD uint4 operands_of(const narrow *row)
 {
     const uint4 *from = (const uint4 *)row;
-#if defined(ECO_ROWS_F32)
+#if defined(ECO_ROWS_F32) && !defined(ECO_OPERAND_PAIR)
     operand_bits bits[PIECE];
 #pragma unroll
     for (int i = 0; i < PIECE / 4; i++) {
@@ -32,7 +32,7 @@ WORD uint4 operands_of(const narrow *row)
     }
     return piece_from(bits);
 #else
-    return *from; /* operands are of the type of rows */
+    return *from;
 #endif
 }
 

@@ -6,7 +6,7 @@
 /* The sums of one tile of R and 8 rows of the batch. */
 struct sums {
     float even[4], odd[4]; /* two that do not wait for each other; split: of high parts, others */
-#if defined(ECO_SPLIT)
+#if defined(SHORT_CHAINS)
     float total[4];
 #endif
 };
@@ -31,6 +31,10 @@ WORD void multiply_item(struct sums *d, struct fragment r, uint4 b)
         multiply_add(d->odd, h[0], h[1], h[2], h[3], v[2 * i], v[2 * i + 1]);
         multiply_add(d->odd, l[0], l[1], l[2], l[3], v[2 * i], v[2 * i + 1]);
     }
+#elif defined(ECO_OPERAND_PAIR)
+    multiply_add(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
+    multiply_add(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
+    multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
 #else
     multiply_add(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
     multiply_add(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.z, b.w);
@@ -41,7 +45,7 @@ WORD void multiply_item(struct sums *d, struct fragment r, uint4 b)
  * multiply-adds: in full accuracy a chain ends after two items. */
 WORD void end_chain(struct sums *d, int item)
 {
-#if defined(ECO_SPLIT)
+#if defined(SHORT_CHAINS)
     if (item % 2 == 0)
         return;
 #pragma unroll
@@ -54,7 +58,7 @@ WORD void end_chain(struct sums *d, int item)
 
 WORD float sum_in(const struct sums *d, int i)
 {
-#if defined(ECO_SPLIT)
+#if defined(SHORT_CHAINS)
     return d->total[i] + (d->even[i] + d->odd[i]);
 #else
     return d->even[i] + d->odd[i];
@@ -109,7 +113,7 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         if (i * WARPS < left)
-            shared[memory->operand + at + i * WARPS * LANES] = v[i];
+            shared[memory->operand + at + i * WARPS * LANES] = in_order(v[i]);
 }
 
 template <class MEANWHILE>
@@ -131,12 +135,13 @@ CELL_WORD void gather(const struct eco_resident_call *call, const struct share *
 }
 
 /* Sums of one tile of R and 8 rows of the batch, to shared memory. */
-template <class CUT> CELL_WORD void put_sums(int at, const struct sums *d)
+template <class CUT>
+CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scales)
 {
-    *floats(at) = sum_in(d, 0);
-    *floats(at + CUT::sum_row) = sum_in(d, 1);
-    *floats(at + 8) = sum_in(d, 2);
-    *floats(at + CUT::sum_row + 8) = sum_in(d, 3);
+    *floats(at) = unscaled(scales, sum_in(d, 0));
+    *floats(at + CUT::sum_row) = unscaled(scales, sum_in(d, 1));
+    *floats(at + 8) = unscaled(scales, sum_in(d, 2));
+    *floats(at + CUT::sum_row + 8) = unscaled(scales, sum_in(d, 3));
 }
 
 /* `N` tiles of 8 rows of the batch, `COUNT` items in registers; what is read of them is fetched
@@ -191,7 +196,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
         for (int t = 0; t < TILES; t++)
             put_sums<CUT>(mine->sums + (sum_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
                               t * ECO_RESIDENT_M,
-                          &d[n][t]);
+                          &d[n][t], &mine->scales);
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`. */

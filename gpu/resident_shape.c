@@ -128,7 +128,8 @@ static double predict_product(const struct eco_resident_need *need, int o,
     const double tiles = row_tiles(shape), kept = part->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
     const double kbytes = tiles * ECO_RESIDENT_N * part->slice * ECO_RESIDENT_BYTES / 1024.;
-    const double products = need->split ? 2 : 1;
+    const bool split = need->instructions > ECO_RESIDENT_FEW;
+    const double products = split ? 2 : need->instructions / 2.;
     const double parts = shape->spread > 0 ? 1 << shape->spread : part->across;
     /* Forward, code for many items wins 5 % with one tile of batch rows, and loses as much with two
      * (H=1024 N=64, H=1280 N=32). */
@@ -139,7 +140,7 @@ static double predict_product(const struct eco_resident_need *need, int o,
         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
     return time + loss +
            (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0) +
-           (need->split ? 300 : 0);
+           (split ? 300 : 0);
 }
 
 static double predict(const struct eco_resident_need *need, const struct eco_resident_shape *shape)
@@ -154,7 +155,7 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
 {
     static const double us = 1 / 1570.; /* of a clock */
     const uint32_t made =
-        need->shapes & ECO_RESIDENT_MADE(need->products, need->backward, need->split);
+        need->shapes & ECO_RESIDENT_MADE(need->products, need->backward, need->instructions);
     double least = 0;
     for (int32_t i = 0; i < ECO_RESIDENT_SHAPES; i++) {
         struct eco_resident_shape shape = eco_resident_at(i);

@@ -121,11 +121,10 @@ END_TEST
  * between them. */
 START_TEST(compiles_resident_kernels)
 {
-    static const struct eco_resident_kind kind[] = {{"BF16", "BF16", "QUICK", 2, false},
-                                                    {"F16", "F16", "QUICK", 2, false},
-                                                    {"F32", "F16", "QUICK", 2, false},
-                                                    {"F32", "F32", "QUICK", 4, false},
-                                                    {"F32", "F32", "SPLIT", 4, true}};
+    static const struct eco_resident_kind kind[] = {
+        {"BF16", "BF16", "QUICK", 2, 2}, {"F16", "F16", "QUICK", 2, 2},
+        {"F32", "F16", "QUICK", 2, 2},   {"F32", "F32", "QUICK", 4, 2},
+        {"F32", "PAIR", "FULL", 4, 3},   {"F32", "F32", "SPLIT", 4, 8}};
     enum { KINDS = sizeof kind / sizeof *kind };
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
     static const int places[2][4] = {{0, 21, 5, 14}, {0, 1, 3, 2}};

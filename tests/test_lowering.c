@@ -164,7 +164,8 @@ static const struct {
     {"cell a(h)\nz = tanh(R h)\nh' = z * h + (1 - z) * tanh(R h)", false},
     {"cell a(h)\nz = bernoulli(0.5)\nh' = z * h + (1 - z) * mean(tanh(R h))", true},
     {"cell a(h)\nh' = h + tanh(R h)", false},
-    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * c", true},
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * c", false}, /* from a large c */
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * sigmoid(R h)", true},
     {"cell a(h)\nr = sigmoid(R h)\nh' = tanh(R (r * h))", true},
     {"cell a(h)\ne = 2 * tanh(R h)\nh' = tanh(R e)", false},
     {"cell a(h, c)\nc' = tanh(R h) + c\nh' = 0.5 * c", false}, /* in a second step */

@@ -31,6 +31,7 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
         .states = STATES,
         .fields = FIELDS,
         .operand = recurrent % 2 == 0 ? 2 : 4,
+        .instructions = recurrent % 3 == 0 ? 8 : 2,
         .blocks = {BLOCKS, BLOCKS, CLUSTERED},
         .block_bytes = BLOCK_BYTES};
 }
@@ -58,7 +59,7 @@ static void check_shape(const struct eco_resident_need *need)
     if (!(eco_resident_shape(need, &shape) > 0))
         return;
     const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
-    ck_assert(ECO_RESIDENT_MADE(need->products, need->backward, need->split) >>
+    ck_assert(ECO_RESIDENT_MADE(need->products, need->backward, need->instructions) >>
                   eco_resident_place(&shape) &
               1);
     ck_assert_int_eq(shape.members % cluster, 0);
@@ -191,17 +192,18 @@ START_TEST(takes_operands_that_hold_states)
 {
     static const struct {
         const char *text;
-        int forward, backward;
+        int forward, backward, full;
     } is[] = {
-        {"cell own(h)\nh' = tanh(W x + R h)", ECO_F32_IN_F16, ECO_F32_IN_TF32},
-        {"cell own(h)\nh' = W x + R h", ECO_F32_IN_TF32, ECO_F32_IN_TF32},
+        {"cell own(h)\nh' = tanh(W x + R h)", ECO_F32_IN_F16, ECO_F32_IN_TF32, ECO_F32_IN_PAIR},
+        {"cell own(h)\nh' = W x + R h", ECO_F32_IN_TF32, ECO_F32_IN_TF32, ECO_F32_IN_FULL},
     };
     for (int i = 0; i < 2; i++) {
         const struct eco_problem fast = problem_of(is[i].text, "f32/fast/train/T2/N2/I4/H4");
         ck_assert_ptr_eq(eco_resident_kind(&fast, false), &eco_resident_kinds[is[i].forward]);
         ck_assert_ptr_eq(eco_resident_kind(&fast, true), &eco_resident_kinds[is[i].backward]);
         const struct eco_problem full = problem_of(is[i].text, "f32/train/T2/N2/I4/H4");
-        ck_assert_ptr_eq(eco_resident_kind(&full, false), &eco_resident_kinds[ECO_F32_IN_FULL]);
+        ck_assert_ptr_eq(eco_resident_kind(&full, false), &eco_resident_kinds[is[i].full]);
+        ck_assert_ptr_eq(eco_resident_kind(&full, true), &eco_resident_kinds[ECO_F32_IN_FULL]);
     }
 }
 END_TEST

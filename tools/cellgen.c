@@ -103,13 +103,14 @@ static void print_list(const struct source *source, int n, int stage, int backwa
     puts("");
 }
 
-/* Every cell that can stay on a chip. */
-static void print_numbers(const struct source *source, int n)
+/* Every cell that can stay on a chip, with a bounded state or without. */
+static void print_numbers(const struct source *source, int n, bool bounded)
 {
     char numbers[256];
-    printf("#define CELLS_RESIDENT(CALL)");
+    printf("#define CELLS_%s(CALL)", bounded ? "BOUNDED" : "UNBOUNDED");
     for (int i = 0; i < n; i++)
-        if (eco_cell_products(&source[i].cell) > 0) {
+        if (eco_cell_products(&source[i].cell) > 0 &&
+            eco_cell_is_bounded(&source[i].cell) == bounded) {
             eco_cell_emit_numbers(&source[i].cell, i, numbers, sizeof numbers);
             printf(" \\\n    %s", numbers);
         }
@@ -126,7 +127,9 @@ static int print_kernels(const struct source *source, int n)
         print_list(source, n, k, 0);
         print_list(source, n, k, 1);
     }
-    print_numbers(source, n);
+    print_numbers(source, n, true);
+    print_numbers(source, n, false);
+    puts("#define CELLS_RESIDENT(CALL) CELLS_BOUNDED(CALL) CELLS_UNBOUNDED(CALL)");
     puts("#ifdef CELL_KERNEL\nstatic const struct eco_cell_kernels CELL(cells)[] = {");
     for (int i = 0; i < n; i++) {
         printf("    {\n");

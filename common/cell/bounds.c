@@ -1,6 +1,7 @@
 /*
- * Does a cell keep its output state, and all that it multiplies by R, in [-1, 1]?  By intervals:
- * what is found is so, up to rounding; what is not may be so all the same.
+ * Does a cell keep its output state, and all that it multiplies by R, in [-1, 1], or where they
+ * start, if that is more?  By intervals: what is found is so, up to rounding; what is not may be so
+ * all the same.
  */
 #include "common/cell/cell.h"
 
@@ -153,28 +154,35 @@ static void advance(const struct eco_recipe *recipe, const struct interval *stat
         next[s] = of[recipe->next[s]];
 }
 
-static bool is_bounded(struct interval of)
+static bool is_within(struct interval of, double bound)
 {
-    return of.low >= -1 && of.high <= 1;
+    return of.low >= -bound && of.high <= bound;
 }
 
-/* States are taken to be in [-1, 1] until one is seen to leave it. */
-bool eco_cell_is_bounded(const struct ecornn_cell *cell)
+/* States are taken to be within the bound until one is seen to leave it. */
+static bool stays_within(const struct ecornn_cell *cell, double bound)
 {
     const struct eco_recipe *recipe = &cell->recipe;
+    const struct interval start = {-bound, bound};
     struct interval of[ECO_MAX_SOURCE];
-    struct interval state[ECO_MAX_STATES] = {unit, unit, unit, unit}, next[ECO_MAX_STATES];
+    struct interval state[ECO_MAX_STATES] = {start, start, start, start}, next[ECO_MAX_STATES];
     for (bool left = true; left;) {
         left = false;
         advance(recipe, state, of, next);
         for (int s = 0; s < recipe->n_states; s++)
-            if (state[s].high == 1 && !is_bounded(next[s])) {
+            if (state[s].high == bound && !is_within(next[s], bound)) {
                 state[s] = unbounded;
                 left = true;
             }
     }
     for (int o = 0; o < cell->lowered.n_operands; o++)
-        if (!is_bounded(of[cell->lowered.operand[o].node]))
+        if (!is_within(of[cell->lowered.operand[o].node], bound))
             return false;
-    return state[0].high == 1;
+    return state[0].high == bound;
+}
+
+bool eco_cell_is_bounded(const struct ecornn_cell *cell)
+{
+    static const double large = 1e6; /* of any: what grows with the start shows here */
+    return stays_within(cell, 1) && stays_within(cell, large);
 }
