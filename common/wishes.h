@@ -22,8 +22,9 @@ struct eco_wishes {
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
     bool lean; /* the reserve keeps no output state of the last layer, which backward reads from y,
                 * and all states in the type of rows; forward they lie as in inference */
-    size_t product_bytes; /* of ECO_SCRATCH_PRODUCT */
-    bool turned[2];       /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
+    size_t product_bytes;     /* of ECO_SCRATCH_PRODUCT */
+    bool turned[2];           /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
+    size_t prepared_bytes[2]; /* forward, back: of ECO_SCRATCH_PREPARED */
     bool aligned; /* units of an accumulator, and rows of what products read, in whole groups of
                    * ECO_ALIGNED_ROW elements, in weights and workspace; the reserve stays dense */
     bool filled;  /* with that: products are of whole groups; what is the caller's or the reserve's

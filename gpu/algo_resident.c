@@ -144,7 +144,11 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->wavefront = wishes->wavefront && overlaps_layers(problem, caps);
     wishes->weights_chunks = 0;
     wishes->turned[0] = false;
-    wishes->turned[1] = problem->training; /* steps back read it by rows */
+    wishes->prepared_bytes[0] = 0;
+    if (also_back(problem, caps))
+        wishes->prepared_bytes[1] = 0;
+    /* steps back read it by rows */
+    wishes->turned[1] = problem->training && wishes->prepared_bytes[1] == 0;
     wishes->filled = eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
     wishes->chunk = steps_for(problem, false, wishes->wavefront);
     wishes->chunk_backward = steps_for(problem, true, wishes->wavefront);

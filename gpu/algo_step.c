@@ -2,7 +2,7 @@
  * Algorithm step: cuBLAS products and one fused kernel per step and stage.  Runs every cell, option
  * and type; what an algorithm of its own must beat.
  */
-#include "gpu/product.h"
+#include "gpu/skinny.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -91,12 +91,15 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     const bool wavefront = overlaps_layers(problem);
     const int32_t steps = steps_for(problem, wavefront);
+    const size_t prepared[2] = {wavefront ? 0 : eco_gpu_skinny_bytes(problem, caps, false),
+                                wavefront ? 0 : eco_gpu_skinny_bytes(problem, caps, true)};
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
         .lean = true,
         .widened = problem->weight_type != problem->type,
+        .prepared_bytes = {prepared[0], prepared[1]},
         /* cuBLAS multiplies in TF32 twice as fast where k is contiguous in both operands */
-        .turned = {turns_forward(problem),
+        .turned = {prepared[0] == 0 && turns_forward(problem),
                    problem->training && problem->type == ECORNN_F32 && problem->fast},
         .aligned = ECO_GPU_ALIGNED,
         .filled = eco_step_fills(problem, caps, true),

@@ -3,8 +3,10 @@
  * its module exports.
  */
 #include "gpu/resident.h"
+#include "gpu/skinny_call.h"
 #include "gpu/split.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
@@ -168,7 +170,10 @@ static ecornn_status prepare(struct ecornn_device *device)
     if (status != ECORNN_OK)
         return status;
     *gpu->failed = 0;
-    return eco_resident_load(device);
+    status = eco_resident_load(device);
+    if (status == ECORNN_OK && device->caps.block_bytes > 0)
+        status = ECO_CUDA(eco_skinny_load(device->caps.block_bytes - ECO_SKINNY_STATIC_BYTES));
+    return status;
 }
 
 static void close_device(struct ecornn_device *device)
@@ -187,6 +192,15 @@ static void close_device(struct ecornn_device *device)
     eco_free(gpu);
 }
 
+/* Long waits are for tools under which kernels run a thousand times as long. */
+static long patience(void)
+{
+    enum { USUAL_S = 2, MOST_S = 3600 };
+    const char *asked = eco_environment("ECORNN_PATIENCE");
+    const long seconds = asked == NULL ? 0 : strtol(asked, NULL, 10);
+    return seconds <= 0 ? USUAL_S : seconds < MOST_S ? seconds : MOST_S;
+}
+
 static ecornn_status open(struct ecornn_device *device, int argument)
 {
     const int number = argument < 0 ? 0 : argument;
@@ -201,6 +215,7 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     gpu->device = number;
     gpu->capability = capability(number);
     gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
+    gpu->patience_s = patience();
     pthread_mutex_init(&gpu->own_codes_lock, NULL);
     device->own = gpu;
     struct eco_gpu_scope scope;

@@ -50,6 +50,7 @@ struct eco_gpu {
     bool overlap;     /* kernels may be put in place before those ahead have ended */
     bool graphs;      /* ECORNN_GRAPH is not 0 */
     bool splits;      /* there is code for products of split operands */
+    long patience_s;  /* how long blocks of a kernel wait for each other: ECORNN_PATIENCE */
     uint32_t *failed; /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
     struct eco_own_code *own_codes;       /* own_cell.c; at creation of plans only */
@@ -91,6 +92,8 @@ enum eco_split_wish {
     ECO_SPLIT_NEVER,
     ECO_SPLIT_ALWAYS
 };
+/* As ECORNN_SPLIT says, for plans made now. */
+enum eco_split_wish eco_gpu_wish_for_splits(void);
 
 struct eco_gpu_plan {
     struct eco_graphs *graphs;

@@ -27,7 +27,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     eco_gpu_leave(&scope);
 }
 
-static enum eco_split_wish wish_for_splits(void)
+enum eco_split_wish eco_gpu_wish_for_splits(void)
 {
     const char *asked = eco_environment("ECORNN_SPLIT");
     if (asked == NULL || *asked == '\0')
@@ -42,7 +42,7 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
                                       sizeof *own);
     plan->own = own;
-    own->splits = wish_for_splits();
+    own->splits = eco_gpu_wish_for_splits();
     const ecornn_status status = eco_gpu_make_graphs(plan, &own->graphs);
     if (status == ECORNN_OK)
         find_kernels(plan, own);
@@ -71,6 +71,10 @@ static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
     for (int backward = 0; backward <= (int)problem->training; backward++)
         if (wishes->turned[backward])
             eco_text_add(text, "R transposed for steps %s\n", backward ? "back" : "forward");
+    for (int backward = 0; backward <= (int)problem->training; backward++)
+        if (wishes->prepared_bytes[backward] > 0)
+            eco_text_add(text, "R as pairs, in the order of matrix instructions, for steps %s\n",
+                         backward ? "back" : "forward");
 }
 
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)

@@ -177,8 +177,8 @@ struct mine {
     int pair_sums, operand, sums; /* in shared memory; pair_sums: of batch row 0 */
     int sent_unit;                /* where its unit lies in the exchange */
     struct scales scales;
-    operand_bits *sent;           /* of the group, in the step at hand */
-    const uint4 *received;        /* in the step before */
+    operand_bits *sent;    /* of the group, in the step at hand */
+    const uint4 *received; /* in the step before */
 };
 
 /* Kept in a register: the compiler would rather calculate it anew in every step. */

@@ -32,8 +32,6 @@ enum {
  * compiler less room, so kernels that keep many are for shapes that have them. */
 #define ECO_RESIDENT_ITEMS(many) ((many) ? 11 : 8)
 
-#define ECO_RESIDENT_FEW 3 /* matrix instructions for an item: of pairs; of others 2, split 8 */
-
 /* A place among kernels of different shapes, and what is of that shape. */
 #define ECO_RESIDENT_PLACE(shift, spread, many)                                                    \
     (((many)*ECO_RESIDENT_SPREADS + (spread)) * ECO_RESIDENT_SHIFTS + (shift)-ECO_RESIDENT_SHIFT)
@@ -45,14 +43,12 @@ enum {
  * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
  * the right, with a bit for each shift; then the same with many items.  Clusters pay where a block
  * would gather much: backward, and in large layers, the sooner the longer operands are.  Operands
- * that are split by more than a few instructions leave no room for many.
+ * of two numbers leave no room for many.
  */
 #define ECO_RESIDENT_MADE(products, backward, instructions)                                        \
-    ((products) == 2 ? 0x00000F                                                                    \
-                     : ((backward)                           ? 0x64866C                            \
-                        : (instructions) == ECO_RESIDENT_FEW ? 0x02C03F                            \
-                                                             : 0x02C02F) &                         \
-                           ((instructions) > ECO_RESIDENT_FEW ? 0x000FFF : 0xFFFFFF))
+    ((products) == 2       ? 0x00000F                                                              \
+     : (instructions) == 2 ? ((backward) ? 0x64866C : 0x02C02F)                                    \
+                           : ((backward) ? 0x00066C : 0x00003F))
 
 /* One product of a step. */
 struct eco_resident_part {

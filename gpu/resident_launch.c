@@ -7,8 +7,6 @@
 _Static_assert((int)ECO_TOGETHER <= (int)ECO_RESIDENT_JOBS, "a launch takes all ops of a level");
 _Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_RESIDENT_JOBS, "and prepares all of them");
 
-enum { PATIENCE_S = 2 };
-
 /* What the programs of a step back read: bits in the order of the kernel's fields. */
 static uint32_t fields_of(const struct eco_gpu_run *run)
 {
@@ -69,7 +67,7 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
         call.width[o] = need.width[o];
         call.recurrent_row[o] = backward ? matrix->n * matrix->height : matrix->row;
     }
-    call.patience = UINT64_C(1000000) * (uint64_t)(1000 * PATIENCE_S + need.steps);
+    call.patience = UINT64_C(1000000) * (uint64_t)(1000 * gpu->patience_s + need.steps);
     return call;
 }
 

@@ -18,7 +18,9 @@ RESIDENT(static, resident, NUMBER, SHIFT, SPREAD, MANY)
 template <int CELL, int PLACE>
 static const void *kernel_of(void)
 {
-    if constexpr (ECO_RESIDENT_MADE(numbers<CELL>::products, RESIDENT_BACKWARD, INSTRUCTIONS) >> PLACE & 1)
+    if constexpr (ECO_RESIDENT_MADE(numbers<CELL>::products, RESIDENT_BACKWARD, INSTRUCTIONS) >>
+                      PLACE &
+                  1)
         return (const void *)resident<CELL, ECO_RESIDENT_SHIFT_OF(PLACE),
                                       ECO_RESIDENT_SPREAD_OF(PLACE), ECO_RESIDENT_MANY_OF(PLACE)>;
     return nullptr;

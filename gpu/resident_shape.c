@@ -128,16 +128,16 @@ static double predict_product(const struct eco_resident_need *need, int o,
     const double tiles = row_tiles(shape), kept = part->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
     const double kbytes = tiles * ECO_RESIDENT_N * part->slice * ECO_RESIDENT_BYTES / 1024.;
-    const bool split = need->instructions > ECO_RESIDENT_FEW;
-    const double products = split ? 2 : need->instructions / 2.;
+    const bool split = need->instructions == 8, pair = need->instructions == 3;
+    const double products = split ? 2 : pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
     const double parts = shape->spread > 0 ? 1 << shape->spread : part->across;
     /* Forward, code for many items wins 5 % with one tile of batch rows, and loses as much with two
      * (H=1024 N=64, H=1280 N=32). */
     const double loss = shape->many && !need->backward && row_tiles(shape) > 1 ? 800 : 0;
-    const double time =
-        cost->step + cost->kbyte * kbytes +
-        tiles * (cost->tile + products * (cost->item * (part->items - kept) + cost->kept * kept)) +
-        rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
+    const double time = cost->step + cost->kbyte * kbytes +
+                        tiles * (cost->tile + products * (cost->item * (part->items - kept) +
+                                                          in_shared * cost->kept * kept)) +
+                        rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
     return time + loss +
            (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0) +
            (split ? 300 : 0);

@@ -241,7 +241,8 @@ static void paint_scratch(struct map *map, int layer, bool backward)
                 paint_turned(map, backward, layer, d);
             if (i == ECO_SCRATCH_WIDENED)
                 paint_widened(map, backward, layer, d);
-            const bool bytes = i == ECO_SCRATCH_PRODUCT || (i == ECO_SCRATCH_PACK && backward);
+            const bool bytes = i == ECO_SCRATCH_PRODUCT || i == ECO_SCRATCH_PREPARED ||
+                               (i == ECO_SCRATCH_PACK && backward);
             if (bytes)
                 paint_room(map, backward, layer, d, i);
             int32_t steps = backward ? map->layout->weights_steps : 1;

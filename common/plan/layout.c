@@ -92,6 +92,8 @@ static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool b
                   layout->wishes.turned[backward]
                       ? eco_layout_matrix_bytes(layout, 0, ECO_PART_RECURRENT, ECO_PARTS)
                       : eco_size_of(0));
+    layout->scratch[backward][ECO_SCRATCH_PREPARED] =
+        put_bytes(cursor, lanes, eco_size_of(layout->wishes.prepared_bytes[backward]));
 }
 
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)

@@ -1,0 +1,21 @@
+/*
+ * Recurrent products of steps in F32 in full, few rows by a large R, as skinny products: which, and
+ * how.
+ */
+#ifndef ECO_GPU_SKINNY_H
+#define ECO_GPU_SKINNY_H
+
+#include "gpu/product.h"
+#include "gpu/skinny_call.h"
+
+/* How many bytes R of all operands takes, prepared for steps of one way; 0: they are not skinny
+ * products, or not faster so. */
+size_t eco_gpu_skinny_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                            bool backward);
+/* Prepares R of an operand, once in a run. */
+void eco_gpu_skinny_prepare(struct eco_gpu_run *run, const struct eco_op *op, int part);
+/* Queues a product with all of a part, if there is such a copy.  False: there is none. */
+bool eco_gpu_skinny(struct eco_gpu_run *run, const struct eco_matmul *matmul,
+                    const struct eco_span *span, const struct eco_product *product);
+
+#endif /* ECO_GPU_SKINNY_H */
