@@ -1,5 +1,5 @@
 /*
- * Algorithm step: cuBLAS products and one fused kernel per step and stage.  Runs every cell, option
+ * Algorithm step: a product and one fused kernel per step and stage.  Runs every cell, option
  * and type; what an algorithm of its own must beat.
  */
 #include "gpu/skinny.h"

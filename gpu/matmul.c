@@ -47,8 +47,7 @@ void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
     for (int part = ECO_PART_RECURRENT; part < ECO_PARTS && wishes->turned[run->args->backward];
          part++)
         turn(run, op, part);
-    for (int o = 0; o < run->lowered->n_operands && wishes->prepared_bytes[run->args->backward];
-         o++)
+    for (int o = 0; o < run->lowered->n_operands && eco_gpu_skinny_prepares(run); o++)
         eco_gpu_skinny_prepare(run, op, ECO_PART_RECURRENT + o);
 }
 

@@ -2,7 +2,7 @@
  * Operands of matrix instructions, words of the exchange between blocks, and how long to wait for
  * them.  ECO_OPERAND_BF16, _F16 or _F32: what R and what is exchanged are rounded to; _F32 with
  * ECO_SPLIT: not at all, products are of full float accuracy; so they are with _PAIR, two numbers
- * of F16 for each (resident_initial.cuh).
+ * of F16 for each (pair.cuh).
  */
 #if defined(ECO_OPERAND_PAIR)
 #define OPERAND_WORDS 1
@@ -75,7 +75,7 @@ WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsign
 }
 
 #if defined(ECO_SPLIT)
-enum { INSTRUCTIONS = 8 }; /* for an item */
+#define INSTRUCTIONS ECO_RESIDENT_SPLIT
 
 /* What a TF32 operand keeps of a float, and in its place the rest: together they are off by half a
  * unit of the 23rd bit at most, usually less.  Calculated anew in every step (volatile): there are
@@ -88,9 +88,9 @@ WORD unsigned split(unsigned *x)
     return high;
 }
 #elif defined(ECO_OPERAND_PAIR)
-enum { INSTRUCTIONS = 3 };
+#define INSTRUCTIONS ECO_RESIDENT_PAIR
 #else
-enum { INSTRUCTIONS = 2 };
+#define INSTRUCTIONS ECO_RESIDENT_PLAIN
 #endif
 
 /* Pairs are of numbers times a power of two: of states, and what sums are to be multiplied by. */

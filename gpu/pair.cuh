@@ -6,8 +6,8 @@
  *
  * F16 has few exponents.  What is multiplied is therefore brought near to 2^15 by powers of two,
  * one for all that share it: in algorithm resident a block's R and the states of its group, which
- * have a bound; in skinny products rows.  A number is off by 2^-22 of itself, or by 2^-40 of the
- * largest one, whichever is more; sums are divided again.
+ * have a bound; in skinny products a row, and 16 rows of the matrix.  A number is off by 2^-22 of
+ * itself, or by 2^-40 of the largest one, whichever is more; sums are divided again.
  */
 
 /* The greatest size of what is finite. */
@@ -29,7 +29,7 @@ WORD void enlarge(float *most, uint4 v)
 /* The power of two that brings it to between 2^14 and 2^15. */
 WORD float scale_for(float most)
 {
-    enum { BIAS = 127, LEAST = -60, TOP = 15 };
+    enum { BIAS = 127, LEAST = -110, TOP = 15 };
     const int exponent = (int)(__float_as_uint(most) >> 23) - BIAS + 1; /* most < 2^exponent */
     return __uint_as_float((unsigned)(BIAS + TOP - max(exponent, LEAST)) << 23);
 }

@@ -4,8 +4,9 @@
  * resident_product.cuh.
  *
  * k is taken in an order of our own: of an item, 64 bytes of a row, lane 4g + q holds the qth 16,
- * of which the first matrix instruction takes one half and the second the other.  So a lane's share
- * of a row is in one piece, in R, in what blocks exchange and in shared memory.
+ * of which the first matrix instruction takes one half and the second the other (of pairs the
+ * nearest numbers are one half, what they leave the other, and three instructions take them).  So a
+ * lane's share of a row is in one piece, in R, in what blocks exchange and in shared memory.
  */
 #include "gpu/arithmetic.cuh"
 #include "gpu/resident_call.h"

@@ -20,13 +20,17 @@ enum {
     ECO_RESIDENT_WARPS = 8,
     ECO_RESIDENT_JOBS = 4,     /* (layer, direction)s of a launch, at most */
     ECO_RESIDENT_PRODUCTS = 2, /* of a step, one after the other, at most */
-    ECO_RESIDENT_BYTES = 64,   /* of a row in an item: two steps of the matrix instruction */
+    ECO_RESIDENT_BYTES = 64,   /* of a row in an item: two or more matrix instructions */
     ECO_RESIDENT_SPREADS = 3,  /* clusters of 1, 2 and 4 blocks */
     ECO_RESIDENT_WIDTHS = 2,   /* items in registers: few and many */
     ECO_RESIDENT_SHAPES = ECO_RESIDENT_WIDTHS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
     ECO_RESIDENT_M = 16, /* rows of R of a matrix instruction */
     ECO_RESIDENT_N = 8   /* and batch rows */
 };
+
+/* Matrix instructions for an item: of operands that are one number, a pair of them (pair.cuh), or
+ * split where they are multiplied. */
+enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3, ECO_RESIDENT_SPLIT = 8 };
 
 /* Items, of so much k and 32 rows of R, that a warp keeps in registers.  More of them leave the
  * compiler less room, so kernels that keep many are for shapes that have them. */
@@ -46,9 +50,9 @@ enum {
  * of two numbers leave no room for many.
  */
 #define ECO_RESIDENT_MADE(products, backward, instructions)                                        \
-    ((products) == 2       ? 0x00000F                                                              \
-     : (instructions) == 2 ? ((backward) ? 0x64866C : 0x02C02F)                                    \
-                           : ((backward) ? 0x00066C : 0x00003F))
+    ((products) == 2                        ? 0x00000F                                             \
+     : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x64866C : 0x02C02F)                   \
+                                            : ((backward) ? 0x00066C : 0x00003F))
 
 /* One product of a step. */
 struct eco_resident_part {

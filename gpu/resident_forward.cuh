@@ -310,7 +310,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
         open_cluster();
     else
         __syncthreads();
-    gather_initial<cut, cut>(&call, &share, &memory, r, r, &mine.scales);
+    begin_operands<cut, cut>(&call, &share, &memory, r, r, &mine.scales);
     fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)

@@ -3,7 +3,6 @@
  */
 #define ECO_ROWS_F32     1
 #define ECO_OPERAND_PAIR 1
-#define ECO_FULL         1
 #include "gpu/kernels.h"
 
 #include "gpu/resident_forward.cuh"

@@ -169,7 +169,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     read_biases<cell, cut>(&call, share, &phase.memory);
     clear_operand(&phase.memory);
     __syncthreads();
-    gather_initial<cut, second_cut>(&call, share, &phase.memory, r, second_r, &mine.scales);
+    begin_operands<cut, second_cut>(&call, share, &phase.memory, r, second_r, &mine.scales);
     phase.mine.scales = second.mine.scales = mine.scales;
     fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {

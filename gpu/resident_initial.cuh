@@ -89,7 +89,7 @@ WORD void agree(const struct share *share, float most[2])
 
 /* R is of up to two products: `second` may be `first`. */
 template <class FIRST, class SECOND>
-CELL_WORD void gather_initial(const struct eco_resident_call *call, const struct share *share,
+CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
                               const struct memory *memory,
                               struct fragment first[FIRST::items][TILES],
                               struct fragment second[SECOND::items][TILES], struct scales *scales)
@@ -115,7 +115,7 @@ CELL_WORD void gather_initial(const struct eco_resident_call *call, const struct
 }
 #else
 template <class FIRST, class SECOND>
-CELL_WORD void gather_initial(const struct eco_resident_call *call, const struct share *share,
+CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
                               const struct memory *memory,
                               struct fragment first[FIRST::items][TILES],
                               struct fragment second[SECOND::items][TILES], struct scales *scales)

@@ -10,12 +10,12 @@
 
 /* Rows, operands, accuracy, bytes of an operand, matrix instructions for an item. */
 const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS] = {
-    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, 2},
-    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, 2},
-    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, 2},
-    [ECO_F32_IN_TF32] = {"F32", "F32", "QUICK", 4, 2},
-    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, 3},
-    [ECO_F32_IN_FULL] = {"F32", "F32", "SPLIT", 4, 8},
+    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, ECO_RESIDENT_PLAIN},
+    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN},
+    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN},
+    [ECO_F32_IN_TF32] = {"F32", "F32", "QUICK", 4, ECO_RESIDENT_PLAIN},
+    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_RESIDENT_PAIR},
+    [ECO_F32_IN_FULL] = {"F32", "F32", "SPLIT", 4, ECO_RESIDENT_SPLIT},
 };
 
 /* For ECORNN_FAST_MATH: where the state is bounded F16 has all of what is asked for, at half the

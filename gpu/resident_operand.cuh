@@ -1,7 +1,7 @@
 /*
  * R as operands of matrix instructions: the part of a block, in registers and in shared memory.
  */
-/* Of two rows, 8 apart, what two matrix instructions read. */
+/* Of two rows, 8 apart, what the matrix instructions for an item read. */
 struct fragment {
     uint4 low, high;
 };

@@ -128,7 +128,8 @@ static double predict_product(const struct eco_resident_need *need, int o,
     const double tiles = row_tiles(shape), kept = part->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
     const double kbytes = tiles * ECO_RESIDENT_N * part->slice * ECO_RESIDENT_BYTES / 1024.;
-    const bool split = need->instructions == 8, pair = need->instructions == 3;
+    const bool split = need->instructions == ECO_RESIDENT_SPLIT,
+               pair = need->instructions == ECO_RESIDENT_PAIR;
     const double products = split ? 2 : pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
     const double parts = shape->spread > 0 ? 1 << shape->spread : part->across;
     /* Forward, code for many items wins 5 % with one tile of batch rows, and loses as much with two

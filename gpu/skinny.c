@@ -56,12 +56,10 @@ static bool cut(int32_t m, int32_t n, int32_t k, const struct eco_caps *caps, si
             s.group_tiles = up(s.tiles, caps->threads / s.slices);
             s.groups = up(s.tiles, s.group_tiles);
             s.shared_bytes = shared_bytes(&s);
-            s.parts_bytes = s.slices > 1
-                                ? (size_t)s.slices * (size_t)s.tiles * ECO_SKINNY_TILE *
-                                      (size_t)s.row_tiles * ECO_SKINNY_BATCH * sizeof(float)
-                                : 0;
+            const size_t rows_of_parts = (size_t)s.slices * (size_t)s.tiles * ECO_SKINNY_TILE;
+            const size_t parts = rows_of_parts * (size_t)s.row_tiles * ECO_SKINNY_BATCH * 4;
             if (s.shared_bytes > caps->block_bytes - ECO_SKINNY_STATIC_BYTES ||
-                s.parts_bytes > room)
+                (s.slices > 1 && parts > room))
                 continue;
             if (least == 0 || cost(&s) < least) {
                 least = cost(&s);
@@ -117,12 +115,14 @@ static bool has_spans(const struct eco_problem *problem)
     return false;
 }
 
+enum { LEAST_STEPS = 6 }; /* for which preparing R pays */
+
 /* Measured on an H200 (doc/performance.md): of fewer rows, and of matrices that the L2 holds, the
  * other products are as fast; of more rows, faster. */
 size_t eco_gpu_skinny_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             bool backward)
 {
-    enum { LEAST_ROWS = 5, LEAST_BYTES = 24 << 20, LEAST_STEPS = 6, VERSION = 80 };
+    enum { LEAST_ROWS = 5, LEAST_BYTES = 24 << 20, VERSION = 80 };
     const enum eco_split_wish wish = eco_gpu_wish_for_splits();
     const int32_t operands = problem->cell->lowered.n_operands;
     if (problem->type != ECORNN_F32 || problem->fast || caps->version < VERSION ||
@@ -136,6 +136,13 @@ size_t eco_gpu_skinny_bytes(const struct eco_problem *problem, const struct eco_
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
+
+bool eco_gpu_skinny_prepares(const struct eco_gpu_run *run)
+{
+    const struct eco_gpu_plan *own = run->plan->own;
+    return run->layout->wishes.prepared_bytes[run->args->backward] > 0 &&
+           (run->args->T >= LEAST_STEPS || own->splits == ECO_SPLIT_ALWAYS);
+}
 
 static void *prepared_at(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
@@ -167,8 +174,8 @@ bool eco_gpu_skinny(struct eco_gpu_run *run, const struct eco_matmul *m,
     const int32_t rows = matrix->n * matrix->height;
     const bool backward = run->args->backward;
     const int operand = m->part - ECO_PART_RECURRENT;
-    if (!run->layout->wishes.prepared_bytes[backward] || operand < 0 ||
-        operand >= run->lowered->n_operands || span->end - span->first != matrix->n)
+    if (!eco_gpu_skinny_prepares(run) || operand < 0 || operand >= run->lowered->n_operands ||
+        span->end - span->first != matrix->n)
         return false;
     struct eco_skinny_call call = {.a = p->a,
                                    .prepared = prepared_at(run, m->op, m->part),

@@ -12,6 +12,8 @@
  * products, or not faster so. */
 size_t eco_gpu_skinny_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             bool backward);
+/* Does the run have such products?  Short ones of a plan do without. */
+bool eco_gpu_skinny_prepares(const struct eco_gpu_run *run);
 /* Prepares R of an operand, once in a run. */
 void eco_gpu_skinny_prepare(struct eco_gpu_run *run, const struct eco_op *op, int part);
 /* Queues a product with all of a part, if there is such a copy.  False: there is none. */

@@ -33,7 +33,7 @@ struct eco_skinny_shape {
     int32_t tiles, items; /* of the matrix: of rows, of k */
     int32_t row_tiles;    /* of C, of ECO_SKINNY_BATCH rows: 1, 2 or 4 */
     int32_t slices, slice_items, groups, group_tiles, across;
-    size_t shared_bytes, parts_bytes; /* parts: sums of slices, for all blocks; one slice: none */
+    size_t shared_bytes;
 };
 
 /* The matrix B [n,k], b_row and b_step elements from row to row and from term to term, brought into

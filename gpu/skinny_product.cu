@@ -125,7 +125,7 @@ WORD void finish_round(const eco_skinny_call &call, const part &p, int32_t round
                 sum[j] = from[0];
                 for (int32_t a = 1; a < across; a++)
                     sum[j] += from[a * mine::TILE_SUMS];
-                sum[j] *= of_tile[tile] * factor[n];
+                sum[j] = sum[j] * of_tile[tile] * factor[n];
             }
         }
 #pragma unroll

@@ -165,7 +165,9 @@ static const struct {
     {"cell a(h)\nz = bernoulli(0.5)\nh' = z * h + (1 - z) * mean(tanh(R h))", true},
     {"cell a(h)\nh' = h + tanh(R h)", false},
     {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * c", false}, /* from a large c */
-    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * sigmoid(R h)", true},
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * sigmoid(R h)", false},
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = tanh(c') * sigmoid(R h)", true},
+    {"cell a(h)\nh' = min(max(h * h * h * tanh(R h), -50), 50)", false}, /* from 3 */
     {"cell a(h)\nr = sigmoid(R h)\nh' = tanh(R (r * h))", true},
     {"cell a(h)\ne = 2 * tanh(R h)\nh' = tanh(R e)", false},
     {"cell a(h, c)\nc' = tanh(R h) + c\nh' = 0.5 * c", false}, /* in a second step */

@@ -17,6 +17,8 @@ enum { BLOCKS = 132, CLUSTERED = 120, BLOCK_BYTES = 226 << 10, ACCS = 4, STATES 
 static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t rows, int32_t jobs,
                                         int32_t recurrent, int32_t second)
 {
+    static const int32_t instructions[] = {ECO_RESIDENT_SPLIT, ECO_RESIDENT_PLAIN,
+                                           ECO_RESIDENT_PAIR};
     return (struct eco_resident_need){
         .backward = backward,
         .hidden = hidden,
@@ -31,7 +33,7 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
         .states = STATES,
         .fields = FIELDS,
         .operand = recurrent % 2 == 0 ? 2 : 4,
-        .instructions = recurrent % 3 == 0 ? 8 : 2,
+        .instructions = instructions[recurrent % 3],
         .blocks = {BLOCKS, BLOCKS, CLUSTERED},
         .block_bytes = BLOCK_BYTES};
 }

@@ -1,7 +1,7 @@
 /*
- * Does a cell keep its output state, and all that it multiplies by R, in [-1, 1], or where they
- * start, if that is more?  By intervals: what is found is so, up to rounding; what is not may be so
- * all the same.
+ * Does a cell keep its output state, and all that it multiplies by R, in [-1, 1], or, where the
+ * output state starts beyond, within the next power of two, whatever other states start from?  By
+ * intervals: what is found is so, up to rounding; what is not may be so all the same.
  */
 #include "common/cell/cell.h"
 
@@ -159,30 +159,25 @@ static bool is_within(struct interval of, double bound)
     return of.low >= -bound && of.high <= bound;
 }
 
-/* States are taken to be within the bound until one is seen to leave it. */
 static bool stays_within(const struct ecornn_cell *cell, double bound)
 {
     const struct eco_recipe *recipe = &cell->recipe;
-    const struct interval start = {-bound, bound};
-    struct interval of[ECO_MAX_SOURCE];
-    struct interval state[ECO_MAX_STATES] = {start, start, start, start}, next[ECO_MAX_STATES];
-    for (bool left = true; left;) {
-        left = false;
-        advance(recipe, state, of, next);
-        for (int s = 0; s < recipe->n_states; s++)
-            if (state[s].high == bound && !is_within(next[s], bound)) {
-                state[s] = unbounded;
-                left = true;
-            }
-    }
+    struct interval of[ECO_MAX_SOURCE], next[ECO_MAX_STATES];
+    const struct interval state[ECO_MAX_STATES] = {
+        {-bound, bound}, unbounded, unbounded, unbounded};
+    advance(recipe, state, of, next);
     for (int o = 0; o < cell->lowered.n_operands; o++)
         if (!is_within(of[cell->lowered.operand[o].node], bound))
             return false;
-    return state[0].high == bound;
+    return is_within(next[0], bound);
 }
 
+/* Scales of operands are powers of two, so these stand for all starts up to the last. */
 bool eco_cell_is_bounded(const struct ecornn_cell *cell)
 {
-    static const double large = 1e6; /* of any: what grows with the start shows here */
-    return stays_within(cell, 1) && stays_within(cell, large);
+    static const double last = 1 << 20;
+    bool bounded = true;
+    for (double bound = 1; bounded && bound <= last; bound *= 2)
+        bounded = stays_within(cell, bound);
+    return bounded;
 }

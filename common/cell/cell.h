@@ -198,7 +198,8 @@ int eco_cell_products(const struct ecornn_cell *cell);
 size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *text, size_t size);
 
 /* bounds.c: do the output state and the operands of products stay in [-1, 1], where the initial
- * states are in it? */
+ * output state is in it, or, where it is not, within the next power of two (up to 2^20), whatever
+ * other states are? */
 bool eco_cell_is_bounded(const struct ecornn_cell *cell);
 
 /* builtin.c: the cells compiled in, parsed once; NULL past the last. */
