@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "gpu/compile.h"
-#include "gpu/resident_call.h"
+#include "gpu/resident.h"
 #include "tests/suite.h"
 #include "tests/testing.h"
 
