@@ -4,6 +4,7 @@
  * RNNs", ICML 2016).  Input products, weight gradients and dx are as in algorithm step; so are
  * steps back that do not fit.
  */
+#include "gpu/prepared.h"
 #include "gpu/resident.h"
 
 static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -145,8 +146,10 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->weights_chunks = 0;
     wishes->turned[0] = false;
     wishes->prepared_bytes[0] = 0;
-    if (also_back(problem, caps))
-        wishes->prepared_bytes[1] = 0;
+    wishes->prepared_bytes[1] = also_back(problem, caps) || wishes->wavefront
+                                    ? 0
+                                    : eco_gpu_prepared_bytes(problem, caps, true);
+    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes->wavefront);
     /* steps back read it by rows */
     wishes->turned[1] = problem->training && wishes->prepared_bytes[1] == 0;
     wishes->filled = eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));

@@ -2,7 +2,7 @@
  * Algorithm step: a product and one fused kernel per step and stage.  Runs every cell, option
  * and type; what an algorithm of its own must beat.
  */
-#include "gpu/skinny.h"
+#include "gpu/prepared.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,15 +50,20 @@ static size_t clamp(double value, double least, double most)
 }
 
 /* Partial sums of a step's product, split some ways.  F32 has products that want more, but not so
- * small a plan that this would be most of its memory. */
-static size_t product_bytes(const struct eco_problem *problem)
+ * small a plan that this would be most of its memory; in full and where there are not many lanes,
+ * operands that are split. */
+size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool wavefront)
 {
     static const double least_work = 1e6;
     const double accs = problem->cell->lowered.n_accs * (double)problem->H;
     const double work = accs * problem->H * problem->N;
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
-    if (problem->type == ECORNN_F32 && used && work >= least_work)
-        return ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
+    const bool splits = !problem->fast && caps->version >= 90 && !wavefront;
+    const bool prepares = splits && (eco_gpu_prepared_bytes(problem, caps, false) > 0 ||
+                                     eco_gpu_prepared_bytes(problem, caps, true) > 0);
+    if (prepares || (problem->type == ECORNN_F32 && used && work >= least_work))
+        return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
     return clamp(32 * accs * problem->N, 65536, 8 << 20);
 }
 
@@ -91,8 +96,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     const bool wavefront = overlaps_layers(problem);
     const int32_t steps = steps_for(problem, wavefront);
-    const size_t prepared[2] = {wavefront ? 0 : eco_gpu_skinny_bytes(problem, caps, false),
-                                wavefront ? 0 : eco_gpu_skinny_bytes(problem, caps, true)};
+    const size_t prepared[2] = {wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
+                                wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
         .lean = true,
@@ -106,7 +111,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .chunk = steps,
         .chunk_backward = steps,
         .weights_chunks = wavefront ? (int32_t)(ROWS / ((int64_t)steps * problem->N)) : 0,
-        .product_bytes = product_bytes(problem),
+        .product_bytes = eco_step_product_bytes(problem, caps, wavefront),
     };
 }
 

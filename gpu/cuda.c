@@ -3,7 +3,6 @@
  * its module exports.
  */
 #include "gpu/resident.h"
-#include "gpu/skinny_call.h"
 #include "gpu/split.h"
 
 #include <stdlib.h>
@@ -170,10 +169,7 @@ static ecornn_status prepare(struct ecornn_device *device)
     if (status != ECORNN_OK)
         return status;
     *gpu->failed = 0;
-    status = eco_resident_load(device);
-    if (status == ECORNN_OK && device->caps.block_bytes > 0)
-        status = ECO_CUDA(eco_skinny_load(device->caps.block_bytes - ECO_SKINNY_STATIC_BYTES));
-    return status;
+    return eco_resident_load(device);
 }
 
 static void close_device(struct ecornn_device *device)

@@ -301,6 +301,9 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
 int32_t eco_step_asked(const struct eco_problem *problem);
 /* Do products gain more from whole groups than copies of rows cost? */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
+/* Bytes of ECO_SCRATCH_PRODUCT, where layers overlap and where they do not. */
+size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool wavefront);
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_resident; /* algo_resident.c */
 

@@ -2,7 +2,7 @@
  * Products with the packed weights: one for every run of neighbouring accumulators; and the copies
  * of weights that they read.
  */
-#include "gpu/skinny.h"
+#include "gpu/prepared.h"
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
@@ -47,8 +47,8 @@ void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
     for (int part = ECO_PART_RECURRENT; part < ECO_PARTS && wishes->turned[run->args->backward];
          part++)
         turn(run, op, part);
-    for (int o = 0; o < run->lowered->n_operands && eco_gpu_skinny_prepares(run); o++)
-        eco_gpu_skinny_prepare(run, op, ECO_PART_RECURRENT + o);
+    for (int o = 0; o < run->lowered->n_operands && eco_gpu_prepares(run); o++)
+        eco_gpu_prepare_matrix(run, op, ECO_PART_RECURRENT + o);
 }
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -106,7 +106,7 @@ void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
     product.b = eco_gpu_after(weights.data, (size_t)span->before * weights.number + skipped,
                               run->layout->type);
     product.c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, run->layout->sum);
-    if (eco_gpu_skinny(run, m, span, &product))
+    if (eco_gpu_multiply_prepared(run, m, span, &product))
         return;
     eco_gpu_product(run, &product);
 }
@@ -139,7 +139,7 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
             eco_gpu_after(m->a, (size_t)span.first * (size_t)matrix.height, run->layout->type);
         product.b =
             eco_gpu_after(weights.data, (size_t)span.before * weights.number, run->layout->type);
-        if (!eco_gpu_skinny(run, m, &span, &product))
+        if (!eco_gpu_multiply_prepared(run, m, &span, &product))
             eco_gpu_product(run, &product);
         product.add = true;
     }

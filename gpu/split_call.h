@@ -1,5 +1,5 @@
 /*
- * Launches of products of split operands, split_product.cu.
+ * Launches of products of split operands: split_prepare.cu, split_product.cu.
  */
 #ifndef ECO_GPU_SPLIT_CALL_H
 #define ECO_GPU_SPLIT_CALL_H
@@ -14,24 +14,67 @@
 extern "C" {
 #endif
 
-/* C[m,n] (+)= A B (+ bias), of floats: A [m,k], turned [k,m]; B [n,k], turned [k,n].  Blocks share
- * tiles of C where there is room for parts of these: two tiles a block. */
-enum { ECO_SPLIT_TILE = 128, ECO_SPLIT_DEPTH = 64 };
-enum { ECO_SPLIT_PART_BYTES = 2 * 4 * ECO_SPLIT_TILE * ECO_SPLIT_TILE };
+/*
+ * An operand is prepared in pieces: so many rows by so many of k, the rest zeros; two numbers of
+ * F16 for each float, first all the large ones, then the small ones; a line of 128 bytes for a row,
+ * whose groups of 16 bytes lie as the matrix instructions of squares.cuh want them.  Pieces of a
+ * tile of rows follow each other.
+ */
+enum {
+    ECO_SPLIT_TILE = 128,
+    ECO_SPLIT_DEPTH = 64,
+    ECO_SPLIT_PLANE_BYTES = 2 * ECO_SPLIT_TILE * ECO_SPLIT_DEPTH,
+    ECO_SPLIT_PIECE_BYTES = 2 * ECO_SPLIT_PLANE_BYTES,
+    /* what a block puts aside where blocks share tiles of C */
+    ECO_SPLIT_PART_BYTES = 2 * 4 * ECO_SPLIT_TILE * ECO_SPLIT_TILE,
+    ECO_SPLIT_MOST_K = 16384,
+    ECO_SPLIT_PAIR = 2 /* blocks of a cluster, that read one operand together */
+};
+
+/* A [rows,k], turned [k,rows], of floats. */
+struct eco_split_operand {
+    const float *data;
+    size_t row;
+    int32_t rows, k;
+    bool turned;
+    char *pieces;  /* [tiles of rows][tiles of the product's k] */
+    float *scales; /* [rows, in whole tiles]: what rows were multiplied by; infinite or NaN: a row
+                    * that is not finite */
+};
+
+/* C[a.rows,b.rows] (+)= A B^T (+ bias). */
 struct eco_split_call {
-    const float *a, *b, *bias; /* bias [n] or NULL */
-    float *c, *parts;          /* parts: ECO_SPLIT_PART_BYTES for every block, or NULL */
-    size_t a_row, b_row, c_row;
-    int32_t m, n, k;
-    bool a_turned, b_turned; /* not A alone */
+    struct eco_split_operand a, b;
+    const float *bias; /* [b.rows] or NULL */
+    float *c, *parts;  /* parts: ECO_SPLIT_PART_BYTES for every block, or NULL */
+    size_t c_row;
+    int32_t k; /* ECO_SPLIT_MOST_K at most, and at least that of both operands */
     bool add;
 };
-/* blocks: as many as there are multiprocessors at most, nor more than tiles; with parts, than steps
- * of ECO_SPLIT_DEPTH in all tiles. */
-cudaError_t eco_launch_split(const struct eco_split_call *call, int32_t blocks,
+
+/* One operand of a product of so many k; overlap: put in place before the kernel ahead has ended.
+ */
+cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
+                                     bool overlap, cudaStream_t stream);
+/* Both. */
+cudaError_t eco_launch_split_prepare_both(const struct eco_split_call *call, cudaStream_t stream);
+/* The product of prepared operands.  clusters of ECO_SPLIT_PAIR blocks: as many as fit the device
+ * at most, nor more than pairs of tiles; with parts, than pairs of pieces. */
+cudaError_t eco_launch_split(const struct eco_split_call *call, int32_t clusters,
                              cudaStream_t stream);
+/* The same, of few rows of B, C turned [b.rows,a.rows], no bias.  So many blocks, a power of two up
+ * to ECO_SPLIT_SLICES and at most as many as pieces of k, share a tile of A's rows.  overlap: put
+ * in place while the kernel ahead prepares B; A is there. */
+enum { ECO_SPLIT_SLICES = 8 };
+cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t slices, bool overlap,
+                                  cudaStream_t stream);
+
 /* Once for a device.  usable: there is code for it. */
 cudaError_t eco_split_load(bool *usable);
+cudaError_t eco_split_prepare_load(void); /* parts of that */
+cudaError_t eco_split_step_load(bool *usable);
+/* Of one kernel. */
+cudaError_t eco_split_load_kernel(const void *kernel, int shared_bytes, bool *usable);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,140 @@
+/*
+ * R as prepared for products of split operands (split_prepare.cu), where steps multiply by it one
+ * after the other: it is split once in a run, the states in every step.
+ */
+#include "gpu/prepared.h"
+
+#include "common/util.h"
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Rows and k of a matrix of R as steps of one way multiply by it. */
+struct size {
+    int32_t rows, k;
+};
+
+static struct size size_of(const struct eco_matrix *matrix, bool backward)
+{
+    const int32_t rows = matrix->n * matrix->height;
+    return backward ? (struct size){matrix->row, rows} : (struct size){rows, matrix->row};
+}
+
+static size_t bytes_of(struct size size)
+{
+    const size_t bytes = eco_split_bytes(size.rows, size.k);
+    return (bytes + ECO_ALIGNMENT - 1) / ECO_ALIGNMENT * ECO_ALIGNMENT;
+}
+
+/* Before there is a layout: with rows of weights at multiples of 16 bytes. */
+static struct size size_before(const struct eco_problem *problem, int operand, bool backward)
+{
+    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    struct eco_matrix matrix = eco_problem_matrix(problem, 0, ECO_PART_RECURRENT + operand);
+    matrix.height = (int32_t)eco_wishes_row(&aligned, (size_t)matrix.units);
+    matrix.row = (int32_t)eco_wishes_row(&aligned, (size_t)matrix.columns);
+    return size_of(&matrix, backward);
+}
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+/* Does an operand have accumulators between which there is one that does without? */
+static bool has_spans(const struct eco_problem *problem)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    for (int o = 0; o < lowered->n_operands; o++) {
+        struct eco_span span = {0, 0, 0};
+        if (!eco_span_next(lowered, ECO_PART_RECURRENT + o, 0, &span) ||
+            eco_span_next(lowered, ECO_PART_RECURRENT + o, span.end, &(struct eco_span){0, 0, 0}))
+            return true;
+    }
+    return false;
+}
+
+/* Seconds of a step's product through cuBLAS, which reads R in every step; measured on an H200
+ * (doc/performance.md). */
+static double time_of_fma(int32_t rows, struct size size)
+{
+    enum { FEW = 5 }; /* which there are other kernels for */
+    static const double launch = 4e-6, multiply = 0.06e-12;
+    const double element = rows < FEW ? 1.3e-12 : 2.5e-12;
+    return launch + (double)size.rows * size.k * (element + multiply * rows);
+}
+
+enum { LEAST_STEPS = 6 };
+
+static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size)
+{
+    const double saved =
+        time_of_fma(problem->N, size) - eco_split_time(caps, problem->N, size.rows, size.k);
+    return problem->T >= LEAST_STEPS &&
+           saved * problem->T > eco_split_prepare_time(size.rows, size.k);
+}
+
+size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool backward)
+{
+    enum { VERSION = 90 };
+    const enum eco_split_wish wish = eco_gpu_wish_for_splits();
+    size_t bytes = 0;
+    if (problem->type != ECORNN_F32 || problem->fast || caps->version < VERSION ||
+        wish == ECO_SPLIT_NEVER || has_spans(problem) || (backward && !problem->training))
+        return 0;
+    for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
+        const struct size size = size_before(problem, o, backward);
+        if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
+            !(pays(problem, caps, size) || wish == ECO_SPLIT_ALWAYS))
+            return 0;
+        bytes += bytes_of(size);
+    }
+    return bytes;
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+bool eco_gpu_prepares(const struct eco_gpu_run *run)
+{
+    const struct eco_gpu *gpu = run->plan->device->own;
+    const struct eco_gpu_plan *own = run->plan->own;
+    return gpu->splits && run->layout->wishes.prepared_bytes[run->args->backward] > 0 &&
+           (run->args->T >= LEAST_STEPS || own->splits == ECO_SPLIT_ALWAYS);
+}
+
+/* R of an operand, and where its copy lies: behind those of the operands before. */
+static struct eco_split_operand operand_of(const struct eco_gpu_run *run, const struct eco_op *op,
+                                           int part)
+{
+    const bool backward = run->args->backward;
+    const struct eco_array array =
+        eco_layout_scratch(run->layout, backward, op->layer, op->d, ECO_SCRATCH_PREPARED);
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+    const struct size size = size_of(matrix, backward);
+    struct eco_split_operand operand = {.data = eco_gpu_weights(run, op, part),
+                                        .row = (size_t)matrix->row,
+                                        .rows = size.rows,
+                                        .k = size.k,
+                                        .turned = backward};
+    char *at = eco_gpu_at(run, &array, 0);
+    for (int before = ECO_PART_RECURRENT; before < part; before++)
+        at += bytes_of(size_of(eco_layout_matrix(run->layout, op->layer, before), backward));
+    eco_split_place(&operand, at);
+    return operand;
+}
+
+void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, int part)
+{
+    const struct eco_split_operand operand = operand_of(run, op, part);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_split_prepare(&operand, operand.k, false, run->stream),
+                          "preparing R");
+}
+
+bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *m,
+                               const struct eco_span *span, const struct eco_product *p)
+{
+    const int operand = m->part - ECO_PART_RECURRENT;
+    if (operand < 0 || operand >= run->lowered->n_operands || !eco_gpu_prepares(run) ||
+        span->end - span->first != eco_layout_matrix(run->layout, m->op->layer, m->part)->n)
+        return false;
+    const struct eco_split_operand prepared = operand_of(run, m->op, m->part);
+    return eco_gpu_product_prepared(run, p, &prepared);
+}

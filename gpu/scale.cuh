@@ -1,0 +1,12 @@
+/*
+ * F16 has few exponents.  What is split into numbers of F16 is therefore brought near to 2^15 by
+ * powers of two, one for all that share it.
+ */
+
+/* The power of two that brings it to between 2^14 and 2^15. */
+WORD float scale_for(float most)
+{
+    enum { BIAS = 127, LEAST = -110, TOP = 15 };
+    const int exponent = (int)(__float_as_uint(most) >> 23) - BIAS + 1; /* most < 2^exponent */
+    return __uint_as_float((unsigned)(BIAS + TOP - max(exponent, LEAST)) << 23);
+}

@@ -1,0 +1,284 @@
+/*
+ * Operands of a product of split operands, prepared: rows brought near to 2^15 by powers of two,
+ * split into the nearest number of F16 and the nearest to what that leaves, in pieces as
+ * split_call.h says.  22 bits and more of each number are there, or all down to 2^-40 of the
+ * largest of its row, whichever is less.
+ */
+#include "gpu/split_call.h"
+
+#include <cuda_fp16.h>
+
+#define WORD [[maybe_unused]] static __device__ __forceinline__
+
+#include "gpu/meet.cuh"
+#include "gpu/scale.cuh"
+
+enum {
+    THREADS = 256,
+    WARP = 32,
+    WARPS = THREADS / WARP,
+    TILE = ECO_SPLIT_TILE,
+    DEPTH = ECO_SPLIT_DEPTH,
+    GROUP = 8,                /* of k: 16 bytes of F16 */
+    COLUMNS = 16,             /* turned rows of a block */
+    STEP = THREADS / COLUMNS, /* groups of one that its threads hold, each the first */
+    HELD_STRAIGHT = 8,        /* groups that a thread holds */
+    HELD_TURNED = 8,
+    OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* k */
+    OF_BLOCK = HELD_TURNED * STEP * GROUP,
+    MOST_BLOCKS = ECO_SPLIT_MOST_K / OF_BLOCK
+};
+static_assert(OF_WARP * WARPS >= ECO_SPLIT_MOST_K, "a row fits a block");
+
+/* An operand, and how many warps hold a row, or blocks turned rows. */
+struct side {
+    eco_split_operand o;
+    int32_t holders;
+};
+
+struct operands {
+    side of[2];
+    int32_t k, first; /* block of the second */
+};
+
+/* ---- the largest of a row -------------------------------------------------------------------- */
+
+/* Sizes as integers: a NaN is larger than infinity, that than all others. */
+WORD unsigned size_of(float x)
+{
+    return __float_as_uint(x) & 0x7FFFFFFF;
+}
+
+WORD bool is_finite(unsigned size)
+{
+    return size < 0x7F800000;
+}
+
+WORD unsigned size_of_eight(const float *x)
+{
+    unsigned most = 0;
+#pragma unroll
+    for (int i = 0; i < GROUP; i++)
+        most = max(most, size_of(x[i]));
+    return most;
+}
+
+WORD float scale_of(unsigned most)
+{
+    return is_finite(most) ? scale_for(__uint_as_float(most)) : __uint_as_float(most);
+}
+
+/* ---- splitting ------------------------------------------------------------------------------- */
+
+WORD unsigned bits_of(__half2 x)
+{
+    return *(unsigned *)&x;
+}
+
+/* Eight numbers of row `row` from k = 8 group on. */
+WORD void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces, float scale,
+              const float *x)
+{
+    const int32_t line = row % TILE, piece = group / (DEPTH / GROUP), at = group % (DEPTH / GROUP);
+    char *to = o.pieces + ((size_t)(row / TILE) * pieces + piece) * ECO_SPLIT_PIECE_BYTES +
+               line * (2 * DEPTH) + (at ^ line % 8) * 16;
+    unsigned large[4], small[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 both = make_float2(x[2 * i] * scale, x[2 * i + 1] * scale);
+        const __half2 near = __float22half2_rn(both);
+        const float2 taken = __half22float2(near);
+        large[i] = bits_of(near);
+        small[i] = bits_of(__float22half2_rn(make_float2(both.x - taken.x, both.y - taken.y)));
+    }
+    *(uint4 *)to = make_uint4(large[0], large[1], large[2], large[3]);
+    *(uint4 *)(to + ECO_SPLIT_PLANE_BYTES) = make_uint4(small[0], small[1], small[2], small[3]);
+}
+
+/* ---- straight: k follows k ------------------------------------------------------------------- */
+
+/* Eight of a row that has so many more. */
+WORD void load_eight(const float *at, int32_t there, bool vectors, float *x)
+{
+    if (vectors && there >= GROUP) {
+        *(float4 *)x = __ldg((const float4 *)at);
+        *(float4 *)(x + 4) = __ldg((const float4 *)at + 1);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < GROUP; i++)
+        x[i] = i < there ? __ldg(at + i) : 0;
+}
+
+/* So many warps prepare a row; a lane holds eights of it. */
+WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block, int32_t warps)
+{
+    __shared__ unsigned of_warp[WARPS];
+    const int32_t warp = (int32_t)threadIdx.x / WARP, lane = (int32_t)threadIdx.x % WARP,
+                  row = block * (WARPS / warps) + warp / warps;
+    const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH,
+                  first = warp % warps * WARP + lane, step = warps * WARP;
+    const float *at = o.data + (size_t)row * o.row;
+    const bool vectors = ((uintptr_t)o.data | o.row * sizeof(float)) % 16 == 0;
+    float x[HELD_STRAIGHT][GROUP];
+    unsigned most = 0;
+#pragma unroll
+    for (int h = 0; h < HELD_STRAIGHT; h++) {
+        const int32_t i = (first + h * step) * GROUP;
+        load_eight(at + i, end - i, vectors, x[h]);
+    }
+#pragma unroll
+    for (int h = 0; h < HELD_STRAIGHT; h++)
+        most = max(most, size_of_eight(x[h]));
+#pragma unroll
+    for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
+        most = max(most, __shfl_xor_sync(~0u, most, lanes));
+    of_warp[warp] = most;
+    __syncthreads();
+    for (int i = 0; i < warps; i++)
+        most = max(most, of_warp[warp / warps * warps + i]);
+    const float scale = scale_of(most);
+    if (first == 0)
+        o.scales[row] = scale;
+#pragma unroll
+    for (int h = 0; h < HELD_STRAIGHT; h++)
+        if (first + h * step < pieces * (DEPTH / GROUP))
+            put(o, row, first + h * step, pieces, scale, x[h]);
+}
+
+/* ---- turned: rows follow rows ---------------------------------------------------------------- */
+
+/* The largest of a block's columns, of those that each thread has seen; then of all blocks of the
+ * cluster, each of which has other lines. */
+WORD unsigned most_of_cluster(unsigned most, int32_t blocks)
+{
+    __shared__ unsigned of_warp[WARPS][COLUMNS];
+    [[maybe_unused]] __shared__ unsigned of_block[COLUMNS];
+    const int32_t thread = (int32_t)threadIdx.x, column = thread % COLUMNS;
+    most = max(most, __shfl_xor_sync(~0u, most, COLUMNS));
+    if (thread % WARP < COLUMNS)
+        of_warp[thread / WARP][column] = most;
+    __syncthreads();
+#pragma unroll
+    for (int warp = 0; warp < WARPS; warp++)
+        most = max(most, of_warp[warp][column]);
+#if __CUDA_ARCH__ >= 900
+    if (thread < COLUMNS)
+        of_block[column] = most;
+    meet_all();
+    for (int32_t rank = 0; rank < blocks; rank++)
+        most = max(most, of_other(&of_block[column], (unsigned)rank));
+    meet_all();
+#endif
+    return most;
+}
+
+/* A cluster prepares 16 columns, a block some lines of them; a thread holds eights of one. */
+WORD void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, int32_t blocks)
+{
+    const int32_t rank = block % blocks,
+                  row = block / blocks * COLUMNS + (int32_t)threadIdx.x % COLUMNS;
+    const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH;
+    const int32_t first = rank * (HELD_TURNED * STEP) + (int32_t)threadIdx.x / COLUMNS;
+    const float *at = o.data + row;
+    float x[HELD_TURNED][GROUP];
+    unsigned most = 0;
+#pragma unroll
+    for (int h = 0; h < HELD_TURNED; h++)
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            const int32_t line = (first + h * STEP) * GROUP + i;
+            x[h][i] = line < end ? __ldg(at + (size_t)line * o.row) : 0;
+        }
+#pragma unroll
+    for (int h = 0; h < HELD_TURNED; h++)
+        most = max(most, size_of_eight(x[h]));
+    const float scale = scale_of(most_of_cluster(most, blocks));
+    if (first == 0)
+        o.scales[row] = scale;
+#pragma unroll
+    for (int h = 0; h < HELD_TURNED; h++)
+        if (first + h * STEP < pieces * (DEPTH / GROUP))
+            put(o, row, first + h * STEP, pieces, scale, x[h]);
+}
+
+/* ---- both operands --------------------------------------------------------------------------- */
+
+static __global__ void __launch_bounds__(THREADS, 2) prepare(const __grid_constant__ operands both)
+{
+    const bool second = (int32_t)blockIdx.x >= both.first;
+    const int32_t block = (int32_t)blockIdx.x - (second ? both.first : 0);
+    const side &s = both.of[second];
+#if __CUDA_ARCH__ >= 900
+    wait_for_kernels_ahead();
+    let_next_start(); /* what waits reads nothing that is not there by now, but what this writes */
+#endif
+    if (s.o.turned)
+        prepare_turned(s.o, both.k, block, s.holders);
+    else
+        prepare_straight(s.o, both.k, block, s.holders);
+}
+
+/* A power of two, at most MOST_BLOCKS where it is blocks. */
+static int32_t holders_for(const struct eco_split_operand *o, int32_t k)
+{
+    int32_t holders = 1;
+    while (holders * (o->turned ? OF_BLOCK : OF_WARP) < k)
+        holders *= 2;
+    return holders;
+}
+
+/* A multiple of what turned operands have to a cluster. */
+static int32_t blocks_for(const side *s)
+{
+    const int32_t tiles = (s->o.rows + TILE - 1) / TILE;
+    return tiles * (TILE / (s->o.turned ? COLUMNS : WARPS)) * s->holders;
+}
+static_assert(TILE / WARPS % MOST_BLOCKS == 0, "rows that lie straight fill clusters");
+
+static side side_of(const struct eco_split_operand *o, int32_t k)
+{
+    return {*o, holders_for(o, k)};
+}
+
+static cudaError_t launch(const operands *both, int32_t blocks, bool overlap, cudaStream_t stream)
+{
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchAttribute &cluster = attributes[0];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {1, 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    for (int i = 0; i < 2; i++)
+        if (both->of[i].o.turned)
+            cluster.val.clusterDim.x = (unsigned)both->of[i].holders;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3(THREADS);
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = overlap ? 2 : 1;
+    void *argument[] = {(void *)both};
+    return cudaLaunchKernelExC(&config, (const void *)prepare, argument);
+}
+
+cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
+                                     bool overlap, cudaStream_t stream)
+{
+    const operands one = {{side_of(operand, k), {}}, k, INT32_MAX};
+    return launch(&one, blocks_for(&one.of[0]), overlap, stream);
+}
+
+cudaError_t eco_launch_split_prepare_both(const struct eco_split_call *call, cudaStream_t stream)
+{
+    operands both = {{side_of(&call->a, call->k), side_of(&call->b, call->k)}, call->k, 0};
+    both.first = blocks_for(&both.of[0]);
+    return launch(&both, both.first + blocks_for(&both.of[1]), false, stream);
+}
+
+/* Clusters of more than 8 blocks, for long columns, must be asked for. */
+cudaError_t eco_split_prepare_load(void)
+{
+    return cudaFuncSetAttribute((const void *)prepare,
+                                cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+}

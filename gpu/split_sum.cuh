@@ -1,0 +1,52 @@
+/*
+ * From sums of products of scaled numbers to those of the numbers themselves.
+ */
+WORD bool is_odd(float scale)
+{
+    return !(scale <= __uint_as_float(0x7F7FFFFF));
+}
+
+WORD float element(const eco_split_operand &o, int32_t row, int32_t k)
+{
+    return o.data[o.turned ? (size_t)k * o.row + row : (size_t)row * o.row + k];
+}
+
+/* A sum some terms of which are not finite, so neither is it: NaN as it is, infinity times what it
+ * meets.  A warp adds it. */
+[[maybe_unused]] static __device__ __noinline__ float term_by_term(const eco_split_call &call,
+                                                                   int32_t row, int32_t column)
+{
+    const float s = call.a.scales[row], t = call.b.scales[column];
+    const int32_t end = min(call.a.k, call.b.k);
+    float sum = 0;
+    if (s != s || t != t)
+        return s + t;
+#pragma unroll 4
+    for (int32_t k = (int32_t)threadIdx.x % 32; k < end; k += 32)
+        sum = __fmaf_rn(element(call.a, row, k), element(call.b, column, k), sum);
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        sum += __shfl_xor_sync(~0u, sum, lanes);
+    return sum;
+}
+
+/* Of all threads of a warp: the sum, or one that is odd anew. */
+WORD float replaced(const eco_split_call &call, bool odd, int32_t row, int32_t column, float sum)
+{
+    for (unsigned left = __ballot_sync(~0u, odd); left != 0; left &= left - 1) {
+        const int lane = __ffs((int)left) - 1;
+        const float x =
+            term_by_term(call, __shfl_sync(~0u, row, lane), __shfl_sync(~0u, column, lane));
+        sum = (int)threadIdx.x % 32 == lane ? x : sum;
+    }
+    return sum;
+}
+
+/* A sum divided by two powers of two; not out of range between them. */
+WORD float divided(float x, float s, float t)
+{
+    const unsigned twice_one = 254u << 23;
+    const float f = __uint_as_float(twice_one - __float_as_uint(s)),
+                g = __uint_as_float(twice_one - __float_as_uint(t));
+    return x * fminf(f, g) * fmaxf(f, g);
+}
