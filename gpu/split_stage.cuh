@@ -22,10 +22,9 @@ template <int columns> struct wide {
     static constexpr int stage_bytes = PIECE_BYTES + 2 * plane_bytes;
     static constexpr int stages = STAGES_BYTES / stage_bytes;
     static constexpr int held = TILE * columns / CONSUMERS; /* sums of a thread */
-    /* Warps that copy, one thread of each, every so manieth stage: it takes one longer to ask for a
-     * stage's copies than the others to multiply it.  No more than stages: of one that fills stage
-     * i stage i - stages was empty, so when it comes to the next of its own no barrier is two
-     * phases behind, which would look as if it were none. */
+    /* Warps that copy, one thread of each, in turn (no faster than one, measured).  No more than
+     * stages: of one that fills stage i stage i - stages was empty, so when it comes to the next of
+     * its own no barrier is two phases behind, which would look as if it were none. */
     static constexpr int warps = (THREADS - CONSUMERS) / 32;
     static constexpr int copiers = stages < warps ? stages : warps;
     static_assert(stages <= MOST_STAGES, "barriers for all");
