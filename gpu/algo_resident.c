@@ -149,7 +149,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->prepared_bytes[1] = also_back(problem, caps) || wishes->wavefront
                                     ? 0
                                     : eco_gpu_prepared_bytes(problem, caps, true);
-    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes->wavefront);
+    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
     /* steps back read it by rows */
     wishes->turned[1] = problem->training && wishes->prepared_bytes[1] == 0;
     wishes->filled = eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));

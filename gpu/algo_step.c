@@ -53,16 +53,16 @@ static size_t clamp(double value, double least, double most)
  * small a plan that this would be most of its memory; in full and where there are not many lanes,
  * operands that are split. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                              bool wavefront)
+                              const struct eco_wishes *wishes)
 {
     static const double least_work = 1e6;
     const double accs = problem->cell->lowered.n_accs * (double)problem->H;
     const double work = accs * problem->H * problem->N;
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
-    const bool splits = !problem->fast && caps->version >= 90 && !wavefront;
-    const bool prepares = splits && (eco_gpu_prepared_bytes(problem, caps, false) > 0 ||
-                                     eco_gpu_prepared_bytes(problem, caps, true) > 0);
-    if (prepares || (problem->type == ECORNN_F32 && used && work >= least_work))
+    const bool splits = caps->splits && !problem->fast && !wishes->wavefront &&
+                        eco_gpu_wish_for_splits() != ECO_SPLIT_NEVER;
+    if (wishes->prepared_bytes[0] > 0 || wishes->prepared_bytes[1] > 0 ||
+        (problem->type == ECORNN_F32 && used && work >= least_work))
         return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
     return clamp(32 * accs * problem->N, 65536, 8 << 20);
 }
@@ -111,8 +111,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .chunk = steps,
         .chunk_backward = steps,
         .weights_chunks = wavefront ? (int32_t)(ROWS / ((int64_t)steps * problem->N)) : 0,
-        .product_bytes = eco_step_product_bytes(problem, caps, wavefront),
     };
+    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
 }
 
 /* Multiply-adds a second of a product of few rows, and of one of many: how many times those of

@@ -49,7 +49,6 @@ struct eco_gpu {
     int capability;   /* 90: compute capability 9.0 */
     bool overlap;     /* kernels may be put in place before those ahead have ended */
     bool graphs;      /* ECORNN_GRAPH is not 0 */
-    bool splits;      /* there is code for products of split operands */
     long patience_s;  /* how long blocks of a kernel wait for each other: ECORNN_PATIENCE */
     uint32_t *failed; /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
@@ -301,9 +300,9 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
 int32_t eco_step_asked(const struct eco_problem *problem);
 /* Do products gain more from whole groups than copies of rows cost? */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
-/* Bytes of ECO_SCRATCH_PRODUCT, where layers overlap and where they do not. */
+/* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, R prepared. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                              bool wavefront);
+                              const struct eco_wishes *wishes);
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_resident; /* algo_resident.c */
 

@@ -73,15 +73,15 @@ static bool pays(const struct eco_problem *problem, const struct eco_caps *caps,
 size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool backward)
 {
-    enum { VERSION = 90 };
     const enum eco_split_wish wish = eco_gpu_wish_for_splits();
     size_t bytes = 0;
-    if (problem->type != ECORNN_F32 || problem->fast || caps->version < VERSION ||
-        wish == ECO_SPLIT_NEVER || has_spans(problem) || (backward && !problem->training))
+    if (problem->type != ECORNN_F32 || problem->fast || !caps->splits || wish == ECO_SPLIT_NEVER ||
+        has_spans(problem) || (backward && !problem->training))
         return 0;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size size = size_before(problem, o, backward);
         if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
+            eco_split_bytes(problem->N, size.k) > ECO_SPLIT_ROOM_BYTES ||
             !(pays(problem, caps, size) || wish == ECO_SPLIT_ALWAYS))
             return 0;
         bytes += bytes_of(size);
@@ -93,9 +93,8 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
 
 bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
-    const struct eco_gpu *gpu = run->plan->device->own;
     const struct eco_gpu_plan *own = run->plan->own;
-    return gpu->splits && run->layout->wishes.prepared_bytes[run->args->backward] > 0 &&
+    return run->layout->wishes.prepared_bytes[run->args->backward] > 0 &&
            (run->args->T >= LEAST_STEPS || own->splits == ECO_SPLIT_ALWAYS);
 }
 

@@ -4,6 +4,8 @@
  */
 #include "gpu/split.h"
 
+#include <math.h>
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 static int32_t up(int64_t a, int32_t b)
@@ -37,6 +39,12 @@ void eco_split_place(struct eco_split_operand *operand, void *at)
     operand->pieces = (char *)at + scale_bytes(operand->rows);
 }
 
+/* Of tiles of C, below each other. */
+static int64_t pairs_of(const struct eco_product *p)
+{
+    return (int64_t)up(tiles(p->m), ECO_SPLIT_PAIR) * tiles(p->n);
+}
+
 static size_t part_bytes(int32_t clusters)
 {
     return (size_t)clusters * ECO_SPLIT_PAIR * ECO_SPLIT_PART_BYTES;
@@ -64,6 +72,13 @@ double eco_split_prepare_time(int32_t rows, int32_t k)
     return (double)piece_bytes(rows, k) / prepared_in_a_second;
 }
 
+/* No more than have something to do: pairs of tiles, or of pieces where tiles are shared. */
+static int32_t clusters_for(int64_t pairs, int32_t steps, int32_t most, bool shares)
+{
+    const int64_t busy = shares ? pairs * steps : pairs;
+    return busy < most ? (int32_t)busy : most;
+}
+
 /* By how many clusters, that share tiles or not; and seconds. */
 struct way {
     int32_t clusters;
@@ -73,10 +88,9 @@ struct way {
 
 static struct way way_of(int64_t pairs, int32_t steps, int32_t most, bool shares)
 {
-    const double alone = up(pairs, most) * (steps * step_time + end_time);
-    const double together = up(pairs * steps, most) * step_time + end_time + parts_time;
-    const int64_t busy = shares ? pairs * steps : pairs;
-    return (struct way){.clusters = busy < most ? (int32_t)busy : most,
+    const double alone = ceil((double)pairs / most) * (steps * step_time + end_time);
+    const double together = ceil((double)pairs * steps / most) * step_time + end_time + parts_time;
+    return (struct way){.clusters = clusters_for(pairs, steps, most, shares),
                         .shared = shares,
                         .time = launches + (shares ? together : alone)};
 }
@@ -108,8 +122,7 @@ static struct plan plan_of(const struct eco_product *p, int32_t most, size_t roo
     struct plan plan = {.k = room > aside ? length(p, room - aside) : 0};
     if (plan.k == 0)
         return plan;
-    const int64_t pairs = (int64_t)up(tiles(p->m), ECO_SPLIT_PAIR) * tiles(p->n);
-    plan.way = way_of(pairs, up(plan.k, ECO_SPLIT_DEPTH), most, shares);
+    plan.way = way_of(pairs_of(p), up(plan.k, ECO_SPLIT_DEPTH), most, shares);
     plan.time = up(p->k, plan.k) * (plan.way.time + eco_split_prepare_time(p->m, plan.k) +
                                     eco_split_prepare_time(p->n, plan.k));
     return plan;
@@ -125,9 +138,8 @@ static double time_of_fma(const struct eco_product *p)
 static void multiply(struct eco_gpu_run *run, const struct eco_product *p, const float *bias,
                      const struct plan *plan)
 {
-    char *const b = (char *)run->room + eco_split_bytes(p->m, plan->k), *const parts =
-                                                                            b + eco_split_bytes(
-                                                                                    p->n, plan->k);
+    char *const b = (char *)run->room + eco_split_bytes(p->m, plan->k);
+    char *const parts = b + eco_split_bytes(p->n, plan->k);
     struct eco_split_call call = {.a = {.row = p->a_row, .rows = p->m, .turned = p->kind == ECO_TN},
                                   .b = {.row = p->b_row, .rows = p->n, .turned = p->kind != ECO_NT},
                                   .bias = bias,
@@ -143,8 +155,11 @@ static void multiply(struct eco_gpu_run *run, const struct eco_product *p, const
         call.b.data = (const float *)p->b + (size_t)k * (call.b.turned ? p->b_row : 1);
         eco_gpu_note_cuda(run, eco_launch_split_prepare_both(&call, run->stream),
                           "splitting operands");
+        /* the last piece of k may be shorter, and busy fewer */
+        const int32_t clusters = clusters_for(pairs_of(p), up(call.k, ECO_SPLIT_DEPTH),
+                                              plan->way.clusters, plan->way.shared);
         if (run->status == ECORNN_OK)
-            eco_gpu_note_cuda(run, eco_launch_split(&call, plan->way.clusters, run->stream),
+            eco_gpu_note_cuda(run, eco_launch_split(&call, clusters, run->stream),
                               "a product of split operands");
         call.bias = NULL;
         call.add = true;
@@ -154,10 +169,10 @@ static void multiply(struct eco_gpu_run *run, const struct eco_product *p, const
 
 bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *p, const float *bias)
 {
-    const struct eco_gpu *gpu = run->plan->device->own;
+    const struct eco_caps *caps = &run->plan->device->caps;
     const struct eco_gpu_plan *own = run->plan->own;
-    const int32_t most = clusters_of(&run->plan->device->caps);
-    if (run->layout->type != ECORNN_F32 || run->problem->fast || !gpu->splits ||
+    const int32_t most = clusters_of(caps);
+    if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->splits ||
         own->splits == ECO_SPLIT_NEVER || p->m == 0 || p->n == 0 || p->k == 0)
         return false;
     if (p->k < ECO_SPLIT_LEAST_TERMS)
@@ -177,14 +192,12 @@ bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *p,
  * fit the device. */
 static int32_t slices_for(const struct eco_caps *caps, int32_t m, int32_t rows, int32_t k)
 {
-    const int32_t all = tiles(rows) * tiles(m), steps = up(k, ECO_SPLIT_DEPTH);
+    static const int32_t twelfths[] = {12, 11, 10}; /* of the device, in clusters of 2, 4, 8 */
+    const int64_t all = (int64_t)tiles(rows) * tiles(m);
     int32_t slices = 1;
-    while (2 * slices <= ECO_SPLIT_SLICES && 2 * slices <= steps &&
-           2 * slices * all <= caps->threads *
-                                   (slices == 1   ? 12
-                                    : slices == 2 ? 11
-                                                  : 10) /
-                                   12)
+    for (int i = 0; i < 3 && 2 * slices <= up(k, ECO_SPLIT_DEPTH) &&
+                    2 * slices * all <= caps->threads * twelfths[i] / 12;
+         i++)
         slices *= 2;
     return slices;
 }
@@ -194,8 +207,9 @@ static int32_t slices_for(const struct eco_caps *caps, int32_t m, int32_t rows, 
 double eco_split_time(const struct eco_caps *caps, int32_t m, int32_t rows, int32_t k)
 {
     static const double fixed = 9e-6, stage = 0.9e-6, wide_stage = 1.3e-6, bytes_in_a_second = 4e12;
-    const int32_t slices = slices_for(caps, m, rows, k), all = tiles(rows) * tiles(m) * slices;
-    const double steps = up(up(k, ECO_SPLIT_DEPTH), slices) * up(all, caps->threads);
+    const int32_t slices = slices_for(caps, m, rows, k);
+    const double all = (double)tiles(rows) * tiles(m) * slices;
+    const double steps = up(up(k, ECO_SPLIT_DEPTH), slices) * ceil(all / caps->threads);
     const double reading = (double)piece_bytes(rows, k) / bytes_in_a_second,
                  multiplying = steps * (m <= ECO_SPLIT_TILE / 2 ? stage : wide_stage);
     return fixed + (reading > multiplying ? reading : multiplying);

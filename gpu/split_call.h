@@ -1,5 +1,5 @@
 /*
- * Launches of products of split operands: split_prepare.cu, split_product.cu.
+ * Launches of products of split operands: split_prepare.cu, split_product.cu, split_step.cu.
  */
 #ifndef ECO_GPU_SPLIT_CALL_H
 #define ECO_GPU_SPLIT_CALL_H

@@ -13,7 +13,7 @@ WORD void open_barrier(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-/* Before meet_all(). */
+/* Before all meet. */
 WORD void show_barriers(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");

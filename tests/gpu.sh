@@ -54,6 +54,7 @@ sanitize() {
     list=$4
     shift 4
     wrong=0
+    rm -f "$logs/$tool".*
     for part in $list; do echo "$part"; done |
         OPTIONS="--tool $tool $*" PARTS=$parts PROGRAM=$program LOG=$logs/$tool \
             xargs -n 1 -P "$several" sh -c '
