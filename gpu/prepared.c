@@ -64,8 +64,8 @@ enum { LEAST_STEPS = 6 };
 
 static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size)
 {
-    const double saved =
-        time_of_fma(problem->N, size) - eco_split_time(caps, problem->N, size.rows, size.k);
+    const double saved = time_of_fma(problem->N, size) -
+                         eco_split_step_time(problem->N, size.rows, size.k, caps->threads);
     return problem->T >= LEAST_STEPS &&
            saved * problem->T > eco_split_prepare_time(size.rows, size.k);
 }

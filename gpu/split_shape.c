@@ -1,0 +1,140 @@
+/*
+ * How products of split operands are cut; times measured on an H200 (doc/performance.md).
+ */
+#include "gpu/split_shape.h"
+
+#include <math.h>
+
+static int32_t up(int64_t a, int32_t b)
+{
+    return (int32_t)((a + b - 1) / b);
+}
+
+static int32_t tiles(int32_t rows)
+{
+    return up(rows, ECO_SPLIT_TILE);
+}
+
+static int32_t steps_of(int32_t k)
+{
+    return up(k, ECO_SPLIT_DEPTH);
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static size_t scale_bytes(int32_t rows)
+{
+    return (size_t)tiles(rows) * ECO_SPLIT_TILE * sizeof(float);
+}
+
+static size_t piece_bytes(int32_t rows, int32_t k)
+{
+    return (size_t)tiles(rows) * (size_t)steps_of(k) * ECO_SPLIT_PIECE_BYTES;
+}
+
+size_t eco_split_bytes(int32_t rows, int32_t k)
+{
+    return scale_bytes(rows) + piece_bytes(rows, k);
+}
+
+void eco_split_place(struct eco_split_operand *operand, void *at)
+{
+    operand->scales = at;
+    operand->pieces = (char *)at + scale_bytes(operand->rows);
+}
+
+double eco_split_prepare_time(int32_t rows, int32_t k)
+{
+    static const double bytes_in_a_second = 1.5e12;
+    return (double)piece_bytes(rows, k) / bytes_in_a_second;
+}
+
+/* ---- large products -------------------------------------------------------------------------- */
+
+/* Of tiles of C, below each other. */
+static int64_t pairs_of(struct eco_split_size size)
+{
+    return (int64_t)up(tiles(size.m), ECO_SPLIT_PAIR) * tiles(size.n);
+}
+
+static size_t part_bytes(int32_t processors)
+{
+    return (size_t)processors * ECO_SPLIT_PART_BYTES;
+}
+
+/* The most of k that there is room for, in even pieces; 0: none. */
+static int32_t length(struct eco_split_size size, size_t room)
+{
+    const size_t scales = scale_bytes(size.m) + scale_bytes(size.n),
+                 step = piece_bytes(size.m, 1) + piece_bytes(size.n, 1);
+    if (room < scales + step)
+        return 0;
+    const size_t steps = (room - scales) / step, most_steps = ECO_SPLIT_MOST_K / ECO_SPLIT_DEPTH;
+    const int32_t most = (int32_t)(steps < most_steps ? steps : most_steps) * ECO_SPLIT_DEPTH;
+    return steps_of(up(size.k, up(size.k, most))) * ECO_SPLIT_DEPTH;
+}
+
+/* Seconds of a piece of so many steps: launches, a step of a tile, its end, what parts cost. */
+static double piece_time(int64_t pairs, int32_t steps, int32_t clusters, bool shared)
+{
+    static const double launches = 4e-6, step = 1.25e-6, end = 5e-6, parts = 7e-6;
+    if (shared)
+        return launches + ceil((double)pairs * steps / clusters) * step + end + parts;
+    return launches + ceil((double)pairs / clusters) * (steps * step + end);
+}
+
+static struct eco_split_plan plan_of(struct eco_split_size size, int32_t processors, size_t room,
+                                     bool shared)
+{
+    const size_t aside = shared ? part_bytes(processors) : 0;
+    struct eco_split_plan plan = {.k = room > aside ? length(size, room - aside) : 0,
+                                  .shared = shared};
+    if (plan.k > 0)
+        plan.time =
+            up(size.k, plan.k) *
+            (piece_time(pairs_of(size), steps_of(plan.k), processors / ECO_SPLIT_PAIR, shared) +
+             eco_split_prepare_time(size.m, plan.k) + eco_split_prepare_time(size.n, plan.k));
+    return plan;
+}
+
+struct eco_split_plan eco_split_plan(struct eco_split_size size, int32_t processors, size_t room)
+{
+    const struct eco_split_plan whole = plan_of(size, processors, room, false),
+                                shared = plan_of(size, processors, room, true);
+    return shared.k > 0 && shared.time < whole.time ? shared : whole;
+}
+
+int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_size size, int32_t k,
+                           int32_t processors)
+{
+    const int64_t busy = pairs_of(size) * (plan->shared ? steps_of(k) : 1);
+    const int32_t most = processors / ECO_SPLIT_PAIR;
+    return busy < most ? (int32_t)busy : most;
+}
+
+/* ---- products of steps ----------------------------------------------------------------------- */
+
+/* Not so many that some wait for others to end; of large clusters fewer fit the device. */
+int32_t eco_split_slices(int32_t m, int32_t rows, int32_t k, int32_t processors)
+{
+    static const int32_t twelfths[] = {12, 11, 10}; /* of the device, in clusters of 2, 4, 8 */
+    const int64_t all = (int64_t)tiles(rows) * tiles(m);
+    int32_t slices = 1;
+    for (int i = 0; slices < ECO_SPLIT_SLICES && 2 * slices <= steps_of(k) &&
+                    2 * slices * all <= processors * twelfths[i] / 12;
+         i++)
+        slices *= 2;
+    return slices;
+}
+
+/* Launches, and what comes from memory or is multiplied, whichever takes longer. */
+double eco_split_step_time(int32_t m, int32_t rows, int32_t k, int32_t processors)
+{
+    static const double fixed = 9e-6, stage = 0.9e-6, wide_stage = 1.3e-6, bytes_in_a_second = 4e12;
+    const int32_t slices = eco_split_slices(m, rows, k, processors);
+    const double all = (double)tiles(rows) * tiles(m) * slices;
+    const double steps = up(steps_of(k), slices) * ceil(all / processors);
+    const double reading = (double)piece_bytes(rows, k) / bytes_in_a_second,
+                 multiplying = steps * (m <= ECO_SPLIT_TILE / 2 ? stage : wide_stage);
+    return fixed + (reading > multiplying ? reading : multiplying);
+}

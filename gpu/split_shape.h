@@ -1,0 +1,50 @@
+/*
+ * How products of split operands are cut: pieces of k, clusters of blocks; what they take of room
+ * and time.  Knows no run and no device.
+ */
+#ifndef ECO_GPU_SPLIT_SHAPE_H
+#define ECO_GPU_SPLIT_SHAPE_H
+
+#include "gpu/split_call.h"
+
+/* Of so few terms a chain of multiply-adds is more accurate. */
+enum { ECO_SPLIT_LEAST_TERMS = 64 };
+/* Room that products like, for both operands and parts of C. */
+enum { ECO_SPLIT_ROOM_BYTES = 64 << 20 };
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* Bytes that an operand takes, prepared: its scales first, then its pieces. */
+size_t eco_split_bytes(int32_t rows, int32_t k);
+/* It lies there. */
+void eco_split_place(struct eco_split_operand *operand, void *at);
+/* Seconds that it takes. */
+double eco_split_prepare_time(int32_t rows, int32_t k);
+
+/* ---- large products -------------------------------------------------------------------------- */
+
+/* C[m,n] = A[m,k] B[n,k]^T */
+struct eco_split_size {
+    int32_t m, n, k;
+};
+
+/* So much of k at a time, a multiple of ECO_SPLIT_DEPTH, or less the last time; 0: there is no
+ * room.  Clusters share tiles of C, or each has its own. */
+struct eco_split_plan {
+    int32_t k;
+    bool shared;
+    double time; /* s */
+};
+/* On a device with so many multiprocessors. */
+struct eco_split_plan eco_split_plan(struct eco_split_size size, int32_t processors, size_t room);
+/* Clusters for a part of it with so much of k: none without anything to do. */
+int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_size size, int32_t k,
+                           int32_t processors);
+
+/* ---- products of steps ----------------------------------------------------------------------- */
+
+/* Of m rows by a prepared operand of so many: blocks that share a tile of that, a power of two. */
+int32_t eco_split_slices(int32_t m, int32_t rows, int32_t k, int32_t processors);
+double eco_split_step_time(int32_t m, int32_t rows, int32_t k, int32_t processors); /* s */
+
+#endif /* ECO_GPU_SPLIT_SHAPE_H */

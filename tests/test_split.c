@@ -1,0 +1,109 @@
+/*
+ * How products of split operands are cut, whatever their sizes: what is planned fits the room, and
+ * no cluster is without a stage, for it would wait for one that never comes.  Needs no device.
+ */
+#include <check.h>
+
+#include <stdlib.h>
+
+#include "gpu/split_shape.h"
+#include "tests/suite.h"
+
+enum { PROCESSORS = 132 };
+
+/* Tiles of C in pairs below each other, as split_course.cuh shares them out. */
+static int64_t pairs_of(struct eco_split_size size)
+{
+    const int64_t below = (size.m + 2 * ECO_SPLIT_TILE - 1) / (2 * ECO_SPLIT_TILE);
+    return below * ((size.n + ECO_SPLIT_TILE - 1) / ECO_SPLIT_TILE);
+}
+
+static size_t bytes_of(const struct eco_split_plan *plan, struct eco_split_size size,
+                       int32_t processors)
+{
+    return eco_split_bytes(size.m, plan->k) + eco_split_bytes(size.n, plan->k) +
+           (plan->shared ? (size_t)processors * ECO_SPLIT_PART_BYTES : 0);
+}
+
+/* Parts of the plan; -1: it has none. */
+static int check_plan(struct eco_split_size size, int32_t processors, size_t room)
+{
+    const struct eco_split_plan plan = eco_split_plan(size, processors, room);
+    int parts = 0;
+    if (plan.k == 0)
+        return -1;
+    ck_assert_int_eq(plan.k % ECO_SPLIT_DEPTH, 0);
+    ck_assert_int_le(plan.k, ECO_SPLIT_MOST_K);
+    ck_assert_uint_le(bytes_of(&plan, size, processors), room);
+    for (int64_t k = 0; k < size.k; k += plan.k, parts++) {
+        const int64_t left = size.k - k;
+        const int32_t here = left < plan.k ? (int32_t)left : plan.k;
+        const int64_t steps = (here + ECO_SPLIT_DEPTH - 1) / ECO_SPLIT_DEPTH;
+        const int32_t clusters = eco_split_clusters(&plan, size, here, processors);
+        ck_assert_int_ge(clusters, 1);
+        ck_assert_int_le(clusters * ECO_SPLIT_PAIR, processors);
+        ck_assert_msg(clusters <= pairs_of(size) * (plan.shared ? steps : 1),
+                      "%d x %d x %d, room %zu: %d clusters for %d of k", size.m, size.n, size.k,
+                      room, clusters, here);
+    }
+    return parts;
+}
+
+static const size_t rooms[] = {65280, (32 << 20), ECO_SPLIT_ROOM_BYTES};
+
+/* The last of several pieces is shorter, and there are fewer stages in it than clusters. */
+START_TEST(leaves_no_cluster_without_a_stage)
+{
+    ck_assert_int_gt(check_plan((struct eco_split_size){3072, 256, 20800}, PROCESSORS, rooms[1]),
+                     1);
+    ck_assert_int_gt(check_plan((struct eco_split_size){6144, 128, 57664}, PROCESSORS, rooms[2]),
+                     1);
+    ck_assert_int_gt(check_plan((struct eco_split_size){256, 3072, 20737}, PROCESSORS, rooms[1]),
+                     1);
+}
+END_TEST
+
+START_TEST(fits_its_room)
+{
+    int planned = 0;
+    srand(1);
+    for (int i = 0; i < 20000; i++) {
+        const struct eco_split_size size = {1 + rand() % (1 << rand() % 16),
+                                            1 + rand() % (1 << rand() % 14),
+                                            64 + rand() % (1 << rand() % 18)};
+        const int32_t processors = i % 2 == 0 ? PROCESSORS : 2 + rand() % PROCESSORS;
+        planned += check_plan(size, processors, rooms[rand() % 3]) > 0;
+    }
+    ck_assert_int_gt(planned, 1000);
+    ck_assert_int_eq(
+        check_plan((struct eco_split_size){1 << 24, 1 << 24, 64}, PROCESSORS, rooms[2]), -1);
+}
+END_TEST
+
+/* Every block of a step's product has a stage; sizes whose tiles are more than 2^31, too. */
+START_TEST(shares_the_k_of_steps)
+{
+    srand(2);
+    for (int i = 0; i < 20000; i++) {
+        const int32_t m = 1 + rand() % (1 << rand() % 24), rows = 1 + rand() % (1 << rand() % 24),
+                      k = 64 + rand() % ECO_SPLIT_MOST_K,
+                      slices = eco_split_slices(m, rows, k, PROCESSORS);
+        ck_assert_int_ge(slices, 1);
+        ck_assert_int_le(slices, ECO_SPLIT_SLICES);
+        ck_assert_int_eq(slices & (slices - 1), 0);
+        ck_assert_int_le(slices, (k + ECO_SPLIT_DEPTH - 1) / ECO_SPLIT_DEPTH);
+        ck_assert(eco_split_step_time(m, rows, k, PROCESSORS) > 0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("split");
+    TCase *tcase = tcase_create("shapes");
+    tcase_add_test(tcase, leaves_no_cluster_without_a_stage);
+    tcase_add_test(tcase, fits_its_room);
+    tcase_add_test(tcase, shares_the_k_of_steps);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite, true);
+}
