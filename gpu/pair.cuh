@@ -1,7 +1,7 @@
 /*
- * Operands of full float accuracy in two numbers of F16: the nearest one, and the nearest to what
+ * Operands of nearly float accuracy in two numbers of F16: the nearest one, and the nearest to what
  * that leaves.  They hold 22 bits and more, and of the four products of two such operands the
- * fourth, of what was left both times, is below the last bit of a float.  So a product takes three
+ * fourth, of what was left both times, is at most 2^-22 of the whole.  So a product takes three
  * matrix instructions where operands of TF32 and their rests (`split` in matrix.cuh) take eight.
  * Scaled together: a block's R, and the states of its group, which have a bound.  A number is off
  * by 2^-23 of itself, or by 2^-40 of the largest one, whichever is more; sums are divided again.
