@@ -66,7 +66,7 @@ static __global__ void sum_parts(const __grid_constant__ struct eco_columns_call
     const int32_t first = (int32_t)blockIdx.y * each;
     const int32_t end = first + each < call.rows ? first + each : call.rows;
     element sum[WIDE] = {0};
-#pragma unroll 4
+#pragma unroll 8
     for (int32_t r = first + (int32_t)threadIdx.y; place >= 0 && r < end; r += DOWN) {
         const columns<row, WIDE> at =
             *(const columns<row, WIDE> *)&from[(size_t)r * call.rows_of.row];
@@ -97,10 +97,13 @@ static __global__ void add_parts(const __grid_constant__ struct eco_columns_call
     const element *from = (const element *)call.parts + i;
     element *to =
         (element *)call.vectors + (size_t)(i / call.column) * call.hidden + i % call.column;
-    element sum = 0;
-#pragma unroll 16
-    for (int32_t k = 0; k < parts; k++) /* added one by one, but read side by side */
-        sum += from[(size_t)k * columns_in_all];
+    element part[MOST_PARTS], sum = 0; /* added one by one, but read side by side */
+#pragma unroll
+    for (int32_t k = 0; k < MOST_PARTS; k++)
+        part[k] = k < parts ? from[(size_t)k * columns_in_all] : (element)0;
+#pragma unroll
+    for (int32_t k = 0; k < MOST_PARTS; k++)
+        sum += part[k];
     *to = call.add ? *to + sum : sum;
 }
 

@@ -37,6 +37,7 @@ struct eco_resident_kind {
     const char *rows, *operand, *accuracy;
     int32_t bytes;        /* of an operand */
     int32_t instructions; /* of the matrix units for an item, 16 rows and 8 batch rows */
+    bool scaled;          /* an item of a row has a scale */
 };
 /* Those of one way, for each bit of shapes (resident.h: eco_resident_place). */
 char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,

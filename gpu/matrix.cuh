@@ -1,17 +1,11 @@
 /*
  * Operands of matrix instructions, words of the exchange between blocks, and how long to wait for
- * them.  ECO_OPERAND_BF16, _F16 or _F32: what R and what is exchanged are rounded to; _F32 with
- * ECO_SPLIT: not at all, products are of full float accuracy; so they are with _PAIR, two numbers
- * of F16 for each (pair.cuh).
+ * them.  ECO_OPERAND_BF16, _F16 or _F32: what R and what is exchanged are rounded to; _PAIR: not at
+ * all, two numbers of F16 for each (pair.cuh), and with ECO_SCALED what is exchanged becomes that
+ * only where it is received, an item at a time, so it may be of any size.
  */
-#if defined(ECO_OPERAND_PAIR)
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_OPERAND_F32)
 #define OPERAND_WORDS 1
-#define SHORT_CHAINS  1
-#elif defined(ECO_OPERAND_F32)
-#define OPERAND_WORDS 1
-#endif
-#if defined(ECO_SPLIT)
-#define SHORT_CHAINS 1
 #endif
 #if defined(OPERAND_WORDS)
 typedef unsigned operand_bits;
@@ -48,8 +42,6 @@ WORD operand_bits to_operand(float x)
     asm("cvt.f32.f16 %0, %1;" : "=f"(back) : "h"(nearest));
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(left) : "f"(x - back));
     return nearest | (unsigned)left << 16;
-#elif defined(ECO_SPLIT)
-    return x != x ? 0x7FFFFFFF : __float_as_uint(x);
 #else
     operand_bits bits;
     asm(TO_TF32 " %0, %1;" : "=r"(bits) : "f"(x));
@@ -57,11 +49,18 @@ WORD operand_bits to_operand(float x)
 #endif
 }
 
+/* What is exchanged. */
+WORD operand_bits to_sent(float x)
+{
+#if defined(ECO_SCALED)
+    return x != x ? 0x7FFFFFFF : __float_as_uint(x);
+#else
+    return to_operand(x);
+#endif
+}
+
 /* d += a b, 16 rows times 8 columns: lane 4g + q holds rows g and g + 8 of a, column g of b, and of
  * d columns 2q and 2q + 1. */
-WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                       unsigned b1)
-{
 #if defined(ECO_OPERAND_BF16)
 #define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 #elif defined(ECO_OPERAND_F16) || defined(ECO_OPERAND_PAIR)
@@ -69,73 +68,66 @@ WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsign
 #else
 #define MATRIX "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
 #endif
+WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
+                       unsigned b1)
+{
     asm(MATRIX " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-#if defined(ECO_SPLIT)
-#define INSTRUCTIONS ECO_RESIDENT_SPLIT
-
-/* What a TF32 operand keeps of a float, and in its place the rest: together they are off by half a
- * unit of the 23rd bit at most, usually less.  Calculated anew in every step (volatile): there are
- * no registers to keep it in. */
-WORD unsigned split(unsigned *x)
+/* d = a b */
+WORD void multiply_first(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                         unsigned b0, unsigned b1)
 {
-    unsigned high;
-    asm volatile(TO_TF32 " %0, %1;" : "=r"(high) : "f"(__uint_as_float(*x)));
-    asm(TO_TF32 " %0, %1;" : "=r"(*x) : "f"(__uint_as_float(*x) - __uint_as_float(high)));
-    return high;
+    asm(MATRIX " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.f));
 }
-#elif defined(ECO_OPERAND_PAIR)
+
+#if defined(ECO_OPERAND_PAIR)
 #define INSTRUCTIONS ECO_RESIDENT_PAIR
 #else
 #define INSTRUCTIONS ECO_RESIDENT_PLAIN
 #endif
 
 /* Pairs are of numbers times a power of two: of states, and what sums are to be multiplied by. */
-#if defined(ECO_OPERAND_PAIR)
 struct scales {
+#if defined(ECO_OPERAND_PAIR)
     float state, sums;
+#endif
 };
 
 WORD float scaled(const struct scales *scales, float state)
 {
+#if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
     return scales->state * state;
+#else
+    return state;
+#endif
 }
 
 WORD float unscaled(const struct scales *scales, float sum)
 {
+#if defined(ECO_OPERAND_PAIR)
     return scales->sums * sum;
+#else
+    return sum;
+#endif
 }
 
 /* Four words, of pairs, as matrix instructions take them: the nearest ones, then what they leave.
  */
 WORD uint4 in_order(uint4 v)
 {
+#if defined(ECO_OPERAND_PAIR)
     enum { LOWER = 0x5410, UPPER = 0x7632 };
     return make_uint4(__byte_perm(v.x, v.y, LOWER), __byte_perm(v.z, v.w, LOWER),
                       __byte_perm(v.x, v.y, UPPER), __byte_perm(v.z, v.w, UPPER));
-}
 #else
-struct scales {
-};
-
-WORD float scaled(const struct scales *scales, float state)
-{
-    return state;
-}
-
-WORD float unscaled(const struct scales *scales, float sum)
-{
-    return sum;
-}
-
-WORD uint4 in_order(uint4 v)
-{
     return v;
-}
 #endif
+}
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 

@@ -114,6 +114,7 @@ WORD float *floats(int at)
 /* Where the arrays begin, in floats or in groups of four; as eco_resident_shape counts them. */
 struct memory {
     int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
+    int scales;  /* [across, items, rows], where items have any */
     int sums;    /* [across, rows of a chunk, sum_row] */
     int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
     int rest;    /* each way's own */
@@ -134,7 +135,11 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     m.sum_across = shape->chunk * ECO_RESIDENT_N * CUT::sum_row;
     m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
     m.operand = WARPS * shape->kept * TILES * LANES * 2;
-    m.sums = (m.operand + m.row_tiles * shape->room * LANES) * 4;
+    m.scales = (m.operand + m.row_tiles * shape->room * LANES) * 4;
+    m.sums = m.scales;
+#if defined(ECO_SCALED)
+    m.sums += m.row_tiles * ECO_RESIDENT_N * shape->room;
+#endif
     m.parts = m.sums + shape->chunk * ECO_RESIDENT_N * shape->sums;
     m.rest = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
     return m;
@@ -174,9 +179,9 @@ WORD int row_at(int n)
 /* Places of a thread's first pair, and of those of its warp's products. */
 struct mine {
     int unit, n;
-    int rows;                     /* of the batch, in which the unit exists */
-    int pair_sums, operand, sums; /* in shared memory; pair_sums: of batch row 0 */
-    int sent_unit;                /* where its unit lies in the exchange */
+    int rows;                            /* of the batch, in which the unit exists */
+    int pair_sums, operand, scale, sums; /* in shared memory; pair_sums: of batch row 0 */
+    int sent_unit;                       /* where its unit lies in the exchange */
     struct scales scales;
     operand_bits *sent;    /* of the group, in the step at hand */
     const uint4 *received; /* in the step before */
@@ -199,10 +204,9 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.unit = pinned(share->unit0 + u);
     mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
     mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
-    mine.operand =
-        pinned(memory->operand +
-               share->across * call->shape.part[CUT::product].items * memory->row_tiles * LANES +
-               share->lane);
+    const int pieces = share->across * call->shape.part[CUT::product].items * memory->row_tiles;
+    mine.operand = pinned(memory->operand + pieces * LANES + share->lane);
+    mine.scale = memory->scales + pieces * ECO_RESIDENT_N + share->lane % 4 * 2;
     mine.sums = pinned(memory->sums + share->across * memory->sum_across +
                        share->lane % 4 * 2 * CUT::sum_row + share->down * TILES * ECO_RESIDENT_M +
                        share->lane / 4);

@@ -26,6 +26,7 @@ struct eco_resident_need {
     int32_t fields;                           /* that a step back may read */
     int32_t operand;                          /* bytes of an operand of products */
     int32_t instructions;                     /* of the matrix units for an item's product */
+    bool scaled;                              /* items have scales */
     int32_t blocks[ECO_RESIDENT_SPREADS];     /* that run at once, in clusters of 1, 2, 4 */
     size_t block_bytes;                       /* of shared memory */
 };
@@ -51,8 +52,8 @@ enum {
     ECO_F16_IN_F16,
     ECO_F32_IN_F16,
     ECO_F32_IN_TF32,
-    ECO_F32_IN_PAIR, /* not at all, by two numbers of F16 */
-    ECO_F32_IN_FULL, /* the same where F16 may not hold them */
+    ECO_F32_IN_PAIR,   /* not at all, by two numbers of F16 */
+    ECO_F32_IN_SCALED, /* the same, of any size */
     ECO_RESIDENT_KINDS
 };
 extern const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS];

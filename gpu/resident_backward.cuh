@@ -4,6 +4,7 @@
  * finish its units in the cell's own text; send their dacc to the others.  The exchange is that of
  * the forward kernel.
  */
+#define RESIDENT_BACKWARD 1
 #include "gpu/resident_fields.cuh"
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -93,6 +94,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     struct fragment r[cut::items][TILES];
     struct patience patience = {0, 0};
     read_fragments<cut>(&call, &share, r);
+    mine.scales = finish_fragments<cut, cut>(&call, &share, r, r);
     clear_operand(&memory); /* what comes after the last step */
     if (SPREAD > 0)
         open_cluster();
@@ -118,5 +120,4 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
 }
 #include "gpu/resident_backward_two.cuh"
 
-#define RESIDENT_BACKWARD 1
 #include "gpu/resident_list.cuh"

@@ -109,7 +109,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     typedef numbers<NUMBER> cell;
     typedef division<1, SHIFT, 0, 0, 0, 2> cut;
     typedef division<1, SHIFT, 0, 0, 1, 2> second_cut;
-    const struct phase phase = phase_of<cut>(&call), second = phase_of<second_cut>(&call);
+    struct phase phase = phase_of<cut>(&call), second = phase_of<second_cut>(&call);
     const struct share *share = &phase.share;
     const struct eco_resident_job *job = &call.job[share->job];
     struct mine mine = phase.mine; /* places in the exchange are those of both phases */
@@ -118,6 +118,8 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     struct patience patience = {0, 0};
     read_fragments<cut>(&call, share, r);
     read_fragments<second_cut>(&call, &second.share, second_r);
+    phase.mine.scales = second.mine.scales =
+        finish_fragments<cut, second_cut>(&call, share, r, second_r);
     clear_operand(&phase.memory); /* what comes after the last step */
     begin<cell, cut>(&call, share, &phase.memory, &mine);
     tell(&walker, 0);

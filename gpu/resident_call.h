@@ -28,9 +28,8 @@ enum {
     ECO_RESIDENT_N = 8   /* and batch rows */
 };
 
-/* Matrix instructions for an item: of operands that are one number, a pair of them (pair.cuh), or
- * split where they are multiplied. */
-enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3, ECO_RESIDENT_SPLIT = 8 };
+/* Matrix instructions for an item: of operands that are one number, or a pair (pair.cuh). */
+enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3 };
 
 /* Items, of so much k and 32 rows of R, that a warp keeps in registers.  More of them leave the
  * compiler less room, so kernels that keep many are for shapes that have them. */
@@ -52,7 +51,7 @@ enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3, ECO_RESIDENT_SPLIT = 8 };
 #define ECO_RESIDENT_MADE(products, backward, instructions)                                        \
     ((products) == 2                        ? 0x00000F                                             \
      : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x64866C : 0x02C02F)                   \
-                                            : ((backward) ? 0x00066C : 0x00003F))
+                                            : ((backward) ? 0x00076C : 0x00013F))
 
 /* One product of a step. */
 struct eco_resident_part {

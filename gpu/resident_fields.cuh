@@ -135,7 +135,7 @@ template <int PRODUCT, class CELL> CELL_WORD void send_dacc(const struct place_o
                 at->there,
                 at->sent + unit_at(at->memory,
                                    (unsigned)(CELL::row(a, PRODUCT) * at->call->column + at->unit)),
-                to_operand(to_real(at->dacc_of[a])));
+                to_sent(to_real(at->dacc_of[a])));
 }
 template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
 {

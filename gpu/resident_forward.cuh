@@ -7,6 +7,7 @@
  * A warp spends more time on finding out where things are than on multiplying, unless that is known
  * before the first step: hence `mine` and `written`.
  */
+#define RESIDENT_BACKWARD 0
 #include "gpu/resident.cuh"
 #include "gpu/resident_operand.cuh"
 #include "gpu/resident_product.cuh"
@@ -247,7 +248,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
     for (int p = 0; p < P; p++)
         write_shared_by_all_if(there[p],
                                mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_operand(scaled(&mine->scales, at[p].next[0])));
+                               to_sent(scaled(&mine->scales, at[p].next[0])));
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -310,7 +311,8 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
         open_cluster();
     else
         __syncthreads();
-    begin_operands<cut, cut>(&call, &share, &memory, r, r, &mine.scales);
+    mine.scales = finish_fragments<cut, cut>(&call, &share, r, r);
+    begin_operands(&call, &share, &memory, &mine.scales);
     fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)
@@ -329,5 +331,4 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
 }
 #include "gpu/resident_forward_two.cuh"
 
-#define RESIDENT_BACKWARD 0
 #include "gpu/resident_list.cuh"

@@ -102,7 +102,7 @@ CELL_WORD void finish_first(const struct eco_resident_call *call, const struct p
     for (int p = 0; p < P; p++)
         write_shared_by_all_if(there[p],
                                mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_operand(scaled(&mine->scales, at[p].operand)));
+                               to_sent(scaled(&mine->scales, at[p].operand)));
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -137,7 +137,7 @@ CELL_WORD void finish_second(const struct eco_resident_call *call, const struct 
     for (int p = 0; p < P; p++)
         write_shared_by_all_if(there[p],
                                mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_operand(scaled(&mine->scales, at[p].next[0])));
+                               to_sent(scaled(&mine->scales, at[p].next[0])));
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -169,7 +169,8 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     read_biases<cell, cut>(&call, share, &phase.memory);
     clear_operand(&phase.memory);
     __syncthreads();
-    begin_operands<cut, second_cut>(&call, share, &phase.memory, r, second_r, &mine.scales);
+    mine.scales = finish_fragments<cut, second_cut>(&call, share, r, second_r);
+    begin_operands(&call, share, &phase.memory, &mine.scales);
     phase.mine.scales = second.mine.scales = mine.scales;
     fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {

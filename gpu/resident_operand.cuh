@@ -36,13 +36,14 @@ WORD uint4 operands_of(const narrow *row)
 #endif
 }
 
-/* The same of a row of the caller's, which begins anywhere, and zeros from the `there`th on. */
+/* As they are exchanged: of a row of the caller's, which begins anywhere, and zeros from the
+ * `there`th on. */
 WORD uint4 some_operands_of(const narrow *row, int there)
 {
     operand_bits bits[PIECE];
 #pragma unroll
     for (int i = 0; i < PIECE; i++)
-        bits[i] = i < there ? to_operand(to_real(row[i])) : (operand_bits)0;
+        bits[i] = i < there ? to_sent(to_real(row[i])) : (operand_bits)0;
     return piece_from(bits);
 }
 
@@ -117,3 +118,17 @@ CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct
             for (int half = 0; half < 2; half++)
                 *kept_half<CUT>(call, share, i, t, half) = read(i, t, half);
 }
+
+#if defined(ECO_OPERAND_PAIR)
+#include "gpu/pair.cuh"
+#else
+/* They are what they are to be. */
+template <class FIRST, class SECOND>
+CELL_WORD struct scales finish_fragments(const struct eco_resident_call *call,
+                                         const struct share *share,
+                                         struct fragment first[FIRST::items][TILES],
+                                         struct fragment second[SECOND::items][TILES])
+{
+    return {};
+}
+#endif

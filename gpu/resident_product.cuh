@@ -5,32 +5,23 @@
  */
 /* The sums of one tile of R and 8 rows of the batch. */
 struct sums {
-    float even[4], odd[4]; /* two that do not wait for each other; split: of high parts, others */
-#if defined(SHORT_CHAINS)
+    float even[4], odd[4]; /* two that do not wait for each other */
+#if defined(ECO_OPERAND_PAIR)
     float total[4];
 #endif
 };
 
-/* d += the tile's rows times 8 rows of the batch. */
-WORD void multiply_item(struct sums *d, struct fragment r, uint4 b)
+/* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; those are to
+ * be multiplied by `scale`, where items have scales. */
+WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale)
 {
-#if defined(ECO_SPLIT)
-    unsigned a[8] = {r.low.x, r.high.x, r.low.y, r.high.y, r.low.z, r.high.z, r.low.w, r.high.w},
-             high[8], v[4] = {b.x, b.y, b.z, b.w}, v_high[4];
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        high[i] = split(&a[i]);
+#if defined(ECO_SCALED)
+    multiply_first(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
+    multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
+    multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        v_high[i] = split(&v[i]);
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const unsigned *const h = high + 4 * i, *const l = a + 4 * i;
-        multiply_add(d->even, h[0], h[1], h[2], h[3], v_high[2 * i], v_high[2 * i + 1]);
-        multiply_add(d->odd, l[0], l[1], l[2], l[3], v_high[2 * i], v_high[2 * i + 1]);
-        multiply_add(d->odd, h[0], h[1], h[2], h[3], v[2 * i], v[2 * i + 1]);
-        multiply_add(d->odd, l[0], l[1], l[2], l[3], v[2 * i], v[2 * i + 1]);
-    }
+        d->total[i] = fmaf(d->even[i] + d->odd[i], i % 2 ? scale.y : scale.x, d->total[i]);
 #elif defined(ECO_OPERAND_PAIR)
     multiply_add(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
     multiply_add(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
@@ -42,10 +33,10 @@ WORD void multiply_item(struct sums *d, struct fragment r, uint4 b)
 }
 
 /* Matrix instructions cut off where they add, so long chains are less accurate than those of
- * multiply-adds: in full accuracy a chain ends after two items. */
+ * multiply-adds: of pairs a chain ends after two items. */
 WORD void end_chain(struct sums *d, int item)
 {
-#if defined(SHORT_CHAINS)
+#if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
     if (item % 2 == 0)
         return;
 #pragma unroll
@@ -58,10 +49,22 @@ WORD void end_chain(struct sums *d, int item)
 
 WORD float sum_in(const struct sums *d, int i)
 {
-#if defined(SHORT_CHAINS)
+#if defined(ECO_SCALED)
+    return d->total[i];
+#elif defined(ECO_OPERAND_PAIR)
     return d->total[i] + (d->even[i] + d->odd[i]);
 #else
     return d->even[i] + d->odd[i];
+#endif
+}
+
+/* Of two rows of an item, from there on. */
+WORD float2 scale_at(int at)
+{
+#if defined(ECO_SCALED)
+    return *(const float2 *)floats(at);
+#else
+    return make_float2(1, 1);
 #endif
 }
 
@@ -78,6 +81,20 @@ WORD void clear_operand(const struct memory *memory)
 WORD bool warp_agrees(bool lane)
 {
     return __all_sync(0xffffffffu, lane) != 0;
+}
+
+/* A piece that came, to be multiplied. */
+WORD void keep_piece(const struct memory *memory, int piece, int lane, uint4 v)
+{
+    uint4 *const to = &shared[memory->operand + piece * LANES + lane];
+#if defined(ECO_SCALED)
+    float scale;
+    *to = scaled_piece(v, &scale);
+    if (lane % 4 == 0)
+        *floats(memory->scales + piece * ECO_RESIDENT_N + lane / 4) = scale;
+#else
+    *to = in_order(v);
+#endif
 }
 
 /* Reads `AT_ONCE` pieces a round of warps apart, from `piece` on, until all of them are there, and
@@ -113,19 +130,30 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         if (i * WARPS < left)
-            shared[memory->operand + at + i * WARPS * LANES] = in_order(v[i]);
+            keep_piece(memory, piece + i * WARPS, share->lane, v[i]);
 }
+
+/* More of them in flight cost other code of the kernel registers. */
+#if defined(OPERAND_WORDS) || RESIDENT_BACKWARD
+#define PIECES_AT_ONCE 8
+#else
+#define PIECES_AT_ONCE 4
+#endif
 
 template <class MEANWHILE>
 CELL_WORD void gather(const struct eco_resident_call *call, const struct share *share,
                       const struct memory *memory, struct patience *patience,
                       const struct mine *mine, MEANWHILE meanwhile)
 {
-    enum { FEW = 2, MANY = 4 };
+    enum { FEW = 2, SOME = 4, MANY = PIECES_AT_ONCE };
     const int all = memory->gathered;
     const auto nothing = [] {};
     if (all <= FEW * WARPS) {
         gather_some<FEW>(call, share, memory, patience, mine, share->warp, meanwhile);
+        return;
+    }
+    if (MANY > SOME && all <= SOME * WARPS) {
+        gather_some<SOME>(call, share, memory, patience, mine, share->warp, meanwhile);
         return;
     }
     gather_some<MANY>(call, share, memory, patience, mine, share->warp, meanwhile);
@@ -151,41 +179,55 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
                              const struct memory *memory, const struct mine *mine,
                              const struct fragment r[CUT::items][TILES], int row_tile, int sum_tile)
 {
-    enum { AHEAD = 8 / N < COUNT ? 8 / N : COUNT };
+#if defined(ECO_SCALED)
+    enum { MOST = 4 / N };
+#else
+    enum { MOST = 8 / N };
+#endif
+    enum { AHEAD = MOST < COUNT ? MOST : COUNT };
     const int next = memory->row_tiles * LANES;
+    const int next_scale = memory->row_tiles * ECO_RESIDENT_N;
     const uint4 *b = shared + mine->operand + row_tile * LANES;
+    const int scale = mine->scale + row_tile * ECO_RESIDENT_N;
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
+    float2 s[AHEAD][N];
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
 #pragma unroll
-        for (int n = 0; n < N; n++)
+        for (int n = 0; n < N; n++) {
             v[i][n] = b[i * next + n * LANES];
+            s[i][n] = scale_at(scale + i * next_scale + n * ECO_RESIDENT_N);
+        }
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
 #pragma unroll
         for (int n = 0; n < N; n++) {
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                multiply_item(&d[n][t], r[i][t], v[i % AHEAD][n]);
+                multiply_item(&d[n][t], r[i][t], v[i % AHEAD][n], s[i % AHEAD][n]);
                 end_chain(&d[n][t], i);
             }
-            if (i + AHEAD < COUNT)
+            if (i + AHEAD < COUNT) {
                 v[i % AHEAD][n] = b[(i + AHEAD) * next + n * LANES];
+                s[i % AHEAD][n] = scale_at(scale + (i + AHEAD) * next_scale + n * ECO_RESIDENT_N);
+            }
         }
     if (COUNT == CUT::items)
 #pragma unroll 2
         for (int i = CUT::items; i < call->shape.part[CUT::product].items; i++) {
 #pragma unroll
-            for (int n = 0; n < N; n++)
+            for (int n = 0; n < N; n++) {
                 v[0][n] = b[i * next + n * LANES];
+                s[0][n] = scale_at(scale + i * next_scale + n * ECO_RESIDENT_N);
+            }
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
                 const struct fragment kept = {*kept_half<CUT>(call, share, i, t, 0),
                                               *kept_half<CUT>(call, share, i, t, 1)};
 #pragma unroll
                 for (int n = 0; n < N; n++) {
-                    multiply_item(&d[n][t], kept, v[0][n]);
+                    multiply_item(&d[n][t], kept, v[0][n], s[0][n]);
                     end_chain(&d[n][t], i);
                 }
             }

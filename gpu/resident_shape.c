@@ -50,8 +50,9 @@ static size_t shared_bytes(const struct eco_resident_need *need,
     const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
                                       : (size_t)need->accs + 2 * (size_t)need->states;
     const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
+    const size_t item = ECO_RESIDENT_BYTES + (need->scaled ? sizeof(float) : 0);
     return (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT +
-           rows * (size_t)shape->room * ECO_RESIDENT_BYTES +
+           rows * (size_t)shape->room * item +
            (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * 4 +
            (shape->spread > 0
                 ? parts * rows *
@@ -108,8 +109,8 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, forward and backward, fitted to 100 times of an H200, of which they are off by
- * an eighth at most. */
+/* Clocks of a step, forward, backward, and backward with scales, fitted to 125 times of an H200, of
+ * which they are off by an eighth at most. */
 static const struct cost {
     double step, cluster, kbyte; /* that a block reads of the others */
     double tile;                 /* of 8 batch rows */
@@ -117,20 +118,22 @@ static const struct cost {
     double sum;                  /* that a thread adds up for a unit of each of its rows */
     double round;                /* of units, one of a thread */
     double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
-} costs[2] = {{1190, 590, 19, 220, 100, 145, 14, 0, 10}, {1320, 370, 44, 65, 53, 145, 0, 700, 87}};
+} costs[3] = {{1190, 590, 19, 220, 100, 145, 14, 0, 10},
+              {1320, 370, 44, 65, 53, 145, 0, 700, 87},
+              {1450, 450, 107, 0, 72, 261, 0, 725, 335}};
 
 /* Of product o, and of the stage behind it. */
 static double predict_product(const struct eco_resident_need *need, int o,
                               const struct eco_resident_shape *shape)
 {
-    const struct cost *cost = &costs[need->backward];
+    const bool scaled = need->backward && need->scaled;
+    const struct cost *cost = &costs[scaled ? 2 : need->backward];
     const struct eco_resident_part *part = &shape->part[o];
     const double tiles = row_tiles(shape), kept = part->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
     const double kbytes = tiles * ECO_RESIDENT_N * part->slice * ECO_RESIDENT_BYTES / 1024.;
-    const bool split = need->instructions == ECO_RESIDENT_SPLIT,
-               pair = need->instructions == ECO_RESIDENT_PAIR;
-    const double products = split ? 2 : pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
+    const bool pair = need->instructions == ECO_RESIDENT_PAIR && !scaled;
+    const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
     const double parts = shape->spread > 0 ? 1 << shape->spread : part->across;
     /* Forward, code for many items wins 5 % with one tile of batch rows, and loses as much with two
      * (H=1024 N=64, H=1280 N=32). */
@@ -140,8 +143,7 @@ static double predict_product(const struct eco_resident_need *need, int o,
                                                           in_shared * cost->kept * kept)) +
                         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
     return time + loss +
-           (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0) +
-           (split ? 300 : 0);
+           (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }
 
 static double predict(const struct eco_resident_need *need, const struct eco_resident_shape *shape)

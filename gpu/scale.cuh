@@ -10,3 +10,10 @@ WORD float scale_for(float most)
     const int exponent = (int)(__float_as_uint(most) >> 23) - BIAS + 1; /* most < 2^exponent */
     return __uint_as_float((unsigned)(BIAS + TOP - max(exponent, LEAST)) << 23);
 }
+
+/* 1 / x, of a power of two. */
+WORD float over(float x)
+{
+    const unsigned twice_one = 254u << 23;
+    return __uint_as_float(twice_one - __float_as_uint(x));
+}

@@ -120,7 +120,7 @@ WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block,
                   first = warp % warps * WARP + lane, step = warps * WARP;
     const float *at = o.data + (size_t)row * o.row;
     const bool vectors = ((uintptr_t)o.data | o.row * sizeof(float)) % 16 == 0;
-    float x[HELD_STRAIGHT][GROUP];
+    __align__(16) float x[HELD_STRAIGHT][GROUP];
     unsigned most = 0;
 #pragma unroll
     for (int h = 0; h < HELD_STRAIGHT; h++) {

@@ -47,9 +47,7 @@ WORD void fill_stages(const eco_split_call &call, const course &c, unsigned shar
         const tile t = tile_of(c, pair, rank);
         const char *a = piece_of(call.a, c.steps, min(t.m, c.tiles_m - 1), from),
                    *w = piece_of(call.b, c.steps, t.n, from) + rank * PLANE_BYTES;
-        const int32_t skipped =
-            (kind::copiers + copier() - before_pair % kind::copiers) % kind::copiers;
-        for (int32_t i = skipped; i < to - from; i += kind::copiers) {
+        for (int32_t i = 0; i < to - from; i++) {
             const slot<kind::stages> slot(before_pair + i);
             const unsigned stage = shared + slot.stage * kind::stage_bytes;
             uint64_t *full = &b->full[slot.stage];
@@ -196,7 +194,7 @@ static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
         empty_stages(call, c, shared, &b);
     } else {
         fewer_registers<COPYING_REGISTERS>();
-        if (threadIdx.x % 32 == 0 && copier() < kind::copiers)
+        if (threadIdx.x == CONSUMERS)
             fill_stages(call, c, shared, &b);
         __syncwarp();
     }

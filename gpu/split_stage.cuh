@@ -5,7 +5,7 @@ enum {
     TILE = ECO_SPLIT_TILE,   /* rows of C that a block computes at a time; and columns, or fewer */
     DEPTH = ECO_SPLIT_DEPTH, /* k of a stage: a piece of each operand */
     CONSUMERS = 256,         /* threads that multiply: each half has half of the rows */
-    THREADS = CONSUMERS + 128, /* the others copy */
+    THREADS = CONSUMERS + 128, /* of the others, as many as give up registers, one copies */
     CONSUMER_REGISTERS = 232,
     COPYING_REGISTERS = 40,
     PIECE_BYTES = ECO_SPLIT_PIECE_BYTES,
@@ -22,11 +22,6 @@ template <int columns> struct wide {
     static constexpr int stage_bytes = PIECE_BYTES + 2 * plane_bytes;
     static constexpr int stages = STAGES_BYTES / stage_bytes;
     static constexpr int held = TILE * columns / CONSUMERS; /* sums of a thread */
-    /* Warps that copy, one thread of each, in turn (no faster than one, measured).  No more than
-     * stages: of one that fills stage i stage i - stages was empty, so when it comes to the next of
-     * its own no barrier is two phases behind, which would look as if it were none. */
-    static constexpr int warps = (THREADS - CONSUMERS) / 32;
-    static constexpr int copiers = stages < warps ? stages : warps;
     static_assert(stages <= MOST_STAGES, "barriers for all");
 };
 
@@ -53,12 +48,6 @@ template <int columns> WORD void open_stages(barriers *b, int blocks)
         open_barrier(&b->empty[i], blocks * CONSUMERS / 32);
     }
     show_barriers();
-}
-
-/* Which of the warps that copy. */
-WORD int32_t copier(void)
-{
-    return ((int32_t)threadIdx.x - CONSUMERS) / 32;
 }
 
 /* Before stage i is filled again. */

@@ -71,10 +71,10 @@ WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned share
         copy(shared + slot.stage * kind::stage_bytes, a + (size_t)i * PIECE_BYTES, PIECE_BYTES,
              &b->full[slot.stage]);
     };
-    for (int32_t i = copier(); i < ahead; i += kind::copiers)
+    for (int32_t i = 0; i < ahead; i++)
         copy_rows(i);
     wait_for_kernels_ahead();
-    for (int32_t i = copier(); i < stages; i += kind::copiers) {
+    for (int32_t i = 0; i < stages; i++) {
         if (i >= ahead)
             copy_rows(i);
         copy_states<columns>(states + (size_t)i * PIECE_BYTES, shared, b, slot<kind::stages>(i));
@@ -122,16 +122,18 @@ struct some {
 };
 
 /* All before any is used or written: else each would wait for the one before. */
-WORD void read_some(const eco_split_call &call, int32_t first, unsigned from, some &x)
+WORD void read_some(const eco_split_call &call, int32_t first, unsigned from, unsigned count,
+                    some &x)
 {
 #pragma unroll
     for (unsigned i = 0; i < SOME; i++) {
         const spot at = spot_of(first, from + i);
-        x.s[i] = is_there(call, at, 0) ? call.a.scales[at.row] : 1;
+        x.s[i] = i < count && is_there(call, at, 0) ? call.a.scales[at.row] : 1;
 #pragma unroll
         for (int c = 0; c < 2; c++) {
-            x.t[i][c] = is_there(call, at, c) ? call.b.scales[at.column + c] : 1;
-            x.old[i][c] = call.add && is_there(call, at, c) ? *place_of(call, at, c) : 0;
+            const bool there = i < count && is_there(call, at, c);
+            x.t[i][c] = there ? call.b.scales[at.column + c] : 1;
+            x.old[i][c] = call.add && there ? *place_of(call, at, c) : 0;
         }
     }
 }
@@ -163,7 +165,7 @@ WORD void write(const eco_split_call &call, int32_t first, const float2 *shares,
         const unsigned count = min(share - from, (unsigned)SOME);
         some x;
         float2 sums[SOME];
-        read_some(call, first, rank * share + from, x);
+        read_some(call, first, rank * share + from, count, x);
 #pragma unroll
         for (unsigned i = 0; i < SOME; i++) {
             sums[i] = make_float2(0, 0);
@@ -205,7 +207,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
         write(call, (int32_t)blockIdx.y * columns, shares, kind::held / 2 / blocks_in_cluster());
     } else {
         fewer_registers<COPYING_REGISTERS>();
-        if (threadIdx.x % 32 == 0 && copier() < kind::copiers)
+        if (threadIdx.x == CONSUMERS)
             fill_stages<columns>(call, s, shared, &b);
         __syncwarp();
         meet_all();

@@ -1,6 +1,8 @@
 /*
  * From sums of products of scaled numbers to those of the numbers themselves.
  */
+#include "gpu/scale.cuh"
+
 WORD bool is_odd(float scale)
 {
     return !(scale <= __uint_as_float(0x7F7FFFFF));
@@ -45,8 +47,6 @@ WORD float replaced(const eco_split_call &call, bool odd, int32_t row, int32_t c
 /* A sum divided by two powers of two; not out of range between them. */
 WORD float divided(float x, float s, float t)
 {
-    const unsigned twice_one = 254u << 23;
-    const float f = __uint_as_float(twice_one - __float_as_uint(s)),
-                g = __uint_as_float(twice_one - __float_as_uint(t));
+    const float f = over(s), g = over(t);
     return x * fminf(f, g) * fmaxf(f, g);
 }

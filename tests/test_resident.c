@@ -17,7 +17,7 @@ enum { BLOCKS = 132, CLUSTERED = 120, BLOCK_BYTES = 226 << 10, ACCS = 4, STATES 
 static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t rows, int32_t jobs,
                                         int32_t recurrent, int32_t second)
 {
-    static const int32_t instructions[] = {ECO_RESIDENT_SPLIT, ECO_RESIDENT_PLAIN,
+    static const int32_t instructions[] = {ECO_RESIDENT_PAIR, ECO_RESIDENT_PLAIN,
                                            ECO_RESIDENT_PAIR};
     return (struct eco_resident_need){
         .backward = backward,
@@ -34,6 +34,7 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
         .fields = FIELDS,
         .operand = recurrent % 2 == 0 ? 2 : 4,
         .instructions = instructions[recurrent % 3],
+        .scaled = recurrent % 3 == 0,
         .blocks = {BLOCKS, BLOCKS, CLUSTERED},
         .block_bytes = BLOCK_BYTES};
 }
@@ -197,7 +198,7 @@ START_TEST(takes_operands_that_hold_states)
         int forward, backward, full;
     } is[] = {
         {"cell own(h)\nh' = tanh(W x + R h)", ECO_F32_IN_F16, ECO_F32_IN_TF32, ECO_F32_IN_PAIR},
-        {"cell own(h)\nh' = W x + R h", ECO_F32_IN_TF32, ECO_F32_IN_TF32, ECO_F32_IN_FULL},
+        {"cell own(h)\nh' = W x + R h", ECO_F32_IN_TF32, ECO_F32_IN_TF32, ECO_F32_IN_SCALED},
     };
     for (int i = 0; i < 2; i++) {
         const struct eco_problem fast = problem_of(is[i].text, "f32/fast/train/T2/N2/I4/H4");
@@ -205,7 +206,7 @@ START_TEST(takes_operands_that_hold_states)
         ck_assert_ptr_eq(eco_resident_kind(&fast, true), &eco_resident_kinds[is[i].backward]);
         const struct eco_problem full = problem_of(is[i].text, "f32/train/T2/N2/I4/H4");
         ck_assert_ptr_eq(eco_resident_kind(&full, false), &eco_resident_kinds[is[i].full]);
-        ck_assert_ptr_eq(eco_resident_kind(&full, true), &eco_resident_kinds[ECO_F32_IN_FULL]);
+        ck_assert_ptr_eq(eco_resident_kind(&full, true), &eco_resident_kinds[ECO_F32_IN_SCALED]);
     }
 }
 END_TEST
