@@ -56,8 +56,8 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
         const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
         const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;
         const narrow *row = state + element_at(share->row0 + n, row_step, 0);
-        keep_piece(memory, i, share->lane,
-                   some_operands_of(row + k, n < share->rows ? width - k : 0));
+        uint4 v[1] = {some_operands_of(row + k, n < share->rows ? width - k : 0)};
+        keep_pieces<1>(memory, i, 1, share->lane, v);
     }
 }
 #endif

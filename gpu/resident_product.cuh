@@ -83,18 +83,31 @@ WORD bool warp_agrees(bool lane)
     return __all_sync(0xffffffffu, lane) != 0;
 }
 
-/* A piece that came, to be multiplied. */
-WORD void keep_piece(const struct memory *memory, int piece, int lane, uint4 v)
+/* Pieces that came, a round of warps apart, the first so many from `piece` on that are left, to be
+ * multiplied; all made ready side by side, without a branch between them. */
+template <int N>
+CELL_WORD void keep_pieces(const struct memory *memory, int piece, int left, int lane, uint4 v[N])
 {
     uint4 *const to = &shared[memory->operand + piece * LANES + lane];
 #if defined(ECO_SCALED)
-    float scale;
-    *to = scaled_piece(v, &scale);
-    if (lane % 4 == 0)
-        *floats(memory->scales + piece * ECO_RESIDENT_N + lane / 4) = scale;
+    float *const scales = floats(memory->scales + piece * ECO_RESIDENT_N + lane / 4);
+    float scale[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        v[i] = scaled_piece(v[i], &scale[i]);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i * WARPS < left && lane % 4 == 0)
+            scales[i * WARPS * ECO_RESIDENT_N] = scale[i];
 #else
-    *to = in_order(v);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        v[i] = in_order(v[i]);
 #endif
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i * WARPS < left)
+            to[i * WARPS * LANES] = v[i];
 }
 
 /* Reads `AT_ONCE` pieces a round of warps apart, from `piece` on, until all of them are there, and
@@ -127,10 +140,7 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
             if (i * WARPS < left)
                 v[i] = read_shared_by_all(from + i * WARPS * LANES);
     }
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; i++)
-        if (i * WARPS < left)
-            keep_piece(memory, piece + i * WARPS, share->lane, v[i]);
+    keep_pieces<AT_ONCE>(memory, piece, left, share->lane, v);
 }
 
 /* More of them in flight cost other code of the kernel registers. */
