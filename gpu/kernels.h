@@ -148,7 +148,7 @@ extern const struct eco_resident_kernel *const eco_resident_forward_f32_pair;
 extern const struct eco_resident_kernel *const eco_resident_backward_bf16;
 extern const struct eco_resident_kernel *const eco_resident_backward_f16;
 extern const struct eco_resident_kernel *const eco_resident_backward_f32;
-extern const struct eco_resident_kernel *const eco_resident_backward_f32_pair;
+extern const struct eco_resident_kernel *const eco_resident_backward_f32_scaled;
 
 /* Is there code for the current device in this module?  overlap: code that waits by itself for the
  * kernel ahead, so that it may be put in place before that has ended. */

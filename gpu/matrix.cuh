@@ -91,7 +91,7 @@ WORD void multiply_first(float d[4], unsigned a0, unsigned a1, unsigned a2, unsi
 #define INSTRUCTIONS ECO_RESIDENT_PLAIN
 #endif
 
-/* Pairs are of numbers times a power of two: of states, and what sums are to be multiplied by. */
+/* Pairs are of numbers times powers of two: of states, unless items have scales; back, of sums. */
 struct scales {
 #if defined(ECO_OPERAND_PAIR)
     float state, sums;

@@ -86,7 +86,7 @@ CELL_WORD struct scales finish_fragments(const struct eco_resident_call *call,
     for_fragments<FIRST>(call, share, first, pair);
     if (TWO)
         for_fragments<SECOND>(call, share, second, pair);
-    return {1, 1 / scale};
+    return {1, over(scale)};
 }
 
 /* ---- what is scaled where it is received ----------------------------------------------------- */

@@ -37,7 +37,7 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
                          const struct memory *memory, struct scales *scales)
 {
     scales->state = scale_for(greatest_of_block(share, gather_raw(call, share, memory)));
-    scales->sums *= 1 / scales->state;
+    scales->sums *= over(scales->state);
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         uint4 *const at = &shared[memory->operand + i * LANES + share->lane];
         *at = pairs_of(*at, scales->state);

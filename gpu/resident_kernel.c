@@ -17,7 +17,7 @@ static const struct eco_resident_kernel *const *const lists[ECO_RESIDENT_KINDS][
     [ECO_F32_IN_F16] = {&eco_resident_forward_f32, NULL},
     [ECO_F32_IN_TF32] = {NULL, &eco_resident_backward_f32},
     [ECO_F32_IN_PAIR] = {&eco_resident_forward_f32_pair, NULL},
-    [ECO_F32_IN_SCALED] = {&eco_resident_forward_f32_scaled, &eco_resident_backward_f32_pair},
+    [ECO_F32_IN_SCALED] = {&eco_resident_forward_f32_scaled, &eco_resident_backward_f32_scaled},
 };
 
 static const struct eco_resident_kernel *builtin_kernels(const struct eco_problem *problem,

@@ -33,7 +33,7 @@ WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale
 }
 
 /* Matrix instructions cut off where they add, so long chains are less accurate than those of
- * multiply-adds: of pairs a chain ends after two items. */
+ * multiply-adds: of pairs a chain ends after two items, with scales after each, above. */
 WORD void end_chain(struct sums *d, int item)
 {
 #if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)

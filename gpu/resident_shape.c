@@ -109,8 +109,8 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, forward, backward, and backward with scales, fitted to 125 times of an H200, of
- * which they are off by an eighth at most. */
+/* Clocks of a step, forward (with scales or not), backward, and backward with scales, fitted to 125
+ * times of an H200, of which they are off by an eighth at most. */
 static const struct cost {
     double step, cluster, kbyte; /* that a block reads of the others */
     double tile;                 /* of 8 batch rows */

@@ -2,7 +2,7 @@
  * Products of floats on the tensor cores, of operands split into two numbers of F16 each
  * (split_prepare.cu): x = x1 + x2, x y = x1 y1 + x1 y2 + x2 y1; left out is at most 2^-22 of it.
  * Tensor cores cut off where they add, so they add 64 of k at most, the small products first;
- * these sums are added as floats are.  Some warps of a block have operands copied to shared memory,
+ * these sums are added as floats are.  A thread of a block has operands copied to shared memory,
  * those that both blocks of a cluster read only once; the others multiply.  Rows of C whose
  * operands are not finite are computed term by term.  Needs compute capability 9.0a; elsewhere the
  * kernels are empty.

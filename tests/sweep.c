@@ -45,6 +45,7 @@ static const char *const chosen[] = {
     "lstm/f32/train/T4/N3/I5/H16/scale:100/states",
     "lstm/f32/train/T4/N3/I5/H16/scale:0/states",
     "lstm/f32/train/T4/N3/I5/H16/scale:1e-30/states",
+    "rnn-relu/f32/train/T3/N9/I5/H80/scale:1e-20/states",
     "lstm/f32/train/T64/N2/I3/H5/states",
     "lstm/f32/train/T3/N70/I3/H5/lengths:random",
     "lstm/f32/train/T3/N2/I90/H70",

@@ -131,7 +131,7 @@ START_TEST(compiles_resident_kernels)
         {"F32", "PAIR", "SCALED", 4, ECO_RESIDENT_PAIR, true}};
     enum { KINDS = sizeof kind / sizeof *kind };
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
-    static const int places[2][4] = {{0, 21, 5, 14}, {0, 1, 3, 2}};
+    static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
     ecornn_cell *cell = cell_number(builtins() + _i);
     const int products = eco_cell_products(cell);
     for (int i = 0; i < 4 && products > 0; i++) {

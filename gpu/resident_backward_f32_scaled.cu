@@ -1,5 +1,5 @@
 /*
- * The resident kernels backward with rows in F32, of full float accuracy.
+ * The resident kernels backward with rows in F32, of full float accuracy: gradients have no bound.
  */
 #define ECO_ROWS_F32     1
 #define ECO_OPERAND_PAIR 1
@@ -9,4 +9,4 @@
 #include "gpu/resident_backward.cuh"
 
 static const struct eco_resident_kernel kernels[] = {CELLS_RESIDENT(RESIDENT_KERNELS){-1, {}}};
-const struct eco_resident_kernel *const eco_resident_backward_f32_pair = kernels;
+const struct eco_resident_kernel *const eco_resident_backward_f32_scaled = kernels;
