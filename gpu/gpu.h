@@ -174,7 +174,12 @@ static inline bool eco_gpu_at_once(const struct eco_gpu_run *run, enum eco_op_ki
 
 /* May the next kernel be put in place before the one ahead has ended?  Not an op's first: it may
  * come after several streams. */
-bool eco_gpu_overlap(struct eco_gpu_run *run);
+static inline bool eco_gpu_overlap(struct eco_gpu_run *run)
+{
+    const bool before = run->overlap;
+    run->overlap = true;
+    return before && ((const struct eco_gpu *)run->plan->device->own)->overlap;
+}
 
 void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing);
 

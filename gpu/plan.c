@@ -27,14 +27,6 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     eco_gpu_leave(&scope);
 }
 
-enum eco_split_wish eco_gpu_wish_for_splits(void)
-{
-    const char *asked = eco_environment("ECORNN_SPLIT");
-    if (asked == NULL || *asked == '\0')
-        return ECO_SPLIT_FASTER;
-    return *asked == '0' ? ECO_SPLIT_NEVER : ECO_SPLIT_ALWAYS;
-}
-
 ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
 {
     struct eco_gpu_plan *own = eco_alloc_zeroed(sizeof *own);

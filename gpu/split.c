@@ -3,6 +3,14 @@
  */
 #include "gpu/split.h"
 
+enum eco_split_wish eco_gpu_wish_for_splits(void)
+{
+    const char *asked = eco_environment("ECORNN_SPLIT");
+    if (asked == NULL || *asked == '\0')
+        return ECO_SPLIT_FASTER;
+    return *asked == '0' ? ECO_SPLIT_NEVER : ECO_SPLIT_ALWAYS;
+}
+
 static size_t room_bytes(const struct eco_gpu_run *run)
 {
     return run->layout->wishes.product_bytes - ECO_ROOM_ALIGNMENT;

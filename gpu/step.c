@@ -4,13 +4,6 @@
  */
 #include "gpu/gpu.h"
 
-bool eco_gpu_overlap(struct eco_gpu_run *run)
-{
-    const bool before = run->overlap;
-    run->overlap = true;
-    return before && ((const struct eco_gpu *)run->plan->device->own)->overlap;
-}
-
 /* ---- a stage --------------------------------------------------------------------------------- */
 
 /* Means that the program stores, a bit for each. */
