@@ -195,13 +195,15 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
     return work / rate(problem, caps, true) + fmin(lost(problem, caps, steps), copied(problem));
 }
 
-/* What steps of lanes beside each other take of their time one after the other, measured.  Products
- * of layers in full F32 leave each other nothing. */
+/* What steps of lanes beside each other take of their time one after the other, measured; of layers
+ * in full F32 such that the whole estimate is near (doc/performance.md, "Pairs back"). */
 static double overlap(const struct eco_problem *problem)
 {
     if (problem->D > 1)
         return eco_type_bytes(problem->type) == 2 && !problem->training ? 0.62 : 0.8;
-    return problem->L > 1 && (problem->type != ECORNN_F32 || problem->fast) ? 0.6 : 1;
+    if (problem->L > 1)
+        return problem->type == ECORNN_F32 && !problem->fast ? 0.8 : 0.6;
+    return 1;
 }
 
 /* Seconds: a product and a cell's kernel take 4.6 us and longer, more back; lanes overlap. */
