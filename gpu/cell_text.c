@@ -81,9 +81,10 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
     enum { STAGES = ECO_RESIDENT_PRODUCTS };
     eco_text_add(text,
                  "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
-                 "#define ECO_%s 1\n"
+                 "#define ECO_%s 1\n%s"
                  "#include \"gpu/resident_%s.cuh\"\n",
-                 kind->accuracy, kind->rows, kind->operand, kind->accuracy, way);
+                 kind->accuracy, kind->rows, kind->operand, kind->accuracy,
+                 kind->scaled ? "#define ECO_SCALED 1\n" : "", way);
     for (int place = 0; place < ECO_RESIDENT_SHAPES; place++)
         if (contents->shapes >> place & 1) {
             char name[ECO_KERNEL_NAME];

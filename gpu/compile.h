@@ -32,10 +32,11 @@ bool eco_compile(const struct eco_source *source, struct eco_code *code, struct 
 /* A kernel for each stage, for rows of that type.  The caller: eco_free.  NULL: no memory. */
 char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows);
 
-/* What resident kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy. */
+/* What resident kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy; with
+ * scales ECO_SCALED. */
 struct eco_resident_kind {
     const char *rows, *operand, *accuracy;
-    int32_t bytes;        /* of an operand */
+    int32_t bytes, sent;  /* of an operand, and of what is exchanged to become one */
     int32_t instructions; /* of the matrix units for an item, 16 rows and 8 batch rows */
     bool scaled;          /* an item of a row has a scale */
 };

@@ -6,7 +6,7 @@
 
 enum { THREADS = 256, LANES = 32, TILE_ROWS = 8, BLOCKS = 528 };
 
-/* Does an operand of row n and column k belong to a unit of the batch? */
+/* Does a number of row n and column k belong to a unit of the batch? */
 static __device__ bool exists(const struct eco_exchange_call *call, int32_t width, int32_t n,
                               int32_t k)
 {
@@ -18,7 +18,7 @@ static __host__ __device__ int32_t pieces_of(const struct eco_exchange_call *cal
 {
     int32_t pieces = 0;
     for (int32_t b = 0; b < blocks; b++)
-        pieces += LANES * call->row_tiles * call->items[b];
+        pieces += LANES * call->reads * call->row_tiles * call->items[b];
     return pieces;
 }
 
@@ -28,10 +28,12 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
     const int32_t pieces = pieces_of(call, call->blocks), of_group = i % pieces;
     const int32_t first = pieces_of(call, 1), b = of_group >= first;
     const int32_t piece = b ? of_group - first : of_group, width = call->width[b];
-    const int32_t lane = piece % LANES, tile = piece / LANES;
+    const int32_t lane = piece % LANES, read = piece / LANES % call->reads;
+    const int32_t tile = piece / LANES / call->reads;
     const int32_t n = tile % call->row_tiles * TILE_ROWS + lane / 4;
-    const int32_t of_word = 4 / call->operand;
-    const int32_t k = (tile / call->row_tiles * 4 + lane % 4) * 4 * of_word;
+    const int32_t of_word = 4 / call->sent;
+    const int32_t lanes_k = tile / call->row_tiles * 4 + lane % 4;
+    const int32_t k = (lanes_k * call->reads + read) * 4 * of_word;
     const int32_t row = n < call->group_rows ? i / pieces * call->group_rows + n : call->rows;
     for (int32_t w = 0; w < 4; w++) {
         const bool there = exists(call, width, row, k + w * of_word);
@@ -41,7 +43,7 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
 }
 
 /* The same piece of all steps to a thread; pieces as resident.cuh lays them out: [groups, blocks,
- * items, rows / 8, lanes]. */
+ * items, rows / 8, reads, lanes]. */
 static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
 {
     const int32_t all = pieces_of(&call, call.blocks) * call.groups;

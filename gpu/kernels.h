@@ -120,17 +120,17 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t str
 
 /* ---- all steps in one launch, resident_forward_bf16.cu and so on ----------------------------- */
 
-/* What n launched (layer, direction)s exchange, before the first step: all bits of an operand set
+/* What n launched (layer, direction)s exchange, before the first step: all bits of a number set
  * where a unit will write it, else 0.  Sizes as in eco_resident_call. */
 enum { ECO_MOST_EXCHANGES = 4 };
 struct eco_exchange_call {
-    /* [steps, groups, blocks, items, row_tiles, 32] of 16 bytes */
+    /* [steps, groups, blocks, items, row_tiles, reads, 32] of 16 bytes */
     void *exchange[ECO_MOST_EXCHANGES];
     int32_t n, steps, groups, blocks, row_tiles;
     int32_t items[ECO_RESIDENT_PRODUCTS], width[ECO_RESIDENT_PRODUCTS]; /* of a block */
     int32_t rows, group_rows, column, hidden;
-    int32_t operand; /* bytes */
-    bool whole;      /* there is a unit of the batch for every operand */
+    int32_t sent, reads; /* bytes of a number; reads that become a piece of an item */
+    bool whole;          /* there is a unit of the batch for every number */
 };
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream);
 
@@ -147,7 +147,7 @@ extern const struct eco_resident_kernel *const eco_resident_forward_f32_scaled;
 extern const struct eco_resident_kernel *const eco_resident_forward_f32_pair;
 extern const struct eco_resident_kernel *const eco_resident_backward_bf16;
 extern const struct eco_resident_kernel *const eco_resident_backward_f16;
-extern const struct eco_resident_kernel *const eco_resident_backward_f32;
+extern const struct eco_resident_kernel *const eco_resident_backward_f32_fast;
 extern const struct eco_resident_kernel *const eco_resident_backward_f32_scaled;
 
 /* Is there code for the current device in this module?  overlap: code that waits by itself for the

@@ -1,28 +1,28 @@
 /*
  * Operands of matrix instructions, words of the exchange between blocks, and how long to wait for
- * them.  ECO_OPERAND_BF16, _F16 or _F32: what R and what is exchanged are rounded to; _PAIR: not at
- * all, two numbers of F16 for each (pair.cuh), and with ECO_SCALED what is exchanged becomes that
- * only where it is received, an item at a time, so it may be of any size.
+ * them.  ECO_OPERAND_BF16 or _F16: what R and what is exchanged are rounded to; _PAIR: not at all,
+ * two numbers of F16 for each (scaled.cuh).  With ECO_SCALED floats are exchanged, and become that
+ * only where they are received, an item at a time, so they may be of any size (scaled.cuh).
  */
-#if defined(ECO_OPERAND_PAIR) || defined(ECO_OPERAND_F32)
-#define OPERAND_WORDS 1
-#endif
-#if defined(OPERAND_WORDS)
+#if defined(ECO_OPERAND_PAIR)
 typedef unsigned operand_bits;
 #else
 typedef unsigned short operand_bits;
 #endif
 
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
+#define SENT_WORDS 1
+typedef unsigned sent_bits;
+#else
+typedef unsigned short sent_bits;
+#endif
+
 enum {
     PIECE = 16 / sizeof(operand_bits), /* operands in 16 bytes */
-    ITEM = 4 * PIECE                   /* k of two steps of the matrix instruction */
+    ITEM = 4 * PIECE,                  /* k of two steps of the matrix instruction */
+    SENT = 16 / sizeof(sent_bits),     /* what becomes operands, in 16 bytes */
+    READS = PIECE / SENT               /* of 16 bytes that become a piece */
 };
-
-#if __CUDA_ARCH__ >= 900
-#define TO_TF32 "cvt.rn.tf32.f32"
-#else
-#define TO_TF32 "cvt.rna.tf32.f32"
-#endif
 
 /* NaNs become the one that instructions make: never the mark of what is not yet written. */
 WORD operand_bits to_operand(float x)
@@ -35,22 +35,18 @@ WORD operand_bits to_operand(float x)
     operand_bits bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
-#elif defined(ECO_OPERAND_PAIR)
+#else
     unsigned short nearest, left;
     float back;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(nearest) : "f"(x));
     asm("cvt.f32.f16 %0, %1;" : "=f"(back) : "h"(nearest));
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(left) : "f"(x - back));
     return nearest | (unsigned)left << 16;
-#else
-    operand_bits bits;
-    asm(TO_TF32 " %0, %1;" : "=r"(bits) : "f"(x));
-    return x != x ? 0x7FFFFFFF : bits;
 #endif
 }
 
 /* What is exchanged. */
-WORD operand_bits to_sent(float x)
+WORD sent_bits to_sent(float x)
 {
 #if defined(ECO_SCALED)
     return x != x ? 0x7FFFFFFF : __float_as_uint(x);
@@ -63,10 +59,8 @@ WORD operand_bits to_sent(float x)
  * d columns 2q and 2q + 1. */
 #if defined(ECO_OPERAND_BF16)
 #define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-#elif defined(ECO_OPERAND_F16) || defined(ECO_OPERAND_PAIR)
-#define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #else
-#define MATRIX "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+#define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #endif
 WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
                        unsigned b1)
@@ -91,9 +85,14 @@ WORD void multiply_first(float d[4], unsigned a0, unsigned a1, unsigned a2, unsi
 #define INSTRUCTIONS ECO_RESIDENT_PLAIN
 #endif
 
-/* Pairs are of numbers times powers of two: of states, unless items have scales; back, of sums. */
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
+#define SCALED_R 1
+#endif
+
+/* Operands may be numbers times powers of two: those of R; states, unless items have scales.  Back,
+ * of sums. */
 struct scales {
-#if defined(ECO_OPERAND_PAIR)
+#if defined(SCALED_R)
     float state, sums;
 #endif
 };
@@ -109,7 +108,7 @@ WORD float scaled(const struct scales *scales, float state)
 
 WORD float unscaled(const struct scales *scales, float sum)
 {
-#if defined(ECO_OPERAND_PAIR)
+#if defined(SCALED_R)
     return scales->sums * sum;
 #else
     return sum;
@@ -142,25 +141,20 @@ WORD uint4 read_shared_by_all(const void *p)
     return v;
 }
 
-#if defined(OPERAND_WORDS)
-#define OPERAND_STORE(predicate) predicate "st.relaxed.gpu.global.u32 [%0], %1;"
-#define OPERAND_REGISTER         "r"
+#if defined(SENT_WORDS)
+#define SENT_STORE    "st.relaxed.gpu.global.u32 [%0], %1;"
+#define SENT_REGISTER "r"
 #else
-#define OPERAND_STORE(predicate) predicate "st.relaxed.gpu.global.u16 [%0], %1;"
-#define OPERAND_REGISTER         "h"
+#define SENT_STORE    "st.relaxed.gpu.global.u16 [%0], %1;"
+#define SENT_REGISTER "h"
 #endif
 
-WORD void write_shared_by_all(void *p, operand_bits bits)
-{
-    asm volatile(OPERAND_STORE("") : : "l"(p), OPERAND_REGISTER(bits) : "memory");
-}
-
 /* Where it is wanted, without a branch. */
-WORD void write_shared_by_all_if(bool wanted, void *p, operand_bits bits)
+WORD void write_shared_by_all_if(bool wanted, void *p, sent_bits bits)
 {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; " OPERAND_STORE("@p ") " }"
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p " SENT_STORE " }"
                  :
-                 : "l"(p), OPERAND_REGISTER(bits), "r"((int)wanted)
+                 : "l"(p), SENT_REGISTER(bits), "r"((int)wanted)
                  : "memory");
 }
 WORD void write_half_if(bool wanted, void *p, unsigned short bits)
@@ -178,10 +172,10 @@ WORD void write_word_if(bool wanted, void *p, unsigned bits)
                  : "memory");
 }
 
-/* Is an operand of the word still all ones? */
+/* Is a number of the word still all ones? */
 WORD unsigned missing(unsigned word)
 {
-#if defined(OPERAND_WORDS)
+#if defined(SENT_WORDS)
     return word == 0xFFFFFFFF;
 #else
     const unsigned zero = ~word;

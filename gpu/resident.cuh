@@ -147,28 +147,30 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* Pieces are exchanged as they lie in shared memory: [steps, groups, items, rows / 8, lanes] of 16
- * bytes.  What is nobody's, beyond rows and units, is there before the first step (exchange.cu). */
-WORD operand_bits *exchange_of(const struct eco_resident_call *call, const struct share *share,
-                               const struct memory *memory)
+/* Pieces are exchanged as they lie in shared memory, those of longer numbers in several reads:
+ * [steps, groups, items, rows / 8, reads, lanes] of 16 bytes.  What is nobody's, beyond rows and
+ * units, is there before the first step (exchange.cu). */
+WORD sent_bits *exchange_of(const struct eco_resident_call *call, const struct share *share,
+                            const struct memory *memory)
 {
     const struct eco_resident_part *part = call->shape.part;
     const int k = part[0].k + part[1].k; /* what each product reads */
-    return (operand_bits *)call->job[share->job].exchange +
+    return (sent_bits *)call->job[share->job].exchange +
            (int64_t)share->group * memory->row_tiles * ECO_RESIDENT_N * k;
 }
 
 /* Where in a group's exchange one unit of its first row lies. */
 WORD int unit_at(const struct memory *memory, unsigned unit)
 {
-    const unsigned piece = unit / ITEM * (unsigned)memory->row_tiles;
-    return (int)((piece * LANES + unit % ITEM / PIECE) * PIECE + unit % PIECE);
+    const unsigned read = unit / ITEM * (unsigned)memory->row_tiles * READS + unit % PIECE / SENT;
+    return (int)((read * LANES + unit % ITEM / PIECE) * SENT + unit % SENT);
 }
 
 /* And a row, from there on. */
 WORD int row_at(int n)
 {
-    return n * ITEM;
+    const int tile = READS > 1 ? n / ECO_RESIDENT_N : 0; /* else all rows are as far apart */
+    return tile * (ECO_RESIDENT_N * ITEM) + (n - tile * ECO_RESIDENT_N) * (ITEM / READS);
 }
 
 /* ---- what a thread has for all steps --------------------------------------------------------- */
@@ -183,7 +185,7 @@ struct mine {
     int pair_sums, operand, scale, sums; /* in shared memory; pair_sums: of batch row 0 */
     int sent_unit;                       /* where its unit lies in the exchange */
     struct scales scales;
-    operand_bits *sent;    /* of the group, in the step at hand */
+    sent_bits *sent;       /* of the group, in the step at hand */
     const uint4 *received; /* in the step before */
 };
 
@@ -212,7 +214,7 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
                        share->lane / 4);
     mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
     mine.sent = exchange_of(call, share, memory);
-    mine.received = (const uint4 *)mine.sent + share->item0 * memory->row_tiles * LANES;
+    mine.received = (const uint4 *)mine.sent + share->item0 * memory->row_tiles * READS * LANES;
     return mine;
 }
 
@@ -220,11 +222,11 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
 WORD void advance(const struct eco_resident_call *call, const struct memory *memory,
                   struct mine *mine, int step)
 {
-    const int64_t pieces =
-        (int64_t)call->shape.groups * memory->row_tiles * (call->shape.part[0].k / ITEM) * LANES;
-    mine->sent += pieces * PIECE;
+    const int64_t reads = (int64_t)call->shape.groups * memory->row_tiles *
+                          (call->shape.part[0].k / ITEM) * (READS * LANES);
+    mine->sent += reads * SENT;
     if (step > 0)
-        mine->received += pieces;
+        mine->received += reads;
 }
 
 /* So many pairs at once, as a type. */

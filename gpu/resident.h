@@ -24,7 +24,7 @@ struct eco_resident_need {
     int32_t recurrent[ECO_RESIDENT_PRODUCTS]; /* accumulators that it adds to */
     int32_t accs, states;                     /* all accumulators */
     int32_t fields;                           /* that a step back may read */
-    int32_t operand;                          /* bytes of an operand of products */
+    int32_t operand, sent;                    /* bytes of an operand, and of what is exchanged */
     int32_t instructions;                     /* of the matrix units for an item's product */
     bool scaled;                              /* items have scales */
     int32_t blocks[ECO_RESIDENT_SPREADS];     /* that run at once, in clusters of 1, 2, 4 */
@@ -51,9 +51,9 @@ enum {
     ECO_BF16_IN_BF16,
     ECO_F16_IN_F16,
     ECO_F32_IN_F16,
-    ECO_F32_IN_TF32,
-    ECO_F32_IN_PAIR,   /* not at all, by two numbers of F16 */
-    ECO_F32_IN_SCALED, /* the same, of any size */
+    ECO_F32_IN_SCALED_F16,  /* of any size */
+    ECO_F32_IN_PAIR,        /* not at all, by two numbers of F16 */
+    ECO_F32_IN_SCALED_PAIR, /* the same, of any size */
     ECO_RESIDENT_KINDS
 };
 extern const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS];

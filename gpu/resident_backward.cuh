@@ -93,8 +93,8 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     struct walker walker = walker_of(&call, &share);
     struct fragment r[cut::items][TILES];
     struct patience patience = {0, 0};
-    read_fragments<cut>(&call, &share, r);
-    mine.scales = finish_fragments<cut, cut>(&call, &share, r, r);
+    mine.scales = scales_of_r<cut, cut>(&call, &share, &share);
+    read_fragments<cut>(&call, &share, &mine.scales, r);
     clear_operand(&memory); /* what comes after the last step */
     if (SPREAD > 0)
         open_cluster();

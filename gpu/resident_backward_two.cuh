@@ -116,10 +116,10 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     struct walker walker = walker_of(&call, share);
     struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
     struct patience patience = {0, 0};
-    read_fragments<cut>(&call, share, r);
-    read_fragments<second_cut>(&call, &second.share, second_r);
     phase.mine.scales = second.mine.scales =
-        finish_fragments<cut, second_cut>(&call, share, r, second_r);
+        scales_of_r<cut, second_cut>(&call, share, &second.share);
+    read_fragments<cut>(&call, share, &phase.mine.scales, r);
+    read_fragments<second_cut>(&call, &second.share, &phase.mine.scales, second_r);
     clear_operand(&phase.memory); /* what comes after the last step */
     begin<cell, cut>(&call, share, &phase.memory, &mine);
     tell(&walker, 0);

@@ -28,7 +28,7 @@ enum {
     ECO_RESIDENT_N = 8   /* and batch rows */
 };
 
-/* Matrix instructions for an item: of operands that are one number, or a pair (pair.cuh). */
+/* Matrix instructions for an item: of operands that are one number, or a pair (scaled.cuh). */
 enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3 };
 
 /* Items, of so much k and 32 rows of R, that a warp keeps in registers.  More of them leave the

@@ -77,7 +77,7 @@ struct place {
     const struct eco_resident_job *job;
     int row, unit, step;
     bool there, masked;
-    operand_bits *sent; /* of the row and unit 0 */
+    sent_bits *sent; /* of the row and unit 0 */
     const struct memory *memory;
     char *dacc;
     float *carried; /* in shared memory */

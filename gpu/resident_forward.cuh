@@ -303,7 +303,8 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     struct patience patience = {0, 0};
     const float *acc =
         (const float *)job->acc + element_at(share.row0 + mine.n, call.acc_row, mine.unit);
-    read_fragments<cut>(&call, &share, r);
+    mine.scales = scales_of_r<cut, cut>(&call, &share, &share);
+    read_fragments<cut>(&call, &share, &mine.scales, r);
     read_states<cell, cut>(&call, &share, &memory, &mine);
     read_biases<cell, cut>(&call, &share, &memory);
     clear_operand(&memory);
@@ -311,7 +312,6 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
         open_cluster();
     else
         __syncthreads();
-    mine.scales = finish_fragments<cut, cut>(&call, &share, r, r);
     begin_operands(&call, &share, &memory, &mine.scales);
     fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
     for (int step = 0; step < job->steps; step++) {

@@ -163,13 +163,13 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     struct patience patience = {0, 0};
     const float *acc =
         (const float *)job->acc + element_at(share->row0 + mine.n, call.acc_row, mine.unit);
-    read_fragments<cut>(&call, share, r);
-    read_fragments<second_cut>(&call, &second.share, second_r);
+    mine.scales = scales_of_r<cut, second_cut>(&call, share, &second.share);
+    read_fragments<cut>(&call, share, &mine.scales, r);
+    read_fragments<second_cut>(&call, &second.share, &mine.scales, second_r);
     read_states<cell, cut>(&call, share, &phase.memory, &mine);
     read_biases<cell, cut>(&call, share, &phase.memory);
     clear_operand(&phase.memory);
     __syncthreads();
-    mine.scales = finish_fragments<cut, second_cut>(&call, share, r, second_r);
     begin_operands(&call, share, &phase.memory, &mine.scales);
     phase.mine.scales = second.mine.scales = mine.scales;
     fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, &acc);

@@ -40,10 +40,27 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
     scales->sums *= over(scales->state);
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         uint4 *const at = &shared[memory->operand + i * LANES + share->lane];
-        *at = pairs_of(*at, scales->state);
+        *at = operands_of((const narrow *)at, scales->state);
     }
 }
 #else
+/* As they are exchanged: of a row of the caller's, which begins anywhere, and zeros from the
+ * `there`th on. */
+WORD void read_some(const narrow *row, int there, uint4 v[READS])
+{
+    sent_bits bits[PIECE];
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        bits[i] = i < there ? to_sent(to_real(row[i])) : (sent_bits)0;
+#if defined(ECO_SCALED)
+#pragma unroll
+    for (int i = 0; i < READS; i++)
+        v[i] = make_uint4(bits[4 * i], bits[4 * i + 1], bits[4 * i + 2], bits[4 * i + 3]);
+#else
+    v[0] = piece_from(bits);
+#endif
+}
+
 WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
                          const struct memory *memory, struct scales *scales)
 {
@@ -56,7 +73,8 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
         const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
         const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;
         const narrow *row = state + element_at(share->row0 + n, row_step, 0);
-        uint4 v[1] = {some_operands_of(row + k, n < share->rows ? width - k : 0)};
+        uint4 v[1][READS];
+        read_some(row + k, n < share->rows ? width - k : 0, v[0]);
         keep_pieces<1>(memory, i, 1, share->lane, v);
     }
 }

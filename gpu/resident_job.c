@@ -194,7 +194,8 @@ void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call
                                          .group_rows = shape->group_rows,
                                          .column = call->column,
                                          .hidden = call->hidden,
-                                         .operand = need.operand};
+                                         .sent = need.sent,
+                                         .reads = need.sent / need.operand};
     exchange.whole = call->column == call->hidden &&
                      call->rows == shape->groups * shape->group_rows &&
                      shape->group_rows == exchange.row_tiles * ECO_RESIDENT_N;

@@ -1,6 +1,10 @@
 /*
  * R as operands of matrix instructions: the part of a block, in registers and in shared memory.
  */
+#if defined(SCALED_R)
+#include "gpu/scaled.cuh"
+#endif
+
 /* Of two rows, 8 apart, what the matrix instructions for an item read. */
 struct fragment {
     uint4 low, high;
@@ -8,43 +12,32 @@ struct fragment {
 
 WORD uint4 piece_from(const operand_bits bits[PIECE])
 {
-#if defined(OPERAND_WORDS)
-    return make_uint4(bits[0], bits[1], bits[2], bits[3]);
+#if defined(ECO_OPERAND_PAIR)
+    return in_order(make_uint4(bits[0], bits[1], bits[2], bits[3]));
 #else
     return make_uint4(bits[0] | (unsigned)bits[1] << 16, bits[2] | (unsigned)bits[3] << 16,
                       bits[4] | (unsigned)bits[5] << 16, bits[6] | (unsigned)bits[7] << 16);
 #endif
 }
 
-/* Neighbours of a row that begins at a multiple of 16 bytes, as operands; pairs: as they are. */
-WORD uint4 operands_of(const narrow *row)
+/* Neighbours of a row that begins at a multiple of 16 bytes, as operands. */
+WORD uint4 operands_of(const narrow *row, float scale)
 {
     const uint4 *from = (const uint4 *)row;
-#if defined(ECO_ROWS_F32) && !defined(ECO_OPERAND_PAIR)
+#if defined(ECO_ROWS_F32)
     operand_bits bits[PIECE];
 #pragma unroll
     for (int i = 0; i < PIECE / 4; i++) {
         const uint4 v = from[i];
-        bits[4 * i] = to_operand(__uint_as_float(v.x));
-        bits[4 * i + 1] = to_operand(__uint_as_float(v.y));
-        bits[4 * i + 2] = to_operand(__uint_as_float(v.z));
-        bits[4 * i + 3] = to_operand(__uint_as_float(v.w));
+        bits[4 * i] = to_operand(scale * __uint_as_float(v.x));
+        bits[4 * i + 1] = to_operand(scale * __uint_as_float(v.y));
+        bits[4 * i + 2] = to_operand(scale * __uint_as_float(v.z));
+        bits[4 * i + 3] = to_operand(scale * __uint_as_float(v.w));
     }
     return piece_from(bits);
 #else
     return *from;
 #endif
-}
-
-/* As they are exchanged: of a row of the caller's, which begins anywhere, and zeros from the
- * `there`th on. */
-WORD uint4 some_operands_of(const narrow *row, int there)
-{
-    operand_bits bits[PIECE];
-#pragma unroll
-    for (int i = 0; i < PIECE; i++)
-        bits[i] = i < there ? to_sent(to_real(row[i])) : (operand_bits)0;
-    return piece_from(bits);
 }
 
 /* Row `first + 8 half` of the block's part of R, from k on; rows are filled up by zeros. */
@@ -76,9 +69,9 @@ CELL_WORD struct piece piece_of(const struct eco_resident_call *call, const stru
 
 /* What is not there is read from where something is: no branches, so that reads need not wait for
  * each other. */
-WORD uint4 read_piece(struct piece piece)
+WORD uint4 read_piece(struct piece piece, float scale)
 {
-    const uint4 v = operands_of(piece.at);
+    const uint4 v = operands_of(piece.at, scale);
     const unsigned all = piece.there ? ~0u : 0;
     return make_uint4(v.x & all, v.y & all, v.z & all, v.w & all);
 }
@@ -95,13 +88,66 @@ CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct sh
     return shared + ((kept * TILES + tile) * 2 + half) * LANES + share->lane;
 }
 
+#if defined(SCALED_R)
+WORD float greatest_of_piece(struct piece piece, float most)
+{
+    const float *from = (const float *)piece.at;
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        enlarge(&most, piece.there ? from[i] : 0);
+    return most;
+}
+
+/* In a lane's share of R. */
+template <class CUT>
+CELL_WORD float greatest_of_fragments(const struct eco_resident_call *call,
+                                      const struct share *share, float most)
+{
+    const int items = CUT::items + call->shape.part[CUT::product].kept;
+#pragma unroll 2
+    for (int i = 0; i < items; i++)
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                most = greatest_of_piece(piece_of<CUT>(call, share, i, t, half), most);
+    return most;
+}
+#endif
+
+/* Of up to two products: `SECOND` may be `FIRST`. */
+template <class FIRST, class SECOND>
+CELL_WORD struct scales scales_of_r(const struct eco_resident_call *call,
+                                    const struct share *share_of_first,
+                                    const struct share *share_of_second)
+{
+#if defined(SCALED_R)
+    float most = greatest_of_fragments<FIRST>(call, share_of_first, 0);
+    if ((int)FIRST::product != (int)SECOND::product)
+        most = greatest_of_fragments<SECOND>(call, share_of_second, most);
+    return {1, over(scale_for(greatest_of_block(share_of_first, most)))};
+#else
+    return {};
+#endif
+}
+
+WORD float scale_of_r(const struct scales *scales)
+{
+#if defined(SCALED_R)
+    return over(scales->sums);
+#else
+    return 1;
+#endif
+}
+
 /* This block's part of R; the share of a lane: in registers and in shared memory. */
 template <class CUT>
 CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
-                              struct fragment r[CUT::items][TILES])
+                              const struct scales *scales, struct fragment r[CUT::items][TILES])
 {
+    const float scale = scale_of_r(scales);
     const auto read = [&](int item, int tile, int half) {
-        return read_piece(piece_of<CUT>(call, share, item, tile, half));
+        return read_piece(piece_of<CUT>(call, share, item, tile, half), scale);
     };
 #pragma unroll
     for (int i = 0; i < CUT::items; i++)
@@ -118,17 +164,3 @@ CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct
             for (int half = 0; half < 2; half++)
                 *kept_half<CUT>(call, share, i, t, half) = read(i, t, half);
 }
-
-#if defined(ECO_OPERAND_PAIR)
-#include "gpu/pair.cuh"
-#else
-/* They are what they are to be. */
-template <class FIRST, class SECOND>
-CELL_WORD struct scales finish_fragments(const struct eco_resident_call *call,
-                                         const struct share *share,
-                                         struct fragment first[FIRST::items][TILES],
-                                         struct fragment second[SECOND::items][TILES])
-{
-    return {};
-}
-#endif

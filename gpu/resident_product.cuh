@@ -6,7 +6,7 @@
 /* The sums of one tile of R and 8 rows of the batch. */
 struct sums {
     float even[4], odd[4]; /* two that do not wait for each other */
-#if defined(ECO_OPERAND_PAIR)
+#if defined(SCALED_R)
     float total[4];
 #endif
 };
@@ -17,8 +17,12 @@ WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale
 {
 #if defined(ECO_SCALED)
     multiply_first(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
+#if defined(ECO_OPERAND_PAIR)
     multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
     multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
+#else
+    multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.z, b.w);
+#endif
 #pragma unroll
     for (int i = 0; i < 4; i++)
         d->total[i] = fmaf(d->even[i] + d->odd[i], i % 2 ? scale.y : scale.x, d->total[i]);
@@ -86,15 +90,17 @@ WORD bool warp_agrees(bool lane)
 /* Pieces that came, a round of warps apart, the first so many from `piece` on that are left, to be
  * multiplied; all made ready side by side, without a branch between them. */
 template <int N>
-CELL_WORD void keep_pieces(const struct memory *memory, int piece, int left, int lane, uint4 v[N])
+CELL_WORD void keep_pieces(const struct memory *memory, int piece, int left, int lane,
+                           const uint4 v[N][READS])
 {
     uint4 *const to = &shared[memory->operand + piece * LANES + lane];
+    uint4 kept[N];
 #if defined(ECO_SCALED)
     float *const scales = floats(memory->scales + piece * ECO_RESIDENT_N + lane / 4);
     float scale[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
-        v[i] = scaled_piece(v[i], &scale[i]);
+        kept[i] = scaled_piece(v[i], &scale[i]);
 #pragma unroll
     for (int i = 0; i < N; i++)
         if (i * WARPS < left && lane % 4 == 0)
@@ -102,12 +108,12 @@ CELL_WORD void keep_pieces(const struct memory *memory, int piece, int left, int
 #else
 #pragma unroll
     for (int i = 0; i < N; i++)
-        v[i] = in_order(v[i]);
+        kept[i] = in_order(v[i][0]);
 #endif
 #pragma unroll
     for (int i = 0; i < N; i++)
         if (i * WARPS < left)
-            to[i * WARPS * LANES] = v[i];
+            to[i * WARPS * LANES] = kept[i];
 }
 
 /* Reads `AT_ONCE` pieces a round of warps apart, from `piece` on, until all of them are there, and
@@ -118,34 +124,40 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
                            const struct memory *memory, struct patience *patience,
                            const struct mine *mine, int piece, MEANWHILE meanwhile)
 {
-    const int at = piece * LANES + share->lane, left = memory->gathered - piece;
-    const uint4 *const from = mine->received + at;
-    uint4 v[AT_ONCE];
+    const int left = memory->gathered - piece;
+    const uint4 *const from = mine->received + piece * (READS * LANES) + share->lane;
+    uint4 v[AT_ONCE][READS];
 #pragma unroll
-    for (int i = 0; i < AT_ONCE; i++) {
-        v[i] = make_uint4(0, 0, 0, 0);
-        if (i * WARPS < left)
-            v[i] = read_shared_by_all(from + i * WARPS * LANES);
-    }
+    for (int i = 0; i < AT_ONCE; i++)
+#pragma unroll
+        for (int r = 0; r < READS; r++) {
+            v[i][r] = make_uint4(0, 0, 0, 0);
+            if (i * WARPS < left)
+                v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
+        }
     meanwhile();
     for (;;) {
         bool all = true;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
-            all &= whole(v[i]);
+#pragma unroll
+            for (int r = 0; r < READS; r++)
+                all &= whole(v[i][r]);
         if (warp_agrees(all || !wait_more(patience, call)))
             break;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
-            if (i * WARPS < left)
-                v[i] = read_shared_by_all(from + i * WARPS * LANES);
+#pragma unroll
+            for (int r = 0; r < READS; r++)
+                if (i * WARPS < left)
+                    v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
     }
     keep_pieces<AT_ONCE>(memory, piece, left, share->lane, v);
 }
 
 /* More of them in flight cost other code of the kernel registers. */
-#if defined(OPERAND_WORDS) || RESIDENT_BACKWARD
-#define PIECES_AT_ONCE 8
+#if defined(SENT_WORDS) || RESIDENT_BACKWARD
+#define PIECES_AT_ONCE (8 / READS)
 #else
 #define PIECES_AT_ONCE 4
 #endif

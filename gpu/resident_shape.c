@@ -89,7 +89,7 @@ static bool divide_product(const struct eco_resident_need *need, int o,
     shape->sums = larger(shape->sums, part->across * ECO_RESIDENT_SUM_ROW(part->tiles));
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups *
                              (size_t)row_tiles(shape) * ECO_RESIDENT_N * (size_t)part->k *
-                             (size_t)need->operand;
+                             (size_t)need->sent;
     return true;
 }
 
@@ -109,8 +109,8 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, forward (with scales or not), backward, and backward with scales, fitted to 125
- * times of an H200, of which they are off by an eighth at most. */
+/* Clocks of a step, forward (with scales or not), backward, and backward with scales, of pairs and
+ * of single numbers, fitted to 125 times of an H200, of which they are off by an eighth at most. */
 static const struct cost {
     double step, cluster, kbyte; /* that a block reads of the others */
     double tile;                 /* of 8 batch rows */
@@ -118,21 +118,29 @@ static const struct cost {
     double sum;                  /* that a thread adds up for a unit of each of its rows */
     double round;                /* of units, one of a thread */
     double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
-} costs[3] = {{1190, 590, 19, 220, 100, 145, 14, 0, 10},
+} costs[4] = {{1190, 590, 19, 220, 100, 145, 14, 0, 10},
               {1320, 370, 44, 65, 53, 145, 0, 700, 87},
-              {1450, 450, 107, 0, 72, 261, 0, 725, 335}};
+              {1450, 450, 107, 0, 72, 261, 0, 725, 335},
+              {1400, 400, 75, 30, 50, 140, 0, 700, 120}};
+
+static const struct cost *cost_of(const struct eco_resident_need *need)
+{
+    if (!need->backward || !need->scaled)
+        return &costs[need->backward];
+    return &costs[need->instructions == ECO_RESIDENT_PAIR ? 2 : 3];
+}
 
 /* Of product o, and of the stage behind it. */
 static double predict_product(const struct eco_resident_need *need, int o,
                               const struct eco_resident_shape *shape)
 {
-    const bool scaled = need->backward && need->scaled;
-    const struct cost *cost = &costs[scaled ? 2 : need->backward];
+    const struct cost *cost = cost_of(need);
     const struct eco_resident_part *part = &shape->part[o];
     const double tiles = row_tiles(shape), kept = part->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
-    const double kbytes = tiles * ECO_RESIDENT_N * part->slice * ECO_RESIDENT_BYTES / 1024.;
-    const bool pair = need->instructions == ECO_RESIDENT_PAIR && !scaled;
+    const double items = tiles * ECO_RESIDENT_N * part->slice,
+                 kbytes = items * ECO_RESIDENT_BYTES * (need->sent / need->operand) / 1024.;
+    const bool pair = need->instructions == ECO_RESIDENT_PAIR && !need->backward;
     const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
     const double parts = shape->spread > 0 ? 1 << shape->spread : part->across;
     /* Forward, code for many items wins 5 % with one tile of batch rows, and loses as much with two

@@ -25,9 +25,9 @@ template <class CUT> CELL_WORD struct phase phase_of(const struct eco_resident_c
 }
 
 /* Of a group in the exchange: what the phase gathers. */
-WORD int64_t pieces_of(const struct eco_resident_call *call, const struct memory *memory, int phase)
+WORD int64_t reads_of(const struct eco_resident_call *call, const struct memory *memory, int phase)
 {
-    return (int64_t)memory->row_tiles * (call->shape.part[phase].k / ITEM) * LANES;
+    return (int64_t)memory->row_tiles * (call->shape.part[phase].k / ITEM) * (READS * LANES);
 }
 
 /* After a phase: the other one's part of the exchange.  [steps, groups, sent in phase 0, in 1]. */
@@ -35,9 +35,9 @@ template <int PHASE>
 CELL_WORD void advance_phase(const struct eco_resident_call *call, const struct memory *memory,
                              struct mine *mine, int step)
 {
-    const int64_t first = pieces_of(call, memory, 1), second = pieces_of(call, memory, 0);
+    const int64_t first = reads_of(call, memory, 1), second = reads_of(call, memory, 0);
     const int64_t over_second = second + (call->shape.groups - 1) * (first + second);
-    mine->sent += (PHASE == 0 ? first : over_second) * PIECE;
+    mine->sent += (PHASE == 0 ? first : over_second) * SENT;
     if (PHASE == 1)
         mine->received += first;
     else if (step > 0)

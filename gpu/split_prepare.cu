@@ -6,12 +6,10 @@
  */
 #include "gpu/split_call.h"
 
-#include <cuda_fp16.h>
-
 #define WORD [[maybe_unused]] static __device__ __forceinline__
 
 #include "gpu/meet.cuh"
-#include "gpu/scale.cuh"
+#include "gpu/split_eight.cuh"
 
 enum {
     THREADS = 256,
@@ -19,7 +17,6 @@ enum {
     WARPS = THREADS / WARP,
     TILE = ECO_SPLIT_TILE,
     DEPTH = ECO_SPLIT_DEPTH,
-    GROUP = 8,                /* of k: 16 bytes of F16 */
     COLUMNS = 16,             /* turned rows of a block */
     STEP = THREADS / COLUMNS, /* groups of one that its threads hold, each the first */
     HELD_STRAIGHT = 8,        /* groups that a thread holds */
@@ -43,24 +40,9 @@ struct operands {
 
 /* ---- the largest of a row -------------------------------------------------------------------- */
 
-/* Sizes as integers: a NaN is larger than infinity, that than all others. */
-WORD unsigned size_of(float x)
-{
-    return __float_as_uint(x) & 0x7FFFFFFF;
-}
-
 WORD bool is_finite(unsigned size)
 {
     return size < 0x7F800000;
-}
-
-WORD unsigned size_of_eight(const float *x)
-{
-    unsigned most = 0;
-#pragma unroll
-    for (int i = 0; i < GROUP; i++)
-        most = max(most, size_of(x[i]));
-    return most;
 }
 
 WORD float scale_of(unsigned most)
@@ -70,11 +52,6 @@ WORD float scale_of(unsigned most)
 
 /* ---- splitting ------------------------------------------------------------------------------- */
 
-WORD unsigned bits_of(__half2 x)
-{
-    return *(unsigned *)&x;
-}
-
 /* Eight numbers of row `row` from k = 8 group on. */
 WORD void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces, float scale,
               const float *x)
@@ -82,33 +59,10 @@ WORD void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pi
     const int32_t line = row % TILE, piece = group / (DEPTH / GROUP), at = group % (DEPTH / GROUP);
     char *to = o.pieces + ((size_t)(row / TILE) * pieces + piece) * ECO_SPLIT_PIECE_BYTES +
                line * (2 * DEPTH) + (at ^ line % 8) * 16;
-    unsigned large[4], small[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const float2 both = make_float2(x[2 * i] * scale, x[2 * i + 1] * scale);
-        const __half2 near = __float22half2_rn(both);
-        const float2 taken = __half22float2(near);
-        large[i] = bits_of(near);
-        small[i] = bits_of(__float22half2_rn(make_float2(both.x - taken.x, both.y - taken.y)));
-    }
-    *(uint4 *)to = make_uint4(large[0], large[1], large[2], large[3]);
-    *(uint4 *)(to + ECO_SPLIT_PLANE_BYTES) = make_uint4(small[0], small[1], small[2], small[3]);
+    split_eight(x, scale, (uint4 *)to, (uint4 *)(to + ECO_SPLIT_PLANE_BYTES));
 }
 
 /* ---- straight: k follows k ------------------------------------------------------------------- */
-
-/* Eight of a row that has so many more. */
-WORD void load_eight(const float *at, int32_t there, bool vectors, float *x)
-{
-    if (vectors && there >= GROUP) {
-        *(float4 *)x = __ldg((const float4 *)at);
-        *(float4 *)(x + 4) = __ldg((const float4 *)at + 1);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < GROUP; i++)
-        x[i] = i < there ? __ldg(at + i) : 0;
-}
 
 /* So many warps prepare a row; a lane holds eights of it. */
 WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block, int32_t warps)
@@ -119,13 +73,13 @@ WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block,
     const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH,
                   first = warp % warps * WARP + lane, step = warps * WARP;
     const float *at = o.data + (size_t)row * o.row;
-    const bool vectors = ((uintptr_t)o.data | o.row * sizeof(float)) % 16 == 0;
+    const bool fours = has_fours(o);
     __align__(16) float x[HELD_STRAIGHT][GROUP];
     unsigned most = 0;
 #pragma unroll
     for (int h = 0; h < HELD_STRAIGHT; h++) {
         const int32_t i = (first + h * step) * GROUP;
-        load_eight(at + i, end - i, vectors, x[h]);
+        load_eight(at + i, end - i, fours, x[h]);
     }
 #pragma unroll
     for (int h = 0; h < HELD_STRAIGHT; h++)

@@ -1,0 +1,64 @@
+/*
+ * Eight floats of a row: how they are read, their size, and the numbers of F16 that they are split
+ * into.
+ */
+#include <cuda_fp16.h>
+
+#include "gpu/scale.cuh"
+
+enum { GROUP = 8 /* of k: 16 bytes of F16 */ };
+
+/* Sizes as integers: a NaN is larger than infinity, that than all others. */
+WORD unsigned size_of(float x)
+{
+    return __float_as_uint(x) & 0x7FFFFFFF;
+}
+
+WORD unsigned size_of_eight(const float *x)
+{
+    unsigned most = 0;
+#pragma unroll
+    for (int i = 0; i < GROUP; i++)
+        most = max(most, size_of(x[i]));
+    return most;
+}
+
+/* May eights of a row be read in fours? */
+WORD bool has_fours(const eco_split_operand &o)
+{
+    return ((uintptr_t)o.data | o.row * sizeof(float)) % 16 == 0;
+}
+
+/* Of a row that has so many more; zeros beyond. */
+WORD void load_eight(const float *at, int32_t there, bool fours, float *x)
+{
+    if (fours && there >= GROUP) {
+        *(float4 *)x = *(const float4 *)at;
+        *(float4 *)(x + 4) = *((const float4 *)at + 1);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < GROUP; i++)
+        x[i] = i < there ? at[i] : 0;
+}
+
+WORD unsigned bits_of(__half2 x)
+{
+    return *(unsigned *)&x;
+}
+
+/* The nearest numbers to scale times x, and the nearest to what these leave. */
+WORD void split_eight(const float *x, float scale, uint4 *large, uint4 *small)
+{
+    unsigned of_large[4], of_small[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 both = make_float2(x[2 * i] * scale, x[2 * i + 1] * scale);
+        const __half2 near = __float22half2_rn(both);
+        const float2 taken = __half22float2(near);
+        of_large[i] = bits_of(near);
+        of_small[i] = bits_of(__float22half2_rn(make_float2(both.x - taken.x, both.y - taken.y)));
+    }
+    *large = make_uint4(of_large[0], of_large[1], of_large[2], of_large[3]);
+    *small = make_uint4(of_small[0], of_small[1], of_small[2], of_small[3]);
+}
