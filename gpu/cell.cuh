@@ -7,6 +7,8 @@
 #include "gpu/arithmetic.cuh"
 #include "gpu/stage_call.h"
 
+#include "gpu/ahead.cuh"
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* One unit of one row. */
@@ -177,16 +179,9 @@ WORD void means_end(struct place *at)
     }
 }
 
-/* Where the launch allowed it to begin early: until the kernel before is done. */
-WORD void wait_for_results(void)
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 #define STAGE_LOOP(at, call_, stage, mask)                                                         \
-    wait_for_results();                                                                            \
+    wait_for_kernels_ahead();                                                                      \
+    let_next_start();                                                                              \
     for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
         double sum[ECO_MAX_MEANS] = {0};                                                           \
         struct place at = {                                                                        \

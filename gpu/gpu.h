@@ -163,6 +163,7 @@ struct eco_gpu_run {
     int lanes;           /* of the tape that run beside each other */
     int share;           /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
     bool overlap;        /* the op has queued a kernel there before */
+    bool stepping;       /* and a stage since R was prepared */
     ecornn_status status;
 };
 
@@ -293,6 +294,10 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *mat
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op);
 /* dM (+)= A accs^T C, over all rows; here C is only read */
 void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
+/* Of two matrices, where that is faster than one after the other; the second's rows begin so many
+ * later.  False: none is queued. */
+bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_matmul matmul[2],
+                                   int32_t begin);
 /* dM = 0 */
 void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
 

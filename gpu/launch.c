@@ -16,7 +16,7 @@ static void shape_of(const struct eco_stage_call *call, cudaLaunchConfig_t *conf
         (dim3){call->means ? 1 : across, call->rows < 65535 ? (unsigned)call->rows : 65535, 1};
 }
 
-/* With overlap the kernel waits for the one before it itself (cell.cuh, wait_for_results). */
+/* With overlap the kernel waits for the one before it itself (cell.cuh). */
 cudaError_t eco_launch_stage(const void *kernel, const struct eco_stage_call *shape,
                              const void *argument, bool overlap, cudaStream_t stream)
 {

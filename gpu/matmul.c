@@ -145,28 +145,50 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
     }
 }
 
-void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
+static struct eco_product gradient_of(const struct eco_gpu_run *run, const struct eco_matmul *m,
+                                      const struct eco_span *span)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
     char *gradient = (char *)run->args->dweights +
                      eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
-    struct eco_product product = {.kind = ECO_TN,
-                                  .n = eco_gpu_columns(run, m),
-                                  .k = m->rows,
-                                  .a_row = m->a_row,
-                                  .b = m->c,
-                                  .b_row = m->c_row,
-                                  .c_row = row,
-                                  .c_type = run->layout->sum,
-                                  .add = m->add};
+    return (struct eco_product){
+        .kind = ECO_TN,
+        .m = (span->end - span->first) * matrix.height,
+        .n = eco_gpu_columns(run, m),
+        .k = m->rows,
+        .a = eco_gpu_after(m->a, (size_t)span->first * height, run->layout->type),
+        .a_row = m->a_row,
+        .b = m->c,
+        .b_row = m->c_row,
+        .c = eco_gpu_after(gradient, (size_t)span->before * height * row, run->layout->sum),
+        .c_row = row,
+        .c_type = run->layout->sum,
+        .add = m->add};
+}
+
+void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
     struct eco_span span;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
-        product.m = (span.end - span.first) * matrix.height;
-        product.a = eco_gpu_after(m->a, (size_t)span.first * height, run->layout->type);
-        product.c = eco_gpu_after(gradient, (size_t)span.before * height * row, run->layout->sum);
+        const struct eco_product product = gradient_of(run, m, &span);
         eco_gpu_product(run, &product);
     }
+}
+
+bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_matmul m[2],
+                                   int32_t begin)
+{
+    struct eco_product product[2];
+    struct eco_span span[2], more;
+    for (int j = 0; j < 2; j++) {
+        if (!eco_span_next(run->lowered, m[j].part, 0, &span[j]) ||
+            eco_span_next(run->lowered, m[j].part, span[j].end, &more) ||
+            span[j].first != span[0].first || span[j].end != span[0].end)
+            return false;
+        product[j] = gradient_of(run, &m[j], &span[j]);
+    }
+    return eco_gpu_products_split(run, product, begin);
 }
 
 void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)

@@ -52,17 +52,3 @@ WORD void put_at_other(float2 *at, unsigned rank, float2 x)
                  : "r"(address_of(at)), "r"(rank), "f"(x.x), "f"(x.y)
                  : "memory");
 }
-
-/* ---- kernels put in place before those ahead have ended -------------------------------------- */
-
-/* Until those ahead have ended, and what they wrote is there. */
-WORD void wait_for_kernels_ahead(void)
-{
-    asm volatile("griddepcontrol.wait;" : : : "memory");
-}
-
-/* The next may be put in place. */
-WORD void let_next_start(void)
-{
-    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
-}

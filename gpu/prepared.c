@@ -65,7 +65,7 @@ enum { LEAST_STEPS = 6 };
 static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size)
 {
     const double saved = time_of_fma(problem->N, size) -
-                         eco_split_step_time(problem->N, size.rows, size.k, caps->threads);
+                         eco_split_step(problem->N, size.rows, size.k, caps->clusters).time;
     return problem->T >= LEAST_STEPS &&
            saved * problem->T > eco_split_prepare_time(size.rows, size.k);
 }
@@ -81,7 +81,6 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size size = size_before(problem, o, backward);
         if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
-            eco_split_bytes(problem->N, size.k) > ECO_SPLIT_ROOM_BYTES ||
             !(pays(problem, caps, size) || wish == ECO_SPLIT_ALWAYS))
             return 0;
         bytes += bytes_of(size);
@@ -123,8 +122,9 @@ void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, in
 {
     const struct eco_split_operand operand = operand_of(run, op, part);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_split_prepare(&operand, operand.k, false, run->stream),
+        eco_gpu_note_cuda(run, eco_launch_split_prepare(&operand, operand.k, run->stream),
                           "preparing R");
+    run->stepping = false;
 }
 
 bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *m,
@@ -135,5 +135,6 @@ bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul 
         span->end - span->first != eco_layout_matrix(run->layout, m->op->layer, m->part)->n)
         return false;
     const struct eco_split_operand prepared = operand_of(run, m->op, m->part);
-    return eco_gpu_product_prepared(run, p, &prepared);
+    eco_gpu_product_prepared(run, p, &prepared);
+    return true;
 }

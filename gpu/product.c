@@ -85,7 +85,7 @@ void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, c
     run->room = eco_gpu_room(run, op, &bytes);
     run->room_bytes = 0; /* a stream takes it away */
     run->stream = stream;
-    run->overlap = false;
+    run->overlap = run->stepping = false;
     if (run->status == ECORNN_OK)
         run->status = ECO_CUBLAS(cublasSetStream(run->set->blas, stream));
 }

@@ -3,6 +3,8 @@
  */
 #include "gpu/resident.cuh"
 #include "gpu/resident_operand.cuh"
+
+#include "gpu/resident_gather.cuh"
 #include "gpu/resident_product.cuh"
 
 /* In shared memory: [states, pairs] the gradients of states between steps, then [fields, pairs]

@@ -10,6 +10,8 @@
 #define RESIDENT_BACKWARD 0
 #include "gpu/resident.cuh"
 #include "gpu/resident_operand.cuh"
+
+#include "gpu/resident_gather.cuh"
 #include "gpu/resident_product.cuh"
 
 #include "gpu/resident_initial.cuh"

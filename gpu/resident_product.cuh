@@ -1,32 +1,19 @@
 /*
- * The products of a step of algorithm resident: what other blocks sent goes to shared memory, from
- * there every warp multiplies its share of k and of the rows of R, and leaves its sums in shared
- * memory.
+ * The products of a step of algorithm resident: every warp multiplies its share of k and of the
+ * rows of R by what was gathered (resident_gather.cuh), and leaves its sums in shared memory.
  */
 /* The sums of one tile of R and 8 rows of the batch. */
 struct sums {
     float even[4], odd[4]; /* two that do not wait for each other */
-#if defined(SCALED_R)
+#if defined(ECO_OPERAND_PAIR)
     float total[4];
 #endif
 };
 
-/* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; those are to
- * be multiplied by `scale`, where items have scales. */
-WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale)
+/* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two. */
+WORD void multiply_item(struct sums *d, struct fragment r, uint4 b)
 {
-#if defined(ECO_SCALED)
-    multiply_first(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
 #if defined(ECO_OPERAND_PAIR)
-    multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
-    multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
-#else
-    multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.z, b.w);
-#endif
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        d->total[i] = fmaf(d->even[i] + d->odd[i], i % 2 ? scale.y : scale.x, d->total[i]);
-#elif defined(ECO_OPERAND_PAIR)
     multiply_add(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
     multiply_add(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
     multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
@@ -37,10 +24,10 @@ WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale
 }
 
 /* Matrix instructions cut off where they add, so long chains are less accurate than those of
- * multiply-adds: of pairs a chain ends after two items, with scales after each, above. */
+ * multiply-adds: of pairs a chain ends after two items. */
 WORD void end_chain(struct sums *d, int item)
 {
-#if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
+#if defined(ECO_OPERAND_PAIR)
     if (item % 2 == 0)
         return;
 #pragma unroll
@@ -53,146 +40,76 @@ WORD void end_chain(struct sums *d, int item)
 
 WORD float sum_in(const struct sums *d, int i)
 {
-#if defined(ECO_SCALED)
-    return d->total[i];
-#elif defined(ECO_OPERAND_PAIR)
+#if defined(ECO_OPERAND_PAIR)
     return d->total[i] + (d->even[i] + d->odd[i]);
 #else
     return d->even[i] + d->odd[i];
 #endif
 }
 
-/* Of two rows of an item, from there on. */
-WORD float2 scale_at(int at)
+/* Sums of one tile of R and 8 rows of the batch, to shared memory; a lane's two rows have scales.
+ */
+template <class CUT>
+CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scales, float2 of_rows)
+{
+    *floats(at) = of_rows.x * unscaled(scales, sum_in(d, 0));
+    *floats(at + CUT::sum_row) = of_rows.y * unscaled(scales, sum_in(d, 1));
+    *floats(at + 8) = of_rows.x * unscaled(scales, sum_in(d, 2));
+    *floats(at + CUT::sum_row + 8) = of_rows.y * unscaled(scales, sum_in(d, 3));
+}
+
+/* ---- scales of items ------------------------------------------------------------------------- */
+
+/* What a warp multiplies of a row is brought to one scale, that of its largest item. */
+
+WORD float item_scale(int at)
 {
 #if defined(ECO_SCALED)
-    return *(const float2 *)floats(at);
+    return *floats(at);
+#else
+    return 1;
+#endif
+}
+
+/* Of so many items, `next` apart. */
+WORD float greatest_scale(int at, int next, int items)
+{
+    float most = 1;
+#if defined(ECO_SCALED)
+    most = 0;
+#pragma unroll 8
+    for (int i = 0; i < items; i++)
+        most = fmaxf(most, item_scale(at + i * next));
+#endif
+    return most;
+}
+
+/* A piece of an item, as if it had been scaled as the one with the greatest. */
+WORD uint4 rescaled(uint4 b, float scale, float most)
+{
+#if defined(ECO_SCALED)
+    unsigned by;
+    asm("cvt.rn.f16x2.f32 %0, %1, %1;" : "=r"(by) : "f"(scale * over(most)));
+    asm("mul.f16x2 %0, %0, %1;" : "+r"(b.x) : "r"(by));
+    asm("mul.f16x2 %0, %0, %1;" : "+r"(b.y) : "r"(by));
+    asm("mul.f16x2 %0, %0, %1;" : "+r"(b.z) : "r"(by));
+    asm("mul.f16x2 %0, %0, %1;" : "+r"(b.w) : "r"(by));
+#endif
+    return b;
+}
+
+/* Of a tile's rows four lanes each know the scale; a lane has sums of two. */
+WORD float2 of_two_rows(int lane, float scale)
+{
+#if defined(ECO_SCALED)
+    return make_float2(__shfl_sync(0xffffffffu, scale, lane % 4 * 8),
+                       __shfl_sync(0xffffffffu, scale, lane % 4 * 8 + 4));
 #else
     return make_float2(1, 1);
 #endif
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
-
-/* What no piece ever fills, and what comes before the first step. */
-WORD void clear_operand(const struct memory *memory)
-{
-    for (int i = memory->operand + (int)threadIdx.x; i < memory->sums / 4; i += THREADS)
-        shared[i] = make_uint4(0, 0, 0, 0);
-}
-
-/* True in all lanes of the warp or in none. */
-WORD bool warp_agrees(bool lane)
-{
-    return __all_sync(0xffffffffu, lane) != 0;
-}
-
-/* Pieces that came, a round of warps apart, the first so many from `piece` on that are left, to be
- * multiplied; all made ready side by side, without a branch between them. */
-template <int N>
-CELL_WORD void keep_pieces(const struct memory *memory, int piece, int left, int lane,
-                           const uint4 v[N][READS])
-{
-    uint4 *const to = &shared[memory->operand + piece * LANES + lane];
-    uint4 kept[N];
-#if defined(ECO_SCALED)
-    float *const scales = floats(memory->scales + piece * ECO_RESIDENT_N + lane / 4);
-    float scale[N];
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        kept[i] = scaled_piece(v[i], &scale[i]);
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i * WARPS < left && lane % 4 == 0)
-            scales[i * WARPS * ECO_RESIDENT_N] = scale[i];
-#else
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        kept[i] = in_order(v[i][0]);
-#endif
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i * WARPS < left)
-            to[i * WARPS * LANES] = kept[i];
-}
-
-/* Reads `AT_ONCE` pieces a round of warps apart, from `piece` on, until all of them are there, and
- * puts them into shared memory; what never came is NaN, and makes NaN of everything after it.
- * meanwhile() is done while they are on their way. */
-template <int AT_ONCE, class MEANWHILE>
-CELL_WORD void gather_some(const struct eco_resident_call *call, const struct share *share,
-                           const struct memory *memory, struct patience *patience,
-                           const struct mine *mine, int piece, MEANWHILE meanwhile)
-{
-    const int left = memory->gathered - piece;
-    const uint4 *const from = mine->received + piece * (READS * LANES) + share->lane;
-    uint4 v[AT_ONCE][READS];
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-        for (int r = 0; r < READS; r++) {
-            v[i][r] = make_uint4(0, 0, 0, 0);
-            if (i * WARPS < left)
-                v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
-        }
-    meanwhile();
-    for (;;) {
-        bool all = true;
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-            for (int r = 0; r < READS; r++)
-                all &= whole(v[i][r]);
-        if (warp_agrees(all || !wait_more(patience, call)))
-            break;
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-            for (int r = 0; r < READS; r++)
-                if (i * WARPS < left)
-                    v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
-    }
-    keep_pieces<AT_ONCE>(memory, piece, left, share->lane, v);
-}
-
-/* More of them in flight cost other code of the kernel registers. */
-#if defined(SENT_WORDS) || RESIDENT_BACKWARD
-#define PIECES_AT_ONCE (8 / READS)
-#else
-#define PIECES_AT_ONCE 4
-#endif
-
-template <class MEANWHILE>
-CELL_WORD void gather(const struct eco_resident_call *call, const struct share *share,
-                      const struct memory *memory, struct patience *patience,
-                      const struct mine *mine, MEANWHILE meanwhile)
-{
-    enum { FEW = 2, SOME = 4, MANY = PIECES_AT_ONCE };
-    const int all = memory->gathered;
-    const auto nothing = [] {};
-    if (all <= FEW * WARPS) {
-        gather_some<FEW>(call, share, memory, patience, mine, share->warp, meanwhile);
-        return;
-    }
-    if (MANY > SOME && all <= SOME * WARPS) {
-        gather_some<SOME>(call, share, memory, patience, mine, share->warp, meanwhile);
-        return;
-    }
-    gather_some<MANY>(call, share, memory, patience, mine, share->warp, meanwhile);
-#pragma unroll 1
-    for (int piece = share->warp + MANY * WARPS; piece < all; piece += MANY * WARPS)
-        gather_some<MANY>(call, share, memory, patience, mine, piece, nothing);
-}
-
-/* Sums of one tile of R and 8 rows of the batch, to shared memory. */
-template <class CUT>
-CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scales)
-{
-    *floats(at) = unscaled(scales, sum_in(d, 0));
-    *floats(at + CUT::sum_row) = unscaled(scales, sum_in(d, 1));
-    *floats(at + 8) = unscaled(scales, sum_in(d, 2));
-    *floats(at + CUT::sum_row + 8) = unscaled(scales, sum_in(d, 3));
-}
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* `N` tiles of 8 rows of the batch, `COUNT` items in registers; what is read of them is fetched
  * some items ahead.  Nothing here depends on the warp: no lane waits for a branch. */
@@ -201,66 +118,69 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
                              const struct memory *memory, const struct mine *mine,
                              const struct fragment r[CUT::items][TILES], int row_tile, int sum_tile)
 {
-#if defined(ECO_SCALED)
-    enum { MOST = 4 / N };
-#else
-    enum { MOST = 8 / N };
-#endif
-    enum { AHEAD = MOST < COUNT ? MOST : COUNT };
+    enum { MOST = 8 / N, AHEAD = MOST < COUNT ? MOST : COUNT };
     const int next = memory->row_tiles * LANES;
     const int next_scale = memory->row_tiles * ECO_RESIDENT_N;
     const uint4 *b = shared + mine->operand + row_tile * LANES;
     const int scale = mine->scale + row_tile * ECO_RESIDENT_N;
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
-    float2 s[AHEAD][N];
+    float s[AHEAD][N], most[N];
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
 #pragma unroll
         for (int n = 0; n < N; n++) {
             v[i][n] = b[i * next + n * LANES];
-            s[i][n] = scale_at(scale + i * next_scale + n * ECO_RESIDENT_N);
+            s[i][n] = item_scale(scale + i * next_scale + n * ECO_RESIDENT_N);
         }
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        most[n] =
+            greatest_scale(scale + n * ECO_RESIDENT_N, next_scale,
+                           COUNT == CUT::items ? call->shape.part[CUT::product].items : COUNT);
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
 #pragma unroll
         for (int n = 0; n < N; n++) {
+            const uint4 item = rescaled(v[i % AHEAD][n], s[i % AHEAD][n], most[n]);
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                multiply_item(&d[n][t], r[i][t], v[i % AHEAD][n], s[i % AHEAD][n]);
+                multiply_item(&d[n][t], r[i][t], item);
                 end_chain(&d[n][t], i);
             }
             if (i + AHEAD < COUNT) {
                 v[i % AHEAD][n] = b[(i + AHEAD) * next + n * LANES];
-                s[i % AHEAD][n] = scale_at(scale + (i + AHEAD) * next_scale + n * ECO_RESIDENT_N);
+                s[i % AHEAD][n] = item_scale(scale + (i + AHEAD) * next_scale + n * ECO_RESIDENT_N);
             }
         }
     if (COUNT == CUT::items)
 #pragma unroll 2
         for (int i = CUT::items; i < call->shape.part[CUT::product].items; i++) {
 #pragma unroll
-            for (int n = 0; n < N; n++) {
-                v[0][n] = b[i * next + n * LANES];
-                s[0][n] = scale_at(scale + i * next_scale + n * ECO_RESIDENT_N);
-            }
+            for (int n = 0; n < N; n++)
+                v[0][n] =
+                    rescaled(b[i * next + n * LANES],
+                             item_scale(scale + i * next_scale + n * ECO_RESIDENT_N), most[n]);
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
                 const struct fragment kept = {*kept_half<CUT>(call, share, i, t, 0),
                                               *kept_half<CUT>(call, share, i, t, 1)};
 #pragma unroll
                 for (int n = 0; n < N; n++) {
-                    multiply_item(&d[n][t], kept, v[0][n], s[0][n]);
+                    multiply_item(&d[n][t], kept, v[0][n]);
                     end_chain(&d[n][t], i);
                 }
             }
         }
 #pragma unroll
-    for (int n = 0; n < N; n++)
+    for (int n = 0; n < N; n++) {
+        const float2 of_rows = of_two_rows(share->lane, most[n]);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             put_sums<CUT>(mine->sums + (sum_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
                               t * ECO_RESIDENT_M,
-                          &d[n][t], &mine->scales);
+                          &d[n][t], &mine->scales, of_rows);
+    }
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`. */

@@ -12,9 +12,14 @@
 bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *product,
                            const float *bias);
 
+/* Two products of the same A and kind, ECO_TN; the second has not the first `begin` of k, perhaps
+ * nor the last.  False: not both are faster so, and none is queued. */
+bool eco_gpu_products_split(struct eco_gpu_run *run, const struct eco_product products[2],
+                            int32_t begin);
+
 /* A product of steps, with such an operand prepared before: its rows as those of B, whatever the
- * product's kind.  False: there is no room. */
-bool eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product *product,
+ * product's kind. */
+void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product *product,
                               const struct eco_split_operand *prepared);
 
 #endif /* ECO_GPU_SPLIT_H */

@@ -31,15 +31,16 @@ enum {
     ECO_SPLIT_PAIR = 2 /* blocks of a cluster, that read one operand together */
 };
 
-/* A [rows,k], turned [k,rows], of floats. */
+/* A [rows,k], turned [k,rows], of floats; of the turned one zeros are before `begin`, where its
+ * data begin. */
 struct eco_split_operand {
     const float *data;
     size_t row;
-    int32_t rows, k;
+    int32_t rows, k, begin;
     bool turned;
     char *pieces;  /* [tiles of rows][tiles of the product's k] */
     float *scales; /* [rows, in whole tiles]: what rows were multiplied by; infinite or NaN: a row
-                    * that is not finite */
+                    * that is not finite; NULL: not prepared */
 };
 
 /* C[a.rows,b.rows] (+)= A B^T (+ bias). */
@@ -52,22 +53,24 @@ struct eco_split_call {
     bool add;
 };
 
-/* One operand of a product of so many k; overlap: put in place before the kernel ahead has ended.
- */
+/* One operand of a product of so many k. */
 cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
-                                     bool overlap, cudaStream_t stream);
+                                     cudaStream_t stream);
 /* Both. */
 cudaError_t eco_launch_split_prepare_both(const struct eco_split_call *call, cudaStream_t stream);
 /* The product of prepared operands.  clusters of ECO_SPLIT_PAIR blocks: as many as fit the device
  * at most, nor more than pairs of tiles; with parts, than pairs of pieces. */
 cudaError_t eco_launch_split(const struct eco_split_call *call, int32_t clusters,
                              cudaStream_t stream);
-/* The same, of few rows of B, C turned [b.rows,a.rows], no bias.  So many blocks, a power of two up
- * to ECO_SPLIT_SLICES and at most as many as pieces of k, share a tile of A's rows.  overlap: put
- * in place while the kernel ahead prepares B; A is there. */
+/* The same, of few rows of B, which is not prepared and lies straight, C turned [b.rows,a.rows], no
+ * bias.  A tile has 64 rows of A or ECO_SPLIT_TILE; so many blocks, ECO_SPLIT_SLICES at most and
+ * not more than pieces of k, share it.  overlap: put in place while the kernel ahead computes B; A
+ * is there. */
 enum { ECO_SPLIT_SLICES = 8 };
-cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t slices, bool overlap,
-                                  cudaStream_t stream);
+cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t tile, int32_t slices,
+                                  bool overlap, cudaStream_t stream);
+/* How many clusters of 1, 2 ... blocks of that kernel run at once. */
+cudaError_t eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES]);
 
 /* Once for a device.  usable: there is code for it. */
 cudaError_t eco_split_load(bool *usable);

@@ -4,8 +4,6 @@
  */
 #include <cuda_fp16.h>
 
-#include "gpu/scale.cuh"
-
 enum { GROUP = 8 /* of k: 16 bytes of F16 */ };
 
 /* Sizes as integers: a NaN is larger than infinity, that than all others. */

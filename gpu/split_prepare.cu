@@ -9,6 +9,7 @@
 #define WORD [[maybe_unused]] static __device__ __forceinline__
 
 #include "gpu/meet.cuh"
+#include "gpu/scale.cuh"
 #include "gpu/split_eight.cuh"
 
 enum {
@@ -142,7 +143,8 @@ WORD void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, i
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {
             const int32_t line = (first + h * STEP) * GROUP + i;
-            x[h][i] = line < end ? __ldg(at + (size_t)line * o.row) : 0;
+            x[h][i] =
+                line >= o.begin && line < end ? __ldg(at + (size_t)(line - o.begin) * o.row) : 0;
         }
 #pragma unroll
     for (int h = 0; h < HELD_TURNED; h++)
@@ -163,10 +165,6 @@ static __global__ void __launch_bounds__(THREADS, 2) prepare(const __grid_consta
     const bool second = (int32_t)blockIdx.x >= both.first;
     const int32_t block = (int32_t)blockIdx.x - (second ? both.first : 0);
     const side &s = both.of[second];
-#if __CUDA_ARCH__ >= 900
-    wait_for_kernels_ahead();
-    let_next_start(); /* what waits reads nothing that is not there by now, but what this writes */
-#endif
     if (s.o.turned)
         prepare_turned(s.o, both.k, block, s.holders);
     else
@@ -195,14 +193,11 @@ static side side_of(const struct eco_split_operand *o, int32_t k)
     return {*o, holders_for(o, k)};
 }
 
-static cudaError_t launch(const operands *both, int32_t blocks, bool overlap, cudaStream_t stream)
+static cudaError_t launch(const operands *both, int32_t blocks, cudaStream_t stream)
 {
-    cudaLaunchAttribute attributes[2] = {};
-    cudaLaunchAttribute &cluster = attributes[0];
+    cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {1, 1, 1};
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
     for (int i = 0; i < 2; i++)
         if (both->of[i].o.turned)
             cluster.val.clusterDim.x = (unsigned)both->of[i].holders;
@@ -210,24 +205,24 @@ static cudaError_t launch(const operands *both, int32_t blocks, bool overlap, cu
     config.gridDim = dim3((unsigned)blocks);
     config.blockDim = dim3(THREADS);
     config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = overlap ? 2 : 1;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
     void *argument[] = {(void *)both};
     return cudaLaunchKernelExC(&config, (const void *)prepare, argument);
 }
 
 cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
-                                     bool overlap, cudaStream_t stream)
+                                     cudaStream_t stream)
 {
     const operands one = {{side_of(operand, k), {}}, k, INT32_MAX};
-    return launch(&one, blocks_for(&one.of[0]), overlap, stream);
+    return launch(&one, blocks_for(&one.of[0]), stream);
 }
 
 cudaError_t eco_launch_split_prepare_both(const struct eco_split_call *call, cudaStream_t stream)
 {
     operands both = {{side_of(&call->a, call->k), side_of(&call->b, call->k)}, call->k, 0};
     both.first = blocks_for(&both.of[0]);
-    return launch(&both, both.first + blocks_for(&both.of[1]), false, stream);
+    return launch(&both, both.first + blocks_for(&both.of[1]), stream);
 }
 
 /* Clusters of more than 8 blocks, for long columns, must be asked for. */

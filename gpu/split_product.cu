@@ -29,9 +29,12 @@
 
 enum {
     EIGHTS = TILE / 8, /* of a tile's columns */
-    SHARES = 4         /* blocks that add the parts of a tile */
+    SHARES = 4,        /* blocks that add the parts of a tile */
+    CONSUMER_REGISTERS = 232,
+    COPYING_REGISTERS = 40 /* of the warps that fill stages: one of their threads does */
 };
-typedef wide<TILE> kind;
+typedef block_of<TILE, TILE, false> kind;
+enum { CONSUMERS = kind::consumers, THREADS = kind::threads };
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
@@ -54,8 +57,8 @@ WORD void fill_stages(const eco_split_call &call, const course &c, unsigned shar
             wait_for_room(b, slot);
             expect(full, kind::stage_bytes);
             copy(stage, a + (size_t)i * PIECE_BYTES, PIECE_BYTES, full);
-            copy_to_all(stage + PIECE_BYTES + rank * kind::plane_bytes, w + (size_t)i * PIECE_BYTES,
-                        kind::plane_bytes, full, (1 << PAIR) - 1);
+            copy_to_all(stage + PIECE_BYTES + rank * kind::b_bytes, w + (size_t)i * PIECE_BYTES,
+                        kind::b_bytes, full, (1 << PAIR) - 1);
         }
         before_pair += to - from;
     }
@@ -162,7 +165,7 @@ WORD void empty_stages(const eco_split_call &call, const course &c, unsigned sha
 {
     const int32_t cluster = (int32_t)blockIdx.x / PAIR, rank = (int32_t)rank_in_cluster();
     const place first = bound(c, cluster), end = bound(c, cluster + 1);
-    consumer<TILE> me = {shared, b, 0, PAIR, 0};
+    consumer<kind> me = {shared, b, 0, PAIR, 0};
     for (int32_t pair = first.pair; before({pair, 0}, end); pair++) {
         const int32_t from = pair == first.pair ? first.step : 0,
                       to = pair == end.pair ? end.step : c.steps;
@@ -187,7 +190,7 @@ static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
     const unsigned shared = aligned(room);
     const course c = course_of(call, (int32_t)gridDim.x / PAIR);
     if (threadIdx.x == 0)
-        open_stages<TILE>(&b, PAIR);
+        open_stages<kind>(&b, 1, PAIR);
     meet_all();
     if (threadIdx.x < CONSUMERS) {
         more_registers<CONSUMER_REGISTERS>();

@@ -114,27 +114,33 @@ int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_s
 
 /* ---- products of steps ----------------------------------------------------------------------- */
 
-/* Not so many that some wait for others to end; of large clusters fewer fit the device. */
-int32_t eco_split_slices(int32_t m, int32_t rows, int32_t k, int32_t processors)
+/* Launches; stages, that are copied and multiplied; and what comes from memory. */
+static double step_time(int32_t m, int32_t rows, int32_t k, int32_t tile, int32_t slices,
+                        int32_t clusters)
 {
-    static const int32_t twelfths[] = {12, 11, 10}; /* of the device, in clusters of 2, 4, 8 */
-    const int64_t all = (int64_t)tiles(rows) * tiles(m);
-    int32_t slices = 1;
-    for (int i = 0; slices < ECO_SPLIT_SLICES && 2 * slices <= steps_of(k) &&
-                    2 * slices * all <= processors * twelfths[i] / 12;
-         i++)
-        slices *= 2;
-    return slices;
+    enum { HALF = ECO_SPLIT_TILE / 2 };
+    static const double fixed = 6e-6, slice = 0.1e-6, bytes_in_a_second = 4e12;
+    static const double stage[2][2] = {{0.45e-6, 0.65e-6},
+                                       {0.8e-6, 1.1e-6}}; /* few, many columns */
+    const bool many = m > HALF;
+    const int32_t columns = many ? up(m, ECO_SPLIT_TILE) : 1, tiles_of_c = up(rows, tile) * columns;
+    const double waves = up(tiles_of_c, clusters),
+                 multiplying = waves * up(steps_of(k), slices) * stage[tile > HALF][many],
+                 reading = (double)piece_bytes(rows, k) / bytes_in_a_second;
+    return fixed + slice * slices + (reading > multiplying ? reading : multiplying);
 }
 
-/* Launches, and what comes from memory or is multiplied, whichever takes longer. */
-double eco_split_step_time(int32_t m, int32_t rows, int32_t k, int32_t processors)
+struct eco_split_step eco_split_step(int32_t m, int32_t rows, int32_t k,
+                                     const int32_t clusters[ECO_SPLIT_SLICES])
 {
-    static const double fixed = 9e-6, stage = 0.9e-6, wide_stage = 1.3e-6, bytes_in_a_second = 4e12;
-    const int32_t slices = eco_split_slices(m, rows, k, processors);
-    const double all = (double)tiles(rows) * tiles(m) * slices;
-    const double steps = up(steps_of(k), slices) * ceil(all / processors);
-    const double reading = (double)piece_bytes(rows, k) / bytes_in_a_second,
-                 multiplying = steps * (m <= ECO_SPLIT_TILE / 2 ? stage : wide_stage);
-    return fixed + (reading > multiplying ? reading : multiplying);
+    struct eco_split_step best = {0};
+    for (int32_t tile = ECO_SPLIT_TILE / 2; tile <= ECO_SPLIT_TILE; tile *= 2)
+        for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES && slices <= steps_of(k); slices++) {
+            if (clusters[slices - 1] == 0)
+                continue;
+            const double time = step_time(m, rows, k, tile, slices, clusters[slices - 1]);
+            if (best.tile == 0 || time < best.time)
+                best = (struct eco_split_step){tile, slices, time};
+        }
+    return best;
 }

@@ -43,8 +43,13 @@ int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_s
 
 /* ---- products of steps ----------------------------------------------------------------------- */
 
-/* Of m rows by a prepared operand of so many: blocks that share a tile of that, a power of two. */
-int32_t eco_split_slices(int32_t m, int32_t rows, int32_t k, int32_t processors);
-double eco_split_step_time(int32_t m, int32_t rows, int32_t k, int32_t processors); /* s */
+/* Tiles of so many rows of the prepared operand, each to a cluster of `slices` blocks. */
+struct eco_split_step {
+    int32_t tile, slices;
+    double time; /* s */
+};
+/* Of m rows by a prepared operand of so many; clusters of 1, 2 ... blocks that run at once. */
+struct eco_split_step eco_split_step(int32_t m, int32_t rows, int32_t k,
+                                     const int32_t clusters[ECO_SPLIT_SLICES]);
 
 #endif /* ECO_GPU_SPLIT_SHAPE_H */

@@ -2,27 +2,31 @@
  * Stages of shared memory of a product of split operands, filled by copies and multiplied in turn.
  */
 enum {
-    TILE = ECO_SPLIT_TILE,   /* rows of C that a block computes at a time; and columns, or fewer */
+    TILE = ECO_SPLIT_TILE,
     DEPTH = ECO_SPLIT_DEPTH, /* k of a stage: a piece of each operand */
-    CONSUMERS = 256,         /* threads that multiply: each half has half of the rows */
-    THREADS = CONSUMERS + 128, /* of the others, as many as give up registers, one copies */
-    CONSUMER_REGISTERS = 232,
-    COPYING_REGISTERS = 40,
+    FOUR_WARPS = 128,        /* threads that multiply 64 rows */
     PIECE_BYTES = ECO_SPLIT_PIECE_BYTES,
     PLANE_BYTES = ECO_SPLIT_PLANE_BYTES,
-    STAGES_BYTES = 200 << 10,
+    STAGES_BYTES = 216 << 10,
+    SCALES_BYTES = 2 << 10,
     ALIGNMENT = 1024,
-    SHARED_BYTES = STAGES_BYTES + ALIGNMENT,
-    MOST_STAGES = 5
+    SHARED_BYTES = STAGES_BYTES + SCALES_BYTES + ALIGNMENT,
+    MOST_STAGES = 9
 };
 
-/* With a tile of so many columns: those rows of B only are copied. */
-template <int columns> struct wide {
-    static constexpr int plane_bytes = columns * LINE_BYTES;
-    static constexpr int stage_bytes = PIECE_BYTES + 2 * plane_bytes;
+/* Of a block whose tile of C has so many rows, 64 or twice that, and columns; scales: each column
+ * of a stage has one, and its sums are multiplied by them before they are added. */
+template <int rows_, int columns_, bool scales_> struct block_of {
+    static constexpr int rows = rows_, columns = columns_;
+    static constexpr bool scales = scales_;
+    static constexpr int consumers = rows / 64 * FOUR_WARPS; /* threads that multiply */
+    static constexpr int threads = consumers + FOUR_WARPS;   /* and that fill stages */
+    static constexpr int held = columns / 2;                 /* sums of a thread */
+    static constexpr int a_bytes = rows * LINE_BYTES, b_bytes = columns * LINE_BYTES; /* planes */
+    static constexpr int stage_bytes = 2 * (a_bytes + b_bytes);
     static constexpr int stages = STAGES_BYTES / stage_bytes;
-    static constexpr int held = TILE * columns / CONSUMERS; /* sums of a thread */
     static_assert(stages <= MOST_STAGES, "barriers for all");
+    static_assert(!scales || stages * columns * 4 <= SCALES_BYTES, "scales of all");
 };
 
 /* Stage number i of all that a block goes through: where it lies, and the parity of the phase in
@@ -40,12 +44,13 @@ struct barriers {
     uint64_t full[MOST_STAGES], empty[MOST_STAGES];
 };
 
-/* By one thread; a stage is empty when the warps of so many blocks have multiplied it. */
-template <int columns> WORD void open_stages(barriers *b, int blocks)
+/* By one thread; a stage is full when so many warps have filled it, and empty when the warps of so
+ * many blocks have multiplied it. */
+template <class kind> WORD void open_stages(barriers *b, int filling, int blocks)
 {
-    for (int i = 0; i < wide<columns>::stages; i++) {
-        open_barrier(&b->full[i], 1);
-        open_barrier(&b->empty[i], blocks * CONSUMERS / 32);
+    for (int i = 0; i < kind::stages; i++) {
+        open_barrier(&b->full[i], filling);
+        open_barrier(&b->empty[i], blocks * kind::consumers / 32);
     }
     show_barriers();
 }
@@ -74,18 +79,25 @@ template <int n> WORD void add_terms(float (&d)[n], uint64_t a, uint64_t b, int 
 }
 
 /* Begins to; the small ones first: the sum is cut off where it is small. */
-template <int n> WORD void multiply_stage(float (&d)[n], unsigned a, unsigned b, unsigned plane)
+template <class kind> WORD void multiply_stage(float (&d)[kind::held], unsigned a, unsigned b)
 {
     begin_products();
-    add_terms(d, describe(a + PLANE_BYTES), describe(b), 0);
-    add_terms(d, describe(a), describe(b + plane), 1);
+    add_terms(d, describe(a + kind::a_bytes), describe(b), 0);
+    add_terms(d, describe(a), describe(b + kind::b_bytes), 1);
     add_terms(d, describe(a), describe(b), 1);
     commit_products();
 }
 
+/* [stages, columns / 2] behind the stages */
+template <class kind> WORD float2 *scales_of(unsigned shared, int stage)
+{
+    extern __shared__ char room[];
+    char *const stages = room + (shared - address_of(room));
+    return (float2 *)(stages + kind::stages * kind::stage_bytes) + stage * (kind::columns / 2);
+}
+
 /* What a thread that multiplies knows: stages that come, one of them under way. */
-template <int columns> struct consumer {
-    typedef wide<columns> kind;
+template <class kind> struct consumer {
     unsigned shared;
     barriers *b;
     unsigned first, blocks; /* those that fill a stage when this one is done with it */
@@ -96,9 +108,24 @@ template <int columns> struct consumer {
         const slot<kind::stages> slot(next++);
         const unsigned at = shared + slot.stage * kind::stage_bytes;
         wait_for(&b->full[slot.stage], slot.parity);
-        multiply_stage(d, at + threadIdx.x / 128 * (TILE / 2 * LINE_BYTES), at + PIECE_BYTES,
-                       kind::plane_bytes);
+        multiply_stage<kind>(d, at + threadIdx.x / FOUR_WARPS * (64 * LINE_BYTES),
+                             at + 2 * kind::a_bytes);
         return slot.stage;
+    }
+
+    /* Of a stage: a thread's columns, two of each eight. */
+    __device__ __forceinline__ void add_scaled(int stage, const float (&d)[kind::held],
+                                               float (&sum)[kind::held]) const
+    {
+        const float2 *scales = scales_of<kind>(shared, stage) + threadIdx.x % 4;
+#pragma unroll
+        for (int i = 0; i < kind::held; i += 4) {
+            const float2 scale = scales[i];
+            sum[i] = __fmaf_rn(d[i], scale.x, sum[i]);
+            sum[i + 1] = __fmaf_rn(d[i + 1], scale.y, sum[i + 1]);
+            sum[i + 2] = __fmaf_rn(d[i + 2], scale.x, sum[i + 2]);
+            sum[i + 3] = __fmaf_rn(d[i + 3], scale.y, sum[i + 3]);
+        }
     }
 
     /* Adds the sums of a stage, so many more of which are under way; then it may be filled again.
@@ -108,11 +135,16 @@ template <int columns> struct consumer {
                                         float (&sum)[kind::held]) const
     {
         end_products<begun>(d);
+        if constexpr (kind::scales) {
+            add_scaled(stage, d, sum);
+            __syncwarp();
+        }
         if (threadIdx.x % 32 < blocks)
             arrive(&b->empty[stage], first + threadIdx.x % 32);
+        if constexpr (!kind::scales)
 #pragma unroll
-        for (int i = 0; i < kind::held; i++)
-            sum[i] += d[i];
+            for (int i = 0; i < kind::held; i++)
+                sum[i] += d[i];
     }
 
     /* Those of a tile: one is begun before the sums of the other are added. */

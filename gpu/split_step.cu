@@ -1,8 +1,8 @@
 /*
- * The product of a step: few rows by R, prepared once in a run, so C turned: R has the tiles of 128
- * rows.  A cluster of blocks shares a tile, each has some of k; they send each other their sums,
+ * The product of a step: few rows by R, prepared once in a run, so C turned: R has the larger
+ * tiles. A cluster of blocks shares a tile, each has some of k; they send each other their sums,
  * and each adds and writes a share of the tile.  R does not wait for the states: stages are filled
- * with it while the kernel ahead still prepares these.
+ * with it while the kernel ahead still computes these.
  */
 #include "gpu/split_call.h"
 
@@ -14,11 +14,15 @@
 #define HAS_SQUARES 0
 #endif
 
+#include "gpu/ahead.cuh"
 #include "gpu/meet.cuh"
 #include "gpu/split_sum.cuh"
 #include "gpu/squares.cuh"
 
 #include "gpu/split_stage.cuh"
+
+#include "gpu/split_shares.cuh"
+#include "gpu/split_states.cuh"
 
 enum { SOME = 8 }; /* pairs of sums that a thread writes at a time */
 
@@ -42,68 +46,82 @@ WORD int32_t tile_of_block(void)
     return (int32_t)(blockIdx.x / blocks_in_cluster());
 }
 
-/* ---- copying --------------------------------------------------------------------------------- */
+/* ---- filling stages -------------------------------------------------------------------------- */
 
-template <int columns>
-WORD void copy_states(const char *piece, unsigned shared, barriers *b,
-                      const slot<wide<columns>::stages> &slot)
+/* By one thread; of a piece of R a half, where the tile is that. */
+template <class kind>
+WORD void copy_rows(const eco_split_call &call, const slice &s, unsigned shared, barriers *b,
+                    int32_t i)
 {
-    typedef wide<columns> kind;
-    const unsigned at = shared + slot.stage * kind::stage_bytes + PIECE_BYTES;
+    const slot<kind::stages> slot(i);
+    const int32_t row = tile_of_block() * kind::rows;
+    const char *from = piece_of(call.a, s.steps, row / TILE, s.from + i) + row % TILE * LINE_BYTES;
+    const unsigned to = shared + slot.stage * kind::stage_bytes;
+    wait_for_room(b, slot);
+    expect(&b->full[slot.stage], 2 * kind::a_bytes);
 #pragma unroll
     for (int plane = 0; plane < 2; plane++)
-        copy(at + plane * kind::plane_bytes, piece + plane * PLANE_BYTES, kind::plane_bytes,
+        copy(to + plane * kind::a_bytes, from + plane * PLANE_BYTES, kind::a_bytes,
              &b->full[slot.stage]);
 }
 
-/* First as much of R as there are stages, then the states of these, then both. */
-template <int columns>
-WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned shared, barriers *b)
+/* By four warps: first as much of R as there are stages, then the states of these, then both.
+ * States are read some parts of a stage ahead. */
+template <class kind>
+WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned shared, char *room,
+                      barriers *b)
 {
-    typedef wide<columns> kind;
-    const char *a = piece_of(call.a, s.steps, tile_of_block(), s.from),
-               *states = piece_of(call.b, s.steps, (int32_t)blockIdx.y, s.from);
+    typedef splitter<kind> mine;
     const int32_t stages = s.to - s.from, ahead = min(stages, kind::stages);
-    auto copy_rows = [&](int32_t i) {
-        const slot<kind::stages> slot(i);
-        wait_for_room(b, slot);
-        expect(&b->full[slot.stage], kind::stage_bytes);
-        copy(shared + slot.stage * kind::stage_bytes, a + (size_t)i * PIECE_BYTES, PIECE_BYTES,
-             &b->full[slot.stage]);
-    };
-    for (int32_t i = 0; i < ahead; i++)
-        copy_rows(i);
+    const int32_t parts = stages * mine::parts;
+    const bool copies = threadIdx.x == kind::consumers;
+    const mine me = splitter_of<kind>(call.b, (int32_t)blockIdx.y * kind::columns, s.from);
+    float x[AHEAD][PART][GROUP];
+    for (int32_t i = 0; copies && i < ahead; i++)
+        copy_rows<kind>(call, s, shared, b, i);
+    __syncwarp();
     wait_for_kernels_ahead();
-    for (int32_t i = 0; i < stages; i++) {
-        if (i >= ahead)
-            copy_rows(i);
-        copy_states<columns>(states + (size_t)i * PIECE_BYTES, shared, b, slot<kind::stages>(i));
-    }
+    let_next_start();
+#pragma unroll
+    for (int j = 0; j < AHEAD - 1; j++)
+        me.load(j, parts, x[j]);
+    for (int32_t first = 0; first < parts; first += AHEAD)
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            const int32_t part = first + j, i = part / mine::parts;
+            const slot<kind::stages> slot(i);
+            if (part >= parts)
+                break;
+            me.load(part + AHEAD - 1, parts, x[(j + AHEAD - 1) % AHEAD]);
+            if (part % mine::parts == 0) {
+                if (copies && i >= ahead)
+                    copy_rows<kind>(call, s, shared, b, i);
+                __syncwarp();
+                wait_for_room(b, slot);
+            }
+            me.keep(room + slot.stage * kind::stage_bytes + 2 * kind::a_bytes,
+                    (float *)scales_of<kind>(shared, slot.stage), part % mine::parts, x[j]);
+            if (part % mine::parts < mine::parts - 1)
+                continue;
+            show_to_squares();
+            __syncwarp();
+            if (threadIdx.x % 32 == 0)
+                arrive(&b->full[slot.stage], rank_in_cluster());
+        }
 }
 
 /* ---- adding and writing ---------------------------------------------------------------------- */
-
-/* Sums of a thread go to the blocks of the cluster in turn, two at a time: [blocks][of a share]
- * [CONSUMERS]. */
-template <int held> WORD void send(float2 *shares, const float (&sum)[held])
-{
-    const unsigned rank = rank_in_cluster(), share = held / 2 / blocks_in_cluster();
-#pragma unroll
-    for (unsigned i = 0; i < held / 2; i++)
-        put_at_other(&shares[(rank * share + i % share) * CONSUMERS + threadIdx.x], i / share,
-                     make_float2(sum[2 * i], sum[2 * i + 1]));
-}
 
 /* Where a thread's pair of sums number i belongs: two columns of a row. */
 struct spot {
     int32_t row, column;
 };
 
-WORD spot spot_of(int32_t first, unsigned i)
+template <class kind> WORD spot spot_of(unsigned i)
 {
     const int32_t at = (int32_t)i, thread = (int32_t)threadIdx.x;
-    return {tile_of_block() * TILE + thread / 32 * 16 + thread % 32 / 4 + at % 2 * 8,
-            first + at / 2 * 8 + thread % 4 * 2};
+    return {tile_of_block() * kind::rows + thread / 32 * 16 + thread % 32 / 4 + at % 2 * 8,
+            (int32_t)blockIdx.y * kind::columns + at / 2 * 8 + thread % 4 * 2};
 }
 
 WORD bool is_there(const eco_split_call &call, const spot &at, int c)
@@ -116,100 +134,93 @@ WORD float *place_of(const eco_split_call &call, const spot &at, int c)
     return call.c + (size_t)(at.column + c) * call.c_row + at.row;
 }
 
-/* Numbers of a share of the tile: what they are added to, and their scales. */
+/* Numbers of a share of the tile: what they are added to, and their rows' scales. */
 struct some {
-    float old[SOME][2], s[SOME], t[SOME][2];
+    float old[SOME][2], s[SOME];
 };
 
 /* All before any is used or written: else each would wait for the one before. */
-WORD void read_some(const eco_split_call &call, int32_t first, unsigned from, unsigned count,
-                    some &x)
+template <class kind>
+WORD void read_some(const eco_split_call &call, unsigned from, unsigned count, some &x)
 {
 #pragma unroll
     for (unsigned i = 0; i < SOME; i++) {
-        const spot at = spot_of(first, from + i);
+        const spot at = spot_of<kind>(from + i);
         x.s[i] = i < count && is_there(call, at, 0) ? call.a.scales[at.row] : 1;
 #pragma unroll
-        for (int c = 0; c < 2; c++) {
-            const bool there = i < count && is_there(call, at, c);
-            x.t[i][c] = there ? call.b.scales[at.column + c] : 1;
-            x.old[i][c] = call.add && there ? *place_of(call, at, c) : 0;
-        }
+        for (int c = 0; c < 2; c++)
+            x.old[i][c] =
+                call.add && i < count && is_there(call, at, c) ? *place_of(call, at, c) : 0;
     }
 }
 
-WORD void write_some(const eco_split_call &call, int32_t first, unsigned from, unsigned count,
-                     const float2 *sums, const some &x)
+/* A sum that is not finite has such terms. */
+template <class kind>
+WORD void write_some(const eco_split_call &call, unsigned from, unsigned count,
+                     const float2 (&sums)[SOME], const some &x)
 {
 #pragma unroll
     for (unsigned i = 0; i < SOME; i++) {
-        const spot at = spot_of(first, from + i);
-        const float2 sum = i < count ? sums[i] : make_float2(0, 0);
+        const spot at = spot_of<kind>(from + i);
 #pragma unroll
         for (int c = 0; c < 2; c++) {
-            const bool there = i < count && is_there(call, at, c),
-                       odd = there && (is_odd(x.s[i]) || is_odd(x.t[i][c]));
-            const float y = replaced(call, odd, at.row, at.column + c,
-                                     divided(c == 0 ? sum.x : sum.y, x.s[i], x.t[i][c]));
+            const bool there = i < count && is_there(call, at, c);
+            const float sum = c == 0 ? sums[i].x : sums[i].y,
+                        y = replaced(call, there && is_odd(fabsf(sum)), at.row, at.column + c,
+                                     sum * over(x.s[i]));
             if (there)
                 *place_of(call, at, c) = x.old[i][c] + y;
         }
     }
 }
 
-/* The block's share of the tile: the sums of all blocks, in their order. */
-WORD void write(const eco_split_call &call, int32_t first, const float2 *shares, unsigned share)
+/* The block's share of the tile, of which `x` has the first. */
+template <class kind>
+WORD void write(const eco_split_call &call, const shares<kind> &shares, some &x)
 {
-    const unsigned rank = rank_in_cluster(), blocks = blocks_in_cluster();
-    for (unsigned from = 0; from < share; from += SOME) {
-        const unsigned count = min(share - from, (unsigned)SOME);
-        some x;
+    const unsigned first = shares.first(), all = shares.count();
+    for (unsigned from = 0; from < all; from += SOME) {
+        const unsigned count = min(all - from, (unsigned)SOME);
         float2 sums[SOME];
-        read_some(call, first, rank * share + from, count, x);
+        if (from > 0)
+            read_some<kind>(call, first + from, count, x);
 #pragma unroll
-        for (unsigned i = 0; i < SOME; i++) {
-            sums[i] = make_float2(0, 0);
-            for (unsigned block = 0; block < blocks && i < count; block++) {
-                const float2 y = shares[(block * share + from + i) * CONSUMERS + threadIdx.x];
-                sums[i].x += y.x;
-                sums[i].y += y.y;
-            }
-        }
-        write_some(call, first, rank * share + from, count, sums, x);
+        for (unsigned i = 0; i < SOME; i++)
+            sums[i] = i < count ? shares.sum_of(from + i) : make_float2(0, 0);
+        write_some<kind>(call, first + from, count, sums, x);
     }
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-template <int columns>
-static __global__ void __launch_bounds__(THREADS, 1)
+template <int rows, int columns>
+static __global__ void __launch_bounds__(block_of<rows, columns, true>::threads, 1)
     multiply_step(const __grid_constant__ eco_split_call call)
 {
 #if HAS_SQUARES
-    typedef wide<columns> kind;
-    extern __shared__ char room[];
+    typedef block_of<rows, columns, true> kind;
+    extern __shared__ char anywhere[];
     __shared__ barriers b;
-    const unsigned shared = aligned(room);
-    float2 *shares = (float2 *)(room + (shared - address_of(room)));
+    const unsigned shared = aligned(anywhere);
+    char *const room = anywhere + (shared - address_of(anywhere));
     const slice s = slice_of(call);
     if (threadIdx.x == 0)
-        open_stages<columns>(&b, 1);
+        open_stages<kind>(&b, 1 + FOUR_WARPS / 32, 1);
     __syncthreads();
-    if (threadIdx.x < CONSUMERS) {
-        more_registers<CONSUMER_REGISTERS>();
-        consumer<columns> me = {shared, &b, rank_in_cluster(), 1, 0};
+    if (threadIdx.x < kind::consumers) {
+        const shares<kind> shares = shares_of<kind>(room);
+        consumer<kind> me = {shared, &b, rank_in_cluster(), 1, 0};
         float sum[kind::held] = {0};
+        some x;
         me.add(s.to - s.from, sum);
-        meet_all(); /* all have multiplied what lay where sums go now */
-        send(shares, sum);
-        meet_all();
         wait_for_kernels_ahead();
-        write(call, (int32_t)blockIdx.y * columns, shares, kind::held / 2 / blocks_in_cluster());
+        read_some<kind>(call, shares.first(), min(shares.count(), (unsigned)SOME), x);
+        meet_all(); /* all have multiplied what lay where sums go now */
+        shares.send(sum);
+        meet_all();
+        write<kind>(call, shares, x);
     } else {
-        fewer_registers<COPYING_REGISTERS>();
-        if (threadIdx.x == CONSUMERS)
-            fill_stages<columns>(call, s, shared, &b);
-        __syncwarp();
+        fill_stages<kind>(call, s, shared, room, &b);
         meet_all();
         meet_all();
     }
@@ -218,43 +229,77 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
+/* [tiles of 64 rows of R, or 128][tiles of 32, 64 or 128 columns]; of the largest there would be
+ * more sums than registers. */
+enum { HEIGHTS = 2, WIDTHS = 3 };
+static const int widths[WIDTHS] = {32, 64, 128};
 static const struct {
-    int columns;
     const void *kernel;
-} kernels[] = {{32, (const void *)multiply_step<32>},
-               {64, (const void *)multiply_step<64>},
-               {TILE, (const void *)multiply_step<TILE>}};
-enum { KERNELS = sizeof kernels / sizeof *kernels };
+    int threads;
+} kernels[HEIGHTS][WIDTHS] = {
+#define KERNEL(rows, columns)                                                                      \
+    {                                                                                              \
+        (const void *)multiply_step<rows, columns>, block_of<rows, columns, true>::threads         \
+    }
+    {KERNEL(64, 32), KERNEL(64, 64), KERNEL(64, 128)},
+    {KERNEL(128, 32), KERNEL(128, 64)},
+#undef KERNEL
+};
 
-cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t slices, bool overlap,
-                                  cudaStream_t stream)
+/* In clusters of so many blocks. */
+static cudaLaunchConfig_t config_of(cudaLaunchAttribute attributes[2], int32_t slices, int threads)
 {
-    int which = 0;
-    while (which < KERNELS - 1 && kernels[which].columns < call->b.rows)
-        which++;
-    const int32_t tiles = (call->a.rows + TILE - 1) / TILE, columns = kernels[which].columns;
-    cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeClusterDimension;
     attributes[0].val.clusterDim = {(unsigned)slices, 1, 1};
     attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[1].val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)slices);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = SHARED_BYTES;
+    config.attrs = attributes;
+    config.numAttrs = 1;
+    return config;
+}
+
+cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t tile, int32_t slices,
+                                  bool overlap, cudaStream_t stream)
+{
+    const int height = tile == ECO_SPLIT_TILE;
+    int width = 0;
+    while (widths[width] < call->b.rows && width < WIDTHS - 1 && kernels[height][width + 1].kernel)
+        width++;
+    const int32_t tiles = (call->a.rows + tile - 1) / tile, columns = widths[width];
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t config = config_of(attributes, slices, kernels[height][width].threads);
     config.gridDim =
         dim3((unsigned)(tiles * slices), (unsigned)((call->b.rows + columns - 1) / columns));
-    config.blockDim = dim3(THREADS);
-    config.dynamicSmemBytes = SHARED_BYTES;
     config.stream = stream;
-    config.attrs = attributes;
     config.numAttrs = overlap ? 2 : 1;
     void *argument[] = {(void *)call};
-    return cudaLaunchKernelExC(&config, kernels[which].kernel, argument);
+    return cudaLaunchKernelExC(&config, kernels[height][width].kernel, argument);
+}
+
+cudaError_t eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES])
+{
+    cudaError_t error = cudaSuccess;
+    for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES && error == cudaSuccess; slices++) {
+        cudaLaunchAttribute attributes[2] = {};
+        const cudaLaunchConfig_t config = config_of(attributes, slices, kernels[0][0].threads);
+        int n = 0;
+        error = cudaOccupancyMaxActiveClusters(&n, kernels[0][0].kernel, &config);
+        clusters[slices - 1] = n;
+    }
+    return error;
 }
 
 cudaError_t eco_split_step_load(bool *usable)
 {
     cudaError_t error = cudaSuccess;
     *usable = true;
-    for (int i = 0; i < KERNELS && error == cudaSuccess && *usable; i++)
-        error = eco_split_load_kernel(kernels[i].kernel, SHARED_BYTES, usable);
+    for (int i = 0; i < HEIGHTS * WIDTHS && error == cudaSuccess && *usable; i++)
+        if (kernels[i / WIDTHS][i % WIDTHS].kernel)
+            error =
+                eco_split_load_kernel(kernels[i / WIDTHS][i % WIDTHS].kernel, SHARED_BYTES, usable);
     return error;
 }

@@ -10,22 +10,29 @@ WORD bool is_odd(float scale)
 
 WORD float element(const eco_split_operand &o, int32_t row, int32_t k)
 {
-    return o.data[o.turned ? (size_t)k * o.row + row : (size_t)row * o.row + k];
+    return o.data[o.turned ? (size_t)(k - o.begin) * o.row + row : (size_t)row * o.row + k];
 }
 
 /* A sum some terms of which are not finite, so neither is it: NaN as it is, infinity times what it
- * meets.  A warp adds it. */
+ * meets.  A warp adds it, until it is NaN. */
 [[maybe_unused]] static __device__ __noinline__ float term_by_term(const eco_split_call &call,
                                                                    int32_t row, int32_t column)
 {
-    const float s = call.a.scales[row], t = call.b.scales[column];
+    enum { LOOK_EVERY = 4 };
+    const float s = call.a.scales[row], t = call.b.scales ? call.b.scales[column] : 0;
     const int32_t end = min(call.a.k, call.b.k);
-    float sum = 0;
-    if (s != s || t != t)
-        return s + t;
-#pragma unroll 4
-    for (int32_t k = (int32_t)threadIdx.x % 32; k < end; k += 32)
-        sum = __fmaf_rn(element(call.a, row, k), element(call.b, column, k), sum);
+    float sum = s + t;
+    if (sum != sum)
+        return sum;
+    sum = 0;
+    for (int32_t k0 = max(call.a.begin, call.b.begin); k0 < end && !__any_sync(~0u, sum != sum);
+         k0 += LOOK_EVERY * 32)
+#pragma unroll
+        for (int32_t i = 0; i < LOOK_EVERY; i++) {
+            const int32_t k = k0 + i * 32 + (int32_t)threadIdx.x % 32;
+            if (k < end)
+                sum = __fmaf_rn(element(call.a, row, k), element(call.b, column, k), sum);
+        }
 #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2)
         sum += __shfl_xor_sync(~0u, sum, lanes);

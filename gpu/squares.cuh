@@ -76,6 +76,12 @@ WORD void copy_to_all(unsigned to, const char *from, unsigned bytes, uint64_t *b
                  : "memory");
 }
 
+/* What this thread wrote to shared memory is there for matrix instructions to come. */
+WORD void show_to_squares(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
 /* ---- matrix instructions --------------------------------------------------------------------- */
 
 /*

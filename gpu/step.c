@@ -54,6 +54,7 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
     struct eco_stage_call mine = *call;
     mine.last = stage == (backward ? lowered->n_backward : lowered->n_forward) - 1;
     mine.means = lowered->has_means ? means_of(program) : 0;
+    run->stepping = true;
     if (run->status != ECORNN_OK)
         return;
     const void *kernel = stage_kernel(run, backward, stage);

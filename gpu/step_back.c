@@ -1,6 +1,6 @@
 /*
  * The backward operations: per step the fused kernels of the gradient and one product back through
- * R; dx and the weight gradients as large products over all steps of the op.
+ * R; dx as a large product over all steps of the op.
  */
 #include "gpu/product.h"
 
@@ -189,105 +189,4 @@ void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op)
                                         .width = eco_problem_input(run->problem, op->layer)};
     if (!add && run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_move(&clear, run->stream), "clearing dx");
-}
-
-/* Sums of columns of dacc. */
-static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul)
-{
-    const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    const struct eco_op *op = matmul->op;
-    struct eco_columns_call call = {
-        .rows_of = {(void *)(uintptr_t)matmul->a, 0, matmul->a_row, run->layout->type},
-        .vectors = (char *)run->args->dweights +
-                   eco_layout_gradient(run->layout, op->layer, op->d, ECO_PART_VECTORS),
-        .vector_type = run->layout->sum,
-        .rows = matmul->rows,
-        .hidden = run->problem->H,
-        .column = eco_gpu_column(run),
-        .add = matmul->add};
-    for (int i = 0; i < recipe->n_params; i++)
-        if (recipe->param[i].kind == ECO_PARAM_VECTOR)
-            call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
-    call.parts = eco_gpu_room(run, op, &call.parts_bytes);
-    if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_sum(&call, run->stream), "gradients of vectors");
-}
-
-/* The projection's gradient: dh^T u. */
-static void projection(struct eco_gpu_run *run, struct eco_matmul matmul)
-{
-    const struct eco_op *op = matmul.op;
-    const struct eco_array dstep =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
-    const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
-    matmul.part = ECO_PART_PROJECT;
-    matmul.a = eco_gpu_at(run, &dstep, eco_layout_dacc_step(run->layout, op));
-    matmul.a_row = dstep.row;
-    matmul.c = eco_gpu_at(run, &u, (size_t)op->t0);
-    matmul.c_row = u.row;
-    eco_gpu_multiply_weights(run, &matmul);
-}
-
-/* The gradient of R of a state, from steps [t0,t1) of the op: dacc^T e. */
-static void recurrent_steps(struct eco_gpu_run *run, struct eco_matmul matmul, int s, int32_t t0,
-                            int32_t t1)
-{
-    const struct eco_plane e = eco_gpu_before(run, matmul.op, s, t0);
-    matmul.rows = (t1 - t0) * run->args->N;
-    matmul.a =
-        eco_gpu_after(matmul.a, (size_t)(t0 - matmul.op->t0) * (size_t)run->args->N * matmul.a_row,
-                      run->layout->type);
-    matmul.c = e.data;
-    matmul.c_row = t1 - t0 > 1 && run->args->N == 1 ? e.step : e.row;
-    matmul.narrow = s > 0; /* the reserve's */
-    if (e.data != NULL)
-        eco_gpu_multiply_weights(run, &matmul);
-    else if (!matmul.add) /* all that there is, and it is zeros */
-        eco_gpu_clear_weights(run, &matmul);
-}
-
-/* The direction's first step has its state elsewhere; and none to multiply where that is NULL. */
-static void recurrent(struct eco_gpu_run *run, struct eco_matmul matmul, int s)
-{
-    const struct eco_op *op = matmul.op;
-    const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
-    const bool begins = eco_gpu_begins(run, op, s, first);
-    const int32_t t0 = op->t0 + (int32_t)(begins && !op->reversed);
-    const int32_t t1 = op->t1 - (int32_t)(begins && op->reversed);
-    if (t0 < t1)
-        recurrent_steps(run, matmul, s, t0, t1);
-    matmul.add |= t0 < t1;
-    if (begins)
-        recurrent_steps(run, matmul, s, first, first + 1);
-}
-
-void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
-{
-    if (run->args->dweights == NULL)
-        return;
-    const struct eco_array dacc =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    struct eco_matmul matmul = {.op = op,
-                                .rows = (op->t1 - op->t0) * run->args->N,
-                                .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
-                                .a_row = dacc.row,
-                                .add = op->add || run->args->accumulate};
-    vectors(run, &matmul);
-    for (int o = -1; o < run->lowered->n_operands; o++) {
-        matmul.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
-        if (o >= 0 && run->lowered->operand[o].state >= 0) {
-            recurrent(run, matmul, run->lowered->operand[o].state);
-            continue;
-        }
-        size_t step = 0;
-        const struct eco_array operand =
-            o < 0 ? (struct eco_array){0} : eco_layout_operand(run->layout, op, o, &step);
-        const struct eco_plane e =
-            o < 0 ? eco_gpu_product_input(run, op) : eco_gpu_plane(run, &operand, step);
-        matmul.c = e.data;
-        matmul.c_row = e.row;
-        eco_gpu_multiply_weights(run, &matmul);
-    }
-    if (run->problem->projected)
-        projection(run, matmul);
 }

@@ -197,8 +197,10 @@ START_TEST(takes_operands_that_hold_states)
         const char *text;
         int forward, backward, full;
     } is[] = {
-        {"cell own(h)\nh' = tanh(W x + R h)", ECO_F32_IN_F16, ECO_F32_IN_SCALED_F16, ECO_F32_IN_PAIR},
-        {"cell own(h)\nh' = W x + R h", ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_PAIR},
+        {"cell own(h)\nh' = tanh(W x + R h)", ECO_F32_IN_F16, ECO_F32_IN_SCALED_F16,
+         ECO_F32_IN_PAIR},
+        {"cell own(h)\nh' = W x + R h", ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_F16,
+         ECO_F32_IN_SCALED_PAIR},
     };
     for (int i = 0; i < 2; i++) {
         const struct eco_problem fast = problem_of(is[i].text, "f32/fast/train/T2/N2/I4/H4");
@@ -206,7 +208,8 @@ START_TEST(takes_operands_that_hold_states)
         ck_assert_ptr_eq(eco_resident_kind(&fast, true), &eco_resident_kinds[is[i].backward]);
         const struct eco_problem full = problem_of(is[i].text, "f32/train/T2/N2/I4/H4");
         ck_assert_ptr_eq(eco_resident_kind(&full, false), &eco_resident_kinds[is[i].full]);
-        ck_assert_ptr_eq(eco_resident_kind(&full, true), &eco_resident_kinds[ECO_F32_IN_SCALED_PAIR]);
+        ck_assert_ptr_eq(eco_resident_kind(&full, true),
+                         &eco_resident_kinds[ECO_F32_IN_SCALED_PAIR]);
     }
 }
 END_TEST

@@ -83,16 +83,17 @@ END_TEST
 /* Every block of a step's product has a stage; sizes whose tiles are more than 2^31, too. */
 START_TEST(shares_the_k_of_steps)
 {
+    static const int32_t clusters[][ECO_SPLIT_SLICES] = {{132, 66, 41, 32, 24, 20, 16, 15}, {1, 1}};
     srand(2);
     for (int i = 0; i < 20000; i++) {
         const int32_t m = 1 + rand() % (1 << rand() % 24), rows = 1 + rand() % (1 << rand() % 24),
-                      k = 64 + rand() % ECO_SPLIT_MOST_K,
-                      slices = eco_split_slices(m, rows, k, PROCESSORS);
-        ck_assert_int_ge(slices, 1);
-        ck_assert_int_le(slices, ECO_SPLIT_SLICES);
-        ck_assert_int_eq(slices & (slices - 1), 0);
-        ck_assert_int_le(slices, (k + ECO_SPLIT_DEPTH - 1) / ECO_SPLIT_DEPTH);
-        ck_assert(eco_split_step_time(m, rows, k, PROCESSORS) > 0);
+                      k = 64 + rand() % ECO_SPLIT_MOST_K;
+        const struct eco_split_step step = eco_split_step(m, rows, k, clusters[i % 2]);
+        ck_assert_int_ge(step.slices, 1);
+        ck_assert_int_le(step.slices, i % 2 == 0 ? ECO_SPLIT_SLICES : 2);
+        ck_assert_int_le(step.slices, (k + ECO_SPLIT_DEPTH - 1) / ECO_SPLIT_DEPTH);
+        ck_assert(step.tile == ECO_SPLIT_TILE || step.tile == ECO_SPLIT_TILE / 2);
+        ck_assert(step.time > 0);
     }
 }
 END_TEST

@@ -1,0 +1,113 @@
+/*
+ * What a step of algorithm resident multiplies: what other blocks sent goes to shared memory, as
+ * soon as all of it is there, as operands of matrix instructions.
+ */
+/* What no piece ever fills, and what comes before the first step. */
+WORD void clear_operand(const struct memory *memory)
+{
+    for (int i = memory->operand + (int)threadIdx.x; i < memory->sums / 4; i += THREADS)
+        shared[i] = make_uint4(0, 0, 0, 0);
+}
+
+/* True in all lanes of the warp or in none. */
+WORD bool warp_agrees(bool lane)
+{
+    return __all_sync(0xffffffffu, lane) != 0;
+}
+
+/* Pieces that came, a round of warps apart, the first so many from `piece` on that are left, to be
+ * multiplied; all made ready side by side, without a branch between them. */
+template <int N>
+CELL_WORD void keep_pieces(const struct memory *memory, int piece, int left, int lane,
+                           const uint4 v[N][READS])
+{
+    uint4 *const to = &shared[memory->operand + piece * LANES + lane];
+    uint4 kept[N];
+#if defined(ECO_SCALED)
+    float *const scales = floats(memory->scales + piece * ECO_RESIDENT_N + lane / 4);
+    float scale[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        kept[i] = scaled_piece(v[i], &scale[i]);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i * WARPS < left && lane % 4 == 0)
+            scales[i * WARPS * ECO_RESIDENT_N] = scale[i];
+#else
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        kept[i] = in_order(v[i][0]);
+#endif
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i * WARPS < left)
+            to[i * WARPS * LANES] = kept[i];
+}
+
+/* Reads `AT_ONCE` pieces a round of warps apart, from `piece` on, until all of them are there, and
+ * puts them into shared memory; what never came is NaN, and makes NaN of everything after it.
+ * meanwhile() is done while they are on their way. */
+template <int AT_ONCE, class MEANWHILE>
+CELL_WORD void gather_some(const struct eco_resident_call *call, const struct share *share,
+                           const struct memory *memory, struct patience *patience,
+                           const struct mine *mine, int piece, MEANWHILE meanwhile)
+{
+    const int left = memory->gathered - piece;
+    const uint4 *const from = mine->received + piece * (READS * LANES) + share->lane;
+    uint4 v[AT_ONCE][READS];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+#pragma unroll
+        for (int r = 0; r < READS; r++) {
+            v[i][r] = make_uint4(0, 0, 0, 0);
+            if (i * WARPS < left)
+                v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
+        }
+    meanwhile();
+    for (;;) {
+        bool all = true;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+#pragma unroll
+            for (int r = 0; r < READS; r++)
+                all &= whole(v[i][r]);
+        if (warp_agrees(all || !wait_more(patience, call)))
+            break;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+#pragma unroll
+            for (int r = 0; r < READS; r++)
+                if (i * WARPS < left)
+                    v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
+    }
+    keep_pieces<AT_ONCE>(memory, piece, left, share->lane, v);
+}
+
+/* More of them in flight cost other code of the kernel registers. */
+#if defined(SENT_WORDS) || RESIDENT_BACKWARD
+#define PIECES_AT_ONCE (8 / READS)
+#else
+#define PIECES_AT_ONCE 4
+#endif
+
+template <class MEANWHILE>
+CELL_WORD void gather(const struct eco_resident_call *call, const struct share *share,
+                      const struct memory *memory, struct patience *patience,
+                      const struct mine *mine, MEANWHILE meanwhile)
+{
+    enum { FEW = 2, SOME = 4, MANY = PIECES_AT_ONCE };
+    const int all = memory->gathered;
+    const auto nothing = [] {};
+    if (all <= FEW * WARPS) {
+        gather_some<FEW>(call, share, memory, patience, mine, share->warp, meanwhile);
+        return;
+    }
+    if (MANY > SOME && all <= SOME * WARPS) {
+        gather_some<SOME>(call, share, memory, patience, mine, share->warp, meanwhile);
+        return;
+    }
+    gather_some<MANY>(call, share, memory, patience, mine, share->warp, meanwhile);
+#pragma unroll 1
+    for (int piece = share->warp + MANY * WARPS; piece < all; piece += MANY * WARPS)
+        gather_some<MANY>(call, share, memory, patience, mine, piece, nothing);
+}
