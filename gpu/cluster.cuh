@@ -72,7 +72,7 @@ WORD void wait_for_bytes(int step)
     unsigned there = 0;
     while (!there)
         asm volatile("{ .reg .pred p;"
-                     " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;"
+                     " mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
                      " selp.u32 %0, 1, 0, p; }"
                      : "=r"(there)
                      : "r"(shared_address(&arrivals[step & 1])), "r"(step >> 1 & 1)

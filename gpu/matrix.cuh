@@ -70,6 +70,15 @@ WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsign
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+/* d = a b */
+WORD void multiply_first(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                         unsigned b0, unsigned b1)
+{
+    asm(MATRIX " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.f));
+}
+
 #if defined(ECO_OPERAND_PAIR)
 #define INSTRUCTIONS ECO_RESIDENT_PAIR
 #else

@@ -22,6 +22,15 @@ WORD void meet_all(void)
                  : "memory");
 }
 
+/* The same; nobody reads after it what others wrote before. */
+WORD void meet_to_write(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
+                 :
+                 :
+                 : "memory");
+}
+
 WORD unsigned blocks_in_cluster(void)
 {
     unsigned blocks;

@@ -208,7 +208,7 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
     const int pieces = share->across * call->shape.part[CUT::product].items * memory->row_tiles;
     mine.operand = pinned(memory->operand + pieces * LANES + share->lane);
-    mine.scale = memory->scales + pieces * ECO_RESIDENT_N + share->lane / 4;
+    mine.scale = memory->scales + pieces * ECO_RESIDENT_N + share->lane % 4 * 2;
     mine.sums = pinned(memory->sums + share->across * memory->sum_across +
                        share->lane % 4 * 2 * CUT::sum_row + share->down * TILES * ECO_RESIDENT_M +
                        share->lane / 4);

@@ -5,15 +5,27 @@
 /* The sums of one tile of R and 8 rows of the batch. */
 struct sums {
     float even[4], odd[4]; /* two that do not wait for each other */
-#if defined(ECO_OPERAND_PAIR)
+#if defined(SCALED_R)
     float total[4];
 #endif
 };
 
-/* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two. */
-WORD void multiply_item(struct sums *d, struct fragment r, uint4 b)
+/* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; those are to
+ * be multiplied by `scale`, where items have scales. */
+WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale)
 {
+#if defined(ECO_SCALED)
+    multiply_first(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
 #if defined(ECO_OPERAND_PAIR)
+    multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
+    multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
+#else
+    multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.z, b.w);
+#endif
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        d->total[i] = fmaf(d->even[i] + d->odd[i], i % 2 ? scale.y : scale.x, d->total[i]);
+#elif defined(ECO_OPERAND_PAIR)
     multiply_add(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
     multiply_add(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
     multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
@@ -24,10 +36,10 @@ WORD void multiply_item(struct sums *d, struct fragment r, uint4 b)
 }
 
 /* Matrix instructions cut off where they add, so long chains are less accurate than those of
- * multiply-adds: of pairs a chain ends after two items. */
+ * multiply-adds: of pairs a chain ends after two items, with scales after each, above. */
 WORD void end_chain(struct sums *d, int item)
 {
-#if defined(ECO_OPERAND_PAIR)
+#if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
     if (item % 2 == 0)
         return;
 #pragma unroll
@@ -40,76 +52,34 @@ WORD void end_chain(struct sums *d, int item)
 
 WORD float sum_in(const struct sums *d, int i)
 {
-#if defined(ECO_OPERAND_PAIR)
+#if defined(ECO_SCALED)
+    return d->total[i];
+#elif defined(ECO_OPERAND_PAIR)
     return d->total[i] + (d->even[i] + d->odd[i]);
 #else
     return d->even[i] + d->odd[i];
 #endif
 }
 
-/* Sums of one tile of R and 8 rows of the batch, to shared memory; a lane's two rows have scales.
- */
-template <class CUT>
-CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scales, float2 of_rows)
-{
-    *floats(at) = of_rows.x * unscaled(scales, sum_in(d, 0));
-    *floats(at + CUT::sum_row) = of_rows.y * unscaled(scales, sum_in(d, 1));
-    *floats(at + 8) = of_rows.x * unscaled(scales, sum_in(d, 2));
-    *floats(at + CUT::sum_row + 8) = of_rows.y * unscaled(scales, sum_in(d, 3));
-}
-
-/* ---- scales of items ------------------------------------------------------------------------- */
-
-/* What a warp multiplies of a row is brought to one scale, that of its largest item. */
-
-WORD float item_scale(int at)
+/* Of two rows of an item, from there on. */
+WORD float2 scale_at(int at)
 {
 #if defined(ECO_SCALED)
-    return *floats(at);
-#else
-    return 1;
-#endif
-}
-
-/* Of so many items, `next` apart. */
-WORD float greatest_scale(int at, int next, int items)
-{
-    float most = 1;
-#if defined(ECO_SCALED)
-    most = 0;
-#pragma unroll 8
-    for (int i = 0; i < items; i++)
-        most = fmaxf(most, item_scale(at + i * next));
-#endif
-    return most;
-}
-
-/* A piece of an item, as if it had been scaled as the one with the greatest. */
-WORD uint4 rescaled(uint4 b, float scale, float most)
-{
-#if defined(ECO_SCALED)
-    unsigned by;
-    asm("cvt.rn.f16x2.f32 %0, %1, %1;" : "=r"(by) : "f"(scale * over(most)));
-    asm("mul.f16x2 %0, %0, %1;" : "+r"(b.x) : "r"(by));
-    asm("mul.f16x2 %0, %0, %1;" : "+r"(b.y) : "r"(by));
-    asm("mul.f16x2 %0, %0, %1;" : "+r"(b.z) : "r"(by));
-    asm("mul.f16x2 %0, %0, %1;" : "+r"(b.w) : "r"(by));
-#endif
-    return b;
-}
-
-/* Of a tile's rows four lanes each know the scale; a lane has sums of two. */
-WORD float2 of_two_rows(int lane, float scale)
-{
-#if defined(ECO_SCALED)
-    return make_float2(__shfl_sync(0xffffffffu, scale, lane % 4 * 8),
-                       __shfl_sync(0xffffffffu, scale, lane % 4 * 8 + 4));
+    return *(const float2 *)floats(at);
 #else
     return make_float2(1, 1);
 #endif
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* Sums of one tile of R and 8 rows of the batch, to shared memory. */
+template <class CUT>
+CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scales)
+{
+    *floats(at) = unscaled(scales, sum_in(d, 0));
+    *floats(at + CUT::sum_row) = unscaled(scales, sum_in(d, 1));
+    *floats(at + 8) = unscaled(scales, sum_in(d, 2));
+    *floats(at + CUT::sum_row + 8) = unscaled(scales, sum_in(d, 3));
+}
 
 /* `N` tiles of 8 rows of the batch, `COUNT` items in registers; what is read of them is fetched
  * some items ahead.  Nothing here depends on the warp: no lane waits for a branch. */
@@ -118,69 +88,66 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
                              const struct memory *memory, const struct mine *mine,
                              const struct fragment r[CUT::items][TILES], int row_tile, int sum_tile)
 {
-    enum { MOST = 8 / N, AHEAD = MOST < COUNT ? MOST : COUNT };
+#if defined(ECO_SCALED)
+    enum { MOST = 4 / N };
+#else
+    enum { MOST = 8 / N };
+#endif
+    enum { AHEAD = MOST < COUNT ? MOST : COUNT };
     const int next = memory->row_tiles * LANES;
     const int next_scale = memory->row_tiles * ECO_RESIDENT_N;
     const uint4 *b = shared + mine->operand + row_tile * LANES;
     const int scale = mine->scale + row_tile * ECO_RESIDENT_N;
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
-    float s[AHEAD][N], most[N];
+    float2 s[AHEAD][N];
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
 #pragma unroll
         for (int n = 0; n < N; n++) {
             v[i][n] = b[i * next + n * LANES];
-            s[i][n] = item_scale(scale + i * next_scale + n * ECO_RESIDENT_N);
+            s[i][n] = scale_at(scale + i * next_scale + n * ECO_RESIDENT_N);
         }
-#pragma unroll
-    for (int n = 0; n < N; n++)
-        most[n] =
-            greatest_scale(scale + n * ECO_RESIDENT_N, next_scale,
-                           COUNT == CUT::items ? call->shape.part[CUT::product].items : COUNT);
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            const uint4 item = rescaled(v[i % AHEAD][n], s[i % AHEAD][n], most[n]);
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                multiply_item(&d[n][t], r[i][t], item);
+                multiply_item(&d[n][t], r[i][t], v[i % AHEAD][n], s[i % AHEAD][n]);
                 end_chain(&d[n][t], i);
             }
             if (i + AHEAD < COUNT) {
                 v[i % AHEAD][n] = b[(i + AHEAD) * next + n * LANES];
-                s[i % AHEAD][n] = item_scale(scale + (i + AHEAD) * next_scale + n * ECO_RESIDENT_N);
+                s[i % AHEAD][n] = scale_at(scale + (i + AHEAD) * next_scale + n * ECO_RESIDENT_N);
             }
         }
     if (COUNT == CUT::items)
 #pragma unroll 2
         for (int i = CUT::items; i < call->shape.part[CUT::product].items; i++) {
 #pragma unroll
-            for (int n = 0; n < N; n++)
-                v[0][n] =
-                    rescaled(b[i * next + n * LANES],
-                             item_scale(scale + i * next_scale + n * ECO_RESIDENT_N), most[n]);
+            for (int n = 0; n < N; n++) {
+                v[0][n] = b[i * next + n * LANES];
+                s[0][n] = scale_at(scale + i * next_scale + n * ECO_RESIDENT_N);
+            }
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
                 const struct fragment kept = {*kept_half<CUT>(call, share, i, t, 0),
                                               *kept_half<CUT>(call, share, i, t, 1)};
 #pragma unroll
                 for (int n = 0; n < N; n++) {
-                    multiply_item(&d[n][t], kept, v[0][n]);
+                    multiply_item(&d[n][t], kept, v[0][n], s[0][n]);
                     end_chain(&d[n][t], i);
                 }
             }
         }
 #pragma unroll
-    for (int n = 0; n < N; n++) {
-        const float2 of_rows = of_two_rows(share->lane, most[n]);
+    for (int n = 0; n < N; n++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             put_sums<CUT>(mine->sums + (sum_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
                               t * ECO_RESIDENT_M,
-                          &d[n][t], &mine->scales, of_rows);
-    }
+                          &d[n][t], &mine->scales);
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`. */

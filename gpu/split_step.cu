@@ -215,13 +215,14 @@ static __global__ void __launch_bounds__(block_of<rows, columns, true>::threads,
         me.add(s.to - s.from, sum);
         wait_for_kernels_ahead();
         read_some<kind>(call, shares.first(), min(shares.count(), (unsigned)SOME), x);
-        meet_all(); /* all have multiplied what lay where sums go now */
+        meet_to_write(); /* all have multiplied what lay where sums go now */
         shares.send(sum);
         meet_all();
         write<kind>(call, shares, x);
     } else {
         fill_stages<kind>(call, s, shared, room, &b);
-        meet_all();
+        __syncwarp();
+        meet_to_write();
         meet_all();
     }
 #endif

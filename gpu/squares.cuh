@@ -19,12 +19,13 @@ WORD void show_barriers(void)
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
 
-/* At this barrier of a block of the cluster. */
+/* At this barrier of a block of the cluster.  Nobody reads there what this thread wrote but in its
+ * own block: a wider scope than that waits for memory outside the chip. */
 WORD void arrive(uint64_t *barrier, unsigned rank)
 {
     asm volatile("{ .reg .b32 there;"
                  " mapa.shared::cluster.u32 there, %0, %1;"
-                 " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+                 " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
                  :
                  : "r"(address_of(barrier)), "r"(rank)
                  : "memory");
@@ -45,7 +46,7 @@ WORD void wait_for(uint64_t *barrier, unsigned parity)
     unsigned over = 0;
     while (!over)
         asm volatile("{ .reg .pred p;"
-                     " mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;"
+                     " mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
                      " selp.u32 %0, 1, 0, p; }"
                      : "=r"(over)
                      : "r"(address_of(barrier)), "r"(parity)
