@@ -61,8 +61,7 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
     const bool splits = caps->splits && !problem->fast && !wishes->wavefront &&
                         eco_gpu_wish_for_splits() != ECO_SPLIT_NEVER;
-    if (wishes->prepared_bytes[0] > 0 || wishes->prepared_bytes[1] > 0 ||
-        (problem->type == ECORNN_F32 && used && work >= least_work))
+    if (problem->type == ECORNN_F32 && used && work >= least_work)
         return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
     return clamp(32 * accs * problem->N, 65536, 8 << 20);
 }

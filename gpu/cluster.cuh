@@ -65,7 +65,8 @@ WORD void send_in_cluster(int rank, const void *at, int step, float4 v)
 #endif
 }
 
-/* All that was expected in a step is there. */
+/* All that was expected in a step is there: the barrier counts what others sent as it comes, so no
+ * wider scope than the block's is needed, which would throw out of the L1 what is there. */
 WORD void wait_for_bytes(int step)
 {
 #if __CUDA_ARCH__ >= 900

@@ -163,8 +163,10 @@ static ecornn_status prepare(struct ecornn_device *device)
     status = eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
     if (status == ECORNN_OK)
         status = ECO_CUDA(eco_split_load(&device->caps.splits));
+    _Static_assert(sizeof device->caps.clusters / sizeof *device->caps.clusters == ECO_SPLIT_SLICES,
+                   "clusters of all sizes");
     if (status == ECORNN_OK && device->caps.splits)
-        status = ECO_CUDA(eco_split_step_count(device->caps.clusters));
+        eco_split_step_count(device->caps.clusters);
     if (status == ECORNN_OK)
         status = ECO_CUDA(
             cudaHostAlloc((void **)&gpu->failed, sizeof *gpu->failed, cudaHostAllocMapped));

@@ -13,28 +13,28 @@ static __device__ bool exists(const struct eco_exchange_call *call, int32_t widt
     return n < call->rows && k < width && k % call->column < call->hidden;
 }
 
-/* Pieces of a group in a step, of the first `blocks` of them. */
-static __host__ __device__ int32_t pieces_of(const struct eco_exchange_call *call, int32_t blocks)
+/* Reads of a group in a step, of the first `blocks` of them. */
+static __host__ __device__ int32_t reads_of(const struct eco_exchange_call *call, int32_t blocks)
 {
-    int32_t pieces = 0;
+    int32_t reads = 0;
     for (int32_t b = 0; b < blocks; b++)
-        pieces += LANES * call->reads * call->row_tiles * call->items[b];
-    return pieces;
+        reads += LANES * call->reads * call->row_tiles * call->items[b];
+    return reads;
 }
 
-/* What piece i is of: all bits set where there are units, else 0. */
+/* What read i is of: all bits set where there are units, else 0. */
 static __device__ void mask_units(const struct eco_exchange_call *call, int32_t i, uint32_t word[4])
 {
-    const int32_t pieces = pieces_of(call, call->blocks), of_group = i % pieces;
-    const int32_t first = pieces_of(call, 1), b = of_group >= first;
-    const int32_t piece = b ? of_group - first : of_group, width = call->width[b];
-    const int32_t lane = piece % LANES, read = piece / LANES % call->reads;
-    const int32_t tile = piece / LANES / call->reads;
+    const int32_t reads = reads_of(call, call->blocks), of_group = i % reads;
+    const int32_t first = reads_of(call, 1), b = of_group >= first;
+    const int32_t at = b ? of_group - first : of_group, width = call->width[b];
+    const int32_t lane = at % LANES, read = at / LANES % call->reads;
+    const int32_t tile = at / LANES / call->reads;
     const int32_t n = tile % call->row_tiles * TILE_ROWS + lane / 4;
     const int32_t of_word = 4 / call->sent;
     const int32_t lanes_k = tile / call->row_tiles * 4 + lane % 4;
     const int32_t k = (lanes_k * call->reads + read) * 4 * of_word;
-    const int32_t row = n < call->group_rows ? i / pieces * call->group_rows + n : call->rows;
+    const int32_t row = n < call->group_rows ? i / reads * call->group_rows + n : call->rows;
     for (int32_t w = 0; w < 4; w++) {
         const bool there = exists(call, width, row, k + w * of_word);
         const bool last = exists(call, width, row, k + w * of_word + of_word - 1);
@@ -42,11 +42,11 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
     }
 }
 
-/* The same piece of all steps to a thread; pieces as resident.cuh lays them out: [groups, blocks,
+/* The same read of all steps to a thread; as resident.cuh lays them out: [groups, blocks,
  * items, rows / 8, reads, lanes]. */
 static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
 {
-    const int32_t all = pieces_of(&call, call.blocks) * call.groups;
+    const int32_t all = reads_of(&call, call.blocks) * call.groups;
     const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x);
     uint32_t word[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
     if (i >= all)
@@ -61,8 +61,8 @@ static __global__ void prepare(const __grid_constant__ struct eco_exchange_call 
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
-    const int32_t pieces = pieces_of(call, call->blocks) * call->groups;
-    const int32_t across = (pieces + THREADS - 1) / THREADS, most = (BLOCKS + across - 1) / across;
+    const int32_t reads = reads_of(call, call->blocks) * call->groups;
+    const int32_t across = (reads + THREADS - 1) / THREADS, most = (BLOCKS + across - 1) / across;
     return cudaLaunchKernel((const void *)prepare,
                             dim3((unsigned)across,
                                  (unsigned)(call->steps < most ? call->steps : most),

@@ -64,8 +64,9 @@ enum { LEAST_STEPS = 6 };
 
 static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size)
 {
-    const double saved = time_of_fma(problem->N, size) -
-                         eco_split_step(problem->N, size.rows, size.k, caps->clusters).time;
+    const double saved =
+        time_of_fma(problem->N, size) -
+        eco_split_step(problem->N, size.rows, size.k, caps->clusters, problem->D).time;
     return problem->T >= LEAST_STEPS &&
            saved * problem->T > eco_split_prepare_time(size.rows, size.k);
 }
@@ -81,6 +82,7 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size size = size_before(problem, o, backward);
         if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
+            problem->N > ECO_SPLIT_MOST_COLUMNS || caps->clusters[0] == 0 ||
             !(pays(problem, caps, size) || wish == ECO_SPLIT_ALWAYS))
             return 0;
         bytes += bytes_of(size);

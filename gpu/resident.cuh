@@ -1,12 +1,12 @@
 /*
  * Algorithm resident, what both ways share: how a block finds its share of the work, where things
- * lie in shared memory and in the exchange between blocks.  R: resident_operand.cuh; products:
- * resident_product.cuh.
+ * lie in shared memory and in the exchange between blocks.  R: resident_operand.cuh; what it is
+ * multiplied by: resident_gather.cuh; products: resident_product.cuh.
  *
  * k is taken in an order of our own: of an item, 64 bytes of a row, lane 4g + q holds the qth 16,
  * of which the first matrix instruction takes one half and the second the other (of pairs the
  * nearest numbers are one half, what they leave the other, and three instructions take them).  So a
- * lane's share of a row is in one piece, in R, in what blocks exchange and in shared memory.
+ * lane's share of a row is one piece in R and in shared memory, and what becomes one is exchanged.
  */
 #include "gpu/arithmetic.cuh"
 #include "gpu/resident_call.h"

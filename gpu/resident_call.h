@@ -96,7 +96,7 @@ struct eco_resident_job {
     const void *recurrent[ECO_RESIDENT_PRODUCTS];
     const void *vector;
     const void *acc; /* forward: [steps, N, accs, H] sums; W x */
-    /* [steps, groups, rows, k] operands, all bits set: not yet written; of rows and k that are
+    /* [steps, groups, rows, k] numbers, all bits set:  not yet written; of rows and k that are
      * nobody's: 0.  Of two products [steps, groups]: what the second reads, then the first */
     void *exchange;
     /* Where the run starts: the caller's [N,H] in the type of rows, NULL: zeros; states before the

@@ -50,7 +50,7 @@ static void point_at(const struct products *products, int j, int64_t k, struct e
     call->b.row = p->b_row;
     call->b.begin = from < 0 ? 0 : from > call->k ? call->k : (int32_t)from;
     call->b.k = to < call->b.begin ? call->b.begin : to > call->k ? call->k : (int32_t)to;
-    call->b.data = line(p->b, call->b.begin - from, call->b.turned ? p->b_row : 1);
+    call->b.data = line(p->b, from < 0 ? -from : 0, call->b.turned ? p->b_row : 1);
     call->c = p->c;
     call->c_row = p->c_row;
     call->add = p->add || k > 0;
@@ -145,7 +145,7 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
     if (run->status != ECORNN_OK || p->m == 0)
         return;
     const struct eco_split_step step =
-        eco_split_step(p->m, p->n, call.k, run->plan->device->caps.clusters);
+        eco_split_step(p->m, p->n, call.k, run->plan->device->caps.clusters, run->lanes);
     const bool overlap = run->stepping && gpu->overlap;
     eco_gpu_note_cuda(run,
                       eco_launch_split_step(&call, step.tile, step.slices, overlap, run->stream),

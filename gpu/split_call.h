@@ -66,11 +66,17 @@ cudaError_t eco_launch_split(const struct eco_split_call *call, int32_t clusters
  * bias.  A tile has 64 rows of A or ECO_SPLIT_TILE; so many blocks, ECO_SPLIT_SLICES at most and
  * not more than pieces of k, share it.  overlap: put in place while the kernel ahead computes B; A
  * is there. */
-enum { ECO_SPLIT_SLICES = 8 };
+enum {
+    ECO_SPLIT_SLICES = 8,
+    ECO_SPLIT_COLUMNS = 64, /* rows of B, of a block */
+    ECO_SPLIT_FEW_COLUMNS = 32,
+    ECO_SPLIT_MOST_COLUMNS = ECO_SPLIT_COLUMNS * 65535 /* of a launch */
+};
 cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t tile, int32_t slices,
                                   bool overlap, cudaStream_t stream);
-/* How many clusters of 1, 2 ... blocks of that kernel run at once. */
-cudaError_t eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES]);
+/* How many clusters of 1, 2 ... blocks of that kernel run at once; 0: none, or the device cannot
+ * say. */
+void eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES]);
 
 /* Once for a device.  usable: there is code for it. */
 cudaError_t eco_split_load(bool *usable);

@@ -118,27 +118,32 @@ int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_s
 static double step_time(int32_t m, int32_t rows, int32_t k, int32_t tile, int32_t slices,
                         int32_t clusters)
 {
-    enum { HALF = ECO_SPLIT_TILE / 2 };
     static const double fixed = 6e-6, slice = 0.1e-6, bytes_in_a_second = 4e12;
-    static const double stage[2][2] = {{0.45e-6, 0.65e-6},
-                                       {0.8e-6, 1.1e-6}}; /* few, many columns */
-    const bool many = m > HALF;
-    const int32_t columns = many ? up(m, ECO_SPLIT_TILE) : 1, tiles_of_c = up(rows, tile) * columns;
-    const double waves = up(tiles_of_c, clusters),
-                 multiplying = waves * up(steps_of(k), slices) * stage[tile > HALF][many],
+    static const double stage[2][2] = {{0.47e-6, 0.9e-6},
+                                       {0.66e-6, 1.1e-6}}; /* few, many columns */
+    const int64_t tiles_of_c = (int64_t)up(rows, tile) * up(m, ECO_SPLIT_COLUMNS);
+    const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
+                 multiplying = waves * up(steps_of(k), slices) *
+                               stage[tile == ECO_SPLIT_TILE][m > ECO_SPLIT_FEW_COLUMNS],
                  reading = (double)piece_bytes(rows, k) / bytes_in_a_second;
     return fixed + slice * slices + (reading > multiplying ? reading : multiplying);
 }
 
+static int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
 struct eco_split_step eco_split_step(int32_t m, int32_t rows, int32_t k,
-                                     const int32_t clusters[ECO_SPLIT_SLICES])
+                                     const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes)
 {
     struct eco_split_step best = {0};
     for (int32_t tile = ECO_SPLIT_TILE / 2; tile <= ECO_SPLIT_TILE; tile *= 2)
         for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES && slices <= steps_of(k); slices++) {
+            const int32_t own = larger(clusters[slices - 1] / lanes, 1);
             if (clusters[slices - 1] == 0)
                 continue;
-            const double time = step_time(m, rows, k, tile, slices, clusters[slices - 1]);
+            const double time = step_time(m, rows, k, tile, slices, own);
             if (best.tile == 0 || time < best.time)
                 best = (struct eco_split_step){tile, slices, time};
         }

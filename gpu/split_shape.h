@@ -48,8 +48,9 @@ struct eco_split_step {
     int32_t tile, slices;
     double time; /* s */
 };
-/* Of m rows by a prepared operand of so many; clusters of 1, 2 ... blocks that run at once. */
+/* Of m rows by a prepared operand of so many; clusters of 1, 2 ... blocks that run at once, which
+ * so many such products beside each other share; clusters[0] is not 0. */
 struct eco_split_step eco_split_step(int32_t m, int32_t rows, int32_t k,
-                                     const int32_t clusters[ECO_SPLIT_SLICES]);
+                                     const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes);
 
 #endif /* ECO_GPU_SPLIT_SHAPE_H */

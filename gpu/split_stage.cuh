@@ -1,5 +1,5 @@
 /*
- * Stages of shared memory of a product of split operands, filled by copies and multiplied in turn.
+ * Stages of shared memory of a product of split operands, filled and multiplied in turn.
  */
 enum {
     TILE = ECO_SPLIT_TILE,
@@ -19,9 +19,10 @@ enum {
 template <int rows_, int columns_, bool scales_> struct block_of {
     static constexpr int rows = rows_, columns = columns_;
     static constexpr bool scales = scales_;
-    static constexpr int consumers = rows / 64 * FOUR_WARPS; /* threads that multiply */
-    static constexpr int threads = consumers + FOUR_WARPS;   /* and that fill stages */
-    static constexpr int held = columns / 2;                 /* sums of a thread */
+    static constexpr int consumers = rows / 64 * FOUR_WARPS;             /* threads that multiply */
+    static constexpr int filling = scales ? 2 * FOUR_WARPS : FOUR_WARPS; /* that fill stages */
+    static constexpr int threads = consumers + filling;
+    static constexpr int held = columns / 2; /* sums of a thread */
     static constexpr int a_bytes = rows * LINE_BYTES, b_bytes = columns * LINE_BYTES; /* planes */
     static constexpr int stage_bytes = 2 * (a_bytes + b_bytes);
     static constexpr int stages = STAGES_BYTES / stage_bytes;

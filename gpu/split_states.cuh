@@ -1,43 +1,42 @@
 /*
- * States as an operand of a step's product: four warps read them, bring the 64 numbers that a row
+ * States as an operand of a step's product: some warps read them, bring the 64 numbers that a row
  * has in a stage near to 2^15 by a power of two, split them, and leave the pieces in the stage.
  */
 #include "gpu/split_eight.cuh"
 
 enum {
-    EIGHTS = DEPTH / GROUP,        /* of a row in a stage, a thread each */
-    AT_ONCE = FOUR_WARPS / EIGHTS, /* rows */
-    PART = 2,                      /* of a stage: eights of a thread */
-    AHEAD = 4                      /* parts that are on their way, with the one in hand */
+    EIGHTS = DEPTH / GROUP, /* of a row in a stage, a thread each */
+    AHEAD = 4               /* stages that are on their way, with the one in hand */
 };
 
-/* Of a thread: its part of what lies in a stage. */
+/* Of a thread: of what lies in a stage an eighth of some rows. */
 template <class kind> struct splitter {
-    static constexpr int parts = kind::columns / (AT_ONCE * PART); /* of a stage */
+    static constexpr int at_once = kind::filling / EIGHTS,
+                         held = kind::columns / at_once; /* rows */
+    static_assert(held * at_once == kind::columns, "threads share rows evenly");
     const eco_split_operand *o;
     int32_t first, stage; /* row of B, and stage of k, that all begins with */
     bool fours;
     int row, eighth; /* of the thread */
 
-    __device__ __forceinline__ void load(int32_t part, int32_t end, float (&x)[PART][GROUP]) const
+    __device__ __forceinline__ void load(int32_t i, int32_t stages, float (&x)[held][GROUP]) const
     {
-        const int32_t k = ((stage + part / parts) * EIGHTS + eighth) * GROUP;
-        const int32_t n = first + row + part % parts * (AT_ONCE * PART);
+        const int32_t k = ((stage + i) * EIGHTS + eighth) * GROUP;
 #pragma unroll
-        for (int h = 0; h < PART; h++) {
-            const bool there = part < end && n + h * AT_ONCE < o->rows;
-            load_eight(o->data + (size_t)(n + h * AT_ONCE) * o->row + k, there ? o->k - k : 0,
+        for (int h = 0; h < held; h++) {
+            const int32_t n = first + row + h * at_once;
+            load_eight(o->data + (size_t)n * o->row + k, i < stages && n < o->rows ? o->k - k : 0,
                        fours, x[h]);
         }
     }
 
     /* Eight threads have a row. */
-    __device__ __forceinline__ void keep(char *to, float *scales, int part,
-                                         const float (&x)[PART][GROUP]) const
+    __device__ __forceinline__ void keep(char *to, float *scales,
+                                         const float (&x)[held][GROUP]) const
     {
 #pragma unroll
-        for (int h = 0; h < PART; h++) {
-            const int n = row + (part * PART + h) * AT_ONCE;
+        for (int h = 0; h < held; h++) {
+            const int n = row + h * at_once;
             unsigned most = size_of_eight(x[h]);
 #pragma unroll
             for (int lanes = EIGHTS / 2; lanes > 0; lanes /= 2)

@@ -65,18 +65,17 @@ WORD void copy_rows(const eco_split_call &call, const slice &s, unsigned shared,
              &b->full[slot.stage]);
 }
 
-/* By four warps: first as much of R as there are stages, then the states of these, then both.
- * States are read some parts of a stage ahead. */
+/* By several warps: first as much of R as there are stages, then the states of these, then both.
+ * States are read some stages ahead. */
 template <class kind>
 WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned shared, char *room,
                       barriers *b)
 {
     typedef splitter<kind> mine;
     const int32_t stages = s.to - s.from, ahead = min(stages, kind::stages);
-    const int32_t parts = stages * mine::parts;
     const bool copies = threadIdx.x == kind::consumers;
     const mine me = splitter_of<kind>(call.b, (int32_t)blockIdx.y * kind::columns, s.from);
-    float x[AHEAD][PART][GROUP];
+    __align__(16) float x[AHEAD][mine::held][GROUP];
     for (int32_t i = 0; copies && i < ahead; i++)
         copy_rows<kind>(call, s, shared, b, i);
     __syncwarp();
@@ -84,25 +83,21 @@ WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned share
     let_next_start();
 #pragma unroll
     for (int j = 0; j < AHEAD - 1; j++)
-        me.load(j, parts, x[j]);
-    for (int32_t first = 0; first < parts; first += AHEAD)
+        me.load(j, stages, x[j]);
+    for (int32_t first = 0; first < stages; first += AHEAD)
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
-            const int32_t part = first + j, i = part / mine::parts;
+            const int32_t i = first + j;
             const slot<kind::stages> slot(i);
-            if (part >= parts)
+            if (i >= stages)
                 break;
-            me.load(part + AHEAD - 1, parts, x[(j + AHEAD - 1) % AHEAD]);
-            if (part % mine::parts == 0) {
-                if (copies && i >= ahead)
-                    copy_rows<kind>(call, s, shared, b, i);
-                __syncwarp();
-                wait_for_room(b, slot);
-            }
+            me.load(i + AHEAD - 1, stages, x[(j + AHEAD - 1) % AHEAD]);
+            if (copies && i >= ahead)
+                copy_rows<kind>(call, s, shared, b, i);
+            __syncwarp();
+            wait_for_room(b, slot);
             me.keep(room + slot.stage * kind::stage_bytes + 2 * kind::a_bytes,
-                    (float *)scales_of<kind>(shared, slot.stage), part % mine::parts, x[j]);
-            if (part % mine::parts < mine::parts - 1)
-                continue;
+                    (float *)scales_of<kind>(shared, slot.stage), x[j]);
             show_to_squares();
             __syncwarp();
             if (threadIdx.x % 32 == 0)
@@ -154,7 +149,7 @@ WORD void read_some(const eco_split_call &call, unsigned from, unsigned count, s
     }
 }
 
-/* A sum that is not finite has such terms. */
+/* A sum that is not finite has such terms, or terms beyond 1e30. */
 template <class kind>
 WORD void write_some(const eco_split_call &call, unsigned from, unsigned count,
                      const float2 (&sums)[SOME], const some &x)
@@ -205,7 +200,7 @@ static __global__ void __launch_bounds__(block_of<rows, columns, true>::threads,
     char *const room = anywhere + (shared - address_of(anywhere));
     const slice s = slice_of(call);
     if (threadIdx.x == 0)
-        open_stages<kind>(&b, 1 + FOUR_WARPS / 32, 1);
+        open_stages<kind>(&b, 1 + kind::filling / 32, 1);
     __syncthreads();
     if (threadIdx.x < kind::consumers) {
         const shares<kind> shares = shares_of<kind>(room);
@@ -215,6 +210,7 @@ static __global__ void __launch_bounds__(block_of<rows, columns, true>::threads,
         me.add(s.to - s.from, sum);
         wait_for_kernels_ahead();
         read_some<kind>(call, shares.first(), min(shares.count(), (unsigned)SOME), x);
+        __syncwarp();
         meet_to_write(); /* all have multiplied what lay where sums go now */
         shares.send(sum);
         meet_all();
@@ -230,10 +226,9 @@ static __global__ void __launch_bounds__(block_of<rows, columns, true>::threads,
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* [tiles of 64 rows of R, or 128][tiles of 32, 64 or 128 columns]; of the largest there would be
- * more sums than registers. */
-enum { HEIGHTS = 2, WIDTHS = 3 };
-static const int widths[WIDTHS] = {32, 64, 128};
+/* [tiles of 64 rows of R, or 128][tiles of 32 columns, or 64]; of larger ones there would be more
+ * sums than registers. */
+enum { HEIGHTS = 2, WIDTHS = 2, FEW_COLUMNS = ECO_SPLIT_FEW_COLUMNS, COLUMNS = ECO_SPLIT_COLUMNS };
 static const struct {
     const void *kernel;
     int threads;
@@ -242,8 +237,8 @@ static const struct {
     {                                                                                              \
         (const void *)multiply_step<rows, columns>, block_of<rows, columns, true>::threads         \
     }
-    {KERNEL(64, 32), KERNEL(64, 64), KERNEL(64, 128)},
-    {KERNEL(128, 32), KERNEL(128, 64)},
+    {KERNEL(64, FEW_COLUMNS), KERNEL(64, COLUMNS)},
+    {KERNEL(128, FEW_COLUMNS), KERNEL(128, COLUMNS)},
 #undef KERNEL
 };
 
@@ -266,32 +261,30 @@ static cudaLaunchConfig_t config_of(cudaLaunchAttribute attributes[2], int32_t s
 cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t tile, int32_t slices,
                                   bool overlap, cudaStream_t stream)
 {
-    const int height = tile == ECO_SPLIT_TILE;
-    int width = 0;
-    while (widths[width] < call->b.rows && width < WIDTHS - 1 && kernels[height][width + 1].kernel)
-        width++;
-    const int32_t tiles = (call->a.rows + tile - 1) / tile, columns = widths[width];
+    const int height = tile == ECO_SPLIT_TILE, width = call->b.rows > FEW_COLUMNS;
+    const int32_t tiles = (call->a.rows + tile - 1) / tile;
     cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t config = config_of(attributes, slices, kernels[height][width].threads);
     config.gridDim =
-        dim3((unsigned)(tiles * slices), (unsigned)((call->b.rows + columns - 1) / columns));
+        dim3((unsigned)(tiles * slices), (unsigned)((call->b.rows + COLUMNS - 1) / COLUMNS));
     config.stream = stream;
     config.numAttrs = overlap ? 2 : 1;
     void *argument[] = {(void *)call};
     return cudaLaunchKernelExC(&config, kernels[height][width].kernel, argument);
 }
 
-cudaError_t eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES])
+void eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES])
 {
-    cudaError_t error = cudaSuccess;
-    for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES && error == cudaSuccess; slices++) {
+    for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES; slices++) {
         cudaLaunchAttribute attributes[2] = {};
         const cudaLaunchConfig_t config = config_of(attributes, slices, kernels[0][0].threads);
         int n = 0;
-        error = cudaOccupancyMaxActiveClusters(&n, kernels[0][0].kernel, &config);
+        if (cudaOccupancyMaxActiveClusters(&n, kernels[0][0].kernel, &config) != cudaSuccess) {
+            (void)cudaGetLastError(); /* a device that cannot say does without */
+            n = 0;
+        }
         clusters[slices - 1] = n;
     }
-    return error;
 }
 
 cudaError_t eco_split_step_load(bool *usable)
@@ -299,8 +292,6 @@ cudaError_t eco_split_step_load(bool *usable)
     cudaError_t error = cudaSuccess;
     *usable = true;
     for (int i = 0; i < HEIGHTS * WIDTHS && error == cudaSuccess && *usable; i++)
-        if (kernels[i / WIDTHS][i % WIDTHS].kernel)
-            error =
-                eco_split_load_kernel(kernels[i / WIDTHS][i % WIDTHS].kernel, SHARED_BYTES, usable);
+        error = eco_split_load_kernel(kernels[i / WIDTHS][i % WIDTHS].kernel, SHARED_BYTES, usable);
     return error;
 }

@@ -19,12 +19,8 @@ WORD float element(const eco_split_operand &o, int32_t row, int32_t k)
                                                                    int32_t row, int32_t column)
 {
     enum { LOOK_EVERY = 4 };
-    const float s = call.a.scales[row], t = call.b.scales ? call.b.scales[column] : 0;
     const int32_t end = min(call.a.k, call.b.k);
-    float sum = s + t;
-    if (sum != sum)
-        return sum;
-    sum = 0;
+    float sum = 0;
     for (int32_t k0 = max(call.a.begin, call.b.begin); k0 < end && !__any_sync(~0u, sum != sum);
          k0 += LOOK_EVERY * 32)
 #pragma unroll

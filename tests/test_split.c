@@ -88,7 +88,7 @@ START_TEST(shares_the_k_of_steps)
     for (int i = 0; i < 20000; i++) {
         const int32_t m = 1 + rand() % (1 << rand() % 24), rows = 1 + rand() % (1 << rand() % 24),
                       k = 64 + rand() % ECO_SPLIT_MOST_K;
-        const struct eco_split_step step = eco_split_step(m, rows, k, clusters[i % 2]);
+        const struct eco_split_step step = eco_split_step(m, rows, k, clusters[i % 2], 1 + i % 3);
         ck_assert_int_ge(step.slices, 1);
         ck_assert_int_le(step.slices, i % 2 == 0 ? ECO_SPLIT_SLICES : 2);
         ck_assert_int_le(step.slices, (k + ECO_SPLIT_DEPTH - 1) / ECO_SPLIT_DEPTH);
