@@ -26,7 +26,7 @@ ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing);
 #define ECO_CUDA(call)   eco_cuda_status(call, #call)
 #define ECO_CUBLAS(call) eco_cublas_status(call, #call)
 
-/* ---- device, cuda.c -------------------------------------------------------------------------- */
+/* ---- device, cuda.c and sets.c --------------------------------------------------------------- */
 
 /* Streams of one run at most: lanes of the tape beyond share them. */
 enum { ECO_MAX_STREAMS = 8 };
@@ -65,6 +65,7 @@ void eco_gpu_leave(const struct eco_gpu_scope *scope);
 
 ecornn_status eco_gpu_take_set(struct eco_gpu *gpu, struct eco_gpu_set **set);
 void eco_gpu_return_set(struct eco_gpu_set *set);
+void eco_gpu_free_set(struct eco_gpu_set *set);
 
 /* BAD_ARGUMENT where the device cannot reach it: a kernel that tried would end the context, for
  * everybody.  NULL is allowed. */
@@ -262,44 +263,7 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
                              struct eco_stage_call *call);
 
-/* ---- products, matmul.c ---------------------------------------------------------------------- */
-
-/* One product with a part of the packed weights, M [n*units, columns].  "accs": the columns of the
- * part's accumulators, H each, at their places in a row of acc or dacc; of a projection: its P. */
-struct eco_matmul {
-    const struct eco_op *op;
-    int part; /* enum eco_part */
-    int32_t rows;
-    const void *a;
-    size_t a_row;
-    void *c;
-    size_t c_row;
-    ecornn_type c_type; /* of multiply_back: of dx the type of rows; 0: as sums */
-    bool add;           /* to C; else C is overwritten */
-    int32_t skip;       /* columns of M that are left out, of multiply */
-    bool narrow;        /* rows of the one that has the matrix's columns (A, of multiply_back C)
-                         * end with them, even where products are of whole groups */
-};
-/* C accs (+)= A M^T */
-void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* The same of some neighbouring accumulators. */
-void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *matmul,
-                           const struct eco_span *span);
-/* Of the matrix, as products see it: whole groups by wish. */
-int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* C (+)= A accs M */
-void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* The copies of the layer's weights that the plan wished for, before the first product with them.
- */
-void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op);
-/* dM (+)= A accs^T C, over all rows; here C is only read */
-void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* Of two matrices, where that is faster than one after the other; the second's rows begin so many
- * later.  False: none is queued. */
-bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_matmul matmul[2],
-                                   int32_t begin);
-/* dM = 0 */
-void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *matmul);
+/* ---- algorithms ------------------------------------------------------------------------------ */
 
 /* algo_step.c; seconds of the products over all steps: of inputs and, in training, gradients; with
  * what products lose, or copies cost, where rows are no whole groups (steps: those of a step too)

@@ -3,6 +3,7 @@
  * where it writes sums.  What it does not do is done in two: biases filled in, then a product that
  * adds.
  */
+#include "gpu/matmul.h"
 #include "gpu/split.h"
 
 #include <cublasLt.h>

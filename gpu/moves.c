@@ -1,7 +1,7 @@
 /*
  * The ops that only move rows.  Knows padding and dropout; computes nothing of a cell.
  */
-#include "gpu/gpu.h"
+#include "gpu/matmul.h"
 
 #define ECO_DEVICE_FUNCTION static inline
 #include "common/number.h"

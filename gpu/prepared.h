@@ -4,6 +4,7 @@
 #ifndef ECO_GPU_PREPARED_H
 #define ECO_GPU_PREPARED_H
 
+#include "gpu/matmul.h"
 #include "gpu/split.h"
 
 /* How many bytes R of all operands takes, prepared for steps of one way; 0: it is not faster so. */

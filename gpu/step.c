@@ -2,7 +2,7 @@
  * The forward operation: per step a product and one fused kernel for each stage of the cell.
  * Everything is queued on the run's stream.
  */
-#include "gpu/gpu.h"
+#include "gpu/matmul.h"
 
 /* ---- a stage --------------------------------------------------------------------------------- */
 

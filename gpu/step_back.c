@@ -2,7 +2,7 @@
  * The backward operations: per step the fused kernels of the gradient and one product back through
  * R; dx as a large product over all steps of the op.
  */
-#include "gpu/product.h"
+#include "gpu/matmul.h"
 
 /* What stays the same over the steps of an op. */
 struct step {

@@ -1,6 +1,7 @@
 /*
  * The gradients of weights: large products and sums over all steps of an op.
  */
+#include "gpu/matmul.h"
 #include "gpu/product.h"
 
 /* Sums of columns of dacc. */
