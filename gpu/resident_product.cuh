@@ -61,6 +61,13 @@ WORD float sum_in(const struct sums *d, int i)
 #endif
 }
 
+/* Fetched of them while others are multiplied. */
+#if defined(ECO_SCALED)
+#define ITEMS_AHEAD 4
+#else
+#define ITEMS_AHEAD 8
+#endif
+
 /* Of two rows of an item, from there on. */
 WORD float2 scale_at(int at)
 {
@@ -81,6 +88,52 @@ CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scale
     *floats(at + CUT::sum_row + 8) = unscaled(scales, sum_in(d, 3));
 }
 
+/* Where items of a warp begin, those of the first of some tiles of 8 rows of the batch, and how far
+ * one is from the next. */
+struct items_at {
+    const uint4 *operand;
+    int scale, next, next_scale;
+};
+
+CELL_WORD struct items_at items_of(const struct memory *memory, const struct mine *mine,
+                                   int row_tile)
+{
+    return {shared + mine->operand + row_tile * LANES, mine->scale + row_tile * ECO_RESIDENT_N,
+            memory->row_tiles * LANES, memory->row_tiles * ECO_RESIDENT_N};
+}
+
+/* Of an item, and of the nth tile. */
+WORD void read_item(const struct items_at *at, int i, int n, uint4 *v, float2 *s)
+{
+    *v = at->operand[i * at->next + n * LANES];
+    *s = scale_at(at->scale + i * at->next_scale + n * ECO_RESIDENT_N);
+}
+
+/* The items of R that are kept in shared memory. */
+template <class CUT, int N>
+CELL_WORD void multiply_kept(const struct eco_resident_call *call, const struct share *share,
+                             const struct items_at *at, struct sums d[N][TILES])
+{
+    uint4 v[N];
+    float2 s[N];
+#pragma unroll 2
+    for (int i = CUT::items; i < call->shape.part[CUT::product].items; i++) {
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            read_item(at, i, n, &v[n], &s[n]);
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            const struct fragment kept = {*kept_half<CUT>(call, share, i, t, 0),
+                                          *kept_half<CUT>(call, share, i, t, 1)};
+#pragma unroll
+            for (int n = 0; n < N; n++) {
+                multiply_item(&d[n][t], kept, v[n], s[n]);
+                end_chain(&d[n][t], i);
+            }
+        }
+    }
+}
+
 /* `N` tiles of 8 rows of the batch, `COUNT` items in registers; what is read of them is fetched
  * some items ahead.  Nothing here depends on the warp: no lane waits for a branch. */
 template <class CUT, int N, int COUNT>
@@ -88,26 +141,16 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
                              const struct memory *memory, const struct mine *mine,
                              const struct fragment r[CUT::items][TILES], int row_tile, int sum_tile)
 {
-#if defined(ECO_SCALED)
-    enum { MOST = 4 / N };
-#else
-    enum { MOST = 8 / N };
-#endif
-    enum { AHEAD = MOST < COUNT ? MOST : COUNT };
-    const int next = memory->row_tiles * LANES;
-    const int next_scale = memory->row_tiles * ECO_RESIDENT_N;
-    const uint4 *b = shared + mine->operand + row_tile * LANES;
-    const int scale = mine->scale + row_tile * ECO_RESIDENT_N;
+    enum { MOST = ITEMS_AHEAD / N, AHEAD = MOST < COUNT ? MOST : COUNT };
+    const struct items_at at = items_of(memory, mine, row_tile);
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
     float2 s[AHEAD][N];
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
 #pragma unroll
-        for (int n = 0; n < N; n++) {
-            v[i][n] = b[i * next + n * LANES];
-            s[i][n] = scale_at(scale + i * next_scale + n * ECO_RESIDENT_N);
-        }
+        for (int n = 0; n < N; n++)
+            read_item(&at, i, n, &v[i][n], &s[i][n]);
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
 #pragma unroll
@@ -117,30 +160,11 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
                 multiply_item(&d[n][t], r[i][t], v[i % AHEAD][n], s[i % AHEAD][n]);
                 end_chain(&d[n][t], i);
             }
-            if (i + AHEAD < COUNT) {
-                v[i % AHEAD][n] = b[(i + AHEAD) * next + n * LANES];
-                s[i % AHEAD][n] = scale_at(scale + (i + AHEAD) * next_scale + n * ECO_RESIDENT_N);
-            }
+            if (i + AHEAD < COUNT)
+                read_item(&at, i + AHEAD, n, &v[i % AHEAD][n], &s[i % AHEAD][n]);
         }
     if (COUNT == CUT::items)
-#pragma unroll 2
-        for (int i = CUT::items; i < call->shape.part[CUT::product].items; i++) {
-#pragma unroll
-            for (int n = 0; n < N; n++) {
-                v[0][n] = b[i * next + n * LANES];
-                s[0][n] = scale_at(scale + i * next_scale + n * ECO_RESIDENT_N);
-            }
-#pragma unroll
-            for (int t = 0; t < TILES; t++) {
-                const struct fragment kept = {*kept_half<CUT>(call, share, i, t, 0),
-                                              *kept_half<CUT>(call, share, i, t, 1)};
-#pragma unroll
-                for (int n = 0; n < N; n++) {
-                    multiply_item(&d[n][t], kept, v[0][n], s[0][n]);
-                    end_chain(&d[n][t], i);
-                }
-            }
-        }
+        multiply_kept<CUT, N>(call, share, &at, d);
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll

@@ -129,21 +129,16 @@ static double step_time(int32_t m, int32_t rows, int32_t k, int32_t tile, int32_
     return fixed + slice * slices + (reading > multiplying ? reading : multiplying);
 }
 
-static int32_t larger(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
-}
-
 struct eco_split_step eco_split_step(int32_t m, int32_t rows, int32_t k,
                                      const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes)
 {
     struct eco_split_step best = {0};
     for (int32_t tile = ECO_SPLIT_TILE / 2; tile <= ECO_SPLIT_TILE; tile *= 2)
         for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES && slices <= steps_of(k); slices++) {
-            const int32_t own = larger(clusters[slices - 1] / lanes, 1);
+            const int32_t share = clusters[slices - 1] / lanes;
             if (clusters[slices - 1] == 0)
                 continue;
-            const double time = step_time(m, rows, k, tile, slices, own);
+            const double time = step_time(m, rows, k, tile, slices, share > 0 ? share : 1);
             if (best.tile == 0 || time < best.time)
                 best = (struct eco_split_step){tile, slices, time};
         }

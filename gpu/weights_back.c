@@ -105,9 +105,11 @@ static bool with_recurrent(struct eco_gpu_run *run, const struct eco_matmul *inp
     if (s < 0)
         return false;
     const struct steps steps = steps_of(run, matmul.op, s);
+    if (steps.t0 >= steps.t1)
+        return false;
     matmul.part = ECO_PART_RECURRENT;
     const struct eco_matmul both[] = {*input, of_steps(run, matmul, s, steps.t0, steps.t1)};
-    return steps.t0 < steps.t1 && both[1].c != NULL &&
+    return both[1].c != NULL &&
            eco_gpu_multiply_both_weights(run, both, (steps.t0 - matmul.op->t0) * run->args->N);
 }
 

@@ -122,21 +122,14 @@ END_TEST
  * between them. */
 START_TEST(compiles_resident_kernels)
 {
-    static const struct eco_resident_kind kind[] = {
-        {"BF16", "BF16", "QUICK", 2, 2, ECO_RESIDENT_PLAIN, false},
-        {"F16", "F16", "QUICK", 2, 2, ECO_RESIDENT_PLAIN, false},
-        {"F32", "F16", "QUICK", 2, 2, ECO_RESIDENT_PLAIN, false},
-        {"F32", "F16", "QUICK", 2, 4, ECO_RESIDENT_PLAIN, true},
-        {"F32", "PAIR", "FULL", 4, 4, ECO_RESIDENT_PAIR, false},
-        {"F32", "PAIR", "FULL", 4, 4, ECO_RESIDENT_PAIR, true}};
-    enum { KINDS = sizeof kind / sizeof *kind };
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
     static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
     ecornn_cell *cell = cell_number(builtins() + _i);
     const int products = eco_cell_products(cell);
     for (int i = 0; i < 4 && products > 0; i++) {
         const int at = places[products - 1][i];
-        char *text = eco_resident_text(cell, &kind[(_i + i) % KINDS], i % 2, 1u << at);
+        char *text = eco_resident_text(cell, &eco_resident_kinds[(_i + i) % ECO_RESIDENT_KINDS],
+                                       i % 2, 1u << at);
         const struct eco_source source = {text, "sm_90a", NULL};
         char name[ECO_KERNEL_NAME];
         struct eco_code code;
