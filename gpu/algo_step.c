@@ -104,7 +104,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .prepared_bytes = {prepared[0], prepared[1]},
         /* cuBLAS multiplies in TF32 twice as fast where k is contiguous in both operands */
         .turned = {prepared[0] == 0 && turns_forward(problem),
-                   problem->training && problem->type == ECORNN_F32 && problem->fast},
+                   prepared[1] == 0 && problem->training && problem->type == ECORNN_F32 &&
+                       problem->fast},
         .aligned = ECO_GPU_ALIGNED,
         .filled = eco_step_fills(problem, caps, true),
         .chunk = steps,

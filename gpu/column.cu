@@ -4,6 +4,10 @@
  */
 #include "gpu/kernels.h"
 
+#define WORD [[maybe_unused]] static __device__ __forceinline__
+
+#include "gpu/ahead.cuh"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -66,6 +70,7 @@ static __global__ void sum_parts(const __grid_constant__ struct eco_columns_call
     const int32_t first = (int32_t)blockIdx.y * each;
     const int32_t end = first + each < call.rows ? first + each : call.rows;
     element sum[WIDE] = {0};
+    let_next_start();
 #pragma unroll 8
     for (int32_t r = first + (int32_t)threadIdx.y; place >= 0 && r < end; r += DOWN) {
         const columns<row, WIDE> at =
@@ -98,6 +103,7 @@ static __global__ void add_parts(const __grid_constant__ struct eco_columns_call
     element *to =
         (element *)call.vectors + (size_t)(i / call.column) * call.hidden + i % call.column;
     element part[MOST_PARTS], sum = 0; /* added one by one, but read side by side */
+    wait_for_kernels_ahead();
 #pragma unroll
     for (int32_t k = 0; k < MOST_PARTS; k++)
         part[k] = k < parts ? from[(size_t)k * columns_in_all] : (element)0;
@@ -108,7 +114,7 @@ static __global__ void add_parts(const __grid_constant__ struct eco_columns_call
 }
 
 template <typename row, typename element>
-static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts,
+static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts, bool overlap,
                               cudaStream_t stream)
 {
     enum { WIDE = 8 / sizeof(row) > 1 ? 8 / sizeof(row) : 1, THREADS = 256 };
@@ -124,12 +130,11 @@ static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts
                          summed, 0, stream);
     if (error != cudaSuccess)
         return error;
-    return cudaLaunchKernel((const void *)add_parts<element>,
-                            dim3((columns + THREADS - 1) / THREADS), dim3(THREADS), added, 0,
-                            stream);
+    return eco_launch((const void *)add_parts<element>, dim3((columns + THREADS - 1) / THREADS),
+                      dim3(THREADS), added, overlap, stream);
 }
 
-cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t stream)
+cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cudaStream_t stream)
 {
     const size_t columns = (size_t)call->groups * (size_t)call->column;
     if (columns == 0)
@@ -141,12 +146,12 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t str
         parts = (int32_t)room;
     switch (call->rows_of.type) {
     case ECORNN_F64:
-        return launch_sum<double, double>(call, parts, stream);
+        return launch_sum<double, double>(call, parts, overlap, stream);
     case ECORNN_BF16:
-        return launch_sum<__nv_bfloat16, float>(call, parts, stream);
+        return launch_sum<__nv_bfloat16, float>(call, parts, overlap, stream);
     case ECORNN_F16:
-        return launch_sum<__half, float>(call, parts, stream);
+        return launch_sum<__half, float>(call, parts, overlap, stream);
     default:
-        return launch_sum<float, float>(call, parts, stream);
+        return launch_sum<float, float>(call, parts, overlap, stream);
     }
 }

@@ -4,6 +4,10 @@
  */
 #include "gpu/kernels.h"
 
+#define WORD [[maybe_unused]] static __device__ __forceinline__
+
+#include "gpu/ahead.cuh"
+
 enum { THREADS = 256, LANES = 32, TILE_ROWS = 8, BLOCKS = 528 };
 
 /* Does a number of row n and column k belong to a unit of the batch? */
@@ -49,23 +53,24 @@ static __global__ void prepare(const __grid_constant__ struct eco_exchange_call 
     const int32_t all = reads_of(&call, call.blocks) * call.groups;
     const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x);
     uint32_t word[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
-    if (i >= all)
-        return;
-    if (!call.whole)
-        mask_units(&call, i, word);
-    uint4 *to = (uint4 *)call.exchange[blockIdx.z] + i;
-    for (int32_t step = (int32_t)blockIdx.y; step < call.steps; step += (int32_t)gridDim.y)
-        to[(int64_t)step * all] = make_uint4(word[0], word[1], word[2], word[3]);
+    if (i < all) {
+        if (!call.whole)
+            mask_units(&call, i, word);
+        uint4 *to = (uint4 *)call.exchange[blockIdx.z] + i;
+        for (int32_t step = (int32_t)blockIdx.y; step < call.steps; step += (int32_t)gridDim.y)
+            to[(int64_t)step * all] = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+    wait_for_kernels_ahead(); /* who comes next waits for this one only */
 }
 
-cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream)
+cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,
+                                cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
     const int32_t reads = reads_of(call, call->blocks) * call->groups;
     const int32_t across = (reads + THREADS - 1) / THREADS, most = (BLOCKS + across - 1) / across;
-    return cudaLaunchKernel((const void *)prepare,
-                            dim3((unsigned)across,
-                                 (unsigned)(call->steps < most ? call->steps : most),
-                                 (unsigned)call->n),
-                            dim3(THREADS), argument, 0, stream);
+    return eco_launch((const void *)prepare,
+                      dim3((unsigned)across, (unsigned)(call->steps < most ? call->steps : most),
+                           (unsigned)call->n),
+                      dim3(THREADS), argument, overlap, stream);
 }

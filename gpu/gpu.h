@@ -86,11 +86,12 @@ struct eco_resident_kernels {
     char why[256];                             /* they are not, though they should be */
 };
 
-/* Are products of floats in full those of split operands? */
+/* Are products of floats those of split operands? */
 enum eco_split_wish {
     ECO_SPLIT_FASTER, /* where that is faster by prediction */
     ECO_SPLIT_NEVER,
-    ECO_SPLIT_ALWAYS
+    ECO_SPLIT_ALWAYS,
+    ECO_SPLIT_ALWAYS_PREPARED /* states of steps prepared, too */
 };
 /* As ECORNN_SPLIT says, for plans made now. */
 enum eco_split_wish eco_gpu_wish_for_splits(void);
@@ -165,6 +166,8 @@ struct eco_gpu_run {
     int share;           /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
     bool overlap;        /* the op has queued a kernel there before */
     bool stepping;       /* and a stage since R was prepared */
+    bool apart;          /* the run has queued kernels that touch nothing that is exchanged since
+                          * its last resident kernel */
     ecornn_status status;
 };
 
@@ -172,6 +175,12 @@ struct eco_gpu_run {
 static inline bool eco_gpu_at_once(const struct eco_gpu_run *run, enum eco_op_kind kind)
 {
     return run->together != NULL && run->together[kind] != NULL;
+}
+
+/* A kernel is queued that touches nothing that is exchanged. */
+static inline void eco_gpu_queued(struct eco_gpu_run *run)
+{
+    run->overlap = run->apart = true;
 }
 
 /* May the next kernel be put in place before the one ahead has ended?  Not an op's first: it may

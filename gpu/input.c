@@ -153,7 +153,7 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
         cublasLtMatmul(handle, &q.product, &one, q.a_data, &q.a, q.b_data, &q.b, &zero, q.c_data,
                        &q.c, q.c_data, &q.c, &choice.algo, run->room, bytes, run->stream),
         "an input product");
-    run->overlap = true;
+    eco_gpu_queued(run);
     return true;
 }
 

@@ -32,8 +32,10 @@ struct eco_stage_kernels {
 extern const struct eco_stage_kernels eco_stages_f32, eco_stages_f64, eco_stages_bf16,
     eco_stages_f16;
 
-/* kernel: one of these, or a cudaKernel_t.  argument: what it takes, which begins with shape.
- * overlap: put in place before the kernel ahead has ended (compute capability 9.0). */
+/* overlap: put in place before the kernel ahead has ended (compute capability 9.0). */
+cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arguments,
+                       bool overlap, cudaStream_t stream);
+/* kernel: one of these, or a cudaKernel_t.  argument: what it takes, which begins with shape. */
 cudaError_t eco_launch_stage(const void *kernel, const struct eco_stage_call *shape,
                              const void *argument, bool overlap, cudaStream_t stream);
 
@@ -115,8 +117,9 @@ struct eco_columns_call {
 };
 /* Row r, group k = vectors[place[k]], or 0: what products add to. */
 cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t stream);
-/* vectors[k] (+)= sum over rows of group place[k]; in an order that depends on the sizes alone. */
-cudaError_t eco_launch_sum(const struct eco_columns_call *call, cudaStream_t stream);
+/* vectors[k] (+)= sum over rows of group place[k]; in an order that depends on the sizes alone.
+ * overlap: of two launches the second is put in place early. */
+cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cudaStream_t stream);
 
 /* ---- all steps in one launch, resident_forward_bf16.cu and so on ----------------------------- */
 
@@ -132,7 +135,9 @@ struct eco_exchange_call {
     int32_t sent, reads; /* bytes of a number; reads that become a piece of an item */
     bool whole;          /* there is a unit of the batch for every number */
 };
-cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, cudaStream_t stream);
+/* overlap: beside the kernel ahead, which does not touch what is exchanged. */
+cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,
+                                cudaStream_t stream);
 
 /* Kernels of one cell, by eco_resident_place(); NULL: there is none.  The list ends with cell -1.
  */

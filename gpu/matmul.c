@@ -36,6 +36,7 @@ static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
                                        .bytes = eco_type_bytes(array.type)};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
+    eco_gpu_queued(run);
 }
 
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)

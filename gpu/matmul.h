@@ -19,6 +19,7 @@ struct eco_matmul {
     ecornn_type c_type; /* of multiply_back: of dx the type of rows; 0: as sums */
     bool add;           /* to C; else C is overwritten */
     int32_t skip;       /* columns of M that are left out, of multiply */
+    bool odd;           /* of two steps that follow each other one */
     bool narrow;        /* rows of the one that has the matrix's columns (A, of multiply_back C)
                          * end with them, even where products are of whole groups */
 };

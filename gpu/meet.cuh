@@ -22,13 +22,22 @@ WORD void meet_all(void)
                  : "memory");
 }
 
-/* The same; nobody reads after it what others wrote before. */
+/* The same in two parts; nobody reads after them what others wrote before. */
+WORD void say_met(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" : : : "memory");
+}
+
+WORD void wait_till_met(void)
+{
+    asm volatile("barrier.cluster.wait.aligned;" : : : "memory");
+}
+
+/* Both. */
 WORD void meet_to_write(void)
 {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
-                 :
-                 :
-                 : "memory");
+    say_met();
+    wait_till_met();
 }
 
 WORD unsigned blocks_in_cluster(void)
@@ -51,13 +60,24 @@ WORD unsigned of_other(const unsigned *at, unsigned rank)
     return x;
 }
 
-/* Has it there; it sees that when all have met. */
-WORD void put_at_other(float2 *at, unsigned rank, float2 x)
+/* Shared memory to that place of another block, where the barrier counts the bytes; this block
+ * stays until they are there. */
+WORD void copy_to_other(const void *to, const void *from, unsigned rank, unsigned bytes,
+                        uint64_t *barrier)
 {
-    asm volatile("{ .reg .b32 there;"
-                 " mapa.shared::cluster.u32 there, %0, %1;"
-                 " st.shared::cluster.v2.f32 [there], {%2, %3}; }"
+    asm volatile("{ .reg .b32 there, counter;"
+                 " mapa.shared::cluster.u32 there, %0, %2;"
+                 " mapa.shared::cluster.u32 counter, %1, %2;"
+                 " cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+                 " [there], [%3], %4, [counter]; }"
                  :
-                 : "r"(address_of(at)), "r"(rank), "f"(x.x), "f"(x.y)
+                 : "r"(address_of(to)), "r"(address_of(barrier)), "r"(rank), "r"(address_of(from)),
+                   "r"(bytes)
                  : "memory");
+}
+
+/* Some of a block's threads, a multiple of a warp. */
+WORD void meet_some(int threads)
+{
+    asm volatile("bar.sync 1, %0;" : : "r"(threads) : "memory");
 }

@@ -4,6 +4,10 @@
  */
 #include "gpu/kernels.h"
 
+#define WORD [[maybe_unused]] static __device__ __forceinline__
+
+#include "gpu/ahead.cuh"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -142,6 +146,7 @@ template <typename element>
 static __global__ void turn(const __grid_constant__ struct eco_turn_call call)
 {
     __shared__ element tile[TILE][TILE + 1];
+    let_next_start();
     const int32_t x = (int32_t)(blockIdx.x * TILE), y = (int32_t)(blockIdx.y * TILE);
     const int32_t across = (int32_t)threadIdx.x;
     for (int32_t i = (int32_t)threadIdx.y; i < TILE; i += TILE_THREADS)

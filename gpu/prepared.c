@@ -1,6 +1,7 @@
 /*
- * R as prepared for products of split operands (split_prepare.cu), where steps multiply by it one
- * after the other: it is split once in a run, the states in every step.
+ * R as prepared for products of steps (split_prepare.cu, split_step.cu), where these multiply by it
+ * one after the other: it is brought into their order once in a run, floats are split; the states
+ * in every step.
  */
 #include "gpu/prepared.h"
 
@@ -19,9 +20,9 @@ static struct size size_of(const struct eco_matrix *matrix, bool backward)
     return backward ? (struct size){matrix->row, rows} : (struct size){rows, matrix->row};
 }
 
-static size_t bytes_of(struct size size)
+static size_t bytes_of(enum eco_split_form form, struct size size)
 {
-    const size_t bytes = eco_split_bytes(size.rows, size.k);
+    const size_t bytes = eco_split_bytes(form, size.rows, size.k);
     return (bytes + ECO_ALIGNMENT - 1) / ECO_ALIGNMENT * ECO_ALIGNMENT;
 }
 
@@ -37,6 +38,11 @@ static struct size size_before(const struct eco_problem *problem, int operand, b
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
+static enum eco_split_form form_of(const struct eco_problem *problem)
+{
+    return problem->fast ? ECO_SPLIT_SINGLES : ECO_SPLIT_PAIRS;
+}
+
 /* Does an operand have accumulators between which there is one that does without? */
 static bool has_spans(const struct eco_problem *problem)
 {
@@ -50,44 +56,58 @@ static bool has_spans(const struct eco_problem *problem)
     return false;
 }
 
-/* Seconds of a step's product through cuBLAS, which reads R in every step; measured on an H200
+/* Seconds of a step with cuBLAS's product, which reads R in every step; measured on an H200
  * (doc/performance.md). */
-static double time_of_fma(int32_t rows, struct size size)
+static double time_of_cublas(enum eco_split_form form, int32_t rows, struct size size,
+                             bool backward)
 {
-    enum { FEW = 5 }; /* which there are other kernels for */
-    static const double launch = 4e-6, multiply = 0.06e-12;
-    const double element = rows < FEW ? 1.3e-12 : 2.5e-12;
-    return launch + (double)size.rows * size.k * (element + multiply * rows);
+    enum { FEW = 5, NEAR_BYTES = 40 << 20 }; /* rows which there are other kernels for; of the L2 */
+    static const struct {
+        double launches[2];     /* forward, back */
+        double near, far, more; /* of an element of R, for few rows from the L2 or from beyond */
+        double multiply;        /* it, of a row */
+    } costs[] = {[ECO_SPLIT_PAIRS] = {{4e-6, 4e-6}, 0.65e-12, 1.3e-12, 2.5e-12, 0.06e-12},
+                 [ECO_SPLIT_SINGLES] = {{5.5e-6, 12.5e-6}, 1e-12, 1e-12, 1e-12, 0.004e-12}};
+    const double elements = (double)size.rows * size.k,
+                 few = elements * sizeof(float) < NEAR_BYTES ? costs[form].near : costs[form].far;
+    return costs[form].launches[backward] +
+           elements * ((rows < FEW ? few : costs[form].more) + costs[form].multiply * rows);
 }
 
 enum { LEAST_STEPS = 6 };
 
-static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size)
+static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size,
+                 bool backward)
 {
-    const double saved =
-        time_of_fma(problem->N, size) -
-        eco_split_step(problem->N, size.rows, size.k, caps->clusters, problem->D).time;
+    const enum eco_split_form form = form_of(problem);
+    const double saved = time_of_cublas(form, problem->N, size, backward) -
+                         eco_split_step(eco_gpu_step_kinds(form, eco_gpu_wish_for_splits()),
+                                        problem->N, size.rows, size.k, caps->clusters, problem->D)
+                             .time;
     return problem->T >= LEAST_STEPS &&
-           saved * problem->T > eco_split_prepare_time(size.rows, size.k);
+           saved * problem->T > eco_split_prepare_time(form, size.rows, size.k);
 }
 
 size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool backward)
 {
+    const enum eco_split_form form = form_of(problem);
     const enum eco_split_wish wish = eco_gpu_wish_for_splits();
-    size_t bytes = 0;
-    if (problem->type != ECORNN_F32 || problem->fast || !caps->splits || wish == ECO_SPLIT_NEVER ||
+    size_t bytes = 0, most = 0; /* of an operand's states */
+    if (problem->type != ECORNN_F32 || !caps->splits || wish == ECO_SPLIT_NEVER ||
         has_spans(problem) || (backward && !problem->training))
         return 0;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size size = size_before(problem, o, backward);
         if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
             problem->N > ECO_SPLIT_MOST_COLUMNS || caps->clusters[0] == 0 ||
-            !(pays(problem, caps, size) || wish == ECO_SPLIT_ALWAYS))
+            !(pays(problem, caps, size, backward) || wish >= ECO_SPLIT_ALWAYS))
             return 0;
-        bytes += bytes_of(size);
+        bytes += bytes_of(form, size);
+        const size_t states = bytes_of(form, (struct size){problem->N, size.k});
+        most = states > most ? states : most;
     }
-    return bytes;
+    return bytes + most;
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -96,27 +116,36 @@ bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
     const struct eco_gpu_plan *own = run->plan->own;
     return run->layout->wishes.prepared_bytes[run->args->backward] > 0 &&
-           (run->args->T >= LEAST_STEPS || own->splits == ECO_SPLIT_ALWAYS);
+           (run->args->T >= LEAST_STEPS || own->splits >= ECO_SPLIT_ALWAYS);
 }
 
-/* R of an operand, and where its copy lies: behind those of the operands before. */
-static struct eco_split_operand operand_of(const struct eco_gpu_run *run, const struct eco_op *op,
-                                           int part)
+/* Where the copy of an operand's R lies: behind those of the operands before; of the one after the
+ * last: where its states are. */
+static char *place_of(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const bool backward = run->args->backward;
     const struct eco_array array =
         eco_layout_scratch(run->layout, backward, op->layer, op->d, ECO_SCRATCH_PREPARED);
+    char *at = eco_gpu_at(run, &array, 0);
+    for (int before = ECO_PART_RECURRENT; before < part; before++)
+        at += bytes_of(form_of(run->problem),
+                       size_of(eco_layout_matrix(run->layout, op->layer, before), backward));
+    return at;
+}
+
+static struct eco_split_operand operand_of(const struct eco_gpu_run *run, const struct eco_op *op,
+                                           int part)
+{
+    const bool backward = run->args->backward;
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
     const struct size size = size_of(matrix, backward);
-    struct eco_split_operand operand = {.data = eco_gpu_weights(run, op, part),
+    struct eco_split_operand operand = {.form = form_of(run->problem),
+                                        .data = eco_gpu_weights(run, op, part),
                                         .row = (size_t)matrix->row,
                                         .rows = size.rows,
                                         .k = size.k,
                                         .turned = backward};
-    char *at = eco_gpu_at(run, &array, 0);
-    for (int before = ECO_PART_RECURRENT; before < part; before++)
-        at += bytes_of(size_of(eco_layout_matrix(run->layout, op->layer, before), backward));
-    eco_split_place(&operand, at);
+    eco_split_place(&operand, place_of(run, op, part));
     return operand;
 }
 
@@ -124,7 +153,7 @@ void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, in
 {
     const struct eco_split_operand operand = operand_of(run, op, part);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_split_prepare(&operand, operand.k, run->stream),
+        eco_gpu_note_cuda(run, eco_launch_split_prepare(&operand, operand.k, false, run->stream),
                           "preparing R");
     run->stepping = false;
 }
@@ -132,11 +161,12 @@ void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, in
 bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *m,
                                const struct eco_span *span, const struct eco_product *p)
 {
-    const int operand = m->part - ECO_PART_RECURRENT;
-    if (operand < 0 || operand >= run->lowered->n_operands || !eco_gpu_prepares(run) ||
+    const int operand = m->part - ECO_PART_RECURRENT, n = run->lowered->n_operands;
+    if (operand < 0 || operand >= n || !eco_gpu_prepares(run) ||
         span->end - span->first != eco_layout_matrix(run->layout, m->op->layer, m->part)->n)
         return false;
     const struct eco_split_operand prepared = operand_of(run, m->op, m->part);
-    eco_gpu_product_prepared(run, p, &prepared);
+    eco_gpu_product_prepared(run, p, &prepared, place_of(run, m->op, ECO_PART_RECURRENT + n),
+                             m->odd);
     return true;
 }

@@ -1,5 +1,5 @@
 /*
- * Recurrent products of steps in F32 in full, with R split once in a run: which, and how.
+ * Recurrent products of steps with R prepared once in a run: which, and how.
  */
 #ifndef ECO_GPU_PREPARED_H
 #define ECO_GPU_PREPARED_H

@@ -178,7 +178,7 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
     take_share(run, eco_gpu_share(run, p->m > MANY_ROWS || p->kind == ECO_TN));
     if (run->status != ECORNN_OK)
         return;
-    run->overlap = true;
+    eco_gpu_queued(run);
     run->status = eco_cublas_status(
         cublasGemmEx(run->set->blas, p->kind == ECO_NT ? CUBLAS_OP_T : CUBLAS_OP_N,
                      p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, alpha, p->b,

@@ -180,6 +180,13 @@ bool eco_resident_words(const struct eco_gpu_run *run)
     return words;
 }
 
+/* Where lanes share the stream before may have waited for others. */
+static bool beside_the_one_ahead(const struct eco_gpu_run *run)
+{
+    const struct eco_gpu *gpu = run->plan->device->own;
+    return gpu->overlap && run->apart && run->lanes == 1;
+}
+
 void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call *call,
                          struct eco_resident_need need, int n)
 {
@@ -208,6 +215,7 @@ void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call
         exchange.whole &= exchange.width[b] == shape->part[o].k;
     }
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_exchange(&exchange, run->stream),
+        eco_gpu_note_cuda(run,
+                          eco_launch_exchange(&exchange, beside_the_one_ahead(run), run->stream),
                           "preparing an exchange");
 }

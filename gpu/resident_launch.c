@@ -108,4 +108,5 @@ void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
     eco_resident_forget(run, &call, need_of(run, ops, n), n);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(kernel, &call, n, run->stream), "a resident kernel");
+    run->apart = false;
 }

@@ -8,7 +8,9 @@ enum eco_split_wish eco_gpu_wish_for_splits(void)
     const char *asked = eco_environment("ECORNN_SPLIT");
     if (asked == NULL || *asked == '\0')
         return ECO_SPLIT_FASTER;
-    return *asked == '0' ? ECO_SPLIT_NEVER : ECO_SPLIT_ALWAYS;
+    return *asked == '0'   ? ECO_SPLIT_NEVER
+           : *asked == '2' ? ECO_SPLIT_ALWAYS_PREPARED
+                           : ECO_SPLIT_ALWAYS;
 }
 
 static size_t room_bytes(const struct eco_gpu_run *run)
@@ -61,7 +63,7 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
     const int32_t processors = run->plan->device->caps.threads;
     const struct eco_product *first = products->of[0];
     const int32_t piece = products->plan[0].k;
-    char *const b = (char *)run->room + eco_split_bytes(first->m, piece);
+    char *const b = (char *)run->room + eco_split_bytes(ECO_SPLIT_PAIRS, first->m, piece);
     struct eco_split_call call = {
         .a = {.row = first->a_row, .rows = first->m, .turned = first->kind == ECO_TN},
         .b = {.turned = first->kind != ECO_NT}};
@@ -73,11 +75,13 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
             call.k = first->k - k < piece ? (int32_t)(first->k - k) : piece;
             point_at(products, j, k, &call);
             eco_split_place(&call.b, b);
-            call.parts = plan->shared ? (float *)(b + eco_split_bytes(p->n, piece)) : NULL;
+            call.parts =
+                plan->shared ? (float *)(b + eco_split_bytes(ECO_SPLIT_PAIRS, p->n, piece)) : NULL;
             call.bias = k == 0 ? products->bias : NULL;
             eco_gpu_note_cuda(run,
-                              j == 0 ? eco_launch_split_prepare_both(&call, run->stream)
-                                     : eco_launch_split_prepare(&call.b, call.k, run->stream),
+                              j == 0
+                                  ? eco_launch_split_prepare_both(&call, run->stream)
+                                  : eco_launch_split_prepare(&call.b, call.k, false, run->stream),
                               "splitting operands");
             const int32_t clusters = eco_split_clusters(
                 plan, (struct eco_split_size){first->m, p->n, first->k}, call.k, processors);
@@ -85,7 +89,7 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
                 eco_gpu_note_cuda(run, eco_launch_split(&call, clusters, run->stream),
                                   "a product of split operands");
         }
-    run->overlap = true;
+    eco_gpu_queued(run);
 }
 
 /* Are they split, all of them?  They are planned then. */
@@ -105,7 +109,7 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
         *plan = eco_split_plan((struct eco_split_size){p->m, p->n, first->k}, caps->threads,
                                room_bytes(run));
         if (plan->k == 0 || plan->k != products->plan[0].k ||
-            (plan->time >= time_of_fma(p) && wish != ECO_SPLIT_ALWAYS))
+            (plan->time >= time_of_fma(p) && wish < ECO_SPLIT_ALWAYS))
             return false;
     }
     return true;
@@ -131,24 +135,42 @@ bool eco_gpu_products_split(struct eco_gpu_run *run, const struct eco_product p[
 
 /* ---- a product with a prepared operand ------------------------------------------------------- */
 
+unsigned eco_gpu_step_kinds(enum eco_split_form form, enum eco_split_wish wish)
+{
+    if (form == ECO_SPLIT_SINGLES)
+        return 1u << ECO_SPLIT_PREPARED_SINGLES;
+    return 1u << ECO_SPLIT_PREPARED |
+           (wish == ECO_SPLIT_ALWAYS_PREPARED ? 0 : 1u << ECO_SPLIT_SPLITS);
+}
+
 void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product *p,
-                              const struct eco_split_operand *prepared)
+                              const struct eco_split_operand *prepared, void *room, bool from_end)
 {
     const struct eco_gpu *gpu = run->plan->device->own;
-    struct eco_split_call call = {.a = *prepared,
-                                  .b = {.data = p->a, .row = p->a_row, .rows = p->m, .k = p->k},
-                                  .c = p->c,
-                                  .c_row = p->c_row,
-                                  .k = prepared->k,
-                                  .add = p->add};
+    const enum eco_split_form form = prepared->form;
+    const bool overlap = run->stepping && gpu->overlap;
+    struct eco_split_call call = {
+        .a = *prepared,
+        .b = {.form = form, .data = p->a, .row = p->a_row, .rows = p->m, .k = p->k},
+        .c = p->c,
+        .c_row = p->c_row,
+        .k = prepared->k,
+        .add = p->add,
+        .from_end = from_end};
     call.a.rows = p->n;
     if (run->status != ECORNN_OK || p->m == 0)
         return;
+    const unsigned kinds =
+        eco_gpu_step_kinds(form, ((const struct eco_gpu_plan *)run->plan->own)->splits);
     const struct eco_split_step step =
-        eco_split_step(p->m, p->n, call.k, run->plan->device->caps.clusters, run->lanes);
-    const bool overlap = run->stepping && gpu->overlap;
-    eco_gpu_note_cuda(run,
-                      eco_launch_split_step(&call, step.tile, step.slices, overlap, run->stream),
-                      "a product with R as prepared");
-    run->overlap = true;
+        eco_split_step(kinds, p->m, p->n, call.k, run->plan->device->caps.clusters, run->lanes);
+    if (step.cut.kind != ECO_SPLIT_SPLITS) {
+        eco_split_place(&call.b, room);
+        eco_gpu_note_cuda(run, eco_launch_split_prepare(&call.b, call.k, overlap, run->stream),
+                          "preparing states");
+    }
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_split_step(&call, &step.cut, overlap, run->stream),
+                          "a product with R as prepared");
+    eco_gpu_queued(run);
 }

@@ -14,17 +14,23 @@
 extern "C" {
 #endif
 
+/* What floats are multiplied as.  Large products have pairs only. */
+enum eco_split_form {
+    ECO_SPLIT_PAIRS,  /* two numbers of F16 each */
+    ECO_SPLIT_SINGLES /* the nearest number of F16 */
+};
+
 /*
- * An operand is prepared in pieces: so many rows by so many of k, the rest zeros; two numbers of
- * F16 for each float, first all the large ones, then the small ones; a line of 128 bytes for a row,
- * whose groups of 16 bytes lie as the matrix instructions of squares.cuh want them.  Pieces of a
- * tile of rows follow each other.
+ * An operand is prepared in pieces: so many rows by so many of k, the rest zeros; of pairs first
+ * all the large numbers, then the small ones; a line of 128 bytes for a row, whose groups of 16
+ * bytes lie as the matrix instructions of squares.cuh want them.  Pieces of a tile of rows follow
+ * each other.
  */
 enum {
     ECO_SPLIT_TILE = 128,
     ECO_SPLIT_DEPTH = 64,
     ECO_SPLIT_PLANE_BYTES = 2 * ECO_SPLIT_TILE * ECO_SPLIT_DEPTH,
-    ECO_SPLIT_PIECE_BYTES = 2 * ECO_SPLIT_PLANE_BYTES,
+    ECO_SPLIT_PIECE_BYTES = 2 * ECO_SPLIT_PLANE_BYTES, /* of pairs */
     /* what a block puts aside where blocks share tiles of C */
     ECO_SPLIT_PART_BYTES = 2 * 4 * ECO_SPLIT_TILE * ECO_SPLIT_TILE,
     ECO_SPLIT_MOST_K = 16384,
@@ -34,6 +40,7 @@ enum {
 /* A [rows,k], turned [k,rows], of floats; of the turned one zeros are before `begin`, where its
  * data begin. */
 struct eco_split_operand {
+    enum eco_split_form form;
     const float *data;
     size_t row;
     int32_t rows, k, begin;
@@ -51,29 +58,52 @@ struct eco_split_call {
     size_t c_row;
     int32_t k; /* ECO_SPLIT_MOST_K at most, and at least that of both operands */
     bool add;
+    bool from_end; /* of a step's product: k from its end, what the L2 still has of a step before */
 };
 
-/* One operand of a product of so many k. */
+/* One operand of a product of so many k.  overlap: as eco_launch_split_step's. */
 cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
-                                     cudaStream_t stream);
+                                     bool overlap, cudaStream_t stream);
 /* Both. */
 cudaError_t eco_launch_split_prepare_both(const struct eco_split_call *call, cudaStream_t stream);
 /* The product of prepared operands.  clusters of ECO_SPLIT_PAIR blocks: as many as fit the device
  * at most, nor more than pairs of tiles; with parts, than pairs of pieces. */
 cudaError_t eco_launch_split(const struct eco_split_call *call, int32_t clusters,
                              cudaStream_t stream);
-/* The same, of few rows of B, which is not prepared and lies straight, C turned [b.rows,a.rows], no
- * bias.  A tile has 64 rows of A or ECO_SPLIT_TILE; so many blocks, ECO_SPLIT_SLICES at most and
- * not more than pieces of k, share it.  overlap: put in place while the kernel ahead computes B; A
- * is there. */
-enum {
-    ECO_SPLIT_SLICES = 8,
-    ECO_SPLIT_COLUMNS = 64, /* rows of B, of a block */
-    ECO_SPLIT_FEW_COLUMNS = 32,
-    ECO_SPLIT_MOST_COLUMNS = ECO_SPLIT_COLUMNS * 65535 /* of a launch */
+
+/* How a step's product is computed: what becomes of its rows of B. */
+enum eco_split_kind {
+    ECO_SPLIT_SPLITS,   /* pairs: each block splits those that it needs */
+    ECO_SPLIT_PREPARED, /* pairs: they are prepared, by a launch before */
+    ECO_SPLIT_PREPARED_SINGLES,
+    ECO_SPLIT_KINDS
 };
-cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t tile, int32_t slices,
-                                  bool overlap, cudaStream_t stream);
+/* In tiles of 64 << height rows of A and 32 << width columns of C; so many blocks, not more than
+ * pieces of k, share one. */
+enum {
+    ECO_SPLIT_HEIGHTS = 2,
+    ECO_SPLIT_WIDTHS = 2,
+    ECO_SPLIT_SLICES = 8,
+    ECO_SPLIT_MOST_COLUMNS = 32 * 65535 /* of a launch, whatever its tiles */
+};
+struct eco_split_cut {
+    enum eco_split_kind kind;
+    int32_t height, width, slices;
+};
+static inline int32_t eco_split_rows(const struct eco_split_cut *cut)
+{
+    return 64 << cut->height;
+}
+static inline int32_t eco_split_columns(const struct eco_split_cut *cut)
+{
+    return 32 << cut->width;
+}
+
+/* The same, of few rows of B, which lies straight, C turned [b.rows,a.rows], no bias.  overlap: put
+ * in place while the kernel ahead computes B; A is there. */
+cudaError_t eco_launch_split_step(const struct eco_split_call *call,
+                                  const struct eco_split_cut *cut, bool overlap,
+                                  cudaStream_t stream);
 /* How many clusters of 1, 2 ... blocks of that kernel run at once; 0: none, or the device cannot
  * say. */
 void eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES]);

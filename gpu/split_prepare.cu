@@ -1,13 +1,14 @@
 /*
- * Operands of a product of split operands, prepared: rows brought near to 2^15 by powers of two,
- * split into the nearest number of F16 and the nearest to what that leaves, in pieces as
- * split_call.h says.  22 bits and more of each number are there, or all down to 2^-40 of the
- * largest of its row, whichever is less.
+ * Operands prepared in pieces as split_call.h says.  Floats: rows brought near to 2^15 by powers of
+ * two, split into the nearest number of F16 and, of pairs, the nearest to what that leaves.  22
+ * bits and more of each number are there, or all down to 2^-40 of the largest of its row, whichever
+ * is less; of single ones 11, or all down to 2^-29.
  */
 #include "gpu/split_call.h"
 
 #define WORD [[maybe_unused]] static __device__ __forceinline__
 
+#include "gpu/ahead.cuh"
 #include "gpu/meet.cuh"
 #include "gpu/scale.cuh"
 #include "gpu/split_eight.cuh"
@@ -18,6 +19,7 @@ enum {
     WARPS = THREADS / WARP,
     TILE = ECO_SPLIT_TILE,
     DEPTH = ECO_SPLIT_DEPTH,
+    GROUPS = DEPTH / GROUP,   /* of a row in a piece */
     COLUMNS = 16,             /* turned rows of a block */
     STEP = THREADS / COLUMNS, /* groups of one that its threads hold, each the first */
     HELD_STRAIGHT = 8,        /* groups that a thread holds */
@@ -53,14 +55,25 @@ WORD float scale_of(unsigned most)
 
 /* ---- splitting ------------------------------------------------------------------------------- */
 
-/* Eight numbers of row `row` from k = 8 group on. */
+/* Where eight numbers of a row belong, from k = 8 group on. */
+WORD uint4 *place_of(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces,
+                     int planes)
+{
+    const int32_t line = row % TILE, piece = group / GROUPS, at = group % GROUPS;
+    return (uint4 *)(o.pieces +
+                     ((size_t)(row / TILE) * pieces + piece) * (planes * ECO_SPLIT_PLANE_BYTES) +
+                     line * (2 * DEPTH) + (at ^ line % 8) * 16);
+}
+
 WORD void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces, float scale,
               const float *x)
 {
-    const int32_t line = row % TILE, piece = group / (DEPTH / GROUP), at = group % (DEPTH / GROUP);
-    char *to = o.pieces + ((size_t)(row / TILE) * pieces + piece) * ECO_SPLIT_PIECE_BYTES +
-               line * (2 * DEPTH) + (at ^ line % 8) * 16;
-    split_eight(x, scale, (uint4 *)to, (uint4 *)(to + ECO_SPLIT_PLANE_BYTES));
+    if (o.form == ECO_SPLIT_PAIRS) {
+        uint4 *const to = place_of(o, row, group, pieces, 2);
+        split_eight(x, scale, to, (uint4 *)((char *)to + ECO_SPLIT_PLANE_BYTES));
+    } else {
+        *place_of(o, row, group, pieces, 1) = nearest_eight(x, scale);
+    }
 }
 
 /* ---- straight: k follows k ------------------------------------------------------------------- */
@@ -73,14 +86,17 @@ WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block,
                   row = block * (WARPS / warps) + warp / warps;
     const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH,
                   first = warp % warps * WARP + lane, step = warps * WARP;
-    const float *at = o.data + (size_t)row * o.row;
-    const bool fours = has_fours(o);
+    const float *at = (const float *)o.data + (size_t)row * o.row;
+    const bool whole = is_aligned(o) && o.k % GROUP == 0;
     __align__(16) float x[HELD_STRAIGHT][GROUP];
     unsigned most = 0;
 #pragma unroll
     for (int h = 0; h < HELD_STRAIGHT; h++) {
         const int32_t i = (first + h * step) * GROUP;
-        load_eight(at + i, end - i, fours, x[h]);
+        if (whole)
+            load_whole_eight(at + i, i < end, x[h]);
+        else
+            load_eight(at + i, end - i, x[h]);
     }
 #pragma unroll
     for (int h = 0; h < HELD_STRAIGHT; h++)
@@ -97,7 +113,7 @@ WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block,
         o.scales[row] = scale;
 #pragma unroll
     for (int h = 0; h < HELD_STRAIGHT; h++)
-        if (first + h * step < pieces * (DEPTH / GROUP))
+        if (first + h * step < pieces * GROUPS)
             put(o, row, first + h * step, pieces, scale, x[h]);
 }
 
@@ -135,7 +151,7 @@ WORD void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, i
                   row = block / blocks * COLUMNS + (int32_t)threadIdx.x % COLUMNS;
     const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH;
     const int32_t first = rank * (HELD_TURNED * STEP) + (int32_t)threadIdx.x / COLUMNS;
-    const float *at = o.data + row;
+    const float *at = (const float *)o.data + row;
     float x[HELD_TURNED][GROUP];
     unsigned most = 0;
 #pragma unroll
@@ -154,7 +170,7 @@ WORD void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, i
         o.scales[row] = scale;
 #pragma unroll
     for (int h = 0; h < HELD_TURNED; h++)
-        if (first + h * STEP < pieces * (DEPTH / GROUP))
+        if (first + h * STEP < pieces * GROUPS)
             put(o, row, first + h * STEP, pieces, scale, x[h]);
 }
 
@@ -165,16 +181,19 @@ static __global__ void __launch_bounds__(THREADS, 2) prepare(const __grid_consta
     const bool second = (int32_t)blockIdx.x >= both.first;
     const int32_t block = (int32_t)blockIdx.x - (second ? both.first : 0);
     const side &s = both.of[second];
+    let_next_start(); /* a step's product reads nothing new before this has ended */
+    wait_for_kernels_ahead();
     if (s.o.turned)
         prepare_turned(s.o, both.k, block, s.holders);
     else
         prepare_straight(s.o, both.k, block, s.holders);
 }
 
-/* A power of two, at most MOST_BLOCKS where it is blocks. */
+/* A power of two, at most MOST_BLOCKS where it is blocks; of few rows that lie straight each has a
+ * block. */
 static int32_t holders_for(const struct eco_split_operand *o, int32_t k)
 {
-    int32_t holders = 1;
+    int32_t holders = !o->turned && o->rows <= TILE ? WARPS : 1;
     while (holders * (o->turned ? OF_BLOCK : OF_WARP) < k)
         holders *= 2;
     return holders;
@@ -193,36 +212,38 @@ static side side_of(const struct eco_split_operand *o, int32_t k)
     return {*o, holders_for(o, k)};
 }
 
-static cudaError_t launch(const operands *both, int32_t blocks, cudaStream_t stream)
+static cudaError_t launch(const operands *both, int32_t blocks, bool overlap, cudaStream_t stream)
 {
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {1, 1, 1};
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {1, 1, 1};
     for (int i = 0; i < 2; i++)
         if (both->of[i].o.turned)
-            cluster.val.clusterDim.x = (unsigned)both->of[i].holders;
+            attributes[0].val.clusterDim.x = (unsigned)both->of[i].holders;
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3((unsigned)blocks);
     config.blockDim = dim3(THREADS);
     config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
+    config.attrs = attributes;
+    config.numAttrs = overlap ? 2 : 1;
     void *argument[] = {(void *)both};
     return cudaLaunchKernelExC(&config, (const void *)prepare, argument);
 }
 
 cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
-                                     cudaStream_t stream)
+                                     bool overlap, cudaStream_t stream)
 {
     const operands one = {{side_of(operand, k), {}}, k, INT32_MAX};
-    return launch(&one, blocks_for(&one.of[0]), stream);
+    return launch(&one, blocks_for(&one.of[0]), overlap, stream);
 }
 
 cudaError_t eco_launch_split_prepare_both(const struct eco_split_call *call, cudaStream_t stream)
 {
     operands both = {{side_of(&call->a, call->k), side_of(&call->b, call->k)}, call->k, 0};
     both.first = blocks_for(&both.of[0]);
-    return launch(&both, both.first + blocks_for(&both.of[1]), stream);
+    return launch(&both, both.first + blocks_for(&both.of[1]), false, stream);
 }
 
 /* Clusters of more than 8 blocks, for long columns, must be asked for. */

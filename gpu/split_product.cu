@@ -33,7 +33,7 @@ enum {
     CONSUMER_REGISTERS = 232,
     COPYING_REGISTERS = 40 /* of the warps that fill stages: one of their threads does */
 };
-typedef block_of<TILE, TILE, false> kind;
+typedef block_of<ECO_SPLIT_PAIRS, TILE, TILE, false> kind;
 enum { CONSUMERS = kind::consumers, THREADS = kind::threads };
 
 /* ---- copying --------------------------------------------------------------------------------- */
@@ -48,8 +48,8 @@ WORD void fill_stages(const eco_split_call &call, const course &c, unsigned shar
         const int32_t from = pair == first.pair ? first.step : 0,
                       to = pair == end.pair ? end.step : c.steps;
         const tile t = tile_of(c, pair, rank);
-        const char *a = piece_of(call.a, c.steps, min(t.m, c.tiles_m - 1), from),
-                   *w = piece_of(call.b, c.steps, t.n, from) + rank * PLANE_BYTES;
+        const char *a = piece_of<kind>(call.a, c.steps, min(t.m, c.tiles_m - 1), from),
+                   *w = piece_of<kind>(call.b, c.steps, t.n, from) + rank * PLANE_BYTES;
         for (int32_t i = 0; i < to - from; i++) {
             const slot<kind::stages> slot(before_pair + i);
             const unsigned stage = shared + slot.stage * kind::stage_bytes;
@@ -267,7 +267,7 @@ cudaError_t eco_split_load(bool *usable)
 /* An empty kernel takes few registers. */
 cudaError_t eco_split_load_kernel(const void *kernel, int shared_bytes, bool *usable)
 {
-    enum { FEW_REGISTERS = 64 };
+    enum { FEW_REGISTERS = 32 };
     struct cudaFuncAttributes attributes = {0};
     const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
     *usable = error == cudaSuccess && attributes.numRegs > FEW_REGISTERS;

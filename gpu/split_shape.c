@@ -27,14 +27,15 @@ static size_t scale_bytes(int32_t rows)
     return (size_t)tiles(rows) * ECO_SPLIT_TILE * sizeof(float);
 }
 
-static size_t piece_bytes(int32_t rows, int32_t k)
+static size_t piece_bytes(enum eco_split_form form, int32_t rows, int32_t k)
 {
-    return (size_t)tiles(rows) * (size_t)steps_of(k) * ECO_SPLIT_PIECE_BYTES;
+    const size_t planes = form == ECO_SPLIT_PAIRS ? 2 : 1;
+    return (size_t)tiles(rows) * (size_t)steps_of(k) * planes * ECO_SPLIT_PLANE_BYTES;
 }
 
-size_t eco_split_bytes(int32_t rows, int32_t k)
+size_t eco_split_bytes(enum eco_split_form form, int32_t rows, int32_t k)
 {
-    return scale_bytes(rows) + piece_bytes(rows, k);
+    return scale_bytes(rows) + piece_bytes(form, rows, k);
 }
 
 void eco_split_place(struct eco_split_operand *operand, void *at)
@@ -43,10 +44,10 @@ void eco_split_place(struct eco_split_operand *operand, void *at)
     operand->pieces = (char *)at + scale_bytes(operand->rows);
 }
 
-double eco_split_prepare_time(int32_t rows, int32_t k)
+double eco_split_prepare_time(enum eco_split_form form, int32_t rows, int32_t k)
 {
     static const double bytes_in_a_second = 1.5e12;
-    return (double)piece_bytes(rows, k) / bytes_in_a_second;
+    return (double)piece_bytes(form, rows, k) / bytes_in_a_second;
 }
 
 /* ---- large products -------------------------------------------------------------------------- */
@@ -66,7 +67,8 @@ static size_t part_bytes(int32_t processors)
 static int32_t length(struct eco_split_size size, size_t room)
 {
     const size_t scales = scale_bytes(size.m) + scale_bytes(size.n),
-                 step = piece_bytes(size.m, 1) + piece_bytes(size.n, 1);
+                 step = piece_bytes(ECO_SPLIT_PAIRS, size.m, 1) +
+                        piece_bytes(ECO_SPLIT_PAIRS, size.n, 1);
     if (room < scales + step)
         return 0;
     const size_t steps = (room - scales) / step, most_steps = ECO_SPLIT_MOST_K / ECO_SPLIT_DEPTH;
@@ -90,10 +92,10 @@ static struct eco_split_plan plan_of(struct eco_split_size size, int32_t process
     struct eco_split_plan plan = {.k = room > aside ? length(size, room - aside) : 0,
                                   .shared = shared};
     if (plan.k > 0)
-        plan.time =
-            up(size.k, plan.k) *
-            (piece_time(pairs_of(size), steps_of(plan.k), processors / ECO_SPLIT_PAIR, shared) +
-             eco_split_prepare_time(size.m, plan.k) + eco_split_prepare_time(size.n, plan.k));
+        plan.time = up(size.k, plan.k) * (piece_time(pairs_of(size), steps_of(plan.k),
+                                                     processors / ECO_SPLIT_PAIR, shared) +
+                                          eco_split_prepare_time(ECO_SPLIT_PAIRS, size.m, plan.k) +
+                                          eco_split_prepare_time(ECO_SPLIT_PAIRS, size.n, plan.k));
     return plan;
 }
 
@@ -114,33 +116,54 @@ int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_s
 
 /* ---- products of steps ----------------------------------------------------------------------- */
 
-/* Launches; stages, that are copied and multiplied; and what comes from memory. */
-static double step_time(int32_t m, int32_t rows, int32_t k, int32_t tile, int32_t slices,
+/* Launches, the cell's too; stages, that are copied and multiplied; and what comes from memory. */
+static double step_time(int32_t m, int32_t rows, int32_t k, const struct eco_split_cut *cut,
                         int32_t clusters)
 {
-    static const double fixed = 6e-6, slice = 0.1e-6, bytes_in_a_second = 4e12;
-    static const double stage[2][2] = {{0.47e-6, 0.9e-6},
-                                       {0.66e-6, 1.1e-6}}; /* few, many columns */
-    const int64_t tiles_of_c = (int64_t)up(rows, tile) * up(m, ECO_SPLIT_COLUMNS);
+    static const double slice = 0.8e-6, bytes_in_a_second = 3.5e12;
+    static const struct {
+        double fixed, stage[ECO_SPLIT_HEIGHTS][ECO_SPLIT_WIDTHS];
+    } costs[ECO_SPLIT_KINDS] = {
+        [ECO_SPLIT_SPLITS] = {4.1e-6, {{0.66e-6, 0.92e-6}, {0.72e-6, 1.16e-6}}},
+        [ECO_SPLIT_PREPARED] = {6.15e-6, {{0.44e-6, 0.66e-6}, {0.5e-6, 0.86e-6}}},
+        [ECO_SPLIT_PREPARED_SINGLES] = {6.5e-6, {{0.3e-6, 0.44e-6}, {0.32e-6, 0.56e-6}}}};
+    const enum eco_split_form form =
+        cut->kind == ECO_SPLIT_PREPARED_SINGLES ? ECO_SPLIT_SINGLES : ECO_SPLIT_PAIRS;
+    const int64_t tiles_of_c =
+        (int64_t)up(rows, eco_split_rows(cut)) * up(m, eco_split_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
-                 multiplying = waves * up(steps_of(k), slices) *
-                               stage[tile == ECO_SPLIT_TILE][m > ECO_SPLIT_FEW_COLUMNS],
-                 reading = (double)piece_bytes(rows, k) / bytes_in_a_second;
-    return fixed + slice * slices + (reading > multiplying ? reading : multiplying);
+                 multiplying = waves * up(steps_of(k), cut->slices) *
+                               costs[cut->kind].stage[cut->height][cut->width],
+                 reading = (double)piece_bytes(form, rows, k) / bytes_in_a_second;
+    return costs[cut->kind].fixed + slice * cut->slices +
+           (reading > multiplying ? reading : multiplying);
 }
 
-struct eco_split_step eco_split_step(int32_t m, int32_t rows, int32_t k,
+/* The best of a kind, if it is better; of narrow tiles several would read the same R. */
+static void try_kind(enum eco_split_kind kind, int32_t m, int32_t rows, int32_t k,
+                     const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes,
+                     struct eco_split_step *best)
+{
+    struct eco_split_cut cut = {.kind = kind};
+    cut.width = m > eco_split_columns(&cut);
+    for (cut.height = 0; cut.height < ECO_SPLIT_HEIGHTS; cut.height++)
+        for (cut.slices = 1; cut.slices <= ECO_SPLIT_SLICES && cut.slices <= steps_of(k);
+             cut.slices++) {
+            const int32_t share = clusters[cut.slices - 1] / lanes;
+            if (clusters[cut.slices - 1] == 0)
+                continue;
+            const double time = step_time(m, rows, k, &cut, share > 0 ? share : 1);
+            if (best->time == 0 || time < best->time)
+                *best = (struct eco_split_step){cut, time};
+        }
+}
+
+struct eco_split_step eco_split_step(unsigned kinds, int32_t m, int32_t rows, int32_t k,
                                      const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes)
 {
-    struct eco_split_step best = {0};
-    for (int32_t tile = ECO_SPLIT_TILE / 2; tile <= ECO_SPLIT_TILE; tile *= 2)
-        for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES && slices <= steps_of(k); slices++) {
-            const int32_t share = clusters[slices - 1] / lanes;
-            if (clusters[slices - 1] == 0)
-                continue;
-            const double time = step_time(m, rows, k, tile, slices, share > 0 ? share : 1);
-            if (best.tile == 0 || time < best.time)
-                best = (struct eco_split_step){tile, slices, time};
-        }
+    struct eco_split_step best = {.time = 0};
+    for (int kind = 0; kind < ECO_SPLIT_KINDS; kind++)
+        if (kinds >> kind & 1)
+            try_kind((enum eco_split_kind)kind, m, rows, k, clusters, lanes, &best);
     return best;
 }

@@ -15,11 +15,11 @@ enum { ECO_SPLIT_ROOM_BYTES = 64 << 20 };
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* Bytes that an operand takes, prepared: its scales first, then its pieces. */
-size_t eco_split_bytes(int32_t rows, int32_t k);
+size_t eco_split_bytes(enum eco_split_form form, int32_t rows, int32_t k);
 /* It lies there. */
 void eco_split_place(struct eco_split_operand *operand, void *at);
 /* Seconds that it takes. */
-double eco_split_prepare_time(int32_t rows, int32_t k);
+double eco_split_prepare_time(enum eco_split_form form, int32_t rows, int32_t k);
 
 /* ---- large products -------------------------------------------------------------------------- */
 
@@ -43,14 +43,14 @@ int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_s
 
 /* ---- products of steps ----------------------------------------------------------------------- */
 
-/* Tiles of so many rows of the prepared operand, each to a cluster of `slices` blocks. */
 struct eco_split_step {
-    int32_t tile, slices;
+    struct eco_split_cut cut;
     double time; /* s */
 };
-/* Of m rows by a prepared operand of so many; clusters of 1, 2 ... blocks that run at once, which
- * so many such products beside each other share; clusters[0] is not 0. */
-struct eco_split_step eco_split_step(int32_t m, int32_t rows, int32_t k,
+/* Of m rows by a prepared operand of so many; kinds: a bit for each there may be; clusters of 1, 2
+ * ... blocks that run at once, which so many such products beside each other share; clusters[0] is
+ * not 0. */
+struct eco_split_step eco_split_step(unsigned kinds, int32_t m, int32_t rows, int32_t k,
                                      const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes);
 
 #endif /* ECO_GPU_SPLIT_SHAPE_H */

@@ -1,5 +1,5 @@
 /*
- * Stages of shared memory of a product of split operands, filled and multiplied in turn.
+ * Stages of shared memory of a product of prepared operands, filled and multiplied in turn.
  */
 enum {
     TILE = ECO_SPLIT_TILE,
@@ -11,23 +11,26 @@ enum {
     SCALES_BYTES = 2 << 10,
     ALIGNMENT = 1024,
     SHARED_BYTES = STAGES_BYTES + SCALES_BYTES + ALIGNMENT,
-    MOST_STAGES = 9
+    MOST_STAGES = 16
 };
 
-/* Of a block whose tile of C has so many rows, 64 or twice that, and columns; scales: each column
- * of a stage has one, and its sums are multiplied by them before they are added. */
-template <int rows_, int columns_, bool scales_> struct block_of {
+/* Of a block whose tile of C has so many rows, 64 or twice that, and columns.  splits: B comes
+ * through some warps that split it, else as it is prepared; then each column of a stage has a
+ * scale, and its sums are multiplied by them before they are added. */
+template <eco_split_form form, int rows_, int columns_, bool splits_> struct block_of {
     static constexpr int rows = rows_, columns = columns_;
-    static constexpr bool scales = scales_;
+    static constexpr bool pairs = form == ECO_SPLIT_PAIRS, splits = splits_;
+    static_assert(pairs || !splits, "single numbers are prepared");
     static constexpr int consumers = rows / 64 * FOUR_WARPS;             /* threads that multiply */
-    static constexpr int filling = scales ? 2 * FOUR_WARPS : FOUR_WARPS; /* that fill stages */
+    static constexpr int filling = splits ? 2 * FOUR_WARPS : FOUR_WARPS; /* that fill stages */
     static constexpr int threads = consumers + filling;
     static constexpr int held = columns / 2; /* sums of a thread */
-    static constexpr int a_bytes = rows * LINE_BYTES, b_bytes = columns * LINE_BYTES; /* planes */
-    static constexpr int stage_bytes = 2 * (a_bytes + b_bytes);
-    static constexpr int stages = STAGES_BYTES / stage_bytes;
-    static_assert(stages <= MOST_STAGES, "barriers for all");
-    static_assert(!scales || stages * columns * 4 <= SCALES_BYTES, "scales of all");
+    static constexpr int planes = pairs ? 2 : 1, a_bytes = rows * LINE_BYTES,
+                         b_bytes = columns * LINE_BYTES; /* of a plane */
+    static constexpr int stage_bytes = planes * (a_bytes + b_bytes),
+                         fitting = STAGES_BYTES / stage_bytes,
+                         stages = fitting < MOST_STAGES ? fitting : MOST_STAGES;
+    static_assert(!splits || stages * columns * 4 <= SCALES_BYTES, "scales of all");
 };
 
 /* Stage number i of all that a block goes through: where it lies, and the parity of the phase in
@@ -43,6 +46,7 @@ template <int stages> struct slot {
 
 struct barriers {
     uint64_t full[MOST_STAGES], empty[MOST_STAGES];
+    uint64_t sums; /* of others are there */
 };
 
 /* By one thread; a stage is full when so many warps have filled it, and empty when the warps of so
@@ -67,12 +71,13 @@ WORD unsigned aligned(const void *room)
     return (address_of(room) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+template <class kind>
 WORD const char *piece_of(const eco_split_operand &o, int32_t steps, int32_t tile, int32_t step)
 {
-    return o.pieces + ((size_t)tile * steps + step) * PIECE_BYTES;
+    return o.pieces + ((size_t)tile * steps + step) * (kind::planes * PLANE_BYTES);
 }
 
-template <int n> WORD void add_terms(float (&d)[n], uint64_t a, uint64_t b, int add)
+template <class kind> WORD void add_terms(float (&d)[kind::held], uint64_t a, uint64_t b, int add)
 {
 #pragma unroll
     for (int i = 0; i < DEPTH / 16; i++)
@@ -80,12 +85,15 @@ template <int n> WORD void add_terms(float (&d)[n], uint64_t a, uint64_t b, int 
 }
 
 /* Begins to; the small ones first: the sum is cut off where it is small. */
-template <class kind> WORD void multiply_stage(float (&d)[kind::held], unsigned a, unsigned b)
+template <class kind>
+WORD void multiply_stage(float (&d)[kind::held], unsigned a, unsigned b, int add)
 {
     begin_products();
-    add_terms(d, describe(a + kind::a_bytes), describe(b), 0);
-    add_terms(d, describe(a), describe(b + kind::b_bytes), 1);
-    add_terms(d, describe(a), describe(b), 1);
+    if constexpr (kind::pairs) {
+        add_terms<kind>(d, describe(a + kind::a_bytes), describe(b), add);
+        add_terms<kind>(d, describe(a), describe(b + kind::b_bytes), 1);
+    }
+    add_terms<kind>(d, describe(a), describe(b), kind::pairs || add);
     commit_products();
 }
 
@@ -104,13 +112,15 @@ template <class kind> struct consumer {
     unsigned first, blocks; /* those that fill a stage when this one is done with it */
     int32_t next;           /* stage */
 
-    __device__ __forceinline__ int begin(float (&d)[kind::held])
+    __device__ __forceinline__ int begin(float (&d)[kind::held], int add = 0)
     {
         const slot<kind::stages> slot(next++);
         const unsigned at = shared + slot.stage * kind::stage_bytes;
         wait_for(&b->full[slot.stage], slot.parity);
+        if constexpr (kind::splits)
+            show_to_squares(); /* by those who split they would wait for what they read ahead */
         multiply_stage<kind>(d, at + threadIdx.x / FOUR_WARPS * (64 * LINE_BYTES),
-                             at + 2 * kind::a_bytes);
+                             at + kind::planes * kind::a_bytes, add);
         return slot.stage;
     }
 
@@ -129,20 +139,25 @@ template <class kind> struct consumer {
         }
     }
 
-    /* Adds the sums of a stage, so many more of which are under way; then it may be filled again.
-     */
+    /* It may be filled again. */
+    __device__ __forceinline__ void leave(int stage) const
+    {
+        if (threadIdx.x % 32 < blocks)
+            arrive(&b->empty[stage], first + threadIdx.x % 32);
+    }
+
+    /* Adds the sums of a stage, so many more of which are under way. */
     template <int begun>
     __device__ __forceinline__ void end(int stage, float (&d)[kind::held],
                                         float (&sum)[kind::held]) const
     {
         end_products<begun>(d);
-        if constexpr (kind::scales) {
+        if constexpr (kind::splits) {
             add_scaled(stage, d, sum);
             __syncwarp();
         }
-        if (threadIdx.x % 32 < blocks)
-            arrive(&b->empty[stage], first + threadIdx.x % 32);
-        if constexpr (!kind::scales)
+        leave(stage);
+        if constexpr (!kind::splits)
 #pragma unroll
             for (int i = 0; i < kind::held; i++)
                 sum[i] += d[i];
@@ -166,5 +181,19 @@ template <class kind> struct consumer {
         } else {
             end<0>(of_d, d, sum);
         }
+    }
+
+    /* The same, by the instructions themselves: of single numbers, which are as exact as that. */
+    __device__ __forceinline__ void add_in_place(int32_t stages, float (&sum)[kind::held])
+    {
+        int before = begin(sum);
+        for (int32_t i = 1; i < stages; i++) {
+            const int stage = begin(sum, 1);
+            wait_for_products<1>();
+            leave(before);
+            before = stage;
+        }
+        end_products<0>(sum);
+        leave(before);
     }
 };

@@ -1,6 +1,7 @@
 /*
- * States as an operand of a step's product: some warps read them, bring the 64 numbers that a row
- * has in a stage near to 2^15 by a power of two, split them, and leave the pieces in the stage.
+ * States as an operand of a step's product of pairs: some warps read them, bring the 64 numbers
+ * that a row has in a stage near to 2^15 by a power of two, split them, and leave the pieces in the
+ * stage.
  */
 #include "gpu/split_eight.cuh"
 
@@ -9,24 +10,29 @@ enum {
     AHEAD = 4               /* stages that are on their way, with the one in hand */
 };
 
-/* Of a thread: of what lies in a stage an eighth of some rows. */
-template <class kind> struct splitter {
+/* Of a thread: of what lies in a stage an eighth of some rows.  whole: eighths of rows are aligned,
+ * and there or not. */
+template <class kind, bool whole> struct splitter {
     static constexpr int at_once = kind::filling / EIGHTS,
                          held = kind::columns / at_once; /* rows */
     static_assert(held * at_once == kind::columns, "threads share rows evenly");
     const eco_split_operand *o;
-    int32_t first, stage; /* row of B, and stage of k, that all begins with */
-    bool fours;
+    slice s;
+    int32_t first;   /* row of B that all begins with */
     int row, eighth; /* of the thread */
 
-    __device__ __forceinline__ void load(int32_t i, int32_t stages, float (&x)[held][GROUP]) const
+    __device__ __forceinline__ void load(int32_t i, float (&x)[held][GROUP]) const
     {
-        const int32_t k = ((stage + i) * EIGHTS + eighth) * GROUP;
+        const int32_t k = (s.stage_of(i) * EIGHTS + eighth) * GROUP;
 #pragma unroll
         for (int h = 0; h < held; h++) {
-            const int32_t n = first + row + h * at_once;
-            load_eight(o->data + (size_t)n * o->row + k, i < stages && n < o->rows ? o->k - k : 0,
-                       fours, x[h]);
+            const int32_t n = first + row + h * at_once,
+                          there = i < s.stages && n < o->rows ? o->k - k : 0;
+            const float *at = (const float *)o->data + (size_t)n * o->row + k;
+            if constexpr (whole)
+                load_whole_eight(at, there > 0, x[h]);
+            else
+                load_eight(at, there, x[h]);
         }
     }
 
@@ -50,9 +56,9 @@ template <class kind> struct splitter {
     }
 };
 
-template <class kind>
-WORD splitter<kind> splitter_of(const eco_split_operand &o, int32_t first, int32_t stage)
+template <class kind, bool whole>
+WORD splitter<kind, whole> splitter_of(const eco_split_operand &o, const slice &s, int32_t first)
 {
     const int thread = (int)threadIdx.x - kind::consumers;
-    return {&o, first, stage, has_fours(o), thread / EIGHTS, thread % EIGHTS};
+    return {&o, s, first, thread / EIGHTS, thread % EIGHTS};
 }

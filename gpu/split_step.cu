@@ -1,6 +1,6 @@
 /*
  * The product of a step: few rows by R, prepared once in a run, so C turned: R has the larger
- * tiles. A cluster of blocks shares a tile, each has some of k; they send each other their sums,
+ * tiles.  A cluster of blocks shares a tile, each has some of k; they send each other their sums,
  * and each adds and writes a share of the tile.  R does not wait for the states: stages are filled
  * with it while the kernel ahead still computes these.
  */
@@ -21,224 +21,102 @@
 
 #include "gpu/split_stage.cuh"
 
-#include "gpu/split_shares.cuh"
-#include "gpu/split_states.cuh"
-
-enum { SOME = 8 }; /* pairs of sums that a thread writes at a time */
-
-/* What a block has of k: stages of its tile. */
-struct slice {
-    int32_t from, to, steps;
-};
-
-WORD slice slice_of(const eco_split_call &call)
-{
-    const int32_t rank = (int32_t)rank_in_cluster(), blocks = (int32_t)blocks_in_cluster();
-    slice s;
-    s.steps = (call.k + DEPTH - 1) / DEPTH;
-    s.from = s.steps * rank / blocks;
-    s.to = s.steps * (rank + 1) / blocks;
-    return s;
-}
-
-WORD int32_t tile_of_block(void)
-{
-    return (int32_t)(blockIdx.x / blocks_in_cluster());
-}
-
-/* ---- filling stages -------------------------------------------------------------------------- */
-
-/* By one thread; of a piece of R a half, where the tile is that. */
-template <class kind>
-WORD void copy_rows(const eco_split_call &call, const slice &s, unsigned shared, barriers *b,
-                    int32_t i)
-{
-    const slot<kind::stages> slot(i);
-    const int32_t row = tile_of_block() * kind::rows;
-    const char *from = piece_of(call.a, s.steps, row / TILE, s.from + i) + row % TILE * LINE_BYTES;
-    const unsigned to = shared + slot.stage * kind::stage_bytes;
-    wait_for_room(b, slot);
-    expect(&b->full[slot.stage], 2 * kind::a_bytes);
-#pragma unroll
-    for (int plane = 0; plane < 2; plane++)
-        copy(to + plane * kind::a_bytes, from + plane * PLANE_BYTES, kind::a_bytes,
-             &b->full[slot.stage]);
-}
-
-/* By several warps: first as much of R as there are stages, then the states of these, then both.
- * States are read some stages ahead. */
-template <class kind>
-WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned shared, char *room,
-                      barriers *b)
-{
-    typedef splitter<kind> mine;
-    const int32_t stages = s.to - s.from, ahead = min(stages, kind::stages);
-    const bool copies = threadIdx.x == kind::consumers;
-    const mine me = splitter_of<kind>(call.b, (int32_t)blockIdx.y * kind::columns, s.from);
-    __align__(16) float x[AHEAD][mine::held][GROUP];
-    for (int32_t i = 0; copies && i < ahead; i++)
-        copy_rows<kind>(call, s, shared, b, i);
-    __syncwarp();
-    wait_for_kernels_ahead();
-    let_next_start();
-#pragma unroll
-    for (int j = 0; j < AHEAD - 1; j++)
-        me.load(j, stages, x[j]);
-    for (int32_t first = 0; first < stages; first += AHEAD)
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++) {
-            const int32_t i = first + j;
-            const slot<kind::stages> slot(i);
-            if (i >= stages)
-                break;
-            me.load(i + AHEAD - 1, stages, x[(j + AHEAD - 1) % AHEAD]);
-            if (copies && i >= ahead)
-                copy_rows<kind>(call, s, shared, b, i);
-            __syncwarp();
-            wait_for_room(b, slot);
-            me.keep(room + slot.stage * kind::stage_bytes + 2 * kind::a_bytes,
-                    (float *)scales_of<kind>(shared, slot.stage), x[j]);
-            show_to_squares();
-            __syncwarp();
-            if (threadIdx.x % 32 == 0)
-                arrive(&b->full[slot.stage], rank_in_cluster());
-        }
-}
-
-/* ---- adding and writing ---------------------------------------------------------------------- */
-
-/* Where a thread's pair of sums number i belongs: two columns of a row. */
-struct spot {
-    int32_t row, column;
-};
-
-template <class kind> WORD spot spot_of(unsigned i)
-{
-    const int32_t at = (int32_t)i, thread = (int32_t)threadIdx.x;
-    return {tile_of_block() * kind::rows + thread / 32 * 16 + thread % 32 / 4 + at % 2 * 8,
-            (int32_t)blockIdx.y * kind::columns + at / 2 * 8 + thread % 4 * 2};
-}
-
-WORD bool is_there(const eco_split_call &call, const spot &at, int c)
-{
-    return at.row < call.a.rows && at.column + c < call.b.rows;
-}
-
-WORD float *place_of(const eco_split_call &call, const spot &at, int c)
-{
-    return call.c + (size_t)(at.column + c) * call.c_row + at.row;
-}
-
-/* Numbers of a share of the tile: what they are added to, and their rows' scales. */
-struct some {
-    float old[SOME][2], s[SOME];
-};
-
-/* All before any is used or written: else each would wait for the one before. */
-template <class kind>
-WORD void read_some(const eco_split_call &call, unsigned from, unsigned count, some &x)
-{
-#pragma unroll
-    for (unsigned i = 0; i < SOME; i++) {
-        const spot at = spot_of<kind>(from + i);
-        x.s[i] = i < count && is_there(call, at, 0) ? call.a.scales[at.row] : 1;
-#pragma unroll
-        for (int c = 0; c < 2; c++)
-            x.old[i][c] =
-                call.add && i < count && is_there(call, at, c) ? *place_of(call, at, c) : 0;
-    }
-}
-
-/* A sum that is not finite has such terms, or terms beyond 1e30. */
-template <class kind>
-WORD void write_some(const eco_split_call &call, unsigned from, unsigned count,
-                     const float2 (&sums)[SOME], const some &x)
-{
-#pragma unroll
-    for (unsigned i = 0; i < SOME; i++) {
-        const spot at = spot_of<kind>(from + i);
-#pragma unroll
-        for (int c = 0; c < 2; c++) {
-            const bool there = i < count && is_there(call, at, c);
-            const float sum = c == 0 ? sums[i].x : sums[i].y,
-                        y = replaced(call, there && is_odd(fabsf(sum)), at.row, at.column + c,
-                                     sum * over(x.s[i]));
-            if (there)
-                *place_of(call, at, c) = x.old[i][c] + y;
-        }
-    }
-}
-
-/* The block's share of the tile, of which `x` has the first. */
-template <class kind>
-WORD void write(const eco_split_call &call, const shares<kind> &shares, some &x)
-{
-    const unsigned first = shares.first(), all = shares.count();
-    for (unsigned from = 0; from < all; from += SOME) {
-        const unsigned count = min(all - from, (unsigned)SOME);
-        float2 sums[SOME];
-        if (from > 0)
-            read_some<kind>(call, first + from, count, x);
-#pragma unroll
-        for (unsigned i = 0; i < SOME; i++)
-            sums[i] = i < count ? shares.sum_of(from + i) : make_float2(0, 0);
-        write_some<kind>(call, first + from, count, sums, x);
-    }
-}
+#include "gpu/split_fill.cuh"
+#include "gpu/split_write.cuh"
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-template <int rows, int columns>
-static __global__ void __launch_bounds__(block_of<rows, columns, true>::threads, 1)
+/* The sums of the block's stages, then what it writes of the tile. */
+template <class kind>
+WORD void multiply_and_write(const eco_split_call &call, int32_t stages, consumer<kind> &me,
+                             const sums<kind> &sums)
+{
+    writer<kind> writer = writer_of(call, sums);
+    float sum[kind::held] = {0};
+    if constexpr (kind::pairs)
+        me.add(stages, sum);
+    else
+        me.add_in_place(stages, sum);
+    wait_for_kernels_ahead();
+    __syncwarp();
+    if (sums.blocks > 1)
+        meet_to_write(); /* all have multiplied what lay where sums go now */
+    else
+        meet_some(kind::consumers);
+    writer.read();
+    sums.put(sum);
+    if (sums.blocks > 1)
+        show_to_squares();
+    meet_some(kind::consumers);
+    if (sums.blocks > 1) {
+        if (threadIdx.x == 0)
+            sums.send();
+        __syncwarp();
+        wait_for(sums.barrier, 0);
+        say_met();
+    }
+    writer.write();
+    __syncwarp();
+    if (sums.blocks > 1)
+        wait_till_met(); /* what it sent is where it belongs */
+}
+
+template <eco_split_form form, int rows, int columns, bool splits>
+static __global__ void __launch_bounds__(block_of<form, rows, columns, splits>::threads, 1)
     multiply_step(const __grid_constant__ eco_split_call call)
 {
 #if HAS_SQUARES
-    typedef block_of<rows, columns, true> kind;
+    typedef block_of<form, rows, columns, splits> kind;
     extern __shared__ char anywhere[];
     __shared__ barriers b;
     const unsigned shared = aligned(anywhere);
-    char *const room = anywhere + (shared - address_of(anywhere));
+    const sums<kind> sums = sums_of<kind>(anywhere + (shared - address_of(anywhere)), &b.sums);
     const slice s = slice_of(call);
-    if (threadIdx.x == 0)
-        open_stages<kind>(&b, 1 + kind::filling / 32, 1);
+    if (threadIdx.x == 0) {
+        open_barrier(&b.sums, 1);
+        open_stages<kind>(&b, arrivals_of<kind>(), 1);
+        expect(&b.sums, sums.bytes_to_come());
+    }
     __syncthreads();
     if (threadIdx.x < kind::consumers) {
-        const shares<kind> shares = shares_of<kind>(room);
         consumer<kind> me = {shared, &b, rank_in_cluster(), 1, 0};
-        float sum[kind::held] = {0};
-        some x;
-        me.add(s.to - s.from, sum);
-        wait_for_kernels_ahead();
-        read_some<kind>(call, shares.first(), min(shares.count(), (unsigned)SOME), x);
-        __syncwarp();
-        meet_to_write(); /* all have multiplied what lay where sums go now */
-        shares.send(sum);
-        meet_all();
-        write<kind>(call, shares, x);
+        multiply_and_write<kind>(call, s.stages, me, sums);
     } else {
-        fill_stages<kind>(call, s, shared, room, &b);
+        fill_stages<kind>(call, s, shared, &b);
         __syncwarp();
-        meet_to_write();
-        meet_all();
+        if (sums.blocks > 1) {
+            meet_to_write();
+            say_met();
+            wait_till_met();
+        }
     }
 #endif
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* [tiles of 64 rows of R, or 128][tiles of 32 columns, or 64]; of larger ones there would be more
- * sums than registers. */
-enum { HEIGHTS = 2, WIDTHS = 2, FEW_COLUMNS = ECO_SPLIT_FEW_COLUMNS, COLUMNS = ECO_SPLIT_COLUMNS };
-static const struct {
+/* [tiles of 64 rows of R, or 128][tiles of 32 columns, or 64]; of larger ones a thread would have
+ * more sums than registers. */
+static const struct kernel {
     const void *kernel;
     int threads;
-} kernels[HEIGHTS][WIDTHS] = {
-#define KERNEL(rows, columns)                                                                      \
+} kernels[ECO_SPLIT_KINDS][ECO_SPLIT_HEIGHTS][ECO_SPLIT_WIDTHS] = {
+#define KERNEL(form, splits, rows, columns)                                                        \
     {                                                                                              \
-        (const void *)multiply_step<rows, columns>, block_of<rows, columns, true>::threads         \
+        (const void *)multiply_step<form, rows, columns, splits>,                                  \
+            block_of<form, rows, columns, splits>::threads                                         \
     }
-    {KERNEL(64, FEW_COLUMNS), KERNEL(64, COLUMNS)},
-    {KERNEL(128, FEW_COLUMNS), KERNEL(128, COLUMNS)},
+#define KIND(form, splits)                                                                         \
+    {                                                                                              \
+        {KERNEL(form, splits, 64, 32), KERNEL(form, splits, 64, 64)},                              \
+        {                                                                                          \
+            KERNEL(form, splits, 128, 32), KERNEL(form, splits, 128, 64)                           \
+        }                                                                                          \
+    }
+    [ECO_SPLIT_SPLITS] = KIND(ECO_SPLIT_PAIRS, true),
+    [ECO_SPLIT_PREPARED] = KIND(ECO_SPLIT_PAIRS, false),
+    [ECO_SPLIT_PREPARED_SINGLES] = KIND(ECO_SPLIT_SINGLES, false),
+#undef KIND
 #undef KERNEL
 };
 
@@ -258,28 +136,31 @@ static cudaLaunchConfig_t config_of(cudaLaunchAttribute attributes[2], int32_t s
     return config;
 }
 
-cudaError_t eco_launch_split_step(const struct eco_split_call *call, int32_t tile, int32_t slices,
-                                  bool overlap, cudaStream_t stream)
+cudaError_t eco_launch_split_step(const struct eco_split_call *call,
+                                  const struct eco_split_cut *cut, bool overlap,
+                                  cudaStream_t stream)
 {
-    const int height = tile == ECO_SPLIT_TILE, width = call->b.rows > FEW_COLUMNS;
-    const int32_t tiles = (call->a.rows + tile - 1) / tile;
+    const kernel *k = &kernels[cut->kind][cut->height][cut->width];
+    const int32_t rows = eco_split_rows(cut), columns = eco_split_columns(cut),
+                  tiles = (call->a.rows + rows - 1) / rows;
     cudaLaunchAttribute attributes[2] = {};
-    cudaLaunchConfig_t config = config_of(attributes, slices, kernels[height][width].threads);
+    cudaLaunchConfig_t config = config_of(attributes, cut->slices, k->threads);
     config.gridDim =
-        dim3((unsigned)(tiles * slices), (unsigned)((call->b.rows + COLUMNS - 1) / COLUMNS));
+        dim3((unsigned)(tiles * cut->slices), (unsigned)((call->b.rows + columns - 1) / columns));
     config.stream = stream;
     config.numAttrs = overlap ? 2 : 1;
     void *argument[] = {(void *)call};
-    return cudaLaunchKernelExC(&config, kernels[height][width].kernel, argument);
+    return cudaLaunchKernelExC(&config, k->kernel, argument);
 }
 
 void eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES])
 {
+    const kernel *k = &kernels[0][0][0];
     for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES; slices++) {
         cudaLaunchAttribute attributes[2] = {};
-        const cudaLaunchConfig_t config = config_of(attributes, slices, kernels[0][0].threads);
+        const cudaLaunchConfig_t config = config_of(attributes, slices, k->threads);
         int n = 0;
-        if (cudaOccupancyMaxActiveClusters(&n, kernels[0][0].kernel, &config) != cudaSuccess) {
+        if (cudaOccupancyMaxActiveClusters(&n, k->kernel, &config) != cudaSuccess) {
             (void)cudaGetLastError(); /* a device that cannot say does without */
             n = 0;
         }
@@ -290,8 +171,9 @@ void eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES])
 cudaError_t eco_split_step_load(bool *usable)
 {
     cudaError_t error = cudaSuccess;
+    const kernel *k = &kernels[0][0][0], *const end = k + sizeof kernels / sizeof *k;
     *usable = true;
-    for (int i = 0; i < HEIGHTS * WIDTHS && error == cudaSuccess && *usable; i++)
-        error = eco_split_load_kernel(kernels[i / WIDTHS][i % WIDTHS].kernel, SHARED_BYTES, usable);
+    for (; k < end && error == cudaSuccess && *usable; k++)
+        error = eco_split_load_kernel(k->kernel, SHARED_BYTES, usable);
     return error;
 }

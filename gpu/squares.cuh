@@ -77,7 +77,8 @@ WORD void copy_to_all(unsigned to, const char *from, unsigned bytes, uint64_t *b
                  : "memory");
 }
 
-/* What this thread wrote to shared memory is there for matrix instructions to come. */
+/* What this thread knows to be written to shared memory is there for matrix instructions and copies
+ * to come.  It waits for all that the thread has asked memory for. */
 WORD void show_to_squares(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
@@ -150,10 +151,16 @@ WORD void commit_products(void)
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
 }
 
-/* Of those committed all but the last so many are done; nobody reads their sums before. */
-template <int begun, int n> WORD void end_products(float (&d)[n])
+/* Of those committed all but the last so many are done. */
+template <int begun> WORD void wait_for_products(void)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(begun) : "memory");
+}
+
+/* The same; nobody reads their sums before. */
+template <int begun, int n> WORD void end_products(float (&d)[n])
+{
+    wait_for_products<begun>();
 #pragma unroll
     for (int i = 0; i < n; i++)
         asm volatile("" : "+f"(d[i]) : : "memory");

@@ -101,6 +101,7 @@ struct step {
     const struct eco_op *op;
     struct eco_array acc;
     struct eco_stage_call call;
+    bool odd;
 };
 
 static void point_at_step(struct step *step, int32_t t)
@@ -108,6 +109,7 @@ static void point_at_step(struct step *step, int32_t t)
     const struct eco_gpu_run *run = step->run;
     const struct eco_op *op = step->op;
     struct eco_stage_call *call = &step->call;
+    step->odd = t % 2 != 0;
     eco_gpu_point_at_states(run, op, t, call);
     call->acc = eco_gpu_at(run, &step->acc, (size_t)(t - op->t0));
     if (run->args->reserve != NULL) {
@@ -136,7 +138,8 @@ static void add_recurrent(const struct step *step, int o)
                                 .rows = step->run->args->N,
                                 .c = (void *)(uintptr_t)call->acc,
                                 .c_row = call->acc_row,
-                                .add = true};
+                                .add = true,
+                                .odd = step->odd};
     if (operand->state >= 0) {
         matmul.a = call->state[operand->state];
         matmul.a_row = call->state_row[operand->state];

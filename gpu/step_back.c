@@ -10,6 +10,7 @@ struct step {
     const struct eco_op *op;
     struct eco_array dacc, operand, carry[ECO_MAX_STATES];
     struct eco_stage_call call;
+    bool odd;
 };
 
 static void point_at_step(struct step *step, int32_t t)
@@ -20,6 +21,7 @@ static void point_at_step(struct step *step, int32_t t)
     const size_t i = eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0),
                  P = (size_t)run->problem->P;
     const bool last_layer = op->layer == run->problem->L - 1;
+    step->odd = t % 2 != 0;
     eco_gpu_point_at_states(run, op, t, call);
     for (int s = 0; s < call->n_states; s++) {
         call->carry[s] = eco_gpu_at(run, &step->carry[s], 0);
@@ -90,7 +92,8 @@ static void multiply_back(const struct step *step, int o, void *c, size_t c_row,
                                                           .a_row = step->call.dacc_row,
                                                           .c = c,
                                                           .c_row = c_row,
-                                                          .add = add});
+                                                          .add = add,
+                                                          .odd = step->odd});
 }
 
 static void run_step(struct step *step, int32_t t)

@@ -8,6 +8,7 @@
 static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_gpu *gpu = run->plan->device->own;
     const struct eco_op *op = matmul->op;
     struct eco_columns_call call = {
         .rows_of = {(void *)(uintptr_t)matmul->a, 0, matmul->a_row, run->layout->type},
@@ -23,7 +24,8 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul)
             call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
     call.parts = eco_gpu_room(run, op, &call.parts_bytes);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_sum(&call, run->stream), "gradients of vectors");
+        eco_gpu_note_cuda(run, eco_launch_sum(&call, gpu->overlap, run->stream),
+                          "gradients of vectors");
 }
 
 /* The projection's gradient: dh^T u. */

@@ -21,7 +21,8 @@ static int64_t pairs_of(struct eco_split_size size)
 static size_t bytes_of(const struct eco_split_plan *plan, struct eco_split_size size,
                        int32_t processors)
 {
-    return eco_split_bytes(size.m, plan->k) + eco_split_bytes(size.n, plan->k) +
+    return eco_split_bytes(ECO_SPLIT_PAIRS, size.m, plan->k) +
+           eco_split_bytes(ECO_SPLIT_PAIRS, size.n, plan->k) +
            (plan->shared ? (size_t)processors * ECO_SPLIT_PART_BYTES : 0);
 }
 
@@ -88,11 +89,15 @@ START_TEST(shares_the_k_of_steps)
     for (int i = 0; i < 20000; i++) {
         const int32_t m = 1 + rand() % (1 << rand() % 24), rows = 1 + rand() % (1 << rand() % 24),
                       k = 64 + rand() % ECO_SPLIT_MOST_K;
-        const struct eco_split_step step = eco_split_step(m, rows, k, clusters[i % 2], 1 + i % 3);
-        ck_assert_int_ge(step.slices, 1);
-        ck_assert_int_le(step.slices, i % 2 == 0 ? ECO_SPLIT_SLICES : 2);
-        ck_assert_int_le(step.slices, (k + ECO_SPLIT_DEPTH - 1) / ECO_SPLIT_DEPTH);
-        ck_assert(step.tile == ECO_SPLIT_TILE || step.tile == ECO_SPLIT_TILE / 2);
+        const unsigned kinds = 1 + (unsigned)rand() % ((1 << ECO_SPLIT_KINDS) - 1);
+        const struct eco_split_step step =
+            eco_split_step(kinds, m, rows, k, clusters[i % 2], 1 + i % 3);
+        ck_assert_int_ge(step.cut.slices, 1);
+        ck_assert_int_le(step.cut.slices, i % 2 == 0 ? ECO_SPLIT_SLICES : 2);
+        ck_assert_int_le(step.cut.slices, (k + ECO_SPLIT_DEPTH - 1) / ECO_SPLIT_DEPTH);
+        ck_assert(kinds >> step.cut.kind & 1);
+        ck_assert_int_lt(step.cut.height, ECO_SPLIT_HEIGHTS);
+        ck_assert_int_lt(step.cut.width, ECO_SPLIT_WIDTHS);
         ck_assert(step.time > 0);
     }
 }

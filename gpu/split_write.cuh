@@ -1,0 +1,189 @@
+/*
+ * The end of a step's product: the blocks of a cluster tell each other their sums of a tile, each
+ * adds those of some columns, and to C.  By way of shared memory, so that C is read and written in
+ * lines.
+ */
+/* Sums of a tile in shared memory: [columns][rows and some], so that neither who puts a tile there
+ * by rows nor who takes it by columns meets others at a bank. */
+template <class kind> struct sums {
+    enum {
+        LINE = kind::rows + 4,
+        QUADS = kind::rows / 4,            /* of a column */
+        AT_ONCE = kind::consumers / QUADS, /* columns that all threads take */
+        HELD = kind::columns / AT_ONCE,    /* quads of a thread, at most */
+        BYTES = LINE * (int)sizeof(float), /* of a column */
+    };
+    float *tile, *others; /* the block's own; of each other block [its columns of this block] */
+    uint64_t *barrier;    /* counts what comes of others */
+    unsigned rank, blocks;
+
+    /* Columns of a block: from this one to that of the next. */
+    __device__ __forceinline__ unsigned first_of(unsigned block) const
+    {
+        return kind::columns * block / blocks;
+    }
+
+    __device__ __forceinline__ unsigned columns_of(unsigned block) const
+    {
+        return first_of(block + 1) - first_of(block);
+    }
+
+    __device__ __forceinline__ float *of(unsigned block) const
+    {
+        return others + block * columns_of(rank) * LINE;
+    }
+
+    __device__ __forceinline__ unsigned bytes_to_come(void) const
+    {
+        return (blocks - 1) * columns_of(rank) * BYTES;
+    }
+
+    /* Of the thread's matrix instructions. */
+    __device__ __forceinline__ void put(const float (&sum)[kind::held]) const
+    {
+        const unsigned thread = threadIdx.x, row = thread / 32 * 16 + thread % 32 / 4;
+        float *const at = tile + thread % 4 * 2 * LINE + row;
+#pragma unroll
+        for (unsigned i = 0; i < kind::held; i++)
+            at[(i / 4 * 8 + i % 2) * LINE + i / 2 % 2 * 8] = sum[i];
+    }
+
+    /* By one thread: to each other block what is its. */
+    __device__ __forceinline__ void send(void) const
+    {
+        for (unsigned block = 0; block < blocks; block++)
+            if (block != rank)
+                copy_to_other(others + rank * columns_of(block) * LINE,
+                              tile + first_of(block) * LINE, block, columns_of(block) * BYTES,
+                              barrier);
+    }
+
+    /* A quad of a column of this block, of all blocks in their order. */
+    __device__ __forceinline__ float4 sum_of(unsigned column, unsigned quad) const
+    {
+        float4 sum = make_float4(0, 0, 0, 0);
+        for (unsigned block = 0; block < blocks; block++) {
+            const float *from = block == rank ? tile + first_of(rank) * LINE : of(block);
+            const float4 y = *(const float4 *)(from + column * LINE + 4 * quad);
+            sum.x += y.x;
+            sum.y += y.y;
+            sum.z += y.z;
+            sum.w += y.w;
+        }
+        return sum;
+    }
+};
+
+template <class kind> WORD sums<kind> sums_of(char *room, uint64_t *barrier)
+{
+    float *const tile = (float *)room;
+    return {tile, tile + kind::columns * sums<kind>::LINE, barrier, rank_in_cluster(),
+            blocks_in_cluster()};
+}
+
+/* ---- C --------------------------------------------------------------------------------------- */
+
+/* What a thread reads and writes of C: quads of some columns. */
+template <class kind> struct writer {
+    typedef sums<kind> mine;
+    const eco_split_call &call;
+    const mine &sum;
+    int32_t row;             /* first of the quad */
+    unsigned quad, first;    /* column of the block's that the thread begins with */
+    bool whole;              /* the quad is there and lies at 16 bytes */
+    float4 old[mine::HELD];  /* of C */
+    float scale[mine::HELD]; /* of columns of prepared floats */
+
+    __device__ __forceinline__ unsigned column_of(int i) const
+    {
+        return first + (unsigned)i * mine::AT_ONCE;
+    }
+
+    /* Column of C. */
+    __device__ __forceinline__ int32_t n_of(int i) const
+    {
+        return (int32_t)(blockIdx.y * kind::columns + sum.first_of(sum.rank) + column_of(i));
+    }
+
+    __device__ __forceinline__ bool has(int i) const
+    {
+        return column_of(i) < sum.columns_of(sum.rank) && n_of(i) < call.b.rows;
+    }
+
+    __device__ __forceinline__ float *place(int i) const
+    {
+        return call.c + (size_t)n_of(i) * call.c_row + row;
+    }
+
+    /* All at once. */
+    __device__ __forceinline__ void read(void)
+    {
+        if constexpr (!kind::splits)
+#pragma unroll
+            for (int i = 0; i < mine::HELD; i++)
+                scale[i] = has(i) ? call.b.scales[n_of(i)] : 1;
+#pragma unroll
+        for (int i = 0; i < mine::HELD; i++)
+            *(uint4 *)&old[i] = load_16_bytes(place(i), whole && call.add && has(i));
+        if (!whole && call.add)
+#pragma unroll
+            for (int i = 0; i < mine::HELD; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    if (is_there(i, j))
+                        (&old[i].x)[j] = place(i)[j];
+    }
+
+    __device__ __forceinline__ bool is_there(int i, int j) const
+    {
+        return has(i) && row + j < call.a.rows;
+    }
+
+    /* One that is not finite has such terms, or terms beyond 1e30. */
+    __device__ __forceinline__ void unscale(float4 &y, const float4 &s, int i) const
+    {
+        bool odd[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            float &x = (&y.x)[j];
+            odd[j] = is_odd(fabsf(x)) && is_there(i, j);
+            x = !kind::splits ? divided(x, (&s.x)[j], scale[i]) : x * over((&s.x)[j]);
+        }
+        if (__any_sync(~0u, odd[0] || odd[1] || odd[2] || odd[3]))
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                (&y.x)[j] = replaced(call, odd[j], row + j, n_of(i), (&y.x)[j]);
+    }
+
+    __device__ __forceinline__ void write(void) const
+    {
+        float4 s = make_float4(1, 1, 1, 1);
+        if (row < call.a.rows) /* scales are there of whole tiles */
+            s = *(const float4 *)(call.a.scales + row);
+#pragma unroll
+        for (int i = 0; i < mine::HELD; i++) {
+            if (i * mine::AT_ONCE >= sum.columns_of(sum.rank))
+                return;
+            float4 y = has(i) ? sum.sum_of(column_of(i), quad) : make_float4(0, 0, 0, 0);
+            unscale(y, s, i);
+            y = make_float4(old[i].x + y.x, old[i].y + y.y, old[i].z + y.z, old[i].w + y.w);
+            if (has(i) && whole)
+                *(float4 *)place(i) = y;
+            else
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    if (is_there(i, j))
+                        place(i)[j] = (&y.x)[j];
+        }
+    }
+};
+
+template <class kind> WORD writer<kind> writer_of(const eco_split_call &call, const sums<kind> &sum)
+{
+    const unsigned quad = threadIdx.x % sums<kind>::QUADS, tile = blockIdx.x / sum.blocks;
+    const int32_t row = (int32_t)(tile * kind::rows + 4 * quad);
+    const bool aligned = ((uintptr_t)call.c | call.c_row * sizeof(float)) % 16 == 0;
+    return {
+        call, sum, row, quad, threadIdx.x / sums<kind>::QUADS, aligned && row + 4 <= call.a.rows,
+        {},   {}};
+}
