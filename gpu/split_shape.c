@@ -120,13 +120,13 @@ int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_s
 static double step_time(int32_t m, int32_t rows, int32_t k, const struct eco_split_cut *cut,
                         int32_t clusters)
 {
-    static const double slice = 0.8e-6, bytes_in_a_second = 3.5e12;
+    static const double slice = 0.46e-6, wave = 3.6e-6, bytes_in_a_second = 4.2e12;
     static const struct {
         double fixed, stage[ECO_SPLIT_HEIGHTS][ECO_SPLIT_WIDTHS];
     } costs[ECO_SPLIT_KINDS] = {
-        [ECO_SPLIT_SPLITS] = {4.1e-6, {{0.66e-6, 0.92e-6}, {0.72e-6, 1.16e-6}}},
-        [ECO_SPLIT_PREPARED] = {6.15e-6, {{0.44e-6, 0.66e-6}, {0.5e-6, 0.86e-6}}},
-        [ECO_SPLIT_PREPARED_SINGLES] = {6.5e-6, {{0.3e-6, 0.44e-6}, {0.32e-6, 0.56e-6}}}};
+        [ECO_SPLIT_SPLITS] = {5.2e-6, {{0.57e-6, 0.82e-6}, {0.74e-6, 1.11e-6}}},
+        [ECO_SPLIT_PREPARED] = {7.6e-6, {{0.41e-6, 0.54e-6}, {0.45e-6, 0.78e-6}}},
+        [ECO_SPLIT_PREPARED_SINGLES] = {7.5e-6, {{0.24e-6, 0.37e-6}, {0.3e-6, 0.48e-6}}}};
     const enum eco_split_form form =
         cut->kind == ECO_SPLIT_PREPARED_SINGLES ? ECO_SPLIT_SINGLES : ECO_SPLIT_PAIRS;
     const int64_t tiles_of_c =
@@ -135,7 +135,7 @@ static double step_time(int32_t m, int32_t rows, int32_t k, const struct eco_spl
                  multiplying = waves * up(steps_of(k), cut->slices) *
                                costs[cut->kind].stage[cut->height][cut->width],
                  reading = (double)piece_bytes(form, rows, k) / bytes_in_a_second;
-    return costs[cut->kind].fixed + slice * cut->slices +
+    return costs[cut->kind].fixed + slice * cut->slices + wave * (waves - 1) +
            (reading > multiplying ? reading : multiplying);
 }
 
@@ -144,11 +144,12 @@ static void try_kind(enum eco_split_kind kind, int32_t m, int32_t rows, int32_t 
                      const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes,
                      struct eco_split_step *best)
 {
+    static const int8_t measured[] = {1, 2, 3, 4, 6, 8}; /* slices */
     struct eco_split_cut cut = {.kind = kind};
     cut.width = m > eco_split_columns(&cut);
     for (cut.height = 0; cut.height < ECO_SPLIT_HEIGHTS; cut.height++)
-        for (cut.slices = 1; cut.slices <= ECO_SPLIT_SLICES && cut.slices <= steps_of(k);
-             cut.slices++) {
+        for (size_t i = 0; i < sizeof measured && measured[i] <= steps_of(k); i++) {
+            cut.slices = measured[i];
             const int32_t share = clusters[cut.slices - 1] / lanes;
             if (clusters[cut.slices - 1] == 0)
                 continue;
