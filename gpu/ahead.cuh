@@ -10,7 +10,8 @@ WORD void wait_for_kernels_ahead(void)
 }
 
 /* The next may be put in place.  By who has waited: then what is there for the next before it waits
- * is all but what this kernel writes. */
+ * is all but what this kernel writes.  By who has not: what kernels ahead of both write may not be
+ * there yet, either. */
 WORD void let_next_start(void)
 {
 #if __CUDA_ARCH__ >= 900

@@ -65,7 +65,7 @@ static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
             eco_text_add(text, "R transposed for steps %s\n", backward ? "back" : "forward");
     for (int backward = 0; backward <= (int)problem->training; backward++)
         if (wishes->prepared_bytes[backward] > 0)
-            eco_text_add(text, "R split once in a run for steps %s\n",
+            eco_text_add(text, "R prepared once in a run for steps %s\n",
                          backward ? "back" : "forward");
 }
 

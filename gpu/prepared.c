@@ -107,7 +107,7 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
         const size_t states = bytes_of(form, (struct size){problem->N, size.k});
         most = states > most ? states : most;
     }
-    return bytes + most;
+    return bytes + most; /* who multiplies may choose to have states prepared */
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */

@@ -61,7 +61,8 @@ struct eco_split_call {
     bool from_end; /* of a step's product: k from its end, what the L2 still has of a step before */
 };
 
-/* One operand of a product of so many k.  overlap: as eco_launch_split_step's. */
+/* One operand of a product of so many k.  overlap, of one that lies straight: as
+ * eco_launch_split_step's, which then has it, too. */
 cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
                                      bool overlap, cudaStream_t stream);
 /* Both. */

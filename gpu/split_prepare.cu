@@ -2,7 +2,7 @@
  * Operands prepared in pieces as split_call.h says.  Floats: rows brought near to 2^15 by powers of
  * two, split into the nearest number of F16 and, of pairs, the nearest to what that leaves.  22
  * bits and more of each number are there, or all down to 2^-40 of the largest of its row, whichever
- * is less; of single ones 11, or all down to 2^-29.
+ * is less; of single ones 11 of those that are not below 2^-29 of it.
  */
 #include "gpu/split_call.h"
 

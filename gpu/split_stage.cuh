@@ -1,5 +1,5 @@
 /*
- * Stages of shared memory of a product of prepared operands, filled and multiplied in turn.
+ * Stages of shared memory of a product of split operands, filled and multiplied in turn.
  */
 enum {
     TILE = ECO_SPLIT_TILE,
@@ -15,8 +15,8 @@ enum {
 };
 
 /* Of a block whose tile of C has so many rows, 64 or twice that, and columns.  splits: B comes
- * through some warps that split it, else as it is prepared; then each column of a stage has a
- * scale, and its sums are multiplied by them before they are added. */
+ * through some warps that split it, and each column of a stage has a scale, by which its sums are
+ * multiplied before they are added; else B is copied as it is prepared. */
 template <eco_split_form form, int rows_, int columns_, bool splits_> struct block_of {
     static constexpr int rows = rows_, columns = columns_;
     static constexpr bool pairs = form == ECO_SPLIT_PAIRS, splits = splits_;
@@ -49,7 +49,7 @@ struct barriers {
     uint64_t sums; /* of others are there */
 };
 
-/* By one thread; a stage is full when so many warps have filled it, and empty when the warps of so
+/* By one thread; a stage is full when so many threads have arrived, and empty when the warps of so
  * many blocks have multiplied it. */
 template <class kind> WORD void open_stages(barriers *b, int filling, int blocks)
 {

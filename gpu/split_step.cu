@@ -29,9 +29,9 @@
 /* The sums of the block's stages, then what it writes of the tile. */
 template <class kind>
 WORD void multiply_and_write(const eco_split_call &call, int32_t stages, consumer<kind> &me,
-                             const sums<kind> &sums)
+                             const tile_sums<kind> &sums)
 {
-    writer<kind> writer = writer_of(call, sums);
+    writer<kind> out = writer_of(call, sums);
     float sum[kind::held] = {0};
     if constexpr (kind::pairs)
         me.add(stages, sum);
@@ -43,19 +43,21 @@ WORD void multiply_and_write(const eco_split_call &call, int32_t stages, consume
         meet_to_write(); /* all have multiplied what lay where sums go now */
     else
         meet_some(kind::consumers);
-    writer.read();
+    out.read();
     sums.put(sum);
     if (sums.blocks > 1)
         show_to_squares();
+    __syncwarp();
     meet_some(kind::consumers);
     if (sums.blocks > 1) {
         if (threadIdx.x == 0)
             sums.send();
         __syncwarp();
         wait_for(sums.barrier, 0);
+        __syncwarp();
         say_met();
     }
-    writer.write();
+    out.write();
     __syncwarp();
     if (sums.blocks > 1)
         wait_till_met(); /* what it sent is where it belongs */
@@ -70,7 +72,8 @@ static __global__ void __launch_bounds__(block_of<form, rows, columns, splits>::
     extern __shared__ char anywhere[];
     __shared__ barriers b;
     const unsigned shared = aligned(anywhere);
-    const sums<kind> sums = sums_of<kind>(anywhere + (shared - address_of(anywhere)), &b.sums);
+    const tile_sums<kind> sums =
+        tile_sums_of<kind>(anywhere + (shared - address_of(anywhere)), &b.sums);
     const slice s = slice_of(call);
     if (threadIdx.x == 0) {
         open_barrier(&b.sums, 1);

@@ -5,7 +5,7 @@
  */
 /* Sums of a tile in shared memory: [columns][rows and some], so that neither who puts a tile there
  * by rows nor who takes it by columns meets others at a bank. */
-template <class kind> struct sums {
+template <class kind> struct tile_sums {
     enum {
         LINE = kind::rows + 4,
         QUADS = kind::rows / 4,            /* of a column */
@@ -74,10 +74,10 @@ template <class kind> struct sums {
     }
 };
 
-template <class kind> WORD sums<kind> sums_of(char *room, uint64_t *barrier)
+template <class kind> WORD tile_sums<kind> tile_sums_of(char *room, uint64_t *barrier)
 {
     float *const tile = (float *)room;
-    return {tile, tile + kind::columns * sums<kind>::LINE, barrier, rank_in_cluster(),
+    return {tile, tile + kind::columns * tile_sums<kind>::LINE, barrier, rank_in_cluster(),
             blocks_in_cluster()};
 }
 
@@ -85,7 +85,7 @@ template <class kind> WORD sums<kind> sums_of(char *room, uint64_t *barrier)
 
 /* What a thread reads and writes of C: quads of some columns. */
 template <class kind> struct writer {
-    typedef sums<kind> mine;
+    typedef tile_sums<kind> mine;
     const eco_split_call &call;
     const mine &sum;
     int32_t row;             /* first of the quad */
@@ -178,12 +178,18 @@ template <class kind> struct writer {
     }
 };
 
-template <class kind> WORD writer<kind> writer_of(const eco_split_call &call, const sums<kind> &sum)
+template <class kind>
+WORD writer<kind> writer_of(const eco_split_call &call, const tile_sums<kind> &sum)
 {
-    const unsigned quad = threadIdx.x % sums<kind>::QUADS, tile = blockIdx.x / sum.blocks;
+    const unsigned quad = threadIdx.x % tile_sums<kind>::QUADS, tile = blockIdx.x / sum.blocks;
     const int32_t row = (int32_t)(tile * kind::rows + 4 * quad);
     const bool aligned = ((uintptr_t)call.c | call.c_row * sizeof(float)) % 16 == 0;
-    return {
-        call, sum, row, quad, threadIdx.x / sums<kind>::QUADS, aligned && row + 4 <= call.a.rows,
-        {},   {}};
+    return {call,
+            sum,
+            row,
+            quad,
+            threadIdx.x / tile_sums<kind>::QUADS,
+            aligned && row + 4 <= call.a.rows,
+            {},
+            {}};
 }
