@@ -3,8 +3,7 @@
  * depends on nothing but the sizes.
  */
 #include "gpu/kernels.h"
-
-#define WORD [[maybe_unused]] static __device__ __forceinline__
+#include "gpu/word.cuh"
 
 #include "gpu/ahead.cuh"
 

@@ -3,8 +3,7 @@
  * written, and zeros where nobody will write.
  */
 #include "gpu/kernels.h"
-
-#define WORD [[maybe_unused]] static __device__ __forceinline__
+#include "gpu/word.cuh"
 
 #include "gpu/ahead.cuh"
 

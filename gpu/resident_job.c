@@ -180,7 +180,7 @@ bool eco_resident_words(const struct eco_gpu_run *run)
     return words;
 }
 
-/* Where lanes share the stream before may have waited for others. */
+/* Of several lanes the stream may have waited for others since the kernel ahead. */
 static bool beside_the_one_ahead(const struct eco_gpu_run *run)
 {
     const struct eco_gpu *gpu = run->plan->device->own;

@@ -79,13 +79,15 @@ enum eco_split_kind {
     ECO_SPLIT_PREPARED_SINGLES,
     ECO_SPLIT_KINDS
 };
-/* In tiles of 64 << height rows of A and 32 << width columns of C; so many blocks, not more than
- * pieces of k, share one. */
+/* In tiles of so many rows of A, twice that for each height, and columns of C, for each width; so
+ * many blocks, not more than pieces of k, share one. */
 enum {
+    ECO_SPLIT_LEAST_ROWS = 64,
+    ECO_SPLIT_LEAST_COLUMNS = 32,
     ECO_SPLIT_HEIGHTS = 2,
     ECO_SPLIT_WIDTHS = 2,
     ECO_SPLIT_SLICES = 8,
-    ECO_SPLIT_MOST_COLUMNS = 32 * 65535 /* of a launch, whatever its tiles */
+    ECO_SPLIT_MOST_COLUMNS = ECO_SPLIT_LEAST_COLUMNS * 65535 /* of a launch, whatever its tiles */
 };
 struct eco_split_cut {
     enum eco_split_kind kind;
@@ -93,11 +95,11 @@ struct eco_split_cut {
 };
 static inline int32_t eco_split_rows(const struct eco_split_cut *cut)
 {
-    return 64 << cut->height;
+    return ECO_SPLIT_LEAST_ROWS << cut->height;
 }
 static inline int32_t eco_split_columns(const struct eco_split_cut *cut)
 {
-    return 32 << cut->width;
+    return ECO_SPLIT_LEAST_COLUMNS << cut->width;
 }
 
 /* The same, of few rows of B, which lies straight, C turned [b.rows,a.rows], no bias.  overlap: put

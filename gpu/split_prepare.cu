@@ -5,8 +5,7 @@
  * is less; of single ones 11 of those that are not below 2^-29 of it.
  */
 #include "gpu/split_call.h"
-
-#define WORD [[maybe_unused]] static __device__ __forceinline__
+#include "gpu/word.cuh"
 
 #include "gpu/ahead.cuh"
 #include "gpu/meet.cuh"
@@ -86,7 +85,7 @@ WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block,
                   row = block * (WARPS / warps) + warp / warps;
     const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH,
                   first = warp % warps * WARP + lane, step = warps * WARP;
-    const float *at = (const float *)o.data + (size_t)row * o.row;
+    const float *at = o.data + (size_t)row * o.row;
     const bool whole = is_aligned(o) && o.k % GROUP == 0;
     __align__(16) float x[HELD_STRAIGHT][GROUP];
     unsigned most = 0;
@@ -151,7 +150,7 @@ WORD void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, i
                   row = block / blocks * COLUMNS + (int32_t)threadIdx.x % COLUMNS;
     const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH;
     const int32_t first = rank * (HELD_TURNED * STEP) + (int32_t)threadIdx.x / COLUMNS;
-    const float *at = (const float *)o.data + row;
+    const float *at = o.data + row;
     float x[HELD_TURNED][GROUP];
     unsigned most = 0;
 #pragma unroll

@@ -8,8 +8,7 @@
  * kernels are empty.
  */
 #include "gpu/split_call.h"
-
-#define WORD [[maybe_unused]] static __device__ __forceinline__
+#include "gpu/word.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define HAS_SQUARES 1

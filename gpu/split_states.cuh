@@ -28,7 +28,7 @@ template <class kind, bool whole> struct splitter {
         for (int h = 0; h < held; h++) {
             const int32_t n = first + row + h * at_once,
                           there = i < s.stages && n < o->rows ? o->k - k : 0;
-            const float *at = (const float *)o->data + (size_t)n * o->row + k;
+            const float *at = o->data + (size_t)n * o->row + k;
             if constexpr (whole)
                 load_whole_eight(at, there > 0, x[h]);
             else

@@ -5,8 +5,7 @@
  * with it while the kernel ahead still computes these.
  */
 #include "gpu/split_call.h"
-
-#define WORD [[maybe_unused]] static __device__ __forceinline__
+#include "gpu/word.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define HAS_SQUARES 1
@@ -98,22 +97,22 @@ static __global__ void __launch_bounds__(block_of<form, rows, columns, splits>::
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* [tiles of 64 rows of R, or 128][tiles of 32 columns, or 64]; of larger ones a thread would have
- * more sums than registers. */
+/* Of larger tiles a thread would have more sums than registers. */
 static const struct kernel {
     const void *kernel;
     int threads;
 } kernels[ECO_SPLIT_KINDS][ECO_SPLIT_HEIGHTS][ECO_SPLIT_WIDTHS] = {
-#define KERNEL(form, splits, rows, columns)                                                        \
+#define TILE_OF(height, width) ECO_SPLIT_LEAST_ROWS << height, ECO_SPLIT_LEAST_COLUMNS << width
+#define KERNEL(form, splits, height, width)                                                        \
     {                                                                                              \
-        (const void *)multiply_step<form, rows, columns, splits>,                                  \
-            block_of<form, rows, columns, splits>::threads                                         \
+        (const void *)multiply_step<form, TILE_OF(height, width), splits>,                         \
+            block_of<form, TILE_OF(height, width), splits>::threads                                \
     }
 #define KIND(form, splits)                                                                         \
     {                                                                                              \
-        {KERNEL(form, splits, 64, 32), KERNEL(form, splits, 64, 64)},                              \
+        {KERNEL(form, splits, 0, 0), KERNEL(form, splits, 0, 1)},                                  \
         {                                                                                          \
-            KERNEL(form, splits, 128, 32), KERNEL(form, splits, 128, 64)                           \
+            KERNEL(form, splits, 1, 0), KERNEL(form, splits, 1, 1)                                 \
         }                                                                                          \
     }
     [ECO_SPLIT_SPLITS] = KIND(ECO_SPLIT_PAIRS, true),
@@ -121,6 +120,7 @@ static const struct kernel {
     [ECO_SPLIT_PREPARED_SINGLES] = KIND(ECO_SPLIT_SINGLES, false),
 #undef KIND
 #undef KERNEL
+#undef TILE_OF
 };
 
 /* In clusters of so many blocks. */
