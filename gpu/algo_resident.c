@@ -109,12 +109,10 @@ static bool overlaps_layers(const struct eco_problem *problem, const struct eco_
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const double forward = forward_time(problem, caps, overlaps_layers(problem, caps));
-    const double others = eco_step_products(problem, caps, false);
     if (!problem->training)
         return forward;
-    return forward + (also_back(problem, caps)
-                          ? steps_time(problem, caps, true, false)
-                          : 2 * (eco_algo_step.estimate(problem, caps) - others) / 3);
+    return forward + (also_back(problem, caps) ? steps_time(problem, caps, true, false)
+                                               : eco_step_time(problem, caps, true));
 }
 
 /* ---- wishes ---------------------------------------------------------------------------------- */

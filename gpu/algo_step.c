@@ -115,14 +115,14 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
 }
 
-/* Multiply-adds a second of a product of few rows, and of one of many: how many times those of
- * plain float arithmetic, by type; fitted to times of BF16
- * on an H200, of the other types taken from their peaks. */
+/* Multiply-adds a second of a product of few rows (not in 16 bits), and of one of many: how many
+ * times those of plain float arithmetic, by type; fitted to times of BF16 on an H200, of the other
+ * types taken from their peaks. */
 static double rate(const struct eco_problem *problem, const struct eco_caps *caps, bool many_rows)
 {
     const double plain = caps->flops * caps->threads;
     if (eco_type_bytes(problem->type) == 2)
-        return plain * (many_rows ? 10 : 3.3);
+        return plain * 10;
     if (problem->type == ECORNN_F32 && problem->fast)
         return plain * (many_rows ? 4 : 1.5);
     return plain * (many_rows ? 0.8 : 0.5);
@@ -206,14 +206,44 @@ static double overlap(const struct eco_problem *problem)
     return 1;
 }
 
-/* Seconds: a product and a cell's kernel take 4.6 us and longer, more back; lanes overlap. */
-static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+/* In 16 bits a step takes as long as its multiply-adds, or R on its way from the L2, and the cell,
+ * which back reads and writes more; fitted to LSTMs of 1152 to 2560 units and 16 to 128 rows on an
+ * H200. */
+static double narrow_step(const struct eco_problem *problem, const struct eco_caps *caps,
+                          bool backward)
+{
+    const double plain = caps->flops * caps->threads;
+    const double r = (double)problem->cell->lowered.n_accs * problem->H * problem->P;
+    const double product = fmax(2 * r * problem->N / (9.3 * plain), 2 * r / (0.12 * plain));
+    return product + (backward ? 6.3e-6 + 40e-12 * problem->N * (double)problem->H : 5.5e-6);
+}
+
+/* In others a product and a cell's kernel take 4.6 us and longer, in training 10, two thirds of
+ * them back. */
+static double wide_step(const struct eco_problem *problem, const struct eco_caps *caps,
+                        bool backward)
 {
     const double accs = problem->cell->lowered.n_accs * (double)problem->H;
+    const double product = 2 * accs * problem->P * problem->N / rate(problem, caps, false);
+    if (!problem->training)
+        return 4.6e-6 + product;
+    return (10e-6 + 2 * product) * (backward ? 2 : 1) / 3;
+}
+
+double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward)
+{
     const double steps = (double)problem->T * problem->L * problem->D;
-    const double step = 2 * accs * problem->P * problem->N / rate(problem, caps, false);
-    const double alone = problem->training ? 10e-6 + 2 * step : 4.6e-6 + step;
-    return overlap(problem) * steps * alone + eco_step_products(problem, caps, true);
+    const double step = eco_type_bytes(problem->type) == 2 ? narrow_step(problem, caps, backward)
+                                                           : wide_step(problem, caps, backward);
+    return overlap(problem) * steps * step;
+}
+
+/* Seconds; lanes overlap. */
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_step_time(problem, caps, false) +
+           (problem->training ? eco_step_time(problem, caps, true) : 0) +
+           eco_step_products(problem, caps, true);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -279,6 +279,8 @@ void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op 
  */
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool steps);
+/* Of all steps one way: their products and the cell. */
+double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
 /* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
 int32_t eco_step_asked(const struct eco_problem *problem);
 /* Do products gain more from whole groups than copies of rows cost? */

@@ -62,21 +62,19 @@ WORD sent_bits to_sent(float x)
 #else
 #define MATRIX "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #endif
-WORD void multiply_add(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                       unsigned b1)
+WORD void multiply_add(float d[4], uint4 a, unsigned b0, unsigned b1)
 {
     asm(MATRIX " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
 /* d = a b */
-WORD void multiply_first(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
-                         unsigned b0, unsigned b1)
+WORD void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 {
     asm(MATRIX " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.f));
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(0.f));
 }
 
 #if defined(ECO_OPERAND_PAIR)
@@ -183,9 +181,17 @@ WORD unsigned missing(unsigned word)
 #endif
 }
 
-WORD bool whole(uint4 v)
+/* Of many words: `look` at each, then ask.  A number that is missing is the greatest there is, so
+ * it is enough to keep the greatest. */
+WORD void look(unsigned *seen, unsigned word)
 {
-    return (missing(v.x) | missing(v.y) | missing(v.z) | missing(v.w)) == 0;
+#if defined(SENT_WORDS)
+    *seen = word > *seen ? word : *seen;
+#elif __CUDA_ARCH__ >= 900
+    asm("max.u16x2 %0, %0, %1;" : "+r"(*seen) : "r"(word));
+#else
+    *seen |= missing(word) ? ~0u : 0;
+#endif
 }
 
 WORD unsigned long long now(void)
@@ -197,20 +203,21 @@ WORD unsigned long long now(void)
 
 /* Counts how often something was not there; false: too long, or another block gave up, and from
  * then on. */
-enum { GIVEN_UP = 1 };
+enum { NOT_YET = 0, GIVEN_UP = 1, OTHER_TIMES = 2 };
 struct patience {
     unsigned tries;
-    unsigned long long until; /* time; 0: not yet waited for long */
+    unsigned until; /* time in 2^16 ns; NOT_YET: did not wait for long */
 };
 
 WORD bool wait_more(struct patience *patience, const struct eco_resident_call *call)
 {
-    enum { LOOK_EVERY = 1 << 12 };
+    enum { LOOK_EVERY = 1 << 12, UNIT = 16 };
     if (++patience->tries % LOOK_EVERY != 0)
         return patience->until != GIVEN_UP;
-    if (patience->until == 0)
-        patience->until = now() + call->patience;
-    if (now() > patience->until)
+    const unsigned time = (unsigned)(now() >> UNIT);
+    if (patience->until == NOT_YET)
+        patience->until = (time + (unsigned)(call->patience >> UNIT)) | OTHER_TIMES;
+    if ((int)(time - patience->until) > 0)
         *(volatile unsigned *)call->failed = 1;
     if (*(volatile unsigned *)call->failed != 0)
         patience->until = GIVEN_UP;
@@ -232,6 +239,21 @@ WORD void copy_later_if(bool wanted, void *to, const void *from)
 #else
     if (wanted)
         *(unsigned *)to = *(const unsigned *)from;
+#endif
+}
+
+/* The same, sixteen bytes. */
+WORD void copy_four_later_if(bool wanted, void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0;"
+                 " @p cp.async.cg.shared.global [%0], [%1], 16; }"
+                 :
+                 : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"((int)wanted)
+                 : "memory");
+#else
+    if (wanted)
+        *(uint4 *)to = *(const uint4 *)from;
 #endif
 }
 

@@ -109,6 +109,13 @@ WORD float *floats(int at)
     return (float *)shared + at;
 }
 
+/* Kept in a register: the compiler would rather calculate it anew in every step. */
+WORD int pinned(int value)
+{
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 /* Where the arrays begin, in floats or in groups of four; as eco_resident_shape counts them. */
@@ -132,7 +139,7 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     const struct eco_resident_part *part = &shape->part[CUT::product];
     const int left = part->k / ITEM - share->item0;
     m.gathered = m.row_tiles * (left < part->slice ? left : part->slice);
-    m.sum_across = shape->chunk * ECO_RESIDENT_N * CUT::sum_row;
+    m.sum_across = pinned(shape->chunk * ECO_RESIDENT_N * CUT::sum_row);
     m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
     m.operand = WARPS * shape->kept * TILES * LANES * 2;
     m.scales = (m.operand + m.row_tiles * shape->room * LANES) * 4;
@@ -181,20 +188,14 @@ WORD int row_at(int n)
 /* Places of a thread's first pair, and of those of its warp's products. */
 struct mine {
     int unit, n;
-    int rows;                            /* of the batch, in which the unit exists */
-    int pair_sums, operand, scale, sums; /* in shared memory; pair_sums: of batch row 0 */
-    int sent_unit;                       /* where its unit lies in the exchange */
+    int rows; /* of the batch, in which the unit exists */
+    /* in shared memory; pair_sums: of batch row 0, gathered: its first piece */
+    int pair_sums, operand, scale, sums, gathered;
+    int sent_unit; /* where its unit lies in the exchange */
     struct scales scales;
     sent_bits *sent;       /* of the group, in the step at hand */
-    const uint4 *received; /* in the step before */
+    const uint4 *received; /* in the step before: the first that this lane reads */
 };
-
-/* Kept in a register: the compiler would rather calculate it anew in every step. */
-WORD int pinned(int value)
-{
-    asm volatile("" : "+r"(value));
-    return value;
-}
 
 template <class CUT>
 CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
@@ -214,7 +215,9 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
                        share->lane / 4);
     mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
     mine.sent = exchange_of(call, share, memory);
-    mine.received = (const uint4 *)mine.sent + share->item0 * memory->row_tiles * READS * LANES;
+    const int first = share->item0 * memory->row_tiles + share->warp; /* piece that it gathers */
+    mine.received = (const uint4 *)mine.sent + first * (READS * LANES) + share->lane;
+    mine.gathered = pinned(memory->operand + share->warp * LANES + share->lane);
     return mine;
 }
 

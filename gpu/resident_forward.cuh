@@ -177,27 +177,9 @@ CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
         }
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
+#include "gpu/resident_accs.cuh"
 
-/* Accumulators of a step on their way to shared memory, each thread its own. */
-template <class CELL, class CUT>
-CELL_WORD void fetch_acc(const struct eco_resident_call *call, const struct share *share,
-                         const struct memory *memory, const struct mine *mine, const float **acc)
-{
-    const float *from = *acc;
-    int to = acc_at(memory, 0) + (int)threadIdx.x;
-    *acc += call->job[share->job].acc_step;
-    for (int n = mine->n;; n += CUT::pair_rows) {
-#pragma unroll
-        for (int a = 0; a < CELL::accs; a++)
-            copy_later_if(n < mine->rows && call->inputs >> a & 1, floats(to + a * memory->pairs),
-                          from + a * call->column);
-        if (n - mine->n + CUT::pair_rows >= share->rows)
-            break;
-        from += CUT::pair_rows * call->acc_row;
-        to += THREADS;
-    }
-}
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 /* `P` pairs of this thread, from batch row n on, side by side; what does not exist is calculated
  * like the others, and written nowhere. */
@@ -241,7 +223,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
     for (int p = 0; p < P; p++) {
         finish_unit(&at[p]);
         /* The output state is an operand, hence of the type of rows; others are kept as sums. */
-        at[p].next[0] = to_real(to_narrow(at[p].next[0]));
+        at[p].next[0] = as_kept(at[p].next[0]);
 #pragma unroll
         for (int s = 0; s < CELL::states; s++)
             at[p].next[s] = masked[p] ? at[p].state[s] : at[p].next[s];
@@ -303,8 +285,6 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     struct writer writer = writer_of(&call, &share);
     struct fragment r[cut::items][TILES];
     struct patience patience = {0, 0};
-    const float *acc =
-        (const float *)job->acc + element_at(share.row0 + mine.n, call.acc_row, mine.unit);
     mine.scales = scales_of_r<cut, cut>(&call, &share, &share);
     read_fragments<cut>(&call, &share, &mine.scales, r);
     read_states<cell, cut>(&call, &share, &memory, &mine);
@@ -315,12 +295,19 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     else
         __syncthreads();
     begin_operands(&call, &share, &memory, &mine.scales);
-    fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc);
+    struct accs<cell, cut> accs(&call, &share, &memory);
+    accs.ask(&call, &share, &memory);
     for (int step = 0; step < job->steps; step++) {
+        /* Accumulators come while the exchange is waited for; where products take long, while these
+         * run: what is asked for first comes first. */
         if (step > 0)
-            gather(&call, &share, &memory, &patience, &mine,
-                   [&] { fetch_acc<cell, cut>(&call, &share, &memory, &mine, &acc); });
+            gather(&call, &share, &memory, &patience, &mine, [&] {
+                if (memory.row_tiles == 1)
+                    accs.ask(&call, &share, &memory);
+            });
         __syncthreads();
+        if (step > 0 && memory.row_tiles > 1)
+            accs.ask(&call, &share, &memory);
         tell(&writer, step == job->steps - 1);
         multiply<cut>(&call, &share, &memory, &mine, r, step);
         for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {

@@ -128,7 +128,7 @@ CELL_WORD void finish_second(const struct eco_resident_call *call, const struct 
 #pragma unroll
     for (int p = 0; p < P; p++) {
         finish_stage<NUMBER, 1>(&at[p]);
-        at[p].next[0] = to_real(to_narrow(at[p].next[0]));
+        at[p].next[0] = as_kept(at[p].next[0]);
 #pragma unroll
         for (int s = 0; s < cell::states; s++)
             at[p].next[s] = masked[p] ? at[p].state[s] : at[p].next[s];
@@ -161,8 +161,6 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     struct writer writer = writer_of(&call, share);
     struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
     struct patience patience = {0, 0};
-    const float *acc =
-        (const float *)job->acc + element_at(share->row0 + mine.n, call.acc_row, mine.unit);
     mine.scales = scales_of_r<cut, second_cut>(&call, share, &second.share);
     read_fragments<cut>(&call, share, &mine.scales, r);
     read_fragments<second_cut>(&call, &second.share, &mine.scales, second_r);
@@ -172,11 +170,12 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     __syncthreads();
     begin_operands(&call, share, &phase.memory, &mine.scales);
     phase.mine.scales = second.mine.scales = mine.scales;
-    fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, &acc);
+    struct accs<cell, cut> accs(&call, share, &phase.memory);
+    accs.ask(&call, share, &phase.memory);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)
             gather(&call, share, &phase.memory, &patience, &mine,
-                   [&] { fetch_acc<cell, cut>(&call, share, &phase.memory, &mine, &acc); });
+                   [&] { accs.ask(&call, share, &phase.memory); });
         __syncthreads();
         tell(&writer, step == job->steps - 1);
         multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);

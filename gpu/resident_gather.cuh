@@ -18,10 +18,9 @@ WORD bool warp_agrees(bool lane)
 /* Pieces that came, a round of warps apart, the first so many from `piece` on that are left, to be
  * multiplied; all made ready side by side, without a branch between them. */
 template <int N>
-CELL_WORD void keep_pieces(const struct memory *memory, int piece, int left, int lane,
+CELL_WORD void keep_pieces(const struct memory *memory, uint4 *to, int piece, int left, int lane,
                            const uint4 v[N][READS])
 {
-    uint4 *const to = &shared[memory->operand + piece * LANES + lane];
     uint4 kept[N];
 #if defined(ECO_SCALED)
     float *const scales = floats(memory->scales + piece * ECO_RESIDENT_N + lane / 4);
@@ -44,16 +43,16 @@ CELL_WORD void keep_pieces(const struct memory *memory, int piece, int left, int
             to[i * WARPS * LANES] = kept[i];
 }
 
-/* Reads `AT_ONCE` pieces a round of warps apart, from `piece` on, until all of them are there, and
- * puts them into shared memory; what never came is NaN, and makes NaN of everything after it.
- * meanwhile() is done while they are on their way. */
+/* Reads `AT_ONCE` pieces a round of warps apart, from this warp's first one and `on` more on, until
+ * all of them are there, and puts them into shared memory; what never came is NaN, and makes NaN of
+ * everything after it. meanwhile() is done while they are on their way. */
 template <int AT_ONCE, class MEANWHILE>
 CELL_WORD void gather_some(const struct eco_resident_call *call, const struct share *share,
                            const struct memory *memory, struct patience *patience,
-                           const struct mine *mine, int piece, MEANWHILE meanwhile)
+                           const struct mine *mine, int on, MEANWHILE meanwhile)
 {
-    const int left = memory->gathered - piece;
-    const uint4 *const from = mine->received + piece * (READS * LANES) + share->lane;
+    const int left = memory->gathered - share->warp - on;
+    const uint4 *const from = mine->received + on * (READS * LANES);
     uint4 v[AT_ONCE][READS];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
@@ -65,13 +64,18 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
         }
     meanwhile();
     for (;;) {
-        bool all = true;
+        unsigned seen[2] = {0, 0}; /* two that do not wait for each other */
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
 #pragma unroll
-            for (int r = 0; r < READS; r++)
-                all &= whole(v[i][r]);
-        if (warp_agrees(all || !wait_more(patience, call)))
+            for (int r = 0; r < READS; r++) {
+                look(&seen[0], v[i][r].x);
+                look(&seen[1], v[i][r].y);
+                look(&seen[0], v[i][r].z);
+                look(&seen[1], v[i][r].w);
+            }
+        look(&seen[0], seen[1]);
+        if (warp_agrees(!missing(seen[0]) || !wait_more(patience, call)))
             break;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
@@ -80,11 +84,12 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
                 if (i * WARPS < left)
                     v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
     }
-    keep_pieces<AT_ONCE>(memory, piece, left, share->lane, v);
+    keep_pieces<AT_ONCE>(memory, &shared[mine->gathered + on * LANES], share->warp + on, left,
+                         share->lane, v);
 }
 
 /* More of them in flight cost other code of the kernel registers. */
-#if defined(SENT_WORDS) || RESIDENT_BACKWARD
+#if defined(SENT_WORDS) || defined(ECO_ROWS_F32) || RESIDENT_BACKWARD
 #define PIECES_AT_ONCE (8 / READS)
 #else
 #define PIECES_AT_ONCE 4
@@ -99,15 +104,15 @@ CELL_WORD void gather(const struct eco_resident_call *call, const struct share *
     const int all = memory->gathered;
     const auto nothing = [] {};
     if (all <= FEW * WARPS) {
-        gather_some<FEW>(call, share, memory, patience, mine, share->warp, meanwhile);
+        gather_some<FEW>(call, share, memory, patience, mine, 0, meanwhile);
         return;
     }
     if (MANY > SOME && all <= SOME * WARPS) {
-        gather_some<SOME>(call, share, memory, patience, mine, share->warp, meanwhile);
+        gather_some<SOME>(call, share, memory, patience, mine, 0, meanwhile);
         return;
     }
-    gather_some<MANY>(call, share, memory, patience, mine, share->warp, meanwhile);
+    gather_some<MANY>(call, share, memory, patience, mine, 0, meanwhile);
 #pragma unroll 1
-    for (int piece = share->warp + MANY * WARPS; piece < all; piece += MANY * WARPS)
-        gather_some<MANY>(call, share, memory, patience, mine, piece, nothing);
+    for (int on = MANY * WARPS; share->warp + on < all; on += MANY * WARPS)
+        gather_some<MANY>(call, share, memory, patience, mine, on, nothing);
 }

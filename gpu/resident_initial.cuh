@@ -75,7 +75,8 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
         const narrow *row = state + element_at(share->row0 + n, row_step, 0);
         uint4 v[1][READS];
         read_some(row + k, n < share->rows ? width - k : 0, v[0]);
-        keep_pieces<1>(memory, i, 1, share->lane, v);
+        keep_pieces<1>(memory, &shared[memory->operand + i * LANES + share->lane], i, 1,
+                       share->lane, v);
     }
 }
 #endif

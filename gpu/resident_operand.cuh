@@ -5,10 +5,17 @@
 #include "gpu/scaled.cuh"
 #endif
 
-/* Of two rows, 8 apart, what the matrix instructions for an item read. */
+/* Of two rows, 8 apart, what the matrix instructions for an item read: the halves of k one after
+ * the other, in each the rows in turn, as instructions take them.  In any other order each read of
+ * shared memory is followed by eight moves between registers. */
 struct fragment {
-    uint4 low, high;
+    uint4 first, second;
 };
+
+WORD struct fragment fragment_of(uint4 low, uint4 high)
+{
+    return {make_uint4(low.x, high.x, low.y, high.y), make_uint4(low.z, high.z, low.w, high.w)};
+}
 
 WORD uint4 piece_from(const operand_bits bits[PIECE])
 {
@@ -76,7 +83,7 @@ WORD uint4 read_piece(struct piece piece, float scale)
     return make_uint4(v.x & all, v.y & all, v.z & all, v.w & all);
 }
 
-/* Half a fragment that this warp keeps here: rows of a tile, or those 8 below. */
+/* Half a fragment that this warp keeps here. */
 template <class CUT>
 CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share,
                            int item, int tile, int half)
@@ -146,21 +153,21 @@ CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct
                               const struct scales *scales, struct fragment r[CUT::items][TILES])
 {
     const float scale = scale_of_r(scales);
-    const auto read = [&](int item, int tile, int half) {
-        return read_piece(piece_of<CUT>(call, share, item, tile, half), scale);
+    const auto read = [&](int item, int tile) {
+        return fragment_of(read_piece(piece_of<CUT>(call, share, item, tile, 0), scale),
+                           read_piece(piece_of<CUT>(call, share, item, tile, 1), scale));
     };
 #pragma unroll
     for (int i = 0; i < CUT::items; i++)
 #pragma unroll
-        for (int t = 0; t < TILES; t++) {
-            r[i][t].low = read(i, t, 0);
-            r[i][t].high = read(i, t, 1);
-        }
+        for (int t = 0; t < TILES; t++)
+            r[i][t] = read(i, t);
 #pragma unroll 2
     for (int i = CUT::items; i < CUT::items + call->shape.part[CUT::product].kept; i++)
 #pragma unroll
-        for (int t = 0; t < TILES; t++)
-#pragma unroll
-            for (int half = 0; half < 2; half++)
-                *kept_half<CUT>(call, share, i, t, half) = read(i, t, half);
+        for (int t = 0; t < TILES; t++) {
+            const struct fragment kept = read(i, t);
+            *kept_half<CUT>(call, share, i, t, 0) = kept.first;
+            *kept_half<CUT>(call, share, i, t, 1) = kept.second;
+        }
 }

@@ -4,7 +4,7 @@
  */
 /* The sums of one tile of R and 8 rows of the batch. */
 struct sums {
-    float even[4], odd[4]; /* two that do not wait for each other */
+    float even[4], odd[4]; /* two that do not wait for each other, for one tile of the batch */
 #if defined(SCALED_R)
     float total[4];
 #endif
@@ -12,26 +12,27 @@ struct sums {
 
 /* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; those are to
  * be multiplied by `scale`, where items have scales. */
-WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale)
+template <int CHAINS>
+CELL_WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale)
 {
 #if defined(ECO_SCALED)
-    multiply_first(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
+    multiply_first(d->even, r.first, b.x, b.y);
 #if defined(ECO_OPERAND_PAIR)
-    multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
-    multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
+    multiply_first(d->odd, r.second, b.x, b.y);
+    multiply_add(d->odd, r.first, b.z, b.w);
 #else
-    multiply_first(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.z, b.w);
+    multiply_first(d->odd, r.second, b.z, b.w);
 #endif
 #pragma unroll
     for (int i = 0; i < 4; i++)
         d->total[i] = fmaf(d->even[i] + d->odd[i], i % 2 ? scale.y : scale.x, d->total[i]);
 #elif defined(ECO_OPERAND_PAIR)
-    multiply_add(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
-    multiply_add(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.x, b.y);
-    multiply_add(d->odd, r.low.x, r.high.x, r.low.y, r.high.y, b.z, b.w);
+    multiply_add(d->even, r.first, b.x, b.y);
+    multiply_add(d->odd, r.second, b.x, b.y);
+    multiply_add(d->odd, r.first, b.z, b.w);
 #else
-    multiply_add(d->even, r.low.x, r.high.x, r.low.y, r.high.y, b.x, b.y);
-    multiply_add(d->odd, r.low.z, r.high.z, r.low.w, r.high.w, b.z, b.w);
+    multiply_add(d->even, r.first, b.x, b.y);
+    multiply_add(CHAINS == 2 ? d->odd : d->even, r.second, b.z, b.w);
 #endif
 }
 
@@ -50,23 +51,19 @@ WORD void end_chain(struct sums *d, int item)
 #endif
 }
 
-WORD float sum_in(const struct sums *d, int i)
+template <int CHAINS> CELL_WORD float sum_in(const struct sums *d, int i)
 {
 #if defined(ECO_SCALED)
     return d->total[i];
 #elif defined(ECO_OPERAND_PAIR)
     return d->total[i] + (d->even[i] + d->odd[i]);
 #else
-    return d->even[i] + d->odd[i];
+    return CHAINS == 2 ? d->even[i] + d->odd[i] : d->even[i];
 #endif
 }
 
-/* Fetched of them while others are multiplied. */
-#if defined(ECO_SCALED)
-#define ITEMS_AHEAD 4
-#else
-#define ITEMS_AHEAD 8
-#endif
+/* Fetched of them while others are multiplied: more take registers, and nothing else. */
+enum { ITEMS_AHEAD = 4 };
 
 /* Of two rows of an item, from there on. */
 WORD float2 scale_at(int at)
@@ -79,13 +76,13 @@ WORD float2 scale_at(int at)
 }
 
 /* Sums of one tile of R and 8 rows of the batch, to shared memory. */
-template <class CUT>
+template <class CUT, int CHAINS>
 CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scales)
 {
-    *floats(at) = unscaled(scales, sum_in(d, 0));
-    *floats(at + CUT::sum_row) = unscaled(scales, sum_in(d, 1));
-    *floats(at + 8) = unscaled(scales, sum_in(d, 2));
-    *floats(at + CUT::sum_row + 8) = unscaled(scales, sum_in(d, 3));
+    *floats(at) = unscaled(scales, sum_in<CHAINS>(d, 0));
+    *floats(at + CUT::sum_row) = unscaled(scales, sum_in<CHAINS>(d, 1));
+    *floats(at + 8) = unscaled(scales, sum_in<CHAINS>(d, 2));
+    *floats(at + CUT::sum_row + 8) = unscaled(scales, sum_in<CHAINS>(d, 3));
 }
 
 /* Where items of a warp begin, those of the first of some tiles of 8 rows of the batch, and how far
@@ -114,6 +111,7 @@ template <class CUT, int N>
 CELL_WORD void multiply_kept(const struct eco_resident_call *call, const struct share *share,
                              const struct items_at *at, struct sums d[N][TILES])
 {
+    enum { CHAINS = CUT::many || N == 1 ? 2 : 1 };
     uint4 v[N];
     float2 s[N];
 #pragma unroll 2
@@ -127,7 +125,7 @@ CELL_WORD void multiply_kept(const struct eco_resident_call *call, const struct 
                                           *kept_half<CUT>(call, share, i, t, 1)};
 #pragma unroll
             for (int n = 0; n < N; n++) {
-                multiply_item(&d[n][t], kept, v[n], s[n]);
+                multiply_item<CHAINS>(&d[n][t], kept, v[n], s[n]);
                 end_chain(&d[n][t], i);
             }
         }
@@ -142,6 +140,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
                              const struct fragment r[CUT::items][TILES], int row_tile, int sum_tile)
 {
     enum { MOST = ITEMS_AHEAD / N, AHEAD = MOST < COUNT ? MOST : COUNT };
+    enum { CHAINS = CUT::many || N == 1 ? 2 : 1 };
     const struct items_at at = items_of(memory, mine, row_tile);
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
@@ -157,7 +156,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
         for (int n = 0; n < N; n++) {
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                multiply_item(&d[n][t], r[i][t], v[i % AHEAD][n], s[i % AHEAD][n]);
+                multiply_item<CHAINS>(&d[n][t], r[i][t], v[i % AHEAD][n], s[i % AHEAD][n]);
                 end_chain(&d[n][t], i);
             }
             if (i + AHEAD < COUNT)
@@ -169,9 +168,9 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            put_sums<CUT>(mine->sums + (sum_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
-                              t * ECO_RESIDENT_M,
-                          &d[n][t], &mine->scales);
+            put_sums<CUT, CHAINS>(mine->sums + (sum_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
+                                      t * ECO_RESIDENT_M,
+                                  &d[n][t], &mine->scales);
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`. */
@@ -194,16 +193,14 @@ CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct 
                              const struct fragment r[CUT::items][TILES], int first, int end)
 {
     const int items = call->shape.part[CUT::product].items;
-    if (share->across >= CUT::across)
+    if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
         return;
-    if (CUT::many)
+    if (CUT::many || items > 4 || (CUT::items <= 4 && items > 2))
         multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);
-    else if (items <= 2)
-        multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
-    else if (CUT::items > 4 && items <= 4)
+    else if (CUT::items > 4 && items > 2)
         multiply_items<CUT, 4>(call, share, memory, mine, r, first, end);
     else
-        multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);
+        multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
 }
 
 /* Adds up the sums of this block's slice of k, and gives each block of the cluster those of its
@@ -256,6 +253,7 @@ CELL_WORD void multiply(const struct eco_resident_call *call, const struct share
         share_sums<CUT>(share, memory, step, first, end);
     }
     wait_for_copies();
+    __syncwarp();
     wait_for_bytes(step);
 }
 

@@ -1,0 +1,51 @@
+/*
+ * Accumulators, W x, of a step on their way to shared memory.  Each warp copies those of its own
+ * threads, in pieces of four: a row of the batch and an accumulator are some lanes' pieces.
+ */
+template <class CELL, class CUT> struct accs {
+    enum {
+        FOUR = 4,
+        PIECES = LANES / FOUR, /* of an accumulator, in a warp */
+        UNITS = 1 << CUT::shift,
+        AT_ONCE = LANES / PIECES, /* accumulators */
+        ROUNDS = (CELL::accs + AT_ONCE - 1) / AT_ONCE
+    };
+    const float *from; /* of the first accumulator of this lane, in the step to come */
+    int to, n, first;  /* in shared memory; batch row; accumulator */
+
+    __device__ __forceinline__ accs(const struct eco_resident_call *call, const struct share *share,
+                                    const struct memory *memory)
+    {
+        const int pair = share->warp * LANES + share->lane % PIECES * FOUR;
+        const int unit = share->unit0 + pair % UNITS;
+        const struct eco_resident_job *const job = &call->job[share->job];
+        first = share->lane / PIECES;
+        n = pinned(unit < call->column ? pair / UNITS : share->rows);
+        from = (const float *)job->acc +
+               element_at(share->row0 + pair / UNITS, call->acc_row, first * call->column + unit);
+        to = pinned(acc_at(memory, first) + pair);
+    }
+
+    /* By all lanes of the warp, who have read what lies there.  There, for the warp, after
+     * wait_for_copies() and a barrier. */
+    __device__ __forceinline__ void ask(const struct eco_resident_call *call,
+                                        const struct share *share, const struct memory *memory)
+    {
+        const float *row = from;
+        from += call->job[share->job].acc_step;
+        __syncwarp();
+        for (int at = n, put = to;; put += THREADS) {
+#pragma unroll
+            for (int i = 0; i < ROUNDS; i++) {
+                const int a = first + i * AT_ONCE;
+                copy_four_later_if(at < share->rows && a < CELL::accs && call->inputs >> a & 1,
+                                   floats(put + i * AT_ONCE * memory->pairs),
+                                   row + i * AT_ONCE * call->column);
+            }
+            at += CUT::pair_rows;
+            if (at - n >= share->rows)
+                break;
+            row += CUT::pair_rows * call->acc_row;
+        }
+    }
+};
