@@ -106,13 +106,21 @@ static bool overlaps_layers(const struct eco_problem *problem, const struct eco_
            forward_time(problem, caps, true) < forward_time(problem, caps, false);
 }
 
+/* Steps back as algorithm step has them, with what their products lose where rows are no whole
+ * groups. */
+static double back_outside(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_step_time(problem, caps, true) + eco_step_products(problem, caps, true) -
+           eco_step_products(problem, caps, false);
+}
+
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const double forward = forward_time(problem, caps, overlaps_layers(problem, caps));
     if (!problem->training)
         return forward;
     return forward + (also_back(problem, caps) ? steps_time(problem, caps, true, false)
-                                               : eco_step_time(problem, caps, true));
+                                               : back_outside(problem, caps));
 }
 
 /* ---- wishes ---------------------------------------------------------------------------------- */

@@ -189,8 +189,8 @@ WORD int row_at(int n)
 struct mine {
     int unit, n;
     int rows; /* of the batch, in which the unit exists */
-    /* in shared memory; pair_sums: of batch row 0, gathered: its first piece */
-    int pair_sums, operand, scale, sums, gathered;
+    /* in shared memory; pair_sums: of batch row 0, came: the first piece that it gathers */
+    int pair_sums, operand, scale, sums, came;
     int sent_unit; /* where its unit lies in the exchange */
     struct scales scales;
     sent_bits *sent;       /* of the group, in the step at hand */
@@ -217,7 +217,7 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.sent = exchange_of(call, share, memory);
     const int first = share->item0 * memory->row_tiles + share->warp; /* piece that it gathers */
     mine.received = (const uint4 *)mine.sent + first * (READS * LANES) + share->lane;
-    mine.gathered = pinned(memory->operand + share->warp * LANES + share->lane);
+    mine.came = pinned(memory->operand + share->warp * LANES + share->lane);
     return mine;
 }
 

@@ -95,7 +95,7 @@ struct eco_resident_job {
      * recurrent_row]: R^T; filled up by zeros */
     const void *recurrent[ECO_RESIDENT_PRODUCTS];
     const void *vector;
-    const void *acc; /* forward: [steps, N, accs, H] sums; W x */
+    const void *acc; /* forward: [steps, N, accs, column] sums, W x; columns multiples of 8 */
     /* [steps, groups, rows, k] numbers, all bits set:  not yet written; of rows and k that are
      * nobody's: 0.  Of two products [steps, groups]: what the second reads, then the first */
     void *exchange;

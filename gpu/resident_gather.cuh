@@ -16,7 +16,8 @@ WORD bool warp_agrees(bool lane)
 }
 
 /* Pieces that came, a round of warps apart, the first so many from `piece` on that are left, to be
- * multiplied; all made ready side by side, without a branch between them. */
+ * multiplied; all made ready side by side, without a branch between them.  `to`: the first one's
+ * place of this lane. */
 template <int N>
 CELL_WORD void keep_pieces(const struct memory *memory, uint4 *to, int piece, int left, int lane,
                            const uint4 v[N][READS])
@@ -84,7 +85,7 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
                 if (i * WARPS < left)
                     v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
     }
-    keep_pieces<AT_ONCE>(memory, &shared[mine->gathered + on * LANES], share->warp + on, left,
+    keep_pieces<AT_ONCE>(memory, &shared[mine->came + on * LANES], share->warp + on, left,
                          share->lane, v);
 }
 

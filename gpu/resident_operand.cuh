@@ -5,9 +5,9 @@
 #include "gpu/scaled.cuh"
 #endif
 
-/* Of two rows, 8 apart, what the matrix instructions for an item read: the halves of k one after
- * the other, in each the rows in turn, as instructions take them.  In any other order each read of
- * shared memory is followed by eight moves between registers. */
+/* Of two rows, 8 apart, what the matrix instructions for an item read: first one half of their
+ * numbers, then the other, in each the rows in turn, as instructions take them.  In any other order
+ * each instruction is preceded by four moves between registers. */
 struct fragment {
     uint4 first, second;
 };
@@ -83,16 +83,16 @@ WORD uint4 read_piece(struct piece piece, float scale)
     return make_uint4(v.x & all, v.y & all, v.z & all, v.w & all);
 }
 
-/* Half a fragment that this warp keeps here. */
+/* Half a fragment that this warp keeps here: the first numbers or the second. */
 template <class CUT>
 CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share,
-                           int item, int tile, int half)
+                           int item, int tile, int numbers)
 {
     const struct eco_resident_part *part = call->shape.part;
     int kept = share->warp * part[CUT::product].kept + item - CUT::items;
     if constexpr (CUT::product == 1)
         kept += WARPS * part[0].kept;
-    return shared + ((kept * TILES + tile) * 2 + half) * LANES + share->lane;
+    return shared + ((kept * TILES + tile) * 2 + numbers) * LANES + share->lane;
 }
 
 #if defined(SCALED_R)

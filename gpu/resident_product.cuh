@@ -4,11 +4,18 @@
  */
 /* The sums of one tile of R and 8 rows of the batch. */
 struct sums {
-    float even[4], odd[4]; /* two that do not wait for each other, for one tile of the batch */
+    float even[4], odd[4]; /* two chains, that do not wait for each other */
 #if defined(SCALED_R)
     float total[4];
 #endif
 };
+
+/* Of operands of one number without scales: one chain is enough where several tiles of the batch
+ * take turns, and leaves registers; kernels of many items spill with it. */
+template <class CUT> CELL_WORD constexpr int chains_of(int tiles)
+{
+    return CUT::many || tiles == 1 ? 2 : 1;
+}
 
 /* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; those are to
  * be multiplied by `scale`, where items have scales. */
@@ -111,7 +118,7 @@ template <class CUT, int N>
 CELL_WORD void multiply_kept(const struct eco_resident_call *call, const struct share *share,
                              const struct items_at *at, struct sums d[N][TILES])
 {
-    enum { CHAINS = CUT::many || N == 1 ? 2 : 1 };
+    enum { CHAINS = chains_of<CUT>(N) };
     uint4 v[N];
     float2 s[N];
 #pragma unroll 2
@@ -140,7 +147,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
                              const struct fragment r[CUT::items][TILES], int row_tile, int sum_tile)
 {
     enum { MOST = ITEMS_AHEAD / N, AHEAD = MOST < COUNT ? MOST : COUNT };
-    enum { CHAINS = CUT::many || N == 1 ? 2 : 1 };
+    enum { CHAINS = chains_of<CUT>(N) };
     const struct items_at at = items_of(memory, mine, row_tile);
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
