@@ -7,6 +7,8 @@
 #include "gpu/prepared.h"
 #include "gpu/resident.h"
 
+#include <math.h>
+
 static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                         bool backward, int32_t jobs)
 {
@@ -48,17 +50,32 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* Rows of a chunk: enough for the products, and as many as the L2 keeps the accumulators of until
- * the steps read them; every chunk costs launches.  Layers that overlap want more chunks. */
-enum { ROWS = 4096, BYTES = 32 << 20, LEAST_STEPS = 32, CHUNKS = 8, LEAST_OVERLAPPED = 12 };
+/* Chunks are as few as keep what steps read and have sent to so many bytes: each has launches, and
+ * reads R anew.  A number that is exchanged, or is of a row that is not there, counts as many as
+ * the accumulators of an LSTM's unit.  Layers that overlap want more chunks. */
+enum { BYTES = 112 << 20, EXCHANGED = 16, LEAST_STEPS = 32, CHUNKS = 8, LEAST_OVERLAPPED = 12 };
 
-static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
+/* Bytes of a step. */
+static double step_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward)
 {
+    struct eco_resident_shape shape;
+    const struct eco_resident_need need =
+        eco_resident_need(problem, caps, backward, problem->N, 1, 1);
     const size_t value = eco_type_bytes(backward ? problem->type : ECORNN_F32);
-    const size_t row = (size_t)problem->cell->lowered.n_accs * (size_t)problem->H * value;
-    const int32_t most = row * ROWS < BYTES ? (int32_t)(BYTES / row) : ROWS;
-    const int32_t rows = (most + problem->N - 1) / problem->N;
-    const int32_t steps = rows < LEAST_STEPS ? LEAST_STEPS : rows;
+    const double accs =
+        (double)problem->cell->lowered.n_accs * problem->H * (double)value * problem->N;
+    if (backward || !(eco_resident_shape(&need, &shape) > 0))
+        return accs;
+    return fmax(accs, EXCHANGED * (double)shape.exchange_bytes / need.sent);
+}
+
+static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward, bool wavefront)
+{
+    const double chunks = ceil(problem->T * step_bytes(problem, caps, backward) / BYTES);
+    const int32_t even = (int32_t)ceil(problem->T / chunks);
+    const int32_t steps = even < LEAST_STEPS ? LEAST_STEPS : even;
     const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
     if (eco_step_asked(problem) > 0)
         return eco_step_asked(problem);
@@ -75,7 +92,7 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
                          bool backward, bool wavefront)
 {
     const int32_t lanes = wavefront ? problem->L : problem->D;
-    const int32_t chunk = steps_for(problem, backward, wavefront);
+    const int32_t chunk = steps_for(problem, caps, backward, wavefront);
     const double chunks = (double)((problem->T + chunk - 1) / chunk);
     double least = 0;
     for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {
@@ -159,8 +176,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     /* steps back read it by rows */
     wishes->turned[1] = problem->training && wishes->prepared_bytes[1] == 0;
     wishes->filled = eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
-    wishes->chunk = steps_for(problem, false, wishes->wavefront);
-    wishes->chunk_backward = steps_for(problem, true, wishes->wavefront);
+    wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
+    wishes->chunk_backward = steps_for(problem, caps, true, wishes->wavefront);
     wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
 }
 

@@ -13,6 +13,7 @@
 
 #include "gpu/matrix.cuh"
 
+#include "gpu/ahead.cuh"
 #include "gpu/cluster.cuh"
 
 enum {
@@ -129,6 +130,12 @@ struct memory {
     int row_tiles, gathered, sum_across, part_across; /* gathered: pieces */
 };
 
+/* Pieces of all that is kept of R. */
+WORD int kept_pieces(const struct eco_resident_shape *shape)
+{
+    return WARPS * shape->kept * TILES * LANES * 2;
+}
+
 template <class CUT>
 CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const struct share *share)
 {
@@ -141,7 +148,7 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     m.gathered = m.row_tiles * (left < part->slice ? left : part->slice);
     m.sum_across = pinned(shape->chunk * ECO_RESIDENT_N * CUT::sum_row);
     m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
-    m.operand = WARPS * shape->kept * TILES * LANES * 2;
+    m.operand = kept_pieces(shape);
     m.scales = (m.operand + m.row_tiles * shape->room * LANES) * 4;
     m.sums = m.scales;
 #if defined(ECO_SCALED)

@@ -82,9 +82,10 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
  * this module has none for it. */
 ecornn_status eco_resident_load(struct ecornn_device *device);
 
-/* Of cooperative launches, and in clusters where they are of more than one block. */
-cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[2], int blocks, int spread,
-                                       size_t bytes, cudaStream_t stream);
+/* Of cooperative launches, in clusters where they are of more than one block; overlap: put in place
+ * before the kernel ahead has ended. */
+cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
+                                       size_t bytes, bool overlap, cudaStream_t stream);
 
 /* At creation of a plan of algorithm resident: finds the plan's kernels, or compiles them. */
 void eco_resident_prepare(const struct ecornn_plan *plan);

@@ -8,10 +8,12 @@ template <class CELL, class CUT> struct accs {
         PIECES = LANES / FOUR, /* of an accumulator, in a warp */
         UNITS = 1 << CUT::shift,
         AT_ONCE = LANES / PIECES, /* accumulators */
-        ROUNDS = (CELL::accs + AT_ONCE - 1) / AT_ONCE
+        ROUNDS = (CELL::accs + AT_ONCE - 1) / AT_ONCE,
+        STEPS_AHEAD = 3 /* by which the L2 is asked for what it may not have any more */
     };
     const float *from; /* of the first accumulator of this lane, in the step to come */
     int to, n, first;  /* in shared memory; batch row; accumulator */
+    int left;          /* steps of which the L2 has not been asked for them */
 
     __device__ __forceinline__ accs(const struct eco_resident_call *call, const struct share *share,
                                     const struct memory *memory)
@@ -20,6 +22,7 @@ template <class CELL, class CUT> struct accs {
         const int unit = share->unit0 + pair % UNITS;
         const struct eco_resident_job *const job = &call->job[share->job];
         first = share->lane / PIECES;
+        left = call->far ? job->steps - STEPS_AHEAD : 0;
         n = pinned(unit < call->column ? pair / UNITS : share->rows);
         from = (const float *)job->acc +
                element_at(share->row0 + pair / UNITS, call->acc_row, first * call->column + unit);
@@ -32,15 +35,18 @@ template <class CELL, class CUT> struct accs {
                                         const struct share *share, const struct memory *memory)
     {
         const float *row = from;
-        from += call->job[share->job].acc_step;
+        const int64_t step = call->job[share->job].acc_step;
+        const bool ahead = left-- > 0;
+        from += step;
         __syncwarp();
         for (int at = n, put = to;; put += THREADS) {
 #pragma unroll
             for (int i = 0; i < ROUNDS; i++) {
                 const int a = first + i * AT_ONCE;
-                copy_four_later_if(at < share->rows && a < CELL::accs && call->inputs >> a & 1,
-                                   floats(put + i * AT_ONCE * memory->pairs),
-                                   row + i * AT_ONCE * call->column);
+                const bool there = at < share->rows && a < CELL::accs && call->inputs >> a & 1;
+                const float *const four = row + i * AT_ONCE * call->column;
+                prefetch_if(there && ahead, four + STEPS_AHEAD * step);
+                copy_four_later_if(there, floats(put + i * AT_ONCE * memory->pairs), four);
             }
             at += CUT::pair_rows;
             if (at - n >= share->rows)

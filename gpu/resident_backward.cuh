@@ -87,14 +87,16 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     typedef numbers<NUMBER> cell;
     typedef division<1, SHIFT, SPREAD, MANY> cut;
     const struct share share = share_of<cut>(&call);
+    wait_for_kernels_ahead(); /* one of which may transpose R */
+    const struct scales scales = scales_of_r<cut, cut>(&call, &share, &share);
+    struct fragment r[cut::items][TILES];
+    read_fragments<cut>(&call, &share, &scales, r);
     const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
     struct mine mine = mine_of<cut>(&call, &share, &memory);
     struct walker walker = walker_of(&call, &share);
-    struct fragment r[cut::items][TILES];
     struct patience patience = {0, 0};
-    mine.scales = scales_of_r<cut, cut>(&call, &share, &share);
-    read_fragments<cut>(&call, &share, &mine.scales, r);
+    mine.scales = scales;
     clear_operand(&memory); /* what comes after the last step */
     if (SPREAD > 0)
         open_cluster();

@@ -109,17 +109,16 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     typedef numbers<NUMBER> cell;
     typedef division<1, SHIFT, 0, 0, 0, 2> cut;
     typedef division<1, SHIFT, 0, 0, 1, 2> second_cut;
+    struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
+    wait_for_kernels_ahead();
+    const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
     struct phase phase = phase_of<cut>(&call), second = phase_of<second_cut>(&call);
     const struct share *share = &phase.share;
     const struct eco_resident_job *job = &call.job[share->job];
     struct mine mine = phase.mine; /* places in the exchange are those of both phases */
     struct walker walker = walker_of(&call, share);
-    struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
     struct patience patience = {0, 0};
-    phase.mine.scales = second.mine.scales =
-        scales_of_r<cut, second_cut>(&call, share, &second.share);
-    read_fragments<cut>(&call, share, &phase.mine.scales, r);
-    read_fragments<second_cut>(&call, &second.share, &phase.mine.scales, second_r);
+    phase.mine.scales = second.mine.scales = scales;
     clear_operand(&phase.memory); /* what comes after the last step */
     begin<cell, cut>(&call, share, &phase.memory, &mine);
     tell(&walker, 0);

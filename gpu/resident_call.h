@@ -24,8 +24,9 @@ enum {
     ECO_RESIDENT_SPREADS = 3,  /* clusters of 1, 2 and 4 blocks */
     ECO_RESIDENT_WIDTHS = 2,   /* items in registers: few and many */
     ECO_RESIDENT_SHAPES = ECO_RESIDENT_WIDTHS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
-    ECO_RESIDENT_M = 16, /* rows of R of a matrix instruction */
-    ECO_RESIDENT_N = 8   /* and batch rows */
+    ECO_RESIDENT_M = 16,            /* rows of R of a matrix instruction */
+    ECO_RESIDENT_N = 8,             /* and batch rows */
+    ECO_RESIDENT_READ_BYTES = 65536 /* of R that comes at a time, at least; of what is kept half */
 };
 
 /* Matrix instructions for an item: of operands that are one number, or a pair (scaled.cuh). */
@@ -128,6 +129,7 @@ struct eco_resident_call {
     int32_t width[ECO_RESIDENT_PRODUCTS];
     int32_t n_accs, n_states;
     bool training;
+    bool far; /* forward: the L2 may not have acc any more, when it is read */
     /* of R, or R^T: multiples of 16 bytes, whole pieces of operands */
     int32_t recurrent_row[ECO_RESIDENT_PRODUCTS];
     bool words;      /* backward: what a step reads may be copied in words of 4 bytes */

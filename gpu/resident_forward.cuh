@@ -262,14 +262,19 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
 {
     const struct eco_resident_job *job = &call->job[share->job];
     int to = acc_at(memory, CELL::accs) + (int)threadIdx.x;
-    for (int n = mine->n; n < mine->rows; n += CUT::pair_rows, to += THREADS)
+    for (int n = mine->n; n < mine->rows; n += CUT::pair_rows, to += THREADS) {
+        float state[CELL::states]; /* all asked for before one is waited for */
+#pragma unroll
         for (int s = 0; s < CELL::states; s++) {
             const uint32_t where = element_at(share->row0 + n, call->state_row[s], mine->unit);
-            *floats(to + s * memory->pairs) =
-                job->starts ? given_at(call, job, s, share->row0 + n, mine->unit)
-                : s > 0     ? ((const real *)job->state[s])[where]
-                            : to_real(((const narrow *)job->state[0])[where]);
+            state[s] = job->starts ? given_at(call, job, s, share->row0 + n, mine->unit)
+                       : s > 0     ? ((const real *)job->state[s])[where]
+                                   : to_real(((const narrow *)job->state[0])[where]);
         }
+#pragma unroll
+        for (int s = 0; s < CELL::states; s++)
+            *floats(to + s * memory->pairs) = state[s];
+    }
 }
 
 template <int NUMBER, int SHIFT, int SPREAD, int MANY>
@@ -279,17 +284,19 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     typedef numbers<NUMBER> cell;
     typedef division<cell::first, SHIFT, SPREAD, MANY> cut;
     const struct share share = share_of<cut>(&call);
+    const struct scales scales = scales_of_r<cut, cut>(&call, &share, &share);
+    struct fragment r[cut::items][TILES];
+    read_fragments<cut>(&call, &share, &scales, r);
     const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
     struct mine mine = mine_of<cut>(&call, &share, &memory);
     struct writer writer = writer_of(&call, &share);
-    struct fragment r[cut::items][TILES];
     struct patience patience = {0, 0};
-    mine.scales = scales_of_r<cut, cut>(&call, &share, &share);
-    read_fragments<cut>(&call, &share, &mine.scales, r);
-    read_states<cell, cut>(&call, &share, &memory, &mine);
+    mine.scales = scales;
     read_biases<cell, cut>(&call, &share, &memory);
     clear_operand(&memory);
+    wait_for_kernels_ahead(); /* none of which writes weights */
+    read_states<cell, cut>(&call, &share, &memory, &mine);
     if (SPREAD > 0)
         open_cluster();
     else

@@ -154,19 +154,19 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     typedef numbers<NUMBER> cell;
     typedef division<cell::first, SHIFT, 0, 0, 0, 2> cut;
     typedef division<cell::second, SHIFT, 0, 0, 1, 2> second_cut;
+    struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
+    const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
     struct phase phase = phase_of<cut>(&call), second = phase_of<second_cut>(&call);
     const struct share *share = &phase.share;
     const struct eco_resident_job *job = &call.job[share->job];
     struct mine mine = phase.mine; /* places in the exchange are those of both phases */
     struct writer writer = writer_of(&call, share);
-    struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
     struct patience patience = {0, 0};
-    mine.scales = scales_of_r<cut, second_cut>(&call, share, &second.share);
-    read_fragments<cut>(&call, share, &mine.scales, r);
-    read_fragments<second_cut>(&call, &second.share, &mine.scales, second_r);
-    read_states<cell, cut>(&call, share, &phase.memory, &mine);
+    mine.scales = scales;
     read_biases<cell, cut>(&call, share, &phase.memory);
     clear_operand(&phase.memory);
+    wait_for_kernels_ahead();
+    read_states<cell, cut>(&call, share, &phase.memory, &mine);
     __syncthreads();
     begin_operands(&call, share, &phase.memory, &mine.scales);
     phase.mine.scales = second.mine.scales = mine.scales;

@@ -40,7 +40,7 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
     scales->sums *= over(scales->state);
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         uint4 *const at = &shared[memory->operand + i * LANES + share->lane];
-        *at = operands_of((const narrow *)at, scales->state);
+        *at = operands_of(at, scales->state);
     }
 }
 #else
@@ -49,9 +49,18 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
 WORD void read_some(const narrow *row, int there, uint4 v[READS])
 {
     sent_bits bits[PIECE];
+    __align__(16) narrow x[PIECE];
+    if (there >= PIECE && (uintptr_t)row % 16 == 0)
+#pragma unroll
+        for (int i = 0; i < (int)(sizeof x / 16); i++)
+            ((uint4 *)x)[i] = ((const uint4 *)row)[i];
+    else
+#pragma unroll
+        for (int i = 0; i < PIECE; i++)
+            x[i] = i < there ? row[i] : to_narrow(0);
 #pragma unroll
     for (int i = 0; i < PIECE; i++)
-        bits[i] = i < there ? to_sent(to_real(row[i])) : (sent_bits)0;
+        bits[i] = to_sent(to_real(x[i]));
 #if defined(ECO_SCALED)
 #pragma unroll
     for (int i = 0; i < READS; i++)
@@ -68,7 +77,11 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
     const narrow *state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int width = state ? call->hidden : 0;
-#pragma unroll 1
+#if !defined(ECO_SCALED)
+    if (width == 0)
+        return; /* clear_operand's zeros */
+#endif
+#pragma unroll 4
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
         const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;

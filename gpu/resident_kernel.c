@@ -37,21 +37,29 @@ static ecornn_status give_shared_memory(const struct eco_caps *caps, const void 
                                          (int)caps->block_bytes - ECO_RESIDENT_STATIC_BYTES));
 }
 
-/* Of cooperative launches, and in clusters where they are of more than one block. */
-cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[2], int blocks, int spread,
-                                       size_t bytes, cudaStream_t stream)
+cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
+                                       size_t bytes, bool overlap, cudaStream_t stream)
 {
-    attributes[0] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
-    attributes[0].val.cooperative = 1;
-    attributes[1] = (cudaLaunchAttribute){.id = cudaLaunchAttributeClusterDimension};
-    attributes[1].val.clusterDim.x = 1u << spread;
-    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    unsigned n = 0;
+    attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
+    attributes[n++].val.cooperative = 1;
+    if (spread > 0) {
+        attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeClusterDimension};
+        attributes[n].val.clusterDim.x = 1u << spread;
+        attributes[n].val.clusterDim.y = attributes[n].val.clusterDim.z = 1;
+        n++;
+    }
+    if (overlap) {
+        attributes[n] =
+            (cudaLaunchAttribute){.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+        attributes[n++].val.programmaticStreamSerializationAllowed = 1;
+    }
     return (cudaLaunchConfig_t){.gridDim = {(unsigned)blocks, 1, 1},
                                 .blockDim = {ECO_RESIDENT_THREADS, 1, 1},
                                 .dynamicSmemBytes = bytes,
                                 .stream = stream,
                                 .attrs = attributes,
-                                .numAttrs = spread > 0 ? 2 : 1};
+                                .numAttrs = n};
 }
 
 /* How many blocks run at once in clusters of each size: some multiprocessors are left over.  Code
@@ -63,10 +71,10 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         device->caps.blocks[spread] = 0;
         if (device->caps.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
             continue;
-        cudaLaunchAttribute attributes[2];
+        cudaLaunchAttribute attributes[3];
         const cudaLaunchConfig_t config =
             eco_resident_config(attributes, 1 << spread, spread,
-                                device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES, NULL);
+                                device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES, false, NULL);
         const struct eco_resident_shape shape = {.unit_shift = 4, .spread = spread};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(

@@ -36,6 +36,9 @@ static struct eco_resident_need need_of(const struct eco_gpu_run *run, const str
                              run->args->N, steps, n);
 }
 
+/* Of accumulators, that an L2 of 50 MB in two halves keeps while steps read and write the rest. */
+enum { NEAR_BYTES = 16 << 20 };
+
 static struct eco_resident_call call_of(const struct eco_gpu_run *run, const struct eco_op *ops,
                                         int n)
 {
@@ -57,6 +60,7 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
     eco_resident_shape(&need, &call.shape);
     for (int i = 0; i < n; i++)
         call.job[i] = eco_resident_job(run, &ops[i], &call);
+    call.far = (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > NEAR_BYTES;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
         call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0) << a;
@@ -71,13 +75,14 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
     return call;
 }
 
+/* Behind the kernel that prepares the exchange, while that runs. */
 static cudaError_t launch(const void *kernel, const struct eco_resident_call *call, int jobs,
-                          cudaStream_t stream)
+                          bool overlap, cudaStream_t stream)
 {
-    cudaLaunchAttribute attributes[2];
+    cudaLaunchAttribute attributes[3];
     const cudaLaunchConfig_t config =
         eco_resident_config(attributes, jobs * call->shape.groups * call->shape.members,
-                            call->shape.spread, call->shape.shared_bytes, stream);
+                            call->shape.spread, call->shape.shared_bytes, overlap, stream);
     void *arguments[] = {(void *)(uintptr_t)call};
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }
@@ -103,10 +108,12 @@ void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
         eco_gpu_copy_history(run, &ops[i]);
     const struct eco_resident_call call = call_of(run, ops, n);
     const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu *gpu = run->plan->device->own;
     const void *kernel =
         own->resident[run->args->backward].by_shape[eco_resident_place(&call.shape)];
     eco_resident_forget(run, &call, need_of(run, ops, n), n);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, launch(kernel, &call, n, run->stream), "a resident kernel");
+        eco_gpu_note_cuda(run, launch(kernel, &call, n, gpu->overlap, run->stream),
+                          "a resident kernel");
     run->apart = false;
 }

@@ -27,10 +27,9 @@ WORD uint4 piece_from(const operand_bits bits[PIECE])
 #endif
 }
 
-/* Neighbours of a row that begins at a multiple of 16 bytes, as operands. */
-WORD uint4 operands_of(const narrow *row, float scale)
+/* Neighbours of a row as operands. */
+WORD uint4 operands_of(const uint4 *from, float scale)
 {
-    const uint4 *from = (const uint4 *)row;
 #if defined(ECO_ROWS_F32)
     operand_bits bits[PIECE];
 #pragma unroll
@@ -47,40 +46,36 @@ WORD uint4 operands_of(const narrow *row, float scale)
 #endif
 }
 
-/* Row `first + 8 half` of the block's part of R, from k on; rows are filled up by zeros. */
-struct piece {
-    const narrow *at;
-    bool there;
+/* The rows of R of a lane: of its warp's tiles those 8 apart that make a fragment, each from the
+ * first item of the warp on, and how many items of it there are. */
+struct rows_of_r {
+    const narrow *row[TILES][2];
+    int items[TILES][2];
 };
 
 template <class CUT>
-CELL_WORD struct piece piece_of(const struct eco_resident_call *call, const struct share *share,
-                                int item, int tile, int half)
+CELL_WORD struct rows_of_r rows_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_part *part = &call->shape.part[CUT::product];
-    const int taken = share->across * part->items + item;
-    const int k = (share->item0 + taken) * ITEM + share->lane % 4 * PIECE;
-    const int r = (share->down * TILES + tile) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
-    const int owner = r / CUT::own - share->rank, own = r % CUT::own; /* of the row */
-    const int unit = share->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
-    const int group = own >> CUT::shift;
-    const bool there = r < CUT::rows && taken < part->slice && unit < call->hidden &&
-                       k < call->width[CUT::product];
-    const narrow *const first = (const narrow *)call->job[share->job].recurrent[CUT::product];
-    struct piece piece = {first, there};
-    if (there)
-        piece.at =
-            first + ((int64_t)group * call->column + unit) * call->recurrent_row[CUT::product] + k;
-    return piece;
-}
-
-/* What is not there is read from where something is: no branches, so that reads need not wait for
- * each other. */
-WORD uint4 read_piece(struct piece piece, float scale)
-{
-    const uint4 v = operands_of(piece.at, scale);
-    const unsigned all = piece.there ? ~0u : 0;
-    return make_uint4(v.x & all, v.y & all, v.z & all, v.w & all);
+    const int first = share->across * part->items;
+    const int k = (share->item0 + first) * ITEM + share->lane % 4 * PIECE;
+    const int items = min(min(part->items, part->slice - first),
+                          (call->width[CUT::product] - k + ITEM - 1) / ITEM);
+    const narrow *const r = (const narrow *)call->job[share->job].recurrent[CUT::product];
+    struct rows_of_r rows;
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int at = (share->down * TILES + t) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
+            const int owner = at / CUT::own - share->rank, own = at % CUT::own; /* of the row */
+            const int unit = share->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
+            const int64_t row = (int64_t)(own >> CUT::shift) * call->column + unit;
+            const bool there = at < CUT::rows && unit < call->hidden && items > 0;
+            rows.items[t][half] = there ? items : 0;
+            rows.row[t][half] = r + (there ? row * call->recurrent_row[CUT::product] + k : 0);
+        }
+    return rows;
 }
 
 /* Half a fragment that this warp keeps here: the first numbers or the second. */
@@ -95,29 +90,109 @@ CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct sh
     return shared + ((kept * TILES + tile) * 2 + numbers) * LANES + share->lane;
 }
 
-#if defined(SCALED_R)
-WORD float greatest_of_piece(struct piece piece, float most)
+/* ---- on its way ------------------------------------------------------------------------------ */
+
+/* Items of a lane come as they are to shared memory, each lane's to places of its own, some while
+ * another becomes fragments there: through registers they came one after the other, which took two
+ * to four times as long, and steps lacked the registers that this took. */
+enum {
+    RAW = PIECE * sizeof(narrow) / 16, /* of 16 bytes that become a piece */
+    PLACES = TILES * 2,                /* of an item, of two pieces */
+    ITEM_PLACES = PLACES * RAW * LANES * WARPS,
+    AT_LEAST = ECO_RESIDENT_READ_BYTES / 16 / ITEM_PLACES /* items that there is room for */
+};
+
+/* A lane's `n` items from item `first` on; each to [tiles, 2, raw, lanes] of 16 bytes, from `place`
+ * on. */
+struct items_of_r {
+    const struct rows_of_r *rows;
+    int first, n, place;
+};
+
+/* To the so manyth place.  What is no part of R is zeros. */
+WORD void ask_for_item(const struct items_of_r *items, int i, int at)
 {
-    const float *from = (const float *)piece.at;
 #pragma unroll
-    for (int i = 0; i < PIECE; i++)
-        enlarge(&most, piece.there ? from[i] : 0);
-    return most;
+    for (int x = 0; x < PLACES && i < items->n; x++) {
+        const int item = items->first + i, to = items->place + (at * PLACES + x) * RAW * LANES;
+        const uint4 *const from = (const uint4 *)(items->rows->row[x / 2][x % 2] + item * ITEM);
+#pragma unroll
+        for (int k = 0; k < RAW; k++)
+            copy_four_or_zeros(item < items->rows->items[x / 2][x % 2], &shared[to + k * LANES],
+                               from + k);
+    }
+    end_group_of_copies();
 }
 
+/* Calls use(i, where) when item i is there, while some more are on their way.  It is at the ith
+ * place; or so many places are taken in turn. */
+enum { AHEAD = 4 / RAW };
+template <int SO_MANY, class USE>
+CELL_WORD void bring_items(const struct items_of_r *items, USE use)
+{
+    const auto at = [](int i) { return SO_MANY > 0 ? i % SO_MANY : i; };
+#pragma unroll 1
+    for (int i = 0; i < AHEAD; i++)
+        ask_for_item(items, i, at(i));
+#pragma unroll 1
+    for (int i = 0; i < items->n; i++) {
+        wait_for_groups<AHEAD - 1>();
+        use(i, items->place + at(i) * PLACES * RAW * LANES);
+        ask_for_item(items, i + AHEAD, at(i + AHEAD));
+    }
+    wait_for_copies();
+}
+
+/* Rows in 16 bits are there as they are, others as fragments, [n, tiles, 2, lanes]. */
+WORD void bring_fragments(const struct items_of_r *items, float scale)
+{
+    bring_items<0>(items, [&](int i, int from) {
+#if defined(ECO_ROWS_F32)
+        struct fragment v[TILES];
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            uint4 piece[2][RAW];
+#pragma unroll
+            for (int x = 0; x < 2 * RAW; x++)
+                piece[x / RAW][x % RAW] = shared[from + (t * 2 * RAW + x) * LANES];
+            v[t] = fragment_of(operands_of(piece[0], scale), operands_of(piece[1], scale));
+        }
+#pragma unroll
+        for (int x = 0; x < PLACES; x++)
+            shared[items->place + (i * PLACES + x) * LANES] =
+                x % 2 ? v[x / 2].second : v[x / 2].first;
+#endif
+    });
+}
+
+WORD struct fragment brought_fragment(int at)
+{
+#if defined(ECO_ROWS_F32)
+    return {shared[at], shared[at + LANES]};
+#else
+    return fragment_of(shared[at], shared[at + LANES]);
+#endif
+}
+
+#if defined(SCALED_R)
 /* In a lane's share of R. */
 template <class CUT>
 CELL_WORD float greatest_of_fragments(const struct eco_resident_call *call,
                                       const struct share *share, float most)
 {
-    const int items = CUT::items + call->shape.part[CUT::product].kept;
-#pragma unroll 2
-    for (int i = 0; i < items; i++)
+    const struct rows_of_r rows = rows_of<CUT>(call, share);
+    const struct items_of_r items = {&rows, 0, call->shape.part[CUT::product].items,
+                                     share->warp * AHEAD * PLACES * RAW * LANES + share->lane};
+    bring_items<AHEAD>(&items, [&](int, int from) {
 #pragma unroll
-        for (int t = 0; t < TILES; t++)
-#pragma unroll
-            for (int half = 0; half < 2; half++)
-                most = greatest_of_piece(piece_of<CUT>(call, share, i, t, half), most);
+        for (int x = 0; x < PLACES * RAW; x++) {
+            const uint4 v = shared[from + x * LANES];
+            enlarge(&most, __uint_as_float(v.x));
+            enlarge(&most, __uint_as_float(v.y));
+            enlarge(&most, __uint_as_float(v.z));
+            enlarge(&most, __uint_as_float(v.w));
+        }
+    });
     return most;
 }
 #endif
@@ -147,27 +222,62 @@ WORD float scale_of_r(const struct scales *scales)
 #endif
 }
 
-/* This block's part of R; the share of a lane: in registers and in shared memory. */
+/* The items that registers hold, by way of all of shared memory. */
+template <class CUT>
+CELL_WORD void read_held(const struct eco_resident_call *call, const struct share *share,
+                         const struct scales *scales, struct fragment r[CUT::items][TILES])
+{
+    const struct rows_of_r rows = rows_of<CUT>(call, share);
+    const int room = (int)(call->shape.shared_bytes / 16) / ITEM_PLACES / AT_LEAST * AT_LEAST;
+    const int some = room < CUT::items ? room : CUT::items; /* at a time */
+    const int place = share->warp * some * PLACES * RAW * LANES + share->lane;
+    int at = some; /* item in hand of those */
+#pragma unroll
+    for (int i = 0; i < CUT::items; i++, at++) {
+        if (i % AT_LEAST == 0 && at == some) {
+            const int left = call->shape.part[CUT::product].items - i;
+            const struct items_of_r items = {&rows, i, min(some, left), place};
+            bring_fragments(&items, scale_of_r(scales));
+            at = 0;
+        }
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+            r[i][t] = brought_fragment(place + (at * TILES + t) * 2 * LANES);
+    }
+}
+
+/* Those that shared memory keeps, by way of what nothing is kept in. */
+template <class CUT>
+CELL_WORD void read_kept(const struct eco_resident_call *call, const struct share *share,
+                         const struct scales *scales)
+{
+    const struct rows_of_r rows = rows_of<CUT>(call, share);
+    const int kept = call->shape.part[CUT::product].kept, other = kept_pieces(&call->shape);
+    const int some = ((int)(call->shape.shared_bytes / 16) - other) / ITEM_PLACES; /* at a time */
+    const int place = other + share->warp * some * PLACES * RAW * LANES + share->lane;
+#pragma unroll 1
+    for (int first = 0; first < kept; first += some) {
+        const int n = min(some, kept - first);
+        const struct items_of_r items = {&rows, CUT::items + first, n, place};
+        bring_fragments(&items, scale_of_r(scales));
+#pragma unroll 1
+        for (int i = 0; i < n; i++)
+#pragma unroll
+            for (int t = 0; t < TILES; t++) {
+                const struct fragment v = brought_fragment(place + (i * TILES + t) * 2 * LANES);
+                *kept_half<CUT>(call, share, CUT::items + first + i, t, 0) = v.first;
+                *kept_half<CUT>(call, share, CUT::items + first + i, t, 1) = v.second;
+            }
+    }
+}
+
+/* This block's part of R. */
 template <class CUT>
 CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
                               const struct scales *scales, struct fragment r[CUT::items][TILES])
 {
-    const float scale = scale_of_r(scales);
-    const auto read = [&](int item, int tile) {
-        return fragment_of(read_piece(piece_of<CUT>(call, share, item, tile, 0), scale),
-                           read_piece(piece_of<CUT>(call, share, item, tile, 1), scale));
-    };
-#pragma unroll
-    for (int i = 0; i < CUT::items; i++)
-#pragma unroll
-        for (int t = 0; t < TILES; t++)
-            r[i][t] = read(i, t);
-#pragma unroll 2
-    for (int i = CUT::items; i < CUT::items + call->shape.part[CUT::product].kept; i++)
-#pragma unroll
-        for (int t = 0; t < TILES; t++) {
-            const struct fragment kept = read(i, t);
-            *kept_half<CUT>(call, share, i, t, 0) = kept.first;
-            *kept_half<CUT>(call, share, i, t, 1) = kept.second;
-        }
+    read_held<CUT>(call, share, scales, r);
+    __syncthreads();
+    read_kept<CUT>(call, share, scales);
+    __syncthreads();
 }

@@ -4,7 +4,12 @@
  */
 #include "gpu/resident.h"
 
-enum { WARPS = ECO_RESIDENT_WARPS, LANES = 32, FRAGMENT = 32 /* bytes of a lane */ };
+enum {
+    WARPS = ECO_RESIDENT_WARPS,
+    LANES = 32,
+    FRAGMENT = 32,          /* bytes of a lane */
+    READ_WANTED = 192 << 10 /* bytes of R to come at a time */
+};
 
 static int32_t up(int32_t a, int32_t b)
 {
@@ -41,6 +46,11 @@ static int32_t row_groups(const struct eco_resident_need *need, int o)
     return need->backward ? 1 : need->recurrent[o];
 }
 
+static size_t larger_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Bytes of a block's shared memory. */
 static size_t shared_bytes(const struct eco_resident_need *need,
                            const struct eco_resident_shape *shape)
@@ -51,14 +61,19 @@ static size_t shared_bytes(const struct eco_resident_need *need,
                                       : (size_t)need->accs + 2 * (size_t)need->states;
     const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
     const size_t item = ECO_RESIDENT_BYTES + (need->scaled ? sizeof(float) : 0);
-    return (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT +
-           rows * (size_t)shape->room * item +
-           (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * 4 +
-           (shape->spread > 0
-                ? parts * rows *
-                      (size_t)ECO_RESIDENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
-                : 0) +
-           (own * (size_t)pairs(shape) + biases) * 4;
+    const size_t kept = (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT;
+    const size_t rest =
+        rows * (size_t)shape->room * item +
+        (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * 4 +
+        (shape->spread > 0
+             ? parts * rows *
+                   (size_t)ECO_RESIDENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
+             : 0) +
+        (own * (size_t)pairs(shape) + biases) * 4;
+    /* R comes through it before the first step, the faster the more there is. */
+    const size_t least = larger_size(kept + ECO_RESIDENT_READ_BYTES / 2, ECO_RESIDENT_READ_BYTES),
+                 wanted = READ_WANTED < need->block_bytes ? READ_WANTED : need->block_bytes;
+    return larger_size(larger_size(kept + rest, least), wanted);
 }
 
 static int32_t larger(int32_t a, int32_t b)
@@ -109,9 +124,10 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, forward (with scales or not), backward, and backward with scales, of pairs and
- * of single numbers, fitted to 125 times of an H200, of which they were off by an eighth at most;
- * the second and the last anew, to 79 times each, so that they order divisions as measured. */
+/* Clocks of a step, fitted to 200 times of an H200, of which they were off by an eighth at most,
+ * and so that they order divisions as measured; by operands, of one number or two, and with scales
+ * of items. */
+enum { FORWARD, FORWARD_TWO, BACK, BACK_SCALED, BACK_TWO };
 static const struct cost {
     double step, cluster, kbyte; /* that a block reads of the others */
     double tile;                 /* of 8 batch rows */
@@ -119,16 +135,18 @@ static const struct cost {
     double sum;                  /* that a thread adds up for a unit of each of its rows */
     double round;                /* of units, one of a thread */
     double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
-} costs[4] = {{1190, 590, 19, 220, 100, 145, 14, 0, 10},
-              {1580, 290, 29, 70, 48, 148, 0, 658, 126},
-              {1450, 450, 107, 0, 72, 261, 0, 725, 335},
-              {1750, 336, 30, 120, 191, 191, 0, 468, 12}};
+} costs[] = {[FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
+             [FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
+             [BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
+             [BACK_SCALED] = {1750, 336, 30, 120, 191, 191, 0, 468, 12},
+             [BACK_TWO] = {1450, 450, 107, 0, 72, 261, 0, 725, 335}};
 
 static const struct cost *cost_of(const struct eco_resident_need *need)
 {
-    if (!need->backward || !need->scaled)
-        return &costs[need->backward];
-    return &costs[need->instructions == ECO_RESIDENT_PAIR ? 2 : 3];
+    const bool two = need->instructions == ECO_RESIDENT_PAIR;
+    if (!need->backward)
+        return &costs[two || need->scaled ? FORWARD_TWO : FORWARD];
+    return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
 }
 
 /* Of product o, and of the stage behind it. */

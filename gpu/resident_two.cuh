@@ -8,6 +8,25 @@
  * there meets zeros of R, and is of the same row of the batch.
  */
 
+/* This block's part of each R; what both are scaled by. */
+template <class FIRST, class SECOND>
+CELL_WORD struct scales read_both(const struct eco_resident_call *call,
+                                  struct fragment first[FIRST::items][TILES],
+                                  struct fragment second[SECOND::items][TILES])
+{
+    const struct share share_of_first = share_of<FIRST>(call),
+                       share_of_second = share_of<SECOND>(call);
+    const struct scales scales =
+        scales_of_r<FIRST, SECOND>(call, &share_of_first, &share_of_second);
+    read_held<FIRST>(call, &share_of_first, &scales, first);
+    read_held<SECOND>(call, &share_of_second, &scales, second);
+    __syncthreads();
+    read_kept<FIRST>(call, &share_of_first, &scales);
+    read_kept<SECOND>(call, &share_of_second, &scales);
+    __syncthreads();
+    return scales;
+}
+
 /* The places of a product; of the rest both have the same. */
 struct phase {
     struct share share;
