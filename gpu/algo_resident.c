@@ -50,10 +50,19 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* Chunks are as few as keep what steps read and have sent to so many bytes: each has launches, and
- * reads R anew.  A number that is exchanged, or is of a row that is not there, counts as many as
- * the accumulators of an LSTM's unit.  Layers that overlap want more chunks. */
-enum { BYTES = 112 << 20, EXCHANGED = 16, LEAST_STEPS = 32, CHUNKS = 8, LEAST_OVERLAPPED = 12 };
+/* Chunks are as few as keep what steps read, and what they send, to so many bytes, and sums of
+ * weight gradients to so many rows: each has launches, and reads R anew.  Forward a number that is
+ * sent, or is of a row that is not there, counts as many bytes as the accumulators of an LSTM's
+ * unit. Layers that overlap have a chunk each, and want more of them. */
+enum {
+    BYTES = 120 << 20,
+    OF_EACH_LAYER = 30 << 20,
+    SENT_BYTES = 16,
+    ROWS = 32768,
+    LEAST_STEPS = 32,
+    CHUNKS = 8,
+    LEAST_OVERLAPPED = 12
+};
 
 /* Bytes of a step. */
 static double step_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -65,15 +74,18 @@ static double step_bytes(const struct eco_problem *problem, const struct eco_cap
     const size_t value = eco_type_bytes(backward ? problem->type : ECORNN_F32);
     const double accs =
         (double)problem->cell->lowered.n_accs * problem->H * (double)value * problem->N;
-    if (backward || !(eco_resident_shape(&need, &shape) > 0))
+    if (!(eco_resident_shape(&need, &shape) > 0))
         return accs;
-    return fmax(accs, EXCHANGED * (double)shape.exchange_bytes / need.sent);
+    const double sent = (double)shape.exchange_bytes * (backward ? 1. : SENT_BYTES / need.sent);
+    return fmax(accs, sent);
 }
 
 static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward, bool wavefront)
 {
-    const double chunks = ceil(problem->T * step_bytes(problem, caps, backward) / BYTES);
+    const double bytes = step_bytes(problem, caps, backward) / (wavefront ? OF_EACH_LAYER : BYTES),
+                 rows = (double)problem->N / ROWS;
+    const double chunks = ceil(problem->T * fmax(bytes, rows));
     const int32_t even = (int32_t)ceil(problem->T / chunks);
     const int32_t steps = even < LEAST_STEPS ? LEAST_STEPS : even;
     const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
