@@ -53,7 +53,7 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
 /* Chunks are as few as keep what steps read, and what they send, to so many bytes, and sums of
  * weight gradients to so many rows: each has launches, and reads R anew.  Forward a number that is
  * sent, or is of a row that is not there, counts as many bytes as the accumulators of an LSTM's
- * unit. Layers that overlap have a chunk each, and want more of them. */
+ * unit.  Layers that overlap have a chunk each, and want more of them. */
 enum {
     BYTES = 120 << 20,
     OF_EACH_LAYER = 30 << 20,

@@ -126,7 +126,7 @@ WORD void ask_for_item(const struct items_of_r *items, int i, int at)
 
 /* Calls use(i, where) when item i is there, while some more are on their way.  It is at the ith
  * place; or so many places are taken in turn. */
-enum { AHEAD = 4 / RAW };
+enum { AHEAD = AT_LEAST };
 template <int SO_MANY, class USE>
 CELL_WORD void bring_items(const struct items_of_r *items, USE use)
 {

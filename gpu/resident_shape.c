@@ -124,9 +124,8 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, fitted to 200 times of an H200, of which they were off by an eighth at most,
- * and so that they order divisions as measured; by operands, of one number or two, and with scales
- * of items. */
+/* Clocks of a step, fitted to times of an H200 so that they order divisions as measured
+ * (doc/performance.md); by operands, of one number or two, and with scales of items. */
 enum { FORWARD, FORWARD_TWO, BACK, BACK_SCALED, BACK_TWO };
 static const struct cost {
     double step, cluster, kbyte; /* that a block reads of the others */
