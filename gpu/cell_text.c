@@ -13,7 +13,7 @@ struct contents {
     ecornn_type rows;
     const struct eco_resident_kind *kind;
     bool backward;
-    uint32_t shapes;
+    uint64_t shapes;
 };
 typedef size_t emit_function(const struct ecornn_cell *cell, char *text, size_t size);
 
@@ -91,7 +91,7 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
             eco_resident_kernel_name(place, name);
             eco_text_add(text, "RESIDENT(extern \"C\", %s, 0, %d, %d, %d)\n", name,
                          ECO_RESIDENT_SHIFT_OF(place), ECO_RESIDENT_SPREAD_OF(place),
-                         ECO_RESIDENT_MANY_OF(place));
+                         ECO_RESIDENT_FORM_OF(place));
         }
     eco_text_add(text, "#else\n");
     add(text, eco_cell_emit, contents->cell);
@@ -110,7 +110,7 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
 }
 
 char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
-                        bool backward, uint32_t shapes)
+                        bool backward, uint64_t shapes)
 {
     return printed(
         &(struct contents){.cell = cell, .kind = kind, .backward = backward, .shapes = shapes},
@@ -119,7 +119,7 @@ char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_residen
 
 void eco_resident_kernel_name(int place, char name[ECO_KERNEL_NAME])
 {
-    eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d_items_%d",
+    eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d_form_%d",
                  1 << ECO_RESIDENT_SHIFT_OF(place), 1 << ECO_RESIDENT_SPREAD_OF(place),
-                 ECO_RESIDENT_ITEMS(ECO_RESIDENT_MANY_OF(place)));
+                 ECO_RESIDENT_FORM_OF(place));
 }

@@ -42,7 +42,7 @@ struct eco_resident_kind {
 };
 /* Those of one way, for each bit of shapes (resident.h: eco_resident_place). */
 char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
-                        bool backward, uint32_t shapes);
+                        bool backward, uint64_t shapes);
 
 enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_7_kernel" */
 /* As stage.cuh calls the kernel of a stage. */

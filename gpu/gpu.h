@@ -120,7 +120,7 @@ eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struc
 /* All steps, one way: a kernel for each bit of shapes. */
 const struct eco_own_code *eco_own_resident_get(struct eco_gpu *gpu, const struct ecornn_cell *cell,
                                                 const struct eco_resident_kind *kind, bool backward,
-                                                uint32_t shapes, struct eco_text *why);
+                                                uint64_t shapes, struct eco_text *why);
 const void *eco_own_kernel(const struct eco_own_code *own, int k);
 void eco_own_codes_free(struct eco_gpu *gpu);
 

@@ -82,6 +82,11 @@ WORD void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 #else
 #define INSTRUCTIONS ECO_RESIDENT_PLAIN
 #endif
+#if defined(ECO_SCALED)
+#define ITEM_SCALES 1
+#else
+#define ITEM_SCALES 0
+#endif
 
 #if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
 #define SCALED_R 1

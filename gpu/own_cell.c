@@ -122,7 +122,7 @@ eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struc
 
 const struct eco_own_code *eco_own_resident_get(struct eco_gpu *gpu, const struct ecornn_cell *cell,
                                                 const struct eco_resident_kind *kind, bool backward,
-                                                uint32_t shapes, struct eco_text *why)
+                                                uint64_t shapes, struct eco_text *why)
 {
     struct wanted wanted = {.text = eco_resident_text(cell, kind, backward, shapes)};
     for (int place = 0; place < ECO_RESIDENT_SHAPES; place++)

@@ -15,11 +15,13 @@
 
 #include "gpu/ahead.cuh"
 #include "gpu/cluster.cuh"
+#include "gpu/wgmma.cuh"
 
 enum {
     THREADS = ECO_RESIDENT_THREADS,
     WARPS = ECO_RESIDENT_WARPS,
     LANES = 32,
+    FOUR = 4, /* warps that multiply together */
     TILES = 2 /* of 16 rows of R, to a warp */
 };
 
@@ -49,24 +51,29 @@ template <int CELL> struct numbers;
     };
 
 /* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
- * eco_resident_shape divides it, for one of so many products of a step; MANY: of items in
- * registers.
- */
-template <int ROWS, int SHIFT, int SPREAD, int MANY, int PRODUCT = 0, int PRODUCTS = 1>
+ * eco_resident_shape divides it, for one of so many products of a step. */
+template <int ROWS, int SHIFT, int SPREAD, int FORM, int PRODUCT = 0, int PRODUCTS = 1>
 struct division {
     enum {
         product = PRODUCT,
-        many = MANY,
-        items = ECO_RESIDENT_ITEMS(MANY) / PRODUCTS, /* in registers */
+        many = FORM == ECO_RESIDENT_MANY,
+        square = FORM == ECO_RESIDENT_SQUARE,
+        items = ECO_RESIDENT_ITEMS(FORM) / PRODUCTS, /* in registers */
         shift = SHIFT,
         blocks = 1 << SPREAD,
         pair_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
         own = ROWS << SHIFT,          /* rows of R of its units */
         rows = own << SPREAD,         /* of all units of the cluster */
-        tiles = (rows + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
+        there = (rows + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
+        squares = there <= FOUR       ? 1
+                  : there <= 2 * FOUR ? 2
+                                      : 4, /* of 64 rows */
+        tiles = square ? squares * FOUR : there,
         down = (tiles + TILES - 1) / TILES,
         across = WARPS / down,
+        parts = square && squares == 1 ? WARPS / FOUR : across,
         sum_row = ECO_RESIDENT_SUM_ROW(tiles),
+        may_be_over = many && blocks > 1,
         part_row = ECO_RESIDENT_PART_ROW(ROWS, SHIFT)
     };
 };
@@ -103,11 +110,39 @@ template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_c
     return share;
 }
 
-extern __shared__ uint4 shared[];
+/* Where a warp's tth tile stands: down along the rows of R, across along k.  Of warps that multiply
+ * together two neighbours along k add to the same sums. */
+template <class CUT> CELL_WORD int down_of(const struct share *share, int t)
+{
+    if (!CUT::square)
+        return share->down * TILES + t;
+    return (share->warp / FOUR * TILES + t) % CUT::squares * FOUR + share->warp % FOUR;
+}
+template <class CUT> CELL_WORD int across_of(const struct share *share, int t)
+{
+    if (!CUT::square)
+        return share->across;
+    return (share->warp / FOUR * TILES + t) / CUT::squares;
+}
+
+/* Instructions of four warps read 128 bytes at a time, a little sooner where these do not lie in
+ * two lines. */
+extern __shared__ __align__(128) uint4 shared[];
 
 WORD float *floats(int at)
 {
     return (float *)shared + at;
+}
+
+/* Of 8 rows of an item, of which a lane has 16 bytes of one, instructions of four warps want the
+ * first words of all lanes together, then the second ones. */
+WORD void put_words(uint4 *to, int lane, uint4 v)
+{
+    unsigned *const word = (unsigned *)(to - lane) + lane;
+    word[0] = v.x;
+    word[LANES] = v.y;
+    word[2 * LANES] = v.z;
+    word[3 * LANES] = v.w;
 }
 
 /* Kept in a register: the compiler would rather calculate it anew in every step. */
@@ -154,7 +189,9 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
 #if defined(ECO_SCALED)
     m.sums += m.row_tiles * ECO_RESIDENT_N * shape->room;
 #endif
-    m.parts = m.sums + shape->chunk * ECO_RESIDENT_N * shape->sums;
+    m.parts = m.sums + (shape->over ? 0 : shape->chunk * ECO_RESIDENT_N * shape->sums);
+    if (shape->over)
+        m.sums = m.operand * 4;
     m.rest = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
     return m;
 }
@@ -214,12 +251,14 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.unit = pinned(share->unit0 + u);
     mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
     mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
-    const int pieces = share->across * call->shape.part[CUT::product].items * memory->row_tiles;
-    mine.operand = pinned(memory->operand + pieces * LANES + share->lane);
+    const int pieces =
+        across_of<CUT>(share, 0) * call->shape.part[CUT::product].items * memory->row_tiles;
+    mine.operand = pinned(memory->operand + pieces * LANES + (CUT::square ? 0 : share->lane));
     mine.scale = memory->scales + pieces * ECO_RESIDENT_N + share->lane % 4 * 2;
-    mine.sums = pinned(memory->sums + share->across * memory->sum_across +
-                       share->lane % 4 * 2 * CUT::sum_row + share->down * TILES * ECO_RESIDENT_M +
-                       share->lane / 4);
+    const int part = across_of<CUT>(share, 0) / (CUT::across / CUT::parts);
+    mine.sums =
+        pinned(memory->sums + part * memory->sum_across + share->lane % 4 * 2 * CUT::sum_row +
+               down_of<CUT>(share, 0) * ECO_RESIDENT_M + share->lane / 4);
     mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
     mine.sent = exchange_of(call, share, memory);
     const int first = share->item0 * memory->row_tiles + share->warp; /* piece that it gathers */

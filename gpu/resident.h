@@ -9,14 +9,19 @@
 #include "gpu/resident_call.h"
 
 enum {
-    ECO_RESIDENT_ALL_SHAPES = (1 << ECO_RESIDENT_SHAPES) - 1,
     ECO_RESIDENT_STATIC_BYTES = 1024 /* of shared memory that a kernel has anyway */
 };
+
+/* Bits eco_resident_place(): all, and those by instructions that only some devices have. */
+#define ECO_RESIDENT_ALL_SHAPES ((UINT64_C(1) << ECO_RESIDENT_SHAPES) - 1)
+#define ECO_RESIDENT_SQUARES                                                                       \
+    (ECO_RESIDENT_ALL_SHAPES -                                                                     \
+     ((UINT64_C(1) << ECO_RESIDENT_PLACE(ECO_RESIDENT_SHIFT, 0, ECO_RESIDENT_SQUARE)) - 1))
 
 /* What the division depends on. */
 struct eco_resident_need {
     bool backward;
-    uint32_t shapes; /* those there is code for: bits eco_resident_place() */
+    uint64_t shapes; /* those there is code for: bits eco_resident_place() */
     int32_t hidden, rows, steps;
     int32_t jobs;                             /* of one launch */
     int32_t products;                         /* of a step, one after the other */
@@ -34,14 +39,14 @@ struct eco_resident_need {
 /* Among those of different kernels: items in registers, blocks of a cluster, units of a block. */
 static inline int eco_resident_place(const struct eco_resident_shape *shape)
 {
-    return ECO_RESIDENT_PLACE(shape->unit_shift, shape->spread, shape->many);
+    return ECO_RESIDENT_PLACE(shape->unit_shift, shape->spread, shape->form);
 }
 
 static inline struct eco_resident_shape eco_resident_at(int place)
 {
     return (struct eco_resident_shape){.unit_shift = ECO_RESIDENT_SHIFT_OF(place),
                                        .spread = ECO_RESIDENT_SPREAD_OF(place),
-                                       .many = ECO_RESIDENT_MANY_OF(place)};
+                                       .form = ECO_RESIDENT_FORM_OF(place)};
 }
 
 /* ---- what a problem needs, resident_need.c --------------------------------------------------- */
@@ -70,7 +75,7 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
                                            int32_t steps, int32_t jobs);
 /* What a run of the problem may be divided into, one way: as need.shapes. */
-uint32_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
+uint64_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward);
 
 /* resident_shape.c: microseconds of a step by prediction; 0: it does not fit. */

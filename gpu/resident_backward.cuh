@@ -80,12 +80,12 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
             write_dacc(&at[p], a, at[p].dacc_of[a]);
 }
 
-template <int NUMBER, int SHIFT, int SPREAD, int MANY>
+template <int NUMBER, int SHIFT, int SPREAD, int FORM>
 CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<1, SHIFT, SPREAD, MANY> cut;
+    typedef division<1, SHIFT, SPREAD, FORM> cut;
     const struct share share = share_of<cut>(&call);
     wait_for_kernels_ahead(); /* one of which may transpose R */
     const struct scales scales = scales_of_r<cut, cut>(&call, &share, &share);
@@ -106,9 +106,10 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     for (int step = 0; step <= job->steps; step++) {
         const auto read_ahead = [&] { fetch<cell, cut>(&call, &share, &memory, &mine, step); };
         if (step > 0)
-            gather(&call, &share, &memory, &patience, &mine, read_ahead);
+            gather<cut>(&call, &share, &memory, &patience, &mine, read_ahead);
         else
             read_ahead();
+        show_pieces<cut>();
         __syncthreads();
         tell(&walker, step + 1);
         multiply<cut>(&call, &share, &memory, &mine, r, step);

@@ -126,7 +126,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     for (int step = 0;; step++) {
         const auto read_ahead = [&] { fetch<cell, cut>(&call, share, &phase.memory, &mine, step); };
         if (step > 0)
-            gather(&call, share, &phase.memory, &patience, &mine, read_ahead);
+            gather<cut>(&call, share, &phase.memory, &patience, &mine, read_ahead);
         else
             read_ahead();
         __syncthreads();
@@ -138,7 +138,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
         if (step == job->steps)
             break;
         advance_phase<0>(&call, &phase.memory, &mine, step);
-        gather(&call, share, &second.memory, &patience, &mine, [] {});
+        gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
         __syncthreads();
         multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r, step);
         for_pairs<second_cut>(&second.memory, &mine, [&](auto pairs, int n, int round) {

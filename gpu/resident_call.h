@@ -22,8 +22,8 @@ enum {
     ECO_RESIDENT_PRODUCTS = 2, /* of a step, one after the other, at most */
     ECO_RESIDENT_BYTES = 64,   /* of a row in an item: two or more matrix instructions */
     ECO_RESIDENT_SPREADS = 3,  /* clusters of 1, 2 and 4 blocks */
-    ECO_RESIDENT_WIDTHS = 2,   /* items in registers: few and many */
-    ECO_RESIDENT_SHAPES = ECO_RESIDENT_WIDTHS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
+    ECO_RESIDENT_FORMS = 3,    /* below */
+    ECO_RESIDENT_SHAPES = ECO_RESIDENT_FORMS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
     ECO_RESIDENT_M = 16,            /* rows of R of a matrix instruction */
     ECO_RESIDENT_N = 8,             /* and batch rows */
     ECO_RESIDENT_READ_BYTES = 65536 /* of R that comes at a time, at least; of what is kept half */
@@ -32,34 +32,44 @@ enum {
 /* Matrix instructions for an item: of operands that are one number, or a pair (scaled.cuh). */
 enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3 };
 
+/*
+ * How a kernel multiplies: each warp by itself, with few or many items of R in registers; or four
+ * warps together, by instructions of 64 rows of R and 16 or 32 batch rows (resident_squares.cuh),
+ * which take as long for 32 batch rows as others do for 20.
+ */
+enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_SQUARE };
+
 /* Items, of so much k and 32 rows of R, that a warp keeps in registers.  More of them leave the
  * compiler less room, so kernels that keep many are for shapes that have them. */
-#define ECO_RESIDENT_ITEMS(many) ((many) ? 11 : 8)
+#define ECO_RESIDENT_ITEMS(form) ((form) == ECO_RESIDENT_MANY ? 11 : 8)
 
 /* A place among kernels of different shapes, and what is of that shape. */
-#define ECO_RESIDENT_PLACE(shift, spread, many)                                                    \
-    (((many)*ECO_RESIDENT_SPREADS + (spread)) * ECO_RESIDENT_SHIFTS + (shift)-ECO_RESIDENT_SHIFT)
+#define ECO_RESIDENT_PLACE(shift, spread, form)                                                    \
+    (((form)*ECO_RESIDENT_SPREADS + (spread)) * ECO_RESIDENT_SHIFTS + (shift)-ECO_RESIDENT_SHIFT)
 #define ECO_RESIDENT_SHIFT_OF(place)  (ECO_RESIDENT_SHIFT + (place) % ECO_RESIDENT_SHIFTS)
 #define ECO_RESIDENT_SPREAD_OF(place) ((place) / ECO_RESIDENT_SHIFTS % ECO_RESIDENT_SPREADS)
-#define ECO_RESIDENT_MANY_OF(place)   ((place) / ECO_RESIDENT_SHIFTS / ECO_RESIDENT_SPREADS)
+#define ECO_RESIDENT_FORM_OF(place)   ((place) / ECO_RESIDENT_SHIFTS / ECO_RESIDENT_SPREADS)
 
 /*
  * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
- * the right, with a bit for each shift; then the same with many items.  Clusters pay where a block
+ * the right, with a bit for each shift; then the same of the next form.  Clusters pay where a block
  * would gather much: backward, and in large layers, the sooner the longer operands are.  Operands
  * of two numbers leave no room for many.
  */
-#define ECO_RESIDENT_MADE(products, backward, instructions)                                        \
-    ((products) == 2                        ? 0x00000F                                             \
-     : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x64866C : 0x02C02F)                   \
-                                            : ((backward) ? 0x00076C : 0x00013F))
+#define ECO_RESIDENT_MADE(products, backward, instructions, scaled)                                \
+    (UINT64_C(1) * ((products) == 2                        ? 0x00000F                              \
+                    : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x66866C : 0x03602C02F) \
+                                                           : ((backward) ? 0x00076C                \
+                                                              : (scaled) ? 0x00013F                \
+                                                                         : 0x01200013F)))
 
 /* One product of a step. */
 struct eco_resident_part {
     int32_t k;            /* width of an exchanged row in whole items */
     int32_t slice;        /* items of it that a block of a cluster takes */
     int32_t tiles;        /* of 16 rows of R in a block */
-    int32_t down, across; /* warps */
+    int32_t down, across; /* warps, or shares of them */
+    int32_t parts;        /* of a sum, that are added up */
     int32_t items;        /* of a warp */
     int32_t kept;         /* of them in shared memory, beyond those in registers */
 };
@@ -74,8 +84,9 @@ struct eco_resident_part {
 struct eco_resident_shape {
     int32_t unit_shift, members, groups, group_rows;
     int32_t spread;                      /* 1 << spread blocks of a group are a cluster */
-    int32_t many;                        /* 1: items in registers, as ECO_RESIDENT_ITEMS says */
+    int32_t form;                        /* of its kernel */
     int32_t chunk;                       /* tiles of 8 batch rows whose sums there is room for */
+    bool over;                           /* sums lie where what was multiplied lay: no room else */
     size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
     struct eco_resident_part part[ECO_RESIDENT_PRODUCTS]; /* zeros: there is no second one */
     /* In shared memory: items of R of a warp, of all products; items that are gathered, and sums of

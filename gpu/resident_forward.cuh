@@ -277,12 +277,12 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
     }
 }
 
-template <int NUMBER, int SHIFT, int SPREAD, int MANY>
+template <int NUMBER, int SHIFT, int SPREAD, int FORM>
 CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<cell::first, SHIFT, SPREAD, MANY> cut;
+    typedef division<cell::first, SHIFT, SPREAD, FORM> cut;
     const struct share share = share_of<cut>(&call);
     const struct scales scales = scales_of_r<cut, cut>(&call, &share, &share);
     struct fragment r[cut::items][TILES];
@@ -301,17 +301,18 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
         open_cluster();
     else
         __syncthreads();
-    begin_operands(&call, &share, &memory, &mine.scales);
+    begin_operands<cut>(&call, &share, &memory, &mine.scales);
     struct accs<cell, cut> accs(&call, &share, &memory);
     accs.ask(&call, &share, &memory);
     for (int step = 0; step < job->steps; step++) {
         /* Accumulators come while the exchange is waited for; where products take long, while these
          * run: what is asked for first comes first. */
         if (step > 0)
-            gather(&call, &share, &memory, &patience, &mine, [&] {
+            gather<cut>(&call, &share, &memory, &patience, &mine, [&] {
                 if (memory.row_tiles == 1)
                     accs.ask(&call, &share, &memory);
             });
+        show_pieces<cut>();
         __syncthreads();
         if (step > 0 && memory.row_tiles > 1)
             accs.ask(&call, &share, &memory);

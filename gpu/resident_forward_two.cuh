@@ -168,14 +168,14 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     wait_for_kernels_ahead();
     read_states<cell, cut>(&call, share, &phase.memory, &mine);
     __syncthreads();
-    begin_operands(&call, share, &phase.memory, &mine.scales);
+    begin_operands<cut>(&call, share, &phase.memory, &mine.scales);
     phase.mine.scales = second.mine.scales = mine.scales;
     struct accs<cell, cut> accs(&call, share, &phase.memory);
     accs.ask(&call, share, &phase.memory);
     for (int step = 0; step < job->steps; step++) {
         if (step > 0)
-            gather(&call, share, &phase.memory, &patience, &mine,
-                   [&] { accs.ask(&call, share, &phase.memory); });
+            gather<cut>(&call, share, &phase.memory, &patience, &mine,
+                        [&] { accs.ask(&call, share, &phase.memory); });
         __syncthreads();
         tell(&writer, step == job->steps - 1);
         multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
@@ -183,7 +183,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
             finish_first<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, n, round);
         });
         advance_phase<0>(&call, &phase.memory, &mine, step);
-        gather(&call, share, &second.memory, &patience, &mine, [] {});
+        gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
         __syncthreads();
         multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r, step);
         for_pairs<second_cut>(&second.memory, &mine, [&](auto pairs, int n, int round) {

@@ -5,7 +5,7 @@
 /* What no piece ever fills, and what comes before the first step. */
 WORD void clear_operand(const struct memory *memory)
 {
-    for (int i = memory->operand + (int)threadIdx.x; i < memory->sums / 4; i += THREADS)
+    for (int i = memory->operand + (int)threadIdx.x; i < memory->parts / 4; i += THREADS)
         shared[i] = make_uint4(0, 0, 0, 0);
 }
 
@@ -15,10 +15,26 @@ WORD bool warp_agrees(bool lane)
     return __all_sync(0xffffffffu, lane) != 0;
 }
 
+/* A piece, to be multiplied, to where this lane's lies. */
+template <class CUT> CELL_WORD void put_piece(uint4 *to, int lane, uint4 v)
+{
+    if (CUT::square)
+        put_words(to, lane, v);
+    else
+        *to = v;
+}
+
+/* Before a barrier, behind which all of them are multiplied. */
+template <class CUT> CELL_WORD void show_pieces(void)
+{
+    if (CUT::square)
+        show_to_squares();
+}
+
 /* Pieces that came, a round of warps apart, the first so many from `piece` on that are left, to be
  * multiplied; all made ready side by side, without a branch between them.  `to`: the first one's
  * place of this lane. */
-template <int N>
+template <class CUT, int N>
 CELL_WORD void keep_pieces(const struct memory *memory, uint4 *to, int piece, int left, int lane,
                            const uint4 v[N][READS])
 {
@@ -41,13 +57,13 @@ CELL_WORD void keep_pieces(const struct memory *memory, uint4 *to, int piece, in
 #pragma unroll
     for (int i = 0; i < N; i++)
         if (i * WARPS < left)
-            to[i * WARPS * LANES] = kept[i];
+            put_piece<CUT>(to + i * WARPS * LANES, lane, kept[i]);
 }
 
 /* Reads `AT_ONCE` pieces a round of warps apart, from this warp's first one and `on` more on, until
  * all of them are there, and puts them into shared memory; what never came is NaN, and makes NaN of
  * everything after it. meanwhile() is done while they are on their way. */
-template <int AT_ONCE, class MEANWHILE>
+template <class CUT, int AT_ONCE, class MEANWHILE>
 CELL_WORD void gather_some(const struct eco_resident_call *call, const struct share *share,
                            const struct memory *memory, struct patience *patience,
                            const struct mine *mine, int on, MEANWHILE meanwhile)
@@ -85,35 +101,38 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
                 if (i * WARPS < left)
                     v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
     }
-    keep_pieces<AT_ONCE>(memory, &shared[mine->came + on * LANES], share->warp + on, left,
-                         share->lane, v);
+    keep_pieces<CUT, AT_ONCE>(memory, &shared[mine->came + on * LANES], share->warp + on, left,
+                              share->lane, v);
 }
 
-/* More of them in flight cost other code of the kernel registers. */
+/* At once: more of them in flight cost other code of the kernel registers. */
+template <class CUT> CELL_WORD constexpr int pieces_at_once(void)
+{
 #if defined(SENT_WORDS) || defined(ECO_ROWS_F32) || RESIDENT_BACKWARD
-#define PIECES_AT_ONCE (8 / READS)
+    return 8 / READS;
 #else
-#define PIECES_AT_ONCE 4
+    return CUT::square ? 8 : 4;
 #endif
+}
 
-template <class MEANWHILE>
+template <class CUT, class MEANWHILE>
 CELL_WORD void gather(const struct eco_resident_call *call, const struct share *share,
                       const struct memory *memory, struct patience *patience,
                       const struct mine *mine, MEANWHILE meanwhile)
 {
-    enum { FEW = 2, SOME = 4, MANY = PIECES_AT_ONCE };
+    enum { FEW = 2, SOME = 4, MANY = pieces_at_once<CUT>() };
     const int all = memory->gathered;
     const auto nothing = [] {};
     if (all <= FEW * WARPS) {
-        gather_some<FEW>(call, share, memory, patience, mine, 0, meanwhile);
+        gather_some<CUT, FEW>(call, share, memory, patience, mine, 0, meanwhile);
         return;
     }
     if (MANY > SOME && all <= SOME * WARPS) {
-        gather_some<SOME>(call, share, memory, patience, mine, 0, meanwhile);
+        gather_some<CUT, SOME>(call, share, memory, patience, mine, 0, meanwhile);
         return;
     }
-    gather_some<MANY>(call, share, memory, patience, mine, 0, meanwhile);
+    gather_some<CUT, MANY>(call, share, memory, patience, mine, 0, meanwhile);
 #pragma unroll 1
     for (int on = MANY * WARPS; share->warp + on < all; on += MANY * WARPS)
-        gather_some<MANY>(call, share, memory, patience, mine, on, nothing);
+        gather_some<CUT, MANY>(call, share, memory, patience, mine, on, nothing);
 }

@@ -11,7 +11,7 @@ WORD float gather_raw(const struct eco_resident_call *call, const struct share *
     const float *state = (const float *)(job->starts ? job->given[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int items = (call->hidden + ITEM - 1) / ITEM, tiles = memory->row_tiles;
-    float most = 1;
+    float most = 1; /* as of zeros */
 #pragma unroll 4
     for (int i = share->warp; i < items * tiles; i += WARPS) {
         const int n = i % tiles * ECO_RESIDENT_N + share->lane / 4;
@@ -33,14 +33,22 @@ WORD float gather_raw(const struct eco_resident_call *call, const struct share *
     return most;
 }
 
-WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
-                         const struct memory *memory, struct scales *scales)
+template <class CUT>
+CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
+                              const struct memory *memory, struct scales *scales)
 {
-    scales->state = scale_for(greatest_of_block(share, gather_raw(call, share, memory)));
+    const struct eco_resident_job *job = &call->job[share->job];
+    const bool zeros = (job->starts ? job->given[0] : job->state[0]) == NULL;
+    const float most = zeros ? 1 : gather_raw(call, share, memory);
+    scales->state = scale_for(greatest_of_block(share, most));
     scales->sums *= over(scales->state);
+    if (zeros)
+        return; /* they lie there: clear_operand */
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         uint4 *const at = &shared[memory->operand + i * LANES + share->lane];
-        *at = operands_of(at, scales->state);
+        const uint4 v = operands_of(at, scales->state);
+        __syncwarp();
+        put_piece<CUT>(at, share->lane, v);
     }
 }
 #else
@@ -70,8 +78,9 @@ WORD void read_some(const narrow *row, int there, uint4 v[READS])
 #endif
 }
 
-WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
-                         const struct memory *memory, struct scales *scales)
+template <class CUT>
+CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
+                              const struct memory *memory, struct scales *scales)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const narrow *state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
@@ -88,8 +97,8 @@ WORD void begin_operands(const struct eco_resident_call *call, const struct shar
         const narrow *row = state + element_at(share->row0 + n, row_step, 0);
         uint4 v[1][READS];
         read_some(row + k, n < share->rows ? width - k : 0, v[0]);
-        keep_pieces<1>(memory, &shared[memory->operand + i * LANES + share->lane], i, 1,
-                       share->lane, v);
+        keep_pieces<CUT, 1>(memory, &shared[memory->operand + i * LANES + share->lane], i, 1,
+                            share->lane, v);
     }
 }
 #endif

@@ -114,7 +114,7 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
 /* ---- a plan's -------------------------------------------------------------------------------- */
 
 /* Of a cell from text.  False: why not. */
-static bool compile(const struct ecornn_plan *plan, bool backward, uint32_t shapes,
+static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
                     struct eco_resident_kernels *kernels)
 {
     const struct eco_problem *problem = &plan->problem;
@@ -161,6 +161,10 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
 {
     const struct eco_resident_kernels *kernels =
         &((const struct eco_gpu_plan *)plan->own)->resident[backward];
+    static const char *const products[ECO_RESIDENT_FORMS] = {
+        [ECO_RESIDENT_FEW] = "products by each warp",
+        [ECO_RESIDENT_MANY] = "products by each warp, many items in registers",
+        [ECO_RESIDENT_SQUARE] = "products by four warps"};
     struct eco_resident_shape shape;
     const struct eco_resident_need need = eco_resident_need(
         &plan->problem, &plan->device->caps, backward, plan->problem.N, plan->problem.T, 1);
@@ -174,9 +178,9 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
     const double us = eco_resident_shape(&need, &shape);
     eco_text_add(text,
                  "%d groups of %d blocks in clusters of %d, %d rows and %d units each, %zu KB "
-                 "shared, %.2f us a step by prediction\n",
+                 "shared, %s, %.2f us a step by prediction\n",
                  shape.groups, shape.members, 1 << shape.spread, shape.group_rows,
-                 1 << shape.unit_shift, shape.shared_bytes >> 10, us);
+                 1 << shape.unit_shift, shape.shared_bytes >> 10, products[shape.form], us);
 }
 
 void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text)

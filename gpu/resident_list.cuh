@@ -2,27 +2,30 @@
  * The kernels around all_steps: one by name for a cell compiled at run time, or for the module as
  * rows of a list (kernels.h), those that ECO_RESIDENT_MADE names.
  */
-#define RESIDENT(linkage, name, number, shift, spread, many)                                       \
+#define RESIDENT(linkage, name, number, shift, spread, form)                                       \
     linkage __global__ void __launch_bounds__(THREADS, 1)                                          \
         name(const __grid_constant__ struct eco_resident_call call)                                \
     {                                                                                              \
-        if constexpr (numbers<number>::products == 1)                                              \
-            all_steps<number, shift, spread, many>(call);                                          \
+        if constexpr (form == ECO_RESIDENT_SQUARE && !HAS_SQUARES)                                 \
+            return;                                                                                \
+        else if constexpr (numbers<number>::products == 1)                                         \
+            all_steps<number, shift, spread, form>(call);                                          \
         else                                                                                       \
             all_steps_of_two<number, shift>(call);                                                 \
     }
 
-template <int NUMBER, int SHIFT, int SPREAD, int MANY>
-RESIDENT(static, resident, NUMBER, SHIFT, SPREAD, MANY)
+template <int NUMBER, int SHIFT, int SPREAD, int FORM>
+RESIDENT(static, resident, NUMBER, SHIFT, SPREAD, FORM)
 
 template <int CELL, int PLACE>
 static const void *kernel_of(void)
 {
-    if constexpr (ECO_RESIDENT_MADE(numbers<CELL>::products, RESIDENT_BACKWARD, INSTRUCTIONS) >>
+    if constexpr (ECO_RESIDENT_MADE(numbers<CELL>::products, RESIDENT_BACKWARD, INSTRUCTIONS,
+                                    ITEM_SCALES) >>
                       PLACE &
                   1)
         return (const void *)resident<CELL, ECO_RESIDENT_SHIFT_OF(PLACE),
-                                      ECO_RESIDENT_SPREAD_OF(PLACE), ECO_RESIDENT_MANY_OF(PLACE)>;
+                                      ECO_RESIDENT_SPREAD_OF(PLACE), ECO_RESIDENT_FORM_OF(PLACE)>;
     return nullptr;
 }
 #define RESIDENT_FOUR(cell, place)                                                                 \
@@ -31,4 +34,5 @@ static const void *kernel_of(void)
 #define RESIDENT_KERNELS(cell, ...)                                                                \
     {cell,                                                                                         \
      {RESIDENT_FOUR(cell, 0), RESIDENT_FOUR(cell, 4), RESIDENT_FOUR(cell, 8),                      \
-      RESIDENT_FOUR(cell, 12), RESIDENT_FOUR(cell, 16), RESIDENT_FOUR(cell, 20)}},
+      RESIDENT_FOUR(cell, 12), RESIDENT_FOUR(cell, 16), RESIDENT_FOUR(cell, 20),                   \
+      RESIDENT_FOUR(cell, 24), RESIDENT_FOUR(cell, 28), RESIDENT_FOUR(cell, 32)}},

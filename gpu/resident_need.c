@@ -82,6 +82,12 @@ static int32_t column_of(const struct eco_problem *problem)
                                    (size_t)problem->H);
 }
 
+/* Those that the device has instructions for: of four warps where split products have them. */
+static uint64_t shapes_of(const struct eco_caps *caps)
+{
+    return ECO_RESIDENT_ALL_SHAPES - (caps->splits ? 0 : ECO_RESIDENT_SQUARES);
+}
+
 /* All but which blocks there is code for. */
 static struct eco_resident_need any_need(const struct eco_problem *problem,
                                          const struct eco_caps *caps, bool backward, int32_t rows,
@@ -96,7 +102,7 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
                                      .rows = rows,
                                      .steps = steps,
                                      .jobs = jobs,
-                                     .shapes = ECO_RESIDENT_ALL_SHAPES,
+                                     .shapes = shapes_of(caps),
                                      .accs = lowered->n_accs,
                                      .states = states,
                                      .fields = eco_resident_fields(problem->cell),
@@ -121,18 +127,18 @@ static int32_t lanes(const struct eco_problem *problem)
 }
 
 /* What a full run takes, alone and with others in its launch, is compiled; no run needs more. */
-uint32_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
+uint64_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward)
 {
-    uint32_t shapes = 0;
+    uint64_t shapes = 0;
     if (problem->cell->builtin >= 0)
-        return ECO_RESIDENT_ALL_SHAPES;
+        return shapes_of(caps);
     for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes(problem); jobs *= 2) {
         struct eco_resident_shape shape;
         const struct eco_resident_need need =
             any_need(problem, caps, backward, problem->N, 1, jobs);
         if (eco_resident_shape(&need, &shape) > 0)
-            shapes |= UINT32_C(1) << eco_resident_place(&shape);
+            shapes |= UINT64_C(1) << eco_resident_place(&shape);
     }
     return shapes;
 }

@@ -57,17 +57,17 @@ template <class CUT>
 CELL_WORD struct rows_of_r rows_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_part *part = &call->shape.part[CUT::product];
-    const int first = share->across * part->items;
-    const int k = (share->item0 + first) * ITEM + share->lane % 4 * PIECE;
-    const int items = min(min(part->items, part->slice - first),
-                          (call->width[CUT::product] - k + ITEM - 1) / ITEM);
     const narrow *const r = (const narrow *)call->job[share->job].recurrent[CUT::product];
     struct rows_of_r rows;
 #pragma unroll
-    for (int t = 0; t < TILES; t++)
+    for (int t = 0; t < TILES; t++) {
+        const int first = across_of<CUT>(share, t) * part->items;
+        const int k = (share->item0 + first) * ITEM + share->lane % 4 * PIECE;
+        const int items = min(min(part->items, part->slice - first),
+                              (call->width[CUT::product] - k + ITEM - 1) / ITEM);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int at = (share->down * TILES + t) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
+            const int at = down_of<CUT>(share, t) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
             const int owner = at / CUT::own - share->rank, own = at % CUT::own; /* of the row */
             const int unit = share->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
             const int64_t row = (int64_t)(own >> CUT::shift) * call->column + unit;
@@ -75,6 +75,7 @@ CELL_WORD struct rows_of_r rows_of(const struct eco_resident_call *call, const s
             rows.items[t][half] = there ? items : 0;
             rows.row[t][half] = r + (there ? row * call->recurrent_row[CUT::product] + k : 0);
         }
+    }
     return rows;
 }
 
@@ -88,6 +89,31 @@ CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct sh
     if constexpr (CUT::product == 1)
         kept += WARPS * part[0].kept;
     return shared + ((kept * TILES + tile) * 2 + numbers) * LANES + share->lane;
+}
+
+/* Where four warps keep 64 rows of an item together, as they have those of the batch. */
+template <class CUT>
+CELL_WORD uint4 *kept_square(const struct eco_resident_call *call, const struct share *share,
+                             int item, int tile)
+{
+    const int kept = share->warp / FOUR * call->shape.part[CUT::product].kept + item - CUT::items;
+    return shared + (kept * TILES + tile) * FOUR * 2 * LANES;
+}
+
+template <class CUT>
+CELL_WORD void keep_fragment(const struct eco_resident_call *call, const struct share *share,
+                             int item, int tile, const struct fragment *v)
+{
+    if (!CUT::square) {
+        *kept_half<CUT>(call, share, item, tile, 0) = v->first;
+        *kept_half<CUT>(call, share, item, tile, 1) = v->second;
+        return;
+    }
+    uint4 *const to =
+        kept_square<CUT>(call, share, item, tile) + share->warp % FOUR * 2 * LANES + share->lane;
+    put_words(to, share->lane, make_uint4(v->first.x, v->first.z, v->second.x, v->second.z));
+    put_words(to + LANES, share->lane,
+              make_uint4(v->first.y, v->first.w, v->second.y, v->second.w));
 }
 
 /* ---- on its way ------------------------------------------------------------------------------ */
@@ -265,8 +291,7 @@ CELL_WORD void read_kept(const struct eco_resident_call *call, const struct shar
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
                 const struct fragment v = brought_fragment(place + (i * TILES + t) * 2 * LANES);
-                *kept_half<CUT>(call, share, CUT::items + first + i, t, 0) = v.first;
-                *kept_half<CUT>(call, share, CUT::items + first + i, t, 1) = v.second;
+                keep_fragment<CUT>(call, share, CUT::items + first + i, t, &v);
             }
     }
 }

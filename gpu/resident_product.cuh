@@ -82,14 +82,22 @@ WORD float2 scale_at(int at)
 #endif
 }
 
-/* Sums of one tile of R and 8 rows of the batch, to shared memory. */
+/* A lane's sums of one tile of R and 8 rows of the batch, to shared memory. */
+template <class CUT> CELL_WORD void put_four(int at, float4 d, const struct scales *scales)
+{
+    *floats(at) = unscaled(scales, d.x);
+    *floats(at + CUT::sum_row) = unscaled(scales, d.y);
+    *floats(at + 8) = unscaled(scales, d.z);
+    *floats(at + CUT::sum_row + 8) = unscaled(scales, d.w);
+}
+
 template <class CUT, int CHAINS>
 CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scales)
 {
-    *floats(at) = unscaled(scales, sum_in<CHAINS>(d, 0));
-    *floats(at + CUT::sum_row) = unscaled(scales, sum_in<CHAINS>(d, 1));
-    *floats(at + 8) = unscaled(scales, sum_in<CHAINS>(d, 2));
-    *floats(at + CUT::sum_row + 8) = unscaled(scales, sum_in<CHAINS>(d, 3));
+    put_four<CUT>(at,
+                  make_float4(sum_in<CHAINS>(d, 0), sum_in<CHAINS>(d, 1), sum_in<CHAINS>(d, 2),
+                              sum_in<CHAINS>(d, 3)),
+                  scales);
 }
 
 /* Where items of a warp begin, those of the first of some tiles of 8 rows of the batch, and how far
@@ -171,6 +179,8 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
         }
     if (COUNT == CUT::items)
         multiply_kept<CUT, N>(call, share, &at, d);
+    if (CUT::may_be_over && call->shape.over)
+        __syncthreads(); /* all of it is multiplied */
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
@@ -194,12 +204,18 @@ CELL_WORD void multiply_items(const struct eco_resident_call *call, const struct
         multiply_rows<CUT, 1, COUNT>(call, share, memory, mine, r, tile, tile - first);
 }
 
+#include "gpu/resident_squares.cuh"
+
 template <class CUT>
 CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct share *share,
                              const struct memory *memory, const struct mine *mine,
                              const struct fragment r[CUT::items][TILES], int first, int end)
 {
     const int items = call->shape.part[CUT::product].items;
+    if constexpr (CUT::square) {
+        multiply_by_four<CUT>(call, share, memory, mine, r, first, end);
+        return;
+    }
     if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
         return;
     if (CUT::many || items > 4 || (CUT::items <= 4 && items > 2))
@@ -227,7 +243,7 @@ CELL_WORD void share_sums(const struct share *share, const struct memory *memory
         const int at = from + n * CUT::sum_row + row;
         float4 sum = *(const float4 *)floats(at);
 #pragma unroll
-        for (int k = 1; k < CUT::across; k++) {
+        for (int k = 1; k < CUT::parts; k++) {
             const float4 v = *(const float4 *)floats(at + k * memory->sum_across);
             sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
         }
@@ -260,7 +276,10 @@ CELL_WORD void multiply(const struct eco_resident_call *call, const struct share
         share_sums<CUT>(share, memory, step, first, end);
     }
     wait_for_copies();
-    __syncwarp();
+    if (CUT::may_be_over && call->shape.over)
+        __syncthreads(); /* sums are read, others may be gathered */
+    else
+        __syncwarp();
     wait_for_bytes(step);
 }
 
@@ -277,7 +296,7 @@ CELL_WORD int sums_at(const struct memory *memory, const struct mine *mine, int 
 /* The sum of a pair's products with the block's row `row` of its units. */
 template <class CUT> CELL_WORD float sum_of(const struct memory *memory, int at, int row)
 {
-    const int parts = CUT::blocks == 1 ? (int)CUT::across : (int)CUT::blocks,
+    const int parts = CUT::blocks == 1 ? (int)CUT::parts : (int)CUT::blocks,
               apart = CUT::blocks == 1 ? memory->sum_across : memory->part_across;
     float sum = *floats(at + (row << CUT::shift));
 #pragma unroll

@@ -7,6 +7,7 @@
 enum {
     WARPS = ECO_RESIDENT_WARPS,
     LANES = 32,
+    FOUR = 4,               /* warps that multiply together, a tile each */
     FRAGMENT = 32,          /* bytes of a lane */
     READ_WANTED = 192 << 10 /* bytes of R to come at a time */
 };
@@ -28,16 +29,17 @@ static int32_t pairs(const struct eco_resident_shape *shape)
 }
 
 /* Items of a product in a warp's registers, at most. */
-static int32_t held(const struct eco_resident_need *need, int32_t many)
+static int32_t held(const struct eco_resident_need *need, int32_t form)
 {
-    return ECO_RESIDENT_ITEMS(many) / need->products;
+    return ECO_RESIDENT_ITEMS(form) / need->products;
 }
 
 /* A count of items for which there is code. */
-static int32_t items_of(const struct eco_resident_need *need, int32_t n, int32_t many)
+static int32_t items_of(const struct eco_resident_need *need, int32_t n, int32_t form)
 {
-    const int32_t most = held(need, many);
-    return n <= 2 && !many ? 2 : n <= 4 && !many ? 4 : n <= most ? most : n;
+    const int32_t most = held(need, form);
+    const bool few = form != ECO_RESIDENT_MANY;
+    return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : n;
 }
 
 /* Rows of R that a unit has in a block. */
@@ -49,6 +51,11 @@ static int32_t row_groups(const struct eco_resident_need *need, int o)
 static size_t larger_size(size_t a, size_t b)
 {
     return a > b ? a : b;
+}
+
+static size_t sums_bytes(const struct eco_resident_shape *shape)
+{
+    return (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * sizeof(float);
 }
 
 /* Bytes of a block's shared memory. */
@@ -63,8 +70,7 @@ static size_t shared_bytes(const struct eco_resident_need *need,
     const size_t item = ECO_RESIDENT_BYTES + (need->scaled ? sizeof(float) : 0);
     const size_t kept = (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT;
     const size_t rest =
-        rows * (size_t)shape->room * item +
-        (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * 4 +
+        rows * (size_t)shape->room * item + (shape->over ? 0 : sums_bytes(shape)) +
         (shape->spread > 0
              ? parts * rows *
                    (size_t)ECO_RESIDENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
@@ -81,6 +87,12 @@ static int32_t larger(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
+/* Tiles of rows of R in whole squares, as kernels count them. */
+static int32_t square_tiles(int32_t tiles)
+{
+    return tiles <= FOUR ? FOUR : tiles <= 2 * FOUR ? 2 * FOUR : up(tiles, 4 * FOUR) * 4 * FOUR;
+}
+
 /* Of product o.  False: it does not fit. */
 static bool divide_product(const struct eco_resident_need *need, int o,
                            struct eco_resident_shape *shape)
@@ -89,23 +101,46 @@ static bool divide_product(const struct eco_resident_need *need, int o,
     struct eco_resident_part *part = &shape->part[o];
     part->k = up(need->width[o], item) * item;
     part->tiles = up(row_groups(need, o) << shape->unit_shift << shape->spread, ECO_RESIDENT_M);
+    if (shape->form == ECO_RESIDENT_SQUARE)
+        part->tiles = square_tiles(part->tiles);
     part->down = up(part->tiles, 2);
     if (part->down > WARPS)
         return false;
     part->across = WARPS / part->down;
+    part->parts = part->across;
+    if (shape->form == ECO_RESIDENT_SQUARE && part->tiles == FOUR)
+        part->parts = WARPS / FOUR;
     part->slice = up(part->k / item, 1 << shape->spread);
     const int32_t items = up(part->slice, part->across);
-    if (shape->many && items <= ECO_RESIDENT_ITEMS(0))
+    if (shape->form == ECO_RESIDENT_MANY && items <= ECO_RESIDENT_ITEMS(ECO_RESIDENT_FEW))
         return false;
-    part->items = items_of(need, items, shape->many);
-    part->kept = larger(part->items - held(need, shape->many), 0);
+    part->items = items_of(need, items, shape->form);
+    part->kept = larger(part->items - held(need, shape->form), 0);
+    if (shape->form == ECO_RESIDENT_SQUARE && row_tiles(shape) == 1)
+        return false;
     shape->kept += part->kept;
     shape->room = larger(shape->room, part->across * part->items);
-    shape->sums = larger(shape->sums, part->across * ECO_RESIDENT_SUM_ROW(part->tiles));
+    shape->sums = larger(shape->sums, part->parts * ECO_RESIDENT_SUM_ROW(part->tiles));
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups *
                              (size_t)row_tiles(shape) * ECO_RESIDENT_N * (size_t)part->k *
                              (size_t)need->sent;
     return true;
+}
+
+/* May sums lie where what was multiplied lay?  There is code for it in clusters with many items;
+ * every warp multiplies all tiles of the batch at once, and only what every step gathers anew is
+ * overwritten. */
+static bool may_be_over(const struct eco_resident_need *need,
+                        const struct eco_resident_shape *shape)
+{
+    const struct eco_resident_part *part = &shape->part[0];
+    const int32_t items = part->k / (ECO_RESIDENT_BYTES / need->operand),
+                  last =
+                      items - ((1 << shape->spread) - 1) * part->slice; /* the least of a block */
+    return shape->form == ECO_RESIDENT_MANY && shape->spread > 0 && row_tiles(shape) <= 2 &&
+           part->down * part->across == WARPS && last > 0 &&
+           (size_t)last * (size_t)row_tiles(shape) * ECO_RESIDENT_N * ECO_RESIDENT_BYTES >=
+               sums_bytes(shape);
 }
 
 /* False: it does not fit. */
@@ -121,12 +156,16 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
         shape->chunk = up(shape->chunk, 4) * 2;
         shape->shared_bytes = shared_bytes(need, shape);
     }
+    if (shape->shared_bytes > need->block_bytes && may_be_over(need, shape)) {
+        shape->over = true;
+        shape->shared_bytes = shared_bytes(need, shape);
+    }
     return shape->shared_bytes <= need->block_bytes;
 }
 
 /* Clocks of a step, fitted to times of an H200 so that they order divisions as measured
  * (doc/performance.md); by operands, of one number or two, and with scales of items. */
-enum { FORWARD, FORWARD_TWO, BACK, BACK_SCALED, BACK_TWO };
+enum { FORWARD, FORWARD_TWO, BACK, BACK_SCALED, BACK_TWO, SQUARE, SQUARE_TWO };
 static const struct cost {
     double step, cluster, kbyte; /* that a block reads of the others */
     double tile;                 /* of 8 batch rows */
@@ -138,21 +177,36 @@ static const struct cost {
              [FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
              [BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
              [BACK_SCALED] = {1750, 336, 30, 120, 191, 191, 0, 468, 12},
-             [BACK_TWO] = {1450, 450, 107, 0, 72, 261, 0, 725, 335}};
+             [BACK_TWO] = {1450, 450, 107, 0, 72, 261, 0, 725, 335},
+             [SQUARE] = {1475, 718, 22, 190, 0, 0, 19, 107, 32},
+             [SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10}};
 
-static const struct cost *cost_of(const struct eco_resident_need *need)
+static const struct cost *cost_of(const struct eco_resident_need *need,
+                                  const struct eco_resident_shape *shape)
 {
     const bool two = need->instructions == ECO_RESIDENT_PAIR;
-    if (!need->backward)
-        return &costs[two || need->scaled ? FORWARD_TWO : FORWARD];
-    return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
+    if (need->backward)
+        return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
+    if (shape->form == ECO_RESIDENT_SQUARE)
+        return &costs[two ? SQUARE_TWO : SQUARE];
+    return &costs[two || need->scaled ? FORWARD_TWO : FORWARD];
+}
+
+/* Of the items of a warp, multiplied by four warps together: tiles of the batch four at a time, at
+ * the end perhaps two. */
+static double square_clocks(const struct eco_resident_part *part, int32_t tiles)
+{
+    static const double four = 132, two = 107, kept = 0.7; /* more for an item kept */
+    const int32_t left = tiles % 4;
+    return (part->items + kept * part->kept) *
+           (four * (tiles / 4 + (left == 3)) + (left == 1 || left == 2 ? two : 0));
 }
 
 /* Of product o, and of the stage behind it. */
 static double predict_product(const struct eco_resident_need *need, int o,
                               const struct eco_resident_shape *shape)
 {
-    const struct cost *cost = cost_of(need);
+    const struct cost *cost = cost_of(need, shape);
     const struct eco_resident_part *part = &shape->part[o];
     const double tiles = row_tiles(shape), kept = part->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
@@ -160,10 +214,13 @@ static double predict_product(const struct eco_resident_need *need, int o,
                  kbytes = items * ECO_RESIDENT_BYTES * (need->sent / need->operand) / 1024.;
     const bool pair = need->instructions == ECO_RESIDENT_PAIR && !need->backward;
     const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
-    const double parts = shape->spread > 0 ? 1 << shape->spread : part->across;
-    const double time = cost->step + cost->kbyte * kbytes +
-                        tiles * (cost->tile + products * (cost->item * (part->items - kept) +
-                                                          in_shared * cost->kept * kept)) +
+    const double parts = shape->spread > 0 ? 1 << shape->spread : part->parts;
+    const double multiplied =
+        shape->form == ECO_RESIDENT_SQUARE
+            ? products * square_clocks(part, row_tiles(shape))
+            : tiles * products *
+                  (cost->item * (part->items - kept) + in_shared * cost->kept * kept);
+    const double time = cost->step + cost->kbyte * kbytes + tiles * cost->tile + multiplied +
                         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
     return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }
@@ -179,8 +236,8 @@ static double predict(const struct eco_resident_need *need, const struct eco_res
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *best)
 {
     static const double us = 1 / 1570.; /* of a clock */
-    const uint32_t made =
-        need->shapes & ECO_RESIDENT_MADE(need->products, need->backward, need->instructions);
+    const uint64_t made = need->shapes & ECO_RESIDENT_MADE(need->products, need->backward,
+                                                           need->instructions, need->scaled);
     double least = 0;
     for (int32_t i = 0; i < ECO_RESIDENT_SHAPES; i++) {
         struct eco_resident_shape shape = eco_resident_at(i);

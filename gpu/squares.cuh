@@ -3,6 +3,8 @@
  * (compute capability 9.0a), of copies that the hardware makes, and of barriers that count what
  * arrives, in a cluster too.
  */
+#include "gpu/wgmma.cuh"
+
 /* ---- barriers -------------------------------------------------------------------------------- */
 
 WORD void open_barrier(uint64_t *barrier, unsigned arrivals)
@@ -77,13 +79,6 @@ WORD void copy_to_all(unsigned to, const char *from, unsigned bytes, uint64_t *b
                  : "memory");
 }
 
-/* What this thread knows to be written to shared memory is there for matrix instructions and copies
- * to come.  It waits for all that the thread has asked memory for. */
-WORD void show_to_squares(void)
-{
-    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
-}
-
 /* ---- matrix instructions --------------------------------------------------------------------- */
 
 /*
@@ -140,31 +135,6 @@ WORD void multiply_squares(float (&d)[16], uint64_t a, uint64_t b, int add)
 }
 #undef D16
 #undef D4
-
-WORD void begin_products(void)
-{
-    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
-}
-
-WORD void commit_products(void)
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
-}
-
-/* Of those committed all but the last so many are done. */
-template <int begun> WORD void wait_for_products(void)
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(begun) : "memory");
-}
-
-/* The same; nobody reads their sums before. */
-template <int begun, int n> WORD void end_products(float (&d)[n])
-{
-    wait_for_products<begun>();
-#pragma unroll
-    for (int i = 0; i < n; i++)
-        asm volatile("" : "+f"(d[i]) : : "memory");
-}
 
 /* ---- registers ------------------------------------------------------------------------------- */
 

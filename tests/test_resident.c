@@ -51,9 +51,9 @@ static void check_part(const struct eco_resident_need *need, const struct eco_re
     ck_assert_int_ge(part->across * part->items, part->slice);
     ck_assert_int_ge((part->slice << shape->spread) * (ECO_RESIDENT_BYTES / need->operand),
                      part->k);
-    ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->many) / need->products, part->items);
+    ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->form) / need->products, part->items);
     ck_assert_int_ge(shape->room, part->across * part->items);
-    ck_assert_int_ge(shape->sums, part->across * ECO_RESIDENT_SUM_ROW(part->tiles));
+    ck_assert_int_ge(shape->sums, part->parts * ECO_RESIDENT_SUM_ROW(part->tiles));
 }
 
 static void check_shape(const struct eco_resident_need *need)
@@ -62,7 +62,7 @@ static void check_shape(const struct eco_resident_need *need)
     if (!(eco_resident_shape(need, &shape) > 0))
         return;
     const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
-    ck_assert(ECO_RESIDENT_MADE(need->products, need->backward, need->instructions) >>
+    ck_assert(ECO_RESIDENT_MADE(need->products, need->backward, need->instructions, need->scaled) >>
                   eco_resident_place(&shape) &
               1);
     ck_assert_int_eq(shape.members % cluster, 0);
