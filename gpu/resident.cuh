@@ -21,7 +21,7 @@ enum {
     THREADS = ECO_RESIDENT_THREADS,
     WARPS = ECO_RESIDENT_WARPS,
     LANES = 32,
-    FOUR = 4, /* warps that multiply together */
+    FOUR = ECO_RESIDENT_FOUR,
     TILES = 2 /* of 16 rows of R, to a warp */
 };
 
@@ -65,10 +65,8 @@ struct division {
         own = ROWS << SHIFT,          /* rows of R of its units */
         rows = own << SPREAD,         /* of all units of the cluster */
         there = (rows + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
-        squares = there <= FOUR       ? 1
-                  : there <= 2 * FOUR ? 2
-                                      : 4, /* of 64 rows */
-        tiles = square ? squares * FOUR : there,
+        tiles = square ? ECO_RESIDENT_SQUARE_TILES(there) : there,
+        squares = tiles / FOUR, /* of 64 rows, where they are */
         down = (tiles + TILES - 1) / TILES,
         across = WARPS / down,
         parts = square && squares == 1 ? WARPS / FOUR : across,
@@ -85,7 +83,8 @@ struct share {
     int unit0;      /* first unit of the block */
     int rank;       /* in its cluster */
     int item0;      /* first item that it gathers */
-    int warp, lane, down, across;
+    int warp, lane;
+    int down, across; /* of a warp that multiplies by itself; else down_of() and across_of() say */
 };
 
 template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_call *call)
@@ -158,7 +157,7 @@ WORD int pinned(int value)
 struct memory {
     int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
     int scales;  /* [across, items, rows], where items have any */
-    int sums;    /* [across, rows of a chunk, sum_row] */
+    int sums;    /* [parts, rows of a chunk, sum_row] */
     int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
     int rest;    /* each way's own */
     int pairs;   /* for all threads */

@@ -36,7 +36,7 @@ struct eco_resident_need {
     size_t block_bytes;                       /* of shared memory */
 };
 
-/* Among those of different kernels: items in registers, blocks of a cluster, units of a block. */
+/* Among those of different kernels: form, blocks of a cluster, units of a block. */
 static inline int eco_resident_place(const struct eco_resident_shape *shape)
 {
     return ECO_RESIDENT_PLACE(shape->unit_shift, shape->spread, shape->form);

@@ -4,8 +4,8 @@
  */
 template <class CELL, class CUT> struct accs {
     enum {
-        FOUR = 4,
-        PIECES = LANES / FOUR, /* of an accumulator, in a warp */
+        PIECE = 4,
+        PIECES = LANES / PIECE, /* of an accumulator, in a warp */
         UNITS = 1 << CUT::shift,
         AT_ONCE = LANES / PIECES, /* accumulators */
         ROUNDS = (CELL::accs + AT_ONCE - 1) / AT_ONCE,
@@ -18,7 +18,7 @@ template <class CELL, class CUT> struct accs {
     __device__ __forceinline__ accs(const struct eco_resident_call *call, const struct share *share,
                                     const struct memory *memory)
     {
-        const int pair = share->warp * LANES + share->lane % PIECES * FOUR;
+        const int pair = share->warp * LANES + share->lane % PIECES * PIECE;
         const int unit = share->unit0 + pair % UNITS;
         const struct eco_resident_job *const job = &call->job[share->job];
         first = share->lane / PIECES;

@@ -18,6 +18,7 @@ enum {
     ECO_RESIDENT_SHIFTS = 4, /* 8, 16, 32 and 64 of them */
     ECO_RESIDENT_THREADS = 256,
     ECO_RESIDENT_WARPS = 8,
+    ECO_RESIDENT_FOUR = 4,     /* warps that multiply squares together */
     ECO_RESIDENT_JOBS = 4,     /* (layer, direction)s of a launch, at most */
     ECO_RESIDENT_PRODUCTS = 2, /* of a step, one after the other, at most */
     ECO_RESIDENT_BYTES = 64,   /* of a row in an item: two or more matrix instructions */
@@ -39,8 +40,9 @@ enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3 };
  */
 enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_SQUARE };
 
-/* Items, of so much k and 32 rows of R, that a warp keeps in registers.  More of them leave the
- * compiler less room, so kernels that keep many are for shapes that have them. */
+/* Items, of so much k and 32 rows of R (of a square alone in its k 16, and twice the k), that a
+ * warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
+ * are for shapes that have them. */
 #define ECO_RESIDENT_ITEMS(form) ((form) == ECO_RESIDENT_MANY ? 11 : 8)
 
 /* A place among kernels of different shapes, and what is of that shape. */
@@ -54,14 +56,23 @@ enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_SQUARE };
  * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
  * the right, with a bit for each shift; then the same of the next form.  Clusters pay where a block
  * would gather much: backward, and in large layers, the sooner the longer operands are.  Operands
- * of two numbers leave no room for many.
+ * of two numbers leave no room for many.  Squares know no scales of items.
  */
 #define ECO_RESIDENT_MADE(products, backward, instructions, scaled)                                \
-    (UINT64_C(1) * ((products) == 2                        ? 0x00000F                              \
-                    : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x66866C : 0x03602C02F) \
-                                                           : ((backward) ? 0x00076C                \
-                                                              : (scaled) ? 0x00013F                \
-                                                                         : 0x01200013F)))
+    ((products) == 2                        ? 0x00000Full                                          \
+     : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x66866Cull                            \
+                                               : (scaled) ? 0x02C02Full                            \
+                                                          : 0x03602C02Full)                        \
+                                            : ((backward) ? 0x00076Cull                            \
+                                               : (scaled) ? 0x00013Full                            \
+                                                          : 0x01200013Full))
+
+/* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */
+#define ECO_RESIDENT_SQUARE_TILES(tiles)                                                           \
+    ((tiles) <= ECO_RESIDENT_FOUR       ? ECO_RESIDENT_FOUR                                        \
+     : (tiles) <= 2 * ECO_RESIDENT_FOUR ? 2 * ECO_RESIDENT_FOUR                                    \
+                                        : ((tiles) + 4 * ECO_RESIDENT_FOUR - 1) /                  \
+                                              (4 * ECO_RESIDENT_FOUR) * 4 * ECO_RESIDENT_FOUR)
 
 /* One product of a step. */
 struct eco_resident_part {
@@ -79,7 +90,8 @@ struct eco_resident_part {
  * 1 << unit_shift units, and take `group_rows` batch rows through all steps.  The blocks of a
  * cluster hold the rows of all its units together, each a slice of k, so that each gathers a slice
  * only; what they sum they tell each other through shared memory.  In a block the warps stand in a
- * grid, down along the rows of R (two tiles each), across along k.
+ * grid, down along the rows of R (two tiles each), across along k; where four multiply together
+ * each has a tile of every square of theirs.
  */
 struct eco_resident_shape {
     int32_t unit_shift, members, groups, group_rows;

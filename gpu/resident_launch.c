@@ -107,6 +107,11 @@ void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
     for (int i = 0; i < n && run->args->backward; i++)
         eco_gpu_copy_history(run, &ops[i]);
     const struct eco_resident_call call = call_of(run, ops, n);
+    if (call.shape.members == 0) { /* never, by how plans choose what is compiled */
+        run->status = eco_gpu_services->fail(
+            ECORNN_FAILED, "no resident kernel of the plan divides %d rows", run->args->N);
+        return;
+    }
     const struct eco_gpu_plan *own = run->plan->own;
     const struct eco_gpu *gpu = run->plan->device->own;
     const void *kernel =

@@ -126,7 +126,14 @@ static int32_t lanes(const struct eco_problem *problem)
     return problem->L > 1 && problem->D == 1 && !problem->training ? problem->L : problem->D;
 }
 
-/* What a full run takes, alone and with others in its launch, is compiled; no run needs more. */
+static uint64_t best_of(const struct eco_resident_need *need)
+{
+    struct eco_resident_shape shape;
+    return eco_resident_shape(need, &shape) > 0 ? UINT64_C(1) << eco_resident_place(&shape) : 0;
+}
+
+/* What a full run takes, alone and with others in its launch, is compiled, and what it would take
+ * without squares, which smaller ones do without; no run needs more. */
 uint64_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
                              bool backward)
 {
@@ -134,11 +141,12 @@ uint64_t eco_resident_shapes(const struct eco_problem *problem, const struct eco
     if (problem->cell->builtin >= 0)
         return shapes_of(caps);
     for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes(problem); jobs *= 2) {
-        struct eco_resident_shape shape;
-        const struct eco_resident_need need =
-            any_need(problem, caps, backward, problem->N, 1, jobs);
-        if (eco_resident_shape(&need, &shape) > 0)
-            shapes |= UINT64_C(1) << eco_resident_place(&shape);
+        struct eco_resident_need need = any_need(problem, caps, backward, problem->N, 1, jobs);
+        const uint64_t best = best_of(&need);
+        need.shapes -= need.shapes & ECO_RESIDENT_SQUARES;
+        const uint64_t other = best_of(&need);
+        if (other != 0)
+            shapes |= best | other;
     }
     return shapes;
 }

@@ -214,16 +214,16 @@ CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct 
     const int items = call->shape.part[CUT::product].items;
     if constexpr (CUT::square) {
         multiply_by_four<CUT>(call, share, memory, mine, r, first, end);
-        return;
+    } else {
+        if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
+            return;
+        if (CUT::many || items > 4 || (CUT::items <= 4 && items > 2))
+            multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);
+        else if (CUT::items > 4 && items > 2)
+            multiply_items<CUT, 4>(call, share, memory, mine, r, first, end);
+        else
+            multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
     }
-    if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
-        return;
-    if (CUT::many || items > 4 || (CUT::items <= 4 && items > 2))
-        multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);
-    else if (CUT::items > 4 && items > 2)
-        multiply_items<CUT, 4>(call, share, memory, mine, r, first, end);
-    else
-        multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
 }
 
 /* Adds up the sums of this block's slice of k, and gives each block of the cluster those of its

@@ -7,7 +7,7 @@
 enum {
     WARPS = ECO_RESIDENT_WARPS,
     LANES = 32,
-    FOUR = 4,               /* warps that multiply together, a tile each */
+    FOUR = ECO_RESIDENT_FOUR,
     FRAGMENT = 32,          /* bytes of a lane */
     READ_WANTED = 192 << 10 /* bytes of R to come at a time */
 };
@@ -87,12 +87,6 @@ static int32_t larger(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-/* Tiles of rows of R in whole squares, as kernels count them. */
-static int32_t square_tiles(int32_t tiles)
-{
-    return tiles <= FOUR ? FOUR : tiles <= 2 * FOUR ? 2 * FOUR : up(tiles, 4 * FOUR) * 4 * FOUR;
-}
-
 /* Of product o.  False: it does not fit. */
 static bool divide_product(const struct eco_resident_need *need, int o,
                            struct eco_resident_shape *shape)
@@ -102,7 +96,7 @@ static bool divide_product(const struct eco_resident_need *need, int o,
     part->k = up(need->width[o], item) * item;
     part->tiles = up(row_groups(need, o) << shape->unit_shift << shape->spread, ECO_RESIDENT_M);
     if (shape->form == ECO_RESIDENT_SQUARE)
-        part->tiles = square_tiles(part->tiles);
+        part->tiles = ECO_RESIDENT_SQUARE_TILES(part->tiles);
     part->down = up(part->tiles, 2);
     if (part->down > WARPS)
         return false;

@@ -1,8 +1,8 @@
 /*
- * Products of a step by four warps together (wgmma): R in registers, 16 of its rows to a warp, the
- * batch in shared memory.  An item of 8 rows of the batch lies there as 4 groups of 128 bytes: the
- * words that instructions take together (resident_gather.cuh), of pairs first the nearest numbers,
- * then what they leave.
+ * Products of a step by four warps together (wgmma): R in registers, 16 of its rows to a warp, or
+ * kept in shared memory, the batch in shared memory.  An item of 8 rows of the batch lies there as
+ * 4 groups of 128 bytes: the words that instructions take together (resident_gather.cuh), of pairs
+ * first the nearest numbers, then what they leave.
  */
 enum {
     GROUP_BYTES = ECO_RESIDENT_N * 16, /* half of an instruction's k */
@@ -239,6 +239,7 @@ CELL_WORD void multiply_by_four(const struct eco_resident_call *call, const stru
                                 const struct memory *memory, const struct mine *mine,
                                 const struct fragment r[CUT::items][TILES], int first, int end)
 {
+    static_assert(!ITEM_SCALES || !CUT::square, "sums of items are not told apart");
     const int items = call->shape.part[CUT::product].items;
     if (items > 4)
         multiply_four<CUT, CUT::items>(call, share, memory, mine, r, first, end);

@@ -10,14 +10,6 @@
 #include "gpu/split_call.h"
 #include "gpu/word.cuh"
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define HAS_SQUARES 1
-#define IN_PAIRS    __cluster_dims__(PAIR, 1, 1)
-#else
-#define HAS_SQUARES 0
-#define IN_PAIRS
-#endif
-
 #include "gpu/meet.cuh"
 #include "gpu/split_sum.cuh"
 #include "gpu/squares.cuh"
@@ -25,6 +17,12 @@
 #include "gpu/split_stage.cuh"
 
 #include "gpu/split_course.cuh"
+
+#if HAS_SQUARES
+#define IN_PAIRS __cluster_dims__(PAIR, 1, 1)
+#else
+#define IN_PAIRS
+#endif
 
 enum {
     EIGHTS = TILE / 8, /* of a tile's columns */

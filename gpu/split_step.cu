@@ -7,12 +7,6 @@
 #include "gpu/split_call.h"
 #include "gpu/word.cuh"
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define HAS_SQUARES 1
-#else
-#define HAS_SQUARES 0
-#endif
-
 #include "gpu/ahead.cuh"
 #include "gpu/meet.cuh"
 #include "gpu/split_sum.cuh"

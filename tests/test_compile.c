@@ -118,27 +118,34 @@ START_TEST(compiles_every_cell)
 }
 END_TEST
 
+static void compile_resident(const struct ecornn_cell *cell, int kind, bool backward, int place)
+{
+    char *text = eco_resident_text(cell, &eco_resident_kinds[kind], backward, UINT64_C(1) << place);
+    const struct eco_source source = {text, "sm_90a", NULL};
+    char name[ECO_KERNEL_NAME];
+    struct eco_code code;
+    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+    eco_resident_kernel_name(place, name);
+    ck_assert_msg(contains(&code, name), "no %s", name);
+    eco_free(code.data);
+    eco_free(text);
+}
+
 /* All steps in one launch: of each cell that has such kernels two kinds, both ways; all kinds
- * between them. */
+ * between them.  Of cells with one product also those of four warps together. */
 START_TEST(compiles_resident_kernels)
 {
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
     static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
+    /* clusters of 1 and 2 */
+    static const int squares[] = {25, 28},
+                     kinds[] = {ECO_BF16_IN_BF16, ECO_F16_IN_F16, ECO_F32_IN_F16, ECO_F32_IN_PAIR};
     ecornn_cell *cell = cell_number(builtins() + _i);
     const int products = eco_cell_products(cell);
-    for (int i = 0; i < 4 && products > 0; i++) {
-        const int at = places[products - 1][i];
-        char *text = eco_resident_text(cell, &eco_resident_kinds[(_i + i) % ECO_RESIDENT_KINDS],
-                                       i % 2, 1u << at);
-        const struct eco_source source = {text, "sm_90a", NULL};
-        char name[ECO_KERNEL_NAME];
-        struct eco_code code;
-        ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
-        eco_resident_kernel_name(at, name);
-        ck_assert_msg(contains(&code, name), "no %s", name);
-        eco_free(code.data);
-        eco_free(text);
-    }
+    for (int i = 0; i < 4 && products > 0; i++)
+        compile_resident(cell, (_i + i) % ECO_RESIDENT_KINDS, i % 2, places[products - 1][i]);
+    if (products == 1)
+        compile_resident(cell, kinds[_i % 4], false, squares[_i / 4 % 2]);
     ecornn_cell_free(cell);
 }
 END_TEST

@@ -34,7 +34,7 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
         .fields = FIELDS,
         .operand = recurrent % 2 == 0 ? 2 : 4,
         .instructions = instructions[recurrent % 3],
-        .scaled = recurrent % 3 == 0,
+        .scaled = hidden % 2 == 0,
         .blocks = {BLOCKS, BLOCKS, CLUSTERED},
         .block_bytes = BLOCK_BYTES};
 }
@@ -56,6 +56,23 @@ static void check_part(const struct eco_resident_need *need, const struct eco_re
     ck_assert_int_ge(shape->sums, part->parts * ECO_RESIDENT_SUM_ROW(part->tiles));
 }
 
+/* Sums lie where the block that gathers least has gathered, all rows' at once, and all warps are
+ * done with that by then. */
+static void check_over(const struct eco_resident_need *need, const struct eco_resident_shape *shape)
+{
+    const struct eco_resident_part *part = &shape->part[0];
+    const int32_t tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N,
+                  items = part->k / (ECO_RESIDENT_BYTES / need->operand),
+                  least = items - ((1 << shape->spread) - 1) * part->slice;
+    ck_assert_int_eq(need->products, 1);
+    ck_assert_int_eq(shape->form, ECO_RESIDENT_MANY);
+    ck_assert_int_gt(shape->spread, 0);
+    ck_assert_int_eq(shape->chunk, tiles);
+    ck_assert_int_eq(part->down * part->across, ECO_RESIDENT_WARPS);
+    ck_assert_int_ge(least * tiles * ECO_RESIDENT_N * ECO_RESIDENT_BYTES,
+                     tiles * ECO_RESIDENT_N * shape->sums * (int32_t)sizeof(float));
+}
+
 static void check_shape(const struct eco_resident_need *need)
 {
     struct eco_resident_shape shape;
@@ -74,6 +91,9 @@ static void check_shape(const struct eco_resident_need *need)
     ck_assert_int_le(shape.groups * shape.members * need->jobs, need->blocks[shape.spread]);
     ck_assert_int_ge(shape.chunk * ECO_RESIDENT_N, shape.spread > 0 ? 1 : shape.group_rows);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
+    ck_assert(shape.form != ECO_RESIDENT_SQUARE || !need->scaled);
+    if (shape.over)
+        check_over(need, &shape);
     int32_t kept = 0;
     for (int o = 0; o < need->products; o++) {
         const int32_t rows = (need->backward ? 1 : need->recurrent[o]) * units * cluster;
@@ -140,17 +160,27 @@ static struct eco_problem problem_of(const char *text, const char *rest)
     return problem;
 }
 
-/* What is compiled for a plan is enough for every smaller run of it, and for each job alone. */
+static const char *const unbounded = "cell own(h, c)\n"
+                                     "i = sigmoid(W x + R h + b)\n"
+                                     "f = sigmoid(W x + R h + b)\n"
+                                     "g = tanh(W x + R h + b)\n"
+                                     "c' = f * c + i * g\n"
+                                     "h' = relu(c')\n";
+
+/* What is compiled for a plan is enough for every smaller run of it, and for each job alone; on
+ * devices with products of four warps and without. */
 START_TEST(compiles_what_runs_take)
 {
     static const char *const rest[] = {
         "f32/train/bi/T9/N64/I8/H512", "bf16/infer/L4/T9/N200/I8/H256",
         "f16/train/T9/N20/I8/H800",    "f32/fast/infer/L3/T9/N64/I8/H650",
-        "f32/infer/T9/N1/I8/H1024",    "bf16/train/bi/T9/N33/I8/H40"};
-    const struct eco_caps caps = {.blocks = {BLOCKS, BLOCKS, CLUSTERED},
-                                  .block_bytes = BLOCK_BYTES};
+        "f32/infer/T9/N1/I8/H1024",    "bf16/train/bi/T9/N33/I8/H40",
+        "bf16/infer/T9/N64/I8/H1024",  "f32/infer/T9/N64/I8/H1024",
+        "f16/infer/T9/N32/I8/H1536",   "f32/fast/infer/T9/N64/I8/H1024"};
+    const struct eco_caps caps = {
+        .blocks = {BLOCKS, BLOCKS, CLUSTERED}, .block_bytes = BLOCK_BYTES, .splits = _i % 2};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
-        const struct eco_problem problem = problem_of(lstm_like, rest[i]);
+        const struct eco_problem problem = problem_of(_i / 2 ? unbounded : lstm_like, rest[i]);
         for (int backward = 0; backward <= (int)problem.training; backward++) {
             struct eco_resident_need need =
                 eco_resident_need(&problem, &caps, backward, problem.N, 9, 1);
@@ -222,7 +252,7 @@ int main(void)
     tcase_add_loop_test(tcase, covers_everything, 0, 2);
     tcase_add_test(tcase, fits_what_it_is_for);
     suite_add_tcase(suite, tcase);
-    tcase_add_test(own, compiles_what_runs_take);
+    tcase_add_loop_test(own, compiles_what_runs_take, 0, 4);
     tcase_add_loop_test(own, says_why_there_is_none, 0, sizeof refusal / sizeof *refusal);
     tcase_add_test(own, takes_operands_that_hold_states);
     suite_add_tcase(suite, own);
