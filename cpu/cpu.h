@@ -176,7 +176,8 @@ struct eco_multiply {
     int32_t rows, t;         /* t: the step, or 0: consecutive steps may walk M in opposite order */
     const void *a;
     size_t a_row;
-    void *c; /* sums; back: of c_type, which is the layout's type for the caller's dx */
+    const void *later; /* A of the step after this one, NULL: it is not known */
+    void *c;           /* sums; back: of c_type, which is the layout's type for the caller's dx */
     size_t c_row;
     ecornn_type c_type;
     struct eco_blocks blocks; /* of C's units */

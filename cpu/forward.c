@@ -42,17 +42,28 @@ struct step {
     struct eco_pointwise call;
 };
 
+/* NULL where they are not there, or not yet. */
+static const void *input_rows(const struct step *step, int32_t t)
+{
+    const struct eco_op *op = step->op;
+    const bool inside = t >= op->t0 && t < op->t1,
+               there = !op->gathered && t >= 0 && t < step->run->args->T;
+    const ptrdiff_t rows = (ptrdiff_t)(t - op->t0) * step->run->args->N;
+    const ptrdiff_t bytes = rows * (ptrdiff_t)(step->x.row * eco_type_bytes(step->x.type));
+    return inside || there ? (const char *)step->x.data + bytes : NULL;
+}
+
 /* acc of step t = bias + W x. */
 static struct eco_multiply input(const struct step *step, int32_t t)
 {
     const struct eco_pointwise *call = &step->call;
-    const size_t rows = (size_t)(t - step->op->t0) * (size_t)step->run->args->N;
     return (struct eco_multiply){.op = step->op,
                                  .part = ECO_PART_INPUT,
                                  .rows = eco_cpu_active(step->run, t),
                                  .t = t,
-                                 .a = eco_cpu_after(step->x.type, step->x.data, rows * step->x.row),
+                                 .a = input_rows(step, t),
                                  .a_row = step->x.row,
+                                 .later = input_rows(step, step->op->reversed ? t - 1 : t + 1),
                                  .c = (void *)(uintptr_t)call->acc,
                                  .c_row = call->acc_row,
                                  .blocks = step->blocks,

@@ -36,8 +36,10 @@ struct eco_packed_product {
     int32_t group;      /* units of a block */
     int32_t k, skipped; /* columns of A; k of the panels before them */
     size_t first;       /* column of A */
-    bool near;          /* the weights stay in the thread's cache: nothing to fetch */
-    bool rounds;        /* C is BF16 */
+    bool near;          /* the weights stay in the thread's cache: no need to fetch them */
+    /* what is fetched instead, a part with every panel: rows of the next step */
+    const char *later, *later_end;
+    bool rounds; /* C is BF16 */
     /* of the rows at hand */
     const void *a;
     size_t a_row;

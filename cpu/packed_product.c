@@ -77,6 +77,7 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->first = 0;
     p->near = run->count >= run->near &&
               (m->part != ECO_PART_INPUT || m->rows == 1 || layout->wishes.fuse_input);
+    p->later = p->later_end = NULL;
     p->rounds = m->c_type == ECORNN_BF16;
     p->number[0] = (struct eco_packed_number){.add = false};
     eco_packed_choose(run, p);
@@ -190,6 +191,21 @@ static int32_t block_units(const struct eco_cpu_run *run, const struct eco_packe
     return width;
 }
 
+/* Inputs come from memory, where nobody has asked for them: while weights that are near leave time
+ * for it, those of the next step are. */
+static void fetch_later(const struct eco_packed_work *w)
+{
+    for (int i = 0; i < w->products; i++) {
+        struct eco_packed_product *p = &w->product[i];
+        const struct eco_multiply *m = p->multiply;
+        if (m->later == NULL || !p->near || p->kernel != w->run->cpu->isa->tile)
+            continue;
+        const char *const rows = m->later;
+        p->later = rows + (size_t)w->rows.from * m->a_row * sizeof(float);
+        p->later_end = rows + (size_t)w->rows.to * m->a_row * sizeof(float);
+    }
+}
+
 void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n,
                       const struct eco_pointwise *call, eco_pointwise_kernel kernel)
 {
@@ -216,6 +232,7 @@ void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *
     } else {
         return;
     }
+    fetch_later(&w);
     /* Odd steps walk backwards: what the last step left in the cache is used first. */
     w.backwards = n > 0 && multiply[n - 1].t % 2 != 0;
     eco_packed_walk(&w);

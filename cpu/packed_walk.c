@@ -87,9 +87,21 @@ static const float *starts_at(const struct eco_packed_product *p, const struct e
                : NULL;
 }
 
+/* The kernel fetches a line at each k at least. */
+static const void *fetch_later(struct eco_packed_product *p)
+{
+    enum { LINE = 64 };
+    const char *const from = p->later;
+    if (from == p->later_end)
+        return NULL;
+    const size_t left = (size_t)(p->later_end - from), some = (size_t)p->k * LINE;
+    p->later += some < left ? some : left;
+    return from;
+}
+
 /* Adds a panel to what a tile multiplies. */
-static void add_panel(const struct eco_packed_product *p, struct eco_tile *tile,
-                      const struct part *part, int32_t block, int32_t panel)
+static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const struct part *part,
+                      int32_t block, int32_t panel)
 {
     int32_t next_block = block, next = panel;
     const bool more = go_on(p, part, &next_block, &next);
@@ -102,7 +114,9 @@ static void add_panel(const struct eco_packed_product *p, struct eco_tile *tile,
                                .a_k = 1,
                                .panel = panel_at(p, block, panel),
                                .panel_k = (size_t)panel_vectors(p, panel) * vector_step(p),
-                               .prefetch = more && !p->near ? panel_at(p, next_block, next) : NULL};
+                               .prefetch = p->near ? fetch_later(p)
+                                           : more  ? panel_at(p, next_block, next)
+                                                   : NULL};
 }
 
 /* C from a row and a unit on: what the tile has of it as floats. */
@@ -185,7 +199,7 @@ static struct eco_tile tile_of(const struct eco_packed_work *w, const struct eco
     return tile;
 }
 
-static void multiply_units(const struct eco_packed_work *w, const struct eco_packed_product *p,
+static void multiply_units(const struct eco_packed_work *w, struct eco_packed_product *p,
                            const struct part *part)
 {
     struct eco_tile tile = tile_of(w, p, part);
@@ -200,7 +214,7 @@ static void multiply_units(const struct eco_packed_work *w, const struct eco_pac
 
 static void multiply_pairs(const struct eco_packed_work *w, const struct part *part)
 {
-    const struct eco_packed_product *p = w->product;
+    struct eco_packed_product *p = w->product;
     struct eco_tile tile = tile_of(w, p, part);
     for (int32_t block = part->units.from >> p->panels->units_shift;
          block * p->group < part->units.to; block++)
