@@ -6,6 +6,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "common/fours.h"
+
 const char *eco_type_name(ecornn_type type)
 {
     static const char *const name[ECO_TYPES] = {
@@ -105,29 +107,23 @@ void eco_type_set(void *array, size_t i, ecornn_type type, double value)
 
 /* As eco_bf16_of_float and back, some at a time: a compiler makes vectors of loops whose length it
  * knows. */
-enum { AT_A_TIME = 16, WORDS = 4 };
-typedef uint32_t words __attribute__((vector_size(WORDS * sizeof(uint32_t))));
-typedef int32_t signed_words __attribute__((vector_size(WORDS * sizeof(int32_t))));
-typedef uint16_t halves __attribute__((vector_size(WORDS * sizeof(uint16_t))));
+enum { AT_A_TIME = 16 };
+typedef uint16_t halves __attribute__((vector_size(ECO_FOUR * sizeof(uint16_t))));
 
 /* false: there is a NaN among them, and nothing was written. */
 static inline bool narrow_numbers(uint16_t *to, const float *from)
 {
-    enum { VECTORS = AT_A_TIME / WORDS };
-    words bits[VECTORS], nan = {0};
-    uint64_t any[2];
-    memcpy(bits, from, sizeof bits);
+    enum { VECTORS = AT_A_TIME / ECO_FOUR };
+    eco_four rounded[VECTORS], nan = {0};
 #pragma GCC unroll 4
     for (int i = 0; i < VECTORS; i++)
-        nan |= (words)((signed_words)(bits[i] & 0x7fffffffu) > 0x7f800000);
-    memcpy(any, &nan, sizeof any);
-    if (any[0] | any[1])
+        rounded[i] = eco_four_rounded(eco_four_load(from + i * ECO_FOUR), &nan);
+    if (eco_four_any(nan))
         return false;
 #pragma GCC unroll 4
     for (int i = 0; i < VECTORS; i++) {
-        const words rounded = (bits[i] + 0x7fffu + (bits[i] >> 16 & 1u)) >> 16;
-        const halves half = __builtin_convertvector(rounded, halves);
-        memcpy(to + i * WORDS, &half, sizeof half);
+        const halves half = __builtin_convertvector(rounded[i] >> 16, halves);
+        memcpy(to + i * ECO_FOUR, &half, sizeof half);
     }
     return true;
 }

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "common/fours.h"
 #include "common/util.h"
 
 enum { K_AT_A_TIME = 32 };
@@ -83,6 +84,23 @@ static inline void fetch_group(const char *from)
         ECO_FETCH_NEAR(from + at);
 }
 
+/* Four words of each of 16 rows `row` bytes apart, as four lines `stride` bytes apart. */
+static inline void transpose_fours(char *to, size_t stride, const char *from, size_t row)
+{
+    enum { ROWS = 16 };
+#pragma GCC unroll 4
+    for (size_t u = 0; u < ROWS; u += ECO_FOUR) {
+        eco_four words[ECO_FOUR];
+#pragma GCC unroll 4
+        for (size_t i = 0; i < ECO_FOUR; i++)
+            words[i] = eco_four_load(from + (u + i) * row);
+        eco_four_transpose(words);
+#pragma GCC unroll 4
+        for (size_t k = 0; k < ECO_FOUR; k++)
+            eco_four_store(to + k * stride + u * sizeof(uint32_t), words[k]);
+    }
+}
+
 /* n words of each of `units` rows `row` bytes apart, as n lines `stride` bytes apart. */
 static inline void transpose_words(char *to, size_t stride, size_t n, const char *from, size_t row,
                                    const size_t units)
@@ -96,12 +114,23 @@ static inline void transpose_words(char *to, size_t stride, size_t n, const char
     }
 }
 
+static void transpose_sixteen(char *to, size_t stride, size_t n, const char *from, size_t row)
+{
+    size_t k = 0;
+    for (; k + ECO_FOUR <= n; k += ECO_FOUR, to += ECO_FOUR * stride, from += sizeof(eco_four)) {
+        for (size_t u = 0; k % WORDS_OF_LINE == 0 && u < 16; u++)
+            ECO_FETCH_NEAR(from + u * row + LINE);
+        transpose_fours(to, stride, from, row);
+    }
+    transpose_words(to, stride, n - k, from, row, 16);
+}
+
 /* The same of any number of units; constant numbers are written together. */
 static void transpose(char *to, size_t stride, size_t n, const char *from, size_t row, size_t units)
 {
     size_t j = 0;
     for (; j + 16 <= units; j += 16)
-        transpose_words(to + j * sizeof(uint32_t), stride, n, from + j * row, row, 16);
+        transpose_sixteen(to + j * sizeof(uint32_t), stride, n, from + j * row, row);
     for (; j + 4 <= units; j += 4)
         transpose_words(to + j * sizeof(uint32_t), stride, n, from + j * row, row, 4);
     for (; j < units; j++)
@@ -115,11 +144,51 @@ static bool are_floats(const struct eco_lanes *lanes, const struct eco_lanes_sou
 
 static bool are_pairs(const struct eco_lanes *lanes)
 {
-    return eco_type_bytes(lanes->type) == sizeof(uint16_t) && lanes->pair == 2 &&
-           lanes->group == K_AT_A_TIME;
+    return lanes->type == ECORNN_BF16 && lanes->pair == 2 && lanes->group == K_AT_A_TIME;
+}
+
+/* to[i] = low[i] and, above it, high[i], in BF16. */
+static void pair_floats(uint32_t *to, const float *low, const float *high, size_t n)
+{
+    eco_four nan = {0};
+    size_t i = 0;
+    for (; i + ECO_FOUR <= n; i += ECO_FOUR)
+        eco_four_store(to + i, (eco_four_rounded(eco_four_load(high + i), &nan) & 0xffff0000u) |
+                                   eco_four_rounded(eco_four_load(low + i), &nan) >> 16);
+    for (i = eco_four_any(nan) ? 0 : i; i < n; i++)
+        to[i] = (uint32_t)eco_bf16_of_float(high[i]) << 16 | eco_bf16_of_float(low[i]);
+}
+
+/* The same of any numbers. */
+static void pair_numbers(uint32_t *to, const char *low, const char *high, ecornn_type type,
+                         size_t n)
+{
+    uint16_t narrow[2][ECO_MOST_LANES];
+    eco_type_move(narrow[0], ECORNN_BF16, low, type, n);
+    eco_type_move(narrow[1], ECORNN_BF16, high, type, n);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (uint32_t)narrow[1][i] << 16 | narrow[0][i];
 }
 
 /* Rows of pairs, a group of k at a time; past the last k there are zeros. */
+static void put_floats_as_pairs(const struct eco_lanes *lanes,
+                                const struct eco_lanes_source *source)
+{
+    float group[K_AT_A_TIME][ECO_MOST_LANES];
+    const size_t row = source->cols * sizeof(float);
+    char *to = lanes->to;
+    for (size_t k = 0; k < source->cols; k += K_AT_A_TIME, to += lanes->stride) {
+        const size_t left = source->cols - k, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
+        if (n < K_AT_A_TIME)
+            memset(group, 0, sizeof group);
+        transpose((char *)group, sizeof *group, n, source_at(source, lanes->unit, k), row,
+                  lanes->count);
+        for (size_t i = 0; i < K_AT_A_TIME; i += 2)
+            pair_floats((uint32_t *)(void *)to + i / 2 * lanes->width, group[i], group[i + 1],
+                        lanes->count);
+    }
+}
+
 static void put_rows_of_pairs(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
 {
     uint16_t group[ECO_MOST_LANES][K_AT_A_TIME];
@@ -141,23 +210,20 @@ static void put_rows_of_pairs(const struct eco_lanes *lanes, const struct eco_la
 static void put_pair(const struct eco_lanes *lanes, size_t k, const struct eco_lanes_source *source,
                      size_t r)
 {
-    uint16_t low[ECO_MOST_LANES], high[ECO_MOST_LANES];
-    uint32_t word[ECO_MOST_LANES];
-    eco_type_move(low, lanes->type, source_at(source, r, lanes->unit), source->type, lanes->count);
-    eco_type_move(high, lanes->type, source_at(source, r + 1, lanes->unit), source->type,
-                  lanes->count);
-    for (size_t j = 0; j < ECO_MOST_LANES; j += 16) {
-        if (j >= lanes->count)
-            break;
-        for (size_t i = j; i < j + 16; i++) /* what is not there is not copied below */
-            word[i] = (uint32_t)high[i] << 16 | low[i];
-    }
-    memcpy(lane_at(lanes, k), word, lanes->count * sizeof *word);
+    uint32_t *const to = (void *)lane_at(lanes, k);
+    const char *const low = source_at(source, r, lanes->unit), *const high = source_at(
+                                                                   source, r + 1, lanes->unit);
+    if (source->type == ECORNN_F32)
+        pair_floats(to, (const void *)low, (const void *)high, lanes->count);
+    else
+        pair_numbers(to, low, high, source->type, lanes->count);
 }
 
 void eco_lanes_put_rows(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
 {
-    if (are_pairs(lanes))
+    if (are_pairs(lanes) && source->type == ECORNN_F32)
+        put_floats_as_pairs(lanes, source);
+    else if (are_pairs(lanes))
         put_rows_of_pairs(lanes, source);
     else if (are_floats(lanes, source))
         transpose(lanes->to, lanes->stride, source->cols, source_at(source, lanes->unit, 0),
