@@ -200,7 +200,7 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
 static double overlap(const struct eco_problem *problem)
 {
     if (problem->D > 1)
-        return eco_type_bytes(problem->type) == 2 && !problem->training ? 0.62 : 0.8;
+        return 0.8;
     if (problem->L > 1)
         return problem->type == ECORNN_F32 && !problem->fast ? 0.8 : 0.6;
     return 1;
