@@ -170,22 +170,69 @@ static void pair_numbers(uint32_t *to, const char *low, const char *high, ecornn
         to[i] = (uint32_t)narrow[1][i] << 16 | narrow[0][i];
 }
 
+/* Eight floats of a row as four pairs. */
+static inline eco_four pairs_of(const float *from, eco_four *nan)
+{
+    const eco_four first = eco_four_load(from), last = eco_four_load(from + ECO_FOUR);
+    const eco_four low = ECO_FOUR_OF(first, last, 0, 2, 4, 6),
+                   high = ECO_FOUR_OF(first, last, 1, 3, 5, 7);
+    return (eco_four_rounded(high, nan) & 0xffff0000u) | eco_four_rounded(low, nan) >> 16;
+}
+
+/* Those of four rows, `row` elements apart; pairs of a k are `width` words from those of the next.
+ * False: there is a NaN among them. */
+static inline bool put_four(uint32_t *to, size_t width, const float *from, size_t row)
+{
+    eco_four nan = {0};
+    for (size_t k = 0; k < K_AT_A_TIME / 2; k += ECO_FOUR) {
+        eco_four words[ECO_FOUR];
+#pragma GCC unroll 4
+        for (size_t i = 0; i < ECO_FOUR; i++)
+            words[i] = pairs_of(from + i * row + 2 * k, &nan);
+        eco_four_transpose(words);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < ECO_FOUR; i++)
+            eco_four_store(to + (k + i) * width, words[i]);
+    }
+    return !eco_four_any(nan);
+}
+
+static void put_one(uint32_t *to, size_t width, const float *from)
+{
+    for (size_t k = 0; k < K_AT_A_TIME / 2; k++)
+        to[k * width] =
+            (uint32_t)eco_bf16_of_float(from[2 * k + 1]) << 16 | eco_bf16_of_float(from[2 * k]);
+}
+
+/* A group of k of some rows. */
+static void put_group(uint32_t *to, size_t width, const float *from, size_t row, size_t units)
+{
+    size_t u = 0;
+    for (; u + ECO_FOUR <= units; u += ECO_FOUR)
+        if (!put_four(to + u, width, from + u * row, row))
+            for (size_t i = u; i < u + ECO_FOUR; i++)
+                put_one(to + i, width, from + i * row);
+    for (; u < units; u++)
+        put_one(to + u, width, from + u * row);
+}
+
 /* Rows of pairs, a group of k at a time; past the last k there are zeros. */
 static void put_floats_as_pairs(const struct eco_lanes *lanes,
                                 const struct eco_lanes_source *source)
 {
-    float group[K_AT_A_TIME][ECO_MOST_LANES];
-    const size_t row = source->cols * sizeof(float);
+    const size_t whole = source->cols / K_AT_A_TIME * K_AT_A_TIME, left = source->cols - whole;
     char *to = lanes->to;
-    for (size_t k = 0; k < source->cols; k += K_AT_A_TIME, to += lanes->stride) {
-        const size_t left = source->cols - k, n = left < K_AT_A_TIME ? left : K_AT_A_TIME;
-        if (n < K_AT_A_TIME)
-            memset(group, 0, sizeof group);
-        transpose((char *)group, sizeof *group, n, source_at(source, lanes->unit, k), row,
-                  lanes->count);
-        for (size_t i = 0; i < K_AT_A_TIME; i += 2)
-            pair_floats((uint32_t *)(void *)to + i / 2 * lanes->width, group[i], group[i + 1],
-                        lanes->count);
+    for (size_t k = 0; k < whole; k += K_AT_A_TIME, to += lanes->stride) {
+        for (size_t j = 0; j < lanes->count; j++)
+            fetch_group(source_at(source, lanes->unit + j, k));
+        put_group((void *)to, lanes->width, (const void *)source_at(source, lanes->unit, k),
+                  source->cols, lanes->count);
+    }
+    if (left > 0) {
+        float last[ECO_MOST_LANES][K_AT_A_TIME] = {{0}};
+        for (size_t j = 0; j < lanes->count; j++)
+            memcpy(last[j], source_at(source, lanes->unit + j, whole), left * sizeof **last);
+        put_group((void *)to, lanes->width, *last, K_AT_A_TIME, lanes->count);
     }
 }
 
