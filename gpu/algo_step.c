@@ -49,6 +49,21 @@ static size_t clamp(double value, double least, double most)
     return (size_t)(value < least ? least : value > most ? most : value);
 }
 
+/* Of gradients of vectors one value of each column at least (column.cu). */
+static double sums_bytes(const struct eco_problem *problem)
+{
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    int vectors = 0;
+    for (int i = 0; i < recipe->n_params; i++)
+        vectors += recipe->param[i].kind == ECO_PARAM_VECTOR;
+    return problem->training
+               ? (double)vectors * (double)eco_wishes_row(&aligned, (size_t)problem->H) *
+                         (double)eco_type_bytes(eco_type_sum(problem->type)) +
+                     ECO_ROOM_ALIGNMENT
+               : 0;
+}
+
 /* Partial sums of a step's product, split some ways.  F32 has products that want more, but not so
  * small a plan that this would be most of its memory; in full and where there are not many lanes,
  * operands that are split. */
@@ -63,7 +78,8 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
                         eco_gpu_wish_for_splits() != ECO_SPLIT_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
         return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
-    return clamp(32 * accs * problem->N, 65536, 8 << 20);
+    const double least = fmax(65536, sums_bytes(problem));
+    return clamp(32 * accs * problem->N, least, fmax(least, 8 << 20));
 }
 
 /* What ECORNN_ROWS asks for, for tests and comparisons: "filled", or "dense"; else the planner

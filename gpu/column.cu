@@ -143,6 +143,8 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cu
     parts = parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : parts;
     if ((size_t)parts > room)
         parts = (int32_t)room;
+    if (parts == 0)
+        return cudaErrorInvalidValue;
     switch (call->rows_of.type) {
     case ECORNN_F64:
         return launch_sum<double, double>(call, parts, overlap, stream);

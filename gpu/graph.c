@@ -14,6 +14,7 @@ enum { ENTRIES = 4 }; /* forward and backward, each with two sets of buffers */
 struct entry {
     _Atomic bool taken;
     bool used, captured; /* exec is of args */
+    bool refused;        /* they could not be captured: runs are queued kernel by kernel */
     struct eco_args args;
     cudaGraphExec_t exec; /* NULL: none yet */
 };
@@ -140,7 +141,7 @@ static void remember(struct eco_graphs *graphs, const struct eco_args *args)
         return;
     entry->args = *args;
     entry->used = true;
-    entry->captured = false;
+    entry->captured = entry->refused = false;
     give_back(entry);
 }
 
@@ -159,27 +160,49 @@ static bool update(struct entry *entry, cudaGraph_t graph)
     return false;
 }
 
+static ecornn_status make(struct eco_gpu_run *run, const struct eco_tape *tape, struct entry *entry)
+{
+    cudaGraph_t graph;
+    ecornn_status status = capture(run, tape, &graph);
+    if (status != ECORNN_OK)
+        return status;
+    if (!update(entry, graph))
+        status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, graph, 0));
+    cudaGraphDestroy(graph);
+    return status;
+}
+
+/* A graph wants memory, of the device too: where there is none runs are queued as before. */
 static ecornn_status launch(struct eco_gpu_run *run, const struct eco_tape *tape,
                             struct entry *entry, cudaStream_t stream)
 {
-    cudaGraph_t graph;
-    ecornn_status status = ECORNN_OK;
-    if (!entry->captured) {
-        status = capture(run, tape, &graph);
-        if (status != ECORNN_OK)
-            return status;
-        if (!update(entry, graph))
-            status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, graph, 0));
-        entry->captured = status == ECORNN_OK;
-        cudaGraphDestroy(graph);
+    if (!entry->captured && !entry->refused) {
+        entry->captured = make(run, tape, entry) == ECORNN_OK;
+        entry->refused = !entry->captured;
     }
-    return status == ECORNN_OK ? ECO_CUDA(cudaGraphLaunch(entry->exec, stream)) : status;
+    if (entry->captured)
+        return ECO_CUDA(cudaGraphLaunch(entry->exec, stream));
+    (void)cudaGetLastError();
+    run->status = ECORNN_OK;
+    run->share = -1;
+    run->apart = false;
+    return eco_gpu_queue(run, tape, stream);
+}
+
+/* A graph of that many nodes would be most of a host's memory. */
+static bool keeps_graph(const struct eco_gpu_run *run)
+{
+    enum { MOST_STEPS = 1 << 17 };
+    const struct eco_problem *problem = run->problem;
+    const bool at_once = eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
+    return ((const struct eco_gpu *)run->plan->device->own)->graphs &&
+           (at_once || (double)run->args->T * problem->L * problem->D <= MOST_STEPS);
 }
 
 ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape)
 {
     const cudaStream_t stream = run->args->stream;
-    const struct eco_gpu *gpu = run->plan->device->own;
+    const bool keeps = keeps_graph(run);
     struct eco_graphs *graphs = ((const struct eco_gpu_plan *)run->plan->own)->graphs;
     enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
     if (stream != NULL) { /* the default stream is never captured */
@@ -189,13 +212,13 @@ ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *t
     }
     if (capturing != cudaStreamCaptureStatusNone)
         return run_captured(run, tape, stream);
-    struct entry *entry = gpu->graphs ? find(graphs, run->args) : NULL;
+    struct entry *entry = keeps ? find(graphs, run->args) : NULL;
     if (entry != NULL) {
         const ecornn_status status = launch(run, tape, entry, stream);
         give_back(entry);
         return status;
     }
-    if (gpu->graphs)
+    if (keeps)
         remember(graphs, run->args);
     return eco_gpu_queue(run, tape, stream);
 }

@@ -22,6 +22,9 @@ void eco_gpu_free_set(struct eco_gpu_set *set)
 
 static ecornn_status make_set(struct eco_gpu_set *set)
 {
+    /* the caller may be capturing: what is made here is no part of it */
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
     ecornn_status status = ECO_CUBLAS(cublasCreate(&set->blas));
     for (int i = 0; status == ECORNN_OK && i < ECO_MAX_STREAMS; i++)
         status = ECO_CUDA(cudaStreamCreateWithFlags(&set->stream[i], cudaStreamNonBlocking));
@@ -29,6 +32,7 @@ static ecornn_status make_set(struct eco_gpu_set *set)
         status = ECO_CUDA(cudaEventCreateWithFlags(&set->event[i], cudaEventDisableTiming));
     if (status != ECORNN_OK)
         eco_gpu_free_set(set);
+    cudaThreadExchangeStreamCaptureMode(&mode);
     return status;
 }
 
