@@ -64,7 +64,7 @@ static int32_t forward_rows(const struct eco_problem *problem, const struct eco_
     if (problem->N == 1 && has_own_accs(&problem->cell->lowered))
         return LONE;
     const size_t row = sizeof(float) * (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
-    const size_t rows = caps->cache_bytes / 4 / row;
+    const size_t rows = row > 0 ? caps->cache_bytes / 4 / row : FORWARD_ROWS;
     if (!near(problem, caps) || rows >= FORWARD_ROWS)
         return FORWARD_ROWS;
     return rows < LEAST ? LEAST : (int32_t)rows;

@@ -37,6 +37,7 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
         const struct eco_array gather =
             eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DGATHER);
         dx = eco_cpu_at(run, &gather, 0);
+        multiply.c_row = gather.row;
     } else if (op->layer > 0) {
         const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
         dx = eco_cpu_at(run, &dinput, (size_t)op->t0);
@@ -48,7 +49,8 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
     for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
         multiply.rows = some.rows;
         multiply.a = eco_cpu_at(run, &dacc, (size_t)some.step);
-        multiply.c = eco_cpu_after_mutable(multiply.c_type, dx, (size_t)some.step * N * I);
+        multiply.c =
+            eco_cpu_after_mutable(multiply.c_type, dx, (size_t)some.step * N * multiply.c_row);
         (product ? run->products->multiply : clear_rows)(run, &multiply);
     }
 }

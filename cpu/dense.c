@@ -108,6 +108,8 @@ static void add_gradient(const struct eco_cpu_run *run, const struct eco_multipl
         product.add = m->add;
         for (struct eco_stretch some = {0}; eco_cpu_stretch(run, m->op, &some);
              product.add = true) {
+            if (some.step > 0)
+                eco_cpu_wait(run); /* shares of C depend on k: this one adds to others' */
             const size_t row = (size_t)some.step * (size_t)run->args->N;
             product.k = some.rows;
             product.a =

@@ -126,8 +126,8 @@ static void multiply_units(struct eco_gradient *g, struct eco_share mine)
     char *const area = g->a_pack;
     g->a_pack += (size_t)eco_gradient_unit(g, mine.from) * bytes;
     for (int32_t i = 0; i < times; i++) {
-        const struct eco_share blocks = {mine.from + n * i / times,
-                                         mine.from + n * (i + 1) / times};
+        const struct eco_share blocks = {mine.from + (int32_t)((int64_t)n * i / times),
+                                         mine.from + (int32_t)((int64_t)n * (i + 1) / times)};
         g->units_at_hand =
             (struct eco_share){eco_gradient_unit(g, blocks.from), eco_gradient_unit(g, blocks.to)};
         for (int32_t number = 0; number < g->numbers; number++)

@@ -106,6 +106,9 @@ static const char *const chosen[] = {
     "gru/f32/bf16-weights/train/L2/bi/T4/N4/I5/H19/states/dropout:0.3",
     "lstm/f32/bf16-weights/train/L2/bi/T4/N5/I6/H65/P34/states/lengths:random",
     "gru-reset-first/f32/bf16-weights/train/T3/N6/I5/H75/states/lengths:random",
+    /* copies of x and dx whose rows would begin at multiples of 4 KB */
+    "lstm/f32/train/T3/N9/I1024/H24/batch-major",
+    "gru/f32/train/bi/T4/N10/I1024/H19/lengths:random/states",
 };
 
 static const char *const edge[] = {
