@@ -66,7 +66,7 @@ struct division {
         rows = own << SPREAD,         /* of all units of the cluster */
         there = (rows + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
         tiles = square ? ECO_RESIDENT_SQUARE_TILES(there) : there,
-        squares = tiles / FOUR, /* of 64 rows, where they are */
+        squares = (tiles + FOUR - 1) / FOUR, /* of 64 rows, where they are */
         down = (tiles + TILES - 1) / TILES,
         across = WARPS / down,
         parts = square && squares == 1 ? WARPS / FOUR : across,
