@@ -12,7 +12,8 @@
  *
  * Threads: every function may be called from any thread.  A device, a cell and a plan do not change
  * once created; one plan may run in many threads at a time if each run has its own workspace and
- * reserve.  A device must outlive its plans, a parsed cell the plans made from it.
+ * reserve.  A device must outlive its plans, a parsed cell the plans made from it.  On a CPU a call
+ * wants 256 KB of its thread's stack.
  *
  * Memory: the caller owns x, y, states, weights, workspace and reserve, all in memory the device
  * can use (ecornn_alloc; on a CPU any memory aligned to ecornn_sizes.alignment for the last three).

@@ -109,6 +109,7 @@ static const char *const chosen[] = {
     /* copies of x and dx whose rows would begin at multiples of 4 KB */
     "lstm/f32/train/T3/N9/I1024/H24/batch-major",
     "gru/f32/train/bi/T4/N10/I1024/H19/lengths:random/states",
+    "rnn-tanh/f32/train/L2/T2/N3/I4/H1024/dropout:0.5",
 };
 
 static const char *const edge[] = {

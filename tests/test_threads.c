@@ -20,6 +20,7 @@
 #include "cpu/quota.h"
 #include "tests/net.h"
 #include "tests/suite.h"
+#include "tests/testing.h"
 
 /* ---- the barrier ----------------------------------------------------------------------------- */
 
@@ -183,6 +184,38 @@ START_TEST(many_threads_same_bits)
 }
 END_TEST
 
+/* The case's results on a device, freed by the caller. */
+static void run_on(const char *name, const struct test_case *test, const struct data *inputs,
+                   struct data *results)
+{
+    struct machine machine = {.type = test->desc.type, .backwards = 1};
+    ck_assert_int_eq(ecornn_device_open(&machine.device, name), ECORNN_OK);
+    ck_assert(case_run(test, &machine, inputs, results));
+    ecornn_device_close(machine.device);
+}
+
+/* Products of some steps each that add to the same gradient: each thread's part of it depends on
+ * how many steps these are. */
+START_TEST(sums_of_steps_that_end_wait_for_each_other)
+{
+    static const char *const device[] = {"cpu:2", "cpu:4"};
+    struct test_case test;
+    struct data inputs = {0}, alone = {0};
+    ck_assert(case_parse(&test, "lstm/f64/train/T40/N16/I400/H400/lengths:random"));
+    case_inputs(&test, &inputs);
+    run_on("cpu:1", &test, &inputs, &alone);
+    for (int round = 0; round < 6; round++) {
+        struct data together = {0};
+        run_on(device[round % 2], &test, &inputs, &together);
+        ck_assert(results_agree_within(&test, device[round % 2], &alone, &together, 1e-12));
+        data_free(&together);
+    }
+    data_free(&inputs);
+    data_free(&alone);
+    case_free(&test);
+}
+END_TEST
+
 /* The team of the parent is not there: the child must not wait for it. */
 START_TEST(child_runs_alone)
 {
@@ -287,6 +320,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, device_takes_what_it_is_told);
     tcase_add_test(tests, spins_as_told);
     tcase_add_test(tests, many_threads_same_bits);
+    tcase_add_test(tests, sums_of_steps_that_end_wait_for_each_other);
     tcase_add_test(tests, child_runs_alone);
     tcase_add_loop_test(tests, runs_inside_a_region, 1, 3);
     tcase_add_loop_test(tests, fewer_threads_than_asked, 0, 8);
