@@ -87,8 +87,8 @@ static const float *starts_at(const struct eco_packed_product *p, const struct e
                : NULL;
 }
 
-/* The kernel fetches a line at each k at least. */
-static const void *fetch_later(struct eco_packed_product *p)
+/* Some of what is fetched instead of a panel: the kernel takes a line at each k at least. */
+static const void *some_later(struct eco_packed_product *p)
 {
     enum { LINE = 64 };
     const char *const from = p->later;
@@ -114,7 +114,7 @@ static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const
                                .a_k = 1,
                                .panel = panel_at(p, block, panel),
                                .panel_k = (size_t)panel_vectors(p, panel) * vector_step(p),
-                               .prefetch = p->near ? fetch_later(p)
+                               .prefetch = p->near ? some_later(p)
                                            : more  ? panel_at(p, next_block, next)
                                                    : NULL};
 }

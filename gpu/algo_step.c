@@ -52,16 +52,13 @@ static size_t clamp(double value, double least, double most)
 /* Of gradients of vectors one value of each column at least (column.cu). */
 static double sums_bytes(const struct eco_problem *problem)
 {
-    const struct eco_recipe *recipe = &problem->cell->recipe;
+    const struct eco_matrix vectors = eco_problem_matrix(problem, 0, ECO_PART_VECTORS);
     const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
-    int vectors = 0;
-    for (int i = 0; i < recipe->n_params; i++)
-        vectors += recipe->param[i].kind == ECO_PARAM_VECTOR;
-    return problem->training
-               ? (double)vectors * (double)eco_wishes_row(&aligned, (size_t)problem->H) *
-                         (double)eco_type_bytes(eco_type_sum(problem->type)) +
-                     ECO_ROOM_ALIGNMENT
-               : 0;
+    const size_t column = eco_wishes_row(&aligned, (size_t)vectors.units);
+    return problem->training ? (double)vectors.n * (double)column *
+                                       (double)eco_type_bytes(eco_type_sum(problem->type)) +
+                                   ECO_ROOM_ALIGNMENT
+                             : 0;
 }
 
 /* Partial sums of a step's product, split some ways.  F32 has products that want more, but not so

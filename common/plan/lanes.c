@@ -147,16 +147,26 @@ static bool are_pairs(const struct eco_lanes *lanes)
     return lanes->type == ECORNN_BF16 && lanes->pair == 2 && lanes->group == K_AT_A_TIME;
 }
 
-/* to[i] = low[i] and, above it, high[i], in BF16. */
+/* low and, above it, high, in BF16: four words; one. */
+static inline eco_four pairs_of(eco_four low, eco_four high, eco_four *nan)
+{
+    return (eco_four_rounded(high, nan) & 0xffff0000u) | eco_four_rounded(low, nan) >> 16;
+}
+
+static inline uint32_t pair_of(float low, float high)
+{
+    return (uint32_t)eco_bf16_of_float(high) << 16 | eco_bf16_of_float(low);
+}
+
+/* to[i]: the pair of low[i] and high[i]. */
 static void pair_floats(uint32_t *to, const float *low, const float *high, size_t n)
 {
     eco_four nan = {0};
     size_t i = 0;
     for (; i + ECO_FOUR <= n; i += ECO_FOUR)
-        eco_four_store(to + i, (eco_four_rounded(eco_four_load(high + i), &nan) & 0xffff0000u) |
-                                   eco_four_rounded(eco_four_load(low + i), &nan) >> 16);
+        eco_four_store(to + i, pairs_of(eco_four_load(low + i), eco_four_load(high + i), &nan));
     for (i = eco_four_any(nan) ? 0 : i; i < n; i++)
-        to[i] = (uint32_t)eco_bf16_of_float(high[i]) << 16 | eco_bf16_of_float(low[i]);
+        to[i] = pair_of(low[i], high[i]);
 }
 
 /* The same of any numbers. */
@@ -171,12 +181,11 @@ static void pair_numbers(uint32_t *to, const char *low, const char *high, ecornn
 }
 
 /* Eight floats of a row as four pairs. */
-static inline eco_four pairs_of(const float *from, eco_four *nan)
+static inline eco_four pairs_of_eight(const float *from, eco_four *nan)
 {
     const eco_four first = eco_four_load(from), last = eco_four_load(from + ECO_FOUR);
-    const eco_four low = ECO_FOUR_OF(first, last, 0, 2, 4, 6),
-                   high = ECO_FOUR_OF(first, last, 1, 3, 5, 7);
-    return (eco_four_rounded(high, nan) & 0xffff0000u) | eco_four_rounded(low, nan) >> 16;
+    return pairs_of(ECO_FOUR_OF(first, last, 0, 2, 4, 6), ECO_FOUR_OF(first, last, 1, 3, 5, 7),
+                    nan);
 }
 
 /* Those of four rows, `row` elements apart; pairs of a k are `width` words from those of the next.
@@ -188,7 +197,7 @@ static inline bool put_four(uint32_t *to, size_t width, const float *from, size_
         eco_four words[ECO_FOUR];
 #pragma GCC unroll 4
         for (size_t i = 0; i < ECO_FOUR; i++)
-            words[i] = pairs_of(from + i * row + 2 * k, &nan);
+            words[i] = pairs_of_eight(from + i * row + 2 * k, &nan);
         eco_four_transpose(words);
 #pragma GCC unroll 4
         for (size_t i = 0; i < ECO_FOUR; i++)
@@ -200,8 +209,7 @@ static inline bool put_four(uint32_t *to, size_t width, const float *from, size_
 static void put_one(uint32_t *to, size_t width, const float *from)
 {
     for (size_t k = 0; k < K_AT_A_TIME / 2; k++)
-        to[k * width] =
-            (uint32_t)eco_bf16_of_float(from[2 * k + 1]) << 16 | eco_bf16_of_float(from[2 * k]);
+        to[k * width] = pair_of(from[2 * k], from[2 * k + 1]);
 }
 
 /* A group of k of some rows. */
@@ -258,8 +266,8 @@ static void put_pair(const struct eco_lanes *lanes, size_t k, const struct eco_l
                      size_t r)
 {
     uint32_t *const to = (void *)lane_at(lanes, k);
-    const char *const low = source_at(source, r, lanes->unit), *const high = source_at(
-                                                                   source, r + 1, lanes->unit);
+    const char *const low = source_at(source, r, lanes->unit);
+    const char *const high = source_at(source, r + 1, lanes->unit);
     if (source->type == ECORNN_F32)
         pair_floats(to, (const void *)low, (const void *)high, lanes->count);
     else
