@@ -184,12 +184,12 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->prepared_bytes[1] = also_back(problem, caps) || wishes->wavefront
                                     ? 0
                                     : eco_gpu_prepared_bytes(problem, caps, true);
-    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
     /* steps back read it by rows */
     wishes->turned[1] = problem->training && wishes->prepared_bytes[1] == 0;
     wishes->filled = eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
     wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
     wishes->chunk_backward = steps_for(problem, caps, true, wishes->wavefront);
+    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
     wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
 }
 

@@ -2,6 +2,7 @@
  * Algorithm step: a product and one fused kernel per step and stage.  Runs every cell, option
  * and type; what an algorithm of its own must beat.
  */
+#include "gpu/half.h"
 #include "gpu/prepared.h"
 
 #include <math.h>
@@ -64,8 +65,8 @@ static double sums_bytes(const struct eco_problem *problem)
 /* Partial sums of a step's product, split some ways.  F32 has products that want more, but not so
  * small a plan that this would be most of its memory; in full and where there are not many lanes,
  * operands that are split. */
-size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                              const struct eco_wishes *wishes)
+static size_t sums_or_splits(const struct eco_problem *problem, const struct eco_caps *caps,
+                             const struct eco_wishes *wishes)
 {
     static const double least_work = 1e6;
     const double accs = problem->cell->lowered.n_accs * (double)problem->H;
@@ -77,6 +78,14 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
         return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
     const double least = fmax(65536, sums_bytes(problem));
     return clamp(32 * accs * problem->N, least, fmax(least, 8 << 20));
+}
+
+size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              const struct eco_wishes *wishes)
+{
+    const size_t bytes = sums_or_splits(problem, caps, wishes),
+                 halves = eco_half_bytes(problem, caps, wishes);
+    return bytes > halves ? bytes : halves;
 }
 
 /* What ECORNN_ROWS asks for, for tests and comparisons: "filled", or "dense"; else the planner

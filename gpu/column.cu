@@ -112,6 +112,37 @@ static __global__ void add_parts(const __grid_constant__ struct eco_columns_call
     *to = call.add ? *to + sum : sum;
 }
 
+/* Of so few rows that one kernel sums them as fast as two: 32 threads to a column, every one its
+ * rows in order, then pairs of them. */
+enum { FEW_ROWS = 1024 };
+
+template <typename row, typename element>
+static __global__ void __launch_bounds__(ACROSS *ACROSS)
+    sum_few(const __grid_constant__ struct eco_columns_call call)
+{
+    __shared__ element share[ACROSS][ACROSS + 1];
+    const int32_t i = (int32_t)(blockIdx.x * ACROSS + threadIdx.x);
+    const int32_t group = i / call.column, unit = i % call.column;
+    const int32_t place = group < call.groups ? call.place[group] : -1;
+    const row *from = (const row *)call.rows_of.data +
+                      (size_t)(place < 0 ? 0 : place) * call.column + (size_t)unit;
+    element sum = 0;
+    let_next_start();
+#pragma unroll 16
+    for (int32_t r = (int32_t)threadIdx.y; r < call.rows; r += ACROSS)
+        sum += place < 0 ? (element)0 : (element)from[(size_t)r * call.rows_of.row];
+    share[threadIdx.y][threadIdx.x] = sum;
+    for (unsigned half = ACROSS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.y < half)
+            share[threadIdx.y][threadIdx.x] += share[threadIdx.y + half][threadIdx.x];
+    }
+    if (threadIdx.y > 0 || group >= call.groups || unit >= call.hidden)
+        return;
+    element *to = (element *)call.vectors + (size_t)group * call.hidden + unit;
+    *to = (call.add ? *to : (element)0) + share[0][threadIdx.x];
+}
+
 template <typename row, typename element>
 static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts, bool overlap,
                               cudaStream_t stream)
@@ -121,6 +152,11 @@ static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts
     const bool wide = call->column % WIDE == 0 && call->rows_of.row % WIDE == 0;
     const unsigned across = ACROSS * (wide ? WIDE : 1);
     int32_t each = (call->rows + parts - 1) / parts;
+    void *few[] = {(void *)call};
+    if (call->rows <= FEW_ROWS)
+        return cudaLaunchKernel((const void *)sum_few<row, element>,
+                                dim3((columns + ACROSS - 1) / ACROSS), dim3(ACROSS, ACROSS), few, 0,
+                                stream);
     void *summed[] = {(void *)call, &each}, *added[] = {(void *)call, &parts};
     const cudaError_t error =
         cudaLaunchKernel(wide ? (const void *)sum_parts<row, element, WIDE>

@@ -285,7 +285,7 @@ double eco_step_time(const struct eco_problem *problem, const struct eco_caps *c
 int32_t eco_step_asked(const struct eco_problem *problem);
 /* Do products gain more from whole groups than copies of rows cost? */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
-/* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, R prepared. */
+/* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               const struct eco_wishes *wishes);
 extern const struct eco_algo eco_algo_step;

@@ -3,6 +3,7 @@
  * where it writes sums.  What it does not do is done in two: biases filled in, then a product that
  * adds.
  */
+#include "gpu/half.h"
 #include "gpu/matmul.h"
 #include "gpu/split.h"
 
@@ -61,13 +62,18 @@ struct question {
     void *c_data;
 };
 
-static bool describe(const struct eco_gpu_run *run, const void *biases, struct question *q)
+static bool describe(const struct eco_gpu_run *run, const struct eco_matmul *m, const void *biases,
+                     struct question *q)
 {
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    const int32_t type = CUDA_R_32F, share = eco_gpu_share(run, true);
-    return cublasLtMatmulDescInit(&q->product, eco_gpu_compute_type(run->problem), CUDA_R_32F) ==
-               CUBLAS_STATUS_SUCCESS &&
+    const int32_t type = CUDA_R_32F, share = eco_gpu_share(run, true),
+                  mode = m->half ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
+    return cublasLtMatmulDescInit(&q->product,
+                                  m->half ? CUBLAS_COMPUTE_32F : eco_gpu_compute_type(run->problem),
+                                  CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode,
+                                          sizeof mode) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
                                           sizeof transposed) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
@@ -86,10 +92,11 @@ static bool arrange(const struct eco_gpu_run *run, const struct eco_matmul *m,
     const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->part);
     const uint64_t n = (uint64_t)(span->end - span->first) * (uint64_t)matrix.height;
     const uint64_t k = (uint64_t)columns, rows = (uint64_t)m->rows;
-    const cudaDataType type = eco_gpu_cuda_type(run->layout->type);
-    q->a_data = eco_gpu_after(eco_gpu_weights(run, m->op, m->part),
-                              (size_t)span->before * (size_t)matrix.height * (size_t)matrix.row,
-                              run->layout->type);
+    const ecornn_type of = m->half ? ECORNN_F16 : run->layout->type;
+    const cudaDataType type = eco_gpu_cuda_type(of);
+    q->a_data =
+        eco_gpu_after(m->half ? m->half->weights : eco_gpu_weights(run, m->op, m->part),
+                      (size_t)span->before * (size_t)matrix.height * (size_t)matrix.row, of);
     q->b_data = m->a;
     q->c_data = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, run->layout->sum);
     return cublasLtMatrixLayoutInit(&q->a, type, k, n, (int64_t)matrix.row) ==
@@ -143,15 +150,17 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
     const cublasLtHandle_t handle = (cublasLtHandle_t)run->set->blas;
     const void *biases = biases_of(run, m->op, span);
     const float one = 1, zero = 0;
+    const struct eco_half_scalars *scalars = m->half ? m->half->scalars : NULL;
     struct question q;
     cublasLtMatmulHeuristicResult_t choice;
-    const size_t bytes = eco_gpu_room_of_many(run);
-    if (run->layout->sum != ECORNN_F32 || biases == NULL || !describe(run, biases, &q) ||
+    const size_t bytes = m->half ? (size_t)ECO_ROOM_OF_MANY : eco_gpu_room_of_many(run);
+    if (run->layout->sum != ECORNN_F32 || biases == NULL || !describe(run, m, biases, &q) ||
         !arrange(run, m, span, columns, &q) || !choose(&q, handle, bytes, &choice))
         return false;
     run->status = eco_cublas_status(
-        cublasLtMatmul(handle, &q.product, &one, q.a_data, &q.a, q.b_data, &q.b, &zero, q.c_data,
-                       &q.c, q.c_data, &q.c, &choice.algo, run->room, bytes, run->stream),
+        cublasLtMatmul(handle, &q.product, scalars ? &scalars->inverse[m->half->k] : &one, q.a_data,
+                       &q.a, q.b_data, &q.b, scalars ? &scalars->zero : &zero, q.c_data, &q.c,
+                       q.c_data, &q.c, &choice.algo, run->room, bytes, run->stream),
         "an input product");
     eco_gpu_queued(run);
     return true;
@@ -182,21 +191,23 @@ static bool multiply_split(struct eco_gpu_run *run, const struct eco_matmul *m,
 /* All accumulators: those of a product, and those before, between and after them. */
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
-    const int32_t columns = eco_gpu_columns(run, m);
-    const int32_t piece =
-        eco_gpu_piece(run, &(struct eco_product){.kind = ECO_NT, .m = m->rows, .k = columns});
     struct eco_matmul rest = *m;
+    struct eco_half half;
     struct eco_span span;
     int done = 0;
+    eco_gpu_half_input(run, &rest, &half);
+    const int32_t columns = eco_gpu_columns(run, &rest);
+    const int32_t piece =
+        eco_gpu_piece(run, &(struct eco_product){.kind = ECO_NT, .m = m->rows, .k = columns});
     rest.add = true;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         fill_bias(run, m->op, acc, m->rows, done, span.first);
         done = span.end;
         if (run->status != ECORNN_OK || m->rows == 0)
             continue;
-        rest.skip = multiply_split(run, m, &span)           ? columns
-                    : multiply_biased(run, m, &span, piece) ? piece
-                                                            : 0;
+        rest.skip = multiply_split(run, m, &span)               ? columns
+                    : multiply_biased(run, &rest, &span, piece) ? piece
+                                                                : 0;
         if (rest.skip == 0)
             fill_bias(run, m->op, acc, m->rows, span.first, span.end);
         if (rest.skip < columns)
@@ -215,15 +226,18 @@ void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     const struct eco_plane acc = eco_gpu_plane(run, &array, 0);
     const struct eco_plane x = eco_gpu_product_input(run, op);
-    const struct eco_matmul matmul = {.op = op,
-                                      .part = ECO_PART_INPUT,
-                                      .rows = (op->t1 - op->t0) * run->args->N,
-                                      .a = x.data,
-                                      .a_row = x.row,
-                                      .c = acc.data,
-                                      .c_row = acc.row};
-    if (biased)
+    struct eco_matmul matmul = {.op = op,
+                                .part = ECO_PART_INPUT,
+                                .rows = (op->t1 - op->t0) * run->args->N,
+                                .a = x.data,
+                                .a_row = x.row,
+                                .c = acc.data,
+                                .c_row = acc.row};
+    struct eco_half half;
+    if (biased) {
         multiply_all(run, &matmul, acc);
-    else
+    } else {
+        eco_gpu_half_input(run, &matmul, &half);
         eco_gpu_multiply(run, &matmul);
+    }
 }

@@ -2,6 +2,7 @@
  * Products with the packed weights: one for every run of neighbouring accumulators; and the copies
  * of weights that they read.
  */
+#include "gpu/half.h"
 #include "gpu/prepared.h"
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -63,7 +64,14 @@ static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct e
 int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
-    return run->layout->wishes.filled && !m->narrow ? matrix.row : matrix.columns;
+    const bool whole = m->half != NULL || (run->layout->wishes.filled && !m->narrow);
+    return whole ? matrix.row : matrix.columns;
+}
+
+/* Of A and of what it meets. */
+static ecornn_type type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    return m->half != NULL ? ECORNN_F16 : run->layout->type;
 }
 
 /* A part of the weights as products read it: transposed where there is such a copy. */
@@ -79,6 +87,8 @@ static struct weights weights_of(const struct eco_gpu_run *run, const struct eco
     const struct eco_matrix matrix = matrix_of(run, m);
     const bool backward = run->args->backward;
     const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
+    if (m->half != NULL)
+        return (struct weights){m->half->weights, false, row, height * row};
     if (!run->layout->wishes.turned[backward] || m->part < ECO_PART_RECURRENT)
         return (struct weights){eco_gpu_weights(run, m->op, m->part), false, row, height * row};
     const struct eco_array array =
@@ -94,18 +104,19 @@ void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
     struct eco_product product = {.kind = weights.turned ? ECO_NN : ECO_NT,
                                   .m = m->rows,
                                   .k = eco_gpu_columns(run, m),
-                                  .a = eco_gpu_after(m->a, (size_t)m->skip, run->layout->type),
+                                  .a = eco_gpu_after(m->a, (size_t)m->skip, type_of(run, m)),
                                   .a_row = m->a_row,
                                   .b_row = weights.row,
                                   .c_row = m->c_row,
                                   .c_type = run->layout->sum,
+                                  .half = m->half,
                                   .add = m->add};
     const size_t skipped = (size_t)m->skip * (weights.turned ? weights.row : 1);
     product.n = (span->end - span->first) * matrix.height;
     product.piece = eco_gpu_piece(run, &product);
     product.k -= m->skip;
     product.b = eco_gpu_after(weights.data, (size_t)span->before * weights.number + skipped,
-                              run->layout->type);
+                              type_of(run, m));
     product.c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, run->layout->sum);
     if (eco_gpu_multiply_prepared(run, m, span, &product))
         return;
@@ -132,14 +143,15 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
                                   .c_row = m->c_row,
                                   .c_type =
                                       eco_type_bytes(m->c_type) == 2 ? m->c_type : run->layout->sum,
+                                  .half = m->half,
                                   .add = m->add};
     struct eco_span span;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         product.k = (span.end - span.first) * matrix.height;
         product.a =
-            eco_gpu_after(m->a, (size_t)span.first * (size_t)matrix.height, run->layout->type);
+            eco_gpu_after(m->a, (size_t)span.first * (size_t)matrix.height, type_of(run, m));
         product.b =
-            eco_gpu_after(weights.data, (size_t)span.before * weights.number, run->layout->type);
+            eco_gpu_after(weights.data, (size_t)span.before * weights.number, type_of(run, m));
         if (!eco_gpu_multiply_prepared(run, m, &span, &product))
             eco_gpu_product(run, &product);
         product.add = true;
@@ -158,7 +170,8 @@ static struct eco_product gradient_of(const struct eco_gpu_run *run, const struc
         .m = (span->end - span->first) * matrix.height,
         .n = eco_gpu_columns(run, m),
         .k = m->rows,
-        .a = eco_gpu_after(m->a, (size_t)span->first * height, run->layout->type),
+        .a = eco_gpu_after(m->a, (size_t)span->first * height, type_of(run, m)),
+        .half = m->half,
         .a_row = m->a_row,
         .b = m->c,
         .b_row = m->c_row,
@@ -203,4 +216,5 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
             run,
             cudaMemsetAsync(gradient, 0, elements * eco_type_bytes(run->layout->sum), run->stream),
             "clearing gradients");
+    run->overlap = false; /* the next kernel waits for kernels, this is none */
 }

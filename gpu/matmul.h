@@ -19,9 +19,12 @@ struct eco_matmul {
     ecornn_type c_type; /* of multiply_back: of dx the type of rows; 0: as sums */
     bool add;           /* to C; else C is overwritten */
     int32_t skip;       /* columns of M that are left out, of multiply */
-    bool odd;           /* of two steps that follow each other one */
-    bool narrow;        /* rows of the one that has the matrix's columns (A, of multiply_back C)
-                         * end with them, even where products are of whole groups */
+    int32_t first;      /* of rows that an op's products with dacc have, how many are before A's */
+    const struct eco_half *half; /* A is of numbers of F16, so is what it meets, in rows of whole
+                                  * groups; or NULL */
+    bool odd;                    /* of two steps that follow each other one */
+    bool narrow; /* rows of the one that has the matrix's columns (A, of multiply_back C)
+                  * end with them, even where products are of whole groups */
 };
 /* C accs (+)= A M^T */
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);

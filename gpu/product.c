@@ -1,6 +1,7 @@
 /*
  * One product through cuBLAS; see product.h.  Sums are kept in float at least.
  */
+#include "gpu/half.h"
 #include "gpu/split.h"
 
 cudaDataType eco_gpu_cuda_type(ecornn_type type)
@@ -44,19 +45,26 @@ static bool splits(const struct eco_problem *problem, const struct eco_product *
     return p->m <= MANY_ROWS || p->kind == ECO_NN;
 }
 
+/* Is there room for those kernels, wherever it begins? */
+static bool has_more(const struct eco_gpu_run *run)
+{
+    return run->layout->wishes.product_bytes >= ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
+}
+
 /* Below that limit it makes no difference how much. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run)
 {
-    enum { ENOUGH = 2 << 20 };
     const size_t all = run->layout->wishes.product_bytes;
-    return all <= ECO_SPLITTING_BYTES ? all - ECO_ROOM_ALIGNMENT : ENOUGH;
+    return !has_more(run) ? all - ECO_ROOM_ALIGNMENT : (size_t)ECO_ROOM_OF_MANY;
 }
 
 /* How much of the room it gets. */
 static size_t room_for(const struct eco_gpu_run *run, const struct eco_product *p)
 {
-    const bool has_more = run->layout->wishes.product_bytes > ECO_SPLITTING_BYTES;
-    return has_more && splits(run->problem, p) ? ECO_SPLITTING_BYTES : eco_gpu_room_of_many(run);
+    if (p->half != NULL) /* what it multiplies lies behind */
+        return ECO_ROOM_OF_MANY;
+    return has_more(run) && splits(run->problem, p) ? ECO_SPLITTING_BYTES
+                                                    : eco_gpu_room_of_many(run);
 }
 
 static void give_room(struct eco_gpu_run *run, size_t bytes)
@@ -163,15 +171,31 @@ int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *p
     return (each + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
 }
 
+/* What a product and what C has before are multiplied by: numbers of the host, or of the device. */
+struct factors {
+    const void *alpha, *beta;
+    cublasPointerMode_t mode;
+};
+
+static struct factors factors_of(const struct eco_gpu_run *run, const struct eco_product *p)
+{
+    static const double ones = 1, zeros = 0;
+    static const float one = 1, zero = 0;
+    const struct eco_half *half = p->half;
+    if (half != NULL)
+        return (struct factors){&half->scalars->inverse[half->k],
+                                p->add ? &half->scalars->one : &half->scalars->zero,
+                                CUBLAS_POINTER_MODE_DEVICE};
+    if (run->layout->type == ECORNN_F64)
+        return (struct factors){&ones, p->add ? &ones : &zeros, CUBLAS_POINTER_MODE_HOST};
+    return (struct factors){&one, p->add ? &one : &zero, CUBLAS_POINTER_MODE_HOST};
+}
+
 /* cuBLAS counts columns first: what it calls C is our C^T = B A, so the operands change places. */
 static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *p)
 {
-    const double one = 1, zero = 0;
-    const float onef = 1, zerof = 0;
-    const ecornn_type type = run->layout->type;
-    const bool wide = type == ECORNN_F64;
-    const void *alpha = wide ? (const void *)&one : (const void *)&onef;
-    const void *beta = p->add ? alpha : wide ? (const void *)&zero : (const void *)&zerof;
+    const struct factors factors = factors_of(run, p);
+    const cudaDataType type = eco_gpu_cuda_type(p->half != NULL ? ECORNN_F16 : run->layout->type);
     if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
         return;
     give_room(run, room_for(run, p));
@@ -179,12 +203,16 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
     if (run->status != ECORNN_OK)
         return;
     eco_gpu_queued(run);
+    run->status = ECO_CUBLAS(cublasSetPointerMode(run->set->blas, factors.mode));
+    if (run->status != ECORNN_OK)
+        return;
     run->status = eco_cublas_status(
         cublasGemmEx(run->set->blas, p->kind == ECO_NT ? CUBLAS_OP_T : CUBLAS_OP_N,
-                     p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, alpha, p->b,
-                     eco_gpu_cuda_type(type), (int)p->b_row, p->a, eco_gpu_cuda_type(type),
-                     (int)p->a_row, beta, p->c, eco_gpu_cuda_type(p->c_type), (int)p->c_row,
-                     eco_gpu_compute_type(run->problem), CUBLAS_GEMM_DEFAULT),
+                     p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, factors.alpha,
+                     p->b, type, (int)p->b_row, p->a, type, (int)p->a_row, factors.beta, p->c,
+                     eco_gpu_cuda_type(p->c_type), (int)p->c_row,
+                     p->half != NULL ? CUBLAS_COMPUTE_32F : eco_gpu_compute_type(run->problem),
+                     CUBLAS_GEMM_DEFAULT),
         "a product");
 }
 

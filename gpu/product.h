@@ -21,7 +21,8 @@ struct eco_product {
     const void *a, *b;
     void *c;
     size_t a_row, b_row, c_row;
-    ecornn_type c_type; /* of A and B: that of rows */
+    ecornn_type c_type;          /* of A and B: that of rows, if they are not */
+    const struct eco_half *half; /* numbers of F16; or NULL */
     bool add;
     int32_t piece; /* so many terms are added at once; 0: as eco_gpu_piece() says */
 };
@@ -39,8 +40,8 @@ cudaDataType eco_gpu_cuda_type(ecornn_type type);
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem);
 
 /* What cuBLAS must be given for its kernels that split long sums; rows and multiply-adds of a
- * product too short for them. */
-enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_ALIGNMENT = 256 };
+ * product too short for them; what is enough for others of many rows. */
+enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_OF_MANY = 2 << 20, ECO_ROOM_ALIGNMENT = 256 };
 bool eco_gpu_is_short(int32_t rows, double work);
 /* Of the run's room (run->room) so much is a product's of the rows of many steps. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run);

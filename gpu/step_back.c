@@ -2,7 +2,7 @@
  * The backward operations: per step the fused kernels of the gradient and one product back through
  * R; dx as a large product over all steps of the op.
  */
-#include "gpu/matmul.h"
+#include "gpu/half.h"
 
 /* What stays the same over the steps of an op. */
 struct step {
@@ -172,17 +172,22 @@ void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op)
     if (dx.data == NULL)
         return;
     if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0) {
-        eco_gpu_multiply_back(
-            run,
-            &(struct eco_matmul){.op = op,
-                                 .part = ECO_PART_INPUT,
-                                 .rows = (op->t1 - op->t0) * run->args->N,
-                                 .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
-                                 .a_row = dacc.row,
-                                 .c = dx.data,
-                                 .c_row = dx.row,
-                                 .c_type = dx.type,
-                                 .add = add});
+        const struct eco_matmul matmul = {
+            .op = op,
+            .part = ECO_PART_INPUT,
+            .rows = (op->t1 - op->t0) * run->args->N,
+            .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
+            .a_row = dacc.row,
+            .c = dx.data,
+            .c_row = dx.row,
+            .c_type = dx.type,
+            .add = add};
+        if (eco_gpu_halves_back(run, op)) {
+            eco_gpu_half_dacc(run, op, true);
+            eco_gpu_half_dx(run, &matmul);
+        } else {
+            eco_gpu_multiply_back(run, &matmul);
+        }
         return;
     }
     /* A cell without W: there is no product to write it. */

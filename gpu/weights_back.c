@@ -1,11 +1,11 @@
 /*
  * The gradients of weights: large products and sums over all steps of an op.
  */
-#include "gpu/matmul.h"
+#include "gpu/half.h"
 #include "gpu/product.h"
 
 /* Sums of columns of dacc. */
-static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul)
+static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bool halves)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     const struct eco_gpu *gpu = run->plan->device->own;
@@ -23,6 +23,10 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul)
         if (recipe->param[i].kind == ECO_PARAM_VECTOR)
             call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
     call.parts = eco_gpu_room(run, op, &call.parts_bytes);
+    if (halves) { /* what of dacc is left of floats; room for the rest of it is behind */
+        call.rows_of = eco_gpu_half_sums(run, op, &call.rows);
+        call.parts_bytes = ECO_ROOM_OF_MANY;
+    }
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_sum(&call, gpu->overlap, run->stream),
                           "gradients of vectors");
@@ -43,22 +47,80 @@ static void projection(struct eco_gpu_run *run, struct eco_matmul matmul)
     eco_gpu_multiply_weights(run, &matmul);
 }
 
-/* Of the gradient of R of a state what steps [t0,t1) of the op give: dacc^T e; c NULL: e is 0. */
+/* ---- products ------------------------------------------------------------------------------- */
+
+/* One of each operand; of a state two, where the direction's first step has it elsewhere. */
+enum { MOST_PRODUCTS = 1 + 2 * ECO_MAX_OPERANDS };
+
+/* Each has dacc^T C; C NULL: zeros. */
+struct products {
+    struct eco_matmul of[MOST_PRODUCTS];
+    int n;
+};
+
+/* Of the gradient of R of a state what steps [t0,t1) of the op give: dacc^T e. */
 static struct eco_matmul of_steps(const struct eco_gpu_run *run, struct eco_matmul matmul, int s,
                                   int32_t t0, int32_t t1)
 {
     const struct eco_plane e = eco_gpu_before(run, matmul.op, s, t0);
+    matmul.first = (t0 - matmul.op->t0) * run->args->N;
     matmul.rows = (t1 - t0) * run->args->N;
-    matmul.a =
-        eco_gpu_after(matmul.a, (size_t)(t0 - matmul.op->t0) * (size_t)run->args->N * matmul.a_row,
-                      run->layout->type);
+    matmul.a = eco_gpu_after(matmul.a, (size_t)matmul.first * matmul.a_row, run->layout->type);
     matmul.c = e.data;
     matmul.c_row = t1 - t0 > 1 && run->args->N == 1 ? e.step : e.row;
     matmul.narrow = s > 0; /* the reserve's */
     return matmul;
 }
 
-static void multiply_steps(struct eco_gpu_run *run, const struct eco_matmul *matmul)
+/* The steps of an op whose state s before lies where the others' do: [t0,t1).  The direction's
+ * first step has its elsewhere. */
+static void add_state(const struct eco_gpu_run *run, struct products *products,
+                      struct eco_matmul matmul, int s)
+{
+    const struct eco_op *op = matmul.op;
+    const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
+    const bool begins = eco_gpu_begins(run, op, s, first);
+    const int32_t t0 = op->t0 + (int32_t)(begins && !op->reversed),
+                  t1 = op->t1 - (int32_t)(begins && op->reversed);
+    if (t0 < t1) {
+        products->of[products->n++] = of_steps(run, matmul, s, t0, t1);
+        matmul.add = true;
+    }
+    if (begins)
+        products->of[products->n++] = of_steps(run, matmul, s, first, first + 1);
+}
+
+/* Of the input's product, o < 0, or of one with an operand that the cell computes. */
+static void add_plane(const struct eco_gpu_run *run, struct products *products,
+                      struct eco_matmul matmul, int o)
+{
+    size_t step = 0;
+    const struct eco_array operand =
+        o < 0 ? (struct eco_array){0} : eco_layout_operand(run->layout, matmul.op, o, &step);
+    const struct eco_plane e =
+        o < 0 ? eco_gpu_product_input(run, matmul.op) : eco_gpu_plane(run, &operand, step);
+    matmul.c = e.data;
+    matmul.c_row = e.row;
+    products->of[products->n++] = matmul;
+}
+
+static struct products products_of(const struct eco_gpu_run *run, struct eco_matmul matmul)
+{
+    struct products products = {.n = 0};
+    matmul.part = ECO_PART_INPUT;
+    add_plane(run, &products, matmul, -1);
+    for (int o = 0; o < run->lowered->n_operands; o++) {
+        const int state = run->lowered->operand[o].state;
+        matmul.part = ECO_PART_RECURRENT + o;
+        if (state >= 0)
+            add_state(run, &products, matmul, state);
+        else
+            add_plane(run, &products, matmul, o);
+    }
+    return products;
+}
+
+static void multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul)
 {
     if (matmul->c != NULL)
         eco_gpu_multiply_weights(run, matmul);
@@ -66,73 +128,38 @@ static void multiply_steps(struct eco_gpu_run *run, const struct eco_matmul *mat
         eco_gpu_clear_weights(run, matmul);
 }
 
-/* The steps of an op whose state s before lies where the others' do: [t0,t1).  The direction's
- * first step has its elsewhere. */
-struct steps {
-    int32_t first, t0, t1;
-    bool begins; /* with that one */
-};
-
-static struct steps steps_of(const struct eco_gpu_run *run, const struct eco_op *op, int s)
+/* How many are done in one: W's, and R's of the first operand's other steps. */
+static int multiply_first(struct eco_gpu_run *run, const struct products *products)
 {
-    struct steps steps = {.first = op->reversed ? op->t1 - 1 : op->t0, .t0 = op->t0, .t1 = op->t1};
-    steps.begins = eco_gpu_begins(run, op, s, steps.first);
-    steps.t0 += (int32_t)(steps.begins && !op->reversed);
-    steps.t1 -= (int32_t)(steps.begins && op->reversed);
-    return steps;
+    const struct eco_matmul *of = products->of;
+    const bool both = products->n > 1 && of[1].part == ECO_PART_RECURRENT && of[1].c != NULL &&
+                      run->lowered->operand[0].state >= 0 &&
+                      eco_gpu_multiply_both_weights(run, of, of[1].first);
+    return both ? 2 : 0;
 }
 
-/* done: but for the direction's first step */
-static void recurrent(struct eco_gpu_run *run, struct eco_matmul matmul, int s, bool done)
+/* Some of them at a time; those of matrices that a cell has not, or of zeros, are none. */
+static void multiply_halves(struct eco_gpu_run *run, struct products *products)
 {
-    const struct steps steps = steps_of(run, matmul.op, s);
-    const bool others = steps.t0 < steps.t1;
-    if (others && !done) {
-        const struct eco_matmul m = of_steps(run, matmul, s, steps.t0, steps.t1);
-        multiply_steps(run, &m);
+    struct eco_half half[ECO_HALF_MATRICES];
+    struct products real = {.n = 0};
+    for (int i = 0; i < products->n; i++) {
+        const struct eco_matmul *m = &products->of[i];
+        if (m->c == NULL)
+            multiply(run, m);
+        else if (eco_layout_matrix(run->layout, m->op->layer, m->part)->n > 0)
+            real.of[real.n++] = *m;
     }
-    matmul.add |= others;
-    if (steps.begins) {
-        const struct eco_matmul m = of_steps(run, matmul, s, steps.first, steps.first + 1);
-        multiply_steps(run, &m);
+    for (int i = 0; i < real.n; i += ECO_HALF_MATRICES) {
+        const int n = real.n - i < ECO_HALF_MATRICES ? real.n - i : ECO_HALF_MATRICES;
+        eco_gpu_half_gradients(run, &real.of[i], n, half);
+        for (int j = i; j < i + n; j++)
+            multiply(run, &real.of[j]);
     }
 }
 
-/* W's gradient with that of R of the first operand, but for its first step. */
-static bool with_recurrent(struct eco_gpu_run *run, const struct eco_matmul *input,
-                           struct eco_matmul matmul)
+static void add_gradients(struct eco_gpu_run *run, const struct eco_op *op, bool halves)
 {
-    const struct eco_lowered *lowered = run->lowered;
-    const int s = lowered->n_operands > 0 ? lowered->operand[0].state : -1;
-    if (s < 0)
-        return false;
-    const struct steps steps = steps_of(run, matmul.op, s);
-    if (steps.t0 >= steps.t1)
-        return false;
-    matmul.part = ECO_PART_RECURRENT;
-    const struct eco_matmul both[] = {*input, of_steps(run, matmul, s, steps.t0, steps.t1)};
-    return both[1].c != NULL &&
-           eco_gpu_multiply_both_weights(run, both, (steps.t0 - matmul.op->t0) * run->args->N);
-}
-
-/* Of the input's product, o < 0, or of one with an operand that the cell computes. */
-static struct eco_matmul of_operand(const struct eco_gpu_run *run, struct eco_matmul matmul, int o)
-{
-    size_t step = 0;
-    const struct eco_array operand =
-        o < 0 ? (struct eco_array){0} : eco_layout_operand(run->layout, matmul.op, o, &step);
-    const struct eco_plane e =
-        o < 0 ? eco_gpu_product_input(run, matmul.op) : eco_gpu_plane(run, &operand, step);
-    matmul.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
-    matmul.c = e.data;
-    matmul.c_row = e.row;
-    return matmul;
-}
-
-void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
-{
-    if (run->args->dweights == NULL)
-        return;
     const struct eco_array dacc =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
     struct eco_matmul matmul = {.op = op,
@@ -140,21 +167,25 @@ void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
                                 .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
                                 .a_row = dacc.row,
                                 .add = op->add || run->args->accumulate};
-    vectors(run, &matmul);
-    const struct eco_matmul input = of_operand(run, matmul, -1);
-    const bool both = with_recurrent(run, &input, matmul);
-    if (!both)
-        eco_gpu_multiply_weights(run, &input);
-    for (int o = 0; o < run->lowered->n_operands; o++) {
-        const int state = run->lowered->operand[o].state;
-        matmul.part = ECO_PART_RECURRENT + o;
-        if (state >= 0) {
-            recurrent(run, matmul, state, both && o == 0);
-        } else {
-            const struct eco_matmul m = of_operand(run, matmul, o);
-            eco_gpu_multiply_weights(run, &m);
-        }
+    struct products products = products_of(run, matmul);
+    if (halves)
+        eco_gpu_half_dacc(run, op, false);
+    vectors(run, &matmul, halves);
+    if (halves) {
+        multiply_halves(run, &products);
+    } else {
+        for (int i = multiply_first(run, &products); i < products.n; i++)
+            multiply(run, &products.of[i]);
     }
     if (run->problem->projected)
         projection(run, matmul);
+}
+
+void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const bool halves = eco_gpu_halves_back(run, op);
+    if (run->args->dweights != NULL)
+        add_gradients(run, op, halves);
+    if (halves) /* numbers of F16 lay where rows of dacc have zeros */
+        eco_gpu_fill_columns(run, op);
 }

@@ -128,7 +128,8 @@ enum { /* ecornn_desc.flags */
        ECORNN_TRAINING =
            1u << 0, /* plan the backward pass too; bernoulli() and dropout are drawn */
        ECORNN_FAST_MATH =
-           1u << 1, /* F32: products may round their operands to 11 bits, as TF32 does */
+           1u << 1, /* F32: products may round their operands to 11 bits, as TF32 does; on a GPU
+                     * also to F16 times powers of two (doc/numerics.md) */
 };
 
 typedef struct {

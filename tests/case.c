@@ -183,6 +183,8 @@ static int parse_suffix(struct test_case *test, const char *part)
         ok = sscanf(colon, ":%dx%d", &test->T, &test->N) == 2;
     else if (strncmp(part, "scale", 5) == 0)
         ok = sscanf(colon, ":%lf", &test->scale) == 1;
+    else if (strncmp(part, "gradients", 9) == 0)
+        ok = sscanf(colon, ":%lf", &test->gradients) == 1;
     else if (strncmp(part, "seed", 4) == 0)
         ok = (test->seed = strtoull(colon + 1, NULL, 0)) != 0;
     return ok ? 1 : -1;
@@ -211,7 +213,7 @@ static bool parse_parts(struct test_case *test, const char *text, char problem[C
 
 bool case_parse(struct test_case *test, const char *text)
 {
-    *test = (struct test_case){.scale = 1, .seed = 1};
+    *test = (struct test_case){.scale = 1, .gradients = 1, .seed = 1};
     snprintf(test->text, sizeof test->text, "%s", text);
     char problem[CASE_TEXT], cell[64];
     if (!parse_parts(test, text, problem))
@@ -320,7 +322,7 @@ void case_inputs(const struct test_case *test, struct data *inputs)
     const int32_t first = batch_major ? test->N : test->T, second = batch_major ? test->T : test->N;
     add_random(test, inputs, "x", (int32_t[]){first, second, desc->input}, test->scale);
     if (!(test->null & NULL_DY))
-        add_random(test, inputs, "dy", (int32_t[]){first, second, D * P}, 1);
+        add_random(test, inputs, "dy", (int32_t[]){first, second, D * P}, test->gradients);
     for (int s = 0; test->with_states && s < test->states; s++) {
         const int32_t extent[] = {L * D, test->N, s == 0 ? P : desc->hidden};
         char name[32];
@@ -328,7 +330,7 @@ void case_inputs(const struct test_case *test, struct data *inputs)
         add_random(test, inputs, name, extent, test->scale);
         snprintf(name, sizeof name, "dfinal%d", s);
         if (!(test->null & NULL_DFINAL))
-            add_random(test, inputs, name, extent, 1);
+            add_random(test, inputs, name, extent, test->gradients);
     }
     if (test->lengths != LENGTHS_NULL)
         add_lengths(test, inputs);

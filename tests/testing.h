@@ -12,6 +12,7 @@
  *   /null:LIST   not wanted or not given, of: y final dy dfinal dx dinitial dweights; commas
  * between /run:TxN     the run is smaller than the plan /noreserve   inference on a training plan
  *   /scale:F     x and the initial states times F
+ *   /gradients:F dy and the gradients of final states times F
  *   /seed:K      of the inputs and of the run; else 1
  * The cell is a built-in one, or tests/cells/CELL.cell, or own-CELL: common/cell/CELL.cell parsed
  * at run time.
@@ -77,7 +78,7 @@ struct test_case {
     bool with_states, alias, accumulate, noreserve;
     bool lean; /* what is expected is of a machine whose backward reads all states in the type */
     unsigned null; /* NULL_... */
-    double scale;
+    double scale, gradients;
     uint64_t seed;
 };
 
