@@ -29,10 +29,17 @@ ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
         v_store_part(to, v, count);
 }
 
+/* One or two rows read panels as fast as they come, one behind the other: to fetch another only
+ * disturbs. */
+enum { FETCH_ROWS = 3 };
+
 /* What row block number i fetches, a cache line at each k: the first ones the next panel; for the
  * others there is nothing left to fetch: NULL. */
-ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_t i, const int V)
+ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_t i, const int R,
+                                        const int V)
 {
+    if (R < FETCH_ROWS)
+        return NULL;
     const size_t offset = (size_t)i * (size_t)pair->k * 64;
     const size_t panel = (size_t)pair->k * (size_t)V * sizeof(vec);
     return pair->prefetch && offset < panel ? (const char *)pair->prefetch + offset : NULL;
@@ -161,7 +168,7 @@ ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t 
     tile_fetch_own(tile, c, R, V);
     for (int32_t p = 0; p < tile->pairs; p++) {
         const struct eco_tile_pair *pair = &tile->pair[p];
-        const char *prefetch = tile_prefetch(pair, i, V);
+        const char *prefetch = tile_prefetch(pair, i, R, V);
         tile_clear(sum, R, V);
         if (prefetch) /* a loop of its own, as even a fetch of what is near takes time */
             tile_sums(sum, pair, row, prefetch, R, V, true);
