@@ -15,6 +15,8 @@
 /* How many bytes of ECO_SCRATCH_PRODUCT a problem's products want so; 0: none is faster. */
 size_t eco_half_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                       const struct eco_wishes *wishes);
+/* Which are, with the plan's sizes, and what that saves by estimate. */
+void eco_half_describe(const struct ecornn_plan *plan, struct eco_text *text);
 /* Is an op's input product, are its products with dacc? */
 bool eco_gpu_halves_input(const struct eco_gpu_run *run, const struct eco_op *op);
 bool eco_gpu_halves_back(const struct eco_gpu_run *run, const struct eco_op *op);

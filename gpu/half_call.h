@@ -37,6 +37,7 @@ struct eco_half_matrix {
     void *to;            /* [rows, to_row] of F16 */
     int32_t to_row;
 };
+
 /* dacc, in place: row r times scales[r], its numbers of F16 where its first half was. */
 struct eco_half_dacc_call {
     float *data; /* [rows, row] */
@@ -52,6 +53,7 @@ struct eco_half_dacc_call {
 cudaError_t eco_launch_half_dacc(const struct eco_half_dacc_call *call, bool overlap,
                                  cudaStream_t stream);
 
+/* Some matrices; two launches, or one where their largest numbers are known. */
 struct eco_half_call {
     struct eco_half_matrix of[ECO_HALF_MATRICES];
     int32_t n;

@@ -4,6 +4,8 @@
  */
 #include "gpu/half.h"
 
+#include <math.h>
+
 /* ---- which ----------------------------------------------------------------------------------- */
 
 /* A matrix of weights as it lies in the layout, and the op's rows that meet it. */
@@ -154,25 +156,61 @@ static int32_t rows_of(const struct eco_problem *problem, int32_t chunk)
     return rows < INT32_MAX ? (int32_t)rows : INT32_MAX;
 }
 
+/* ---- of a plan ------------------------------------------------------------------------------- */
+
+/* Of a layer's ops of one way with the plan's sizes. */
+struct choice {
+    int32_t rows;
+    double gain; /* of an op, 0: they are left in TF32 */
+};
+
+static struct choice choose(const struct eco_problem *problem, const struct eco_wishes *wishes,
+                            enum eco_split_wish wish, int layer, bool backward)
+{
+    const struct wanted all = {true, true};
+    const int32_t rows = rows_of(problem, backward ? wishes->chunk_backward : wishes->chunk);
+    const double gain =
+        backward ? gain_back(problem, layer, rows, all) : gain_forward(problem, layer, rows);
+    return (struct choice){rows, gain > 0 || wish >= ECO_SPLIT_ALWAYS ? gain : 0};
+}
+
 size_t eco_half_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                       const struct eco_wishes *wishes)
 {
     const enum eco_split_wish wish = eco_gpu_wish_for_splits();
-    const struct wanted all = {true, true};
     size_t most = 0;
     if (!may_halve(problem, caps, wishes) || wish == ECO_SPLIT_NEVER)
         return 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
         for (int backward = 0; backward <= (int)problem->training; backward++) {
-            const int32_t rows =
-                rows_of(problem, backward ? wishes->chunk_backward : wishes->chunk);
-            const double gain = backward ? gain_back(problem, layer, rows, all)
-                                         : gain_forward(problem, layer, rows);
-            const size_t bytes = bytes_of(problem, caps, layer, rows, backward);
-            if ((gain > 0 || wish >= ECO_SPLIT_ALWAYS) && bytes > most)
+            const struct choice choice = choose(problem, wishes, wish, layer, backward);
+            const size_t bytes = bytes_of(problem, caps, layer, choice.rows, backward);
+            if (choice.gain != 0 && bytes > most)
                 most = bytes;
         }
     return most;
+}
+
+void eco_half_describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const enum eco_split_wish wish = ((const struct eco_gpu_plan *)plan->own)->splits;
+    if (!may_halve(problem, &plan->device->caps, &plan->wishes) || wish == ECO_SPLIT_NEVER)
+        return;
+    for (int backward = 0; backward <= (int)problem->training; backward++) {
+        int layers = 0;
+        double saves = 0;
+        for (int layer = 0; layer < problem->L; layer++) {
+            const struct choice choice = choose(problem, &plan->wishes, wish, layer, backward);
+            const double ops = ceil((double)problem->T * problem->N / choice.rows) * problem->D;
+            layers += choice.gain != 0;
+            saves += choice.gain * ops;
+        }
+        if (layers > 0)
+            eco_text_add(text, "%s of %d layers in F16: %.0f us less than in TF32\n",
+                         backward ? "dx and gradients of weights" : "input products", layers,
+                         1e6 * saves);
+    }
 }
 
 /* ---- of a run -------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 
+#include "gpu/half.h"
 #include "gpu/resident.h"
 
 /* Does it have steps of algorithm step? */
@@ -73,6 +74,7 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_gpu_plan *own = plan->own;
     describe_rows(plan, text);
+    eco_half_describe(plan, text);
     if (plan->algo == &eco_algo_resident)
         eco_resident_describe(plan, text);
     if (plan->problem.cell->builtin >= 0)
