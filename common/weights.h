@@ -30,6 +30,9 @@ struct eco_matrix {
                           * more than units and columns by wish, then zeros */
 };
 struct eco_matrix eco_problem_matrix(const struct eco_problem *problem, int layer, int part);
+/* The same as it lies by wish. */
+struct eco_matrix eco_wished_matrix(const struct eco_problem *problem,
+                                    const struct eco_wishes *wishes, int layer, int part);
 
 /*
  * A matrix M[n*units, k] in panels for vectors of `lanes` weights: blocks of units; in a block the

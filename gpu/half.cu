@@ -24,20 +24,15 @@ static __global__ void __launch_bounds__(THREADS)
 /* The power of two for the numbers of a matrix, from what so many blocks found.  By all threads. */
 WORD float power_for(const eco_half_call &call, int k, int32_t blocks)
 {
-    __shared__ float of_warp[WARPS];
+    __shared__ float of_warp[MOST_WARPS];
     const int32_t thread = (int32_t)threadIdx.x;
-    float most = 0, largest = 0;
+    float most = 0;
 #pragma unroll
     for (int32_t i = 0; i < ECO_HALF_BLOCKS; i += THREADS)
         most = fmaxf(most, i + thread < blocks ? call.most[k * ECO_HALF_BLOCKS + i + thread] : 0);
-    most = largest_of_warp(most);
-    if (thread % WARP == 0)
-        of_warp[thread / WARP] = most;
-    __syncthreads();
-    for (int i = 0; i < WARPS; i++)
-        largest = fmaxf(largest, of_warp[i]);
-    __syncthreads();
-    return scale_for(largest);
+    most = largest_of_block(most, of_warp);
+    __syncthreads(); /* who asks again writes there */
+    return scale_for(most);
 }
 
 /* The same; of the first of two that are multiplied not so large that both leave the floats. */

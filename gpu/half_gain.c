@@ -16,9 +16,8 @@ struct size {
 static struct size size_of(const struct eco_problem *problem, int layer, int part, int32_t rows)
 {
     const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
-    const struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
-    return (struct size){rows, matrix.n * (int32_t)eco_wishes_row(&aligned, (size_t)matrix.units),
-                         (int32_t)eco_wishes_row(&aligned, (size_t)matrix.columns)};
+    const struct eco_matrix matrix = eco_wished_matrix(problem, &aligned, layer, part);
+    return (struct size){rows, matrix.n * matrix.height, matrix.row};
 }
 
 static double elements(struct size size)

@@ -69,8 +69,7 @@ static bool describe(const struct eco_gpu_run *run, const struct eco_matmul *m, 
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     const int32_t type = CUDA_R_32F, share = eco_gpu_share(run, true),
                   mode = m->half ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
-    return cublasLtMatmulDescInit(&q->product,
-                                  m->half ? CUBLAS_COMPUTE_32F : eco_gpu_compute_type(run->problem),
+    return cublasLtMatmulDescInit(&q->product, eco_gpu_compute_type(run->problem, m->half),
                                   CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
            cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode,
                                           sizeof mode) == CUBLAS_STATUS_SUCCESS &&
@@ -153,7 +152,7 @@ static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
     const struct eco_half_scalars *scalars = m->half ? m->half->scalars : NULL;
     struct question q;
     cublasLtMatmulHeuristicResult_t choice;
-    const size_t bytes = m->half ? (size_t)ECO_ROOM_OF_MANY : eco_gpu_room_of_many(run);
+    const size_t bytes = eco_gpu_room_of_many(run, m->half);
     if (run->layout->sum != ECORNN_F32 || biases == NULL || !describe(run, m, biases, &q) ||
         !arrange(run, m, span, columns, &q) || !choose(&q, handle, bytes, &choice))
         return false;

@@ -30,9 +30,8 @@ static size_t bytes_of(enum eco_split_form form, struct size size)
 static struct size size_before(const struct eco_problem *problem, int operand, bool backward)
 {
     const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
-    struct eco_matrix matrix = eco_problem_matrix(problem, 0, ECO_PART_RECURRENT + operand);
-    matrix.height = (int32_t)eco_wishes_row(&aligned, (size_t)matrix.units);
-    matrix.row = (int32_t)eco_wishes_row(&aligned, (size_t)matrix.columns);
+    const struct eco_matrix matrix =
+        eco_wished_matrix(problem, &aligned, 0, ECO_PART_RECURRENT + operand);
     return size_of(&matrix, backward);
 }
 

@@ -14,11 +14,12 @@ cudaDataType eco_gpu_cuda_type(ecornn_type type)
 }
 
 /* Sums are kept in float at least; of F32 the operands, too, unless asked otherwise. */
-cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem)
+cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
+                                         const struct eco_half *half)
 {
     if (problem->type == ECORNN_F64)
         return CUBLAS_COMPUTE_64F_PEDANTIC;
-    if (problem->type != ECORNN_F32)
+    if (problem->type != ECORNN_F32 || half != NULL)
         return CUBLAS_COMPUTE_32F;
     return problem->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_PEDANTIC;
 }
@@ -51,20 +52,20 @@ static bool has_more(const struct eco_gpu_run *run)
     return run->layout->wishes.product_bytes >= ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
 }
 
-/* Below that limit it makes no difference how much. */
-size_t eco_gpu_room_of_many(const struct eco_gpu_run *run)
+/* Below that limit it makes no difference how much; behind lies what a product in F16 multiplies.
+ */
+size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_half *half)
 {
-    const size_t all = run->layout->wishes.product_bytes;
-    return !has_more(run) ? all - ECO_ROOM_ALIGNMENT : (size_t)ECO_ROOM_OF_MANY;
+    return half != NULL || has_more(run) ? (size_t)ECO_ROOM_OF_MANY
+                                         : run->layout->wishes.product_bytes - ECO_ROOM_ALIGNMENT;
 }
 
 /* How much of the room it gets. */
 static size_t room_for(const struct eco_gpu_run *run, const struct eco_product *p)
 {
-    if (p->half != NULL) /* what it multiplies lies behind */
-        return ECO_ROOM_OF_MANY;
-    return has_more(run) && splits(run->problem, p) ? ECO_SPLITTING_BYTES
-                                                    : eco_gpu_room_of_many(run);
+    return p->half == NULL && has_more(run) && splits(run->problem, p)
+               ? ECO_SPLITTING_BYTES
+               : eco_gpu_room_of_many(run, p->half);
 }
 
 static void give_room(struct eco_gpu_run *run, size_t bytes)
@@ -211,8 +212,7 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
                      p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, factors.alpha,
                      p->b, type, (int)p->b_row, p->a, type, (int)p->a_row, factors.beta, p->c,
                      eco_gpu_cuda_type(p->c_type), (int)p->c_row,
-                     p->half != NULL ? CUBLAS_COMPUTE_32F : eco_gpu_compute_type(run->problem),
-                     CUBLAS_GEMM_DEFAULT),
+                     eco_gpu_compute_type(run->problem, p->half), CUBLAS_GEMM_DEFAULT),
         "a product");
 }
 

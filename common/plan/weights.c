@@ -159,15 +159,22 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
     return eco_size_align(eco_size_mul(elements, eco_type_bytes(type)));
 }
 
+struct eco_matrix eco_wished_matrix(const struct eco_problem *problem,
+                                    const struct eco_wishes *wishes, int layer, int part)
+{
+    struct eco_matrix matrix = eco_problem_matrix(problem, layer, part);
+    if (part != ECO_PART_VECTORS && part != ECO_PART_PROJECT) {
+        matrix.height = (int32_t)eco_wishes_row(wishes, (size_t)matrix.units);
+        matrix.row = (int32_t)eco_wishes_row(wishes, (size_t)matrix.columns);
+    }
+    return matrix;
+}
+
 static void shape_parts(struct eco_layout *layout, int later)
 {
     for (int part = 0; part < ECO_PARTS; part++) {
         struct eco_matrix *matrix = &layout->matrix[later][part];
-        *matrix = eco_problem_matrix(layout->problem, later, part);
-        if (part != ECO_PART_VECTORS && part != ECO_PART_PROJECT) {
-            matrix->height = (int32_t)eco_wishes_row(&layout->wishes, (size_t)matrix->units);
-            matrix->row = (int32_t)eco_wishes_row(&layout->wishes, (size_t)matrix->columns);
-        }
+        *matrix = eco_wished_matrix(layout->problem, &layout->wishes, later, part);
         for (int back = 0; back < 2 && layout->wishes.lanes > 0; back++)
             layout->panels[later][back][part] = eco_panels_of(matrix, back, &layout->wishes);
     }
