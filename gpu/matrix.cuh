@@ -144,6 +144,19 @@ WORD uint4 read_shared_by_all(const void *p)
     return v;
 }
 
+/* Where it is wanted, else zeros, without a branch. */
+WORD uint4 read_shared_by_all_if(bool wanted, const void *p)
+{
+    uint4 v;
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0;"
+                 " mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;"
+                 " @p ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4]; }"
+                 : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+                 : "l"(p), "r"((int)wanted)
+                 : "memory");
+    return v;
+}
+
 #if defined(SENT_WORDS)
 #define SENT_STORE    "st.relaxed.gpu.global.u32 [%0], %1;"
 #define SENT_REGISTER "r"

@@ -58,6 +58,7 @@ struct division {
         product = PRODUCT,
         many = FORM == ECO_RESIDENT_MANY,
         square = FORM == ECO_RESIDENT_SQUARE,
+        direct = FORM == ECO_RESIDENT_DIRECT,
         items = ECO_RESIDENT_ITEMS(FORM) / PRODUCTS, /* in registers */
         shift = SHIFT,
         blocks = 1 << SPREAD,
@@ -188,7 +189,8 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
 #if defined(ECO_SCALED)
     m.sums += m.row_tiles * ECO_RESIDENT_N * shape->room;
 #endif
-    m.parts = m.sums + (shape->over ? 0 : shape->chunk * ECO_RESIDENT_N * shape->sums);
+    const int turns = CUT::direct ? 2 : 1;
+    m.parts = m.sums + (shape->over ? 0 : turns * shape->chunk * ECO_RESIDENT_N * shape->sums);
     if (shape->over)
         m.sums = m.operand * 4;
     m.rest = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
@@ -260,7 +262,9 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
                down_of<CUT>(share, 0) * ECO_RESIDENT_M + share->lane / 4);
     mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
     mine.sent = exchange_of(call, share, memory);
-    const int first = share->item0 * memory->row_tiles + share->warp; /* piece that it gathers */
+    const int first = CUT::direct /* piece that it gathers */
+                          ? share->across * call->shape.part[CUT::product].items
+                          : share->item0 * memory->row_tiles + share->warp;
     mine.received = (const uint4 *)mine.sent + first * (READS * LANES) + share->lane;
     mine.came = pinned(memory->operand + share->warp * LANES + share->lane);
     return mine;

@@ -53,7 +53,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         at[p].row = share->row0 + row;
         at[p].there = row < mine->rows;
         at[p].sent = mine->sent + row_at(row);
-        at[p].dacc = bases[step & 1][AT_DACC];
+        at[p].dacc = bases_of(step)[AT_DACC];
         at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
         at[p].dstate = sum_of<CUT>(memory, sums_at<CUT>(memory, mine, step, row), 0);
         at[p].masked =
@@ -105,14 +105,19 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     __syncthreads();
     for (int step = 0; step <= job->steps; step++) {
         const auto read_ahead = [&] { fetch<cell, cut>(&call, &share, &memory, &mine, step); };
-        if (step > 0)
-            gather<cut>(&call, &share, &memory, &patience, &mine, read_ahead);
-        else
-            read_ahead();
-        show_pieces<cut>();
-        __syncthreads();
-        tell(&walker, step + 1);
-        multiply<cut>(&call, &share, &memory, &mine, r, step);
+        if constexpr (cut::direct) {
+            tell(&walker, step + 1);
+            gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, read_ahead);
+        } else {
+            if (step > 0)
+                gather<cut>(&call, &share, &memory, &patience, &mine, read_ahead);
+            else
+                read_ahead();
+            show_pieces<cut>();
+            __syncthreads();
+            tell(&walker, step + 1);
+            multiply<cut>(&call, &share, &memory, &mine, r, step);
+        }
         for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
             finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
                                                             round);

@@ -66,8 +66,8 @@ CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct p
         at[p].row = phase->share.row0 + row;
         at[p].there = row < mine->rows;
         at[p].sent = mine->sent + row_at(row);
-        at[p].dacc = bases[step & 1][AT_DACC];
-        at[p].operand = bases[step & 1][AT_OPERAND];
+        at[p].dacc = bases_of(step)[AT_DACC];
+        at[p].operand = bases_of(step)[AT_OPERAND];
         at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
         at[p].dstate = PHASE == 0 ? sum : 0; /* phase 1: it is in what is carried */
         at[p].doperand = sum;

@@ -23,7 +23,7 @@ enum {
     ECO_RESIDENT_PRODUCTS = 2, /* of a step, one after the other, at most */
     ECO_RESIDENT_BYTES = 64,   /* of a row in an item: two or more matrix instructions */
     ECO_RESIDENT_SPREADS = 3,  /* clusters of 1, 2 and 4 blocks */
-    ECO_RESIDENT_FORMS = 3,    /* below */
+    ECO_RESIDENT_FORMS = 4,    /* below */
     ECO_RESIDENT_SHAPES = ECO_RESIDENT_FORMS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
     ECO_RESIDENT_M = 16,            /* rows of R of a matrix instruction */
     ECO_RESIDENT_N = 8,             /* and batch rows */
@@ -34,11 +34,12 @@ enum {
 enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3 };
 
 /*
- * How a kernel multiplies: each warp by itself, with few or many items of R in registers; or four
- * warps together, by instructions of 64 rows of R and 16 or 32 batch rows (resident_squares.cuh),
- * which take as long for 32 batch rows as others do for 20.
+ * How a kernel multiplies: each warp by itself, with few or many items of R in registers; each warp
+ * what it gathers itself, of 8 batch rows at most (resident_direct.cuh); or four warps together, by
+ * instructions of 64 rows of R and 16 or 32 batch rows (resident_squares.cuh), which take as long
+ * for 32 batch rows as others do for 20.
  */
-enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_SQUARE };
+enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_DIRECT, ECO_RESIDENT_SQUARE };
 
 /* Items, of so much k and 32 rows of R (of a square alone in its k 16, and twice the k), that a
  * warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
@@ -56,16 +57,17 @@ enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_SQUARE };
  * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
  * the right, with a bit for each shift; then the same of the next form.  Clusters pay where a block
  * would gather much: backward, and in large layers, the sooner the longer operands are.  Operands
- * of two numbers leave no room for many.  Squares know no scales of items.
+ * of two numbers leave no room for many.  Squares, and kernels that multiply what they gather
+ * directly, know no scales of items.
  */
 #define ECO_RESIDENT_MADE(products, backward, instructions, scaled)                                \
     ((products) == 2                        ? 0x00000Full                                          \
-     : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x66866Cull                            \
+     : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? ((scaled) ? 0x66866Cull : 0x22466866Cull)                        \
                                                : (scaled) ? 0x02C02Full                            \
-                                                          : 0x03602C02Full)                        \
-                                            : ((backward) ? 0x00076Cull                            \
+                                                          : 0x03600702C02Full)                     \
+                                            : ((backward) ? 0x00076Cull                         \
                                                : (scaled) ? 0x00013Full                            \
-                                                          : 0x01200013Full))
+                                                          : 0x01200300013Full))
 
 /* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */
 #define ECO_RESIDENT_SQUARE_TILES(tiles)                                                           \

@@ -27,7 +27,13 @@ enum {
     AT_NEXT = AT_STATE + ECO_MAX_STATES,
     ARRAYS = AT_NEXT + ECO_MAX_STATES
 };
-static __shared__ char *bases[2][ARRAYS];
+enum { TURNS = 4 }; /* where blocks meet once in a step some are as far behind */
+static __shared__ char *bases[TURNS][ARRAYS];
+
+WORD char **bases_of(int step)
+{
+    return bases[step & (TURNS - 1)];
+}
 
 struct walker {
     char *at;
@@ -65,7 +71,7 @@ WORD struct walker walker_of(const struct eco_resident_call *call, const struct 
 WORD void tell(struct walker *walker, int step)
 {
     if (threadIdx.x < ARRAYS) {
-        bases[step & 1][threadIdx.x] = step == walker->last ? walker->initial : walker->at;
+        bases_of(step)[threadIdx.x] = step == walker->last ? walker->initial : walker->at;
         if (walker->at)
             walker->at += walker->step;
     }
@@ -171,7 +177,7 @@ template <class CELL, class WHAT>
 CELL_WORD void for_fields(const struct eco_resident_call *call, const struct eco_resident_job *job,
                           int step, int row, int unit, WHAT what)
 {
-    char *const *const base = bases[step & 1];
+    char *const *const base = bases_of(step);
     const uint32_t begins = step == job->steps - 1 ? job->begins : 0;
 #pragma unroll
     for (int i = 0; i < CELL::saves; i++)
@@ -199,7 +205,7 @@ CELL_WORD void fetch(const struct eco_resident_call *call, const struct share *s
     const struct eco_resident_job *job = &call->job[share->job];
     const bool wanted = call->words && step < job->steps;
     const uint32_t fields =
-        bases[step & 1][AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
+        bases_of(step)[AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
     int pair = (int)threadIdx.x;
     for (int n = mine->n; wanted; n += CUT::pair_rows, pair += THREADS) {
         for_fields<CELL>(
@@ -289,6 +295,6 @@ CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *a
         at->dnext[s] = at->carry[s];
     }
     at->dnext[0] += at->dstate;
-    if (bases[at->step & 1][AT_DY])
+    if (bases_of(at->step)[AT_DY])
         at->dnext[0] += value[field<CELL>::dy];
 }

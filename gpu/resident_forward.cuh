@@ -39,7 +39,7 @@ enum {
     TO_KEPT = TO_STATE + ECO_MAX_STATES,
     ARRAYS = TO_KEPT + ECO_MAX_STATES
 };
-static __shared__ char *written[ARRAYS];
+static __shared__ char *written[2][ARRAYS]; /* of steps in turn, where blocks meet once in each */
 
 struct writer {
     char *at;
@@ -70,10 +70,10 @@ WORD struct writer writer_of(const struct eco_resident_call *call, const struct 
     return writer;
 }
 
-WORD void tell(struct writer *writer, bool last)
+WORD void tell(struct writer *writer, int turn, bool last)
 {
     if (threadIdx.x < ARRAYS) {
-        written[threadIdx.x] = last || !writer->last_only ? writer->at : NULL;
+        written[turn][threadIdx.x] = last || !writer->last_only ? writer->at : NULL;
         if (writer->at)
             writer->at += writer->step;
     }
@@ -87,7 +87,7 @@ struct place {
     const struct eco_resident_call *call;
     const struct eco_resident_job *job;
     int row, unit; /* in all */
-    int step;
+    int step, turn;
 };
 
 template <class CELL> struct place_of : place {
@@ -138,7 +138,7 @@ template <class CELL> CELL_WORD bool stores(const struct place_of<CELL> *at, int
 template <class PLACE>
 CELL_WORD void write_saves(const PLACE *at, int saves, bool there, bool masked)
 {
-    char *const save = written[TO_SAVE];
+    char *const save = written[at->turn][TO_SAVE];
     narrow *to = (narrow *)save + element_at(at->row, at->call->save_row, at->unit);
 #pragma unroll
     for (int i = 0; i < saves; i++) {
@@ -151,7 +151,7 @@ template <class CELL, class PLACE>
 CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
 {
     const struct eco_resident_call *call = at->call;
-    char *const y = written[TO_Y];
+    char *const y = written[at->turn][TO_Y];
     const narrow h = to_narrow(at->next[0]);
     write_row(there && y, (narrow *)y + element_at(at->row, call->y_row, at->unit),
               masked ? to_narrow(0) : h);
@@ -159,7 +159,7 @@ CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
         write_saves(at, CELL::saves, there, masked);
 #pragma unroll
         for (int s = 1; s < CELL::states; s++) {
-            char *const kept = written[TO_KEPT + s];
+            char *const kept = written[at->turn][TO_KEPT + s];
             write_row(there && kept,
                       (narrow *)kept + element_at(at->row, call->state_row[s], at->unit),
                       to_narrow(at->next[s]));
@@ -168,7 +168,7 @@ CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
     if (at->job->kept_states != 0 || at->step == at->job->steps - 1)
 #pragma unroll
         for (int s = 0; s < CELL::states; s++) {
-            char *const base = written[TO_STATE + s];
+            char *const base = written[at->turn][TO_STATE + s];
             const uint32_t where = element_at(at->row, call->state_row[s], at->unit);
             if (s == 0)
                 write_row(there && base, (narrow *)base + where, h);
@@ -204,6 +204,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         at[p].call = call;
         at[p].job = job;
         at[p].step = step;
+        at[p].turn = CUT::direct ? step & 1 : 0;
         at[p].unit = mine->unit;
         at[p].row = share->row0 + n + p * CUT::pair_rows;
         there[p] = n + p * CUT::pair_rows < mine->rows;
@@ -304,20 +305,31 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     begin_operands<cut>(&call, &share, &memory, &mine.scales);
     struct accs<cell, cut> accs(&call, &share, &memory);
     accs.ask(&call, &share, &memory);
+    if (cut::direct)
+        __syncthreads(); /* the first operands are there */
     for (int step = 0; step < job->steps; step++) {
-        /* Accumulators come while the exchange is waited for; where products take long, while these
-         * run: what is asked for first comes first. */
-        if (step > 0)
-            gather<cut>(&call, &share, &memory, &patience, &mine, [&] {
-                if (memory.row_tiles == 1)
+        const bool last = step == job->steps - 1;
+        if constexpr (cut::direct) {
+            tell(&writer, step & 1, last);
+            gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, [&] {
+                if (step > 0)
                     accs.ask(&call, &share, &memory);
             });
-        show_pieces<cut>();
-        __syncthreads();
-        if (step > 0 && memory.row_tiles > 1)
-            accs.ask(&call, &share, &memory);
-        tell(&writer, step == job->steps - 1);
-        multiply<cut>(&call, &share, &memory, &mine, r, step);
+        } else {
+            /* Accumulators come while the exchange is waited for; where products take long, while
+             * these run: what is asked for first comes first. */
+            if (step > 0)
+                gather<cut>(&call, &share, &memory, &patience, &mine, [&] {
+                    if (memory.row_tiles == 1)
+                        accs.ask(&call, &share, &memory);
+                });
+            show_pieces<cut>();
+            __syncthreads();
+            if (step > 0 && memory.row_tiles > 1)
+                accs.ask(&call, &share, &memory);
+            tell(&writer, 0, last);
+            multiply<cut>(&call, &share, &memory, &mine, r, step);
+        }
         for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
             finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
                                                             round);

@@ -66,6 +66,7 @@ CELL_WORD void read_pairs(const struct eco_resident_call *call, const struct pha
         at[p].call = call;
         at[p].job = job;
         at[p].step = step;
+        at[p].turn = 0;
         at[p].unit = mine->unit;
         at[p].row = phase->share.row0 + n + p * CUT::pair_rows;
         there[p] = n + p * CUT::pair_rows < mine->rows;
@@ -177,7 +178,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
             gather<cut>(&call, share, &phase.memory, &patience, &mine,
                         [&] { accs.ask(&call, share, &phase.memory); });
         __syncthreads();
-        tell(&writer, step == job->steps - 1);
+        tell(&writer, 0, step == job->steps - 1);
         multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
         for_pairs<cut>(&phase.memory, &mine, [&](auto pairs, int n, int round) {
             finish_first<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, n, round);

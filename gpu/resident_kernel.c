@@ -164,6 +164,7 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
     static const char *const products[ECO_RESIDENT_FORMS] = {
         [ECO_RESIDENT_FEW] = "products by each warp",
         [ECO_RESIDENT_MANY] = "products by each warp, many items in registers",
+        [ECO_RESIDENT_DIRECT] = "products by each warp of what it gathers",
         [ECO_RESIDENT_SQUARE] = "products by four warps"};
     struct eco_resident_shape shape;
     const struct eco_resident_need need = eco_resident_need(

@@ -226,6 +226,12 @@ CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct 
     }
 }
 
+/* How far the sums of a step are from those of the first. */
+template <class CUT> CELL_WORD int turn_of(const struct memory *memory, int step)
+{
+    return CUT::direct ? (step & 1) * (CUT::parts * memory->sum_across) : 0;
+}
+
 /* Adds up the sums of this block's slice of k, and gives each block of the cluster those of its
  * units. */
 template <class CUT>
@@ -233,7 +239,7 @@ CELL_WORD void share_sums(const struct share *share, const struct memory *memory
                           int first, int end)
 {
     enum { WIDE = 4 }; /* rows of R at once */
-    const int from = memory->sums,
+    const int from = memory->sums + turn_of<CUT>(memory, step),
               to = memory->parts + ((step & 1) * CUT::blocks + share->rank) * memory->part_across +
                    first * ECO_RESIDENT_N * CUT::part_row;
     const int all = (end - first) * ECO_RESIDENT_N * (CUT::rows / WIDE);
@@ -289,9 +295,11 @@ CELL_WORD int sums_at(const struct memory *memory, const struct mine *mine, int 
 {
     const int last = memory->row_tiles * ECO_RESIDENT_N - 1, row = n < last ? n : last;
     if (CUT::blocks == 1)
-        return mine->pair_sums + row * CUT::sum_row;
+        return mine->pair_sums + row * CUT::sum_row + turn_of<CUT>(memory, step);
     return mine->pair_sums + (step & 1) * CUT::blocks * memory->part_across + row * CUT::part_row;
 }
+
+#include "gpu/resident_direct.cuh"
 
 /* The sum of a pair's products with the block's row `row` of its units. */
 template <class CUT> CELL_WORD float sum_of(const struct memory *memory, int at, int row)

@@ -39,6 +39,8 @@ static int32_t items_of(const struct eco_resident_need *need, int32_t n, int32_t
 {
     const int32_t most = held(need, form);
     const bool few = form != ECO_RESIDENT_MANY;
+    if (form == ECO_RESIDENT_DIRECT && n <= 1)
+        return 1;
     return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : n;
 }
 
@@ -55,7 +57,8 @@ static size_t larger_size(size_t a, size_t b)
 
 static size_t sums_bytes(const struct eco_resident_shape *shape)
 {
-    return (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * sizeof(float);
+    const size_t turns = shape->form == ECO_RESIDENT_DIRECT ? 2 : 1;
+    return turns * (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * sizeof(float);
 }
 
 /* Bytes of a block's shared memory. */
@@ -112,6 +115,8 @@ static bool divide_product(const struct eco_resident_need *need, int o,
     part->kept = larger(part->items - held(need, shape->form), 0);
     if (shape->form == ECO_RESIDENT_SQUARE && row_tiles(shape) == 1)
         return false;
+    if (shape->form == ECO_RESIDENT_DIRECT && (row_tiles(shape) > 1 || part->kept > 0))
+        return false;
     shape->kept += part->kept;
     shape->room = larger(shape->room, part->across * part->items);
     shape->sums = larger(shape->sums, part->parts * ECO_RESIDENT_SUM_ROW(part->tiles));
@@ -159,7 +164,18 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
 
 /* Clocks of a step, fitted to times of an H200 so that they order divisions as measured
  * (doc/performance.md); by operands, of one number or two, and with scales of items. */
-enum { FORWARD, FORWARD_TWO, BACK, BACK_SCALED, BACK_TWO, SQUARE, SQUARE_TWO };
+enum {
+    FORWARD,
+    FORWARD_TWO,
+    BACK,
+    BACK_SCALED,
+    BACK_TWO,
+    SQUARE,
+    SQUARE_TWO,
+    DIRECT,
+    DIRECT_TWO,
+    DIRECT_BACK
+};
 static const struct cost {
     double step, cluster, kbyte; /* that a block reads of the others */
     double tile;                 /* of 8 batch rows */
@@ -173,12 +189,17 @@ static const struct cost {
              [BACK_SCALED] = {1750, 336, 30, 120, 191, 191, 0, 468, 12},
              [BACK_TWO] = {1450, 450, 107, 0, 72, 261, 0, 725, 335},
              [SQUARE] = {1475, 718, 22, 190, 0, 0, 19, 107, 32},
-             [SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10}};
+             [SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10},
+             [DIRECT] = {1150, 0, 29, 0, 80, 0, 13, 0, 0},
+             [DIRECT_TWO] = {900, 0, 24, 0, 100, 0, 14, 0, 0},
+             [DIRECT_BACK] = {1150, 290, 29, 70, 48, 0, 0, 658, 126}};
 
 static const struct cost *cost_of(const struct eco_resident_need *need,
                                   const struct eco_resident_shape *shape)
 {
     const bool two = need->instructions == ECO_RESIDENT_PAIR;
+    if (shape->form == ECO_RESIDENT_DIRECT)
+        return &costs[need->backward ? DIRECT_BACK : two ? DIRECT_TWO : DIRECT];
     if (need->backward)
         return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
     if (shape->form == ECO_RESIDENT_SQUARE)
@@ -196,6 +217,17 @@ static double square_clocks(const struct eco_resident_part *part, int32_t tiles)
            (four * (tiles / 4 + (left == 3)) + (left == 1 || left == 2 ? two : 0));
 }
 
+/* That a block reads of the others; where warps read the same, each of them half of it more. */
+static double kbytes_of(const struct eco_resident_need *need, const struct eco_resident_part *part,
+                        const struct eco_resident_shape *shape)
+{
+    const bool direct = shape->form == ECO_RESIDENT_DIRECT;
+    const double rows = direct ? shape->group_rows : row_tiles(shape) * ECO_RESIDENT_N,
+                 again = direct ? 0.5 * (part->down - 1) : 0;
+    return (1 + again) * rows * part->slice * ECO_RESIDENT_BYTES * (need->sent / need->operand) /
+           1024;
+}
+
 /* Of product o, and of the stage behind it. */
 static double predict_product(const struct eco_resident_need *need, int o,
                               const struct eco_resident_shape *shape)
@@ -204,8 +236,6 @@ static double predict_product(const struct eco_resident_need *need, int o,
     const struct eco_resident_part *part = &shape->part[o];
     const double tiles = row_tiles(shape), kept = part->kept,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
-    const double items = tiles * ECO_RESIDENT_N * part->slice,
-                 kbytes = items * ECO_RESIDENT_BYTES * (need->sent / need->operand) / 1024.;
     const bool pair = need->instructions == ECO_RESIDENT_PAIR && !need->backward;
     const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
     const double parts = shape->spread > 0 ? 1 << shape->spread : part->parts;
@@ -214,7 +244,8 @@ static double predict_product(const struct eco_resident_need *need, int o,
             ? products * square_clocks(part, row_tiles(shape))
             : tiles * products *
                   (cost->item * (part->items - kept) + in_shared * cost->kept * kept);
-    const double time = cost->step + cost->kbyte * kbytes + tiles * cost->tile + multiplied +
+    const double time = cost->step + cost->kbyte * kbytes_of(need, part, shape) +
+                        tiles * cost->tile + multiplied +
                         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
     return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }
