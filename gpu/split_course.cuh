@@ -4,12 +4,13 @@
  */
 enum { PAIR = ECO_SPLIT_PAIR };
 
-/* All stages of all pairs of tiles; a cluster does those between two bounds.  Where clusters share
- * tiles blocks put aside their parts of these, in the order of threads and registers: at most two,
- * that of the tile they begin in and that of the one they end in. */
+/* Clusters take the first pairs of tiles in turn.  Others, fewer than clusters, are shared: some of
+ * the clusters, which have a stage at least, do those between two bounds, before their own pairs.
+ * Of tiles that they share blocks put aside their parts, in the order of threads and registers: at
+ * most two, that of the tile they begin in and that of the one they end in. */
 struct course {
     int32_t steps, tiles_m, tiles_n, pairs, clusters; /* steps: stages of a tile */
-    bool shared;
+    int32_t whole, sharing;                           /* pairs; clusters, at least one */
 };
 
 struct place {
@@ -24,27 +25,43 @@ WORD course course_of(const eco_split_call &call, int32_t clusters)
     c.tiles_n = (call.b.rows + TILE - 1) / TILE;
     c.pairs = (c.tiles_m + PAIR - 1) / PAIR * c.tiles_n;
     c.clusters = clusters;
-    c.shared = call.parts != nullptr;
+    c.whole = call.parts == nullptr ? c.pairs : c.pairs / clusters * clusters;
+    c.sharing = max(min(clusters, (c.pairs - c.whole) * c.steps), 1);
     return c;
 }
 
+/* Of shared pairs. */
 WORD place bound(const course &c, int32_t cluster)
 {
-    place p;
-    if (c.shared) {
-        const int64_t stage = (int64_t)c.pairs * c.steps * cluster / c.clusters;
-        p.pair = (int32_t)(stage / c.steps);
-        p.step = (int32_t)(stage - (int64_t)p.pair * c.steps);
-    } else {
-        p.pair = (int32_t)((int64_t)c.pairs * cluster / c.clusters);
-        p.step = 0;
-    }
-    return p;
+    const int32_t stage = (c.pairs - c.whole) * c.steps * min(cluster, c.sharing) / c.sharing,
+                  pair = stage / c.steps;
+    return {c.whole + pair, stage - pair * c.steps};
 }
 
 WORD bool before(const place &p, const place &q)
 {
     return p.pair < q.pair || (p.pair == q.pair && p.step < q.step);
+}
+
+/* What a cluster does of a pair: steps. */
+struct turn {
+    int32_t pair, from, to;
+};
+
+/* The ith; from == to: there is none. */
+WORD turn turn_of(const course &c, int32_t cluster, int32_t i)
+{
+    const place first = bound(c, cluster), end = bound(c, cluster + 1);
+    const int32_t shared = before(first, end) ? end.pair - first.pair + (end.step > 0) : 0,
+                  pair = i < shared ? first.pair + i : cluster + (i - shared) * c.clusters;
+    if (i >= shared)
+        return {pair, 0, pair < c.whole ? c.steps : 0};
+    return {pair, i > 0 ? 0 : first.step, pair < end.pair ? c.steps : end.step};
+}
+
+WORD bool is_whole(const course &c, const turn &t)
+{
+    return t.to - t.from == c.steps;
 }
 
 /* A block's tile of a pair; m may be past the last. */
@@ -58,7 +75,7 @@ WORD tile tile_of(const course &c, int32_t pair, int32_t rank)
     return {m * PAIR + rank, pair - m * c.tiles_n};
 }
 
-/* [16][CONSUMERS] of a block's first or last tile. */
+/* [16][CONSUMERS] of the first or last tile that a block shares. */
 WORD float4 *part_of(const eco_split_call &call, int32_t cluster, int32_t rank, bool last)
 {
     const size_t block = (size_t)cluster * PAIR + rank;

@@ -11,12 +11,14 @@
 #include "gpu/word.cuh"
 
 #include "gpu/meet.cuh"
+#include "gpu/split_eight.cuh"
 #include "gpu/split_sum.cuh"
 #include "gpu/squares.cuh"
 
 #include "gpu/split_stage.cuh"
 
 #include "gpu/split_course.cuh"
+#include "gpu/split_end.cuh"
 
 #if HAS_SQUARES
 #define IN_PAIRS __cluster_dims__(PAIR, 1, 1)
@@ -25,128 +27,69 @@
 #endif
 
 enum {
-    EIGHTS = TILE / 8, /* of a tile's columns */
-    SHARES = 4,        /* blocks that add the parts of a tile */
-    CONSUMER_REGISTERS = 232,
-    COPYING_REGISTERS = 40 /* of the warps that fill stages: one of their threads does */
+    EIGHTS = TILE / 8,      /* of a tile's columns */
+    SHARES = 4,             /* blocks that add the parts of a tile */
+    TILE_SCALES = TILE * 4, /* bytes of an operand's */
+    CONSUMER_REGISTERS = 240,
+    COPYING_REGISTERS = 24 /* of the warps that fill stages: one of their threads does */
 };
 typedef block_of<ECO_SPLIT_PAIRS, TILE, TILE, false> kind;
 enum { CONSUMERS = kind::consumers, THREADS = kind::threads };
 
+/* What a block has besides stages: lines of each warp that multiplies, and scales of tiles, those
+ * of A's rows first.  A tile's end comes before a stage of the next is left, and one may have a
+ * stage only: so scales of so many tiles are there. */
+enum { COLUMNS = TILE / 2, SCALED_TILES = kind::stages + 1 };
+struct ends {
+    float lines[CONSUMERS / WARP][lines<COLUMNS>::FLOATS];
+    float scales[SCALED_TILES][2][TILE];
+};
+static_assert(kind::stages * kind::stage_bytes + sizeof(ends) <= STAGES_BYTES + SCALES_BYTES,
+              "they fit");
+
+WORD ends *ends_of(unsigned shared)
+{
+    extern __shared__ char room[];
+    return (ends *)(room + (shared - address_of(room)) + kind::stages * kind::stage_bytes);
+}
+
 /* ---- copying --------------------------------------------------------------------------------- */
+
+WORD void copy_scales(const eco_split_call &call, const course &c, const tile &t, float to[2][TILE],
+                      uint64_t *full)
+{
+    const int32_t m = min(t.m, c.tiles_m - 1);
+    copy(address_of(to[0]), (const char *)(call.a.scales + m * TILE), TILE_SCALES, full);
+    copy(address_of(to[1]), (const char *)(call.b.scales + t.n * TILE), TILE_SCALES, full);
+}
 
 /* Each block of the pair copies a plane of B to both. */
 WORD void fill_stages(const eco_split_call &call, const course &c, unsigned shared, barriers *b)
 {
     const int32_t cluster = (int32_t)blockIdx.x / PAIR, rank = (int32_t)rank_in_cluster();
-    const place first = bound(c, cluster), end = bound(c, cluster + 1);
-    int32_t before_pair = 0; /* stages */
-    for (int32_t pair = first.pair; before({pair, 0}, end); pair++) {
-        const int32_t from = pair == first.pair ? first.step : 0,
-                      to = pair == end.pair ? end.step : c.steps;
-        const tile t = tile_of(c, pair, rank);
-        const char *a = piece_of<kind>(call.a, c.steps, min(t.m, c.tiles_m - 1), from),
-                   *w = piece_of<kind>(call.b, c.steps, t.n, from) + rank * PLANE_BYTES;
-        for (int32_t i = 0; i < to - from; i++) {
-            const slot<kind::stages> slot(before_pair + i);
+    int32_t before_turn = 0; /* stages */
+    turn turn = turn_of(c, cluster, 0);
+    for (int32_t k = 0; turn.from < turn.to; turn = turn_of(c, cluster, ++k)) {
+        const tile t = tile_of(c, turn.pair, rank);
+        const char *a = piece_of<kind>(call.a, c.steps, min(t.m, c.tiles_m - 1), turn.from),
+                   *w = piece_of<kind>(call.b, c.steps, t.n, turn.from) + rank * PLANE_BYTES;
+        for (int32_t i = 0; i < turn.to - turn.from; i++) {
+            const slot<kind::stages> slot(before_turn + i);
             const unsigned stage = shared + slot.stage * kind::stage_bytes;
             uint64_t *full = &b->full[slot.stage];
             wait_for_room(b, slot);
-            expect(full, kind::stage_bytes);
+            expect(full, kind::stage_bytes + (i == 0 ? 2 * TILE_SCALES : 0));
             copy(stage, a + (size_t)i * PIECE_BYTES, PIECE_BYTES, full);
             copy_to_all(stage + PIECE_BYTES + rank * kind::b_bytes, w + (size_t)i * PIECE_BYTES,
                         kind::b_bytes, full, (1 << PAIR) - 1);
+            if (i == 0)
+                copy_scales(call, c, t, ends_of(shared)->scales[k % SCALED_TILES], full);
         }
-        before_pair += to - from;
+        before_turn += turn.to - turn.from;
     }
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
-
-/* Of all threads of a warp: of their sums those. */
-template <int eights>
-WORD void replace_odd(const eco_split_call &call, int32_t row, int32_t column,
-                      float (&sum)[4 * eights])
-{
-#pragma unroll
-    for (int i = 0; i < 4 * eights; i++) {
-        const int32_t r = row + i / 2 % 2 * 8, c = column + i / 4 * 8 + i % 2;
-        const bool odd = r < call.a.rows && c < call.b.rows &&
-                         (is_odd(call.a.scales[r]) || is_odd(call.b.scales[c]));
-        sum[i] = replaced(call, odd, r, c, sum[i]);
-    }
-}
-
-/* What C has at two columns, if there it is added to; wide: at once. */
-WORD float2 old_of(const eco_split_call &call, int32_t row, int32_t column, bool wide)
-{
-    const float *from = call.c + (size_t)row * call.c_row + column;
-    const bool there = call.add && row < call.a.rows, one = there && column < call.b.rows,
-               two = there && column + 1 < call.b.rows;
-    if (wide && two)
-        return *(const float2 *)from;
-    return make_float2(one ? from[0] : 0, two ? from[1] : 0);
-}
-
-WORD void write_two(const eco_split_call &call, int32_t row, int32_t column, float x, float y,
-                    bool wide)
-{
-    float *to = call.c + (size_t)row * call.c_row + column;
-    const bool there = row < call.a.rows, one = there && column < call.b.rows,
-               two = there && column + 1 < call.b.rows;
-    if (wide && two) {
-        *(float2 *)to = make_float2(x, y);
-        return;
-    }
-    if (one)
-        to[0] = x;
-    if (two)
-        to[1] = y;
-}
-
-WORD float2 bias_of(const eco_split_call &call, int32_t column)
-{
-    if (call.bias == nullptr)
-        return make_float2(0, 0);
-    return make_float2(column < call.b.rows ? __ldg(call.bias + column) : 0,
-                       column + 1 < call.b.rows ? __ldg(call.bias + column + 1) : 0);
-}
-
-/* So many eighths of a tile's columns, from `column` on; a thread has two of each, of two rows. */
-template <int eights>
-WORD void write(const eco_split_call &call, int32_t m, int32_t column, float (&sum)[4 * eights])
-{
-    const int32_t thread = (int32_t)threadIdx.x;
-    const int32_t row = m * TILE + thread / 32 * 16 + thread % 32 / 4;
-    if (m * TILE >= call.a.rows)
-        return;
-    column += thread % 4 * 2;
-    const float s[2] = {call.a.scales[row], call.a.scales[row + 8]};
-    bool odd = is_odd(s[0]) || is_odd(s[1]);
-#pragma unroll
-    for (int j = 0; j < eights; j++) {
-        const float2 u = *(const float2 *)(call.b.scales + column + 8 * j);
-        odd |= is_odd(u.x) || is_odd(u.y);
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            sum[4 * j + 2 * h] = divided(sum[4 * j + 2 * h], s[h], u.x);
-            sum[4 * j + 2 * h + 1] = divided(sum[4 * j + 2 * h + 1], s[h], u.y);
-        }
-    }
-    if (__any_sync(~0u, odd))
-        replace_odd<eights>(call, row, column, sum);
-    const bool wide = ((uintptr_t)call.c | call.c_row * 4) % 8 == 0;
-    float2 old[2 * eights]; /* all before anything is written, else each would wait for the last */
-#pragma unroll
-    for (int i = 0; i < 2 * eights; i++)
-        old[i] = old_of(call, row + i % 2 * 8, column + i / 2 * 8, wide);
-#pragma unroll
-    for (int i = 0; i < 2 * eights; i++) {
-        const float2 bias = bias_of(call, column + i / 2 * 8);
-        write_two(call, row + i % 2 * 8, column + i / 2 * 8, old[i].x + (sum[2 * i] + bias.x),
-                  old[i].y + (sum[2 * i + 1] + bias.y), wide);
-    }
-}
+/* ---- multiplying ----------------------------------------------------------------------------- */
 
 template <int n> WORD void put_aside(float4 *part, const float (&sum)[n])
 {
@@ -156,24 +99,97 @@ template <int n> WORD void put_aside(float4 *part, const float (&sum)[n])
             make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
 }
 
-/* ---- multiplying ----------------------------------------------------------------------------- */
+/* Who multiplies. */
+struct multiplier {
+    const eco_split_call &call;
+    const course &c;
+    consumer<kind> me;
+    int32_t cluster, rank;
+
+    /* What becomes of the sums of turn k. */
+    __device__ __forceinline__ void finish(int32_t k, const float (&sum)[kind::held]) const
+    {
+        const turn turn = turn_of(c, cluster, k);
+        if (is_whole(c, turn)) {
+            const int32_t warp = (int32_t)threadIdx.x / WARP;
+            const tile t = tile_of(c, turn.pair, rank);
+            ends *const e = ends_of(me.shared);
+            const float(*scales)[TILE] = e->scales[k % SCALED_TILES];
+            write_tile<COLUMNS>(call,
+                                {scales[0] + warp * WARP_ROWS, scales[1], e->lines[warp],
+                                 t.m * TILE + warp * WARP_ROWS, t.n * TILE},
+                                sum);
+        } else {
+            const bool last = turn.pair > bound(c, cluster).pair;
+            put_aside(part_of(call, cluster, rank, last), sum);
+        }
+    }
+
+    /* The sums of turn k; the turn before is finished while two stages of this one are under way.
+     */
+    __device__ __forceinline__ void add(int32_t k, int32_t stages, float (&sum)[kind::held])
+    {
+        float d[kind::held], e[kind::held];
+        int of_d = me.begin(d), of_e = me.begin(e);
+        if (k > 0)
+            finish(k - 1, sum);
+        clear(sum);
+        me.end<1>(of_d, d, sum);
+        for (; stages > 3; stages -= 2) {
+            of_d = me.begin(d);
+            me.end<1>(of_e, e, sum);
+            of_e = me.begin(e);
+            me.end<1>(of_d, d, sum);
+        }
+        if (stages == 3) {
+            of_d = me.begin(d);
+            me.end<1>(of_e, e, sum);
+            me.end<0>(of_d, d, sum);
+        } else {
+            me.end<0>(of_e, e, sum);
+        }
+    }
+
+    /* Of one stage. */
+    __device__ __forceinline__ void add_one(float (&sum)[kind::held])
+    {
+        float d[kind::held];
+        const int of_d = me.begin(d);
+        clear(sum);
+        me.end<0>(of_d, d, sum);
+    }
+
+    __device__ __forceinline__ void clear(float (&sum)[kind::held]) const
+    {
+#pragma unroll
+        for (int i = 0; i < kind::held; i++)
+            sum[i] = 0;
+    }
+
+    __device__ __forceinline__ void take_all_turns(void)
+    {
+        float sum[kind::held];
+        for (int32_t k = 0;; k++) {
+            const turn turn = turn_of(c, cluster, k);
+            const int32_t stages = turn.to - turn.from;
+            if (stages > 1) {
+                add(k, stages, sum);
+                continue;
+            }
+            if (k > 0)
+                finish(k - 1, sum);
+            if (stages == 0)
+                return;
+            add_one(sum);
+        }
+    }
+};
 
 WORD void empty_stages(const eco_split_call &call, const course &c, unsigned shared, barriers *b)
 {
-    const int32_t cluster = (int32_t)blockIdx.x / PAIR, rank = (int32_t)rank_in_cluster();
-    const place first = bound(c, cluster), end = bound(c, cluster + 1);
-    consumer<kind> me = {shared, b, 0, PAIR, 0};
-    for (int32_t pair = first.pair; before({pair, 0}, end); pair++) {
-        const int32_t from = pair == first.pair ? first.step : 0,
-                      to = pair == end.pair ? end.step : c.steps;
-        const tile t = tile_of(c, pair, rank);
-        float sum[kind::held] = {0};
-        me.add(to - from, sum);
-        if (from == 0 && to == c.steps)
-            write<EIGHTS>(call, t.m, t.n * TILE, sum);
-        else
-            put_aside(part_of(call, cluster, rank, pair > first.pair), sum);
-    }
+    multiplier m = {
+        call, c, {shared, b, 0, PAIR, 0}, (int32_t)blockIdx.x / PAIR, (int32_t)rank_in_cluster()};
+    m.take_all_turns();
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -208,10 +224,12 @@ static __global__ void __launch_bounds__(CONSUMERS)
     add_parts(const __grid_constant__ eco_split_call call)
 {
 #if HAS_SQUARES
-    enum { SHARE = EIGHTS / SHARES };
+    enum { SHARE = EIGHTS / SHARES, OF_SHARE = SHARE * EIGHT };
+    __shared__ __align__(16) float room[CONSUMERS / WARP][lines<OF_SHARE>::FLOATS];
     const course c = course_of(call, (int32_t)gridDim.x);
     int32_t cluster = (int32_t)blockIdx.x;
-    const int32_t rank = (int32_t)blockIdx.z, from = (int32_t)blockIdx.y * SHARE;
+    const int32_t rank = (int32_t)blockIdx.z, from = (int32_t)blockIdx.y * SHARE,
+                  warp = (int32_t)threadIdx.x / WARP;
     const place first = bound(c, cluster), end = bound(c, cluster + 1);
     const bool begins = end.step > 0 && (first.pair < end.pair || first.step == 0);
     if (!begins)
@@ -232,7 +250,9 @@ static __global__ void __launch_bounds__(CONSUMERS)
         cluster++;
     } while (before(bound(c, cluster), {end.pair + 1, 0}));
     const tile t = tile_of(c, end.pair, rank);
-    write<SHARE>(call, t.m, t.n * TILE + 8 * from, sum);
+    const int32_t row = t.m * TILE + warp * WARP_ROWS, column = t.n * TILE + from * EIGHT;
+    write_tile<OF_SHARE>(
+        call, {call.a.scales + row, call.b.scales + column, room[warp], row, column}, sum);
 #endif
 }
 

@@ -76,13 +76,16 @@ static int32_t length(struct eco_split_size size, size_t room)
     return steps_of(up(size.k, up(size.k, most))) * ECO_SPLIT_DEPTH;
 }
 
-/* Seconds of a piece of so many steps: launches, a step of a tile, its end, what parts cost. */
+/* Seconds of a piece of so many steps: launches and the last end of a tile, a step, what other ends
+ * are longer than the steps they hide behind, what parts cost. */
 static double piece_time(int64_t pairs, int32_t steps, int32_t clusters, bool shared)
 {
-    static const double launches = 4e-6, step = 1.25e-6, end = 5e-6, parts = 7e-6;
+    static const double fixed = 6.5e-6, step = 1.08e-6, end = 1.3e-6, parts = 12e-6;
+    const double pair = steps * step + end;
+    const int64_t whole = pairs / clusters, rest = pairs - whole * clusters;
     if (shared)
-        return launches + ceil((double)pairs * steps / clusters) * step + end + parts;
-    return launches + ceil((double)pairs / clusters) * (steps * step + end);
+        return fixed + (double)whole * pair + ceil((double)rest * steps / clusters) * step + parts;
+    return fixed + (double)(whole + (rest > 0)) * pair;
 }
 
 static struct eco_split_plan plan_of(struct eco_split_size size, int32_t processors, size_t room,

@@ -15,8 +15,7 @@ WORD float element(const eco_split_operand &o, int32_t row, int32_t k)
 
 /* A sum some terms of which are not finite, so neither is it: NaN as it is, infinity times what it
  * meets.  A warp adds it, until it is NaN. */
-[[maybe_unused]] static __device__ __noinline__ float term_by_term(const eco_split_call &call,
-                                                                   int32_t row, int32_t column)
+WORD float term_by_term(const eco_split_call &call, int32_t row, int32_t column)
 {
     enum { LOOK_EVERY = 4 };
     const int32_t end = min(call.a.k, call.b.k);
@@ -35,13 +34,20 @@ WORD float element(const eco_split_operand &o, int32_t row, int32_t k)
     return sum;
 }
 
+/* The same for those that have many. */
+[[maybe_unused]] static __device__ __noinline__ float
+term_by_term_apart(const eco_split_call &call, int32_t row, int32_t column)
+{
+    return term_by_term(call, row, column);
+}
+
 /* Of all threads of a warp: the sum, or one that is odd anew. */
 WORD float replaced(const eco_split_call &call, bool odd, int32_t row, int32_t column, float sum)
 {
     for (unsigned left = __ballot_sync(~0u, odd); left != 0; left &= left - 1) {
         const int lane = __ffs((int)left) - 1;
         const float x =
-            term_by_term(call, __shfl_sync(~0u, row, lane), __shfl_sync(~0u, column, lane));
+            term_by_term_apart(call, __shfl_sync(~0u, row, lane), __shfl_sync(~0u, column, lane));
         sum = (int)threadIdx.x % 32 == lane ? x : sum;
     }
     return sum;

@@ -1,0 +1,207 @@
+/*
+ * The end of a large product's tile: a warp brings its sums by way of shared memory into lines of
+ * C, of which it reads and writes 16 bytes at a time.  It waits for no other warp, and for nothing
+ * that is not near: matrix instructions of the next tile are under way.
+ */
+enum { WARP = 32, WARP_ROWS = 16, EIGHT = 8 /* rows, or columns, that matrix instructions have */ };
+
+/* Eight rows of some columns of a warp: neither who puts them there by eights nor who takes them by
+ * rows meets others at a bank. */
+template <int columns> struct lines {
+    enum {
+        LINE = columns + 8,
+        FLOATS = EIGHT * LINE, /* of a warp */
+        QUADS = columns / 4,   /* of a row */
+        AT_ONCE = WARP / QUADS /* rows that a warp takes */
+    };
+};
+
+/* What a warp knows of its rows, and of columns of C from one on. */
+struct warp_tile {
+    const float *of_rows, *of_columns; /* scales; those are there of whole tiles */
+    float *room;                       /* lines of the warp's own */
+    int32_t row, column;
+};
+
+WORD int32_t lane_of_thread(void)
+{
+    return (int32_t)threadIdx.x % WARP;
+}
+
+/* ---- operands that are not finite ------------------------------------------------------------ */
+
+/* Any of a warp's rows, or of so many columns? */
+WORD bool any_odd(const warp_tile &t, int columns)
+{
+    const int32_t lane = lane_of_thread();
+    bool odd = is_odd(t.of_rows[lane % WARP_ROWS]);
+    for (int32_t j = lane; j < columns; j += WARP)
+        odd |= is_odd(t.of_columns[j]);
+    return __any_sync(~0u, odd);
+}
+
+/* All that are odd, each added by all threads of the warp.  No calls: matrix instructions that are
+ * under way write registers that a function would save. */
+WORD void write_odd(const eco_split_call &call, const warp_tile &t, int columns)
+{
+    for (int32_t i = 0; i < WARP_ROWS * columns; i++) {
+        const int32_t r = i / columns, j = i - r * columns, row = t.row + r, column = t.column + j;
+        if (row >= call.a.rows || column >= call.b.rows ||
+            !(is_odd(t.of_rows[r]) || is_odd(t.of_columns[j])))
+            continue;
+        const float sum = term_by_term(call, row, column),
+                    bias = call.bias == nullptr ? 0 : call.bias[column];
+        float *const to = call.c + (size_t)row * call.c_row + column;
+        if (lane_of_thread() == 0)
+            *to = (call.add ? *to : 0) + (sum + bias);
+    }
+}
+
+/* ---- lines of any length --------------------------------------------------------------------- */
+
+/* Of eight rows, from the warp's row r on, columns from j on: all that are there and not odd. */
+template <int columns>
+WORD void write_some(const eco_split_call &call, const warp_tile &t, int32_t r, int32_t j)
+{
+    enum { AT_ONCE = columns / WARP * 2 };
+#pragma unroll 1
+    for (int32_t line = 0; line < EIGHT; line += 2) {
+        float old[AT_ONCE];
+        bool there[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int32_t row = line + i % 2, column = i / 2 * WARP + lane_of_thread();
+            there[i] = t.row + r + row < call.a.rows && t.column + j + column < call.b.rows &&
+                       !is_odd(t.of_rows[r + row]) && !is_odd(t.of_columns[j + column]);
+            old[i] = 0;
+            if (there[i] && call.add)
+                old[i] = call.c[(size_t)(t.row + r + row) * call.c_row + t.column + j + column];
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int32_t row = line + i % 2, column = i / 2 * WARP + lane_of_thread();
+            const float sum = divided(t.room[row * lines<columns>::LINE + column],
+                                      t.of_rows[r + row], t.of_columns[j + column]);
+            const int32_t n = t.column + j + column;
+            if (there[i])
+                call.c[(size_t)(t.row + r + row) * call.c_row + n] =
+                    old[i] + (sum + (call.bias == nullptr ? 0 : __ldg(call.bias + n)));
+        }
+    }
+}
+
+/* Predicated, as load_16_bytes. */
+WORD void store_16_bytes(void *at, const float4 &x, bool there)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0;"
+                 " @p st.global.v4.f32 [%4], {%0, %1, %2, %3}; }"
+                 :
+                 : "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "l"(at), "r"((int)there)
+                 : "memory");
+}
+
+/* ---- whole lines ----------------------------------------------------------------------------- */
+
+/* Four columns of C. */
+struct quad {
+    int32_t column;
+    float4 scale, bias; /* bias: or zeros */
+};
+
+WORD quad quad_of(const eco_split_call &call, const warp_tile &t, int32_t j)
+{
+    quad q = {t.column + j, *(const float4 *)(t.of_columns + j), {0, 0, 0, 0}};
+    if (call.bias != nullptr)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            (&q.bias.x)[i] = __ldg(call.bias + q.column + i);
+    return q;
+}
+
+/* Of eight rows, from the warp's row r on. */
+template <int columns>
+WORD void write_quads(const eco_split_call &call, const warp_tile &t, const quad &q, int32_t r)
+{
+    typedef lines<columns> mine;
+    enum { TAKEN = EIGHT / mine::AT_ONCE };
+    const int32_t lane = lane_of_thread(), line = lane / mine::QUADS, row = t.row + r + line;
+    float *const to = call.c + (size_t)row * call.c_row + q.column;
+    float4 old[TAKEN]; /* all before anything is written, else each would wait for the last */
+#pragma unroll
+    for (int i = 0; i < TAKEN; i++)
+        *(uint4 *)&old[i] = load_16_bytes(to + i * mine::AT_ONCE * call.c_row,
+                                          call.add && row + i * mine::AT_ONCE < call.a.rows);
+#pragma unroll
+    for (int i = 0; i < TAKEN; i++) {
+        const int32_t at = line + i * mine::AT_ONCE;
+        const float scale = t.of_rows[r + at];
+        float4 x = *(const float4 *)(t.room + at * mine::LINE + lane % mine::QUADS * 4);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            (&x.x)[j] =
+                (&old[i].x)[j] + (divided((&x.x)[j], scale, (&q.scale.x)[j]) + (&q.bias.x)[j]);
+        store_16_bytes(to + i * mine::AT_ONCE * call.c_row, x,
+                       row + i * mine::AT_ONCE < call.a.rows);
+    }
+}
+
+/* ---- either ---------------------------------------------------------------------------------- */
+
+/* Of eight columns each, two of eight rows, from `first` on. */
+template <int columns, int n>
+WORD void put_lines(const warp_tile &t, const float (&sum)[n], int first)
+{
+    const int32_t lane = lane_of_thread();
+    float *const to = t.room + lane / 4 * lines<columns>::LINE + lane % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < columns / EIGHT; j++)
+        *(float2 *)(to + EIGHT * j) = make_float2(sum[first + 4 * j], sum[first + 4 * j + 1]);
+}
+
+/* A warp's 16 rows, so many columns at a time. */
+template <int columns, int n>
+WORD void write_whole(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+{
+#pragma unroll
+    for (int j = 0; j < 2 * n; j += columns) {
+        const quad q = quad_of(call, t, j + lane_of_thread() % lines<columns>::QUADS * 4);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            put_lines<columns>(t, sum, j / 2 + 2 * h);
+            __syncwarp();
+            write_quads<columns>(call, t, q, h * EIGHT);
+            __syncwarp();
+        }
+    }
+}
+
+/* The same with less code. */
+template <int columns, int n>
+WORD void write_others(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+{
+#pragma unroll 1
+    for (int turn = 0; turn < 4 * n / columns; turn++) {
+#pragma unroll
+        for (int i = 0; i < 4 * n / columns; i++)
+            if (i == turn)
+                put_lines<columns>(t, sum, i / 2 * (columns / 2) + i % 2 * 2);
+        __syncwarp();
+        write_some<columns>(call, t, turn % 2 * EIGHT, turn / 2 * columns);
+        __syncwarp();
+    }
+}
+
+template <int columns, int n>
+WORD void write_tile(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+{
+    if (t.row >= call.a.rows)
+        return;
+    const bool odd = any_odd(t, 2 * n);
+    if (!odd && t.column + 2 * n <= call.b.rows &&
+        ((uintptr_t)call.c | call.c_row * sizeof(float)) % 16 == 0)
+        write_whole<columns>(call, t, sum);
+    else
+        write_others<columns>(call, t, sum);
+    if (odd)
+        write_odd(call, t, 2 * n);
+}
