@@ -262,9 +262,9 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
                down_of<CUT>(share, 0) * ECO_RESIDENT_M + share->lane / 4);
     mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
     mine.sent = exchange_of(call, share, memory);
-    const int first = CUT::direct /* piece that it gathers */
-                          ? share->across * call->shape.part[CUT::product].items
-                          : share->item0 * memory->row_tiles + share->warp;
+    const int own =
+        CUT::direct ? share->across * call->shape.part[CUT::product].items : share->warp;
+    const int first = share->item0 * memory->row_tiles + own; /* piece that it gathers */
     mine.received = (const uint4 *)mine.sent + first * (READS * LANES) + share->lane;
     mine.came = pinned(memory->operand + share->warp * LANES + share->lane);
     return mine;

@@ -61,13 +61,14 @@ enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_DIRECT, ECO_RESIDENT_SQ
  * directly, know no scales of items.
  */
 #define ECO_RESIDENT_MADE(products, backward, instructions, scaled)                                \
-    ((products) == 2                        ? 0x00000Full                                          \
-     : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? ((scaled) ? 0x66866Cull : 0x22466866Cull)                        \
-                                               : (scaled) ? 0x02C02Full                            \
-                                                          : 0x03600702C02Full)                     \
-                                            : ((backward) ? 0x00076Cull                         \
-                                               : (scaled) ? 0x00013Full                            \
-                                                          : 0x01200300013Full))
+    ((products) == 2 ? 0x00000Full                                                                 \
+     : (instructions) == ECO_RESIDENT_PLAIN                                                        \
+         ? ((backward) ? ((scaled) ? 0x66866Cull : 0x22466866Cull)                                 \
+            : (scaled) ? 0x02C02Full                                                               \
+                       : 0x03600702C02Full)                                                        \
+         : ((backward) ? 0x00076Cull                                                               \
+            : (scaled) ? 0x00013Full                                                               \
+                       : 0x01200300013Full))
 
 /* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */
 #define ECO_RESIDENT_SQUARE_TILES(tiles)                                                           \

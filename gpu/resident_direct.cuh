@@ -11,8 +11,8 @@ template <int COUNT> CELL_WORD void ask(const uint4 *from, int left, uint4 v[COU
         v[i] = read_shared_by_all_if(i < left, from + i * LANES);
 }
 
-/* `COUNT` items of this warp, of which the first `left` are there for this lane; meanwhile() is done
- * while they are on their way. */
+/* `COUNT` items of this warp, of which the first `left` are there for this lane; meanwhile() is
+ * done while they are on their way. */
 template <int COUNT, class MEANWHILE>
 CELL_WORD void receive(const struct eco_resident_call *call, struct patience *patience,
                        const uint4 *from, int left, uint4 v[COUNT], MEANWHILE meanwhile)
@@ -40,11 +40,10 @@ CELL_WORD void receive(const struct eco_resident_call *call, struct patience *pa
 
 /* What is multiplied in the first step lies in shared memory. */
 template <class CUT, int COUNT, class MEANWHILE>
-CELL_WORD void multiply_received(const struct eco_resident_call *call, const struct share *share,
-                                 const struct memory *memory, struct patience *patience,
-                                 const struct mine *mine,
-                                 const struct fragment r[CUT::items][TILES], int step,
-                                 MEANWHILE meanwhile)
+CELL_WORD void
+multiply_received(const struct eco_resident_call *call, const struct share *share,
+                  const struct memory *memory, struct patience *patience, const struct mine *mine,
+                  const struct fragment r[CUT::items][TILES], int step, MEANWHILE meanwhile)
 {
     uint4 v[COUNT];
     struct sums d[TILES] = {};

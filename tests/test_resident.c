@@ -92,6 +92,11 @@ static void check_shape(const struct eco_resident_need *need)
     ck_assert_int_ge(shape.chunk * ECO_RESIDENT_N, shape.spread > 0 ? 1 : shape.group_rows);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
     ck_assert(shape.form != ECO_RESIDENT_SQUARE || !need->scaled);
+    if (shape.form == ECO_RESIDENT_DIRECT) {
+        ck_assert(!need->scaled);
+        ck_assert_int_le(shape.group_rows, ECO_RESIDENT_N);
+        ck_assert_int_eq(shape.kept, 0);
+    }
     if (shape.over)
         check_over(need, &shape);
     int32_t kept = 0;
