@@ -76,7 +76,7 @@ static double step_bytes(const struct eco_problem *problem, const struct eco_cap
         (double)problem->cell->lowered.n_accs * problem->H * (double)value * problem->N;
     if (!(eco_resident_shape(&need, &shape) > 0))
         return accs;
-    const double sent = (double)shape.exchange_bytes * (backward ? 1. : SENT_BYTES / need.sent);
+    const double sent = (double)shape.exchange_bytes * (backward ? 1. : SENT_BYTES / need.operand);
     return fmax(accs, sent);
 }
 

@@ -36,9 +36,9 @@ char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows);
  * scales ECO_SCALED. */
 struct eco_resident_kind {
     const char *rows, *operand, *accuracy;
-    int32_t bytes, sent;  /* of an operand, and of what is exchanged to become one */
+    int32_t bytes;        /* of an operand */
     int32_t instructions; /* of the matrix units for an item, 16 rows and 8 batch rows */
-    bool scaled;          /* an item of a row has a scale */
+    bool scaled;          /* what is exchanged has scales */
 };
 /* Those of one way, for each bit of shapes (resident.h: eco_resident_place). */
 char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,

@@ -7,15 +7,40 @@
 
 #include "gpu/ahead.cuh"
 
-enum { THREADS = 256, LANES = 32, TILE_ROWS = 8, BLOCKS = 528, LEAST_STEPS = 4 /* of a thread */ };
+enum {
+    THREADS = 256,
+    LANES = 32,
+    TILE_ROWS = 8,
+    SCALES_OF_TILE = 2,
+    BLOCKS = 528,
+    LEAST_STEPS = 4 /* of a thread */
+};
 
-/* Reads of a group in a step, of the first `blocks` of them. */
+/* Of a block of a group in a step, in 16 bytes: numbers, then their scales. */
+static __host__ __device__ int32_t numbers_of(const struct eco_exchange_call *call, int32_t b)
+{
+    return LANES * call->row_tiles * call->items[b];
+}
 static __host__ __device__ int32_t reads_of(const struct eco_exchange_call *call, int32_t blocks)
 {
     int32_t reads = 0;
-    for (int32_t b = 0; b < blocks; b++)
-        reads += LANES * call->reads * call->row_tiles * call->items[b];
+    for (int32_t b = 0; b < blocks; b++) {
+        reads += numbers_of(call, b) + call->bundles * call->row_tiles * SCALES_OF_TILE;
+    }
     return reads;
+}
+
+/* Numbers of a row that there are, from the kth on, as far as they are neighbours. */
+static __device__ int32_t there_from(const struct eco_exchange_call *call, int32_t b, int32_t k)
+{
+    if (call->bundle[b] == 0) { /* accumulators begin at whole reads */
+        const int32_t unit = k < call->column ? k : (int32_t)((uint32_t)k % (uint32_t)call->column);
+        return min(call->hidden - unit, call->width[b] - k);
+    }
+    const int32_t bundle = k / call->bundle[b], of_bundle = k - bundle * call->bundle[b];
+    return of_bundle < call->runs[b] * call->run
+               ? call->hidden - bundle * call->run - of_bundle % call->run
+               : 0;
 }
 
 /* What read i of a group is of: all bits set where there are units, else 0. */
@@ -23,28 +48,32 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
                                   uint32_t word[4])
 {
     const int32_t first = reads_of(call, 1), b = i >= first;
-    const int32_t at = b ? i - first : i, lane = at % LANES;
-    const bool twice = call->reads == 2;
-    const uint32_t tile = (uint32_t)at / LANES >> (int)twice;
-    const int32_t read = at / LANES & (int)twice;
-    const int32_t piece = (int32_t)(tile / (uint32_t)call->row_tiles);
-    const int32_t n = ((int32_t)tile - piece * call->row_tiles) * TILE_ROWS + lane / 4;
-    const int32_t of_word = 4 / call->sent;
-    const int32_t k = ((piece * 4 + lane % 4) * call->reads + read) * 4 * of_word;
-    const bool row = n < call->group_rows && group * call->group_rows + n < call->rows;
-    /* Accumulators begin at whole reads. */
-    const int32_t unit = k < call->column ? k : (int32_t)((uint32_t)k % (uint32_t)call->column);
-    const int32_t there =
-        row ? min(call->hidden - unit, call->width[b] - k) : 0; /* numbers from the first on */
+    const int32_t at = b ? i - first : i, lane = at % LANES, numbers = numbers_of(call, b);
+    const int32_t piece = (int32_t)((uint32_t)at / LANES / (uint32_t)call->row_tiles);
+    const int32_t tile = at / LANES - piece * call->row_tiles;
+    const int32_t of_word = 4 / call->operand, rows = call->rows - group * call->group_rows;
+    if (at >= numbers) {
+        const int32_t n = (at - numbers) * 4 % (call->row_tiles * TILE_ROWS);
+#pragma unroll
+        for (int32_t w = 0; w < 4; w++)
+            word[w] = n + w < min(call->group_rows, rows) ? UINT32_MAX : 0;
+        return;
+    }
+    const bool row = tile * TILE_ROWS + lane / 4 < min(call->group_rows, rows);
+    /* Two words, or all four, are of neighbours. */
+    const int32_t item = ECO_RESIDENT_BYTES / call->operand;
+    const bool halves = call->bundle[b] * 2 == item;
+    const int32_t k = piece * item + lane % 4 * (halves ? item / 8 : item / 4),
+                  next = halves ? item / 2 : 2 * of_word;
 #pragma unroll
     for (int32_t w = 0; w < 4; w++) {
-        const int32_t of = w * of_word;
+        const int32_t of = w % 2 * of_word, there = row ? there_from(call, b, k + w / 2 * next) : 0;
         word[w] = (of < there ? 0x0000FFFF : 0) | (of + of_word - 1 < there ? 0xFFFF0000 : 0);
     }
 }
 
-/* The same read of some steps to a thread; as resident.cuh lays them out: [groups, blocks, items,
- * rows / 8, reads, lanes].  Blocks: reads of a group, groups and then steps, jobs. */
+/* The same read of some steps to a thread; as resident.cuh lays them out.  Blocks: reads of a
+ * group, groups and then steps, jobs. */
 static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
 {
     let_next_start();

@@ -127,13 +127,16 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cu
  * where a unit will write it, else 0.  Sizes as in eco_resident_call. */
 enum { ECO_MOST_EXCHANGES = 4 };
 struct eco_exchange_call {
-    /* [steps, groups, blocks, items, row_tiles, reads, 32] of 16 bytes */
+    /* [steps, groups, blocks], each [items, row_tiles, 32] of 16 bytes, and, of what has scales,
+     * [bundles, row_tiles, 2] */
     void *exchange[ECO_MOST_EXCHANGES];
     int32_t n, steps, groups, blocks, row_tiles;
     int32_t items[ECO_RESIDENT_PRODUCTS], width[ECO_RESIDENT_PRODUCTS]; /* of a block */
+    /* of what has scales: numbers of a bundle, or 0; how many of a unit; bundles; their units */
+    int32_t bundle[ECO_RESIDENT_PRODUCTS], runs[ECO_RESIDENT_PRODUCTS], bundles, run;
     int32_t rows, group_rows, column, hidden;
-    int32_t sent, reads; /* bytes of a number; reads that become a piece of an item */
-    bool whole;          /* there is a unit of the batch for every number */
+    int32_t operand; /* bytes of a number */
+    bool whole;      /* there is a unit of the batch for every number */
 };
 /* overlap: beside the kernel ahead, which does not touch what is exchanged. */
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,

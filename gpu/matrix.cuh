@@ -1,8 +1,8 @@
 /*
  * Operands of matrix instructions, words of the exchange between blocks, and how long to wait for
  * them.  ECO_OPERAND_BF16 or _F16: what R and what is exchanged are rounded to; _PAIR: not at all,
- * two numbers of F16 for each (scaled.cuh).  With ECO_SCALED floats are exchanged, and become that
- * only where they are received, an item at a time, so they may be of any size (scaled.cuh).
+ * two numbers of F16 for each (scaled.cuh).  With ECO_SCALED they are numbers times powers of two,
+ * which are exchanged beside them, so they may be of any size.
  */
 #if defined(ECO_OPERAND_PAIR)
 typedef unsigned operand_bits;
@@ -10,18 +10,9 @@ typedef unsigned operand_bits;
 typedef unsigned short operand_bits;
 #endif
 
-#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
-#define SENT_WORDS 1
-typedef unsigned sent_bits;
-#else
-typedef unsigned short sent_bits;
-#endif
-
 enum {
     PIECE = 16 / sizeof(operand_bits), /* operands in 16 bytes */
-    ITEM = 4 * PIECE,                  /* k of two steps of the matrix instruction */
-    SENT = 16 / sizeof(sent_bits),     /* what becomes operands, in 16 bytes */
-    READS = PIECE / SENT               /* of 16 bytes that become a piece */
+    ITEM = 4 * PIECE                   /* k of two steps of the matrix instruction */
 };
 
 /* NaNs become the one that instructions make: never the mark of what is not yet written. */
@@ -42,16 +33,6 @@ WORD operand_bits to_operand(float x)
     asm("cvt.f32.f16 %0, %1;" : "=f"(back) : "h"(nearest));
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(left) : "f"(x - back));
     return nearest | (unsigned)left << 16;
-#endif
-}
-
-/* What is exchanged. */
-WORD sent_bits to_sent(float x)
-{
-#if defined(ECO_SCALED)
-    return x != x ? 0x7FFFFFFF : __float_as_uint(x);
-#else
-    return to_operand(x);
 #endif
 }
 
@@ -92,8 +73,8 @@ WORD void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 #define SCALED_R 1
 #endif
 
-/* Operands may be numbers times powers of two: those of R; states, unless items have scales.  Back,
- * of sums. */
+/* Operands may be numbers times powers of two: those of R; states, unless their bundles have
+ * scales. Back, of sums. */
 struct scales {
 #if defined(SCALED_R)
     float state, sums;
@@ -157,20 +138,30 @@ WORD uint4 read_shared_by_all_if(bool wanted, const void *p)
     return v;
 }
 
-#if defined(SENT_WORDS)
-#define SENT_STORE    "st.relaxed.gpu.global.u32 [%0], %1;"
-#define SENT_REGISTER "r"
-#else
-#define SENT_STORE    "st.relaxed.gpu.global.u16 [%0], %1;"
-#define SENT_REGISTER "h"
-#endif
+WORD uint2 read_two_shared_by_all_if(bool wanted, const void *p)
+{
+    uint2 v;
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0;"
+                 " @p ld.relaxed.gpu.global.v2.u32 {%0,%1}, [%2]; }"
+                 : "=&r"(v.x), "=&r"(v.y)
+                 : "l"(p), "r"((int)wanted)
+                 : "memory");
+    return v;
+}
 
 /* Where it is wanted, without a branch. */
-WORD void write_shared_by_all_if(bool wanted, void *p, sent_bits bits)
+WORD void write_shared_by_all_if(bool wanted, void *p, unsigned short bits)
 {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p " SENT_STORE " }"
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.relaxed.gpu.global.u16 [%0], %1; }"
                  :
-                 : "l"(p), SENT_REGISTER(bits), "r"((int)wanted)
+                 : "l"(p), "h"(bits), "r"((int)wanted)
+                 : "memory");
+}
+WORD void write_shared_by_all_if(bool wanted, void *p, unsigned bits)
+{
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.relaxed.gpu.global.u32 [%0], %1; }"
+                 :
+                 : "l"(p), "r"(bits), "r"((int)wanted)
                  : "memory");
 }
 WORD void write_half_if(bool wanted, void *p, unsigned short bits)
@@ -191,7 +182,7 @@ WORD void write_word_if(bool wanted, void *p, unsigned bits)
 /* Is a number of the word still all ones? */
 WORD unsigned missing(unsigned word)
 {
-#if defined(SENT_WORDS)
+#if defined(ECO_OPERAND_PAIR)
     return word == 0xFFFFFFFF;
 #else
     const unsigned zero = ~word;
@@ -203,7 +194,7 @@ WORD unsigned missing(unsigned word)
  * it is enough to keep the greatest. */
 WORD void look(unsigned *seen, unsigned word)
 {
-#if defined(SENT_WORDS)
+#if defined(ECO_OPERAND_PAIR)
     *seen = word > *seen ? word : *seen;
 #elif __CUDA_ARCH__ >= 900
     asm("max.u16x2 %0, %0, %1;" : "+r"(*seen) : "r"(word));

@@ -6,7 +6,7 @@
  * k is taken in an order of our own: of an item, 64 bytes of a row, lane 4g + q holds the qth 16,
  * of which the first matrix instruction takes one half and the second the other (of pairs the
  * nearest numbers are one half, what they leave the other, and three instructions take them).  So a
- * lane's share of a row is one piece in R and in shared memory, and what becomes one is exchanged.
+ * lane's share of a row is one piece in R, in the exchange and in shared memory.
  */
 #include "gpu/arithmetic.cuh"
 #include "gpu/resident_call.h"
@@ -22,7 +22,8 @@ enum {
     WARPS = ECO_RESIDENT_WARPS,
     LANES = 32,
     FOUR = ECO_RESIDENT_FOUR,
-    TILES = 2 /* of 16 rows of R, to a warp */
+    TILES = ECO_RESIDENT_TILES(ECO_RESIDENT_FEW), /* of 16 rows of R, to most warps */
+    SCALES_OF_TILE = ECO_RESIDENT_N / 2           /* of 8 rows of the batch, in 8 bytes */
 };
 
 #define CELL_WORD     static __device__ __forceinline__
@@ -50,25 +51,40 @@ template <int CELL> struct numbers;
         }                                                                                          \
     };
 
+/* How numbers with scales are exchanged: RUNS of a unit in blocks of 1 << SHIFT units. */
+template <int RUNS, int SHIFT> struct bundle_of {
+    enum {
+        shift = ECO_RESIDENT_RUN_OF(SHIFT),
+        runs = RUNS,
+        numbers = ECO_RESIDENT_BUNDLE(RUNS, SHIFT, ITEM, RESIDENT_BACKWARD),
+        halves = ITEM_SCALES && ECO_RESIDENT_HALVES(RUNS, SHIFT, ITEM, RESIDENT_BACKWARD),
+        items = numbers < ITEM ? 1 : numbers / ITEM
+    };
+};
+
 /* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
- * eco_resident_shape divides it, for one of so many products of a step. */
-template <int ROWS, int SHIFT, int SPREAD, int FORM, int PRODUCT = 0, int PRODUCTS = 1>
+ * eco_resident_shape divides it, for one of so many products of a step, of so many numbers of a
+ * unit. */
+template <int ROWS, int SHIFT, int SPREAD, int FORM, int RUNS, int PRODUCT = 0, int PRODUCTS = 1>
 struct division {
+    typedef bundle_of<RUNS, SHIFT> bundle;
     enum {
         product = PRODUCT,
         many = FORM == ECO_RESIDENT_MANY,
         square = FORM == ECO_RESIDENT_SQUARE,
-        direct = FORM == ECO_RESIDENT_DIRECT,
-        items = ECO_RESIDENT_ITEMS(FORM) / PRODUCTS, /* in registers */
+        direct = ECO_RESIDENT_IS_DIRECT(FORM),
         shift = SHIFT,
         blocks = 1 << SPREAD,
         pair_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
         own = ROWS << SHIFT,          /* rows of R of its units */
         rows = own << SPREAD,         /* of all units of the cluster */
         there = (rows + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
-        tiles = square ? ECO_RESIDENT_SQUARE_TILES(there) : there,
+        wide = ECO_RESIDENT_TILES(FORM), /* tiles of a warp */
+        tiles = square ? ECO_RESIDENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
         squares = (tiles + FOUR - 1) / FOUR, /* of 64 rows, where they are */
-        down = (tiles + TILES - 1) / TILES,
+        row_tiles = ECO_RESIDENT_DIRECT_TILES(FORM, INSTRUCTIONS),
+        items = ECO_RESIDENT_ITEMS(FORM, ITEM_SCALES) / PRODUCTS, /* in registers */
+        down = tiles / wide,
         across = WARPS / down,
         parts = square && squares == 1 ? WARPS / FOUR : across,
         sum_row = ECO_RESIDENT_SUM_ROW(tiles),
@@ -115,7 +131,7 @@ template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_c
 template <class CUT> CELL_WORD int down_of(const struct share *share, int t)
 {
     if (!CUT::square)
-        return share->down * TILES + t;
+        return share->down * CUT::wide + t;
     return (share->warp / FOUR * TILES + t) % CUT::squares * FOUR + share->warp % FOUR;
 }
 template <class CUT> CELL_WORD int across_of(const struct share *share, int t)
@@ -157,18 +173,68 @@ WORD int pinned(int value)
 /* Where the arrays begin, in floats or in groups of four; as eco_resident_shape counts them. */
 struct memory {
     int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
-    int scales;  /* [across, items, rows], where items have any */
+    int scales;  /* [bundles, rows], where there are any; room for one of each item */
     int sums;    /* [parts, rows of a chunk, sum_row] */
     int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
     int rest;    /* each way's own */
     int pairs;   /* for all threads */
-    int row_tiles, gathered, sum_across, part_across; /* gathered: pieces */
+    int row_tiles, sum_across, part_across;
+    int gathered, bundles; /* pieces; their scales for a row */
+    int power;             /* of scales a thread's first, from its first piece on, in 8 bytes */
 };
 
 /* Pieces of all that is kept of R. */
 WORD int kept_pieces(const struct eco_resident_shape *shape)
 {
     return WARPS * shape->kept * TILES * LANES * 2;
+}
+
+/* Of a group and a step, what product `o` reads, in 16 bytes: the numbers; with their scales. */
+WORD int numbers_of(const struct eco_resident_call *call, int row_tiles, int o)
+{
+    return row_tiles * (call->shape.part[o].k / ITEM) * LANES;
+}
+
+/* Of those that there are, so many are in so many items. */
+template <class CUT> CELL_WORD int bundles_before(const struct eco_resident_call *call, int items)
+{
+    const int shift = CUT::bundle::shift, all = (call->hidden + (1 << shift) - 1) >> shift;
+    return min(items * ITEM / (int)CUT::bundle::numbers, all);
+}
+
+template <class CUT>
+CELL_WORD int64_t sent_of(const struct eco_resident_call *call, const struct memory *memory)
+{
+    const int bundles = bundles_before<CUT>(call, call->shape.part[CUT::product].k / ITEM);
+    return numbers_of(call, memory->row_tiles, CUT::product) +
+           (ITEM_SCALES ? bundles * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
+}
+
+/* Where a lane's first piece lies there, and from that its first scales, in 8 bytes: of who
+ * multiplies what it gathers those of two rows, else a thread's of all. */
+template <class CUT>
+CELL_WORD int first_item(const struct eco_resident_call *call, const struct share *share)
+{
+    return across_of<CUT>(share, 0) * call->shape.part[CUT::product].items;
+}
+
+template <class CUT>
+CELL_WORD int first_piece(const struct eco_resident_call *call, const struct share *share,
+                          int row_tiles)
+{
+    const int own = CUT::direct ? first_item<CUT>(call, share) * row_tiles : share->warp;
+    return (share->item0 * row_tiles + own) * LANES + share->lane;
+}
+
+template <class CUT>
+CELL_WORD int first_power(const struct eco_resident_call *call, const struct share *share,
+                          int row_tiles)
+{
+    const int behind =
+        numbers_of(call, row_tiles, CUT::product) - first_piece<CUT>(call, share, row_tiles);
+    const int item = share->item0 + (CUT::direct ? first_item<CUT>(call, share) : 0),
+              own = CUT::direct ? share->lane % 4 : (int)threadIdx.x;
+    return 2 * behind + bundles_before<CUT>(call, item) * row_tiles * SCALES_OF_TILE + own;
 }
 
 template <class CUT>
@@ -180,7 +246,13 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     m.pairs = (m.row_tiles * ECO_RESIDENT_N + CUT::pair_rows - 1) / CUT::pair_rows * THREADS;
     const struct eco_resident_part *part = &shape->part[CUT::product];
     const int left = part->k / ITEM - share->item0;
-    m.gathered = m.row_tiles * (left < part->slice ? left : part->slice);
+    const int taken = max(min(left, part->slice), 0);
+    m.gathered = m.row_tiles * taken;
+    m.bundles =
+        bundles_before<CUT>(call, share->item0 + taken) - bundles_before<CUT>(call, share->item0);
+    m.power = 0;
+    if (ITEM_SCALES)
+        m.power = pinned(first_power<CUT>(call, share, m.row_tiles));
     m.sum_across = pinned(shape->chunk * ECO_RESIDENT_N * CUT::sum_row);
     m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
     m.operand = kept_pieces(shape);
@@ -199,30 +271,35 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* Pieces are exchanged as they lie in shared memory, those of longer numbers in several reads:
- * [steps, groups, items, rows / 8, reads, lanes] of 16 bytes.  What is nobody's, beyond rows and
- * units, is there before the first step (exchange.cu). */
-WORD sent_bits *exchange_of(const struct eco_resident_call *call, const struct share *share,
-                            const struct memory *memory)
-{
-    const struct eco_resident_part *part = call->shape.part;
-    const int k = part[0].k + part[1].k; /* what each product reads */
-    return (sent_bits *)call->job[share->job].exchange +
-           (int64_t)share->group * memory->row_tiles * ECO_RESIDENT_N * k;
-}
+/* Pieces are exchanged as they lie in shared memory: [steps, groups, items, rows / 8, lanes] of 16
+ * bytes, behind those of a group their scales: [bundles, rows] floats.  What is nobody's, beyond
+ * rows and units, is there before the first step (exchange.cu). */
 
-/* Where in a group's exchange one unit of its first row lies. */
-WORD int unit_at(const struct memory *memory, unsigned unit)
+/* Where in a group's exchange number k of its first row lies.  If bundles are half an item, one's
+ * numbers are those of one matrix instruction. */
+template <class BUNDLE> CELL_WORD int number_at(const struct memory *memory, unsigned k)
 {
-    const unsigned read = unit / ITEM * (unsigned)memory->row_tiles * READS + unit % PIECE / SENT;
-    return (int)((read * LANES + unit % ITEM / PIECE) * SENT + unit % SENT);
+    const unsigned of_item =
+        BUNDLE::halves ? k % 16 / 4 * PIECE + k % ITEM / 16 * 4 + k % 4 : k % ITEM;
+    return (int)((k / ITEM * (unsigned)memory->row_tiles * LANES + of_item / PIECE) * PIECE +
+                 of_item % PIECE);
 }
 
 /* And a row, from there on. */
 WORD int row_at(int n)
 {
-    const int tile = READS > 1 ? n / ECO_RESIDENT_N : 0; /* else all rows are as far apart */
-    return tile * (ECO_RESIDENT_N * ITEM) + (n - tile * ECO_RESIDENT_N) * (ITEM / READS);
+    return n * ITEM;
+}
+
+/* A unit's number of accumulator `run` of those that are exchanged. */
+template <class BUNDLE>
+CELL_WORD unsigned number_of(const struct eco_resident_call *call, int run, int unit)
+{
+    if (!ITEM_SCALES)
+        return (unsigned)(run * call->column + unit);
+    const int shift = BUNDLE::shift;
+    return (unsigned)((unit >> shift) * (int)BUNDLE::numbers + (run << shift) +
+                      (unit & ((1 << shift) - 1)));
 }
 
 /* ---- what a thread has for all steps --------------------------------------------------------- */
@@ -236,15 +313,16 @@ struct mine {
     int rows; /* of the batch, in which the unit exists */
     /* in shared memory; pair_sums: of batch row 0, came: the first piece that it gathers */
     int pair_sums, operand, scale, sums, came;
+    int item;      /* the first that it multiplies, of those that the block gathers */
     int sent_unit; /* where its unit lies in the exchange */
     struct scales scales;
-    sent_bits *sent;       /* of the group, in the step at hand */
+    operand_bits *sent;    /* of the group, in the step at hand */
     const uint4 *received; /* in the step before: the first that this lane reads */
 };
 
 template <class CUT>
 CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
-                              const struct memory *memory)
+                              const struct memory *memory, int64_t of_group)
 {
     const int u = (int)threadIdx.x & ((1 << CUT::shift) - 1);
     struct mine mine;
@@ -252,33 +330,31 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
     mine.unit = pinned(share->unit0 + u);
     mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
     mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
-    const int pieces =
-        across_of<CUT>(share, 0) * call->shape.part[CUT::product].items * memory->row_tiles;
+    const int pieces = first_item<CUT>(call, share) * memory->row_tiles;
     mine.operand = pinned(memory->operand + pieces * LANES + (CUT::square ? 0 : share->lane));
-    mine.scale = memory->scales + pieces * ECO_RESIDENT_N + share->lane % 4 * 2;
+    mine.scale = memory->scales + share->lane % 4 * 2;
+    mine.item = first_item<CUT>(call, share);
     const int part = across_of<CUT>(share, 0) / (CUT::across / CUT::parts);
     mine.sums =
         pinned(memory->sums + part * memory->sum_across + share->lane % 4 * 2 * CUT::sum_row +
                down_of<CUT>(share, 0) * ECO_RESIDENT_M + share->lane / 4);
-    mine.sent_unit = pinned(unit_at(memory, (unsigned)mine.unit));
-    mine.sent = exchange_of(call, share, memory);
-    const int own =
-        CUT::direct ? share->across * call->shape.part[CUT::product].items : share->warp;
-    const int first = share->item0 * memory->row_tiles + own; /* piece that it gathers */
-    mine.received = (const uint4 *)mine.sent + first * (READS * LANES) + share->lane;
+    mine.sent_unit = pinned(number_at<typename CUT::bundle>(
+        memory, number_of<typename CUT::bundle>(call, 0, mine.unit)));
+    mine.sent = (operand_bits *)call->job[share->job].exchange + share->group * of_group * PIECE;
+    mine.received = (const uint4 *)mine.sent + first_piece<CUT>(call, share, memory->row_tiles);
     mine.came = pinned(memory->operand + share->warp * LANES + share->lane);
     return mine;
 }
 
 /* After a step: the next one's part of the exchange. */
-WORD void advance(const struct eco_resident_call *call, const struct memory *memory,
-                  struct mine *mine, int step)
+template <class CUT>
+CELL_WORD void advance(const struct eco_resident_call *call, const struct memory *memory,
+                       struct mine *mine, int step)
 {
-    const int64_t reads = (int64_t)call->shape.groups * memory->row_tiles *
-                          (call->shape.part[0].k / ITEM) * (READS * LANES);
-    mine->sent += reads * SENT;
+    const int64_t sent = call->shape.groups * sent_of<CUT>(call, memory);
+    mine->sent += sent * PIECE;
     if (step > 0)
-        mine->received += reads;
+        mine->received += sent;
 }
 
 /* So many pairs at once, as a type. */

@@ -29,9 +29,9 @@ struct eco_resident_need {
     int32_t recurrent[ECO_RESIDENT_PRODUCTS]; /* accumulators that it adds to */
     int32_t accs, states;                     /* all accumulators */
     int32_t fields;                           /* that a step back may read */
-    int32_t operand, sent;                    /* bytes of an operand, and of what is exchanged */
+    int32_t operand;                          /* bytes of one */
     int32_t instructions;                     /* of the matrix units for an item's product */
-    bool scaled;                              /* items have scales */
+    bool scaled;                              /* bundles have scales */
     int32_t blocks[ECO_RESIDENT_SPREADS];     /* that run at once, in clusters of 1, 2, 4 */
     size_t block_bytes;                       /* of shared memory */
 };

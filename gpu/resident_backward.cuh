@@ -52,7 +52,8 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         at[p].unit = mine->unit;
         at[p].row = share->row0 + row;
         at[p].there = row < mine->rows;
-        at[p].sent = mine->sent + row_at(row);
+        at[p].sent = mine->sent;
+        at[p].sent_row = row;
         at[p].dacc = bases_of(step)[AT_DACC];
         at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
         at[p].dstate = sum_of<CUT>(memory, sums_at<CUT>(memory, mine, step, row), 0);
@@ -72,7 +73,7 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
         finish_unit(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send_dacc<0>(&at[p]);
+        send_dacc<0, typename CUT::bundle>(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
 #pragma unroll
@@ -85,28 +86,28 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<1, SHIFT, SPREAD, FORM> cut;
+    typedef division<1, SHIFT, SPREAD, FORM, cell::first> cut;
     const struct share share = share_of<cut>(&call);
     wait_for_kernels_ahead(); /* one of which may transpose R */
     const struct scales scales = scales_of_r<cut, cut>(&call, &share, &share);
-    struct fragment r[cut::items][TILES];
+    struct fragment r[cut::items][cut::wide];
     read_fragments<cut>(&call, &share, &scales, r);
     const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
-    struct mine mine = mine_of<cut>(&call, &share, &memory);
-    struct walker walker = walker_of(&call, &share);
+    struct mine mine = mine_of<cut>(&call, &share, &memory, sent_of<cut>(&call, &memory));
+    begin_walk(&call, &share);
     struct patience patience = {0, 0};
     mine.scales = scales;
     clear_operand(&memory); /* what comes after the last step */
     if (SPREAD > 0)
         open_cluster();
     begin<cell, cut>(&call, &share, &memory, &mine);
-    tell(&walker, 0);
+    tell(0);
     __syncthreads();
     for (int step = 0; step <= job->steps; step++) {
         const auto read_ahead = [&] { fetch<cell, cut>(&call, &share, &memory, &mine, step); };
         if constexpr (cut::direct) {
-            tell(&walker, step + 1);
+            tell(step + 1);
             gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, read_ahead);
         } else {
             if (step > 0)
@@ -115,14 +116,14 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
                 read_ahead();
             show_pieces<cut>();
             __syncthreads();
-            tell(&walker, step + 1);
+            tell(step + 1);
             multiply<cut>(&call, &share, &memory, &mine, r, step);
         }
         for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
             finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
                                                             round);
         });
-        advance(&call, &memory, &mine, step);
+        advance<cut>(&call, &memory, &mine, step);
     }
 #endif
 }

@@ -65,7 +65,8 @@ CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct p
         at[p].unit = mine->unit;
         at[p].row = phase->share.row0 + row;
         at[p].there = row < mine->rows;
-        at[p].sent = mine->sent + row_at(row);
+        at[p].sent = mine->sent;
+        at[p].sent_row = row;
         at[p].dacc = bases_of(step)[AT_DACC];
         at[p].operand = bases_of(step)[AT_OPERAND];
         at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
@@ -93,7 +94,8 @@ CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct p
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send_dacc<1 - PHASE>(&at[p]);
+        send_dacc<1 - PHASE, bundle_of<PHASE == 0 ? cell::second : cell::first, CUT::shift>>(
+            &at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
 #pragma unroll
@@ -107,21 +109,22 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<1, SHIFT, 0, 0, 0, 2> cut;
-    typedef division<1, SHIFT, 0, 0, 1, 2> second_cut;
+    typedef division<1, SHIFT, 0, 0, cell::first, 0, 2> cut;
+    typedef division<1, SHIFT, 0, 0, cell::second, 1, 2> second_cut;
     struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
     wait_for_kernels_ahead();
     const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
-    struct phase phase = phase_of<cut>(&call), second = phase_of<second_cut>(&call);
+    struct phase phase = phase_of<cut, second_cut>(&call),
+                 second = phase_of<second_cut, cut>(&call);
     const struct share *share = &phase.share;
     const struct eco_resident_job *job = &call.job[share->job];
     struct mine mine = phase.mine; /* places in the exchange are those of both phases */
-    struct walker walker = walker_of(&call, share);
+    begin_walk(&call, share);
     struct patience patience = {0, 0};
     phase.mine.scales = second.mine.scales = scales;
     clear_operand(&phase.memory); /* what comes after the last step */
     begin<cell, cut>(&call, share, &phase.memory, &mine);
-    tell(&walker, 0);
+    tell(0);
     __syncthreads();
     for (int step = 0;; step++) {
         const auto read_ahead = [&] { fetch<cell, cut>(&call, share, &phase.memory, &mine, step); };
@@ -130,14 +133,14 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
         else
             read_ahead();
         __syncthreads();
-        tell(&walker, step + 1);
+        tell(step + 1);
         multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
         for_pairs<cut>(&phase.memory, &mine, [&](auto pairs, int n, int round) {
             finish_phase<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, n, round);
         });
         if (step == job->steps)
             break;
-        advance_phase<0>(&call, &phase.memory, &mine, step);
+        advance_phase<cut, second_cut>(&call, &phase.memory, &mine, step);
         gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
         __syncthreads();
         multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r, step);
@@ -145,7 +148,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
             finish_phase<NUMBER, second_cut, decltype(pairs)::value>(&call, &second, &mine, step, n,
                                                                      round);
         });
-        advance_phase<1>(&call, &second.memory, &mine, step);
+        advance_phase<second_cut, cut>(&call, &second.memory, &mine, step);
     }
 #endif
 }

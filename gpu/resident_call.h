@@ -23,28 +23,57 @@ enum {
     ECO_RESIDENT_PRODUCTS = 2, /* of a step, one after the other, at most */
     ECO_RESIDENT_BYTES = 64,   /* of a row in an item: two or more matrix instructions */
     ECO_RESIDENT_SPREADS = 3,  /* clusters of 1, 2 and 4 blocks */
-    ECO_RESIDENT_FORMS = 4,    /* below */
+    ECO_RESIDENT_FORMS = 5,    /* below */
     ECO_RESIDENT_SHAPES = ECO_RESIDENT_FORMS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
-    ECO_RESIDENT_M = 16,            /* rows of R of a matrix instruction */
-    ECO_RESIDENT_N = 8,             /* and batch rows */
-    ECO_RESIDENT_READ_BYTES = 65536 /* of R that comes at a time, at least; of what is kept half */
+    ECO_RESIDENT_M = 16,             /* rows of R of a matrix instruction */
+    ECO_RESIDENT_N = 8,              /* and batch rows */
+    ECO_RESIDENT_READ_BYTES = 65536, /* of R that comes at a time, at least; of what is kept half */
+    ECO_RESIDENT_RUN = 5             /* units of a bundle: 1 << this at most */
 };
+
+/*
+ * Numbers that have scales are exchanged in bundles: what some neighbouring units of a block send
+ * of a batch row, of one accumulator after the other, in whole items; a bundle has one scale.
+ */
+#define ECO_RESIDENT_RUN_OF(shift)                                                                 \
+    ((shift) < (int)ECO_RESIDENT_RUN ? (shift) : (int)ECO_RESIDENT_RUN)
+#define ECO_RESIDENT_BUNDLE(runs, shift, item, backward) /* numbers of it */                       \
+    (ECO_RESIDENT_HALVES(runs, shift, item, backward)                                              \
+         ? (item) / 2                                                                              \
+         : (((runs) << ECO_RESIDENT_RUN_OF(shift)) + (item)-1) / (item) * (item))
+/* Forward there may be two in an item, one for each matrix instruction. */
+#define ECO_RESIDENT_HALVES(runs, shift, item, backward)                                           \
+    (!(backward) && (item) == 32 && (runs) << ECO_RESIDENT_RUN_OF(shift) <= 16)
 
 /* Matrix instructions for an item: of operands that are one number, or a pair (scaled.cuh). */
 enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3 };
 
 /*
  * How a kernel multiplies: each warp by itself, with few or many items of R in registers; each warp
- * what it gathers itself, of 8 batch rows at most (resident_direct.cuh); or four warps together, by
- * instructions of 64 rows of R and 16 or 32 batch rows (resident_squares.cuh), which take as long
- * for 32 batch rows as others do for 20.
+ * what it gathers itself, of 8 batch rows at most (resident_direct.cuh), or, with more rows of R
+ * so that fewer warps read the same, of 16; or four warps together, by instructions of 64 rows of R
+ * and 16 or 32 batch rows (resident_squares.cuh), which take as long for 32 batch rows as others do
+ * for 20.
  */
-enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_DIRECT, ECO_RESIDENT_SQUARE };
+enum {
+    ECO_RESIDENT_FEW,
+    ECO_RESIDENT_MANY,
+    ECO_RESIDENT_DIRECT,
+    ECO_RESIDENT_WIDE,
+    ECO_RESIDENT_SQUARE
+};
+#define ECO_RESIDENT_IS_DIRECT(form) ((form) == ECO_RESIDENT_DIRECT || (form) == ECO_RESIDENT_WIDE)
 
-/* Items, of so much k and 32 rows of R (of a square alone in its k 16, and twice the k), that a
- * warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
- * are for shapes that have them. */
-#define ECO_RESIDENT_ITEMS(form) ((form) == ECO_RESIDENT_MANY ? 11 : 8)
+/* Tiles of 16 rows of R that a warp has; of 8 batch rows, that it multiplies as it gathers them. */
+#define ECO_RESIDENT_TILES(form) ((form) == ECO_RESIDENT_WIDE ? 4 : 2)
+#define ECO_RESIDENT_DIRECT_TILES(form, instructions)                                              \
+    ((form) == ECO_RESIDENT_WIDE && (instructions) == ECO_RESIDENT_PAIR ? 2 : 1)
+
+/* Items, of so much k and of those rows of R (of a square alone in its k 16, and twice the k), that
+ * a warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
+ * are for shapes that have them.  With scales two are multiplied before a sum is scaled. */
+#define ECO_RESIDENT_ITEMS(form, scaled)                                                           \
+    ((form) == ECO_RESIDENT_MANY ? ((scaled) ? 10 : 11) : (form) == ECO_RESIDENT_WIDE ? 4 : 8)
 
 /* A place among kernels of different shapes, and what is of that shape. */
 #define ECO_RESIDENT_PLACE(shift, spread, form)                                                    \
@@ -57,18 +86,16 @@ enum { ECO_RESIDENT_FEW, ECO_RESIDENT_MANY, ECO_RESIDENT_DIRECT, ECO_RESIDENT_SQ
  * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
  * the right, with a bit for each shift; then the same of the next form.  Clusters pay where a block
  * would gather much: backward, and in large layers, the sooner the longer operands are.  Operands
- * of two numbers leave no room for many.  Squares, and kernels that multiply what they gather
- * directly, know no scales of items.
+ * of two numbers leave no room for many.  Squares know no scales.
  */
 #define ECO_RESIDENT_MADE(products, backward, instructions, scaled)                                \
-    ((products) == 2 ? 0x00000Full                                                                 \
-     : (instructions) == ECO_RESIDENT_PLAIN                                                        \
-         ? ((backward) ? ((scaled) ? 0x66866Cull : 0x22466866Cull)                                 \
-            : (scaled) ? 0x02C02Full                                                               \
-                       : 0x03600702C02Full)                                                        \
-         : ((backward) ? 0x00076Cull                                                               \
-            : (scaled) ? 0x00013Full                                                               \
-                       : 0x01200300013Full))
+    ((products) == 2                        ? 0x00000Full                                          \
+     : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x22466866Cull                         \
+                                               : (scaled) ? 0x02C02Eull                            \
+                                                          : 0x03600400302C02Eull)                  \
+                                            : ((backward) ? 0x22400076Cull                         \
+                                               : (scaled) ? 0x00013Eull                            \
+                                                          : 0x01200200300013Eull))
 
 /* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */
 #define ECO_RESIDENT_SQUARE_TILES(tiles)                                                           \
@@ -123,8 +150,9 @@ struct eco_resident_job {
     const void *recurrent[ECO_RESIDENT_PRODUCTS];
     const void *vector;
     const void *acc; /* forward: [steps, N, accs, column] sums, W x; columns multiples of 8 */
-    /* [steps, groups, rows, k] numbers, all bits set:  not yet written; of rows and k that are
-     * nobody's: 0.  Of two products [steps, groups]: what the second reads, then the first */
+    /* [steps, groups, rows, k] numbers, and behind those of a group their scales, if they have
+     * any: [bundles, rows]; all bits set: not yet written; of rows and k that are nobody's: 0.  Of
+     * two products [steps, groups]: what the second reads, then the first */
     void *exchange;
     /* Where the run starts: the caller's [N,H] in the type of rows, NULL: zeros; states before the
      * first step, backward gradients of the final ones, instead of `state` and `carry`. */
@@ -151,7 +179,8 @@ struct eco_resident_call {
     struct eco_resident_shape shape;
     int32_t rows, hidden;
     int32_t column; /* from one accumulator to the next: in rows of acc and dacc, and of R */
-    /* of an exchanged row, by product: H; backward: columns of accumulators with R */
+    /* of an exchanged row without scales, by product: H; backward: columns of accumulators with R
+     */
     int32_t width[ECO_RESIDENT_PRODUCTS];
     int32_t n_accs, n_states;
     bool training;

@@ -1,73 +1,118 @@
 /*
  * Products of a step by warps that gather themselves what they multiply: what other blocks sent
- * goes from the exchange straight into the registers of matrix instructions, of up to 8 batch rows.
- * Warps that stand below each other read the same.  A block meets once in a step, where its warps'
- * sums are added; these lie in two places in turn.  Items have no scales here.
+ * goes from the exchange straight into the registers of matrix instructions, of up to 8 batch rows,
+ * of pairs forward 16.  Warps that stand below each other read the same.  A block meets once in a
+ * step, where its warps' sums are added; these lie in two places in turn.
  */
-template <int COUNT> CELL_WORD void ask(const uint4 *from, int left, uint4 v[COUNT])
-{
-#pragma unroll
-    for (int i = 0; i < COUNT; i++)
-        v[i] = read_shared_by_all_if(i < left, from + i * LANES);
-}
+/* What a lane reads of the step before: `COUNT` items of this warp for `N` tiles of 8 batch rows,
+ * and, where there are any, the scales of chains of so many of them, for two rows, two chains' in
+ * 16 bytes. */
+template <class CUT, int N, int COUNT, int CHAIN> struct received {
+    enum {
+        PIECES = N * COUNT,
+        CHAINS = COUNT / CHAIN,
+        SCALES = ITEM_SCALES ? (CHAINS + 1) / 2 : 0
+    };
+    static_assert(!ITEM_SCALES || (N == 1 && !CUT::bundle::halves), "one scale for a chain");
+    uint4 v[PIECES + SCALES];
 
-/* `COUNT` items of this warp, of which the first `left` are there for this lane; meanwhile() is
- * done while they are on their way. */
-template <int COUNT, class MEANWHILE>
-CELL_WORD void receive(const struct eco_resident_call *call, struct patience *patience,
-                       const uint4 *from, int left, uint4 v[COUNT], MEANWHILE meanwhile)
-{
-    ask<COUNT>(from, left, v);
-    meanwhile();
-    for (;;) {
-        unsigned seen[2] = {0, 0}; /* two that do not wait for each other */
+    /* Of the items the first `left` are there, of this lane's rows so many. */
+    __device__ __forceinline__ void ask(const struct memory *memory, const struct mine *mine,
+                                        int rows, int left)
+    {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            look(&seen[0], v[i].x);
-            look(&seen[1], v[i].y);
-            look(&seen[0], v[i].z);
-            look(&seen[1], v[i].w);
-        }
-        look(&seen[0], seen[1]);
-        if (warp_agrees(!missing(seen[0]) || !wait_more(patience, call)))
-            break;
-        ask<COUNT>(from, left, v);
+        for (int i = 0; i < PIECES; i++)
+            v[i] = read_shared_by_all_if(i % N < rows && i / N < left, mine->received + i * LANES);
+#pragma unroll
+        for (int c = 0; c < CHAINS && ITEM_SCALES; c++)
+            put_scales(c, read_two_shared_by_all_if(c * CHAIN < left,
+                                                    (const uint2 *)mine->received + memory->power +
+                                                        bundle_of_chain(mine, c) * SCALES_OF_TILE));
     }
+
+    /* Of the first step, from shared memory. */
+    __device__ __forceinline__ void take(const struct mine *mine)
+    {
 #pragma unroll
-    for (int i = 0; i < COUNT; i++)
-        v[i] = in_order(v[i]);
-}
+        for (int i = 0; i < PIECES; i++)
+            v[i] = shared[mine->operand + i * LANES];
+#pragma unroll
+        for (int c = 0; c < CHAINS && ITEM_SCALES; c++) {
+            const int bundle = mine->item / CUT::bundle::items + bundle_of_chain(mine, c);
+            put_scales(c, *(const uint2 *)floats(mine->scale + bundle * ECO_RESIDENT_N));
+        }
+    }
+
+    __device__ __forceinline__ void put_in_order(void)
+    {
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+            v[i] = in_order(v[i]);
+    }
+
+    /* From the warp's first. */
+    __device__ __forceinline__ int bundle_of_chain(const struct mine *mine, int chain) const
+    {
+        enum { ITEMS = CUT::bundle::items };
+        return ((COUNT % ITEMS == 0 ? 0 : mine->item % ITEMS) + chain * CHAIN) / ITEMS;
+    }
+
+    __device__ __forceinline__ void put_scales(int chain, uint2 two)
+    {
+        uint4 *const to = &v[PIECES + chain / 2];
+        *to = chain % 2 ? make_uint4(to->x, to->y, two.x, two.y) : make_uint4(two.x, two.y, 0, 0);
+    }
+
+    __device__ __forceinline__ struct back scale_of(int chain) const
+    {
+        if (!ITEM_SCALES)
+            return {};
+        const uint4 two = v[PIECES + chain / 2];
+        const float2 scale = chain % 2
+                                 ? make_float2(__uint_as_float(two.z), __uint_as_float(two.w))
+                                 : make_float2(__uint_as_float(two.x), __uint_as_float(two.y));
+        return {scale, scale};
+    }
+};
 
 /* What is multiplied in the first step lies in shared memory. */
-template <class CUT, int COUNT, class MEANWHILE>
+template <class CUT, int N, int COUNT, class MEANWHILE>
 CELL_WORD void
 multiply_received(const struct eco_resident_call *call, const struct share *share,
                   const struct memory *memory, struct patience *patience, const struct mine *mine,
-                  const struct fragment r[CUT::items][TILES], int step, MEANWHILE meanwhile)
+                  const struct fragment r[CUT::items][CUT::wide], int step, MEANWHILE meanwhile)
 {
-    uint4 v[COUNT];
-    struct sums d[TILES] = {};
+    enum { LONGEST = longest_chain<CUT>(), CHAIN = LONGEST < COUNT ? LONGEST : COUNT };
+    struct received<CUT, N, COUNT, CHAIN> in;
     if (step > 0) {
-        const int left = memory->gathered - share->across * call->shape.part[CUT::product].items;
-        receive<COUNT>(call, patience, mine->received, share->lane / 4 < share->rows ? left : 0, v,
-                       meanwhile);
+        const int left = memory->gathered / N - mine->item,
+                  rows = (share->rows - share->lane / 4 + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
+        const auto ask = [&] { in.ask(memory, mine, rows, left); };
+        ask();
+        meanwhile();
+        wait_for_all(call, patience, in.v, ask);
+        in.put_in_order();
     } else {
         meanwhile();
-#pragma unroll
-        for (int i = 0; i < COUNT; i++)
-            v[i] = shared[mine->operand + i * LANES];
+        in.take(mine);
     }
-#pragma unroll
-    for (int i = 0; i < COUNT; i++)
-#pragma unroll
-        for (int t = 0; t < TILES; t++) {
-            multiply_item<2>(&d[t], r[i][t], v[i], make_float2(1, 1));
-            end_chain(&d[t], i);
-        }
     const int at = mine->sums + turn_of<CUT>(memory, step);
 #pragma unroll
-    for (int t = 0; t < TILES; t++)
-        put_sums<CUT, 2>(at + t * ECO_RESIDENT_M, &d[t], &mine->scales);
+    for (int n = 0; n < N; n++) {
+        struct sums d[CUT::wide] = {};
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+#pragma unroll
+            for (int t = 0; t < CUT::wide; t++) {
+                multiply_item<2>(&d[t], r[i][t], in.v[i * N + n], i % CHAIN == 0);
+                if ((i + 1) % CHAIN == 0)
+                    end_chain<CUT, 2>(&d[t], in.scale_of(i / CHAIN));
+            }
+#pragma unroll
+        for (int t = 0; t < CUT::wide; t++)
+            put_sums<CUT, 2>(at + n * ECO_RESIDENT_N * CUT::sum_row + t * ECO_RESIDENT_M, &d[t],
+                             &mine->scales);
+    }
 }
 
 /* A step's; its sums are there for all threads when it returns. */
@@ -75,21 +120,25 @@ template <class CUT, class MEANWHILE>
 CELL_WORD void
 gather_and_multiply(const struct eco_resident_call *call, const struct share *share,
                     const struct memory *memory, struct patience *patience, const struct mine *mine,
-                    const struct fragment r[CUT::items][TILES], int step, MEANWHILE meanwhile)
+                    const struct fragment r[CUT::items][CUT::wide], int step, MEANWHILE meanwhile)
 {
     const int items = call->shape.part[CUT::product].items;
     if (CUT::blocks > 1 && threadIdx.x == 0)
         expect_bytes(step, CUT::blocks * ECO_RESIDENT_N * CUT::own * sizeof(float));
     if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
         meanwhile();
-    else if (items > 4)
-        multiply_received<CUT, 8>(call, share, memory, patience, mine, r, step, meanwhile);
+    else if (CUT::row_tiles > 1 && memory->row_tiles > 1)
+        multiply_received<CUT, CUT::row_tiles, CUT::items>(call, share, memory, patience, mine, r,
+                                                           step, meanwhile);
+    else if (CUT::items > 4 && items > 4)
+        multiply_received<CUT, 1, CUT::items>(call, share, memory, patience, mine, r, step,
+                                              meanwhile);
     else if (items > 2)
-        multiply_received<CUT, 4>(call, share, memory, patience, mine, r, step, meanwhile);
+        multiply_received<CUT, 1, 4>(call, share, memory, patience, mine, r, step, meanwhile);
     else if (items > 1)
-        multiply_received<CUT, 2>(call, share, memory, patience, mine, r, step, meanwhile);
+        multiply_received<CUT, 1, 2>(call, share, memory, patience, mine, r, step, meanwhile);
     else
-        multiply_received<CUT, 1>(call, share, memory, patience, mine, r, step, meanwhile);
+        multiply_received<CUT, 1, 1>(call, share, memory, patience, mine, r, step, meanwhile);
     if (CUT::blocks == 1) {
         wait_for_copies();
         __syncthreads();

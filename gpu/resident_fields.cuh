@@ -35,18 +35,20 @@ WORD char **bases_of(int step)
     return bases[step & (TURNS - 1)];
 }
 
+/* What a thread knows of its array; not in registers, of which all threads would have as many. */
 struct walker {
     char *at;
     int64_t step; /* bytes */
-    int last;     /* the step that finds the array at `initial`; -1: none */
     char *initial;
+    int last; /* the step that finds the array at `initial`; -1: none */
 };
+static __shared__ struct walker walkers[ARRAYS];
 
 WORD struct walker walker_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const int k = (int)threadIdx.x, s = (k - AT_STATE) % ECO_MAX_STATES;
-    struct walker walker = {NULL, 0, -1, NULL};
+    struct walker walker = {NULL, 0, NULL, -1};
     if (k == AT_SAVE) {
         walker.at = (char *)job->save;
         walker.step = job->save_step * (int64_t)sizeof(narrow);
@@ -68,9 +70,16 @@ WORD struct walker walker_of(const struct eco_resident_call *call, const struct 
     return walker;
 }
 
-WORD void tell(struct walker *walker, int step)
+WORD void begin_walk(const struct eco_resident_call *call, const struct share *share)
+{
+    if (threadIdx.x < ARRAYS)
+        walkers[threadIdx.x] = walker_of(call, share);
+}
+
+WORD void tell(int step)
 {
     if (threadIdx.x < ARRAYS) {
+        struct walker *const walker = &walkers[threadIdx.x];
         bases_of(step)[threadIdx.x] = step == walker->last ? walker->initial : walker->at;
         if (walker->at)
             walker->at += walker->step;
@@ -85,7 +94,8 @@ struct place {
     const struct eco_resident_job *job;
     int row, unit, step;
     bool there, masked;
-    sent_bits *sent; /* of the row and unit 0 */
+    operand_bits *sent; /* of the group */
+    int sent_row;       /* of the group's */
     const struct memory *memory;
     char *dacc;
     float *carried; /* in shared memory */
@@ -134,16 +144,28 @@ template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a
         write_dacc(at, a, rounded);
 }
 /* What the product gathers. */
-template <int PRODUCT, class CELL> CELL_WORD void send_dacc(const struct place_of<CELL> *at)
+template <int PRODUCT, class BUNDLE, class CELL>
+CELL_WORD void send_dacc(const struct place_of<CELL> *at)
 {
+    float scale = 1;
+#if defined(ECO_SCALED)
+    unsigned size = 0;
+#pragma unroll
+    for (int a = 0; a < CELL::accs; a++)
+        if (CELL::row(a, PRODUCT) >= 0)
+            size = larger_size(size, to_real(at->dacc_of[a]));
+    scale = tell_power<BUNDLE>(at->call, at->memory, PRODUCT, at->sent, at->sent_row, at->unit,
+                               at->there, size);
+#endif
 #pragma unroll
     for (int a = 0; a < CELL::accs; a++)
         if (CELL::row(a, PRODUCT) >= 0)
             write_shared_by_all_if(
                 at->there,
-                at->sent + unit_at(at->memory,
-                                   (unsigned)(CELL::row(a, PRODUCT) * at->call->column + at->unit)),
-                to_sent(to_real(at->dacc_of[a])));
+                at->sent + row_at(at->sent_row) +
+                    number_at<BUNDLE>(at->memory,
+                                      number_of<BUNDLE>(at->call, CELL::row(a, PRODUCT), at->unit)),
+                to_operand(scale * to_real(at->dacc_of[a])));
 }
 template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
 {

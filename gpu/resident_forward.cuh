@@ -181,6 +181,21 @@ CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+/* Of row n, what product `o` gathers. */
+template <class BUNDLE>
+CELL_WORD void send(const struct eco_resident_call *call, const struct memory *memory,
+                    const struct mine *mine, int o, int n, bool there, float value)
+{
+#if defined(ECO_SCALED)
+    const float scale = tell_power<BUNDLE>(call, memory, o, mine->sent, n, mine->unit, there,
+                                           larger_size(0, value));
+    const operand_bits bits = to_operand(scale * value);
+#else
+    const operand_bits bits = to_operand(scaled(&mine->scales, value));
+#endif
+    write_shared_by_all_if(there, mine->sent + mine->sent_unit + row_at(n), bits);
+}
+
 /* `P` pairs of this thread, from batch row n on, side by side; what does not exist is calculated
  * like the others, and written nowhere. */
 template <class CELL, class CUT, int P>
@@ -231,9 +246,8 @@ CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct s
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        write_shared_by_all_if(there[p],
-                               mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_sent(scaled(&mine->scales, at[p].next[0])));
+        send<typename CUT::bundle>(call, memory, mine, 0, n + p * CUT::pair_rows, there[p],
+                                   at[p].next[0]);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -283,14 +297,14 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<cell::first, SHIFT, SPREAD, FORM> cut;
+    typedef division<cell::first, SHIFT, SPREAD, FORM, 1> cut;
     const struct share share = share_of<cut>(&call);
     const struct scales scales = scales_of_r<cut, cut>(&call, &share, &share);
-    struct fragment r[cut::items][TILES];
+    struct fragment r[cut::items][cut::wide];
     read_fragments<cut>(&call, &share, &scales, r);
     const struct memory memory = memory_of<cut>(&call, &share);
     const struct eco_resident_job *job = &call.job[share.job];
-    struct mine mine = mine_of<cut>(&call, &share, &memory);
+    struct mine mine = mine_of<cut>(&call, &share, &memory, sent_of<cut>(&call, &memory));
     struct writer writer = writer_of(&call, &share);
     struct patience patience = {0, 0};
     mine.scales = scales;
@@ -334,7 +348,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
             finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
                                                             round);
         });
-        advance(&call, &memory, &mine, step);
+        advance<cut>(&call, &memory, &mine, step);
     }
 #endif
 }

@@ -101,9 +101,8 @@ CELL_WORD void finish_first(const struct eco_resident_call *call, const struct p
         finish_stage<NUMBER, 0>(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
-        write_shared_by_all_if(there[p],
-                               mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_sent(scaled(&mine->scales, at[p].operand)));
+        send<typename CUT::bundle>(call, &phase->memory, mine, 1, n + p * CUT::pair_rows, there[p],
+                                   at[p].operand);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -136,9 +135,8 @@ CELL_WORD void finish_second(const struct eco_resident_call *call, const struct 
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        write_shared_by_all_if(there[p],
-                               mine->sent + mine->sent_unit + row_at(n + p * CUT::pair_rows),
-                               to_sent(scaled(&mine->scales, at[p].next[0])));
+        send<typename CUT::bundle>(call, memory, mine, 0, n + p * CUT::pair_rows, there[p],
+                                   at[p].next[0]);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
@@ -153,11 +151,12 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
-    typedef division<cell::first, SHIFT, 0, 0, 0, 2> cut;
-    typedef division<cell::second, SHIFT, 0, 0, 1, 2> second_cut;
+    typedef division<cell::first, SHIFT, 0, 0, 1, 0, 2> cut;
+    typedef division<cell::second, SHIFT, 0, 0, 1, 1, 2> second_cut;
     struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
     const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
-    struct phase phase = phase_of<cut>(&call), second = phase_of<second_cut>(&call);
+    struct phase phase = phase_of<cut, second_cut>(&call),
+                 second = phase_of<second_cut, cut>(&call);
     const struct share *share = &phase.share;
     const struct eco_resident_job *job = &call.job[share->job];
     struct mine mine = phase.mine; /* places in the exchange are those of both phases */
@@ -183,7 +182,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
         for_pairs<cut>(&phase.memory, &mine, [&](auto pairs, int n, int round) {
             finish_first<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, n, round);
         });
-        advance_phase<0>(&call, &phase.memory, &mine, step);
+        advance_phase<cut, second_cut>(&call, &phase.memory, &mine, step);
         gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
         __syncthreads();
         multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r, step);
@@ -191,7 +190,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
             finish_second<NUMBER, second_cut, decltype(pairs)::value>(&call, &second, &mine, step,
                                                                       n, round);
         });
-        advance_phase<1>(&call, &second.memory, &mine, step);
+        advance_phase<second_cut, cut>(&call, &second.memory, &mine, step);
     }
 #endif
 }

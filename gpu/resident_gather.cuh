@@ -31,85 +31,101 @@ template <class CUT> CELL_WORD void show_pieces(void)
         show_to_squares();
 }
 
-/* Pieces that came, a round of warps apart, the first so many from `piece` on that are left, to be
- * multiplied; all made ready side by side, without a branch between them.  `to`: the first one's
- * place of this lane. */
-template <class CUT, int N>
-CELL_WORD void keep_pieces(const struct memory *memory, uint4 *to, int piece, int left, int lane,
-                           const uint4 v[N][READS])
+/* Asks anew, until none of so many reads of 16 bytes has a number that is missing, for all lanes of
+ * the warp; what never comes is NaN, and makes NaN of everything after it. */
+template <int N, class ASK>
+CELL_WORD void wait_for_all(const struct eco_resident_call *call, struct patience *patience,
+                            const uint4 (&v)[N], ASK ask)
 {
-    uint4 kept[N];
-#if defined(ECO_SCALED)
-    float *const scales = floats(memory->scales + piece * ECO_RESIDENT_N + lane / 4);
-    float scale[N];
+    for (;;) {
+        unsigned seen[2] = {0, 0}; /* two that do not wait for each other */
 #pragma unroll
-    for (int i = 0; i < N; i++)
-        kept[i] = scaled_piece(v[i], &scale[i]);
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i * WARPS < left && lane % 4 == 0)
-            scales[i * WARPS * ECO_RESIDENT_N] = scale[i];
-#else
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        kept[i] = in_order(v[i][0]);
-#endif
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i * WARPS < left)
-            put_piece<CUT>(to + i * WARPS * LANES, lane, kept[i]);
+        for (int i = 0; i < N; i++) {
+            look(&seen[0], v[i].x);
+            look(&seen[1], v[i].y);
+            look(&seen[0], v[i].z);
+            look(&seen[1], v[i].w);
+        }
+        look(&seen[0], seen[1]);
+        if (warp_agrees(!missing(seen[0]) || !wait_more(patience, call)))
+            return;
+        ask();
+    }
+}
+
+WORD uint4 with_zeros(uint2 v)
+{
+    return make_uint4(v.x, v.y, 0, 0);
+}
+
+/* A thread's first two of what is gathered. */
+WORD uint2 *scales_in(const struct memory *memory)
+{
+    return (uint2 *)floats(memory->scales) + threadIdx.x;
+}
+
+/* The scales of what is gathered, those that its threads do not read at once with pieces. */
+template <class CUT>
+CELL_WORD void gather_more_scales(const struct eco_resident_call *call, const struct memory *memory,
+                                  struct patience *patience, const struct mine *mine)
+{
+    const int all = memory->bundles * memory->row_tiles * SCALES_OF_TILE;
+    const uint2 *const from = (const uint2 *)mine->received + memory->power;
+#pragma unroll 1
+    for (int i = THREADS; i < all; i += THREADS) {
+        const bool there = i + (int)threadIdx.x < all;
+        uint4 v[1];
+        const auto ask = [&] { v[0] = with_zeros(read_two_shared_by_all_if(there, from + i)); };
+        ask();
+        wait_for_all(call, patience, v, ask);
+        if (there)
+            scales_in(memory)[i] = make_uint2(v[0].x, v[0].y);
+    }
 }
 
 /* Reads `AT_ONCE` pieces a round of warps apart, from this warp's first one and `on` more on, until
- * all of them are there, and puts them into shared memory; what never came is NaN, and makes NaN of
- * everything after it. meanwhile() is done while they are on their way. */
-template <class CUT, int AT_ONCE, class MEANWHILE>
+ * all of them are there, and puts them into shared memory to be multiplied; with the first come
+ * scales.  meanwhile() is done while they are on their way. */
+template <class CUT, int AT_ONCE, bool FIRST, class MEANWHILE>
 CELL_WORD void gather_some(const struct eco_resident_call *call, const struct share *share,
                            const struct memory *memory, struct patience *patience,
                            const struct mine *mine, int on, MEANWHILE meanwhile)
 {
+    enum { SCALES = ITEM_SCALES && FIRST, ALL = AT_ONCE + SCALES };
     const int left = memory->gathered - share->warp - on;
-    const uint4 *const from = mine->received + on * (READS * LANES);
-    uint4 v[AT_ONCE][READS];
+    const uint4 *const from = mine->received + on * LANES;
+    const bool scales =
+        SCALES && (int)threadIdx.x < memory->bundles * memory->row_tiles * SCALES_OF_TILE;
+    uint4 v[ALL];
+    const auto ask = [&] {
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            if (i * WARPS < left)
+                v[i] = read_shared_by_all(from + i * WARPS * LANES);
+        if (SCALES)
+            v[ALL - 1] = with_zeros(
+                read_two_shared_by_all_if(scales, (const uint2 *)mine->received + memory->power));
+    };
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-        for (int r = 0; r < READS; r++) {
-            v[i][r] = make_uint4(0, 0, 0, 0);
-            if (i * WARPS < left)
-                v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
-        }
+        v[i] = make_uint4(0, 0, 0, 0);
+    ask();
     meanwhile();
-    for (;;) {
-        unsigned seen[2] = {0, 0}; /* two that do not wait for each other */
+    wait_for_all(call, patience, v, ask);
+    uint4 *const to = &shared[mine->came + on * LANES];
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-            for (int r = 0; r < READS; r++) {
-                look(&seen[0], v[i][r].x);
-                look(&seen[1], v[i][r].y);
-                look(&seen[0], v[i][r].z);
-                look(&seen[1], v[i][r].w);
-            }
-        look(&seen[0], seen[1]);
-        if (warp_agrees(!missing(seen[0]) || !wait_more(patience, call)))
-            break;
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-            for (int r = 0; r < READS; r++)
-                if (i * WARPS < left)
-                    v[i][r] = read_shared_by_all(from + (i * WARPS * READS + r) * LANES);
-    }
-    keep_pieces<CUT, AT_ONCE>(memory, &shared[mine->came + on * LANES], share->warp + on, left,
-                              share->lane, v);
+    for (int i = 0; i < AT_ONCE; i++)
+        if (i * WARPS < left)
+            put_piece<CUT>(to + i * WARPS * LANES, share->lane, in_order(v[i]));
+    if (scales)
+        *scales_in(memory) = make_uint2(v[ALL - 1].x, v[ALL - 1].y);
 }
 
 /* At once: more of them in flight cost other code of the kernel registers. */
 template <class CUT> CELL_WORD constexpr int pieces_at_once(void)
 {
-#if defined(SENT_WORDS) || defined(ECO_ROWS_F32) || RESIDENT_BACKWARD
-    return 8 / READS;
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_ROWS_F32) || RESIDENT_BACKWARD
+    return 8;
 #else
     return CUT::square ? 8 : 4;
 #endif
@@ -124,15 +140,15 @@ CELL_WORD void gather(const struct eco_resident_call *call, const struct share *
     const int all = memory->gathered;
     const auto nothing = [] {};
     if (all <= FEW * WARPS) {
-        gather_some<CUT, FEW>(call, share, memory, patience, mine, 0, meanwhile);
-        return;
-    }
-    if (MANY > SOME && all <= SOME * WARPS) {
-        gather_some<CUT, SOME>(call, share, memory, patience, mine, 0, meanwhile);
-        return;
-    }
-    gather_some<CUT, MANY>(call, share, memory, patience, mine, 0, meanwhile);
+        gather_some<CUT, FEW, true>(call, share, memory, patience, mine, 0, meanwhile);
+    } else if (MANY > SOME && all <= SOME * WARPS) {
+        gather_some<CUT, SOME, true>(call, share, memory, patience, mine, 0, meanwhile);
+    } else {
+        gather_some<CUT, MANY, true>(call, share, memory, patience, mine, 0, meanwhile);
 #pragma unroll 1
-    for (int on = MANY * WARPS; share->warp + on < all; on += MANY * WARPS)
-        gather_some<CUT, MANY>(call, share, memory, patience, mine, on, nothing);
+        for (int on = MANY * WARPS; share->warp + on < all; on += MANY * WARPS)
+            gather_some<CUT, MANY, false>(call, share, memory, patience, mine, on, nothing);
+    }
+    if (ITEM_SCALES)
+        gather_more_scales<CUT>(call, memory, patience, mine);
 }

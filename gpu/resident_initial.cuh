@@ -51,12 +51,72 @@ CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct
         put_piece<CUT>(at, share->lane, v);
     }
 }
+#elif defined(ECO_SCALED)
+/* Calls use(number, value) for all of this lane's of a row that there are: of the group's row n,
+ * with the caller or the launch before, units from `first` on, at most `n_units`. */
+template <class USE>
+CELL_WORD void for_states(const struct eco_resident_call *call, const struct share *share, int n,
+                          int first, int n_units, USE use)
+{
+    const struct eco_resident_job *job = &call->job[share->job];
+    const narrow *const state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
+    const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
+    const int there = n < share->rows ? min(call->hidden - first, n_units) : 0;
+    for (int i = 0; i < there; i++)
+        use(i, to_real(state[element_at(share->row0 + n, row_step, first + i)]));
+}
+
+/* Each row has one power for all, and its bundles the same scale: of a row first the size of the
+ * largest is found, where the scales of its first bundle lie. */
+template <class CUT>
+CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
+                              const struct memory *memory, struct scales *scales)
+{
+    enum { RUN = 1 << CUT::bundle::shift, ROUND = PIECE * 4, AT_ONCE = 4 };
+    const struct eco_resident_job *job = &call->job[share->job];
+    const int rows = memory->row_tiles * ECO_RESIDENT_N, tiles = memory->row_tiles;
+    unsigned *const most = (unsigned *)floats(memory->scales);
+    if ((job->starts ? job->given[0] : job->state[0]) == NULL)
+        return; /* clear_operand's zeros */
+    for (int i = share->warp; i < (call->hidden + ROUND - 1) / ROUND * tiles; i += WARPS) {
+        const int n = i % tiles * ECO_RESIDENT_N + share->lane / 4;
+        unsigned size = 0;
+        for_states(call, share, n, i / tiles * ROUND + share->lane % 4 * PIECE, PIECE,
+                   [&](int, float x) { size = larger_size(size, x); });
+        atomicMax(&most[n], size);
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int i = share->warp; i < memory->gathered; i += WARPS) {
+        const int n = i % tiles * ECO_RESIDENT_N + share->lane / 4;
+        const float scale = scale_for(__uint_as_float(most[n]));
+        operand_bits bits[PIECE] = {0};
+#pragma unroll
+        for (int x = 0; x < PIECE; x += AT_ONCE) {
+            const int k = (share->item0 + i / tiles) * ITEM +
+                          (CUT::bundle::halves ? x * 4 + share->lane % 4 * AT_ONCE
+                                               : share->lane % 4 * PIECE + x);
+            const int of_bundle = k % CUT::bundle::numbers;
+            for_states(call, share, n, k / CUT::bundle::numbers * RUN + of_bundle,
+                       of_bundle < RUN ? AT_ONCE : 0,
+                       [&](int j, float v) { bits[x + j] = to_operand(scale * v); });
+        }
+        put_piece<CUT>(&shared[memory->operand + i * LANES + share->lane], share->lane,
+                       piece_from(bits));
+    }
+    __syncthreads();
+    for (int n = (int)threadIdx.x; n < rows; n += THREADS) {
+        const float back = over(scale_for(__uint_as_float(most[n])));
+        for (int b = 0; b < memory->bundles; b++)
+            *floats(memory->scales + b * rows + n) = back;
+    }
+}
 #else
 /* As they are exchanged: of a row of the caller's, which begins anywhere, and zeros from the
  * `there`th on. */
-WORD void read_some(const narrow *row, int there, uint4 v[READS])
+WORD uint4 read_some(const narrow *row, int there)
 {
-    sent_bits bits[PIECE];
+    operand_bits bits[PIECE];
     __align__(16) narrow x[PIECE];
     if (there >= PIECE && (uintptr_t)row % 16 == 0)
 #pragma unroll
@@ -68,14 +128,8 @@ WORD void read_some(const narrow *row, int there, uint4 v[READS])
             x[i] = i < there ? row[i] : to_narrow(0);
 #pragma unroll
     for (int i = 0; i < PIECE; i++)
-        bits[i] = to_sent(to_real(x[i]));
-#if defined(ECO_SCALED)
-#pragma unroll
-    for (int i = 0; i < READS; i++)
-        v[i] = make_uint4(bits[4 * i], bits[4 * i + 1], bits[4 * i + 2], bits[4 * i + 3]);
-#else
-    v[0] = piece_from(bits);
-#endif
+        bits[i] = to_operand(to_real(x[i]));
+    return piece_from(bits);
 }
 
 template <class CUT>
@@ -86,19 +140,15 @@ CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct
     const narrow *state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int width = state ? call->hidden : 0;
-#if !defined(ECO_SCALED)
     if (width == 0)
         return; /* clear_operand's zeros */
-#endif
 #pragma unroll 4
     for (int i = share->warp; i < memory->gathered; i += WARPS) {
         const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
         const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;
         const narrow *row = state + element_at(share->row0 + n, row_step, 0);
-        uint4 v[1][READS];
-        read_some(row + k, n < share->rows ? width - k : 0, v[0]);
-        keep_pieces<CUT, 1>(memory, &shared[memory->operand + i * LANES + share->lane], i, 1,
-                            share->lane, v);
+        put_piece<CUT>(&shared[memory->operand + i * LANES + share->lane], share->lane,
+                       in_order(read_some(row + k, n < share->rows ? width - k : 0)));
     }
 }
 #endif

@@ -201,18 +201,29 @@ void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call
                                          .group_rows = shape->group_rows,
                                          .column = call->column,
                                          .hidden = call->hidden,
-                                         .sent = need.sent,
-                                         .reads = need.sent / need.operand};
-    exchange.whole = call->column == call->hidden &&
-                     call->rows == shape->groups * shape->group_rows &&
-                     shape->group_rows == exchange.row_tiles * ECO_RESIDENT_N;
+                                         .operand = need.operand};
+    const int shift = ECO_RESIDENT_RUN_OF(shape->unit_shift),
+              item = ECO_RESIDENT_BYTES / need.operand;
+    exchange.run = 1 << shift;
+    exchange.bundles = need.scaled ? (call->hidden + exchange.run - 1) >> shift : 0;
+    exchange.whole =
+        (need.scaled ? call->hidden % (1 << shift) == 0 : call->column == call->hidden) &&
+        call->rows == shape->groups * shape->group_rows &&
+        shape->group_rows == exchange.row_tiles * ECO_RESIDENT_N;
     for (int i = 0; i < n; i++)
         exchange.exchange[i] = call->job[i].exchange;
     for (int b = 0; b < need.products; b++) { /* the last is what the first product reads */
         const int o = need.products - 1 - b;
-        exchange.items[b] = shape->part[o].k * need.operand / ECO_RESIDENT_BYTES;
+        exchange.items[b] = shape->part[o].k / item;
         exchange.width[b] = call->width[o];
-        exchange.whole &= exchange.width[b] == shape->part[o].k;
+        exchange.runs[b] = need.backward ? need.recurrent[o] : 1;
+        if (need.scaled)
+            exchange.bundle[b] =
+                ECO_RESIDENT_BUNDLE(exchange.runs[b], shape->unit_shift, item, need.backward);
+        exchange.whole &= need.scaled
+                              ? exchange.runs[b] << shift == exchange.bundle[b] &&
+                                    exchange.bundles * exchange.bundle[b] == shape->part[o].k
+                              : exchange.width[b] == shape->part[o].k;
     }
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run,

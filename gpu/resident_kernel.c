@@ -91,7 +91,9 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
     struct cudaFuncAttributes code = {0};
     ecornn_status status = ECORNN_OK;
     if (device->caps.version >= ECO_RESIDENT_VERSION)
-        status = ECO_CUDA(cudaFuncGetAttributes(&code, eco_resident_forward_bf16->by_shape[0]));
+        status = ECO_CUDA(cudaFuncGetAttributes(
+            &code,
+            eco_resident_forward_bf16->by_shape[ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_FEW)]));
     /* What was compiled for older devices only runs here too, but has none of the instructions. */
     if (status != ECORNN_OK || code.ptxVersion < ECO_RESIDENT_VERSION) {
         device->caps.block_bytes = 0;
@@ -165,6 +167,7 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
         [ECO_RESIDENT_FEW] = "products by each warp",
         [ECO_RESIDENT_MANY] = "products by each warp, many items in registers",
         [ECO_RESIDENT_DIRECT] = "products by each warp of what it gathers",
+        [ECO_RESIDENT_WIDE] = "products by each warp of what it gathers, with 64 rows of R",
         [ECO_RESIDENT_SQUARE] = "products by four warps"};
     struct eco_resident_shape shape;
     const struct eco_resident_need need = eco_resident_need(

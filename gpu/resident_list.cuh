@@ -36,4 +36,5 @@ static const void *kernel_of(void)
      {RESIDENT_FOUR(cell, 0), RESIDENT_FOUR(cell, 4), RESIDENT_FOUR(cell, 8),                      \
       RESIDENT_FOUR(cell, 12), RESIDENT_FOUR(cell, 16), RESIDENT_FOUR(cell, 20),                   \
       RESIDENT_FOUR(cell, 24), RESIDENT_FOUR(cell, 28), RESIDENT_FOUR(cell, 32),                   \
-      RESIDENT_FOUR(cell, 36), RESIDENT_FOUR(cell, 40), RESIDENT_FOUR(cell, 44)}},
+      RESIDENT_FOUR(cell, 36), RESIDENT_FOUR(cell, 40), RESIDENT_FOUR(cell, 44),                   \
+      RESIDENT_FOUR(cell, 48), RESIDENT_FOUR(cell, 52), RESIDENT_FOUR(cell, 56)}},

@@ -8,15 +8,14 @@
 
 /* ---- kinds of kernels ------------------------------------------------------------------------ */
 
-/* Rows, operands, accuracy, bytes of an operand and of what is exchanged, matrix instructions for
- * an item, scales. */
+/* Rows, operands, accuracy, bytes of an operand, matrix instructions for an item, scales. */
 const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS] = {
-    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, 2, ECO_RESIDENT_PLAIN, false},
-    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, 2, ECO_RESIDENT_PLAIN, false},
-    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, 2, ECO_RESIDENT_PLAIN, false},
-    [ECO_F32_IN_SCALED_F16] = {"F32", "F16", "QUICK", 2, 4, ECO_RESIDENT_PLAIN, true},
-    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, 4, ECO_RESIDENT_PAIR, false},
-    [ECO_F32_IN_SCALED_PAIR] = {"F32", "PAIR", "FULL", 4, 4, ECO_RESIDENT_PAIR, true},
+    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
+    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
+    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
+    [ECO_F32_IN_SCALED_F16] = {"F32", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, true},
+    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_RESIDENT_PAIR, false},
+    [ECO_F32_IN_SCALED_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_RESIDENT_PAIR, true},
 };
 
 /* For ECORNN_FAST_MATH F16 has all of what is asked for, with scales where there is no bound.  The
@@ -107,7 +106,6 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
                                      .states = states,
                                      .fields = eco_resident_fields(problem->cell),
                                      .operand = kind->bytes,
-                                     .sent = kind->sent,
                                      .instructions = kind->instructions,
                                      .scaled = kind->scaled,
                                      .block_bytes = caps->block_bytes - ECO_RESIDENT_STATIC_BYTES};

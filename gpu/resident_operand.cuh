@@ -46,25 +46,26 @@ WORD uint4 operands_of(const uint4 *from, float scale)
 #endif
 }
 
-/* The rows of R of a lane: of its warp's tiles those 8 apart that make a fragment, each from the
- * first item of the warp on, and how many items of it there are. */
-struct rows_of_r {
-    const narrow *row[TILES][2];
-    int items[TILES][2];
+/* The rows of R of a lane: of its warp's tiles those 8 apart that make a fragment, and how many of
+ * the warp's items there are of each. */
+template <class CUT> struct rows_of_r {
+    const narrow *row[CUT::wide][2];
+    int items[CUT::wide][2];
+    int first[CUT::wide]; /* items of whole rows before the warp's */
 };
 
 template <class CUT>
-CELL_WORD struct rows_of_r rows_of(const struct eco_resident_call *call, const struct share *share)
-{
+CELL_WORD struct rows_of_r<CUT> rows_of(const struct eco_resident_call *call,
+                                        const struct share *share) {
     const struct eco_resident_part *part = &call->shape.part[CUT::product];
     const narrow *const r = (const narrow *)call->job[share->job].recurrent[CUT::product];
-    struct rows_of_r rows;
+    struct rows_of_r<CUT> rows;
 #pragma unroll
-    for (int t = 0; t < TILES; t++) {
+    for (int t = 0; t < CUT::wide; t++) {
         const int first = across_of<CUT>(share, t) * part->items;
-        const int k = (share->item0 + first) * ITEM + share->lane % 4 * PIECE;
-        const int items = min(min(part->items, part->slice - first),
-                              (call->width[CUT::product] - k + ITEM - 1) / ITEM);
+        const int items =
+            min(min(part->items, part->slice - first), part->k / ITEM - share->item0 - first);
+        rows.first[t] = share->item0 + first;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const int at = down_of<CUT>(share, t) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
@@ -73,10 +74,28 @@ CELL_WORD struct rows_of_r rows_of(const struct eco_resident_call *call, const s
             const int64_t row = (int64_t)(own >> CUT::shift) * call->column + unit;
             const bool there = at < CUT::rows && unit < call->hidden && items > 0;
             rows.items[t][half] = there ? items : 0;
-            rows.row[t][half] = r + (there ? row * call->recurrent_row[CUT::product] + k : 0);
+            rows.row[t][half] = r + (there ? row * call->recurrent_row[CUT::product] : 0);
         }
     }
     return rows;
+}
+
+/* Where in a row of R the xth 16 bytes of a lane's piece of an item lie; -1: there is no such
+ * thing.
+ */
+template <class CUT>
+CELL_WORD int column_of(const struct eco_resident_call *call, const struct share *share, int item,
+                        int x)
+{
+    enum { OF_RAW = 16 / sizeof(narrow), HALF = ITEM / 2 };
+    const int quarter = share->lane % 4, shift = CUT::bundle::shift;
+    const int k = item * ITEM + (CUT::bundle::halves ? x * HALF + quarter * (HALF / 4)
+                                                     : quarter * PIECE + x * OF_RAW);
+    if (!ITEM_SCALES)
+        return k < call->width[CUT::product] ? k : -1;
+    const int of_bundle = k % (int)CUT::bundle::numbers, run = of_bundle >> shift,
+              unit = (k / (int)CUT::bundle::numbers << shift) + (of_bundle & ((1 << shift) - 1));
+    return run < CUT::bundle::runs && unit < call->hidden ? run * call->column + unit : -1;
 }
 
 /* Half a fragment that this warp keeps here: the first numbers or the second. */
@@ -121,62 +140,71 @@ CELL_WORD void keep_fragment(const struct eco_resident_call *call, const struct 
 /* Items of a lane come as they are to shared memory, each lane's to places of its own, some while
  * another becomes fragments there: through registers they came one after the other, which took two
  * to four times as long, and steps lacked the registers that this took. */
-enum {
-    RAW = PIECE * sizeof(narrow) / 16, /* of 16 bytes that become a piece */
-    PLACES = TILES * 2,                /* of an item, of two pieces */
-    ITEM_PLACES = PLACES * RAW * LANES * WARPS,
-    AT_LEAST = ECO_RESIDENT_READ_BYTES / 16 / ITEM_PLACES /* items that there is room for */
+enum { RAW = PIECE * sizeof(narrow) / 16 /* of 16 bytes that become a piece */ };
+template <class CUT> struct way {
+    enum {
+        PLACES = CUT::wide * 2, /* of an item, of two pieces */
+        ITEM_PLACES = PLACES * RAW * LANES * WARPS,
+        AHEAD = ECO_RESIDENT_READ_BYTES / 16 / ITEM_PLACES /* items that there is room for */
+    };
 };
 
 /* A lane's `n` items from item `first` on; each to [tiles, 2, raw, lanes] of 16 bytes, from `place`
  * on. */
-struct items_of_r {
-    const struct rows_of_r *rows;
+template <class CUT> struct items_of_r {
+    const struct eco_resident_call *call;
+    const struct share *share;
+    const struct rows_of_r<CUT> *rows;
     int first, n, place;
 };
 
 /* To the so manyth place.  What is no part of R is zeros. */
-WORD void ask_for_item(const struct items_of_r *items, int i, int at)
+template <class CUT> CELL_WORD void ask_for_item(const struct items_of_r<CUT> *items, int i, int at)
 {
 #pragma unroll
-    for (int x = 0; x < PLACES && i < items->n; x++) {
-        const int item = items->first + i, to = items->place + (at * PLACES + x) * RAW * LANES;
-        const uint4 *const from = (const uint4 *)(items->rows->row[x / 2][x % 2] + item * ITEM);
+    for (int x = 0; x < way<CUT>::PLACES && i < items->n; x++) {
+        const int item = items->first + i,
+                  to = items->place + (at * way<CUT>::PLACES + x) * RAW * LANES;
+        const bool row = item < items->rows->items[x / 2][x % 2];
+        const narrow *const from = items->rows->row[x / 2][x % 2];
 #pragma unroll
-        for (int k = 0; k < RAW; k++)
-            copy_four_or_zeros(item < items->rows->items[x / 2][x % 2], &shared[to + k * LANES],
-                               from + k);
+        for (int k = 0; k < RAW; k++) {
+            const int column =
+                column_of<CUT>(items->call, items->share, items->rows->first[x / 2] + item, k);
+            copy_four_or_zeros(row && column >= 0, &shared[to + k * LANES],
+                               from + (column >= 0 ? column : 0));
+        }
     }
     end_group_of_copies();
 }
 
 /* Calls use(i, where) when item i is there, while some more are on their way.  It is at the ith
  * place; or so many places are taken in turn. */
-enum { AHEAD = AT_LEAST };
-template <int SO_MANY, class USE>
-CELL_WORD void bring_items(const struct items_of_r *items, USE use)
+template <class CUT, int SO_MANY, class USE>
+CELL_WORD void bring_items(const struct items_of_r<CUT> *items, USE use)
 {
     const auto at = [](int i) { return SO_MANY > 0 ? i % SO_MANY : i; };
 #pragma unroll 1
-    for (int i = 0; i < AHEAD; i++)
-        ask_for_item(items, i, at(i));
+    for (int i = 0; i < way<CUT>::AHEAD; i++)
+        ask_for_item<CUT>(items, i, at(i));
 #pragma unroll 1
     for (int i = 0; i < items->n; i++) {
-        wait_for_groups<AHEAD - 1>();
-        use(i, items->place + at(i) * PLACES * RAW * LANES);
-        ask_for_item(items, i + AHEAD, at(i + AHEAD));
+        wait_for_groups<way<CUT>::AHEAD - 1>();
+        use(i, items->place + at(i) * way<CUT>::PLACES * RAW * LANES);
+        ask_for_item<CUT>(items, i + way<CUT>::AHEAD, at(i + way<CUT>::AHEAD));
     }
     wait_for_copies();
 }
 
 /* Rows in 16 bits are there as they are, others as fragments, [n, tiles, 2, lanes]. */
-WORD void bring_fragments(const struct items_of_r *items, float scale)
+template <class CUT>
+CELL_WORD void bring_fragments(const struct items_of_r<CUT> *items, float scale)
 {
-    bring_items<0>(items, [&](int i, int from) {
+    bring_items<CUT, 0>(items, [&](int i, int from) {
 #if defined(ECO_ROWS_F32)
-        struct fragment v[TILES];
+        struct fragment v[CUT::wide];
 #pragma unroll
-        for (int t = 0; t < TILES; t++) {
+        for (int t = 0; t < CUT::wide; t++) {
             uint4 piece[2][RAW];
 #pragma unroll
             for (int x = 0; x < 2 * RAW; x++)
@@ -184,8 +212,8 @@ WORD void bring_fragments(const struct items_of_r *items, float scale)
             v[t] = fragment_of(operands_of(piece[0], scale), operands_of(piece[1], scale));
         }
 #pragma unroll
-        for (int x = 0; x < PLACES; x++)
-            shared[items->place + (i * PLACES + x) * LANES] =
+        for (int x = 0; x < way<CUT>::PLACES; x++)
+            shared[items->place + (i * way<CUT>::PLACES + x) * LANES] =
                 x % 2 ? v[x / 2].second : v[x / 2].first;
 #endif
     });
@@ -206,12 +234,14 @@ template <class CUT>
 CELL_WORD float greatest_of_fragments(const struct eco_resident_call *call,
                                       const struct share *share, float most)
 {
-    const struct rows_of_r rows = rows_of<CUT>(call, share);
-    const struct items_of_r items = {&rows, 0, call->shape.part[CUT::product].items,
-                                     share->warp * AHEAD * PLACES * RAW * LANES + share->lane};
-    bring_items<AHEAD>(&items, [&](int, int from) {
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
+    const struct items_of_r<CUT> items = {
+        call, share, &rows, 0, call->shape.part[CUT::product].items,
+            share->warp *way<CUT>::AHEAD *way<CUT>::PLACES *RAW *LANES + share->lane
+    };
+    bring_items<CUT, way<CUT>::AHEAD>(&items, [&](int, int from) {
 #pragma unroll
-        for (int x = 0; x < PLACES * RAW; x++) {
+        for (int x = 0; x < way<CUT>::PLACES * RAW; x++) {
             const uint4 v = shared[from + x * LANES];
             enlarge(&most, __uint_as_float(v.x));
             enlarge(&most, __uint_as_float(v.y));
@@ -251,24 +281,27 @@ WORD float scale_of_r(const struct scales *scales)
 /* The items that registers hold, by way of all of shared memory. */
 template <class CUT>
 CELL_WORD void read_held(const struct eco_resident_call *call, const struct share *share,
-                         const struct scales *scales, struct fragment r[CUT::items][TILES])
+                         const struct scales *scales, struct fragment r[CUT::items][CUT::wide])
 {
-    const struct rows_of_r rows = rows_of<CUT>(call, share);
-    const int room = (int)(call->shape.shared_bytes / 16) / ITEM_PLACES / AT_LEAST * AT_LEAST;
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
+    const int room = (int)(call->shape.shared_bytes / 16) / way<CUT>::ITEM_PLACES /
+                     way<CUT>::AHEAD * way<CUT>::AHEAD;
     const int some = room < CUT::items ? room : CUT::items; /* at a time */
-    const int place = share->warp * some * PLACES * RAW * LANES + share->lane;
+    const int place = share->warp * some * way<CUT>::PLACES * RAW * LANES + share->lane;
     int at = some; /* item in hand of those */
 #pragma unroll
     for (int i = 0; i < CUT::items; i++, at++) {
-        if (i % AT_LEAST == 0 && at == some) {
+        if (i % way<CUT>::AHEAD == 0 && at == some) {
             const int left = call->shape.part[CUT::product].items - i;
-            const struct items_of_r items = {&rows, i, min(some, left), place};
-            bring_fragments(&items, scale_of_r(scales));
+            const struct items_of_r<CUT> items = {
+                call, share, &rows, i, min(some, left), place
+            };
+            bring_fragments<CUT>(&items, scale_of_r(scales));
             at = 0;
         }
 #pragma unroll
-        for (int t = 0; t < TILES; t++)
-            r[i][t] = brought_fragment(place + (at * TILES + t) * 2 * LANES);
+        for (int t = 0; t < CUT::wide; t++)
+            r[i][t] = brought_fragment(place + (at * CUT::wide + t) * 2 * LANES);
     }
 }
 
@@ -277,20 +310,23 @@ template <class CUT>
 CELL_WORD void read_kept(const struct eco_resident_call *call, const struct share *share,
                          const struct scales *scales)
 {
-    const struct rows_of_r rows = rows_of<CUT>(call, share);
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
     const int kept = call->shape.part[CUT::product].kept, other = kept_pieces(&call->shape);
-    const int some = ((int)(call->shape.shared_bytes / 16) - other) / ITEM_PLACES; /* at a time */
-    const int place = other + share->warp * some * PLACES * RAW * LANES + share->lane;
+    const int some =
+        ((int)(call->shape.shared_bytes / 16) - other) / way<CUT>::ITEM_PLACES; /* at a time */
+    const int place = other + share->warp * some * way<CUT>::PLACES * RAW * LANES + share->lane;
 #pragma unroll 1
     for (int first = 0; first < kept; first += some) {
         const int n = min(some, kept - first);
-        const struct items_of_r items = {&rows, CUT::items + first, n, place};
-        bring_fragments(&items, scale_of_r(scales));
+        const struct items_of_r<CUT> items = {
+            call, share, &rows, CUT::items + first, n, place
+        };
+        bring_fragments<CUT>(&items, scale_of_r(scales));
 #pragma unroll 1
         for (int i = 0; i < n; i++)
 #pragma unroll
-            for (int t = 0; t < TILES; t++) {
-                const struct fragment v = brought_fragment(place + (i * TILES + t) * 2 * LANES);
+            for (int t = 0; t < CUT::wide; t++) {
+                const struct fragment v = brought_fragment(place + (i * CUT::wide + t) * 2 * LANES);
                 keep_fragment<CUT>(call, share, CUT::items + first + i, t, &v);
             }
     }
@@ -299,7 +335,7 @@ CELL_WORD void read_kept(const struct eco_resident_call *call, const struct shar
 /* This block's part of R. */
 template <class CUT>
 CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
-                              const struct scales *scales, struct fragment r[CUT::items][TILES])
+                              const struct scales *scales, struct fragment r[CUT::items][CUT::wide])
 {
     read_held<CUT>(call, share, scales, r);
     __syncthreads();

@@ -10,46 +10,71 @@ struct sums {
 #endif
 };
 
-/* Of operands of one number without scales: one chain is enough where several tiles of the batch
- * take turns, and leaves registers; kernels of many items spill with it. */
+/* Of operands of one number: one chain is enough where several tiles of the batch take turns, and
+ * leaves registers; kernels of many items spill with it. */
 template <class CUT> CELL_WORD constexpr int chains_of(int tiles)
 {
-    return CUT::many || tiles == 1 ? 2 : 1;
+    return CUT::many || CUT::bundle::halves || tiles == 1 ? 2 : 1;
 }
 
-/* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; those are to
- * be multiplied by `scale`, where items have scales. */
+/* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; first: of a
+ * chain with a scale. */
 template <int CHAINS>
-CELL_WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, float2 scale)
+CELL_WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, bool first)
 {
-#if defined(ECO_SCALED)
-    multiply_first(d->even, r.first, b.x, b.y);
+    const bool begins = ITEM_SCALES && first;
+    if (begins)
+        multiply_first(d->even, r.first, b.x, b.y);
+    else
+        multiply_add(d->even, r.first, b.x, b.y);
 #if defined(ECO_OPERAND_PAIR)
-    multiply_first(d->odd, r.second, b.x, b.y);
+    if (begins)
+        multiply_first(d->odd, r.second, b.x, b.y);
+    else
+        multiply_add(d->odd, r.second, b.x, b.y);
     multiply_add(d->odd, r.first, b.z, b.w);
 #else
-    multiply_first(d->odd, r.second, b.z, b.w);
-#endif
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        d->total[i] = fmaf(d->even[i] + d->odd[i], i % 2 ? scale.y : scale.x, d->total[i]);
-#elif defined(ECO_OPERAND_PAIR)
-    multiply_add(d->even, r.first, b.x, b.y);
-    multiply_add(d->odd, r.second, b.x, b.y);
-    multiply_add(d->odd, r.first, b.z, b.w);
-#else
-    multiply_add(d->even, r.first, b.x, b.y);
-    multiply_add(CHAINS == 2 ? d->odd : d->even, r.second, b.z, b.w);
+    if (begins && CHAINS == 2)
+        multiply_first(d->odd, r.second, b.z, b.w);
+    else
+        multiply_add(CHAINS == 2 ? d->odd : d->even, r.second, b.z, b.w);
 #endif
 }
 
 /* Matrix instructions cut off where they add, so long chains are less accurate than those of
- * multiply-adds: of pairs a chain ends after two items, with scales after each, above. */
-WORD void end_chain(struct sums *d, int item)
+ * multiply-adds: of pairs a chain ends after two items.  With scales it ends within a bundle: so
+ * many items at most, where all of a warp's chains begin at a multiple of them. */
+template <class CUT> CELL_WORD constexpr int longest_chain(void)
 {
-#if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
-    if (item % 2 == 0)
-        return;
+    enum { PAIRS = INSTRUCTIONS == ECO_RESIDENT_PAIR };
+    if (!ITEM_SCALES)
+        return PAIRS ? 2 : 1;
+    return CUT::bundle::items % 4 == 0 && !PAIRS ? 4 : CUT::bundle::items % 2 == 0 ? 2 : 1;
+}
+
+/* What sums are to be multiplied by, of two rows; of the second half of an item. */
+struct back {
+    float2 first, second;
+};
+
+WORD float of_sum(float2 scale, int i)
+{
+    return i % 2 ? scale.y : scale.x;
+}
+
+/* After the last item of one; its sums are to be multiplied by `scale`, if there are any. */
+template <class CUT, int CHAINS> CELL_WORD void end_chain(struct sums *d, const struct back &scale)
+{
+#if defined(ECO_SCALED)
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const bool both = CHAINS == 2 || INSTRUCTIONS == ECO_RESIDENT_PAIR;
+        const float sum = both && !CUT::bundle::halves ? d->even[i] + d->odd[i] : d->even[i];
+        d->total[i] = fmaf(sum, of_sum(scale.first, i), d->total[i]);
+        if (CUT::bundle::halves)
+            d->total[i] = fmaf(d->odd[i], of_sum(scale.second, i), d->total[i]);
+    }
+#elif defined(ECO_OPERAND_PAIR)
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         d->total[i] += d->even[i];
@@ -72,16 +97,6 @@ template <int CHAINS> CELL_WORD float sum_in(const struct sums *d, int i)
 /* Fetched of them while others are multiplied: more take registers, and nothing else. */
 enum { ITEMS_AHEAD = 4 };
 
-/* Of two rows of an item, from there on. */
-WORD float2 scale_at(int at)
-{
-#if defined(ECO_SCALED)
-    return *(const float2 *)floats(at);
-#else
-    return make_float2(1, 1);
-#endif
-}
-
 /* A lane's sums of one tile of R and 8 rows of the batch, to shared memory. */
 template <class CUT> CELL_WORD void put_four(int at, float4 d, const struct scales *scales)
 {
@@ -101,24 +116,34 @@ CELL_WORD void put_sums(int at, const struct sums *d, const struct scales *scale
 }
 
 /* Where items of a warp begin, those of the first of some tiles of 8 rows of the batch, and how far
- * one is from the next. */
+ * one is from the next; scales of bundles, and the first item, of those that the block gathers. */
 struct items_at {
     const uint4 *operand;
-    int scale, next, next_scale;
+    int next, scale, next_scale, first;
 };
 
-CELL_WORD struct items_at items_of(const struct memory *memory, const struct mine *mine,
-                                   int row_tile)
+WORD struct items_at items_of(const struct memory *memory, const struct mine *mine, int row_tile)
 {
-    return {shared + mine->operand + row_tile * LANES, mine->scale + row_tile * ECO_RESIDENT_N,
-            memory->row_tiles * LANES, memory->row_tiles * ECO_RESIDENT_N};
+    return {shared + mine->operand + row_tile * LANES, memory->row_tiles * LANES,
+            mine->scale + row_tile * ECO_RESIDENT_N, memory->row_tiles * ECO_RESIDENT_N,
+            mine->item};
 }
 
-/* Of an item, and of the nth tile. */
-WORD void read_item(const struct items_at *at, int i, int n, uint4 *v, float2 *s)
+/* An item of the nth tile. */
+WORD uint4 read_item(const struct items_at *at, int i, int n)
 {
-    *v = at->operand[i * at->next + n * LANES];
-    *s = scale_at(at->scale + i * at->next_scale + n * ECO_RESIDENT_N);
+    return at->operand[i * at->next + n * LANES];
+}
+
+template <class CUT> CELL_WORD struct back read_scale(const struct items_at *at, int i, int n)
+{
+    if (!ITEM_SCALES)
+        return {};
+    const int item = at->first + i,
+              bundle = CUT::bundle::halves ? 2 * item : item / (int)CUT::bundle::items,
+              from = at->scale + bundle * at->next_scale + n * ECO_RESIDENT_N,
+              next = CUT::bundle::halves ? from + at->next_scale : from;
+    return {*(const float2 *)floats(from), *(const float2 *)floats(next)};
 }
 
 /* The items of R that are kept in shared memory. */
@@ -128,28 +153,32 @@ CELL_WORD void multiply_kept(const struct eco_resident_call *call, const struct 
 {
     enum { CHAINS = chains_of<CUT>(N) };
     uint4 v[N];
-    float2 s[N];
+    struct back s[N];
 #pragma unroll 2
     for (int i = CUT::items; i < call->shape.part[CUT::product].items; i++) {
 #pragma unroll
-        for (int n = 0; n < N; n++)
-            read_item(at, i, n, &v[n], &s[n]);
+        for (int n = 0; n < N; n++) {
+            v[n] = read_item(at, i, n);
+            s[n] = read_scale<CUT>(at, i, n);
+        }
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
             const struct fragment kept = {*kept_half<CUT>(call, share, i, t, 0),
                                           *kept_half<CUT>(call, share, i, t, 1)};
 #pragma unroll
             for (int n = 0; n < N; n++) {
-                multiply_item<CHAINS>(&d[n][t], kept, v[n], s[n]);
-                end_chain(&d[n][t], i);
+                multiply_item<CHAINS>(&d[n][t], kept, v[n], true);
+                if (ITEM_SCALES || i % 2 != 0)
+                    end_chain<CUT, CHAINS>(&d[n][t], s[n]);
             }
         }
     }
 }
 
-/* `N` tiles of 8 rows of the batch, `COUNT` items in registers; what is read of them is fetched
- * some items ahead.  Nothing here depends on the warp: no lane waits for a branch. */
-template <class CUT, int N, int COUNT>
+/* `N` tiles of 8 rows of the batch, `COUNT` items in registers, in chains of so many; what is read
+ * of them is fetched some items ahead.  Nothing here depends on the warp: no lane waits for a
+ * branch. */
+template <class CUT, int N, int COUNT, int CHAIN>
 CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct share *share,
                              const struct memory *memory, const struct mine *mine,
                              const struct fragment r[CUT::items][TILES], int row_tile, int sum_tile)
@@ -159,23 +188,27 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
     const struct items_at at = items_of(memory, mine, row_tile);
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
-    float2 s[AHEAD][N];
+    struct back s[N];
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
 #pragma unroll
         for (int n = 0; n < N; n++)
-            read_item(&at, i, n, &v[i][n], &s[i][n]);
+            v[i][n] = read_item(&at, i, n);
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
 #pragma unroll
         for (int n = 0; n < N; n++) {
+            const bool ends = (i + 1) % CHAIN == 0 || (ITEM_SCALES && i + 1 == COUNT);
+            if (i % CHAIN == 0)
+                s[n] = read_scale<CUT>(&at, i, n);
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                multiply_item<CHAINS>(&d[n][t], r[i][t], v[i % AHEAD][n], s[i % AHEAD][n]);
-                end_chain(&d[n][t], i);
+                multiply_item<CHAINS>(&d[n][t], r[i][t], v[i % AHEAD][n], i % CHAIN == 0);
+                if (ends)
+                    end_chain<CUT, CHAINS>(&d[n][t], s[n]);
             }
             if (i + AHEAD < COUNT)
-                read_item(&at, i + AHEAD, n, &v[i % AHEAD][n], &s[i % AHEAD][n]);
+                v[i % AHEAD][n] = read_item(&at, i + AHEAD, n);
         }
     if (COUNT == CUT::items)
         multiply_kept<CUT, N>(call, share, &at, d);
@@ -191,7 +224,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`. */
-template <class CUT, int COUNT>
+template <class CUT, int COUNT, int CHAIN>
 CELL_WORD void multiply_items(const struct eco_resident_call *call, const struct share *share,
                               const struct memory *memory, const struct mine *mine,
                               const struct fragment r[CUT::items][TILES], int first, int end)
@@ -199,9 +232,9 @@ CELL_WORD void multiply_items(const struct eco_resident_call *call, const struct
     int tile = first;
 #pragma unroll 1
     for (; tile + 1 < end; tile += 2)
-        multiply_rows<CUT, 2, COUNT>(call, share, memory, mine, r, tile, tile - first);
+        multiply_rows<CUT, 2, COUNT, CHAIN>(call, share, memory, mine, r, tile, tile - first);
     if (tile < end)
-        multiply_rows<CUT, 1, COUNT>(call, share, memory, mine, r, tile, tile - first);
+        multiply_rows<CUT, 1, COUNT, CHAIN>(call, share, memory, mine, r, tile, tile - first);
 }
 
 #include "gpu/resident_squares.cuh"
@@ -215,14 +248,22 @@ CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct 
     if constexpr (CUT::square) {
         multiply_by_four<CUT>(call, share, memory, mine, r, first, end);
     } else {
+        /* With items in shared memory warps may begin anywhere in a bundle of pairs. */
+        enum {
+            CHAIN = longest_chain<CUT>(),
+            TWO = CHAIN < 2 ? CHAIN : 2,
+            SHORT = ITEM_SCALES && INSTRUCTIONS == ECO_RESIDENT_PAIR ? 1 : TWO
+        };
         if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
             return;
-        if (CUT::many || items > 4 || (CUT::items <= 4 && items > 2))
-            multiply_items<CUT, CUT::items>(call, share, memory, mine, r, first, end);
+        if (CHAIN > SHORT && CUT::items % CHAIN == 0 && items == CUT::items)
+            multiply_items<CUT, CUT::items, CHAIN>(call, share, memory, mine, r, first, end);
+        else if (CUT::many || items > 4 || (CUT::items <= 4 && items > 2))
+            multiply_items<CUT, CUT::items, SHORT>(call, share, memory, mine, r, first, end);
         else if (CUT::items > 4 && items > 2)
-            multiply_items<CUT, 4>(call, share, memory, mine, r, first, end);
+            multiply_items<CUT, 4, CHAIN>(call, share, memory, mine, r, first, end);
         else
-            multiply_items<CUT, 2>(call, share, memory, mine, r, first, end);
+            multiply_items<CUT, 2, TWO>(call, share, memory, mine, r, first, end);
     }
 }
 

@@ -31,17 +31,27 @@ static int32_t pairs(const struct eco_resident_shape *shape)
 /* Items of a product in a warp's registers, at most. */
 static int32_t held(const struct eco_resident_need *need, int32_t form)
 {
-    return ECO_RESIDENT_ITEMS(form) / need->products;
+    return ECO_RESIDENT_ITEMS(form, need->scaled) / need->products;
 }
 
-/* A count of items for which there is code. */
-static int32_t items_of(const struct eco_resident_need *need, int32_t n, int32_t form)
+/* A count of items for which there is code; of single numbers in bundles of an even number of items
+ * each warp has so, too. */
+static int32_t items_of(int32_t n, int32_t most, int32_t form, bool even)
 {
-    const int32_t most = held(need, form);
+    const int32_t more = even ? up(n, 2) * 2 : n;
     const bool few = form != ECO_RESIDENT_MANY;
-    if (form == ECO_RESIDENT_DIRECT && n <= 1)
+    if (ECO_RESIDENT_IS_DIRECT(form) && n <= 1)
         return 1;
-    return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : n;
+    return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
+}
+
+/* Numbers of a bundle of what product o multiplies. */
+static int32_t bundle_of(const struct eco_resident_need *need, int o,
+                         const struct eco_resident_shape *shape)
+{
+    const int32_t runs = need->backward ? need->recurrent[o] : 1,
+                  item = ECO_RESIDENT_BYTES / need->operand;
+    return ECO_RESIDENT_BUNDLE(runs, shape->unit_shift, item, need->backward);
 }
 
 /* Rows of R that a unit has in a block. */
@@ -57,7 +67,7 @@ static size_t larger_size(size_t a, size_t b)
 
 static size_t sums_bytes(const struct eco_resident_shape *shape)
 {
-    const size_t turns = shape->form == ECO_RESIDENT_DIRECT ? 2 : 1;
+    const size_t turns = ECO_RESIDENT_IS_DIRECT(shape->form) ? 2 : 1;
     return turns * (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * sizeof(float);
 }
 
@@ -90,39 +100,61 @@ static int32_t larger(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-/* Of product o.  False: it does not fit. */
-static bool divide_product(const struct eco_resident_need *need, int o,
-                           struct eco_resident_shape *shape)
+/* The rows of R of product o among warps.  False: it does not fit. */
+static bool divide_rows(const struct eco_resident_need *need, int o,
+                        const struct eco_resident_shape *shape, struct eco_resident_part *part)
 {
-    const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
-    struct eco_resident_part *part = &shape->part[o];
-    part->k = up(need->width[o], item) * item;
-    part->tiles = up(row_groups(need, o) << shape->unit_shift << shape->spread, ECO_RESIDENT_M);
+    const int32_t wide = ECO_RESIDENT_TILES(shape->form),
+                  tiles =
+                      up(row_groups(need, o) << shape->unit_shift << shape->spread, ECO_RESIDENT_M);
+    part->tiles = up(tiles, wide) * wide;
     if (shape->form == ECO_RESIDENT_SQUARE)
-        part->tiles = ECO_RESIDENT_SQUARE_TILES(part->tiles);
-    part->down = up(part->tiles, 2);
+        part->tiles = ECO_RESIDENT_SQUARE_TILES(tiles);
+    part->down = part->tiles / wide;
     if (part->down > WARPS)
         return false;
     part->across = WARPS / part->down;
     part->parts = part->across;
     if (shape->form == ECO_RESIDENT_SQUARE && part->tiles == FOUR)
         part->parts = WARPS / FOUR;
-    part->slice = up(part->k / item, 1 << shape->spread);
-    const int32_t items = up(part->slice, part->across);
-    if (shape->form == ECO_RESIDENT_MANY && items <= ECO_RESIDENT_ITEMS(ECO_RESIDENT_FEW))
+    return true;
+}
+
+/* Of product o.  False: it does not fit. */
+static bool divide_product(const struct eco_resident_need *need, int o,
+                           struct eco_resident_shape *shape)
+{
+    const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
+    struct eco_resident_part *part = &shape->part[o];
+    const int32_t most = held(need, shape->form), numbers = bundle_of(need, o, shape),
+                  bundle = need->scaled && numbers > item ? numbers / item : 1, /* items */
+        bundles = up(need->hidden, 1 << ECO_RESIDENT_RUN_OF(shape->unit_shift));
+    part->k = up(need->scaled ? bundles * numbers : need->width[o], item) * item;
+    if (!divide_rows(need, o, shape, part))
         return false;
-    part->items = items_of(need, items, shape->form);
-    part->kept = larger(part->items - held(need, shape->form), 0);
+    part->slice = up(up(part->k / item, 1 << shape->spread), bundle) * bundle;
+    const int32_t items = up(part->slice, part->across);
+    if (shape->form == ECO_RESIDENT_MANY && items <= held(need, ECO_RESIDENT_FEW))
+        return false;
+    part->items = items_of(items, most, shape->form,
+                           need->instructions == ECO_RESIDENT_PLAIN && bundle % 2 == 0);
+    part->kept = larger(part->items - most, 0);
     if (shape->form == ECO_RESIDENT_SQUARE && row_tiles(shape) == 1)
         return false;
-    if (shape->form == ECO_RESIDENT_DIRECT && (row_tiles(shape) > 1 || part->kept > 0))
-        return false;
+    if (ECO_RESIDENT_IS_DIRECT(shape->form)) {
+        if (part->kept > 0 ||
+            row_tiles(shape) > ECO_RESIDENT_DIRECT_TILES(shape->form, need->instructions))
+            return false;
+        if (row_tiles(shape) > 1)
+            part->items = most; /* there is code for these */
+    }
     shape->kept += part->kept;
     shape->room = larger(shape->room, part->across * part->items);
     shape->sums = larger(shape->sums, part->parts * ECO_RESIDENT_SUM_ROW(part->tiles));
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups *
-                             (size_t)row_tiles(shape) * ECO_RESIDENT_N * (size_t)part->k *
-                             (size_t)need->sent;
+                             (size_t)row_tiles(shape) * ECO_RESIDENT_N *
+                             ((size_t)part->k * (size_t)need->operand +
+                              (need->scaled ? (size_t)bundles * sizeof(float) : 0));
     return true;
 }
 
@@ -174,6 +206,7 @@ enum {
     SQUARE_TWO,
     DIRECT,
     DIRECT_TWO,
+    WIDE_TWO,
     DIRECT_BACK
 };
 static const struct cost {
@@ -186,20 +219,24 @@ static const struct cost {
 } costs[] = {[FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
              [FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
              [BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
-             [BACK_SCALED] = {1750, 336, 30, 120, 191, 191, 0, 468, 12},
-             [BACK_TWO] = {1450, 450, 107, 0, 72, 261, 0, 725, 335},
+             [BACK_SCALED] = {1660, 585, 5, 0, 110, 199, 0, 603, 0},
+             [BACK_TWO] = {1640, 725, 44, 0, 123, 191, 0, 0, 0},
              [SQUARE] = {1475, 718, 22, 190, 0, 0, 19, 107, 32},
              [SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10},
              [DIRECT] = {1150, 0, 29, 0, 80, 0, 13, 0, 0},
              [DIRECT_TWO] = {900, 0, 24, 0, 100, 0, 14, 0, 0},
+             [WIDE_TWO] = {1050, 0, 24, 0, 100, 0, 14, 0, 0},
              [DIRECT_BACK] = {1150, 290, 29, 70, 48, 0, 0, 658, 126}};
 
 static const struct cost *cost_of(const struct eco_resident_need *need,
                                   const struct eco_resident_shape *shape)
 {
     const bool two = need->instructions == ECO_RESIDENT_PAIR;
-    if (shape->form == ECO_RESIDENT_DIRECT)
-        return &costs[need->backward ? DIRECT_BACK : two ? DIRECT_TWO : DIRECT];
+    if (ECO_RESIDENT_IS_DIRECT(shape->form))
+        return &costs[need->backward                       ? DIRECT_BACK
+                      : !two                               ? DIRECT
+                      : shape->form == ECO_RESIDENT_DIRECT ? DIRECT_TWO
+                                                           : WIDE_TWO];
     if (need->backward)
         return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
     if (shape->form == ECO_RESIDENT_SQUARE)
@@ -218,14 +255,13 @@ static double square_clocks(const struct eco_resident_part *part, int32_t tiles)
 }
 
 /* That a block reads of the others; where warps read the same, each of them half of it more. */
-static double kbytes_of(const struct eco_resident_need *need, const struct eco_resident_part *part,
+static double kbytes_of(const struct eco_resident_part *part,
                         const struct eco_resident_shape *shape)
 {
-    const bool direct = shape->form == ECO_RESIDENT_DIRECT;
+    const bool direct = ECO_RESIDENT_IS_DIRECT(shape->form);
     const double rows = direct ? shape->group_rows : row_tiles(shape) * ECO_RESIDENT_N,
                  again = direct ? 0.5 * (part->down - 1) : 0;
-    return (1 + again) * rows * part->slice * ECO_RESIDENT_BYTES * (need->sent / need->operand) /
-           1024;
+    return (1 + again) * rows * part->slice * ECO_RESIDENT_BYTES / 1024;
 }
 
 /* Of product o, and of the stage behind it. */
@@ -244,8 +280,8 @@ static double predict_product(const struct eco_resident_need *need, int o,
             ? products * square_clocks(part, row_tiles(shape))
             : tiles * products *
                   (cost->item * (part->items - kept) + in_shared * cost->kept * kept);
-    const double time = cost->step + cost->kbyte * kbytes_of(need, part, shape) +
-                        tiles * cost->tile + multiplied +
+    const double time = cost->step + cost->kbyte * kbytes_of(part, shape) + tiles * cost->tile +
+                        multiplied +
                         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
     return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }

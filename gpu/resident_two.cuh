@@ -34,31 +34,28 @@ struct phase {
     struct mine mine;
 };
 
-template <class CUT> CELL_WORD struct phase phase_of(const struct eco_resident_call *call)
+/* OTHER: the other phase's. */
+template <class CUT, class OTHER>
+CELL_WORD struct phase phase_of(const struct eco_resident_call *call)
 {
     struct phase phase;
     phase.share = share_of<CUT>(call);
     phase.memory = memory_of<CUT>(call, &phase.share);
-    phase.mine = mine_of<CUT>(call, &phase.share, &phase.memory);
+    phase.mine =
+        mine_of<CUT>(call, &phase.share, &phase.memory,
+                     sent_of<CUT>(call, &phase.memory) + sent_of<OTHER>(call, &phase.memory));
     return phase;
 }
 
-/* Of a group in the exchange: what the phase gathers. */
-WORD int64_t reads_of(const struct eco_resident_call *call, const struct memory *memory, int phase)
-{
-    return (int64_t)memory->row_tiles * (call->shape.part[phase].k / ITEM) * (READS * LANES);
-}
-
 /* After a phase: the other one's part of the exchange.  [steps, groups, sent in phase 0, in 1]. */
-template <int PHASE>
+template <class CUT, class OTHER>
 CELL_WORD void advance_phase(const struct eco_resident_call *call, const struct memory *memory,
                              struct mine *mine, int step)
 {
-    const int64_t first = reads_of(call, memory, 1), second = reads_of(call, memory, 0);
-    const int64_t over_second = second + (call->shape.groups - 1) * (first + second);
-    mine->sent += (PHASE == 0 ? first : over_second) * SENT;
-    if (PHASE == 1)
-        mine->received += first;
-    else if (step > 0)
-        mine->received += over_second;
+    enum { PHASE = CUT::product };
+    const int64_t gathered = sent_of<CUT>(call, memory), sent = sent_of<OTHER>(call, memory);
+    const int64_t others = (call->shape.groups - 1) * (gathered + sent);
+    mine->sent += (sent + (PHASE == 1 ? others : 0)) * PIECE;
+    if (PHASE == 1 || step > 0)
+        mine->received += gathered + (PHASE == 0 ? others : 0);
 }

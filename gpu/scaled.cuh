@@ -1,7 +1,8 @@
 /*
  * Operands that are numbers times powers of two.  F16 has few exponents; so what has no bound is
  * brought near to 2^15 before it is rounded, and sums are divided again.  Scaled together: a
- * block's R; states that have a bound, of a group; of what may be of any size, the item of a row.
+ * block's R; states that have a bound, of a group; of what may be of any size a bundle of a row, by
+ * who sends it.
  *
  * Pairs are operands of nearly float accuracy: the nearest number of F16, and the nearest to what
  * that leaves.  They hold 22 bits and more, and of the four products of two such operands the
@@ -36,62 +37,45 @@ WORD float greatest_of_block(const struct share *share, float most)
     return most;
 }
 
-/* ---- what is scaled where it is received ----------------------------------------------------- */
+/* ---- what is scaled where it is sent --------------------------------------------------------- */
 
+#if defined(ECO_SCALED)
 /* Of sizes, as integers; a NaN is larger than infinity, that than all others. */
-WORD unsigned larger_size(unsigned a, unsigned b)
+WORD unsigned larger_size(unsigned a, float b)
 {
-    return max(a, b & 0x7FFFFFFF);
+    return max(a, __float_as_uint(b) & 0x7FFFFFFF);
 }
 
-/* The nearest of F16 to two numbers, the first in the lower half. */
-WORD unsigned nearest(float x, float y)
+/* Of 1 << SHIFT neighbouring lanes. */
+template <int SHIFT> CELL_WORD unsigned largest_of_lanes(unsigned size)
 {
-    unsigned both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
-    return both;
-}
-
-/* And these become what that leaves. */
-WORD unsigned take_nearest(float *x, float *y)
-{
-    const unsigned both = nearest(*x, *y);
-    float near_x, near_y;
-    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
-        : "=f"(near_x), "=f"(near_y)
-        : "r"(both));
-    *x -= near_x;
-    *y -= near_y;
-    return both;
-}
-
-/* A piece of an item, of which four lanes have one each: operands, and what sums are to be
- * multiplied by.  If some are not finite neither are their operands. */
-WORD uint4 scaled_piece(const uint4 raw[READS], float *back)
-{
-    unsigned most = 0;
-    float x[PIECE];
-#pragma unroll
-    for (int r = 0; r < READS; r++) {
-        const unsigned word[] = {raw[r].x, raw[r].y, raw[r].z, raw[r].w};
-#pragma unroll
-        for (int w = 0; w < 4; w++) {
-            most = larger_size(most, word[w]);
-            x[4 * r + w] = __uint_as_float(word[w]);
-        }
-    }
-    most = larger_size(most, __shfl_xor_sync(0xffffffffu, most, 1));
-    most = larger_size(most, __shfl_xor_sync(0xffffffffu, most, 2));
-    const float scale = scale_for(__uint_as_float(most));
-#pragma unroll
-    for (int i = 0; i < PIECE; i++)
-        x[i] *= scale;
-    *back = over(scale);
-#if defined(ECO_OPERAND_PAIR)
-    const unsigned first = take_nearest(&x[0], &x[1]), second = take_nearest(&x[2], &x[3]);
-    return make_uint4(first, second, take_nearest(&x[0], &x[1]), take_nearest(&x[2], &x[3]));
-#else
-    return make_uint4(nearest(x[0], x[1]), nearest(x[2], x[3]), nearest(x[4], x[5]),
-                      nearest(x[6], x[7]));
+    static_assert(1 << ECO_RESIDENT_RUN == LANES, "a warp has whole bundles");
+#if __CUDA_ARCH__ >= 800
+    if constexpr (SHIFT == ECO_RESIDENT_RUN)
+        return __reduce_max_sync(0xffffffffu, size);
+    else
 #endif
+#pragma unroll
+        for (int lanes = 1; lanes < 1 << SHIFT; lanes *= 2)
+            size = max(size, __shfl_xor_sync(0xffffffffu, size, lanes));
+    return size;
 }
+
+/* By all lanes, each with a unit that has a part in a bundle, or has not, whose numbers are of that
+ * size at most: what they are multiplied by.  Who gathers them gets what sums are to be multiplied
+ * by.  If some are not finite neither are their operands.  `sent`: where product `o` finds row n of
+ * them. */
+template <class BUNDLE>
+CELL_WORD float tell_power(const struct eco_resident_call *call, const struct memory *memory, int o,
+                           operand_bits *sent, int n, int unit, bool there, unsigned size)
+{
+    const unsigned most = largest_of_lanes<BUNDLE::shift>(there ? size : 0);
+    const float scale = scale_for(__uint_as_float(most));
+    unsigned *const powers = (unsigned *)((uint4 *)sent + numbers_of(call, memory->row_tiles, o));
+    write_shared_by_all_if(there && (unit & ((1 << BUNDLE::shift) - 1)) == 0,
+                           powers + (unit >> BUNDLE::shift) * memory->row_tiles * ECO_RESIDENT_N +
+                               n,
+                           __float_as_uint(over(scale)));
+    return scale;
+}
+#endif

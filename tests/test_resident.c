@@ -44,14 +44,15 @@ static void check_part(const struct eco_resident_need *need, const struct eco_re
                        int o, int32_t rows)
 {
     const struct eco_resident_part *part = &shape->part[o];
-    ck_assert_int_ge(part->k, need->width[o]);
+    ck_assert_int_ge(part->k, need->width[o]); /* with scales, of whole bundles, too */
     ck_assert_int_ge(part->tiles * ECO_RESIDENT_M, rows);
-    ck_assert_int_ge(part->down * 2, part->tiles);
+    ck_assert_int_ge(part->down * ECO_RESIDENT_TILES(shape->form), part->tiles);
     ck_assert_int_le(part->down * part->across, ECO_RESIDENT_WARPS);
     ck_assert_int_ge(part->across * part->items, part->slice);
     ck_assert_int_ge((part->slice << shape->spread) * (ECO_RESIDENT_BYTES / need->operand),
                      part->k);
-    ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->form) / need->products, part->items);
+    ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->form, need->scaled) / need->products,
+                     part->items);
     ck_assert_int_ge(shape->room, part->across * part->items);
     ck_assert_int_ge(shape->sums, part->parts * ECO_RESIDENT_SUM_ROW(part->tiles));
 }
@@ -92,9 +93,9 @@ static void check_shape(const struct eco_resident_need *need)
     ck_assert_int_ge(shape.chunk * ECO_RESIDENT_N, shape.spread > 0 ? 1 : shape.group_rows);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
     ck_assert(shape.form != ECO_RESIDENT_SQUARE || !need->scaled);
-    if (shape.form == ECO_RESIDENT_DIRECT) {
-        ck_assert(!need->scaled);
-        ck_assert_int_le(shape.group_rows, ECO_RESIDENT_N);
+    if (ECO_RESIDENT_IS_DIRECT(shape.form)) {
+        ck_assert_int_le(shape.group_rows, ECO_RESIDENT_N * ECO_RESIDENT_DIRECT_TILES(
+                                                                shape.form, need->instructions));
         ck_assert_int_eq(shape.kept, 0);
     }
     if (shape.over)
@@ -177,15 +178,18 @@ static const char *const unbounded = "cell own(h, c)\n"
 START_TEST(compiles_what_runs_take)
 {
     static const char *const rest[] = {
-        "f32/train/bi/T9/N64/I8/H512", "bf16/infer/L4/T9/N200/I8/H256",
-        "f16/train/T9/N20/I8/H800",    "f32/fast/infer/L3/T9/N64/I8/H650",
-        "f32/infer/T9/N1/I8/H1024",    "bf16/train/bi/T9/N33/I8/H40",
-        "bf16/infer/T9/N64/I8/H1024",  "f32/infer/T9/N64/I8/H1024",
-        "f16/infer/T9/N32/I8/H1536",   "f32/fast/infer/T9/N64/I8/H1024"};
+        "f32/train/bi/T9/N64/I8/H512",   "bf16/infer/L4/T9/N200/I8/H256",
+        "f16/train/T9/N20/I8/H800",      "f32/fast/infer/L3/T9/N64/I8/H650",
+        "f32/infer/T9/N1/I8/H1024",      "bf16/train/bi/T9/N33/I8/H40",
+        "bf16/infer/T9/N64/I8/H1024",    "f16/infer/T9/N32/I8/H1536",
+        "f32/fast/infer/T9/N64/I8/H1024"};
+    static const char *const of_bounded = "f32/infer/T9/N64/I8/H1024"; /* 8 units a block */
     const struct eco_caps caps = {
         .blocks = {BLOCKS, BLOCKS, CLUSTERED}, .block_bytes = BLOCK_BYTES, .splits = _i % 2};
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
-        const struct eco_problem problem = problem_of(_i / 2 ? unbounded : lstm_like, rest[i]);
+    const size_t n = sizeof rest / sizeof *rest;
+    for (size_t i = 0; i < n + (_i / 2 == 0); i++) {
+        const struct eco_problem problem =
+            problem_of(_i / 2 ? unbounded : lstm_like, i < n ? rest[i] : of_bounded);
         for (int backward = 0; backward <= (int)problem.training; backward++) {
             struct eco_resident_need need =
                 eco_resident_need(&problem, &caps, backward, problem.N, 9, 1);
