@@ -77,12 +77,12 @@ WORD vec v_log(vec a)
 {
     return REAL(log)(a);
 }
-#if defined(ECO_QUICK)
-/* To some units in the 23rd bit, for rows that keep fewer: hardware's 2^x and 1/x. */
-WORD float quick_exp(float a)
+#if !defined(ECO_ROWS_F64)
+/* Hardware's 2^x and 1/x, to some units in the 23rd bit. */
+WORD float quick_exp2(float a)
 {
     float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a * 1.44269504f));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
     return y;
 }
 WORD float quick_reciprocal(float a)
@@ -90,6 +90,12 @@ WORD float quick_reciprocal(float a)
     float y;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
     return y;
+}
+#endif
+#if defined(ECO_QUICK) /* for rows that keep fewer bits */
+WORD float quick_exp(float a)
+{
+    return quick_exp2(a * 1.44269504f);
 }
 #if defined(ECO_ROWS_BF16) && __CUDA_ARCH__ >= 750
 /* To 2^-11 of the value, a quarter of what rounding to such rows may cost. */
@@ -121,10 +127,8 @@ WORD vec v_tanh(vec a)
     return tanh(a);
 #else
     const float square = a * a;
-    float e, r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fabsf(a) * 2.885390082f));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1));
-    const float large = copysignf(fmaf(-2, r, 1), a);
+    const float e = quick_exp2(fabsf(a) * 2.885390082f);
+    const float large = copysignf(fmaf(-2, quick_reciprocal(e + 1), 1), a);
     /* The least relative error of such a polynomial, 2^-29. */
     float tail = fmaf(square, -0.00619872f, 0.02102055f);
     tail = fmaf(square, tail, -0.05384052f);
@@ -142,8 +146,7 @@ WORD vec divide_near_one(vec a, vec b)
 #if defined(ECO_ROWS_F64)
     return a / b;
 #else
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+    const float r = quick_reciprocal(b);
     const float quotient = a * r;
     return fmaf(fmaf(-quotient, b, a), r, quotient);
 #endif

@@ -11,7 +11,7 @@ enum {
     THREADS = 256,
     LANES = 32,
     TILE_ROWS = 8,
-    SCALES_OF_TILE = 2,
+    SCALE_READS = TILE_ROWS / 4, /* of a bundle and a tile */
     BLOCKS = 528,
     LEAST_STEPS = 4 /* of a thread */
 };
@@ -24,9 +24,8 @@ static __host__ __device__ int32_t numbers_of(const struct eco_exchange_call *ca
 static __host__ __device__ int32_t reads_of(const struct eco_exchange_call *call, int32_t blocks)
 {
     int32_t reads = 0;
-    for (int32_t b = 0; b < blocks; b++) {
-        reads += numbers_of(call, b) + call->bundles * call->row_tiles * SCALES_OF_TILE;
-    }
+    for (int32_t b = 0; b < blocks; b++)
+        reads += numbers_of(call, b) + call->bundles * call->row_tiles * SCALE_READS;
     return reads;
 }
 

@@ -198,8 +198,8 @@ WORD int numbers_of(const struct eco_resident_call *call, int row_tiles, int o)
 /* Of those that there are, so many are in so many items. */
 template <class CUT> CELL_WORD int bundles_before(const struct eco_resident_call *call, int items)
 {
-    const int shift = CUT::bundle::shift, all = (call->hidden + (1 << shift) - 1) >> shift;
-    return min(items * ITEM / (int)CUT::bundle::numbers, all);
+    return min(items * ITEM / (int)CUT::bundle::numbers,
+               ECO_RESIDENT_BUNDLES(call->hidden, CUT::shift));
 }
 
 template <class CUT>

@@ -36,6 +36,12 @@ struct eco_resident_need {
     size_t block_bytes;                       /* of shared memory */
 };
 
+/* Numbers of a unit that product o gathers. */
+static inline int32_t eco_resident_runs(const struct eco_resident_need *need, int o)
+{
+    return need->backward ? need->recurrent[o] : 1;
+}
+
 /* Among those of different kernels: form, blocks of a cluster, units of a block. */
 static inline int eco_resident_place(const struct eco_resident_shape *shape)
 {

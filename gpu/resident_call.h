@@ -41,6 +41,9 @@ enum {
     (ECO_RESIDENT_HALVES(runs, shift, item, backward)                                              \
          ? (item) / 2                                                                              \
          : (((runs) << ECO_RESIDENT_RUN_OF(shift)) + (item)-1) / (item) * (item))
+/* Of a row: how many there are. */
+#define ECO_RESIDENT_BUNDLES(hidden, shift)                                                        \
+    (((hidden) + (1 << ECO_RESIDENT_RUN_OF(shift)) - 1) >> ECO_RESIDENT_RUN_OF(shift))
 /* Forward there may be two in an item, one for each matrix instruction. */
 #define ECO_RESIDENT_HALVES(runs, shift, item, backward)                                           \
     (!(backward) && (item) == 32 && (runs) << ECO_RESIDENT_RUN_OF(shift) <= 16)

@@ -205,7 +205,7 @@ void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call
     const int shift = ECO_RESIDENT_RUN_OF(shape->unit_shift),
               item = ECO_RESIDENT_BYTES / need.operand;
     exchange.run = 1 << shift;
-    exchange.bundles = need.scaled ? (call->hidden + exchange.run - 1) >> shift : 0;
+    exchange.bundles = need.scaled ? ECO_RESIDENT_BUNDLES(call->hidden, shape->unit_shift) : 0;
     exchange.whole =
         (need.scaled ? call->hidden % (1 << shift) == 0 : call->column == call->hidden) &&
         call->rows == shape->groups * shape->group_rows &&
@@ -216,7 +216,7 @@ void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call
         const int o = need.products - 1 - b;
         exchange.items[b] = shape->part[o].k / item;
         exchange.width[b] = call->width[o];
-        exchange.runs[b] = need.backward ? need.recurrent[o] : 1;
+        exchange.runs[b] = eco_resident_runs(&need, o);
         if (need.scaled)
             exchange.bundle[b] =
                 ECO_RESIDENT_BUNDLE(exchange.runs[b], shape->unit_shift, item, need.backward);

@@ -49,9 +49,8 @@ static int32_t items_of(int32_t n, int32_t most, int32_t form, bool even)
 static int32_t bundle_of(const struct eco_resident_need *need, int o,
                          const struct eco_resident_shape *shape)
 {
-    const int32_t runs = need->backward ? need->recurrent[o] : 1,
-                  item = ECO_RESIDENT_BYTES / need->operand;
-    return ECO_RESIDENT_BUNDLE(runs, shape->unit_shift, item, need->backward);
+    return ECO_RESIDENT_BUNDLE(eco_resident_runs(need, o), shape->unit_shift,
+                               ECO_RESIDENT_BYTES / need->operand, need->backward);
 }
 
 /* Rows of R that a unit has in a block. */
@@ -128,7 +127,7 @@ static bool divide_product(const struct eco_resident_need *need, int o,
     struct eco_resident_part *part = &shape->part[o];
     const int32_t most = held(need, shape->form), numbers = bundle_of(need, o, shape),
                   bundle = need->scaled && numbers > item ? numbers / item : 1, /* items */
-        bundles = up(need->hidden, 1 << ECO_RESIDENT_RUN_OF(shape->unit_shift));
+        bundles = ECO_RESIDENT_BUNDLES(need->hidden, shape->unit_shift);
     part->k = up(need->scaled ? bundles * numbers : need->width[o], item) * item;
     if (!divide_rows(need, o, shape, part))
         return false;
