@@ -89,7 +89,10 @@ static __global__ void prepare(const __grid_constant__ struct eco_exchange_call 
         for (int32_t at = step; at < call.steps; at += apart)
             to[(int64_t)at * all] = make_uint4(word[0], word[1], word[2], word[3]);
     }
-    wait_for_kernels_ahead(); /* who comes next waits for this one only */
+    /* Who comes next waits for this kernel only, but may have the multiprocessors that others left.
+     */
+    if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0)
+        wait_for_kernels_ahead();
 }
 
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,

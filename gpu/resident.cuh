@@ -1,7 +1,8 @@
 /*
  * Algorithm resident, what both ways share: how a block finds its share of the work, where things
- * lie in shared memory and in the exchange between blocks.  R: resident_operand.cuh; what it is
- * multiplied by: resident_gather.cuh; products: resident_product.cuh.
+ * lie in shared memory and in the exchange between blocks.  A thread's: resident_pairs.cuh; R:
+ * resident_operand.cuh; what it is multiplied by: resident_gather.cuh; products:
+ * resident_product.cuh.
  *
  * k is taken in an order of our own: of an item, 64 bytes of a row, lane 4g + q holds the qth 16,
  * of which the first matrix instruction takes one half and the second the other (of pairs the
@@ -87,10 +88,15 @@ struct division {
         down = tiles / wide,
         across = WARPS / down,
         parts = square && squares == 1 ? WARPS / FOUR : across,
-        sum_row = ECO_RESIDENT_SUM_ROW(tiles),
+        sum_part = ECO_RESIDENT_SUM_PART(tiles),
+        sum_row = ECO_RESIDENT_SUM_ROW(tiles, parts),
+        sum_tile = ECO_RESIDENT_SUM_AT(ECO_RESIDENT_N, sum_row),
+        /* what a thread's pair has, before products: not where that leaves too few registers */
+        reads_early = direct && (FORM != ECO_RESIDENT_WIDE || sizeof(narrow) < sizeof(real)),
         may_be_over = many && blocks > 1,
         part_row = ECO_RESIDENT_PART_ROW(ROWS, SHIFT)
     };
+    static_assert(!reads_early || pair_rows >= row_tiles * ECO_RESIDENT_N, "a thread has a pair");
 };
 
 /* A block's share. */
@@ -174,11 +180,11 @@ WORD int pinned(int value)
 struct memory {
     int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
     int scales;  /* [bundles, rows], where there are any; room for one of each item */
-    int sums;    /* [parts, rows of a chunk, sum_row] */
+    int sums;    /* [tiles of a chunk, sum_tile]: parts of sums */
     int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
     int rest;    /* each way's own */
     int pairs;   /* for all threads */
-    int row_tiles, sum_across, part_across;
+    int row_tiles, part_across;
     int gathered, bundles; /* pieces; their scales for a row */
     int power;             /* of scales a thread's first, from its first piece on, in 8 bytes */
 };
@@ -253,7 +259,6 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     m.power = 0;
     if (ITEM_SCALES)
         m.power = pinned(first_power<CUT>(call, share, m.row_tiles));
-    m.sum_across = pinned(shape->chunk * ECO_RESIDENT_N * CUT::sum_row);
     m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
     m.operand = kept_pieces(shape);
     m.scales = (m.operand + m.row_tiles * shape->room * LANES) * 4;
@@ -262,7 +267,7 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     m.sums += m.row_tiles * ECO_RESIDENT_N * shape->room;
 #endif
     const int turns = CUT::direct ? 2 : 1;
-    m.parts = m.sums + (shape->over ? 0 : turns * shape->chunk * ECO_RESIDENT_N * shape->sums);
+    m.parts = m.sums + (shape->over ? 0 : turns * shape->chunk * shape->sums);
     if (shape->over)
         m.sums = m.operand * 4;
     m.rest = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
@@ -302,121 +307,4 @@ CELL_WORD unsigned number_of(const struct eco_resident_call *call, int run, int 
                       (unit & ((1 << shift) - 1)));
 }
 
-/* ---- what a thread has for all steps --------------------------------------------------------- */
-
-/* A block's pairs of batch row and unit, units fastest, go to its threads in turn: a thread always
- * has the same unit. */
-
-/* Places of a thread's first pair, and of those of its warp's products. */
-struct mine {
-    int unit, n;
-    int rows; /* of the batch, in which the unit exists */
-    /* in shared memory; pair_sums: of batch row 0, came: the first piece that it gathers */
-    int pair_sums, operand, scale, sums, came;
-    int item;      /* the first that it multiplies, of those that the block gathers */
-    int sent_unit; /* where its unit lies in the exchange */
-    struct scales scales;
-    operand_bits *sent;    /* of the group, in the step at hand */
-    const uint4 *received; /* in the step before: the first that this lane reads */
-};
-
-template <class CUT>
-CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
-                              const struct memory *memory, int64_t of_group)
-{
-    const int u = (int)threadIdx.x & ((1 << CUT::shift) - 1);
-    struct mine mine;
-    mine.n = pinned((int)threadIdx.x >> CUT::shift);
-    mine.unit = pinned(share->unit0 + u);
-    mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
-    mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
-    const int pieces = first_item<CUT>(call, share) * memory->row_tiles;
-    mine.operand = pinned(memory->operand + pieces * LANES + (CUT::square ? 0 : share->lane));
-    mine.scale = memory->scales + share->lane % 4 * 2;
-    mine.item = first_item<CUT>(call, share);
-    const int part = across_of<CUT>(share, 0) / (CUT::across / CUT::parts);
-    mine.sums =
-        pinned(memory->sums + part * memory->sum_across + share->lane % 4 * 2 * CUT::sum_row +
-               down_of<CUT>(share, 0) * ECO_RESIDENT_M + share->lane / 4);
-    mine.sent_unit = pinned(number_at<typename CUT::bundle>(
-        memory, number_of<typename CUT::bundle>(call, 0, mine.unit)));
-    mine.sent = (operand_bits *)call->job[share->job].exchange + share->group * of_group * PIECE;
-    mine.received = (const uint4 *)mine.sent + first_piece<CUT>(call, share, memory->row_tiles);
-    mine.came = pinned(memory->operand + share->warp * LANES + share->lane);
-    return mine;
-}
-
-/* After a step: the next one's part of the exchange. */
-template <class CUT>
-CELL_WORD void advance(const struct eco_resident_call *call, const struct memory *memory,
-                       struct mine *mine, int step)
-{
-    const int64_t sent = call->shape.groups * sent_of<CUT>(call, memory);
-    mine->sent += sent * PIECE;
-    if (step > 0)
-        mine->received += sent;
-}
-
-/* So many pairs at once, as a type. */
-template <int N> struct count {
-    enum { value = N };
-};
-
-/* Calls finish(count, n, round) for all pairs of this thread, two at a time: from batch row n on,
- * rounds of all threads before. */
-template <class CUT, class FINISH>
-CELL_WORD void for_pairs(const struct memory *memory, const struct mine *mine, FINISH finish)
-{
-    const int rows = memory->row_tiles * ECO_RESIDENT_N;
-    int n = mine->n, round = 0;
-#pragma unroll 1
-    for (; (round + 1) * CUT::pair_rows < rows; round += 2, n += 2 * CUT::pair_rows)
-        finish(count<2>(), n, round);
-    if (round * CUT::pair_rows < rows)
-        finish(count<1>(), n, round);
-}
-
-/* An element of a row, from the first one of a step on. */
-WORD uint32_t element_at(int row, uint32_t row_step, int column)
-{
-    return (uint32_t)row * row_step + (uint32_t)column;
-}
-
-/* What the caller gave of state s, one element. */
-WORD real given_at(const struct eco_resident_call *call, const struct eco_resident_job *job, int s,
-                   int row, int unit)
-{
-    const narrow *const given = (const narrow *)job->given[s];
-    return given ? to_real(given[element_at(row, (uint32_t)call->hidden, unit)]) : 0;
-}
-
-/* A value of a row, without a branch. */
-WORD void write_row(bool wanted, narrow *at, narrow v)
-{
-#if defined(ECO_ROWS_F32)
-    write_word_if(wanted, at, __float_as_uint(to_real(v)));
-#else
-    write_half_if(wanted, at, v.bits);
-#endif
-}
-
-/* ---- words of a cell that are the same both ways --------------------------------------------- */
-
-template <class PLACE> CELL_WORD vec load_vector(PLACE *at, int k)
-{
-    return ((const real *)at->job->vector)[(int64_t)k * at->call->hidden + at->unit];
-}
-
-template <class PLACE> CELL_WORD vec v_bernoulli(PLACE *at, int which, double probability)
-{
-    const struct eco_resident_call *call = at->call;
-    if (!call->training)
-        return (real)probability;
-    const struct eco_coordinates where = {call->seed,
-                                          at->job->layer,
-                                          at->job->direction,
-                                          1u + which,
-                                          (uint32_t)(at->job->t + at->step * at->job->t_step),
-                                          (uint32_t)at->row};
-    return draw(&where, (uint32_t)at->unit, probability);
-}
+#include "gpu/resident_pairs.cuh"

@@ -33,41 +33,47 @@ CELL_WORD void begin(const struct eco_resident_call *call, const struct share *s
                            ->carry[s])[element_at(share->row0 + n, call->carry_row[s], mine->unit)];
 }
 
-/* `P` pairs of this thread, from batch row n on, side by side. */
-template <class CELL, class CUT, int P>
-CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct share *share,
-                            const struct memory *memory, const struct mine *mine, int step, int n,
-                            int round)
+/* A pair of this thread, in batch row n, some rounds of all threads on. */
+template <class CELL, class CUT>
+CELL_WORD void begin_place(const struct eco_resident_call *call, const struct share *share,
+                           const struct memory *memory, const struct mine *mine, int step, int n,
+                           int round, struct place_of<CELL> *at)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
-    const int t = job->t + step * job->t_step, pair = (int)threadIdx.x + round * THREADS;
-    struct place_of<CELL> at[P];
+    at->call = call;
+    at->job = &call->job[share->job];
+    at->memory = memory;
+    at->step = step;
+    at->unit = mine->unit;
+    at->row = share->row0 + n;
+    at->there = n < mine->rows;
+    at->sent = mine->sent;
+    at->sent_row = n;
+    at->dacc = bases_of(step)[AT_DACC];
+    at->carried = floats(carry_at(memory, 0) + (int)threadIdx.x + round * THREADS);
+    at->masked = at->there && call->lengths && step < at->job->steps &&
+                 at->job->t + step * at->job->t_step >= call->lengths[at->row];
+}
+
+/* `P` of them, from batch row n on, side by side; of kernels that read early fields are there. */
+template <class CELL, class CUT, int P>
+CELL_WORD void finish_places(const struct memory *memory, const struct mine *mine, int step, int n,
+                             int round, struct place_of<CELL> at[P])
+{
 #pragma unroll
-    for (int p = 0; p < P; p++) {
-        const int row = n + p * CUT::pair_rows;
-        at[p].call = call;
-        at[p].job = job;
-        at[p].memory = memory;
-        at[p].step = step;
-        at[p].unit = mine->unit;
-        at[p].row = share->row0 + row;
-        at[p].there = row < mine->rows;
-        at[p].sent = mine->sent;
-        at[p].sent_row = row;
-        at[p].dacc = bases_of(step)[AT_DACC];
-        at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
-        at[p].dstate = sum_of<CUT>(memory, sums_at<CUT>(memory, mine, step, row), 0);
-        at[p].masked =
-            at[p].there && call->lengths && step < job->steps && t >= call->lengths[at[p].row];
-    }
-    if (step == job->steps) {
+    for (int p = 0; p < P; p++)
+        at[p].dstate =
+            sum_of<CUT>(memory, sums_at<CUT>(memory, mine, step, n + p * CUT::pair_rows), 0);
+    if (step == at[0].job->steps) {
         for (int p = 0; p < P; p++)
             end(&at[p]);
         return;
     }
 #pragma unroll
-    for (int p = 0; p < P; p++)
-        read_fields(memory, &at[p], pair + p * THREADS);
+    for (int p = 0; p < P; p++) {
+        if (!CUT::reads_early)
+            read_fields(memory, &at[p], (int)threadIdx.x + (round + p) * THREADS);
+        add_dstate(&at[p]);
+    }
 #pragma unroll
     for (int p = 0; p < P; p++)
         finish_unit(&at[p]);
@@ -106,9 +112,18 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     __syncthreads();
     for (int step = 0; step <= job->steps; step++) {
         const auto read_ahead = [&] { fetch<cell, cut>(&call, &share, &memory, &mine, step); };
+        const auto begin = [&](int n, int round, struct place_of<cell> *at) {
+            begin_place<cell, cut>(&call, &share, &memory, &mine, step, n, round, at);
+        };
+        struct place_of<cell> first[1];
         if constexpr (cut::direct) {
             tell(step + 1);
-            gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, read_ahead);
+            gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, read_ahead,
+                                     [&] {
+                                         begin(mine.n, 0, first);
+                                         if (step < job->steps)
+                                             read_fields(&memory, first, (int)threadIdx.x);
+                                     });
         } else {
             if (step > 0)
                 gather<cut>(&call, &share, &memory, &patience, &mine, read_ahead);
@@ -119,10 +134,17 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
             tell(step + 1);
             multiply<cut>(&call, &share, &memory, &mine, r, step);
         }
-        for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
-            finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
-                                                            round);
-        });
+        if constexpr (cut::reads_early)
+            finish_places<cell, cut, 1>(&memory, &mine, step, mine.n, 0, first);
+        else
+            for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
+                enum { P = decltype(pairs)::value };
+                struct place_of<cell> at[P];
+#pragma unroll
+                for (int p = 0; p < P; p++)
+                    begin(n + p * cut::pair_rows, round + p, &at[p]);
+                finish_places<cell, cut, P>(&memory, &mine, step, n, round, at);
+            });
         advance<cut>(&call, &memory, &mine, step);
     }
 #endif

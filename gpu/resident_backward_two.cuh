@@ -84,8 +84,10 @@ CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct p
         return;
     }
 #pragma unroll
-    for (int p = 0; p < P; p++)
+    for (int p = 0; p < P; p++) {
         read_fields<cell>(memory, &at[p], pair + p * THREADS);
+        add_dstate(&at[p]);
+    }
 #pragma unroll
     for (int p = 0; p < P; p++) {
         if (PHASE == 0)

@@ -135,13 +135,17 @@ struct eco_resident_shape {
     size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
     struct eco_resident_part part[ECO_RESIDENT_PRODUCTS]; /* zeros: there is no second one */
     /* In shared memory: items of R of a warp, of all products; items that are gathered, and sums of
-     * a batch row, of the product that has most. */
+     * 8 batch rows, of the product that has most. */
     int32_t kept, room, sums;
 };
 
-/* Floats between the sums of two batch rows: 4 more than a multiple of 32, so that the eight rows
- * and four columns that a warp writes at once lie in different banks. */
-#define ECO_RESIDENT_SUM_ROW(tiles) (((tiles)*ECO_RESIDENT_M + 31) / 32 * 32 + 4)
+/* Floats between the parts of a sum, in whole lines of 32 banks; between the sums of two batch
+ * rows, an even and an odd one, and of 8 of them: behind each two of them are 8 more.  So the words
+ * that a warp writes at once, of 8 rows of R and 4 even batch rows, lie in different banks, and
+ * those that it reads, of all units of a block and batch rows beside each other. */
+#define ECO_RESIDENT_SUM_PART(tiles)       (((tiles)*ECO_RESIDENT_M + 31) / 32 * 32)
+#define ECO_RESIDENT_SUM_ROW(tiles, parts) ((parts)*ECO_RESIDENT_SUM_PART(tiles) + 16)
+#define ECO_RESIDENT_SUM_AT(n, row)        ((n) * (row) + (n) / 2 * 8)
 /* And of those that the blocks of a cluster send each other: an odd multiple of the units. */
 #define ECO_RESIDENT_PART_ROW(row_groups, shift) (((row_groups) | 1) << (shift))
 

@@ -110,17 +110,18 @@ multiply_received(const struct eco_resident_call *call, const struct share *shar
             }
 #pragma unroll
         for (int t = 0; t < CUT::wide; t++)
-            put_sums<CUT, 2>(at + n * ECO_RESIDENT_N * CUT::sum_row + t * ECO_RESIDENT_M, &d[t],
-                             &mine->scales);
+            put_sums<CUT, 2>(at + n * CUT::sum_tile + t * ECO_RESIDENT_M, &d[t], &mine->scales);
     }
 }
 
-/* A step's; its sums are there for all threads when it returns. */
-template <class CUT, class MEANWHILE>
-CELL_WORD void
-gather_and_multiply(const struct eco_resident_call *call, const struct share *share,
-                    const struct memory *memory, struct patience *patience, const struct mine *mine,
-                    const struct fragment r[CUT::items][CUT::wide], int step, MEANWHILE meanwhile)
+/* A step's; its sums are there for all threads when it returns.  before() is done when the warp's
+ * copies are there, and perhaps other warps' sums not yet. */
+template <class CUT, class MEANWHILE, class BEFORE>
+CELL_WORD void gather_and_multiply(const struct eco_resident_call *call, const struct share *share,
+                                   const struct memory *memory, struct patience *patience,
+                                   const struct mine *mine,
+                                   const struct fragment r[CUT::items][CUT::wide], int step,
+                                   MEANWHILE meanwhile, BEFORE before)
 {
     const int items = call->shape.part[CUT::product].items;
     if (CUT::blocks > 1 && threadIdx.x == 0)
@@ -141,6 +142,8 @@ gather_and_multiply(const struct eco_resident_call *call, const struct share *sh
         multiply_received<CUT, 1, 1>(call, share, memory, patience, mine, r, step, meanwhile);
     if (CUT::blocks == 1) {
         wait_for_copies();
+        __syncwarp();
+        before();
         __syncthreads();
         return;
     }
@@ -148,5 +151,6 @@ gather_and_multiply(const struct eco_resident_call *call, const struct share *sh
     share_sums<CUT>(share, memory, step, 0, 1);
     wait_for_copies();
     __syncwarp();
+    before();
     wait_for_bytes(step);
 }

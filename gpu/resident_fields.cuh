@@ -98,8 +98,8 @@ struct place {
     int sent_row;       /* of the group's */
     const struct memory *memory;
     char *dacc;
-    float *carried; /* in shared memory */
-    float dstate;   /* R^T dacc of the step after */
+    float *carried;   /* in shared memory */
+    float dstate, dy; /* R^T dacc of the step after; 0: there is no dy */
 };
 
 template <class CELL> struct place_of : place {
@@ -294,6 +294,7 @@ template <class CELL> CELL_WORD void read_outside(const struct place_of<CELL> *a
                      });
 }
 
+/* All but what products add. */
 template <class CELL>
 CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *at, int pair)
 {
@@ -316,7 +317,12 @@ CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *a
         at->carry[s] = at->carried[s * memory->pairs];
         at->dnext[s] = at->carry[s];
     }
+    at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
+}
+
+/* And that, which comes last. */
+template <class CELL> CELL_WORD void add_dstate(struct place_of<CELL> *at)
+{
     at->dnext[0] += at->dstate;
-    if (bases_of(at->step)[AT_DY])
-        at->dnext[0] += value[field<CELL>::dy];
+    at->dnext[0] += at->dy;
 }

@@ -196,44 +196,56 @@ CELL_WORD void send(const struct eco_resident_call *call, const struct memory *m
     write_shared_by_all_if(there, mine->sent + mine->sent_unit + row_at(n), bits);
 }
 
-/* `P` pairs of this thread, from batch row n on, side by side; what does not exist is calculated
- * like the others, and written nowhere. */
-template <class CELL, class CUT, int P>
-CELL_WORD void finish_pairs(const struct eco_resident_call *call, const struct share *share,
-                            const struct memory *memory, const struct mine *mine, int step, int n,
-                            int round)
+/* What a pair of this thread in batch row n, some rounds of all threads on, has; with what products
+ * add, or before. */
+template <class CELL, class CUT>
+CELL_WORD void read_place(const struct eco_resident_call *call, const struct share *share,
+                          const struct memory *memory, const struct mine *mine, int step, int n,
+                          int round, struct place_of<CELL> *at)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
     const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
     const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->pairs;
-    const int next = acc + (CELL::accs + (~step & 1) * CELL::states) * memory->pairs;
-    const int t = job->t + step * job->t_step;
-    struct place_of<CELL> at[P];
-    bool there[P], masked[P];
-    float bias[CELL::accs];
+    const int sums = sums_at<CUT>(memory, mine, step, n);
+    at->call = call;
+    at->job = &call->job[share->job];
+    at->step = step;
+    at->turn = CUT::direct ? step & 1 : 0;
+    at->unit = mine->unit;
+    at->row = share->row0 + n;
 #pragma unroll
-    for (int i = 0; i < CELL::accs; i++)
-        bias[i] = *floats(bias_at<CELL, CUT>(memory, i, mine->unit - share->unit0));
+    for (int i = 0; i < CELL::accs; i++) {
+        const float wx = *floats(acc + i * memory->pairs);
+        at->acc[i] = *floats(bias_at<CELL, CUT>(memory, i, mine->unit - share->unit0)) +
+                     (call->inputs >> i & 1 ? wx : 0);
+        if (!CUT::reads_early && CELL::row(i) >= 0)
+            at->acc[i] += sum_of<CUT>(memory, sums, CELL::row(i));
+    }
+#pragma unroll
+    for (int s = 0; s < CELL::states; s++)
+        at->state[s] = *floats(state + s * memory->pairs);
+}
+
+/* `P` of them, from batch row n on, side by side; what does not exist is calculated like the
+ * others, and written nowhere. */
+template <class CELL, class CUT, int P>
+CELL_WORD void finish_places(const struct eco_resident_call *call, const struct share *share,
+                             const struct memory *memory, const struct mine *mine, int step, int n,
+                             int round, struct place_of<CELL> at[P])
+{
+    const struct eco_resident_job *job = &call->job[share->job];
+    const int next = acc_at(memory, CELL::accs + (~step & 1) * CELL::states) + (int)threadIdx.x +
+                     round * THREADS;
+    const int t = job->t + step * job->t_step;
+    bool there[P], masked[P];
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        at[p].call = call;
-        at[p].job = job;
-        at[p].step = step;
-        at[p].turn = CUT::direct ? step & 1 : 0;
-        at[p].unit = mine->unit;
-        at[p].row = share->row0 + n + p * CUT::pair_rows;
         there[p] = n + p * CUT::pair_rows < mine->rows;
         const int sums = sums_at<CUT>(memory, mine, step, n + p * CUT::pair_rows);
         masked[p] = there[p] && call->lengths && t >= call->lengths[at[p].row];
 #pragma unroll
-        for (int i = 0; i < CELL::accs; i++) {
-            const float wx = *floats(acc + i * memory->pairs + p * THREADS);
-            const float x = bias[i] + (call->inputs >> i & 1 ? wx : 0);
-            at[p].acc[i] = CELL::row(i) < 0 ? x : x + sum_of<CUT>(memory, sums, CELL::row(i));
-        }
-#pragma unroll
-        for (int s = 0; s < CELL::states; s++)
-            at[p].state[s] = *floats(state + s * memory->pairs + p * THREADS);
+        for (int i = 0; i < CELL::accs; i++)
+            if (CUT::reads_early && CELL::row(i) >= 0)
+                at[p].acc[i] += sum_of<CUT>(memory, sums, CELL::row(i));
     }
 #pragma unroll
     for (int p = 0; p < P; p++) {
@@ -323,11 +335,19 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
         __syncthreads(); /* the first operands are there */
     for (int step = 0; step < job->steps; step++) {
         const bool last = step == job->steps - 1;
+        const auto read = [&](int n, int round, struct place_of<cell> *at) {
+            read_place<cell, cut>(&call, &share, &memory, &mine, step, n, round, at);
+        };
+        struct place_of<cell> first[1];
         if constexpr (cut::direct) {
             tell(&writer, step & 1, last);
-            gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, [&] {
+            const auto ask = [&] {
                 if (step > 0)
                     accs.ask(&call, &share, &memory);
+            };
+            gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, ask, [&] {
+                if (cut::reads_early)
+                    read(mine.n, 0, first);
             });
         } else {
             /* Accumulators come while the exchange is waited for; where products take long, while
@@ -344,10 +364,17 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
             tell(&writer, 0, last);
             multiply<cut>(&call, &share, &memory, &mine, r, step);
         }
-        for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
-            finish_pairs<cell, cut, decltype(pairs)::value>(&call, &share, &memory, &mine, step, n,
-                                                            round);
-        });
+        if constexpr (cut::reads_early)
+            finish_places<cell, cut, 1>(&call, &share, &memory, &mine, step, mine.n, 0, first);
+        else
+            for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
+                enum { P = decltype(pairs)::value };
+                struct place_of<cell> at[P];
+#pragma unroll
+                for (int p = 0; p < P; p++)
+                    read(n + p * cut::pair_rows, round + p, &at[p]);
+                finish_places<cell, cut, P>(&call, &share, &memory, &mine, step, n, round, at);
+            });
         advance<cut>(&call, &memory, &mine, step);
     }
 #endif

@@ -218,8 +218,7 @@ CELL_WORD void multiply_rows(const struct eco_resident_call *call, const struct 
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            put_sums<CUT, CHAINS>(mine->sums + (sum_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
-                                      t * ECO_RESIDENT_M,
+            put_sums<CUT, CHAINS>(mine->sums + (sum_tile + n) * CUT::sum_tile + t * ECO_RESIDENT_M,
                                   &d[n][t], &mine->scales);
 }
 
@@ -270,7 +269,7 @@ CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct 
 /* How far the sums of a step are from those of the first. */
 template <class CUT> CELL_WORD int turn_of(const struct memory *memory, int step)
 {
-    return CUT::direct ? (step & 1) * (CUT::parts * memory->sum_across) : 0;
+    return CUT::direct ? (step & 1) * (memory->row_tiles * CUT::sum_tile) : 0;
 }
 
 /* Adds up the sums of this block's slice of k, and gives each block of the cluster those of its
@@ -287,11 +286,11 @@ CELL_WORD void share_sums(const struct share *share, const struct memory *memory
 #pragma unroll 2
     for (int i = (int)threadIdx.x; i < all; i += THREADS) {
         const int row = i % (CUT::rows / WIDE) * WIDE, n = i / (CUT::rows / WIDE);
-        const int at = from + n * CUT::sum_row + row;
+        const int at = from + ECO_RESIDENT_SUM_AT(n, CUT::sum_row) + row;
         float4 sum = *(const float4 *)floats(at);
 #pragma unroll
         for (int k = 1; k < CUT::parts; k++) {
-            const float4 v = *(const float4 *)floats(at + k * memory->sum_across);
+            const float4 v = *(const float4 *)floats(at + k * CUT::sum_part);
             sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
         }
         send_in_cluster(row / CUT::own, floats(to + n * CUT::part_row + row % CUT::own), step, sum);
@@ -336,7 +335,8 @@ CELL_WORD int sums_at(const struct memory *memory, const struct mine *mine, int 
 {
     const int last = memory->row_tiles * ECO_RESIDENT_N - 1, row = n < last ? n : last;
     if (CUT::blocks == 1)
-        return mine->pair_sums + row * CUT::sum_row + turn_of<CUT>(memory, step);
+        return mine->pair_sums + ECO_RESIDENT_SUM_AT(row, CUT::sum_row) +
+               turn_of<CUT>(memory, step);
     return mine->pair_sums + (step & 1) * CUT::blocks * memory->part_across + row * CUT::part_row;
 }
 
@@ -345,11 +345,11 @@ CELL_WORD int sums_at(const struct memory *memory, const struct mine *mine, int 
 /* The sum of a pair's products with the block's row `row` of its units. */
 template <class CUT> CELL_WORD float sum_of(const struct memory *memory, int at, int row)
 {
-    const int parts = CUT::blocks == 1 ? (int)CUT::parts : (int)CUT::blocks,
-              apart = CUT::blocks == 1 ? memory->sum_across : memory->part_across;
+    enum { PARTS = CUT::blocks == 1 ? (int)CUT::parts : (int)CUT::blocks };
+    const int apart = CUT::blocks == 1 ? (int)CUT::sum_part : memory->part_across;
     float sum = *floats(at + (row << CUT::shift));
 #pragma unroll
-    for (int k = 1; k < parts; k++)
+    for (int k = 1; k < PARTS; k++)
         sum += *floats(at + (row << CUT::shift) + k * apart);
     return sum;
 }

@@ -67,7 +67,7 @@ static size_t larger_size(size_t a, size_t b)
 static size_t sums_bytes(const struct eco_resident_shape *shape)
 {
     const size_t turns = ECO_RESIDENT_IS_DIRECT(shape->form) ? 2 : 1;
-    return turns * (size_t)shape->chunk * ECO_RESIDENT_N * (size_t)shape->sums * sizeof(float);
+    return turns * (size_t)shape->chunk * (size_t)shape->sums * sizeof(float);
 }
 
 /* Bytes of a block's shared memory. */
@@ -149,7 +149,9 @@ static bool divide_product(const struct eco_resident_need *need, int o,
     }
     shape->kept += part->kept;
     shape->room = larger(shape->room, part->across * part->items);
-    shape->sums = larger(shape->sums, part->parts * ECO_RESIDENT_SUM_ROW(part->tiles));
+    shape->sums =
+        larger(shape->sums,
+               ECO_RESIDENT_SUM_AT(ECO_RESIDENT_N, ECO_RESIDENT_SUM_ROW(part->tiles, part->parts)));
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups *
                              (size_t)row_tiles(shape) * ECO_RESIDENT_N *
                              ((size_t)part->k * (size_t)need->operand +

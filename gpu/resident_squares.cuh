@@ -211,7 +211,7 @@ CELL_WORD void multiply_squares(const struct eco_resident_call *call, const stru
                 d[i] = sums.d[s][4 * n + i];
 #endif
             if (sum_tile + n < end)
-                put_four<CUT>(mine->sums + (sum_tile + n) * ECO_RESIDENT_N * CUT::sum_row +
+                put_four<CUT>(mine->sums + (sum_tile + n) * CUT::sum_tile +
                                   s * FOUR * ECO_RESIDENT_M,
                               make_float4(d[0], d[1], d[2], d[3]), &mine->scales);
         }

@@ -10,6 +10,7 @@
 #include "gpu/split_call.h"
 #include "gpu/word.cuh"
 
+#include "gpu/ahead.cuh"
 #include "gpu/meet.cuh"
 #include "gpu/split_eight.cuh"
 #include "gpu/split_sum.cuh"
@@ -205,6 +206,7 @@ static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0)
         open_stages<kind>(&b, 1, PAIR);
     meet_all();
+    let_next_start(); /* where no tiles are left */
     if (threadIdx.x < CONSUMERS) {
         more_registers<CONSUMER_REGISTERS>();
         empty_stages(call, c, shared, &b);

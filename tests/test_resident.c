@@ -54,7 +54,9 @@ static void check_part(const struct eco_resident_need *need, const struct eco_re
     ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->form, need->scaled) / need->products,
                      part->items);
     ck_assert_int_ge(shape->room, part->across * part->items);
-    ck_assert_int_ge(shape->sums, part->parts * ECO_RESIDENT_SUM_ROW(part->tiles));
+    ck_assert_int_ge(
+        shape->sums,
+        ECO_RESIDENT_SUM_AT(ECO_RESIDENT_N, ECO_RESIDENT_SUM_ROW(part->tiles, part->parts)));
 }
 
 /* Sums lie where the block that gathers least has gathered, all rows' at once, and all warps are
@@ -71,7 +73,7 @@ static void check_over(const struct eco_resident_need *need, const struct eco_re
     ck_assert_int_eq(shape->chunk, tiles);
     ck_assert_int_eq(part->down * part->across, ECO_RESIDENT_WARPS);
     ck_assert_int_ge(least * tiles * ECO_RESIDENT_N * ECO_RESIDENT_BYTES,
-                     tiles * ECO_RESIDENT_N * shape->sums * (int32_t)sizeof(float));
+                     tiles * shape->sums * (int32_t)sizeof(float));
 }
 
 static void check_shape(const struct eco_resident_need *need)

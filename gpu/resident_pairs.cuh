@@ -1,0 +1,120 @@
+/*
+ * What a thread of a resident kernel has for all steps: pairs of batch row and unit that it
+ * finishes, and where things lie that it and its warp read and write.
+ */
+/* A block's pairs of batch row and unit, units fastest, go to its threads in turn: a thread always
+ * has the same unit. */
+
+/* Places of a thread's first pair, and of those of its warp's products. */
+struct mine {
+    int unit, n;
+    int rows; /* of the batch, in which the unit exists */
+    /* in shared memory; pair_sums: of batch row 0, came: the first piece that it gathers */
+    int pair_sums, operand, scale, sums, came;
+    int item;      /* the first that it multiplies, of those that the block gathers */
+    int sent_unit; /* where its unit lies in the exchange */
+    struct scales scales;
+    operand_bits *sent;    /* of the group, in the step at hand */
+    const uint4 *received; /* in the step before: the first that this lane reads */
+};
+
+template <class CUT>
+CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
+                              const struct memory *memory, int64_t of_group)
+{
+    const int u = (int)threadIdx.x & ((1 << CUT::shift) - 1);
+    struct mine mine;
+    mine.n = pinned((int)threadIdx.x >> CUT::shift);
+    mine.unit = pinned(share->unit0 + u);
+    mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
+    mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
+    const int pieces = first_item<CUT>(call, share) * memory->row_tiles;
+    mine.operand = pinned(memory->operand + pieces * LANES + (CUT::square ? 0 : share->lane));
+    mine.scale = memory->scales + share->lane % 4 * 2;
+    mine.item = first_item<CUT>(call, share);
+    const int part = across_of<CUT>(share, 0) / (CUT::across / CUT::parts);
+    mine.sums = pinned(memory->sums + part * CUT::sum_part +
+                       ECO_RESIDENT_SUM_AT(share->lane % 4 * 2, CUT::sum_row) +
+                       down_of<CUT>(share, 0) * ECO_RESIDENT_M + share->lane / 4);
+    mine.sent_unit = pinned(number_at<typename CUT::bundle>(
+        memory, number_of<typename CUT::bundle>(call, 0, mine.unit)));
+    mine.sent = (operand_bits *)call->job[share->job].exchange + share->group * of_group * PIECE;
+    mine.received = (const uint4 *)mine.sent + first_piece<CUT>(call, share, memory->row_tiles);
+    mine.came = pinned(memory->operand + share->warp * LANES + share->lane);
+    return mine;
+}
+
+/* After a step: the next one's part of the exchange. */
+template <class CUT>
+CELL_WORD void advance(const struct eco_resident_call *call, const struct memory *memory,
+                       struct mine *mine, int step)
+{
+    const int64_t sent = call->shape.groups * sent_of<CUT>(call, memory);
+    mine->sent += sent * PIECE;
+    if (step > 0)
+        mine->received += sent;
+}
+
+/* So many pairs at once, as a type. */
+template <int N> struct count {
+    enum { value = N };
+};
+
+/* Calls finish(count, n, round) for all pairs of this thread, two at a time: from batch row n on,
+ * rounds of all threads before. */
+template <class CUT, class FINISH>
+CELL_WORD void for_pairs(const struct memory *memory, const struct mine *mine, FINISH finish)
+{
+    const int rows = memory->row_tiles * ECO_RESIDENT_N;
+    int n = mine->n, round = 0;
+#pragma unroll 1
+    for (; (round + 1) * CUT::pair_rows < rows; round += 2, n += 2 * CUT::pair_rows)
+        finish(count<2>(), n, round);
+    if (round * CUT::pair_rows < rows)
+        finish(count<1>(), n, round);
+}
+
+/* An element of a row, from the first one of a step on. */
+WORD uint32_t element_at(int row, uint32_t row_step, int column)
+{
+    return (uint32_t)row * row_step + (uint32_t)column;
+}
+
+/* What the caller gave of state s, one element. */
+WORD real given_at(const struct eco_resident_call *call, const struct eco_resident_job *job, int s,
+                   int row, int unit)
+{
+    const narrow *const given = (const narrow *)job->given[s];
+    return given ? to_real(given[element_at(row, (uint32_t)call->hidden, unit)]) : 0;
+}
+
+/* A value of a row, without a branch. */
+WORD void write_row(bool wanted, narrow *at, narrow v)
+{
+#if defined(ECO_ROWS_F32)
+    write_word_if(wanted, at, __float_as_uint(to_real(v)));
+#else
+    write_half_if(wanted, at, v.bits);
+#endif
+}
+
+/* ---- words of a cell that are the same both ways --------------------------------------------- */
+
+template <class PLACE> CELL_WORD vec load_vector(PLACE *at, int k)
+{
+    return ((const real *)at->job->vector)[(int64_t)k * at->call->hidden + at->unit];
+}
+
+template <class PLACE> CELL_WORD vec v_bernoulli(PLACE *at, int which, double probability)
+{
+    const struct eco_resident_call *call = at->call;
+    if (!call->training)
+        return (real)probability;
+    const struct eco_coordinates where = {call->seed,
+                                          at->job->layer,
+                                          at->job->direction,
+                                          1u + which,
+                                          (uint32_t)(at->job->t + at->step * at->job->t_step),
+                                          (uint32_t)at->row};
+    return draw(&where, (uint32_t)at->unit, probability);
+}
