@@ -84,6 +84,8 @@ bool ours_upload(struct ours *ours)
                 upload(ours, &ours->x, p->x, p->x_elements * (size_t)p->sets * p->element) &&
                 upload(ours, &ours->y, NULL, p->y_elements * p->element) &&
                 upload(ours, &ours->params, p->params, p->param_elements * p->param_element);
+    if (good && p->lengths)
+        good = upload(ours, &ours->lengths, p->lengths, (size_t)p->desc.batch * sizeof *p->lengths);
     if (good && p->streaming)
         good = make_states(ours);
     if (good && p->training) {
@@ -103,7 +105,7 @@ bool ours_run(struct ours *ours, int set)
 {
     const struct problem *p = ours->problem;
     ecornn_io io = {.size = sizeof io,
-                    .lengths = p->lengths,
+                    .lengths = ours->lengths,
                     .x = (const char *)ours->x + (size_t)set * p->x_elements * p->element,
                     .y = ours->y,
                     .weights = ours->weights,
@@ -143,9 +145,9 @@ void *ours_download(const struct ours *ours, const void *from, size_t bytes)
 
 void ours_free(struct ours *ours)
 {
-    void *const blocks[] = {ours->x,       ours->y,        ours->dx,      ours->dy,
-                            ours->params,  ours->dparams,  ours->weights, ours->dweights,
-                            ours->reserve, ours->workspace};
+    void *const blocks[] = {ours->x,       ours->y,         ours->dx,      ours->dy,
+                            ours->params,  ours->dparams,   ours->weights, ours->dweights,
+                            ours->reserve, ours->workspace, ours->lengths};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
         ecornn_free(ours->device, blocks[k]);
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
