@@ -4,10 +4,12 @@
  */
 #include "common/problem.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cell/scan.h"
 #include "common/type.h"
 #include "common/util.h"
 
@@ -107,6 +109,23 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     return ECORNN_OK;
 }
 
+/* As few decimals as tell it from its neighbours, the same in every locale. */
+static void write_decimal(struct eco_text *text, float value)
+{
+    enum { USUAL = 12, MOST = 54 }; /* nine digits of the least float have as many */
+    int places = 0;
+    double power = 1, integer;
+    do {
+        places++;
+        power *= 10;
+        integer = rint((double)value * power);
+    } while (places < MOST && (float)(integer / power) != value);
+    if (places <= USUAL)
+        eco_text_add(text, "0.%0*" PRId64, places, (int64_t)integer);
+    else
+        eco_text_add(text, "%" PRId64 "e-%d", (int64_t)integer, places);
+}
+
 static void write_text(struct eco_problem *problem)
 {
     static const char *const direction[] = {"", "/rev", "/bi"};
@@ -127,8 +146,10 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/P%d", problem->P);
     if (problem->order == ECORNN_BATCH_MAJOR)
         eco_text_add(&text, "/batch-major");
-    if (problem->dropout > 0)
-        eco_text_add(&text, "/dropout:%.9g", (double)problem->dropout);
+    if (problem->dropout > 0) {
+        eco_text_add(&text, "/dropout:");
+        write_decimal(&text, problem->dropout);
+    }
 }
 
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc)
@@ -200,6 +221,23 @@ static void set_field(ecornn_desc *desc, size_t field, int32_t value)
         memcpy((char *)desc + field, &value, sizeof value);
 }
 
+/* The same in every locale. */
+static bool parse_decimal(const char *text, float *value)
+{
+    struct eco_cell_error error;
+    struct eco_scanner scanner;
+    if (text[strspn(text, "0123456789.eE+-")] != '\0' ||
+        eco_scan_begin(&scanner, text, &error) != 0)
+        return false;
+    const bool minus = eco_scan_is(&scanner, '-');
+    if (minus)
+        eco_scan_next(&scanner, false);
+    const struct eco_token token = scanner.token;
+    eco_scan_next(&scanner, false);
+    *value = (float)(minus ? -token.number : token.number);
+    return !scanner.failed && token.kind == ECO_TOKEN_NUMBER && scanner.token.kind == ECO_TOKEN_END;
+}
+
 static bool parse_part(ecornn_desc *desc, const char *part)
 {
     for (size_t i = 0; i < sizeof keyword / sizeof *keyword; i++)
@@ -208,10 +246,8 @@ static bool parse_part(ecornn_desc *desc, const char *part)
             return true;
         }
     char *end = NULL;
-    if (strncmp(part, "dropout:", 8) == 0) {
-        desc->dropout = strtof(part + 8, &end);
-        return end != part + 8 && *end == '\0' && isfinite(desc->dropout);
-    }
+    if (strncmp(part, "dropout:", 8) == 0)
+        return parse_decimal(part + 8, &desc->dropout);
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         if (part[0] == number[i].word[0] && part[1] >= '0' && part[1] <= '9') {
             const long value = strtol(part + 1, &end, 10);
