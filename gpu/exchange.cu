@@ -89,8 +89,7 @@ static __global__ void prepare(const __grid_constant__ struct eco_exchange_call 
         for (int32_t at = step; at < call.steps; at += apart)
             to[(int64_t)at * all] = make_uint4(word[0], word[1], word[2], word[3]);
     }
-    /* Who comes next waits for this kernel only, but may have the multiprocessors that others left.
-     */
+    /* Who comes next waits for this kernel only; the other blocks make room for it. */
     if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0)
         wait_for_kernels_ahead();
 }

@@ -144,9 +144,6 @@ START_TEST(desc_misuse)
                {"lstm/T1/N1/I1/H1/dropout:1", "dropout is 1"},
                {"lstm/T1/N1/I1/H1/dropout:-.5", "dropout is -0.5"},
                {"lstm/T1/N1/I1/H1/dropout:0,5", "\"dropout:0,5\""},
-               {"lstm/T1/N1/I1/H1/dropout:0x1", "\"dropout:0x1\""},
-               {"lstm/T1/N1/I1/H1/dropout:5e", "\"dropout:5e\""},
-               {"lstm/T1/N1/I1/H1/dropout:", "\"dropout:\""},
                {"lstm/T1/N1/I1/H1/L-1", "\"L-1\""}};
     ecornn_desc good;
     ecornn_device *device;
