@@ -119,8 +119,10 @@ struct eco_blocks {
 };
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout);
 /* May input rows of the first layer have to be copied?  With one row a step's are neighbours in any
- * order, and where rows lie by length those that have ended are left out; training gathers. */
-bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes);
+ * order, and where rows lie by length those that have ended are left out; training gathers, if only
+ * for the gradients of weights, to which padding must not add. */
+bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes,
+                        bool backward);
 /* Elements before a unit. */
 static inline size_t eco_blocks_at(const struct eco_blocks *blocks, size_t unit)
 {

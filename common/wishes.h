@@ -20,6 +20,8 @@ struct eco_wishes {
                              * alive; 0: in every one */
     int32_t pack_rows; /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
+    bool rows_apart;   /* forward, no row of an input product depends on what others hold: those of
+                        * padding may be read, and of a batch as it is no copy is made */
     bool lean; /* the reserve keeps no output state of the last layer, which backward reads from y,
                 * and all states in the type of rows; forward they lie as in inference */
     size_t product_bytes;     /* of ECO_SCRATCH_PRODUCT */

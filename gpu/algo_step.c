@@ -128,6 +128,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .turned = {prepared[0] == 0 && turns_forward(problem),
                    prepared[1] == 0 && problem->training && problem->type == ECORNN_F32 &&
                        problem->fast},
+        .rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gpu/half.h */
         .aligned = ECO_GPU_ALIGNED,
         .filled = eco_step_fills(problem, caps, true),
         .chunk = steps,

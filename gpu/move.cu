@@ -5,6 +5,7 @@
 #include "gpu/kernels.h"
 #include "gpu/word.cuh"
 
+#include "common/type.h"
 #include "gpu/ahead.cuh"
 
 #include <cuda_bf16.h>
@@ -104,8 +105,60 @@ static __global__ void move_rows(const __grid_constant__ struct eco_move_call ca
     }
 }
 
+/* Rows that are copied as they lie, in pieces of 16 bytes; so are the steps. */
+struct copy {
+    uint4 *to;
+    const uint4 *from;
+    size_t to_step, to_row, from_step, from_row;
+    uint32_t all, rows, wide, filled; /* pieces; rows of a step; pieces of a row: copied, zeros */
+    int32_t t0;
+    const int32_t *lengths;
+};
+
+static __global__ void copy_rows(const __grid_constant__ struct copy copy)
+{
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy.wide + copy.filled;
+    if (i >= copy.all)
+        return;
+    const uint32_t r = i / row, k = i % row, t = r / copy.rows, n = r % copy.rows;
+    const bool masked = k >= copy.wide || (copy.lengths && copy.t0 + (int32_t)t >= copy.lengths[n]);
+    copy.to[t * copy.to_step + n * copy.to_row + k] =
+        masked ? make_uint4(0, 0, 0, 0) : copy.from[t * copy.from_step + n * copy.from_row + k];
+}
+
+/* False: it is more than that. */
+static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
+{
+    const size_t piece = sizeof(uint4), bytes = eco_type_bytes(call->to.type),
+                 places = (size_t)call->to.data | (size_t)call->from.data |
+                          (call->to.step | call->to.row | call->from.step | call->from.row |
+                           (size_t)call->width | (size_t)call->filled) *
+                              bytes;
+    const uint64_t all = (uint64_t)call->steps * (uint64_t)call->rows *
+                         (((uint64_t)call->width + (uint64_t)call->filled) * bytes / piece);
+    *copy = (struct copy){(uint4 *)call->to.data,
+                          (const uint4 *)call->from.data,
+                          call->to.step * bytes / piece,
+                          call->to.row * bytes / piece,
+                          call->from.step * bytes / piece,
+                          call->from.row * bytes / piece,
+                          (uint32_t)all,
+                          (uint32_t)call->rows,
+                          (uint32_t)((size_t)call->width * bytes / piece),
+                          (uint32_t)((size_t)call->filled * bytes / piece),
+                          call->t0,
+                          call->lengths};
+    return call->from.data && call->from.type == call->to.type && !call->padding.data &&
+           !call->add && !call->drop && places % piece == 0 && 0 < all && all <= INT32_MAX;
+}
+
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream)
 {
+    struct copy copy;
+    void *argument[] = {&copy};
+    if (describe_copy(call, &copy))
+        return cudaLaunchKernel((const void *)copy_rows, dim3((copy.all + THREADS - 1) / THREADS),
+                                dim3(THREADS), argument, 0, stream);
     return launch((const void *)move_rows, call, call->width + call->filled,
                   (int64_t)call->steps * call->rows, stream);
 }

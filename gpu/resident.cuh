@@ -182,6 +182,7 @@ struct memory {
     int scales;  /* [bundles, rows], where there are any; room for one of each item */
     int sums;    /* [tiles of a chunk, sum_tile]: parts of sums */
     int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
+    int lengths; /* [rows] int32_t */
     int rest;    /* each way's own */
     int pairs;   /* for all threads */
     int row_tiles, part_across;
@@ -270,7 +271,8 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     m.parts = m.sums + (shape->over ? 0 : turns * shape->chunk * shape->sums);
     if (shape->over)
         m.sums = m.operand * 4;
-    m.rest = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
+    m.lengths = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
+    m.rest = m.lengths + m.row_tiles * ECO_RESIDENT_N;
     return m;
 }
 

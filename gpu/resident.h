@@ -8,10 +8,6 @@
 #include "gpu/gpu.h"
 #include "gpu/resident_call.h"
 
-enum {
-    ECO_RESIDENT_STATIC_BYTES = 1024 /* of shared memory that a kernel has anyway */
-};
-
 /* Bits eco_resident_place(): all, and those by instructions that only some devices have. */
 #define ECO_RESIDENT_ALL_SHAPES ((UINT64_C(1) << ECO_RESIDENT_SHAPES) - 1)
 #define ECO_RESIDENT_SQUARES                                                                       \

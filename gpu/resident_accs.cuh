@@ -15,16 +15,17 @@ template <class CELL, class CUT> struct accs {
     int to, n, first;  /* in shared memory; batch row; accumulator */
     int left;          /* steps of which the L2 has not been asked for them */
 
+    /* step: the first one that asks. */
     __device__ __forceinline__ accs(const struct eco_resident_call *call, const struct share *share,
-                                    const struct memory *memory)
+                                    const struct memory *memory, int step)
     {
         const int pair = share->warp * LANES + share->lane % PIECES * PIECE;
         const int unit = share->unit0 + pair % UNITS;
         const struct eco_resident_job *const job = &call->job[share->job];
         first = share->lane / PIECES;
-        left = call->far ? job->steps - STEPS_AHEAD : 0;
+        left = call->far ? job->steps - step - STEPS_AHEAD : 0;
         n = pinned(unit < call->column ? pair / UNITS : share->rows);
-        from = (const float *)job->acc +
+        from = (const float *)job->acc + step * job->acc_step +
                element_at(share->row0 + pair / UNITS, call->acc_row, first * call->column + unit);
         to = pinned(acc_at(memory, first) + pair);
     }

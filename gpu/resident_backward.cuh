@@ -50,19 +50,19 @@ CELL_WORD void begin_place(const struct eco_resident_call *call, const struct sh
     at->sent_row = n;
     at->dacc = bases_of(step)[AT_DACC];
     at->carried = floats(carry_at(memory, 0) + (int)threadIdx.x + round * THREADS);
-    at->masked = at->there && call->lengths && step < at->job->steps &&
-                 at->job->t + step * at->job->t_step >= call->lengths[at->row];
+    at->masked = at->there && step < at->job->steps && is_masked(call, memory, at->job, step, n);
 }
 
 /* `P` of them, from batch row n on, side by side; of kernels that read early fields are there. */
 template <class CELL, class CUT, int P>
-CELL_WORD void finish_places(const struct memory *memory, const struct mine *mine, int step, int n,
-                             int round, struct place_of<CELL> at[P])
+CELL_WORD void finish_places(const struct memory *memory, const struct mine *mine, int step,
+                             bool idle, int n, int round, struct place_of<CELL> at[P])
 {
 #pragma unroll
-    for (int p = 0; p < P; p++)
-        at[p].dstate =
-            sum_of<CUT>(memory, sums_at<CUT>(memory, mine, step, n + p * CUT::pair_rows), 0);
+    for (int p = 0; p < P; p++) {
+        const int sums = sums_at<CUT>(memory, mine, step, n + p * CUT::pair_rows);
+        at[p].dstate = idle ? 0 : sum_of<CUT>(memory, sums, 0);
+    }
     if (step == at[0].job->steps) {
         for (int p = 0; p < P; p++)
             end(&at[p]);
@@ -87,6 +87,29 @@ CELL_WORD void finish_places(const struct memory *memory, const struct mine *min
             write_dacc(&at[p], a, at[p].dacc_of[a]);
 }
 
+/* A step's products, of what others sent; read_ahead() is done while that is on its way, read()
+ * when it is over.  Its sums are there for all threads when it returns. */
+template <class CUT, class AHEAD, class READ>
+CELL_WORD void
+multiply_step(const struct eco_resident_call *call, const struct share *share,
+              const struct memory *memory, struct patience *patience, const struct mine *mine,
+              const struct fragment r[CUT::items][CUT::wide], int step, AHEAD read_ahead, READ read)
+{
+    if constexpr (CUT::direct) {
+        tell(step + 1);
+        gather_and_multiply<CUT>(call, share, memory, patience, mine, r, step, read_ahead, read);
+    } else {
+        if (step > 0)
+            gather<CUT>(call, share, memory, patience, mine, read_ahead);
+        else
+            read_ahead();
+        show_pieces<CUT>();
+        __syncthreads();
+        tell(step + 1);
+        multiply<CUT>(call, share, memory, mine, r, step);
+    }
+}
+
 template <int NUMBER, int SHIFT, int SPREAD, int FORM>
 CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
@@ -105,6 +128,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     struct patience patience = {0, 0};
     mine.scales = scales;
     clear_operand(&memory); /* what comes after the last step */
+    const struct span span = span_of(&call, &share, &memory);
     if (SPREAD > 0)
         open_cluster();
     begin<cell, cut>(&call, &share, &memory, &mine);
@@ -116,35 +140,27 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
             begin_place<cell, cut>(&call, &share, &memory, &mine, step, n, round, at);
         };
         struct place_of<cell> first[1];
-        if constexpr (cut::direct) {
+        const auto read_first = [&] {
+            if (!cut::reads_early)
+                return;
+            begin(mine.n, 0, first);
+            if (step < job->steps)
+                read_fields(&memory, first, (int)threadIdx.x);
+        };
+        const bool idle = is_idle(&span, step);
+        if (idle) {
             tell(step + 1);
-            gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, read_ahead,
-                                     [&] {
-                                         begin(mine.n, 0, first);
-                                         if (step < job->steps)
-                                             read_fields(&memory, first, (int)threadIdx.x);
-                                     });
-        } else {
-            if (step > 0)
-                gather<cut>(&call, &share, &memory, &patience, &mine, read_ahead);
-            else
-                read_ahead();
-            show_pieces<cut>();
             __syncthreads();
-            tell(step + 1);
-            multiply<cut>(&call, &share, &memory, &mine, r, step);
+            read_first();
+        } else {
+            multiply_step<cut>(&call, &share, &memory, &patience, &mine, r, step, read_ahead,
+                               read_first);
         }
-        if constexpr (cut::reads_early)
-            finish_places<cell, cut, 1>(&memory, &mine, step, mine.n, 0, first);
-        else
-            for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
-                enum { P = decltype(pairs)::value };
-                struct place_of<cell> at[P];
-#pragma unroll
-                for (int p = 0; p < P; p++)
-                    begin(n + p * cut::pair_rows, round + p, &at[p]);
-                finish_places<cell, cut, P>(&memory, &mine, step, n, round, at);
-            });
+        finish_all<cell, cut>(&memory, &mine, first, begin,
+                              [&](auto pairs, int n, int round, struct place_of<cell> *at) {
+                                  finish_places<cell, cut, decltype(pairs)::value>(
+                                      &memory, &mine, step, idle, n, round, at);
+                              });
         advance<cut>(&call, &memory, &mine, step);
     }
 #endif

@@ -46,18 +46,19 @@ CELL_WORD void finish_stage(struct staged_place<numbers<NUMBER>> *at)
 /* `P` pairs of this thread, from batch row n on, side by side. */
 template <int NUMBER, class CUT, int P>
 CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct phase *phase,
-                            const struct mine *mine, int step, int n, int round)
+                            const struct mine *mine, int step, bool idle, int n, int round)
 {
     enum { PHASE = CUT::product };
     typedef numbers<NUMBER> cell;
     const struct memory *memory = &phase->memory;
     const struct eco_resident_job *job = &call->job[phase->share.job];
-    const int t = job->t + step * job->t_step, pair = (int)threadIdx.x + round * THREADS;
+    const int pair = (int)threadIdx.x + round * THREADS;
     struct staged_place<cell> at[P];
 #pragma unroll
     for (int p = 0; p < P; p++) {
         const int row = n + p * CUT::pair_rows;
-        const float sum = sum_of<CUT>(memory, sums_at<CUT>(memory, mine, step, row), 0);
+        const int sums = sums_at<CUT>(memory, mine, step, row);
+        const float sum = idle ? 0 : sum_of<CUT>(memory, sums, 0);
         at[p].call = call;
         at[p].job = job;
         at[p].memory = memory;
@@ -72,8 +73,7 @@ CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct p
         at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
         at[p].dstate = PHASE == 0 ? sum : 0; /* phase 1: it is in what is carried */
         at[p].doperand = sum;
-        at[p].masked =
-            at[p].there && call->lengths && step < job->steps && t >= call->lengths[at[p].row];
+        at[p].masked = at[p].there && step < job->steps && is_masked(call, memory, job, step, row);
 #pragma unroll
         for (int a = 0; a < cell::accs; a++)
             at[p].stored[a] = false;
@@ -126,29 +126,38 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     phase.mine.scales = second.mine.scales = scales;
     clear_operand(&phase.memory); /* what comes after the last step */
     begin<cell, cut>(&call, share, &phase.memory, &mine);
+    const struct span span = span_of(&call, share, &phase.memory);
     tell(0);
     __syncthreads();
     for (int step = 0;; step++) {
         const auto read_ahead = [&] { fetch<cell, cut>(&call, share, &phase.memory, &mine, step); };
-        if (step > 0)
+        const bool idle = is_idle(&span, step);
+        if (step > 0 && !idle)
             gather<cut>(&call, share, &phase.memory, &patience, &mine, read_ahead);
-        else
+        else if (!idle)
             read_ahead();
         __syncthreads();
         tell(step + 1);
-        multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
+        if (idle)
+            __syncthreads();
+        else
+            multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
         for_pairs<cut>(&phase.memory, &mine, [&](auto pairs, int n, int round) {
-            finish_phase<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, n, round);
+            finish_phase<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, idle, n,
+                                                              round);
         });
         if (step == job->steps)
             break;
         advance_phase<cut, second_cut>(&call, &phase.memory, &mine, step);
-        gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
-        __syncthreads();
-        multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r, step);
+        if (!idle) {
+            gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
+            __syncthreads();
+            multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r,
+                                 step);
+        }
         for_pairs<second_cut>(&second.memory, &mine, [&](auto pairs, int n, int round) {
-            finish_phase<NUMBER, second_cut, decltype(pairs)::value>(&call, &second, &mine, step, n,
-                                                                     round);
+            finish_phase<NUMBER, second_cut, decltype(pairs)::value>(&call, &second, &mine, step,
+                                                                     idle, n, round);
         });
         advance_phase<second_cut, cut>(&call, &second.memory, &mine, step);
     }

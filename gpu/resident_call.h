@@ -139,6 +139,9 @@ struct eco_resident_shape {
     int32_t kept, room, sums;
 };
 
+/* Of shared memory that every kernel has anyway. */
+#define ECO_RESIDENT_STATIC_BYTES(backward) ((backward) ? 896 : 256)
+
 /* Floats between the parts of a sum, in whole lines of 32 banks; between the sums of two batch
  * rows, an even and an odd one, and of 8 of them: behind each two of them are 8 more.  So the words
  * that a warp writes at once, of 8 rows of R and 4 even batch rows, lie in different banks, and

@@ -43,6 +43,8 @@ struct walker {
     int last; /* the step that finds the array at `initial`; -1: none */
 };
 static __shared__ struct walker walkers[ARRAYS];
+static_assert(sizeof bases + sizeof walkers + sizeof arrivals <= ECO_RESIDENT_STATIC_BYTES(true),
+              "no more room");
 
 WORD struct walker walker_of(const struct eco_resident_call *call, const struct share *share)
 {

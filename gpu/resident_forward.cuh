@@ -28,56 +28,7 @@ template <class CELL, class CUT> CELL_WORD int bias_at(const struct memory *memo
     return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << CUT::shift) + u;
 }
 
-/* ---- where a step writes --------------------------------------------------------------------- */
-
-/* Arrays that a step writes outside the chip.  One thread to each knows where the step at hand
- * begins and tells the others; NULL: nothing is written there. */
-enum {
-    TO_Y,
-    TO_SAVE,
-    TO_STATE,
-    TO_KEPT = TO_STATE + ECO_MAX_STATES,
-    ARRAYS = TO_KEPT + ECO_MAX_STATES
-};
-static __shared__ char *written[2][ARRAYS]; /* of steps in turn, where blocks meet once in each */
-
-struct writer {
-    char *at;
-    int64_t step; /* bytes */
-    bool last_only;
-};
-
-WORD struct writer writer_of(const struct eco_resident_call *call, const struct share *share)
-{
-    const struct eco_resident_job *job = &call->job[share->job];
-    const int k = (int)threadIdx.x, s = (k - TO_STATE) % ECO_MAX_STATES;
-    struct writer writer = {NULL, 0, false};
-    if (k == TO_Y) {
-        writer.at = (char *)job->y;
-        writer.step = job->y_step * (int64_t)sizeof(narrow);
-    } else if (k == TO_SAVE) {
-        writer.at = (char *)job->save;
-        writer.step = job->save_step * (int64_t)sizeof(narrow);
-    } else if (k >= TO_KEPT && k < ARRAYS && s < call->n_states) {
-        writer.at = (char *)job->kept[s];
-        writer.step = job->next_step[s] * (int64_t)sizeof(narrow);
-    } else if (k < ARRAYS && s < call->n_states) {
-        const int64_t bytes = (int64_t)(s == 0 ? sizeof(narrow) : sizeof(real));
-        writer.last_only = !(job->kept_states >> s & 1);
-        writer.at = (char *)job->next[s];
-        writer.step = writer.last_only ? 0 : job->next_step[s] * bytes;
-    }
-    return writer;
-}
-
-WORD void tell(struct writer *writer, int turn, bool last)
-{
-    if (threadIdx.x < ARRAYS) {
-        written[turn][threadIdx.x] = last || !writer->last_only ? writer->at : NULL;
-        if (writer->at)
-            writer->at += writer->step;
-    }
-}
+#include "gpu/resident_write.cuh"
 
 /* ---- the words of a cell --------------------------------------------------------------------- */
 
@@ -88,6 +39,7 @@ struct place {
     const struct eco_resident_job *job;
     int row, unit; /* in all */
     int step, turn;
+    bool there, masked;
 };
 
 template <class CELL> struct place_of : place {
@@ -125,56 +77,10 @@ template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>
 #undef CELLS_CASE
 }
 
-/* ---- what a step writes outside the chip ----------------------------------------------------- */
-
-/* Predicates, no branches but where all threads agree: every one of them would be waited for. */
-
 /* Does the text of the step, or the stage of it, store a saved value? */
 template <class CELL> CELL_WORD bool stores(const struct place_of<CELL> *at, int i)
 {
     return true;
-}
-
-template <class PLACE>
-CELL_WORD void write_saves(const PLACE *at, int saves, bool there, bool masked)
-{
-    char *const save = written[at->turn][TO_SAVE];
-    narrow *to = (narrow *)save + element_at(at->row, at->call->save_row, at->unit);
-#pragma unroll
-    for (int i = 0; i < saves; i++) {
-        write_row(there && !masked && save && stores(at, i), to, to_narrow(at->save[i]));
-        to += at->call->hidden;
-    }
-}
-
-template <class CELL, class PLACE>
-CELL_WORD void write_pair(const PLACE *at, bool there, bool masked)
-{
-    const struct eco_resident_call *call = at->call;
-    char *const y = written[at->turn][TO_Y];
-    const narrow h = to_narrow(at->next[0]);
-    write_row(there && y, (narrow *)y + element_at(at->row, call->y_row, at->unit),
-              masked ? to_narrow(0) : h);
-    if (call->training) {
-        write_saves(at, CELL::saves, there, masked);
-#pragma unroll
-        for (int s = 1; s < CELL::states; s++) {
-            char *const kept = written[at->turn][TO_KEPT + s];
-            write_row(there && kept,
-                      (narrow *)kept + element_at(at->row, call->state_row[s], at->unit),
-                      to_narrow(at->next[s]));
-        }
-    }
-    if (at->job->kept_states != 0 || at->step == at->job->steps - 1)
-#pragma unroll
-        for (int s = 0; s < CELL::states; s++) {
-            char *const base = written[at->turn][TO_STATE + s];
-            const uint32_t where = element_at(at->row, call->state_row[s], at->unit);
-            if (s == 0)
-                write_row(there && base, (narrow *)base + where, h);
-            else
-                write_word_if(there && base, (real *)base + where, __float_as_uint(at->next[s]));
-        }
 }
 
 #include "gpu/resident_accs.cuh"
@@ -212,6 +118,8 @@ CELL_WORD void read_place(const struct eco_resident_call *call, const struct sha
     at->turn = CUT::direct ? step & 1 : 0;
     at->unit = mine->unit;
     at->row = share->row0 + n;
+    at->there = n < mine->rows;
+    at->masked = at->there && is_masked(call, memory, at->job, step, n);
 #pragma unroll
     for (int i = 0; i < CELL::accs; i++) {
         const float wx = *floats(acc + i * memory->pairs);
@@ -228,20 +136,15 @@ CELL_WORD void read_place(const struct eco_resident_call *call, const struct sha
 /* `P` of them, from batch row n on, side by side; what does not exist is calculated like the
  * others, and written nowhere. */
 template <class CELL, class CUT, int P>
-CELL_WORD void finish_places(const struct eco_resident_call *call, const struct share *share,
-                             const struct memory *memory, const struct mine *mine, int step, int n,
-                             int round, struct place_of<CELL> at[P])
+CELL_WORD void finish_places(const struct eco_resident_call *call, const struct memory *memory,
+                             const struct mine *mine, int step, int n, int round,
+                             struct place_of<CELL> at[P])
 {
-    const struct eco_resident_job *job = &call->job[share->job];
     const int next = acc_at(memory, CELL::accs + (~step & 1) * CELL::states) + (int)threadIdx.x +
                      round * THREADS;
-    const int t = job->t + step * job->t_step;
-    bool there[P], masked[P];
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        there[p] = n + p * CUT::pair_rows < mine->rows;
         const int sums = sums_at<CUT>(memory, mine, step, n + p * CUT::pair_rows);
-        masked[p] = there[p] && call->lengths && t >= call->lengths[at[p].row];
 #pragma unroll
         for (int i = 0; i < CELL::accs; i++)
             if (CUT::reads_early && CELL::row(i) >= 0)
@@ -254,18 +157,18 @@ CELL_WORD void finish_places(const struct eco_resident_call *call, const struct 
         at[p].next[0] = as_kept(at[p].next[0]);
 #pragma unroll
         for (int s = 0; s < CELL::states; s++)
-            at[p].next[s] = masked[p] ? at[p].state[s] : at[p].next[s];
+            at[p].next[s] = at[p].masked ? at[p].state[s] : at[p].next[s];
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send<typename CUT::bundle>(call, memory, mine, 0, n + p * CUT::pair_rows, there[p],
+        send<typename CUT::bundle>(call, memory, mine, 0, n + p * CUT::pair_rows, at[p].there,
                                    at[p].next[0]);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
         for (int s = 0; s < CELL::states; s++)
             *floats(next + s * memory->pairs + p * THREADS) = at[p].next[s];
-        write_pair<CELL>(&at[p], there[p], masked[p]);
+        write_pair<CELL>(&at[p]);
     }
 }
 
@@ -304,6 +207,44 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
     }
 }
 
+/* A step's products, of what others sent; ask() is done while that is on its way, read() when
+ * accumulators are there.  Its sums are there for all threads when it returns. */
+template <class CUT, class ASK, class READ>
+CELL_WORD void multiply_step(const struct eco_resident_call *call, const struct share *share,
+                             const struct memory *memory, struct patience *patience,
+                             const struct mine *mine,
+                             const struct fragment r[CUT::items][CUT::wide], struct writer *writer,
+                             int step, ASK ask, READ read)
+{
+    const bool last = step == call->job[share->job].steps - 1;
+    if constexpr (CUT::direct) {
+        tell(writer, step & 1, last);
+        gather_and_multiply<CUT>(call, share, memory, patience, mine, r, step, ask, read);
+    } else {
+        /* Accumulators come while the exchange is waited for; where products take long, while
+         * these run: what is asked for first comes first. */
+        if (step > 0)
+            gather<CUT>(call, share, memory, patience, mine, [&] {
+                if (memory->row_tiles == 1)
+                    ask();
+            });
+        show_pieces<CUT>();
+        __syncthreads();
+        if (memory->row_tiles > 1)
+            ask();
+        tell(writer, 0, last);
+        multiply<CUT>(call, share, memory, mine, r, step);
+    }
+}
+
+/* A step in which all rows have ended. */
+template <class CUT> CELL_WORD void skip_products(struct writer *writer, int step, bool last)
+{
+    __syncthreads(); /* what others read of `written` is read */
+    tell(writer, CUT::direct ? step & 1 : 0, last);
+    __syncthreads();
+}
+
 template <int NUMBER, int SHIFT, int SPREAD, int FORM>
 CELL_WORD void all_steps(const struct eco_resident_call &call)
 {
@@ -315,7 +256,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     struct fragment r[cut::items][cut::wide];
     read_fragments<cut>(&call, &share, &scales, r);
     const struct memory memory = memory_of<cut>(&call, &share);
-    const struct eco_resident_job *job = &call.job[share.job];
+    const int steps = call.job[share.job].steps;
     struct mine mine = mine_of<cut>(&call, &share, &memory, sent_of<cut>(&call, &memory));
     struct writer writer = writer_of(&call, &share);
     struct patience patience = {0, 0};
@@ -323,58 +264,43 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     read_biases<cell, cut>(&call, &share, &memory);
     clear_operand(&memory);
     wait_for_kernels_ahead(); /* none of which writes weights */
+    const struct span span = span_of(&call, &share, &memory);
     read_states<cell, cut>(&call, &share, &memory, &mine);
     if (SPREAD > 0)
         open_cluster();
     else
         __syncthreads();
     begin_operands<cut>(&call, &share, &memory, &mine.scales);
-    struct accs<cell, cut> accs(&call, &share, &memory);
-    accs.ask(&call, &share, &memory);
+    struct accs<cell, cut> accs(&call, &share, &memory, span.first);
+    if (!is_idle(&span, 0))
+        accs.ask(&call, &share, &memory);
     if (cut::direct)
         __syncthreads(); /* the first operands are there */
-    for (int step = 0; step < job->steps; step++) {
-        const bool last = step == job->steps - 1;
+    for (int step = 0; step < steps; step++) {
+        const auto ask = [&] {
+            if (step > 0)
+                accs.ask(&call, &share, &memory);
+        };
         const auto read = [&](int n, int round, struct place_of<cell> *at) {
             read_place<cell, cut>(&call, &share, &memory, &mine, step, n, round, at);
         };
         struct place_of<cell> first[1];
-        if constexpr (cut::direct) {
-            tell(&writer, step & 1, last);
-            const auto ask = [&] {
-                if (step > 0)
-                    accs.ask(&call, &share, &memory);
-            };
-            gather_and_multiply<cut>(&call, &share, &memory, &patience, &mine, r, step, ask, [&] {
-                if (cut::reads_early)
-                    read(mine.n, 0, first);
-            });
+        const auto read_first = [&] {
+            if (cut::reads_early)
+                read(mine.n, 0, first);
+        };
+        if (is_idle(&span, step)) {
+            skip_products<cut>(&writer, step, step == steps - 1);
+            read_first();
         } else {
-            /* Accumulators come while the exchange is waited for; where products take long, while
-             * these run: what is asked for first comes first. */
-            if (step > 0)
-                gather<cut>(&call, &share, &memory, &patience, &mine, [&] {
-                    if (memory.row_tiles == 1)
-                        accs.ask(&call, &share, &memory);
-                });
-            show_pieces<cut>();
-            __syncthreads();
-            if (step > 0 && memory.row_tiles > 1)
-                accs.ask(&call, &share, &memory);
-            tell(&writer, 0, last);
-            multiply<cut>(&call, &share, &memory, &mine, r, step);
+            multiply_step<cut>(&call, &share, &memory, &patience, &mine, r, &writer, step, ask,
+                               read_first);
         }
-        if constexpr (cut::reads_early)
-            finish_places<cell, cut, 1>(&call, &share, &memory, &mine, step, mine.n, 0, first);
-        else
-            for_pairs<cut>(&memory, &mine, [&](auto pairs, int n, int round) {
-                enum { P = decltype(pairs)::value };
-                struct place_of<cell> at[P];
-#pragma unroll
-                for (int p = 0; p < P; p++)
-                    read(n + p * cut::pair_rows, round + p, &at[p]);
-                finish_places<cell, cut, P>(&call, &share, &memory, &mine, step, n, round, at);
-            });
+        finish_all<cell, cut>(&memory, &mine, first, read,
+                              [&](auto pairs, int n, int round, struct place_of<cell> *at) {
+                                  finish_places<cell, cut, decltype(pairs)::value>(
+                                      &call, &memory, &mine, step, n, round, at);
+                              });
         advance<cut>(&call, &memory, &mine, step);
     }
 #endif

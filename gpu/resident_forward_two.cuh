@@ -54,13 +54,13 @@ CELL_WORD float acc_of(const struct eco_resident_call *call, const struct memory
 template <class CELL, class CUT, int P>
 CELL_WORD void read_pairs(const struct eco_resident_call *call, const struct phase *phase,
                           const struct mine *mine, int step, int n, int round,
-                          struct staged_place<CELL> at[P], bool there[P], bool masked[P])
+                          struct staged_place<CELL> at[P])
 {
     const struct memory *memory = &phase->memory;
     const struct eco_resident_job *job = &call->job[phase->share.job];
     const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
     const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->pairs;
-    const int t = job->t + step * job->t_step, u = mine->unit - phase->share.unit0;
+    const int u = mine->unit - phase->share.unit0;
 #pragma unroll
     for (int p = 0; p < P; p++) {
         at[p].call = call;
@@ -69,8 +69,8 @@ CELL_WORD void read_pairs(const struct eco_resident_call *call, const struct pha
         at[p].turn = 0;
         at[p].unit = mine->unit;
         at[p].row = phase->share.row0 + n + p * CUT::pair_rows;
-        there[p] = n + p * CUT::pair_rows < mine->rows;
-        masked[p] = there[p] && call->lengths && t >= call->lengths[at[p].row];
+        at[p].there = n + p * CUT::pair_rows < mine->rows;
+        at[p].masked = at[p].there && is_masked(call, memory, job, step, n + p * CUT::pair_rows);
         const int sums = sums_at<CUT>(memory, mine, step, n + p * CUT::pair_rows);
 #pragma unroll
         for (int i = 0; i < CELL::accs; i++)
@@ -94,22 +94,21 @@ CELL_WORD void finish_first(const struct eco_resident_call *call, const struct p
     typedef numbers<NUMBER> cell;
     const int acc = acc_at(&phase->memory, 0) + (int)threadIdx.x + round * THREADS;
     struct staged_place<cell> at[P];
-    bool there[P], masked[P];
-    read_pairs<cell, CUT, P>(call, phase, mine, step, n, round, at, there, masked);
+    read_pairs<cell, CUT, P>(call, phase, mine, step, n, round, at);
 #pragma unroll
     for (int p = 0; p < P; p++)
         finish_stage<NUMBER, 0>(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send<typename CUT::bundle>(call, &phase->memory, mine, 1, n + p * CUT::pair_rows, there[p],
-                                   at[p].operand);
+        send<typename CUT::bundle>(call, &phase->memory, mine, 1, n + p * CUT::pair_rows,
+                                   at[p].there, at[p].operand);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
         for (int i = 0; i < cell::accs; i++)
             *floats(acc + i * phase->memory.pairs + p * THREADS) = at[p].acc[i];
         if (call->training)
-            write_saves(&at[p], cell::saves, there[p], masked[p]);
+            write_saves(&at[p], cell::saves);
     }
 }
 
@@ -123,26 +122,25 @@ CELL_WORD void finish_second(const struct eco_resident_call *call, const struct 
     const int next = acc_at(memory, cell::accs + (~step & 1) * cell::states) + (int)threadIdx.x +
                      round * THREADS;
     struct staged_place<cell> at[P];
-    bool there[P], masked[P];
-    read_pairs<cell, CUT, P>(call, phase, mine, step, n, round, at, there, masked);
+    read_pairs<cell, CUT, P>(call, phase, mine, step, n, round, at);
 #pragma unroll
     for (int p = 0; p < P; p++) {
         finish_stage<NUMBER, 1>(&at[p]);
         at[p].next[0] = as_kept(at[p].next[0]);
 #pragma unroll
         for (int s = 0; s < cell::states; s++)
-            at[p].next[s] = masked[p] ? at[p].state[s] : at[p].next[s];
+            at[p].next[s] = at[p].masked ? at[p].state[s] : at[p].next[s];
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send<typename CUT::bundle>(call, memory, mine, 0, n + p * CUT::pair_rows, there[p],
+        send<typename CUT::bundle>(call, memory, mine, 0, n + p * CUT::pair_rows, at[p].there,
                                    at[p].next[0]);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
         for (int s = 0; s < cell::states; s++)
             *floats(next + s * memory->pairs + p * THREADS) = at[p].next[s];
-        write_pair<cell>(&at[p], there[p], masked[p]);
+        write_pair<cell>(&at[p]);
     }
 }
 
@@ -166,26 +164,35 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     read_biases<cell, cut>(&call, share, &phase.memory);
     clear_operand(&phase.memory);
     wait_for_kernels_ahead();
+    const struct span span = span_of(&call, share, &phase.memory);
     read_states<cell, cut>(&call, share, &phase.memory, &mine);
     __syncthreads();
     begin_operands<cut>(&call, share, &phase.memory, &mine.scales);
     phase.mine.scales = second.mine.scales = mine.scales;
-    struct accs<cell, cut> accs(&call, share, &phase.memory);
-    accs.ask(&call, share, &phase.memory);
+    struct accs<cell, cut> accs(&call, share, &phase.memory, span.first);
+    if (!is_idle(&span, 0))
+        accs.ask(&call, share, &phase.memory);
     for (int step = 0; step < job->steps; step++) {
-        if (step > 0)
+        const bool idle = is_idle(&span, step);
+        if (step > 0 && !idle)
             gather<cut>(&call, share, &phase.memory, &patience, &mine,
                         [&] { accs.ask(&call, share, &phase.memory); });
         __syncthreads();
         tell(&writer, 0, step == job->steps - 1);
-        multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
+        if (idle)
+            __syncthreads();
+        else
+            multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
         for_pairs<cut>(&phase.memory, &mine, [&](auto pairs, int n, int round) {
             finish_first<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, n, round);
         });
         advance_phase<cut, second_cut>(&call, &phase.memory, &mine, step);
-        gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
-        __syncthreads();
-        multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r, step);
+        if (!idle) {
+            gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
+            __syncthreads();
+            multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r,
+                                 step);
+        }
         for_pairs<second_cut>(&second.memory, &mine, [&](auto pairs, int n, int round) {
             finish_second<NUMBER, second_cut, decltype(pairs)::value>(&call, &second, &mine, step,
                                                                       n, round);

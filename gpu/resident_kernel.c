@@ -31,10 +31,12 @@ static const struct eco_resident_kernel *builtin_kernels(const struct eco_proble
     return kernel;
 }
 
-static ecornn_status give_shared_memory(const struct eco_caps *caps, const void *kernel)
+static ecornn_status give_shared_memory(const struct eco_caps *caps, const void *kernel,
+                                        bool backward)
 {
-    return ECO_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         (int)caps->block_bytes - ECO_RESIDENT_STATIC_BYTES));
+    return ECO_CUDA(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)caps->block_bytes - ECO_RESIDENT_STATIC_BYTES(backward)));
 }
 
 cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
@@ -72,9 +74,9 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         if (device->caps.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
             continue;
         cudaLaunchAttribute attributes[3];
-        const cudaLaunchConfig_t config =
-            eco_resident_config(attributes, 1 << spread, spread,
-                                device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES, false, NULL);
+        const cudaLaunchConfig_t config = eco_resident_config(
+            attributes, 1 << spread, spread,
+            device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES(true), false, NULL);
         const struct eco_resident_shape shape = {.unit_shift = 4, .spread = spread};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
@@ -105,7 +107,7 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
              kernel != NULL && kernel->cell >= 0; kernel++)
             for (int n = 0; n < ECO_RESIDENT_SHAPES && status == ECORNN_OK; n++) {
                 if (kernel->by_shape[n] != NULL)
-                    status = give_shared_memory(&device->caps, kernel->by_shape[n]);
+                    status = give_shared_memory(&device->caps, kernel->by_shape[n], i % 2);
             }
     }
     if (status == ECORNN_OK)
@@ -127,7 +129,8 @@ static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shap
     for (int k = 0, n = 0; code != NULL && k < ECO_RESIDENT_SHAPES; k++)
         if (shapes >> k & 1) {
             kernels->by_shape[k] = eco_own_kernel(code, n++);
-            if (give_shared_memory(&plan->device->caps, kernels->by_shape[k]) != ECORNN_OK) {
+            if (give_shared_memory(&plan->device->caps, kernels->by_shape[k], backward) !=
+                ECORNN_OK) {
                 cudaGetLastError();
                 eco_text_add(&why, "not enough shared memory");
                 return false;

@@ -108,7 +108,8 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
                                      .operand = kind->bytes,
                                      .instructions = kind->instructions,
                                      .scaled = kind->scaled,
-                                     .block_bytes = caps->block_bytes - ECO_RESIDENT_STATIC_BYTES};
+                                     .block_bytes =
+                                         caps->block_bytes - ECO_RESIDENT_STATIC_BYTES(backward)};
     memcpy(need.blocks, caps->blocks, sizeof need.blocks);
     for (int o = 0; o < need.products; o++) {
         for (int a = 0; a < lowered->n_accs; a++)

@@ -55,6 +55,57 @@ CELL_WORD void advance(const struct eco_resident_call *call, const struct memory
         mine->received += sent;
 }
 
+/* ---- steps in which all rows of a group have ended ------------------------------------------- */
+
+/* The others: from `first` up to `end`; back with the step after them, which gathers what the last
+ * of them sent.  The barriers of a cluster count steps in fours, so `first` does. */
+struct span {
+    int first, end;
+};
+enum { FOURS = 4 };
+
+WORD int32_t *lengths_in(const struct memory *memory)
+{
+    return (int32_t *)floats(memory->lengths);
+}
+
+/* When kernels ahead have ended.  Brings lengths to shared memory, too: there for all threads after
+ * a barrier. */
+WORD struct span span_of(const struct eco_resident_call *call, const struct share *share,
+                         const struct memory *memory)
+{
+    const struct eco_resident_job *job = &call->job[share->job];
+    if (!call->lengths)
+        return {0, job->steps + RESIDENT_BACKWARD};
+    int longest = 0;
+    for (int n = share->lane; n < share->rows; n += LANES) {
+        const int length = call->lengths[share->row0 + n];
+        longest = max(longest, length);
+        if (share->warp == 0)
+            lengths_in(memory)[n] = length;
+    }
+#if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
+    longest = __reduce_max_sync(0xffffffffu, longest);
+#endif
+    const int ended = min(max(job->t + 1 - longest, 0), job->steps);
+    if (job->t_step < 0)
+        return {ended / FOURS * FOURS, job->steps + RESIDENT_BACKWARD};
+    return {0, min(max(longest - job->t, 0), job->steps) + RESIDENT_BACKWARD};
+}
+
+/* In these nothing is gathered or multiplied. */
+WORD bool is_idle(const struct span *span, int step)
+{
+    return step < span->first || step >= span->end;
+}
+
+/* Has batch row n of the group ended in this step? */
+WORD bool is_masked(const struct eco_resident_call *call, const struct memory *memory,
+                    const struct eco_resident_job *job, int step, int n)
+{
+    return call->lengths && job->t + step * job->t_step >= lengths_in(memory)[n];
+}
+
 /* So many pairs at once, as a type. */
 template <int N> struct count {
     enum { value = N };
@@ -72,6 +123,26 @@ CELL_WORD void for_pairs(const struct memory *memory, const struct mine *mine, F
         finish(count<2>(), n, round);
     if (round * CUT::pair_rows < rows)
         finish(count<1>(), n, round);
+}
+
+/* Pairs of this thread in a step: what each has, read(n, round, place), and finish(count, n, round,
+ * places); of kernels that read early the only one's is there. */
+template <class CELL> struct place_of;
+template <class CELL, class CUT, class READ, class FINISH>
+CELL_WORD void finish_all(const struct memory *memory, const struct mine *mine,
+                          struct place_of<CELL> *first, READ read, FINISH finish)
+{
+    if constexpr (CUT::reads_early)
+        finish(count<1>(), mine->n, 0, first);
+    else
+        for_pairs<CUT>(memory, mine, [&](auto pairs, int n, int round) {
+            enum { P = decltype(pairs)::value };
+            struct place_of<CELL> at[P];
+#pragma unroll
+            for (int p = 0; p < P; p++)
+                read(n + p * CUT::pair_rows, round + p, &at[p]);
+            finish(pairs, n, round, at);
+        });
 }
 
 /* An element of a row, from the first one of a step on. */

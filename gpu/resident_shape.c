@@ -87,7 +87,7 @@ static size_t shared_bytes(const struct eco_resident_need *need,
              ? parts * rows *
                    (size_t)ECO_RESIDENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
              : 0) +
-        (own * (size_t)pairs(shape) + biases) * 4;
+        rows * sizeof(int32_t) + (own * (size_t)pairs(shape) + biases) * 4;
     /* R comes through it before the first step, the faster the more there is. */
     const size_t least = larger_size(kept + ECO_RESIDENT_READ_BYTES / 2, ECO_RESIDENT_READ_BYTES),
                  wanted = READ_WANTED < need->block_bytes ? READ_WANTED : need->block_bytes;

@@ -228,7 +228,7 @@ typedef struct {
     int32_t steps, batch;                   /* this run's T and N; 0: the plan's                 */
     const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T;    *
                                              * in the device's memory: a GPU cannot check them  */
-    const void *x;                          /* [T,N,I] or [N,T,I]; past a length never read      */
+    const void *x;                          /* [T,N,I] or [N,T,I]; past a length: anything       */
     void *y;                                /* [T,N,D*P]; 0 past a row's length; NULL: unwanted, *
                                              * but on a GPU not with a reserve: backward reads y */
     const void *initial[ECORNN_MAX_STATES]; /* [L*D,N,P], later states [L*D,N,H]; NULL: 0        */

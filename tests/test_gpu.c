@@ -157,14 +157,36 @@ static const char *const large[] = {"lstm/f32/train/T2/N20/I8/H800/states/length
                                     "gru-reset-first/f32/train/T2/N9/I8/H800"};
 enum { LARGE = sizeof large / sizeof *large };
 
-START_TEST(agrees_in_large_layers)
+/* A case of a list, in each of the types. */
+static void check_in_types(const char *const list[], int i)
 {
     static const char *const type[TYPES] = {"f32", "f32/fast", "bf16", "f16"};
     char text[CASE_TEXT];
-    snprintf(text, sizeof text, "%s", large[nth(_i) / TYPES]);
-    if (nth(_i) % TYPES > 0)
-        ck_assert(retype(text, type[nth(_i) % TYPES]));
+    snprintf(text, sizeof text, "%s", list[i / TYPES]);
+    if (i % TYPES > 0)
+        ck_assert(retype(text, type[i % TYPES]));
     ck_assert_msg(case_agrees(text, true, algorithms_agree), "%s", text);
+}
+
+START_TEST(agrees_in_large_layers)
+{
+    check_in_types(large, nth(_i));
+}
+END_TEST
+
+/* So few rows that those of a group of blocks have all ended many steps before the last one, or
+ * begin as many after the first; in clusters, in several groups, with two products, in chunks. */
+static const char *const ended[] = {"lstm/f32/train/L2/bi/T23/N2/I8/H40/states/lengths:random",
+                                    "lstm/f32/infer/L3/T21/N1/I8/H72/lengths:random",
+                                    "lstm/f32/train/bi/T13/N3/I8/H800/states/lengths:random",
+                                    "gru/f32/train/bi/T17/N20/I8/H264/states/lengths:short",
+                                    "rnn-tanh/f32/train/rev/T30/N1/I8/H96/lengths:random",
+                                    "mgu/f32/train/bi/T19/N2/I8/H72/states/lengths:random"};
+enum { ENDED = sizeof ended / sizeof *ended };
+
+START_TEST(agrees_where_groups_end_early)
+{
+    check_in_types(ended, nth(_i));
 }
 END_TEST
 
@@ -405,6 +427,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tests, agrees_with_reference, 0, share(sweep_count(only)));
     if (!only) {
         tcase_add_loop_test(tests, agrees_in_large_layers, 0, share(TYPES * LARGE));
+        tcase_add_loop_test(tests, agrees_where_groups_end_early, 0, share(TYPES * ENDED));
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));

@@ -222,7 +222,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     const struct eco_problem *problem = map->layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H;
-    const bool gathers = eco_layout_gathers(problem, &map->layout->wishes);
+    const bool gathers = eco_layout_gathers(problem, &map->layout->wishes, backward);
     const size_t width[ECO_SCRATCHES] = {
         [ECO_SCRATCH_GATHER] = layer == 0 && !backward && gathers ? (size_t)problem->I : 0,
         [ECO_SCRATCH_DGATHER] = layer == 0 && backward ? (size_t)problem->I : 0,

@@ -116,11 +116,36 @@ START_TEST(tape_covers_all)
 }
 END_TEST
 
+static int gathers(const char *text, bool rows_apart, bool backward)
+{
+    const struct eco_wishes wishes_of = {.chunk = 2, .rows_apart = rows_apart};
+    struct eco_problem problem;
+    struct eco_tape tape;
+    int count = 0;
+    problem_of(&problem, text);
+    ck_assert_int_eq(eco_tape_build(&tape, &problem, &wishes_of, backward, true), ECORNN_OK);
+    for (int i = 0; i < tape.n; i++)
+        count += tape.op[i].kind == ECO_GATHER;
+    eco_tape_free(&tape);
+    return count;
+}
+
+START_TEST(padding_is_taken_out_where_it_adds_to_others)
+{
+    static const char text[] = "lstm/train/T4/N3/I8/H8", other[] = "lstm/T4/N3/I8/H8/batch-major";
+    ck_assert_int_eq(gathers(text, false, false), 2);
+    ck_assert_int_eq(gathers(text, true, false), 0);
+    ck_assert_int_eq(gathers(text, true, true), 1); /* gradients of weights */
+    ck_assert_int_eq(gathers(other, true, false), 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tape");
     TCase *tcase = tcase_create("tape");
     tcase_add_loop_test(tcase, tape_covers_all, 0, PROBLEMS * WISHES);
+    tcase_add_test(tcase, padding_is_taken_out_where_it_adds_to_others);
     suite_add_tcase(suite, tcase);
     return suite_run(suite, true);
 }

@@ -60,16 +60,21 @@ static bool may_copy_history(const struct eco_layout *layout)
             eco_wishes_copy(&layout->wishes, (size_t)problem->P));
 }
 
-bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes)
+bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wishes *wishes,
+                        bool backward)
 {
-    return problem->N > 1 || problem->training || !wishes->by_length;
+    const bool ordered = problem->order == ECORNN_BATCH_MAJOR && problem->N > 1,
+               ragged = problem->N > 1 || problem->training || !wishes->by_length;
+    return ordered || eco_wishes_copy(wishes, (size_t)problem->I) ||
+           (ragged && (backward || !wishes->rows_apart));
 }
 
 /* The widest input that is gathered. */
-static size_t gather_row(const struct eco_layout *layout)
+static size_t gather_row(const struct eco_layout *layout, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
-    const size_t I = eco_layout_gathers(problem, &layout->wishes) ? (size_t)problem->I : 0;
+    const bool first = eco_layout_gathers(problem, &layout->wishes, backward);
+    const size_t I = first ? (size_t)problem->I : 0;
     const size_t later = (size_t)problem->D * (size_t)problem->P;
     const bool gathered = problem->training && problem->L > 1 &&
                           (problem->dropout > 0 || eco_wishes_copy(&layout->wishes, later));
@@ -90,7 +95,7 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     case ECO_SCRATCH_ACC:
         return backward ? 0 : (size_t)lowered->n_accs * acc_units(layout);
     case ECO_SCRATCH_GATHER:
-        return gather_row(layout);
+        return gather_row(layout, backward);
     case ECO_SCRATCH_OPERAND:
         return eco_layout_apart(layout, (size_t)lowered->n_slots * column);
     case ECO_SCRATCH_MEAN:

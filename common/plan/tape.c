@@ -43,7 +43,7 @@ static bool reads_gathered(const struct builder *b, int layer)
 {
     if (layer > 0)
         return b->problem->training && (b->problem->dropout > 0 || wants_copy(b, layer));
-    return (b->ragged && eco_layout_gathers(b->problem, b->wishes)) ||
+    return (b->ragged && eco_layout_gathers(b->problem, b->wishes, b->backward)) ||
            (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1) || wants_copy(b, layer);
 }
 
