@@ -18,7 +18,8 @@ struct eco_caps {
     size_t block_bytes;        /* of memory that a block of a GPU's threads shares */
     int version;               /* of a GPU: ten times its compute capability */
     int32_t blocks[3];         /* of a GPU's that run at once, in clusters of 1, 2 and 4 */
-    bool splits;               /* a GPU's module has code for products of split operands */
+    bool fuses;                /* a GPU's module has code for fused steps */
+    bool splits;               /* and has code for products of split operands */
     int32_t clusters[8];       /* of 1 to 8 blocks of its kernel for steps, that run at once */
     bool own_memory;           /* the host cannot read the device's: lengths are not checked */
 };

@@ -261,10 +261,20 @@ double eco_step_time(const struct eco_problem *problem, const struct eco_caps *c
     return overlap(problem) * steps * step;
 }
 
+double eco_step_launches(const struct eco_problem *problem, bool backward)
+{
+    enum { PRODUCTS = 1, BACK = 4 }; /* dx, gradients of W, of R and of vectors */
+    static const double launch = 2.4e-6;
+    const double launches = problem->cell->recipe.n_states + (backward ? BACK : PRODUCTS);
+    return launch * launches * problem->L * problem->D;
+}
+
 /* Seconds; lanes overlap. */
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_step_time(problem, caps, false) +
+    return eco_step_launches(problem, false) +
+           (problem->training ? eco_step_launches(problem, true) : 0) +
+           eco_step_time(problem, caps, false) +
            (problem->training ? eco_step_time(problem, caps, true) : 0) +
            eco_step_products(problem, caps, true);
 }

@@ -15,7 +15,12 @@
 struct place {
     const struct eco_stage_call *call;
     size_t row, unit, hidden, column;
-    double *sum; /* of the row means, this thread's share */
+    double *sum;       /* of the row means, this thread's share */
+#if defined(ECO_FUSED) /* fused.cuh: accumulators are in shared memory */
+    const struct eco_fused_call *fused;
+    const float *sums; /* of the unit's first accumulator, of the first warp */
+    int apart, units;  /* to the next warp's; to the next accumulator's */
+#endif
 };
 
 /* Element of the row's kth column; of the reserve, where columns are dense: SAVED. */
@@ -28,28 +33,32 @@ struct place {
 #define WRITE(base, stride, k, value)        (AT(real, base, stride, k) = (value))
 #define WRITE_NARROW(base, stride, k, value) (AT(narrow, base, stride, k) = to_narrow(value))
 
-WORD bool is_wide(const struct eco_stage_call *call, int s)
+WORD bool is_wide(uint16_t states, int s)
 {
-    return sizeof(narrow) < sizeof(real) && (call->wide_states >> s & 1);
+    return sizeof(narrow) < sizeof(real) && (states >> s & 1);
 }
 
-WORD vec read_state(const struct place *at, const void *state, size_t stride, int s)
+WORD vec read_state(const struct place *at, const void *state, size_t stride, bool wide)
 {
-    return is_wide(at->call, s) ? READ(state, stride, 0) : READ_NARROW(state, stride, 0);
+    return wide ? READ(state, stride, 0) : READ_NARROW(state, stride, 0);
 }
 
+#if !defined(ECO_FUSED)
 WORD vec load_acc(struct place *at, int i)
 {
     return READ(at->call->acc, at->call->acc_row, i);
 }
+#endif
 WORD vec load_state(struct place *at, int s)
 {
-    const vec state = read_state(at, at->call->state[s], at->call->state_row[s], s);
+    const vec state = read_state(at, at->call->state[s], at->call->state_row[s],
+                                 is_wide(at->call->wide_states, s));
     return at->call->zero_states >> s & 1 ? 0 : state;
 }
 WORD vec load_next(struct place *at, int s)
 {
-    return read_state(at, at->call->next[s], at->call->next_row[s], s);
+    return read_state(at, at->call->next[s], at->call->next_row[s],
+                      is_wide(at->call->wide_next, s));
 }
 WORD vec load_vector(struct place *at, int k)
 {
@@ -75,7 +84,8 @@ WORD vec load_dnext(struct place *at, int s)
     const void *from = computed ? call->dnext : call->carry[s], *dy = output ? call->dy : from;
     const size_t row = computed ? call->dnext_row : call->carry_row[s];
     const size_t dy_row = output ? call->dy_row : row;
-    const vec sum = READ(from, row, 0);
+    const bool zero = !computed && (call->zero_carry >> s & 1);
+    const vec there = READ(from, row, 0), sum = zero ? 0 : there;
     const vec more = call->wide_dy ? READ(dy, dy_row, 0) : READ_NARROW(dy, dy_row, 0);
     return output ? v_add(sum, more) : sum;
 }
@@ -91,7 +101,7 @@ WORD void store_save(struct place *at, int i, vec v)
 WORD void write_next(struct place *at, int s, vec v)
 {
     const struct eco_stage_call *call = at->call;
-    if (is_wide(call, s))
+    if (is_wide(call->wide_next, s))
         WRITE(call->next[s], call->next_row[s], 0, v);
     else
         WRITE_NARROW(call->next[s], call->next_row[s], 0, v);
@@ -155,6 +165,9 @@ WORD void mask_backward(struct place *at)
         store_dacc(at, k, 0);
     for (int32_t k = 0; call->operand && k < call->n_slots; k++)
         store_operand(at, k, 0);
+    for (int32_t s = 0; call->last && s < call->n_states; s++)
+        if (call->zero_carry >> s & 1)
+            store_dstate(at, s, 0);
 }
 
 /* ---- the loop around a stage ----------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "gpu/compile.h"
 
 #include "common/type.h"
+#include "gpu/fused_call.h"
 #include "gpu/resident_call.h"
 
 /* What a text is made of. */
@@ -12,7 +13,7 @@ struct contents {
     const struct ecornn_cell *cell;
     ecornn_type rows;
     const struct eco_resident_kind *kind;
-    bool backward;
+    bool backward, fast;
     uint64_t shapes;
 };
 typedef size_t emit_function(const struct ecornn_cell *cell, char *text, size_t size);
@@ -36,14 +37,15 @@ static char *printed(const struct contents *contents,
 
 /* ---- a kernel for each stage ----------------------------------------------------------------- */
 
+static const char *const type_name[ECO_TYPES] = {
+    [ECORNN_F32] = "F32", [ECORNN_F64] = "F64", [ECORNN_BF16] = "BF16", [ECORNN_F16] = "F16"};
+
 static void print_stages(const struct contents *contents, struct eco_text *text)
 {
-    static const char *const name[ECO_TYPES] = {
-        [ECORNN_F32] = "F32", [ECORNN_F64] = "F64", [ECORNN_BF16] = "BF16", [ECORNN_F16] = "F16"};
     eco_text_add(text,
                  "#define ECO_ROWS_%s 1\n#define CELL_LINKAGE extern \"C\"\n"
                  "#include \"gpu/cell.cuh\"\n",
-                 name[contents->rows]);
+                 type_name[contents->rows]);
     add(text, eco_cell_emit_kernels, contents->cell);
 }
 
@@ -66,19 +68,68 @@ void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int sta
     eco_text_add(&text, "_%s_%d_kernel", backward ? "backward" : "forward", stage);
 }
 
-/* ---- a kernel for all steps ------------------------------------------------------------------ */
+/* ---- what such texts have themselves --------------------------------------------------------- */
 
 static size_t emit_numbers(const struct ecornn_cell *cell, char *text, size_t size)
 {
     return eco_cell_emit_numbers(cell, 0, text, size);
 }
 
+/* The functions of the cell's first stages, and lists of them as the module's cells have. */
+static void print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text)
+{
+    enum { STAGES = ECO_RESIDENT_PRODUCTS };
+    add(text, eco_cell_emit, cell);
+    for (int k = 0; k < STAGES; k++) {
+        eco_text_add(text, "#define CELLS_%s_%d(CALL)", way, k);
+        if (k < eco_cell_products(cell)) {
+            eco_text_add(text, " CALL(0, ");
+            add_symbol(text, cell->recipe.name);
+            eco_text_add(text, "_%s_%d)", way, k);
+        }
+        eco_text_add(text, "\n");
+    }
+    eco_text_add(text, "#define CELLS_RESIDENT(CALL) ");
+    add(text, emit_numbers, cell);
+    eco_text_add(text, "\n");
+}
+
+/* ---- a kernel for a step --------------------------------------------------------------------- */
+
+static void print_fused(const struct contents *contents, struct eco_text *text)
+{
+    eco_text_add(text,
+                 "#ifndef ECO_FUSED_ALONE\n#define ECO_FUSED_ALONE 1\n#define ECO_ROWS_%s 1\n%s"
+                 "#include \"gpu/fused.cuh\"\n",
+                 type_name[contents->rows], contents->fast ? "#define ECO_FUSED_TF32 1\n" : "");
+    for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++)
+        if (ECO_FUSED_MADE(contents->cell->lowered.n_accs, shape)) {
+            char name[ECO_KERNEL_NAME];
+            eco_fused_kernel_name(shape, name);
+            eco_text_add(text, "FUSED(extern \"C\", %s, 0, %d)\n", name, shape);
+        }
+    eco_text_add(text, "#else\n");
+    print_cell(contents->cell, "forward", text);
+    eco_text_add(text, "#endif\n");
+}
+
+char *eco_fused_text(const struct ecornn_cell *cell, ecornn_type rows, bool fast)
+{
+    return printed(&(struct contents){.cell = cell, .rows = rows, .fast = fast}, print_fused);
+}
+
+void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME])
+{
+    eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "shape_%d", shape);
+}
+
+/* ---- a kernel for all steps ------------------------------------------------------------------ */
+
 /* The text includes itself, as the kernels do that come with the module. */
 static void print_resident(const struct contents *contents, struct eco_text *text)
 {
     const struct eco_resident_kind *kind = contents->kind;
     const char *way = contents->backward ? "backward" : "forward";
-    enum { STAGES = ECO_RESIDENT_PRODUCTS };
     eco_text_add(text,
                  "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
                  "#define ECO_%s 1\n%s"
@@ -94,19 +145,8 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
                          ECO_RESIDENT_FORM_OF(place));
         }
     eco_text_add(text, "#else\n");
-    add(text, eco_cell_emit, contents->cell);
-    for (int k = 0; k < STAGES; k++) {
-        eco_text_add(text, "#define CELLS_%s_%d(CALL)", way, k);
-        if (k < eco_cell_products(contents->cell)) {
-            eco_text_add(text, " CALL(0, ");
-            add_symbol(text, contents->cell->recipe.name);
-            eco_text_add(text, "_%s_%d)", way, k);
-        }
-        eco_text_add(text, "\n");
-    }
-    eco_text_add(text, "#define CELLS_RESIDENT(CALL) ");
-    add(text, emit_numbers, contents->cell);
-    eco_text_add(text, "\n#endif\n");
+    print_cell(contents->cell, way, text);
+    eco_text_add(text, "#endif\n");
 }
 
 char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,

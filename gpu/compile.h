@@ -32,6 +32,10 @@ bool eco_compile(const struct eco_source *source, struct eco_code *code, struct 
 /* A kernel for each stage, for rows of that type.  The caller: eco_free.  NULL: no memory. */
 char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows);
 
+/* The same for fused steps, a kernel for each shape there is; fast: floats are multiplied in TF32.
+ */
+char *eco_fused_text(const struct ecornn_cell *cell, ecornn_type rows, bool fast);
+
 /* What resident kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy; with
  * scales ECO_SCALED. */
 struct eco_resident_kind {
@@ -48,7 +52,8 @@ enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_
 /* As stage.cuh calls the kernel of a stage. */
 void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int stage,
                           char name[ECO_KERNEL_NAME]);
-/* And a resident text the kernel of a shape. */
+/* And a text of fused steps, or a resident one, the kernel of a shape. */
+void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
 void eco_resident_kernel_name(int place, char name[ECO_KERNEL_NAME]);
 
 /* ---- the compiler, nvrtc.c ------------------------------------------------------------------- */

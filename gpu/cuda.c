@@ -2,6 +2,7 @@
  * The CUDA backend: opening a device, memory, and the list of algorithms; and the one function that
  * its module exports.
  */
+#include "gpu/fused.h"
 #include "gpu/resident.h"
 #include "gpu/split.h"
 
@@ -108,6 +109,8 @@ static ecornn_status prepare(struct ecornn_device *device)
         status = ECO_CUDA(eco_split_load(&device->caps.splits));
     _Static_assert(sizeof device->caps.clusters / sizeof *device->caps.clusters == ECO_SPLIT_SLICES,
                    "clusters of all sizes");
+    if (status == ECORNN_OK)
+        status = eco_fused_load(&device->caps.fuses);
     if (status == ECORNN_OK && device->caps.splits)
         eco_split_step_count(device->caps.clusters);
     if (status == ECORNN_OK)
@@ -225,7 +228,8 @@ static ecornn_status wait(struct ecornn_device *device, void *stream)
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 
-static const struct eco_algo *const algos[] = {&eco_algo_resident, &eco_algo_step, NULL};
+static const struct eco_algo *const algos[] = {&eco_algo_resident, &eco_algo_fused, &eco_algo_step,
+                                               NULL};
 
 static const struct eco_backend backend = {
     .name = "cuda",

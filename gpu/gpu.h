@@ -96,12 +96,20 @@ enum eco_split_wish {
 /* As ECORNN_SPLIT says, for plans made now. */
 enum eco_split_wish eco_gpu_wish_for_splits(void);
 
+/* Of algorithm fused. */
+struct eco_fused_kernels {
+    bool used; /* else steps are those of algorithm step */
+    const void *by_shape[ECO_FUSED_SHAPES], *projection[ECO_FUSED_SHAPES];
+    char why[256]; /* they are not, though they should be */
+};
+
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
     enum eco_split_wish splits;
     const struct eco_own_code *cell; /* of algorithm step; NULL: built in, unused or interpreted */
     char why[256];                   /* the latter */
     struct eco_resident_kernels resident[2]; /* [forward, backward] */
+    struct eco_fused_kernels fused;
 };
 
 ecornn_status eco_gpu_prepare(struct ecornn_plan *plan);
@@ -121,6 +129,9 @@ eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struc
 const struct eco_own_code *eco_own_resident_get(struct eco_gpu *gpu, const struct ecornn_cell *cell,
                                                 const struct eco_resident_kind *kind, bool backward,
                                                 uint64_t shapes, struct eco_text *why);
+/* Fused steps: a kernel for each shape there is. */
+const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,
+                                             struct eco_text *why);
 const void *eco_own_kernel(const struct eco_own_code *own, int k);
 void eco_own_codes_free(struct eco_gpu *gpu);
 
@@ -166,6 +177,7 @@ struct eco_gpu_run {
     int share;           /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
     bool overlap;        /* the op has queued a kernel there before */
     bool stepping;       /* and a stage since R was prepared */
+    bool fusing;         /* a fused step is queued there, and what followed are kernels */
     bool apart;          /* the run has queued kernels that touch nothing that is exchanged since
                           * its last resident kernel */
     ecornn_status status;
@@ -197,12 +209,15 @@ void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *d
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op); /* moves.c */
 void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_op *op, int s); /* of these one */
 void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op);  /* input.c */
 void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op);   /* step.c */
 void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op); /* step_back.c */
+/* Bit s: nothing comes to the last step's state s from behind, and its first kernel knows. */
+uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
 void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op);
 
@@ -246,6 +261,12 @@ struct eco_plane eco_gpu_caller_state(const struct eco_gpu_run *run, const struc
 struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
                    const struct eco_stage_call *call);
+/* Forward, those of step t: states, what is saved, y; where there is a projection instead of next
+ * states and y what it is of. */
+void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                           struct eco_stage_call *call);
+void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                             struct eco_stage_call *call);
 
 /* ---- what fills up rows, fill.c -------------------------------------------------------------- */
 
@@ -281,6 +302,9 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
                          bool steps);
 /* Of all steps one way: their products and the cell. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
+/* Of launches that are not of steps, nor of chunks: of states, or their gradients, and of products.
+ */
+double eco_step_launches(const struct eco_problem *problem, bool backward);
 /* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
 int32_t eco_step_asked(const struct eco_problem *problem);
 /* Do products gain more from whole groups than copies of rows cost? */
@@ -290,5 +314,6 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
                               const struct eco_wishes *wishes);
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_resident; /* algo_resident.c */
+extern const struct eco_algo eco_algo_fused;    /* algo_fused.c */
 
 #endif /* ECO_GPU_H */

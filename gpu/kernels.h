@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "common/cell/cell.h"
+#include "gpu/fused_call.h"
 #include "gpu/resident_call.h"
 #include "gpu/stage_call.h"
 
@@ -157,6 +158,18 @@ extern const struct eco_resident_kernel *const eco_resident_backward_bf16;
 extern const struct eco_resident_kernel *const eco_resident_backward_f16;
 extern const struct eco_resident_kernel *const eco_resident_backward_f32_fast;
 extern const struct eco_resident_kernel *const eco_resident_backward_f32_scaled;
+
+/* ---- a step in one launch, fused_bf16.cu and so on ------------------------------------------- */
+
+/* Kernels of one cell; NULL: there is none of that shape.  The list ends with ECO_FUSED_END. */
+struct eco_fused_kernel {
+    int cell, accs;
+    const void *by_shape[ECO_FUSED_SHAPES];
+};
+extern const struct eco_fused_kernel *const eco_fused_bf16;
+extern const struct eco_fused_kernel *const eco_fused_f16;
+extern const struct eco_fused_kernel *const eco_fused_f32;
+extern const struct eco_fused_kernel *const eco_fused_f32_fast;
 
 /* Is there code for the current device in this module?  overlap: code that waits by itself for the
  * kernel ahead, so that it may be put in place before that has ended. */

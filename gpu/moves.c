@@ -76,15 +76,19 @@ void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op)
     }
 }
 
-void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_op *op, int s)
 {
     const int32_t last = op->reversed ? 0 : run->args->T - 1;
     const size_t plane = eco_layout_state_plane(run->layout, op->d, last, true);
-    for (int s = 0; s < states(run); s++) {
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        move_state(run, s, eco_gpu_caller_state(run, op, s, run->args->final[s]),
-                   eco_gpu_plane(run, &state, plane));
-    }
+    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+    move_state(run, s, eco_gpu_caller_state(run, op, s, run->args->final[s]),
+               eco_gpu_plane(run, &state, plane));
+}
+
+void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    for (int s = 0; s < states(run); s++)
+        eco_gpu_end_state(run, op, s);
 }
 
 void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op)
@@ -92,6 +96,8 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op)
     eco_gpu_copy_weights(run, op);
     eco_gpu_fill_columns(run, op);
     for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_D_STEP); s++) {
+        if (eco_gpu_zero_carry(run) >> s & 1)
+            continue;
         const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
         move_state(run, s, eco_gpu_plane(run, &carry, 0),
                    eco_gpu_caller_state(run, op, s, run->args->dfinal[s]));

@@ -120,6 +120,16 @@ eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struc
     return get(gpu, &wanted, why);
 }
 
+const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,
+                                             struct eco_text *why)
+{
+    struct wanted wanted = {.text = eco_fused_text(problem->cell, problem->type, problem->fast)};
+    for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++)
+        if (ECO_FUSED_MADE(problem->cell->lowered.n_accs, shape))
+            eco_fused_kernel_name(shape, wanted.name[wanted.n++]);
+    return get(gpu, &wanted, why);
+}
+
 const struct eco_own_code *eco_own_resident_get(struct eco_gpu *gpu, const struct ecornn_cell *cell,
                                                 const struct eco_resident_kind *kind, bool backward,
                                                 uint64_t shapes, struct eco_text *why)

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 
+#include "gpu/fused.h"
 #include "gpu/half.h"
 #include "gpu/resident.h"
 
@@ -11,7 +12,8 @@
 static bool has_stages(const struct ecornn_plan *plan)
 {
     const struct eco_gpu_plan *own = plan->own;
-    return !own->resident[0].used || (plan->problem.training && !own->resident[1].used);
+    return !(own->resident[0].used || own->fused.used) ||
+           (plan->problem.training && !own->resident[1].used);
 }
 
 /* Without compiled kernels a cell is interpreted: slower, with the same results. */
@@ -23,6 +25,8 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
         return;
     if (plan->algo == &eco_algo_resident)
         eco_resident_prepare(plan);
+    if (plan->algo == &eco_algo_fused)
+        eco_fused_prepare(plan);
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
         own->cell = eco_own_stages_get(plan->device->own, &plan->problem, &why);
     eco_gpu_leave(&scope);
@@ -77,6 +81,8 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
     eco_half_describe(plan, text);
     if (plan->algo == &eco_algo_resident)
         eco_resident_describe(plan, text);
+    if (plan->algo == &eco_algo_fused)
+        eco_fused_describe(plan, text);
     if (plan->problem.cell->builtin >= 0)
         return;
     if (own->why[0] == '\0')

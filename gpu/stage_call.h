@@ -28,9 +28,11 @@ struct eco_stage_call {
         column; /* elements from one H-wide column to the next, of acc, operand, dacc, doperand */
     int32_t n_states, n_slots, n_dacc;
     uint32_t means;       /* bit m: this stage stores mean m; a row is then one block's */
-    uint16_t wide_states; /* bit s: state s is kept as a sum, not in the type of rows */
+    uint16_t wide_states; /* bit s: state s before is kept as a sum, not in the type of rows */
+    uint16_t wide_next;   /* and after */
     uint16_t zero_states; /* bit s: the state before is 0, whatever lies there */
-    bool wide_dy;         /* dy is, too */
+    uint16_t zero_carry;  /* backward, bit s: the gradient of state s after the step is 0 */
+    bool wide_dy;         /* dy is kept as a sum, too */
     bool last, projected, training;
     uint32_t layer, direction;
     uint64_t seed;

@@ -121,7 +121,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *
     call->next[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
     call->state_row[s] = call->next_row[s] = state.row;
     if (state.type != run->layout->type)
-        call->wide_states |= (uint16_t)(1u << s);
+        call->wide_states = call->wide_next |= (uint16_t)(1u << s);
     if (s > 0 && run->layout->training) {
         const struct eco_plane kept = eco_gpu_next(run, op, s, t);
         call->kept[s] = kept.data;

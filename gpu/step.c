@@ -104,28 +104,37 @@ struct step {
     bool odd;
 };
 
-static void point_at_step(struct step *step, int32_t t)
+void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                           struct eco_stage_call *call)
 {
-    const struct eco_gpu_run *run = step->run;
-    const struct eco_op *op = step->op;
-    struct eco_stage_call *call = &step->call;
-    step->odd = t % 2 != 0;
+    const struct eco_plane y = eco_gpu_y(run, op, t);
     eco_gpu_point_at_states(run, op, t, call);
-    call->acc = eco_gpu_at(run, &step->acc, (size_t)(t - op->t0));
+    call->y = y.data;
+    call->y_row = y.row;
     if (run->args->reserve != NULL) {
         const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
         call->save = eco_gpu_at(run, &save, (size_t)t);
         call->save_row = save.row;
     }
-    if (call->projected) {
-        const struct eco_array output = eco_layout_output(run->layout, op->layer, op->d);
-        call->next[0] = eco_gpu_at(run, &output, (size_t)t);
-        call->next_row[0] = output.row;
-        return;
-    }
-    const struct eco_plane y = eco_gpu_y(run, op, t);
-    call->y = y.data;
-    call->y_row = y.row;
+}
+
+void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                             struct eco_stage_call *call)
+{
+    const struct eco_array output = eco_layout_output(run->layout, op->layer, op->d);
+    call->next[0] = eco_gpu_at(run, &output, (size_t)t);
+    call->next_row[0] = output.row;
+    call->wide_next &= (uint16_t)~1u;
+    call->y = NULL;
+}
+
+static void point_at_step(struct step *step, int32_t t)
+{
+    step->odd = t % 2 != 0;
+    eco_gpu_point_at_step(step->run, step->op, t, &step->call);
+    step->call.acc = eco_gpu_at(step->run, &step->acc, (size_t)(t - step->op->t0));
+    if (step->call.projected)
+        eco_gpu_point_at_output(step->run, step->op, t, &step->call);
 }
 
 /* acc of this step += e R^T for operand o. */

@@ -23,6 +23,7 @@ static void point_at_step(struct step *step, int32_t t)
     const bool last_layer = op->layer == run->problem->L - 1;
     step->odd = t % 2 != 0;
     eco_gpu_point_at_states(run, op, t, call);
+    call->zero_carry = t == (op->reversed ? 0 : run->args->T - 1) ? eco_gpu_zero_carry(run) : 0;
     for (int s = 0; s < call->n_states; s++) {
         call->carry[s] = eco_gpu_at(run, &step->carry[s], 0);
         call->carry_row[s] = step->carry[s].row;
@@ -96,6 +97,21 @@ static void multiply_back(const struct step *step, int o, void *c, size_t c_row,
                                                           .odd = step->odd});
 }
 
+uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run)
+{
+    uint16_t zero = 0;
+    for (int s = 0; s < run->problem->cell->recipe.n_states && !run->problem->projected; s++)
+        zero |= (uint16_t)((run->args->dfinal[s] == NULL) << s);
+    return zero;
+}
+
+/* Does nobody want what the direction's first step leaves of a state's gradient? */
+static bool is_unwanted(const struct step *step, int32_t t, int state)
+{
+    const int32_t first = step->op->reversed ? step->run->args->T - 1 : 0;
+    return t == first && step->run->args->dinitial[state] == NULL;
+}
+
 static void run_step(struct step *step, int32_t t)
 {
     struct eco_gpu_run *run = step->run;
@@ -116,7 +132,7 @@ static void run_step(struct step *step, int32_t t)
     }
     for (int o = 0; o < lowered->n_operands; o++) {
         const int state = lowered->operand[o].state;
-        if (state >= 0)
+        if (state >= 0 && !is_unwanted(step, t, state))
             multiply_back(step, o, eco_gpu_at(run, &step->carry[state], 0), step->carry[state].row,
                           true);
     }

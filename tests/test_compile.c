@@ -150,6 +150,33 @@ START_TEST(compiles_resident_kernels)
 }
 END_TEST
 
+/* A step in one launch: of each cell of one product, one type of rows. */
+START_TEST(compiles_fused_kernels)
+{
+    static const struct {
+        ecornn_type type;
+        bool fast;
+    } kinds[] = {
+        {ECORNN_BF16, false}, {ECORNN_F32, false}, {ECORNN_F32, true}, {ECORNN_F16, false}};
+    ecornn_cell *cell = cell_number(builtins() + _i);
+    const int accs = cell->lowered.n_accs;
+    if (eco_cell_products(cell) == 1) {
+        char *text = eco_fused_text(cell, kinds[_i % 4].type, kinds[_i % 4].fast);
+        const struct eco_source source = {text, "sm_90a", NULL};
+        struct eco_code code;
+        ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+        for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++) {
+            char name[ECO_KERNEL_NAME];
+            eco_fused_kernel_name(shape, name);
+            ck_assert_int_eq(contains(&code, name), ECO_FUSED_MADE(accs, shape));
+        }
+        eco_free(code.data);
+        eco_free(text);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 
 static const char simple[] = "extern \"C\" __global__ void f(float *x) { x[0] = FACTOR; }\n";
@@ -337,6 +364,7 @@ int main(void)
     TCase *tests = tcase_create("nvrtc"), *disk = tcase_create("disk");
     tcase_add_loop_test(tests, compiles_every_cell, 0, cells());
     tcase_add_loop_test(tests, compiles_resident_kernels, 0, cells() - builtins());
+    tcase_add_loop_test(tests, compiles_fused_kernels, 0, cells() - builtins());
     tcase_add_loop_test(tests, says_what_is_missing, 0, 2);
     tcase_add_test(tests, says_what_is_wrong);
     tcase_add_test(tests, key_has_all_of_it);

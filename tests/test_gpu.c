@@ -190,6 +190,22 @@ START_TEST(agrees_where_groups_end_early)
 }
 END_TEST
 
+/* Few steps: of one row and of more than a block takes, of an odd number of units and inputs, with
+ * a state that is written where it was read. */
+static const char *const few[] = {"lstm/f32/train/L2/T1/N1/I64/H640/states",
+                                  "lstm/f32/infer/L2/T1/N40/I71/H133/states/alias",
+                                  "lstm/f32/train/T2/N150/I20/H200/P75/states/lengths:random",
+                                  "gru/f32/train/L2/bi/T2/N67/I33/H65/states/lengths:random",
+                                  "rnn-relu/f32/infer/T3/N131/I24/H96/P40/batch-major",
+                                  "lstm-coupled/f32/infer/L3/T1/N70/I40/H50/states"};
+enum { FEW = sizeof few / sizeof *few };
+
+START_TEST(agrees_in_few_steps)
+{
+    check_in_types(few, nth(_i));
+}
+END_TEST
+
 START_TEST(agrees_for_own_cells)
 {
     static const char *const type[] = {"f32/fast", "f16"};
@@ -428,6 +444,7 @@ int main(int argc, char **argv)
     if (!only) {
         tcase_add_loop_test(tests, agrees_in_large_layers, 0, share(TYPES * LARGE));
         tcase_add_loop_test(tests, agrees_where_groups_end_early, 0, share(TYPES * ENDED));
+        tcase_add_loop_test(tests, agrees_in_few_steps, 0, share(TYPES * FEW));
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));

@@ -1,0 +1,59 @@
+/*
+ * The argument of a fused step: the products of a stage and its cell in one launch, for runs of few
+ * steps and for projections.  Also included by kernels that are compiled at run time.
+ */
+#ifndef ECO_FUSED_CALL_H
+#define ECO_FUSED_CALL_H
+
+#include "gpu/stage_call.h"
+
+#define ECO_FUSED_VERSION 80 /* compute capability that the kernels need, times ten */
+
+enum {
+    ECO_FUSED_SOURCES = 2, /* of sums, at most: input and state */
+    ECO_FUSED_WARPS = 8,
+    ECO_FUSED_THREADS = 32 * ECO_FUSED_WARPS,
+    ECO_FUSED_M = 16,     /* rows of a matrix that an instruction takes */
+    ECO_FUSED_N = 8,      /* and batch rows */
+    ECO_FUSED_SHAPES = 4, /* of blocks: 8, 32, 64 and 128 batch rows */
+    ECO_FUSED_BYTES = 64, /* of a row in an item: a piece of 16 for each of four lanes */
+    /* in place of a cell's number: sums are the state; no more of them */
+    ECO_FUSED_PROJECTION = -1,
+    ECO_FUSED_END = -2
+};
+
+/* Of a block: units, tiles of 16 rows of their accumulators, of 8 batch rows to a warp, and warps
+ * beside each other along the batch; the others share k. */
+#define ECO_FUSED_UNITS(accs, shape) ((shape) == 3 || (accs) % 2 != 0 ? 16 : 8)
+#define ECO_FUSED_TILES(accs, shape) (((accs)*ECO_FUSED_UNITS(accs, shape) + 15) / ECO_FUSED_M)
+#define ECO_FUSED_ACROSS(shape)      ((shape) == 0 ? 1 : (shape) == 2 ? 8 : 4)
+#define ECO_FUSED_BESIDE(shape)      ((shape) == 3 ? 4 : 1)
+#define ECO_FUSED_DEEP(shape)        (ECO_FUSED_WARPS / ECO_FUSED_BESIDE(shape))
+#define ECO_FUSED_COLUMNS(shape)     (ECO_FUSED_N * ECO_FUSED_ACROSS(shape) * ECO_FUSED_BESIDE(shape))
+/* Floats from one batch row's sums to the next: neither who puts them by tiles nor who takes them
+ * by units meets others at a bank. */
+#define ECO_FUSED_LINE(accs, shape) (ECO_FUSED_TILES(accs, shape) * ECO_FUSED_M + 4)
+#define ECO_FUSED_SHARED(accs, shape)                                                              \
+    (ECO_FUSED_DEEP(shape) * ECO_FUSED_COLUMNS(shape) * ECO_FUSED_LINE(accs, shape) *              \
+     (int)sizeof(float))
+/* Those there is a kernel for: of others a thread's sums are too many. */
+#define ECO_FUSED_MADE(accs, shape) (ECO_FUSED_TILES(accs, shape) * ECO_FUSED_ACROSS(shape) <= 24)
+
+/* Rows of the batch times a matrix; warps take whole sources, so that what an accumulator has not
+ * does not meet it. */
+struct eco_fused_source {
+    const void *rows, *matrix;  /* [N,k], [groups*column,k], in the type of rows */
+    size_t row;                 /* elements from one to the next */
+    int32_t matrix_row, k;      /* of the matrix: whole pieces, zeros behind k */
+    int32_t warps;              /* along k, that multiply it */
+    bool aligned;               /* rows lie at multiples of 16 bytes */
+    int8_t group[ECO_MAX_ACCS]; /* which of the matrix's an accumulator adds; -1: none */
+};
+
+struct eco_fused_call {
+    struct eco_stage_call stage; /* acc: not read */
+    struct eco_fused_source source[ECO_FUSED_SOURCES];
+    int8_t bias[ECO_MAX_ACCS]; /* the vector that each adds; -1: none */
+};
+
+#endif /* ECO_FUSED_CALL_H */

@@ -1,0 +1,230 @@
+/*
+ * Products of a fused step: a warp's tiles of 16 rows of a matrix and 8 batch rows, over its part
+ * of k.  Rows in 16 bits are operands of matrix instructions as they are.  Floats with
+ * ECO_FUSED_TF32 are rounded to TF32; else each is the sum of three numbers of BF16, of whose
+ * products the six largest are added: what is left out is below a float's last bit.
+ */
+enum {
+    PIECE = 16 / sizeof(narrow), /* elements that a lane reads at once */
+    ITEM = 4 * PIECE,
+#if defined(ECO_ROWS_F32) && !defined(ECO_FUSED_TF32)
+    SPLITS = 1
+#else
+    SPLITS = 0
+#endif
+};
+#define INFINITY_BEGINS __uint_as_float(0x7F800000)
+
+template <int TILES, int ACROSS> struct sums {
+    float d[TILES][ACROSS][4];
+};
+
+/* Where a lane reads: rows of the matrix, 8 apart in a tile, and of the batch. */
+template <int TILES, int ACROSS> struct operands {
+    const narrow *matrix[TILES][2], *row[ACROSS];
+    int first, end; /* items */
+    int k, matrix_row, quarter;
+    bool aligned;
+};
+
+template <int TILES, int ACROSS> struct fetched {
+    uint4 a[TILES][2], b[ACROSS];
+};
+
+/* Some of a row, zeros behind them. */
+WORD uint4 read_some(const narrow *from, int there)
+{
+    __align__(16) narrow x[PIECE];
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        x[i] = i < there ? from[i] : to_narrow(0);
+    return *(const uint4 *)x;
+}
+
+template <int TILES, int ACROSS>
+static __device__ __forceinline__ void fetch_matrix(const struct operands<TILES, ACROSS> &at,
+                                                    int item, struct fetched<TILES, ACROSS> *to)
+{
+    const int k = item * ITEM + at.quarter * PIECE;
+    const bool there = item < at.end && k < at.matrix_row;
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            to->a[t][half] =
+                there ? __ldg((const uint4 *)(at.matrix[t][half] + k)) : make_uint4(0, 0, 0, 0);
+}
+
+template <int TILES, int ACROSS>
+static __device__ __forceinline__ void fetch_rows(const struct operands<TILES, ACROSS> &at,
+                                                  int item, struct fetched<TILES, ACROSS> *to)
+{
+    const int k = item * ITEM + at.quarter * PIECE, there = item < at.end ? at.k - k : 0;
+    if (at.aligned && (there >= PIECE || there <= 0)) {
+#pragma unroll
+        for (int t = 0; t < ACROSS; t++)
+            to->b[t] = there > 0 ? *(const uint4 *)(at.row[t] + k) : make_uint4(0, 0, 0, 0);
+    } else {
+#pragma unroll
+        for (int t = 0; t < ACROSS; t++)
+            to->b[t] = read_some(at.row[t] + k, there);
+    }
+}
+
+/* ---- an item --------------------------------------------------------------------------------- */
+
+/* d += a b: lane 4g + q holds rows g and g + 8 of a, column g of b, and of d columns 2q, 2q + 1. */
+#if defined(ECO_ROWS_F16)
+#define NARROW_TYPES "f16.f16"
+#else
+#define NARROW_TYPES "bf16.bf16"
+#endif
+WORD void add_narrow(float d[4], uint4 a, unsigned b0, unsigned b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_TYPES ".f32"
+        " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+#if !defined(ECO_ROWS_F32)
+template <int TILES, int ACROSS>
+static __device__ __forceinline__ void multiply_item(const struct fetched<TILES, ACROSS> &v,
+                                                     struct sums<TILES, ACROSS> *sums)
+{
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        const uint4 low = v.a[t][0], high = v.a[t][1];
+#pragma unroll
+        for (int n = 0; n < ACROSS; n++) {
+            add_narrow(sums->d[t][n], make_uint4(low.x, high.x, low.y, high.y), v.b[n].x, v.b[n].y);
+            add_narrow(sums->d[t][n], make_uint4(low.z, high.z, low.w, high.w), v.b[n].z, v.b[n].w);
+        }
+    }
+}
+#elif defined(ECO_FUSED_TF32)
+WORD unsigned to_tf32(unsigned x)
+{
+    unsigned y;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
+    return y;
+}
+
+WORD uint4 all_to_tf32(uint4 v)
+{
+    return make_uint4(to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w));
+}
+
+WORD void add_tf32(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
+                   unsigned b1)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+        " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+template <int TILES, int ACROSS>
+static __device__ __forceinline__ void multiply_item(const struct fetched<TILES, ACROSS> &v,
+                                                     struct sums<TILES, ACROSS> *sums)
+{
+    uint4 b[ACROSS];
+#pragma unroll
+    for (int n = 0; n < ACROSS; n++)
+        b[n] = all_to_tf32(v.b[n]);
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        const uint4 low = all_to_tf32(v.a[t][0]), high = all_to_tf32(v.a[t][1]);
+#pragma unroll
+        for (int n = 0; n < ACROSS; n++) {
+            add_tf32(sums->d[t][n], low.x, high.x, low.y, high.y, b[n].x, b[n].y);
+            add_tf32(sums->d[t][n], low.z, high.z, low.w, high.w, b[n].z, b[n].w);
+        }
+    }
+}
+#else
+/* The upper halves of two floats, which are numbers of BF16 cut off. */
+WORD unsigned both_cut(float x, float y)
+{
+    enum { UPPER = 0x7632 };
+    return __byte_perm(__float_as_uint(x), __float_as_uint(y), UPPER);
+}
+
+WORD float left_of(float x)
+{
+    return x - __uint_as_float(__float_as_uint(x) & 0xFFFF0000);
+}
+
+/* Two neighbours in three parts, whose sum they are. */
+struct parts {
+    unsigned of[3];
+};
+WORD struct parts parts_of(unsigned x, unsigned y)
+{
+    float a = __uint_as_float(x), b = __uint_as_float(y);
+    struct parts parts;
+    parts.of[0] = both_cut(a, b);
+    a = left_of(a);
+    b = left_of(b);
+    parts.of[1] = both_cut(a, b);
+    parts.of[2] = both_cut(left_of(a), left_of(b));
+    return parts;
+}
+
+/* Matrix instructions cut off where they add: each item's sums begin anew, the least first. */
+template <int TILES, int ACROSS>
+static __device__ __forceinline__ void multiply_item(const struct fetched<TILES, ACROSS> &v,
+                                                     struct sums<TILES, ACROSS> *sums)
+{
+    static constexpr int order[6][2] = {{0, 2}, {2, 0}, {1, 1}, {0, 1}, {1, 0}, {0, 0}};
+    uint4 a[TILES][3];
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        const uint4 low = v.a[t][0], high = v.a[t][1];
+        const struct parts x = parts_of(low.x, low.y), y = parts_of(high.x, high.y),
+                           z = parts_of(low.z, low.w), w = parts_of(high.z, high.w);
+#pragma unroll
+        for (int p = 0; p < 3; p++)
+            a[t][p] = make_uint4(x.of[p], y.of[p], z.of[p], w.of[p]);
+    }
+#pragma unroll
+    for (int n = 0; n < ACROSS; n++) {
+        const struct parts x = parts_of(v.b[n].x, v.b[n].y), z = parts_of(v.b[n].z, v.b[n].w);
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            float d[4] = {0, 0, 0, 0};
+#pragma unroll
+            for (int i = 0; i < 6; i++)
+                add_narrow(d, a[t][order[i][0]], x.of[order[i][1]], z.of[order[i][1]]);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                sums->d[t][n][i] += d[i];
+        }
+    }
+}
+#endif
+
+/* ---- all of a warp's ------------------------------------------------------------------------- */
+
+template <int TILES, int ACROSS>
+static __device__ __forceinline__ void multiply(const struct operands<TILES, ACROSS> at,
+                                                struct sums<TILES, ACROSS> *sums)
+{
+    enum { AHEAD = ACROSS == 1 ? 4 : 2 }; /* items on their way: as many as registers hold */
+    struct fetched<TILES, ACROSS> v[AHEAD];
+#pragma unroll
+    for (int j = 0; j < AHEAD; j++)
+        fetch_matrix(at, at.first + j, &v[j]);
+    wait_for_kernels_ahead();
+#pragma unroll
+    for (int j = 0; j < AHEAD; j++)
+        fetch_rows(at, at.first + j, &v[j]);
+#pragma unroll 1
+    for (int i = at.first; i < at.end; i += AHEAD)
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            multiply_item(v[j], sums);
+            fetch_matrix(at, i + j + AHEAD, &v[j]);
+            fetch_rows(at, i + j + AHEAD, &v[j]);
+        }
+}
