@@ -70,6 +70,16 @@ static size_t sums_bytes(const struct eco_resident_shape *shape)
     return turns * (size_t)shape->chunk * (size_t)shape->sums * sizeof(float);
 }
 
+/* Of a row in an item: what is multiplied, and scales of the bundles that it is of. */
+static size_t item_bytes(const struct eco_resident_need *need,
+                         const struct eco_resident_shape *shape)
+{
+    const int32_t of_item = ECO_RESIDENT_BYTES / need->operand;
+    const bool halves =
+        ECO_RESIDENT_HALVES(eco_resident_runs(need, 0), shape->unit_shift, of_item, need->backward);
+    return ECO_RESIDENT_BYTES + (need->scaled ? (halves ? 2 : 1) * sizeof(float) : 0);
+}
+
 /* Bytes of a block's shared memory. */
 static size_t shared_bytes(const struct eco_resident_need *need,
                            const struct eco_resident_shape *shape)
@@ -79,10 +89,10 @@ static size_t shared_bytes(const struct eco_resident_need *need,
     const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
                                       : (size_t)need->accs + 2 * (size_t)need->states;
     const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
-    const size_t item = ECO_RESIDENT_BYTES + (need->scaled ? sizeof(float) : 0);
     const size_t kept = (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT;
     const size_t rest =
-        rows * (size_t)shape->room * item + (shape->over ? 0 : sums_bytes(shape)) +
+        rows * (size_t)shape->room * item_bytes(need, shape) +
+        (shape->over ? 0 : sums_bytes(shape)) +
         (shape->spread > 0
              ? parts * rows *
                    (size_t)ECO_RESIDENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
