@@ -84,7 +84,8 @@ struct division {
         tiles = square ? ECO_RESIDENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
         squares = (tiles + FOUR - 1) / FOUR, /* of 64 rows, where they are */
         row_tiles = ECO_RESIDENT_DIRECT_TILES(FORM, INSTRUCTIONS),
-        items = ECO_RESIDENT_ITEMS(FORM, ITEM_SCALES) / PRODUCTS, /* in registers */
+        /* in registers */
+        items = ECO_RESIDENT_ITEMS(FORM, ITEM_SCALES, bundle::items) / PRODUCTS,
         down = tiles / wide,
         across = WARPS / down,
         parts = square && squares == 1 ? WARPS / FOUR : across,

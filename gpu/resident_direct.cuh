@@ -82,7 +82,7 @@ multiply_received(const struct eco_resident_call *call, const struct share *shar
                   const struct memory *memory, struct patience *patience, const struct mine *mine,
                   const struct fragment r[CUT::items][CUT::wide], int step, MEANWHILE meanwhile)
 {
-    enum { LONGEST = longest_chain<CUT>(), CHAIN = LONGEST < COUNT ? LONGEST : COUNT };
+    enum { CHAIN = longest_chain<CUT>(COUNT) };
     struct received<CUT, N, COUNT, CHAIN> in;
     if (step > 0) {
         const int left = memory->gathered / N - mine->item,
@@ -123,7 +123,8 @@ CELL_WORD void gather_and_multiply(const struct eco_resident_call *call, const s
                                    const struct fragment r[CUT::items][CUT::wide], int step,
                                    MEANWHILE meanwhile, BEFORE before)
 {
-    const int items = call->shape.part[CUT::product].items;
+    enum { HALF = CUT::items / 2 };
+    const int items = call->shape.part[CUT::product].items; /* ECO_RESIDENT_DIRECT_ITEMS */
     if (CUT::blocks > 1 && threadIdx.x == 0)
         expect_bytes(step, CUT::blocks * ECO_RESIDENT_N * CUT::own * sizeof(float));
     if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
@@ -131,11 +132,11 @@ CELL_WORD void gather_and_multiply(const struct eco_resident_call *call, const s
     else if (CUT::row_tiles > 1 && memory->row_tiles > 1)
         multiply_received<CUT, CUT::row_tiles, CUT::items>(call, share, memory, patience, mine, r,
                                                            step, meanwhile);
-    else if (CUT::items > 4 && items > 4)
+    else if (items > HALF)
         multiply_received<CUT, 1, CUT::items>(call, share, memory, patience, mine, r, step,
                                               meanwhile);
-    else if (items > 2)
-        multiply_received<CUT, 1, 4>(call, share, memory, patience, mine, r, step, meanwhile);
+    else if (HALF > 2 && items > 2)
+        multiply_received<CUT, 1, HALF>(call, share, memory, patience, mine, r, step, meanwhile);
     else if (items > 1)
         multiply_received<CUT, 1, 2>(call, share, memory, patience, mine, r, step, meanwhile);
     else

@@ -28,10 +28,10 @@ static int32_t pairs(const struct eco_resident_shape *shape)
     return up(row_tiles(shape) * ECO_RESIDENT_N, rows) * ECO_RESIDENT_THREADS;
 }
 
-/* Items of a product in a warp's registers, at most. */
-static int32_t held(const struct eco_resident_need *need, int32_t form)
+/* Items of a product in a warp's registers, at most; bundles have so many. */
+static int32_t held(const struct eco_resident_need *need, int32_t form, int32_t bundle)
 {
-    return ECO_RESIDENT_ITEMS(form, need->scaled) / need->products;
+    return ECO_RESIDENT_ITEMS(form, need->scaled, bundle) / need->products;
 }
 
 /* A count of items for which there is code; of single numbers in bundles of an even number of items
@@ -40,8 +40,8 @@ static int32_t items_of(int32_t n, int32_t most, int32_t form, bool even)
 {
     const int32_t more = even ? up(n, 2) * 2 : n;
     const bool few = form != ECO_RESIDENT_MANY;
-    if (ECO_RESIDENT_IS_DIRECT(form) && n <= 1)
-        return 1;
+    if (ECO_RESIDENT_IS_DIRECT(form))
+        return ECO_RESIDENT_DIRECT_ITEMS(n, most);
     return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
 }
 
@@ -135,15 +135,16 @@ static bool divide_product(const struct eco_resident_need *need, int o,
 {
     const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
     struct eco_resident_part *part = &shape->part[o];
-    const int32_t most = held(need, shape->form), numbers = bundle_of(need, o, shape),
+    const int32_t numbers = bundle_of(need, o, shape),
                   bundle = need->scaled && numbers > item ? numbers / item : 1, /* items */
-        bundles = ECO_RESIDENT_BUNDLES(need->hidden, shape->unit_shift);
+        bundles = ECO_RESIDENT_BUNDLES(need->hidden, shape->unit_shift),
+                  most = held(need, shape->form, bundle);
     part->k = up(need->scaled ? bundles * numbers : need->width[o], item) * item;
     if (!divide_rows(need, o, shape, part))
         return false;
     part->slice = up(up(part->k / item, 1 << shape->spread), bundle) * bundle;
     const int32_t items = up(part->slice, part->across);
-    if (shape->form == ECO_RESIDENT_MANY && items <= held(need, ECO_RESIDENT_FEW))
+    if (shape->form == ECO_RESIDENT_MANY && items <= held(need, ECO_RESIDENT_FEW, bundle))
         return false;
     part->items = items_of(items, most, shape->form,
                            need->instructions == ECO_RESIDENT_PLAIN && bundle % 2 == 0);
