@@ -102,10 +102,10 @@ enum {
 #define ECO_RESIDENT_MADE(products, backward, instructions, scaled)                                \
     ((products) == 2                        ? 0x00000Full                                          \
      : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x22466866Cull                         \
-                                               : (scaled) ? 0x02C02Eull                            \
+                                               : (scaled) ? 0x602C02Eull                           \
                                                           : 0x03600400302C02Eull)                  \
                                             : ((backward) ? 0x22400076Cull                         \
-                                               : (scaled) ? 0x00013Eull                            \
+                                               : (scaled) ? 0x600013Eull                           \
                                                           : 0x01200200300013Eull))
 
 /* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */

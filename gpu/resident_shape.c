@@ -217,7 +217,9 @@ enum {
     SQUARE,
     SQUARE_TWO,
     DIRECT,
+    DIRECT_SCALED,
     DIRECT_TWO,
+    DIRECT_TWO_SCALED,
     WIDE_TWO,
     DIRECT_BACK
 };
@@ -228,6 +230,7 @@ static const struct cost {
     double sum;                  /* that a thread adds up for a unit of each of its rows */
     double round;                /* of units, one of a thread */
     double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
+    double scale;                /* of a bundle for a tile, where items do not count it */
 } costs[] = {[FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
              [FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
              [BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
@@ -236,7 +239,9 @@ static const struct cost {
              [SQUARE] = {1475, 718, 22, 190, 0, 0, 19, 107, 32},
              [SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10},
              [DIRECT] = {1150, 0, 29, 0, 80, 0, 13, 0, 0},
+             [DIRECT_SCALED] = {1230, 0, 29, 0, 80, 0, 13, 0, 0, 40},
              [DIRECT_TWO] = {900, 0, 24, 0, 100, 0, 14, 0, 0},
+             [DIRECT_TWO_SCALED] = {980, 0, 24, 0, 100, 0, 14, 0, 0, 40},
              [WIDE_TWO] = {1050, 0, 24, 0, 100, 0, 14, 0, 0},
              [DIRECT_BACK] = {1150, 290, 29, 70, 48, 0, 0, 658, 126}};
 
@@ -244,6 +249,8 @@ static const struct cost *cost_of(const struct eco_resident_need *need,
                                   const struct eco_resident_shape *shape)
 {
     const bool two = need->instructions == ECO_RESIDENT_PAIR;
+    if (ECO_RESIDENT_IS_DIRECT(shape->form) && !need->backward && need->scaled)
+        return &costs[two ? DIRECT_TWO_SCALED : DIRECT_SCALED];
     if (ECO_RESIDENT_IS_DIRECT(shape->form))
         return &costs[need->backward                       ? DIRECT_BACK
                       : !two                               ? DIRECT
@@ -286,12 +293,15 @@ static double predict_product(const struct eco_resident_need *need, int o,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
     const bool pair = need->instructions == ECO_RESIDENT_PAIR && !need->backward;
     const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
-    const double parts = shape->spread > 0 ? 1 << shape->spread : part->parts;
+    const double parts = shape->spread > 0 ? 1 << shape->spread : part->parts,
+                 bundles = (double)part->items * (ECO_RESIDENT_BYTES / need->operand) /
+                           bundle_of(need, o, shape);
     const double multiplied =
         shape->form == ECO_RESIDENT_SQUARE
             ? products * square_clocks(part, row_tiles(shape))
             : tiles * products *
-                  (cost->item * (part->items - kept) + in_shared * cost->kept * kept);
+                      (cost->item * (part->items - kept) + in_shared * cost->kept * kept) +
+                  tiles * cost->scale * bundles;
     const double time = cost->step + cost->kbyte * kbytes_of(part, shape) + tiles * cost->tile +
                         multiplied +
                         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
