@@ -152,6 +152,7 @@ struct eco_resident_kernel {
 extern const struct eco_resident_kernel *const eco_resident_forward_bf16;
 extern const struct eco_resident_kernel *const eco_resident_forward_f16;
 extern const struct eco_resident_kernel *const eco_resident_forward_f32;
+extern const struct eco_resident_kernel *const eco_resident_forward_f32_fast;
 extern const struct eco_resident_kernel *const eco_resident_forward_f32_scaled;
 extern const struct eco_resident_kernel *const eco_resident_forward_f32_pair;
 extern const struct eco_resident_kernel *const eco_resident_backward_bf16;

@@ -84,7 +84,8 @@ struct division {
         tiles = square ? ECO_RESIDENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
         squares = (tiles + FOUR - 1) / FOUR, /* of 64 rows, where they are */
         row_tiles = ECO_RESIDENT_DIRECT_TILES(FORM, INSTRUCTIONS),
-        items = ECO_RESIDENT_ITEMS(FORM, ITEM_SCALES) / PRODUCTS, /* in registers */
+        /* in registers */
+        items = ECO_RESIDENT_ITEMS(FORM, ITEM_SCALES, bundle::items) / PRODUCTS,
         down = tiles / wide,
         across = WARPS / down,
         parts = square && squares == 1 ? WARPS / FOUR : across,
@@ -179,7 +180,7 @@ WORD int pinned(int value)
 /* Where the arrays begin, in floats or in groups of four; as eco_resident_shape counts them. */
 struct memory {
     int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
-    int scales;  /* [bundles, rows], where there are any; room for one of each item */
+    int scales;  /* [bundles, rows], where there are any; room for those of all items */
     int sums;    /* [tiles of a chunk, sum_tile]: parts of sums */
     int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
     int lengths; /* [rows] int32_t */
@@ -265,7 +266,7 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
     m.scales = (m.operand + m.row_tiles * shape->room * LANES) * 4;
     m.sums = m.scales;
 #if defined(ECO_SCALED)
-    m.sums += m.row_tiles * ECO_RESIDENT_N * shape->room;
+    m.sums += m.row_tiles * ECO_RESIDENT_N * shape->room * (CUT::bundle::halves ? 2 : 1);
 #endif
     const int turns = CUT::direct ? 2 : 1;
     m.parts = m.sums + (shape->over ? 0 : turns * shape->chunk * shape->sums);

@@ -74,9 +74,17 @@ enum {
 
 /* Items, of so much k and of those rows of R (of a square alone in its k 16, and twice the k), that
  * a warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
- * are for shapes that have them.  With scales two are multiplied before a sum is scaled. */
-#define ECO_RESIDENT_ITEMS(form, scaled)                                                           \
-    ((form) == ECO_RESIDENT_MANY ? ((scaled) ? 10 : 11) : (form) == ECO_RESIDENT_WIDE ? 4 : 8)
+ * are for shapes that have them.  With scales two are multiplied before a sum is scaled; warps that
+ * multiply what they gather have six where bundles are of three items or six: whole chains. */
+#define ECO_RESIDENT_ITEMS(form, scaled, bundle)                                                   \
+    ((form) == ECO_RESIDENT_MANY                                      ? ((scaled) ? 10 : 11)       \
+     : (form) == ECO_RESIDENT_WIDE                                    ? 4                          \
+     : (form) == ECO_RESIDENT_DIRECT && (scaled) && (bundle) % 3 == 0 ? 6                          \
+                                                                      : 8)
+/* Of n items a warp that multiplies what it gathers takes so many: there is code for one, two, half
+ * of those in registers and all of them. */
+#define ECO_RESIDENT_DIRECT_ITEMS(n, most)                                                         \
+    ((n) <= 2 ? (n) : (n) <= (most) / 2 ? (most) / 2 : (n) <= (most) ? (most) : (n))
 
 /* A place among kernels of different shapes, and what is of that shape. */
 #define ECO_RESIDENT_PLACE(shift, spread, form)                                                    \
@@ -94,10 +102,10 @@ enum {
 #define ECO_RESIDENT_MADE(products, backward, instructions, scaled)                                \
     ((products) == 2                        ? 0x00000Full                                          \
      : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x22466866Cull                         \
-                                               : (scaled) ? 0x02C02Eull                            \
+                                               : (scaled) ? 0x602C02Eull                           \
                                                           : 0x03600400302C02Eull)                  \
                                             : ((backward) ? 0x22400076Cull                         \
-                                               : (scaled) ? 0x00013Eull                            \
+                                               : (scaled) ? 0x600013Eull                           \
                                                           : 0x01200200300013Eull))
 
 /* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */

@@ -5,16 +5,16 @@
  * step, where its warps' sums are added; these lie in two places in turn.
  */
 /* What a lane reads of the step before: `COUNT` items of this warp for `N` tiles of 8 batch rows,
- * and, where there are any, the scales of chains of so many of them, for two rows, two chains' in
- * 16 bytes. */
+ * and, where there are any, the scales of chains of so many of them, for two rows, two scales in 16
+ * bytes: a chain's, or of an item of two bundles one for each matrix instruction. */
 template <class CUT, int N, int COUNT, int CHAIN> struct received {
     enum {
         PIECES = N * COUNT,
-        CHAINS = COUNT / CHAIN,
-        SCALES = ITEM_SCALES ? (CHAINS + 1) / 2 : 0
+        HALVES = CUT::bundle::halves,
+        SCALES = ITEM_SCALES ? COUNT / CHAIN * (HALVES ? 2 : 1) : 0
     };
-    static_assert(!ITEM_SCALES || (N == 1 && !CUT::bundle::halves), "one scale for a chain");
-    uint4 v[PIECES + SCALES];
+    static_assert(!ITEM_SCALES || N == 1, "one tile's scales");
+    uint4 v[PIECES + (SCALES + 1) / 2];
 
     /* Of the items the first `left` are there, of this lane's rows so many. */
     __device__ __forceinline__ void ask(const struct memory *memory, const struct mine *mine,
@@ -24,10 +24,12 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
         for (int i = 0; i < PIECES; i++)
             v[i] = read_shared_by_all_if(i % N < rows && i / N < left, mine->received + i * LANES);
 #pragma unroll
-        for (int c = 0; c < CHAINS && ITEM_SCALES; c++)
-            put_scales(c, read_two_shared_by_all_if(c * CHAIN < left,
-                                                    (const uint2 *)mine->received + memory->power +
-                                                        bundle_of_chain(mine, c) * SCALES_OF_TILE));
+        for (int s = 0; s < SCALES; s++) {
+            const bool there = HALVES ? 2 * mine->item + s < memory->bundles : s * CHAIN < left;
+            const uint2 *const from = (const uint2 *)mine->received + memory->power +
+                                      bundle_of_scale(mine, s) * SCALES_OF_TILE;
+            put_scales(s, read_two_shared_by_all_if(there, from));
+        }
     }
 
     /* Of the first step, from shared memory. */
@@ -37,9 +39,10 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
         for (int i = 0; i < PIECES; i++)
             v[i] = shared[mine->operand + i * LANES];
 #pragma unroll
-        for (int c = 0; c < CHAINS && ITEM_SCALES; c++) {
-            const int bundle = mine->item / CUT::bundle::items + bundle_of_chain(mine, c);
-            put_scales(c, *(const uint2 *)floats(mine->scale + bundle * ECO_RESIDENT_N));
+        for (int s = 0; s < SCALES; s++) {
+            const int first = HALVES ? 2 * mine->item : mine->item / CUT::bundle::items,
+                      bundle = first + bundle_of_scale(mine, s);
+            put_scales(s, *(const uint2 *)floats(mine->scale + bundle * ECO_RESIDENT_N));
         }
     }
 
@@ -51,27 +54,29 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
     }
 
     /* From the warp's first. */
-    __device__ __forceinline__ int bundle_of_chain(const struct mine *mine, int chain) const
+    __device__ __forceinline__ int bundle_of_scale(const struct mine *mine, int scale) const
     {
         enum { ITEMS = CUT::bundle::items };
-        return ((COUNT % ITEMS == 0 ? 0 : mine->item % ITEMS) + chain * CHAIN) / ITEMS;
+        if (HALVES)
+            return scale;
+        return ((COUNT % ITEMS == 0 ? 0 : mine->item % ITEMS) + scale * CHAIN) / ITEMS;
     }
 
-    __device__ __forceinline__ void put_scales(int chain, uint2 two)
+    __device__ __forceinline__ void put_scales(int scale, uint2 two)
     {
-        uint4 *const to = &v[PIECES + chain / 2];
-        *to = chain % 2 ? make_uint4(to->x, to->y, two.x, two.y) : make_uint4(two.x, two.y, 0, 0);
+        uint4 *const to = &v[PIECES + scale / 2];
+        *to = scale % 2 ? make_uint4(to->x, to->y, two.x, two.y) : make_uint4(two.x, two.y, 0, 0);
     }
 
-    __device__ __forceinline__ struct back scale_of(int chain) const
+    __device__ __forceinline__ struct back back_of(int chain) const
     {
         if (!ITEM_SCALES)
             return {};
-        const uint4 two = v[PIECES + chain / 2];
-        const float2 scale = chain % 2
-                                 ? make_float2(__uint_as_float(two.z), __uint_as_float(two.w))
-                                 : make_float2(__uint_as_float(two.x), __uint_as_float(two.y));
-        return {scale, scale};
+        const uint4 two = v[PIECES + (HALVES ? chain : chain / 2)];
+        const float2 even = make_float2(__uint_as_float(two.x), __uint_as_float(two.y)),
+                     odd = make_float2(__uint_as_float(two.z), __uint_as_float(two.w)),
+                     one = chain % 2 ? odd : even;
+        return {HALVES ? even : one, HALVES ? odd : one};
     }
 };
 
@@ -82,7 +87,11 @@ multiply_received(const struct eco_resident_call *call, const struct share *shar
                   const struct memory *memory, struct patience *patience, const struct mine *mine,
                   const struct fragment r[CUT::items][CUT::wide], int step, MEANWHILE meanwhile)
 {
-    enum { LONGEST = longest_chain<CUT>(), CHAIN = LONGEST < COUNT ? LONGEST : COUNT };
+    enum {
+        CHAIN = longest_chain<CUT>(COUNT),
+        /* Forward, where bundles are short, a chain of one item is one: that leaves registers. */
+        CHAINS = ITEM_SCALES && !RESIDENT_BACKWARD && CHAIN == 1 && !CUT::bundle::halves ? 1 : 2
+    };
     struct received<CUT, N, COUNT, CHAIN> in;
     if (step > 0) {
         const int left = memory->gathered / N - mine->item,
@@ -104,13 +113,14 @@ multiply_received(const struct eco_resident_call *call, const struct share *shar
         for (int i = 0; i < COUNT; i++)
 #pragma unroll
             for (int t = 0; t < CUT::wide; t++) {
-                multiply_item<2>(&d[t], r[i][t], in.v[i * N + n], i % CHAIN == 0);
+                multiply_item<CHAINS>(&d[t], r[i][t], in.v[i * N + n], i % CHAIN == 0);
                 if ((i + 1) % CHAIN == 0)
-                    end_chain<CUT, 2>(&d[t], in.scale_of(i / CHAIN));
+                    end_chain<CUT, CHAINS>(&d[t], in.back_of(i / CHAIN));
             }
 #pragma unroll
         for (int t = 0; t < CUT::wide; t++)
-            put_sums<CUT, 2>(at + n * CUT::sum_tile + t * ECO_RESIDENT_M, &d[t], &mine->scales);
+            put_sums<CUT, CHAINS>(at + n * CUT::sum_tile + t * ECO_RESIDENT_M, &d[t],
+                                  &mine->scales);
     }
 }
 
@@ -123,7 +133,8 @@ CELL_WORD void gather_and_multiply(const struct eco_resident_call *call, const s
                                    const struct fragment r[CUT::items][CUT::wide], int step,
                                    MEANWHILE meanwhile, BEFORE before)
 {
-    const int items = call->shape.part[CUT::product].items;
+    enum { HALF = CUT::items / 2 };
+    const int items = call->shape.part[CUT::product].items; /* ECO_RESIDENT_DIRECT_ITEMS */
     if (CUT::blocks > 1 && threadIdx.x == 0)
         expect_bytes(step, CUT::blocks * ECO_RESIDENT_N * CUT::own * sizeof(float));
     if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
@@ -131,11 +142,11 @@ CELL_WORD void gather_and_multiply(const struct eco_resident_call *call, const s
     else if (CUT::row_tiles > 1 && memory->row_tiles > 1)
         multiply_received<CUT, CUT::row_tiles, CUT::items>(call, share, memory, patience, mine, r,
                                                            step, meanwhile);
-    else if (CUT::items > 4 && items > 4)
+    else if (items > HALF)
         multiply_received<CUT, 1, CUT::items>(call, share, memory, patience, mine, r, step,
                                               meanwhile);
-    else if (items > 2)
-        multiply_received<CUT, 1, 4>(call, share, memory, patience, mine, r, step, meanwhile);
+    else if (HALF > 2 && items > 2)
+        multiply_received<CUT, 1, HALF>(call, share, memory, patience, mine, r, step, meanwhile);
     else if (items > 1)
         multiply_received<CUT, 1, 2>(call, share, memory, patience, mine, r, step, meanwhile);
     else

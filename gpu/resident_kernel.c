@@ -15,7 +15,7 @@ static const struct eco_resident_kernel *const *const lists[ECO_RESIDENT_KINDS][
     [ECO_BF16_IN_BF16] = {&eco_resident_forward_bf16, &eco_resident_backward_bf16},
     [ECO_F16_IN_F16] = {&eco_resident_forward_f16, &eco_resident_backward_f16},
     [ECO_F32_IN_F16] = {&eco_resident_forward_f32, NULL},
-    [ECO_F32_IN_SCALED_F16] = {NULL, &eco_resident_backward_f32_fast},
+    [ECO_F32_IN_SCALED_F16] = {&eco_resident_forward_f32_fast, &eco_resident_backward_f32_fast},
     [ECO_F32_IN_PAIR] = {&eco_resident_forward_f32_pair, NULL},
     [ECO_F32_IN_SCALED_PAIR] = {&eco_resident_forward_f32_scaled,
                                 &eco_resident_backward_f32_scaled},

@@ -18,15 +18,11 @@ const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS] = {
     [ECO_F32_IN_SCALED_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_RESIDENT_PAIR, true},
 };
 
-/* For ECORNN_FAST_MATH F16 has all of what is asked for, with scales where there is no bound.  The
- * module has no kernels of that forward: its cells that are not bounded are few. */
+/* For ECORNN_FAST_MATH F16 has all of what is asked for, with scales where there is no bound. */
 static const struct eco_resident_kind *fast_kind(const struct ecornn_cell *cell, bool backward)
 {
-    if (backward)
-        return &eco_resident_kinds[ECO_F32_IN_SCALED_F16];
-    return eco_cell_is_bounded(cell) ? &eco_resident_kinds[ECO_F32_IN_F16]
-           : cell->builtin < 0       ? &eco_resident_kinds[ECO_F32_IN_SCALED_F16]
-                                     : &eco_resident_kinds[ECO_F32_IN_SCALED_PAIR];
+    return &eco_resident_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_F16
+                                                                      : ECO_F32_IN_SCALED_F16];
 }
 
 static const struct eco_resident_kind *full_kind(const struct ecornn_cell *cell, bool backward)

@@ -42,14 +42,17 @@ CELL_WORD void multiply_item(struct sums *d, struct fragment r, uint4 b, bool fi
 }
 
 /* Matrix instructions cut off where they add, so long chains are less accurate than those of
- * multiply-adds: of pairs a chain ends after two items.  With scales it ends within a bundle: so
- * many items at most, where all of a warp's chains begin at a multiple of them. */
-template <class CUT> CELL_WORD constexpr int longest_chain(void)
+ * multiply-adds: of pairs a chain ends after two items, or three.  With scales it ends within a
+ * bundle: its length divides that of the bundle and the warp's `count` of items. */
+template <class CUT> CELL_WORD constexpr int longest_chain(int count)
 {
     enum { PAIRS = INSTRUCTIONS == ECO_RESIDENT_PAIR };
     if (!ITEM_SCALES)
-        return PAIRS ? 2 : 1;
-    return CUT::bundle::items % 4 == 0 && !PAIRS ? 4 : CUT::bundle::items % 2 == 0 ? 2 : 1;
+        return PAIRS && count > 1 ? 2 : 1;
+    int chain = PAIRS ? 3 : 4;
+    while (count % chain != 0 || CUT::bundle::items % chain != 0)
+        chain--;
+    return chain;
 }
 
 /* What sums are to be multiplied by, of two rows; of the second half of an item. */
@@ -249,7 +252,7 @@ CELL_WORD void multiply_some(const struct eco_resident_call *call, const struct 
     } else {
         /* With items in shared memory warps may begin anywhere in a bundle of pairs. */
         enum {
-            CHAIN = longest_chain<CUT>(),
+            CHAIN = longest_chain<CUT>(4), /* where warps begin at multiples of it */
             TWO = CHAIN < 2 ? CHAIN : 2,
             SHORT = ITEM_SCALES && INSTRUCTIONS == ECO_RESIDENT_PAIR ? 1 : TWO
         };

@@ -28,10 +28,10 @@ static int32_t pairs(const struct eco_resident_shape *shape)
     return up(row_tiles(shape) * ECO_RESIDENT_N, rows) * ECO_RESIDENT_THREADS;
 }
 
-/* Items of a product in a warp's registers, at most. */
-static int32_t held(const struct eco_resident_need *need, int32_t form)
+/* Items of a product in a warp's registers, at most; bundles have so many. */
+static int32_t held(const struct eco_resident_need *need, int32_t form, int32_t bundle)
 {
-    return ECO_RESIDENT_ITEMS(form, need->scaled) / need->products;
+    return ECO_RESIDENT_ITEMS(form, need->scaled, bundle) / need->products;
 }
 
 /* A count of items for which there is code; of single numbers in bundles of an even number of items
@@ -40,8 +40,8 @@ static int32_t items_of(int32_t n, int32_t most, int32_t form, bool even)
 {
     const int32_t more = even ? up(n, 2) * 2 : n;
     const bool few = form != ECO_RESIDENT_MANY;
-    if (ECO_RESIDENT_IS_DIRECT(form) && n <= 1)
-        return 1;
+    if (ECO_RESIDENT_IS_DIRECT(form))
+        return ECO_RESIDENT_DIRECT_ITEMS(n, most);
     return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
 }
 
@@ -70,6 +70,16 @@ static size_t sums_bytes(const struct eco_resident_shape *shape)
     return turns * (size_t)shape->chunk * (size_t)shape->sums * sizeof(float);
 }
 
+/* Of a row in an item: what is multiplied, and scales of the bundles that it is of. */
+static size_t item_bytes(const struct eco_resident_need *need,
+                         const struct eco_resident_shape *shape)
+{
+    const int32_t of_item = ECO_RESIDENT_BYTES / need->operand;
+    const bool halves =
+        ECO_RESIDENT_HALVES(eco_resident_runs(need, 0), shape->unit_shift, of_item, need->backward);
+    return ECO_RESIDENT_BYTES + (need->scaled ? (halves ? 2 : 1) * sizeof(float) : 0);
+}
+
 /* Bytes of a block's shared memory. */
 static size_t shared_bytes(const struct eco_resident_need *need,
                            const struct eco_resident_shape *shape)
@@ -79,10 +89,10 @@ static size_t shared_bytes(const struct eco_resident_need *need,
     const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
                                       : (size_t)need->accs + 2 * (size_t)need->states;
     const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
-    const size_t item = ECO_RESIDENT_BYTES + (need->scaled ? sizeof(float) : 0);
     const size_t kept = (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT;
     const size_t rest =
-        rows * (size_t)shape->room * item + (shape->over ? 0 : sums_bytes(shape)) +
+        rows * (size_t)shape->room * item_bytes(need, shape) +
+        (shape->over ? 0 : sums_bytes(shape)) +
         (shape->spread > 0
              ? parts * rows *
                    (size_t)ECO_RESIDENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
@@ -125,15 +135,16 @@ static bool divide_product(const struct eco_resident_need *need, int o,
 {
     const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
     struct eco_resident_part *part = &shape->part[o];
-    const int32_t most = held(need, shape->form), numbers = bundle_of(need, o, shape),
+    const int32_t numbers = bundle_of(need, o, shape),
                   bundle = need->scaled && numbers > item ? numbers / item : 1, /* items */
-        bundles = ECO_RESIDENT_BUNDLES(need->hidden, shape->unit_shift);
+        bundles = ECO_RESIDENT_BUNDLES(need->hidden, shape->unit_shift),
+                  most = held(need, shape->form, bundle);
     part->k = up(need->scaled ? bundles * numbers : need->width[o], item) * item;
     if (!divide_rows(need, o, shape, part))
         return false;
     part->slice = up(up(part->k / item, 1 << shape->spread), bundle) * bundle;
     const int32_t items = up(part->slice, part->across);
-    if (shape->form == ECO_RESIDENT_MANY && items <= held(need, ECO_RESIDENT_FEW))
+    if (shape->form == ECO_RESIDENT_MANY && items <= held(need, ECO_RESIDENT_FEW, bundle))
         return false;
     part->items = items_of(items, most, shape->form,
                            need->instructions == ECO_RESIDENT_PLAIN && bundle % 2 == 0);
@@ -206,7 +217,9 @@ enum {
     SQUARE,
     SQUARE_TWO,
     DIRECT,
+    DIRECT_SCALED,
     DIRECT_TWO,
+    DIRECT_TWO_SCALED,
     WIDE_TWO,
     DIRECT_BACK
 };
@@ -217,6 +230,7 @@ static const struct cost {
     double sum;                  /* that a thread adds up for a unit of each of its rows */
     double round;                /* of units, one of a thread */
     double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
+    double scale;                /* of a bundle for a tile, where items do not count it */
 } costs[] = {[FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
              [FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
              [BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
@@ -225,7 +239,9 @@ static const struct cost {
              [SQUARE] = {1475, 718, 22, 190, 0, 0, 19, 107, 32},
              [SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10},
              [DIRECT] = {1150, 0, 29, 0, 80, 0, 13, 0, 0},
+             [DIRECT_SCALED] = {1230, 0, 29, 0, 80, 0, 13, 0, 0, 40},
              [DIRECT_TWO] = {900, 0, 24, 0, 100, 0, 14, 0, 0},
+             [DIRECT_TWO_SCALED] = {980, 0, 24, 0, 100, 0, 14, 0, 0, 40},
              [WIDE_TWO] = {1050, 0, 24, 0, 100, 0, 14, 0, 0},
              [DIRECT_BACK] = {1150, 290, 29, 70, 48, 0, 0, 658, 126}};
 
@@ -233,6 +249,8 @@ static const struct cost *cost_of(const struct eco_resident_need *need,
                                   const struct eco_resident_shape *shape)
 {
     const bool two = need->instructions == ECO_RESIDENT_PAIR;
+    if (ECO_RESIDENT_IS_DIRECT(shape->form) && !need->backward && need->scaled)
+        return &costs[two ? DIRECT_TWO_SCALED : DIRECT_SCALED];
     if (ECO_RESIDENT_IS_DIRECT(shape->form))
         return &costs[need->backward                       ? DIRECT_BACK
                       : !two                               ? DIRECT
@@ -275,12 +293,15 @@ static double predict_product(const struct eco_resident_need *need, int o,
                  rounds = pairs(shape) / ECO_RESIDENT_THREADS;
     const bool pair = need->instructions == ECO_RESIDENT_PAIR && !need->backward;
     const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
-    const double parts = shape->spread > 0 ? 1 << shape->spread : part->parts;
+    const double parts = shape->spread > 0 ? 1 << shape->spread : part->parts,
+                 bundles = (double)part->items * (ECO_RESIDENT_BYTES / need->operand) /
+                           bundle_of(need, o, shape);
     const double multiplied =
         shape->form == ECO_RESIDENT_SQUARE
             ? products * square_clocks(part, row_tiles(shape))
             : tiles * products *
-                  (cost->item * (part->items - kept) + in_shared * cost->kept * kept);
+                      (cost->item * (part->items - kept) + in_shared * cost->kept * kept) +
+                  tiles * cost->scale * bundles;
     const double time = cost->step + cost->kbyte * kbytes_of(part, shape) + tiles * cost->tile +
                         multiplied +
                         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);

@@ -142,7 +142,7 @@ template <class CUT, int N> CELL_WORD void end_sums(struct square_sums<CUT, N> *
 #if defined(ECO_OPERAND_PAIR)
 enum { CHAIN = 4 }; /* items of each of a warp's tiles: as exact as two, and sooner over */
 #else
-enum { CHAIN = ECO_RESIDENT_ITEMS(ECO_RESIDENT_SQUARE, false) };
+enum { CHAIN = ECO_RESIDENT_ITEMS(ECO_RESIDENT_SQUARE, false, 1) };
 #endif
 
 /* The items of R that are kept in shared memory. */

@@ -132,20 +132,27 @@ static void compile_resident(const struct ecornn_cell *cell, int kind, bool back
 }
 
 /* All steps in one launch: of each cell that has such kernels two kinds, both ways; all kinds
- * between them.  Of cells with one product also those of four warps together. */
+ * between them.  Of cells with one product also those of four warps together, and, with scales,
+ * those of what a warp gathers itself. */
 START_TEST(compiles_resident_kernels)
 {
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
     static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
     /* clusters of 1 and 2 */
-    static const int squares[] = {25, 28},
+    static const int squares[] = {ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_SQUARE),
+                                  ECO_RESIDENT_PLACE(3, 1, ECO_RESIDENT_SQUARE)},
                      kinds[] = {ECO_BF16_IN_BF16, ECO_F16_IN_F16, ECO_F32_IN_F16, ECO_F32_IN_PAIR};
+    static const int direct[] = {ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_DIRECT),
+                                 ECO_RESIDENT_PLACE(5, 0, ECO_RESIDENT_DIRECT)},
+                     scaled[] = {ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_PAIR};
     ecornn_cell *cell = cell_number(builtins() + _i);
     const int products = eco_cell_products(cell);
     for (int i = 0; i < 4 && products > 0; i++)
         compile_resident(cell, (_i + i) % ECO_RESIDENT_KINDS, i % 2, places[products - 1][i]);
-    if (products == 1)
+    if (products == 1) {
         compile_resident(cell, kinds[_i % 4], false, squares[_i / 4 % 2]);
+        compile_resident(cell, scaled[_i % 2], false, direct[_i / 2 % 2]);
+    }
     ecornn_cell_free(cell);
 }
 END_TEST

@@ -256,6 +256,13 @@ static const struct {
                   {"gru/bf16/infer/bi/T6/N75/I24/H590/states", 5e-2},
                   /* scales of items, of a cell from text: not by four warps */
                   {"four-states/f32/fast/infer/T6/N64/I24/H768/states", 5e-3},
+                  /* the same, multiplied by the warps that gather them: an item, two, half an item;
+                   * three and six items back */
+                  {"rnn-relu/f32/fast/infer/T6/N20/I24/H800/states", 5e-3},
+                  {"rnn-relu/f32/infer/T6/N1/I24/H1024/states", 1e-5},
+                  {"four-states/f32/fast/infer/T6/N16/I24/H256/states", 5e-3},
+                  {"gru/f32/fast/train/T6/N64/I24/H512/states", 5e-3},
+                  {"gru/f32/train/T6/N64/I24/H256/states", 1e-4},
                   /* sums where what was multiplied lay */
                   {"lstm/bf16/train/T6/N16/I24/H2048/states", 5e-2}};
 enum { BESIDE_F64 = sizeof beside_f64 / sizeof *beside_f64 };

@@ -44,6 +44,10 @@ static void check_part(const struct eco_resident_need *need, const struct eco_re
                        int o, int32_t rows)
 {
     const struct eco_resident_part *part = &shape->part[o];
+    const int32_t item = ECO_RESIDENT_BYTES / need->operand,
+                  bundle = ECO_RESIDENT_BUNDLE(eco_resident_runs(need, o), shape->unit_shift, item,
+                                               need->backward),
+                  items_of_bundle = bundle < item ? 1 : bundle / item;
     ck_assert_int_ge(part->k, need->width[o]); /* with scales, of whole bundles, too */
     ck_assert_int_ge(part->tiles * ECO_RESIDENT_M, rows);
     ck_assert_int_ge(part->down * ECO_RESIDENT_TILES(shape->form), part->tiles);
@@ -51,7 +55,8 @@ static void check_part(const struct eco_resident_need *need, const struct eco_re
     ck_assert_int_ge(part->across * part->items, part->slice);
     ck_assert_int_ge((part->slice << shape->spread) * (ECO_RESIDENT_BYTES / need->operand),
                      part->k);
-    ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->form, need->scaled) / need->products,
+    ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->form, need->scaled, items_of_bundle) /
+                                      need->products,
                      part->items);
     ck_assert_int_ge(shape->room, part->across * part->items);
     ck_assert_int_ge(
