@@ -1,11 +1,16 @@
 /*
  * Algorithm fused: a step of a layer is one launch, in which blocks multiply input and state and
  * finish the cell; with a projection two.  For runs of few steps, which are over before algorithm
- * resident has read R, and for what that does not hold.  Steps back are those of algorithm step.
+ * resident has read R.  Steps back are those of algorithm step.
  */
 #include "gpu/fused.h"
 
 #include "gpu/compile.h"
+
+/* Steps at most; what a step may take by prediction: where launches and the way to the L2 are most
+ * of it.  Longer ones are multiplied better by large products. */
+enum { MOST_STEPS = 16 };
+static const double most_time = 64e-6;
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
@@ -21,9 +26,14 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a cell of other products than one with the output state";
     if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)
         return "a projection whose rows are no whole pieces";
+    if (problem->T > MOST_STEPS)
+        return "many steps";
     const struct eco_fused_size size = eco_fused_size(problem, 0, problem->N);
-    if (eco_fused_choose(&size, caps).shape < 0)
+    const struct eco_fused_choice choice = eco_fused_choose(&size, caps);
+    if (choice.shape < 0)
         return "more accumulators than a block has room for";
+    if (choice.time > most_time)
+        return "steps of much work";
     if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
         return "a cell from text where there is no NVRTC";
     return NULL;
@@ -61,6 +71,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->turned[0] = false;
     wishes->prepared_bytes[0] = 0;
     wishes->rows_apart = true;
+    wishes->wavefront = wishes->wavefront && problem->training; /* back */
     /* No accumulators in memory; of a cell from text as long as its kernels are not compiled. */
     wishes->fuse_input = problem->cell->builtin >= 0;
 }

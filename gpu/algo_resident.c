@@ -145,11 +145,13 @@ static double back_outside(const struct eco_problem *problem, const struct eco_c
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double forward = forward_time(problem, caps, overlaps_layers(problem, caps));
+    const double forward =
+        eco_gpu_launches(problem, 1) + forward_time(problem, caps, overlaps_layers(problem, caps));
     if (!problem->training)
         return forward;
-    return forward + (also_back(problem, caps) ? steps_time(problem, caps, true, false)
-                                               : back_outside(problem, caps));
+    return forward + eco_gpu_launches(problem, ECO_GPU_PRODUCTS_BACK) +
+           (also_back(problem, caps) ? steps_time(problem, caps, true, false)
+                                     : back_outside(problem, caps));
 }
 
 /* ---- wishes ---------------------------------------------------------------------------------- */

@@ -261,12 +261,16 @@ double eco_step_time(const struct eco_problem *problem, const struct eco_caps *c
     return overlap(problem) * steps * step;
 }
 
+double eco_gpu_launches(const struct eco_problem *problem, int n)
+{
+    static const double launch = 2.4e-6;
+    return launch * n * problem->L * problem->D;
+}
+
 double eco_step_launches(const struct eco_problem *problem, bool backward)
 {
-    enum { PRODUCTS = 1, BACK = 4 }; /* dx, gradients of W, of R and of vectors */
-    static const double launch = 2.4e-6;
-    const double launches = problem->cell->recipe.n_states + (backward ? BACK : PRODUCTS);
-    return launch * launches * problem->L * problem->D;
+    return eco_gpu_launches(problem, problem->cell->recipe.n_states +
+                                         (backward ? ECO_GPU_PRODUCTS_BACK : 1));
 }
 
 /* Seconds; lanes overlap. */

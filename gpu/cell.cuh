@@ -16,10 +16,8 @@ struct place {
     const struct eco_stage_call *call;
     size_t row, unit, hidden, column;
     double *sum;       /* of the row means, this thread's share */
-#if defined(ECO_FUSED) /* fused.cuh: accumulators are in shared memory */
-    const struct eco_fused_call *fused;
-    const float *sums; /* of the unit's first accumulator, of the first warp */
-    int apart, units;  /* to the next warp's; to the next accumulator's */
+#if defined(ECO_FUSED) /* fused.cuh: what is read before */
+    const vec *acc, *before;
 #endif
 };
 
@@ -43,18 +41,32 @@ WORD vec read_state(const struct place *at, const void *state, size_t stride, bo
     return wide ? READ(state, stride, 0) : READ_NARROW(state, stride, 0);
 }
 
-#if !defined(ECO_FUSED)
-WORD vec load_acc(struct place *at, int i)
-{
-    return READ(at->call->acc, at->call->acc_row, i);
-}
-#endif
-WORD vec load_state(struct place *at, int s)
+WORD vec state_before(const struct place *at, int s)
 {
     const vec state = read_state(at, at->call->state[s], at->call->state_row[s],
                                  is_wide(at->call->wide_states, s));
     return at->call->zero_states >> s & 1 ? 0 : state;
 }
+
+#if defined(ECO_FUSED)
+WORD vec load_acc(struct place *at, int i)
+{
+    return at->acc[i];
+}
+WORD vec load_state(struct place *at, int s)
+{
+    return at->before[s];
+}
+#else
+WORD vec load_acc(struct place *at, int i)
+{
+    return READ(at->call->acc, at->call->acc_row, i);
+}
+WORD vec load_state(struct place *at, int s)
+{
+    return state_before(at, s);
+}
+#endif
 WORD vec load_next(struct place *at, int s)
 {
     return read_state(at, at->call->next[s], at->call->next_row[s],

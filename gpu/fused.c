@@ -71,7 +71,7 @@ static void describe(const struct eco_fused_size *size, const struct eco_caps *c
 {
     const struct eco_fused_choice choice = eco_fused_choose(size, caps);
     eco_text_add(text, "%s: one launch, blocks of %d units and %d rows, %.2f us by prediction\n",
-                 what, ECO_FUSED_UNITS(size->accs, choice.shape), ECO_FUSED_COLUMNS(choice.shape),
+                 what, ECO_FUSED_UNITS(size->accs), ECO_FUSED_COLUMNS(choice.shape),
                  1e6 * choice.time);
 }
 
@@ -176,19 +176,19 @@ static struct eco_fused_source source_of(const struct eco_gpu_run *run, const st
     return source;
 }
 
-/* Warps along k by what they multiply; at least one for each. */
-static void share_warps(struct eco_fused_call *call, int deep)
+/* Warps by what they multiply of k; at least one for each source. */
+static void share_warps(struct eco_fused_call *call)
 {
+    enum { ALL = ECO_FUSED_WARPS };
     struct eco_fused_source *first = &call->source[0], *second = &call->source[1];
-    first->warps = deep;
     if (first->k == 0 || second->k == 0) {
-        first->warps = second->k == 0 ? deep : 0;
+        first->warps = second->k == 0 ? ALL : 0;
     } else {
         const double part = (double)first->k / ((double)first->k + second->k);
-        const int32_t warps = (int32_t)(part * deep + 0.5);
-        first->warps = warps < 1 ? 1 : warps < deep ? warps : deep - 1;
+        const int32_t warps = (int32_t)(part * ALL + 0.5);
+        first->warps = warps < 1 ? 1 : warps < ALL ? warps : ALL - 1;
     }
-    second->warps = deep - first->warps;
+    second->warps = ALL - first->warps;
 }
 
 static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_SHAPES],
@@ -196,7 +196,7 @@ static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_
 {
     const struct eco_gpu *gpu = run->plan->device->own;
     const int shape = eco_fused_choose(size, &run->plan->device->caps).shape;
-    const int32_t units = ECO_FUSED_UNITS(size->accs, shape), columns = ECO_FUSED_COLUMNS(shape);
+    const int32_t units = ECO_FUSED_UNITS(size->accs), columns = ECO_FUSED_COLUMNS(shape);
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
     attribute.val.programmaticStreamSerializationAllowed = 1;
     const cudaLaunchConfig_t config = {
@@ -208,7 +208,7 @@ static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_
         .attrs = &attribute,
         .numAttrs = run->fusing && gpu->overlap};
     void *arguments[] = {call};
-    share_warps(call, ECO_FUSED_DEEP(shape));
+    share_warps(call);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, kernels[shape], arguments),
                           "a fused step");

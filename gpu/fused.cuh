@@ -13,43 +13,6 @@
 #include "gpu/fused_call.h"
 #include "gpu/fused_multiply.cuh"
 
-/* ---- accumulators ---------------------------------------------------------------------------- */
-
-/* Of pairs a sum that is not finite is added anew, term by term, as multiply-adds would have it. */
-WORD float sum_anew(const struct place *at, const struct eco_fused_source *source, int group)
-{
-    const size_t of = (size_t)group * at->column + at->unit;
-    const narrow *const a = (const narrow *)source->matrix + of * (size_t)source->matrix_row;
-    const narrow *const b = (const narrow *)source->rows + at->row * source->row;
-    float sum = 0;
-    for (int32_t k = 0; k < source->k; k++)
-        sum = __fmaf_rn(to_real(a[k]), to_real(b[k]), sum);
-    return sum;
-}
-
-/* Of source s, parts of so many warps. */
-WORD float sum_of(const struct place *at, int s, int acc)
-{
-    const struct eco_fused_source *source = &at->fused->source[s];
-    const int group = source->group[acc], first = s == 0 ? 0 : at->fused->source[0].warps;
-    const float *from = at->sums + first * at->apart + acc * at->units;
-    float sum = 0;
-    if (group < 0 || source->warps == 0)
-        return 0;
-    for (int w = 0; w < source->warps; w++)
-        sum += from[w * at->apart];
-    if (SPLITS && !(fabsf(sum) < INFINITY_BEGINS))
-        sum = sum_anew(at, source, group);
-    return sum;
-}
-
-WORD vec load_acc(struct place *at, int i)
-{
-    const int bias = at->fused->bias[i];
-    const vec sum = sum_of(at, 0, i) + sum_of(at, 1, i);
-    return bias < 0 ? sum : sum + load_vector(at, bias);
-}
-
 #undef CELL_TEMPLATE
 #undef CELL_KERNEL
 #define CELL_TEMPLATE "gpu/nothing.cuh"
@@ -57,78 +20,116 @@ WORD vec load_acc(struct place *at, int i)
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-enum { PROJECTION = ECO_FUSED_PROJECTION };
+enum { THREADS = ECO_FUSED_THREADS, WARPS = ECO_FUSED_WARPS, PROJECTION = ECO_FUSED_PROJECTION };
+
+/* Of the projection, too: its sums are the state. */
 template <int CELL> struct numbers;
 template <> struct numbers<PROJECTION> {
-    enum { accs = 1, products = 1 };
+    enum { accs = 1, states = 1, products = 1 };
 };
 #define FUSED_NUMBERS(cell, n_accs, n_states, n_saves, n_first, n_second, ...)                     \
     template <> struct numbers<cell> {                                                             \
-        enum { accs = n_accs, products = n_second > 0 ? 2 : 1 };                                   \
+        enum { accs = n_accs, states = n_states, products = n_second > 0 ? 2 : 1 };                \
     };
 CELLS_RESIDENT(FUSED_NUMBERS)
 
 template <int NUMBER, int SHAPE> struct block_of {
     enum {
         accs = numbers<NUMBER>::accs,
-        units = ECO_FUSED_UNITS(accs, SHAPE),
-        tiles = ECO_FUSED_TILES(accs, SHAPE),
+        states = numbers<NUMBER>::states,
+        units = ECO_FUSED_UNITS(accs),
+        tiles = ECO_FUSED_TILES(accs),
         across = ECO_FUSED_ACROSS(SHAPE),
-        beside = ECO_FUSED_BESIDE(SHAPE),
         columns = ECO_FUSED_COLUMNS(SHAPE),
-        line = ECO_FUSED_LINE(accs, SHAPE)
+        line = ECO_FUSED_LINE(accs),
+        pairs = (units * columns + THREADS - 1) / THREADS /* of unit and row, a thread's */
     };
+    typedef struct operands<tiles, across> operands;
     typedef struct sums<tiles, across> sums;
 };
 
-/* What a warp multiplies. */
+/* What a warp multiplies.  Rows that are not there are others; nobody reads their sums. */
 template <class BLOCK>
-static __device__ __forceinline__ struct operands<BLOCK::tiles, BLOCK::across>
-operands_of(const struct eco_fused_call &call, int warp, int lane) {
-    const int deep = warp / BLOCK::beside, second = deep >= call.source[0].warps;
+static __device__ __forceinline__ typename BLOCK::operands
+operands_of(const struct eco_fused_call &call, int warp, int lane)
+{
+    const int first = call.source[0].warps, second = warp >= first;
     const struct eco_fused_source &source = call.source[second];
-    const int rank = deep - (second ? call.source[0].warps : 0);
+    const int rank = warp - (second ? first : 0);
     const int items = (source.k + ITEM - 1) / ITEM;
-    operands<BLOCK::tiles, BLOCK::across> at;
+    typename BLOCK::operands at;
     at.first = items * rank / source.warps;
     at.end = items * (rank + 1) / source.warps;
     at.k = source.k;
     at.matrix_row = source.matrix_row;
-    at.aligned = source.aligned;
     at.quarter = lane % 4;
+    at.aligned = source.aligned;
 #pragma unroll
     for (int t = 0; t < BLOCK::tiles; t++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int of_block = t * ECO_FUSED_M + half * 8 + lane / 4;
-            const int acc = of_block / BLOCK::units,
+            const int of_block = t * ECO_FUSED_M + half * 8 + lane / 4,
+                      acc = of_block / BLOCK::units,
                       unit = (int)blockIdx.x * BLOCK::units + of_block % BLOCK::units,
                       group = acc < BLOCK::accs ? source.group[acc] : -1;
             const bool there = group >= 0 && unit < call.stage.hidden;
             const size_t row = there ? (size_t)group * (size_t)call.stage.column + unit : 0;
             at.matrix[t][half] = (const narrow *)source.matrix + row * source.matrix_row;
         }
-    const int n = ((int)blockIdx.y * BLOCK::columns) +
-                  warp % BLOCK::beside * (BLOCK::across * ECO_FUSED_N) + lane / 4;
 #pragma unroll
-    for (int t = 0; t < BLOCK::across; t++) /* the last one again, where there are no more */
-        at.row[t] = (const narrow *)source.rows +
-                    min(n + t * ECO_FUSED_N, call.stage.rows - 1) * source.row;
+    for (int t = 0; t < BLOCK::across; t++) {
+        const int n = (int)blockIdx.y * BLOCK::columns + t * ECO_FUSED_N + lane / 4;
+        at.row[t] = (const narrow *)source.rows + min(n, call.stage.rows - 1) * source.row;
+    }
     return at;
+}
+
+/* ---- units ----------------------------------------------------------------------------------- */
+
+/* A thread's pth pair of unit and batch row. */
+template <class BLOCK>
+static __device__ __forceinline__ struct place place_of(const struct eco_fused_call &call, int p)
+{
+    const int i = (int)threadIdx.x + p * THREADS;
+    return {&call.stage,
+            (size_t)blockIdx.y * BLOCK::columns + i / BLOCK::units,
+            (size_t)blockIdx.x * BLOCK::units + i % BLOCK::units,
+            (size_t)call.stage.hidden,
+            (size_t)call.stage.column,
+            NULL};
+}
+
+/* What is read of it while products are under way. */
+template <class BLOCK> struct early {
+    vec bias[BLOCK::accs], state[BLOCK::states];
+};
+
+template <class BLOCK>
+static __device__ __forceinline__ void read_early(const struct eco_fused_call &call,
+                                                  struct early<BLOCK> early[BLOCK::pairs])
+{
+#pragma unroll
+    for (int p = 0; p < BLOCK::pairs; p++) {
+        struct place at = place_of<BLOCK>(call, p);
+        at.row = min((int)at.row, call.stage.rows - 1); /* of another where it is not there */
+        at.unit = min((int)at.unit, call.stage.hidden - 1);
+#pragma unroll
+        for (int a = 0; a < BLOCK::accs; a++)
+            early[p].bias[a] = call.bias[a] >= 0 ? load_vector(&at, call.bias[a]) : 0;
+#pragma unroll
+        for (int s = 0; s < BLOCK::states; s++)
+            early[p].state[s] = state_before(&at, s);
+    }
 }
 
 extern __shared__ float shared[];
 
-/* [deep, columns, line] */
+/* [warps, columns, line] */
 template <class BLOCK>
 static __device__ __forceinline__ void put_sums(const typename BLOCK::sums &sums, int warp,
                                                 int lane)
 {
-    float *const to = shared +
-                      ((warp / BLOCK::beside) * BLOCK::columns +
-                       warp % BLOCK::beside * (BLOCK::across * ECO_FUSED_N) + lane % 4 * 2) *
-                          BLOCK::line +
-                      lane / 4;
+    float *const to = shared + (warp * BLOCK::columns + lane % 4 * 2) * BLOCK::line + lane / 4;
 #pragma unroll
     for (int n = 0; n < BLOCK::across; n++)
 #pragma unroll
@@ -142,7 +143,35 @@ static __device__ __forceinline__ void put_sums(const typename BLOCK::sums &sums
         }
 }
 
-/* ---- the cell -------------------------------------------------------------------------------- */
+/* Of floats in parts a sum that is not finite is added anew, term by term. */
+WORD float sum_anew(const struct place *at, const struct eco_fused_source *source, int acc)
+{
+    const int group = source->group[acc];
+    const size_t of = (size_t)group * at->column + at->unit;
+    const narrow *const a = (const narrow *)source->matrix + of * (size_t)source->matrix_row;
+    const narrow *const b = (const narrow *)source->rows + at->row * source->row;
+    float sum = 0;
+    for (int32_t k = 0; group >= 0 && k < source->k; k++)
+        sum = __fmaf_rn(to_real(a[k]), to_real(b[k]), sum);
+    return sum;
+}
+
+/* Of all warps whose source the accumulator has; from: the first warp's. */
+template <class BLOCK>
+static __device__ __forceinline__ float sum_of(const struct eco_fused_call &call,
+                                               const struct place *at, const float *from, int acc)
+{
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+        const bool there = call.source[w >= call.source[0].warps].group[acc] >= 0;
+        const float part = from[w * (BLOCK::columns * BLOCK::line) + acc * BLOCK::units];
+        sum += there ? part : 0;
+    }
+    if (IN_PARTS && !(fabsf(sum) < INFINITY_BEGINS))
+        sum = sum_anew(at, &call.source[0], acc) + sum_anew(at, &call.source[1], acc);
+    return sum;
+}
 
 template <int NUMBER> static __device__ __forceinline__ void finish(struct place *at)
 {
@@ -156,24 +185,24 @@ template <int NUMBER> static __device__ __forceinline__ void finish(struct place
 }
 
 template <int NUMBER, class BLOCK>
-static __device__ __forceinline__ void finish_all(const struct eco_fused_call &call)
+static __device__ __forceinline__ void finish_all(const struct eco_fused_call &call,
+                                                  const struct early<BLOCK> early[BLOCK::pairs])
 {
-    for (int i = (int)threadIdx.x; i < BLOCK::units * BLOCK::columns; i += ECO_FUSED_THREADS) {
-        const int unit = (int)blockIdx.x * BLOCK::units + i % BLOCK::units, n = i / BLOCK::units,
-                  row = (int)blockIdx.y * BLOCK::columns + n;
-        if (unit >= call.stage.hidden || row >= call.stage.rows)
+#pragma unroll
+    for (int p = 0; p < BLOCK::pairs; p++) {
+        struct place at = place_of<BLOCK>(call, p);
+        const int i = (int)threadIdx.x + p * THREADS;
+        const float *const from = shared + i / BLOCK::units * BLOCK::line + i % BLOCK::units;
+        vec acc[BLOCK::accs];
+        if (i >= BLOCK::units * BLOCK::columns || at.unit >= at.hidden ||
+            (int)at.row >= call.stage.rows)
             continue;
-        struct place at = {&call.stage,
-                           (size_t)row,
-                           (size_t)unit,
-                           (size_t)call.stage.hidden,
-                           (size_t)call.stage.column,
-                           NULL};
-        at.fused = &call;
-        at.sums = shared + n * BLOCK::line + i % BLOCK::units;
-        at.apart = BLOCK::columns * BLOCK::line;
-        at.units = BLOCK::units;
-        if (row_masked(&call.stage, row))
+#pragma unroll
+        for (int a = 0; a < BLOCK::accs; a++)
+            acc[a] = sum_of<BLOCK>(call, &at, from, a) + early[p].bias[a];
+        at.acc = acc;
+        at.before = early[p].state;
+        if (row_masked(&call.stage, (int)at.row))
             mask_forward(&at);
         else
             finish<NUMBER>(&at);
@@ -188,17 +217,18 @@ static __device__ __forceinline__ void run_step(const struct eco_fused_call &cal
 #if __CUDA_ARCH__ >= 10 * ECO_FUSED_VERSION
     typedef block_of<NUMBER, SHAPE> block;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    struct early<block> early[block::pairs];
     typename block::sums sums = {};
     let_next_start(); /* which reads no more than matrices before it waits */
-    multiply<block::tiles, block::across>(operands_of<block>(call, warp, lane), &sums);
+    multiply(operands_of<block>(call, warp, lane), &sums, [&] { read_early<block>(call, early); });
     put_sums<block>(sums, warp, lane);
     __syncthreads();
-    finish_all<NUMBER, block>(call);
+    finish_all<NUMBER, block>(call, early);
 #endif
 }
 
 #define FUSED(linkage, name, number, shape)                                                        \
-    linkage __global__ void __launch_bounds__(ECO_FUSED_THREADS, 1)                                \
+    linkage __global__ void __launch_bounds__(THREADS, 2)                                          \
         name(const __grid_constant__ struct eco_fused_call call)                                   \
     {                                                                                              \
         run_step<number, shape>(call);                                                             \
@@ -219,9 +249,7 @@ static const void *kernel_of(void)
     return nullptr;
 }
 #define FUSED_KERNELS(cell, ...)                                                                   \
-    {cell,                                                                                         \
-     numbers<cell>::accs,                                                                          \
-     {kernel_of<cell, 0>(), kernel_of<cell, 1>(), kernel_of<cell, 2>(), kernel_of<cell, 3>()}},
+    {cell, numbers<cell>::accs, {kernel_of<cell, 0>(), kernel_of<cell, 1>(), kernel_of<cell, 2>()}},
 
 static const struct eco_fused_kernel kernels[] = {
     FUSED_KERNELS(ECO_FUSED_PROJECTION) CELLS_RESIDENT(FUSED_KERNELS){ECO_FUSED_END, 0, {}}};

@@ -15,29 +15,26 @@ enum {
     ECO_FUSED_THREADS = 32 * ECO_FUSED_WARPS,
     ECO_FUSED_M = 16,     /* rows of a matrix that an instruction takes */
     ECO_FUSED_N = 8,      /* and batch rows */
-    ECO_FUSED_SHAPES = 4, /* of blocks: 8, 32, 64 and 128 batch rows */
+    ECO_FUSED_SHAPES = 3, /* of blocks: 8, 16 and 32 batch rows */
     ECO_FUSED_BYTES = 64, /* of a row in an item: a piece of 16 for each of four lanes */
     /* in place of a cell's number: sums are the state; no more of them */
     ECO_FUSED_PROJECTION = -1,
     ECO_FUSED_END = -2
 };
 
-/* Of a block: units, tiles of 16 rows of their accumulators, of 8 batch rows to a warp, and warps
- * beside each other along the batch; the others share k. */
-#define ECO_FUSED_UNITS(accs, shape) ((shape) == 3 || (accs) % 2 != 0 ? 16 : 8)
-#define ECO_FUSED_TILES(accs, shape) (((accs)*ECO_FUSED_UNITS(accs, shape) + 15) / ECO_FUSED_M)
-#define ECO_FUSED_ACROSS(shape)      ((shape) == 0 ? 1 : (shape) == 2 ? 8 : 4)
-#define ECO_FUSED_BESIDE(shape)      ((shape) == 3 ? 4 : 1)
-#define ECO_FUSED_DEEP(shape)        (ECO_FUSED_WARPS / ECO_FUSED_BESIDE(shape))
-#define ECO_FUSED_COLUMNS(shape)     (ECO_FUSED_N * ECO_FUSED_ACROSS(shape) * ECO_FUSED_BESIDE(shape))
+/* Of a block: units, tiles of 16 rows of their accumulators and of 8 batch rows.  Its warps share
+ * k. */
+#define ECO_FUSED_UNITS(accs)    ((accs) % 2 != 0 ? 16 : 8)
+#define ECO_FUSED_TILES(accs)    (((accs)*ECO_FUSED_UNITS(accs) + 15) / ECO_FUSED_M)
+#define ECO_FUSED_ACROSS(shape)  (1 << (shape))
+#define ECO_FUSED_COLUMNS(shape) (ECO_FUSED_N * ECO_FUSED_ACROSS(shape))
 /* Floats from one batch row's sums to the next: neither who puts them by tiles nor who takes them
  * by units meets others at a bank. */
-#define ECO_FUSED_LINE(accs, shape) (ECO_FUSED_TILES(accs, shape) * ECO_FUSED_M + 4)
+#define ECO_FUSED_LINE(accs) (ECO_FUSED_TILES(accs) * ECO_FUSED_M + 4)
 #define ECO_FUSED_SHARED(accs, shape)                                                              \
-    (ECO_FUSED_DEEP(shape) * ECO_FUSED_COLUMNS(shape) * ECO_FUSED_LINE(accs, shape) *              \
-     (int)sizeof(float))
+    (ECO_FUSED_WARPS * ECO_FUSED_COLUMNS(shape) * ECO_FUSED_LINE(accs) * (int)sizeof(float))
 /* Those there is a kernel for: of others a thread's sums are too many. */
-#define ECO_FUSED_MADE(accs, shape) (ECO_FUSED_TILES(accs, shape) * ECO_FUSED_ACROSS(shape) <= 24)
+#define ECO_FUSED_MADE(accs, shape) (ECO_FUSED_TILES(accs) * ECO_FUSED_ACROSS(shape) <= 12)
 
 /* Rows of the batch times a matrix; warps take whole sources, so that what an accumulator has not
  * does not meet it. */

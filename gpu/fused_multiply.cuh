@@ -8,9 +8,9 @@ enum {
     PIECE = 16 / sizeof(narrow), /* elements that a lane reads at once */
     ITEM = 4 * PIECE,
 #if defined(ECO_ROWS_F32) && !defined(ECO_FUSED_TF32)
-    SPLITS = 1
+    IN_PARTS = 1
 #else
-    SPLITS = 0
+    IN_PARTS = 0
 #endif
 };
 #define INFINITY_BEGINS __uint_as_float(0x7F800000)
@@ -206,11 +206,17 @@ static __device__ __forceinline__ void multiply_item(const struct fetched<TILES,
 
 /* ---- all of a warp's ------------------------------------------------------------------------- */
 
-template <int TILES, int ACROSS>
+/* ready() is done when kernels ahead have ended, while rows are on their way. */
+template <int TILES, int ACROSS, class READY>
 static __device__ __forceinline__ void multiply(const struct operands<TILES, ACROSS> at,
-                                                struct sums<TILES, ACROSS> *sums)
+                                                struct sums<TILES, ACROSS> *sums, READY ready)
 {
-    enum { AHEAD = ACROSS == 1 ? 4 : 2 }; /* items on their way: as many as registers hold */
+    /* Items on their way: as many as a thread has registers for, which splits floats, too. */
+    enum {
+        REGISTERS = sizeof(narrow) == 2 ? 63 : 55,
+        HELD = 4 * (2 * TILES + ACROSS),
+        AHEAD = HELD < REGISTERS ? REGISTERS / HELD : 1
+    };
     struct fetched<TILES, ACROSS> v[AHEAD];
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
@@ -219,6 +225,7 @@ static __device__ __forceinline__ void multiply(const struct operands<TILES, ACR
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
         fetch_rows(at, at.first + j, &v[j]);
+    ready();
 #pragma unroll 1
     for (int i = at.first; i < at.end; i += AHEAD)
 #pragma unroll

@@ -31,19 +31,19 @@ static double up(double a, double b)
     return ceil(a / b);
 }
 
-/* A launch with its sums and its cell, what blocks read, what they multiply; blocks beyond those
- * that run at once wait for others. */
+/* A launch with its sums and its cell, what blocks read, what they multiply; of more blocks than
+ * multiprocessors each has its share. */
 static double time_of(const struct eco_fused_size *size, const struct eco_caps *caps, int shape)
 {
-    static const double launch = 2.6e-6, wave = 0.8e-6, bytes_in_a_second = 55e9;
-    const double rows = ECO_FUSED_TILES(size->accs, shape) * ECO_FUSED_M,
+    static const double launch = 2.4e-6, bytes_in_a_second = 50e9, of_parts = 32e9;
+    const bool parts = size->type == ECORNN_F32 && !size->fast;
+    const double term = parts ? 8e-12 : size->type == ECORNN_F32 ? 1.1e-12 : 0.5e-12;
+    const double rows = ECO_FUSED_TILES(size->accs) * ECO_FUSED_M,
                  columns = ECO_FUSED_COLUMNS(shape), terms = rows * columns * size->k;
     const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);
-    const double term = size->type != ECORNN_F32 ? 0.5e-12 : size->fast ? 1.1e-12 : 3.2e-12;
-    const double blocks =
-        up(size->units, ECO_FUSED_UNITS(size->accs, shape)) * up(size->rows, columns);
-    const double waves = up(blocks, caps->threads);
-    return launch + wave * (waves - 1) + waves * fmax(reading / bytes_in_a_second, term * terms);
+    const double blocks = up(size->units, ECO_FUSED_UNITS(size->accs)) * up(size->rows, columns);
+    return launch + fmax(1, blocks / caps->threads) *
+                        fmax(reading / (parts ? of_parts : bytes_in_a_second), term * terms);
 }
 
 struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,

@@ -289,6 +289,8 @@ struct eco_plane eco_gpu_before(const struct eco_gpu_run *run, const struct eco_
 bool eco_gpu_begins(const struct eco_gpu_run *run, const struct eco_op *op, int s, int32_t t);
 /* Where y is not what the op's steps read: makes what is. */
 void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_op *op);
+/* Forward, bit s: the first step starts from zeros, and its kernels know: no plane has them. */
+uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run);
 /* Previous and next states of step t. */
 void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
                              struct eco_stage_call *call);
@@ -302,8 +304,11 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
                          bool steps);
 /* Of all steps one way: their products and the cell. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
-/* Of launches that are not of steps, nor of chunks: of states, or their gradients, and of products.
- */
+/* Of so many launches for each layer and direction; products that steps back are followed by: dx,
+ * gradients of W, of R and of vectors. */
+enum { ECO_GPU_PRODUCTS_BACK = 4 };
+double eco_gpu_launches(const struct eco_problem *problem, int n);
+/* Of algorithm step's launches beside its steps: of states, or their gradients, and of products. */
 double eco_step_launches(const struct eco_problem *problem, bool backward);
 /* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
 int32_t eco_step_asked(const struct eco_problem *problem);

@@ -96,6 +96,11 @@ static struct weights weights_of(const struct eco_gpu_run *run, const struct eco
     return (struct weights){eco_gpu_at(run, &array, 0), true, array.row, height};
 }
 
+static ecornn_type c_type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    return eco_type_bytes(m->c_type) == 2 ? m->c_type : run->layout->sum;
+}
+
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
                            const struct eco_span *span)
 {
@@ -108,7 +113,7 @@ void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
                                   .a_row = m->a_row,
                                   .b_row = weights.row,
                                   .c_row = m->c_row,
-                                  .c_type = run->layout->sum,
+                                  .c_type = c_type_of(run, m),
                                   .half = m->half,
                                   .add = m->add};
     const size_t skipped = (size_t)m->skip * (weights.turned ? weights.row : 1);
@@ -117,7 +122,7 @@ void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
     product.k -= m->skip;
     product.b = eco_gpu_after(weights.data, (size_t)span->before * weights.number + skipped,
                               type_of(run, m));
-    product.c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, run->layout->sum);
+    product.c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, product.c_type);
     if (eco_gpu_multiply_prepared(run, m, span, &product))
         return;
     eco_gpu_product(run, &product);
@@ -141,8 +146,7 @@ void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
                                   .b_row = weights.row,
                                   .c = m->c,
                                   .c_row = m->c_row,
-                                  .c_type =
-                                      eco_type_bytes(m->c_type) == 2 ? m->c_type : run->layout->sum,
+                                  .c_type = c_type_of(run, m),
                                   .half = m->half,
                                   .add = m->add};
     struct eco_span span;

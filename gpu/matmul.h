@@ -16,7 +16,7 @@ struct eco_matmul {
     size_t a_row;
     void *c;
     size_t c_row;
-    ecornn_type c_type; /* of multiply_back: of dx the type of rows; 0: as sums */
+    ecornn_type c_type; /* of dx, and of states of a projection, the type of rows; 0: as sums */
     bool add;           /* to C; else C is overwritten */
     int32_t skip;       /* columns of M that are left out, of multiply */
     int32_t first;      /* of rows that an op's products with dacc have, how many are before A's */

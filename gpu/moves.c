@@ -71,6 +71,8 @@ void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op)
     const size_t plane = eco_layout_state_plane(run->layout, op->d, first, false);
     for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_STEP); s++) {
         const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
+        if (eco_gpu_zero_states(run) >> s & 1)
+            continue;
         move_state(run, s, eco_gpu_plane(run, &state, plane),
                    eco_gpu_caller_state(run, op, s, run->args->initial[s]));
     }

@@ -192,6 +192,16 @@ static struct factors factors_of(const struct eco_gpu_run *run, const struct eco
     return (struct factors){&one, p->add ? &one : &zero, CUBLAS_POINTER_MODE_HOST};
 }
 
+/* Where C is in 16 bits sums of parts of k are rounded to it once, not each.  Not for all products:
+ * of floats cuBLAS takes slower kernels then. */
+static cublasMath_t math_of(const struct eco_product *p)
+{
+    return eco_type_bytes(p->c_type) == 2
+               ? (cublasMath_t)((int)CUBLAS_DEFAULT_MATH |
+                                (int)CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)
+               : CUBLAS_DEFAULT_MATH;
+}
+
 /* cuBLAS counts columns first: what it calls C is our C^T = B A, so the operands change places. */
 static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *p)
 {
@@ -205,6 +215,8 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
         return;
     eco_gpu_queued(run);
     run->status = ECO_CUBLAS(cublasSetPointerMode(run->set->blas, factors.mode));
+    if (run->status == ECORNN_OK)
+        run->status = ECO_CUBLAS(cublasSetMathMode(run->set->blas, math_of(p)));
     if (run->status != ECORNN_OK)
         return;
     run->status = eco_cublas_status(

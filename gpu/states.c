@@ -98,6 +98,18 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_op *op)
         eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "copying states");
 }
 
+/* ---- forward ----------------------------------------------------------------------------------
+ */
+
+uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run)
+{
+    uint16_t zero = 0;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
+        zero |= (uint16_t)((run->args->initial[s] == NULL) << s);
+    /* of rows that have ended a projection's kernel keeps what is there */
+    return run->problem->projected && run->args->lengths != NULL ? zero & (uint16_t)~1u : zero;
+}
+
 /* ---- both ways ------------------------------------------------------------------------------- */
 
 static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t, int s,
@@ -133,6 +145,8 @@ void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op 
                              struct eco_stage_call *call)
 {
     call->t = t;
+    if (!run->args->backward)
+        call->zero_states = t == first_step(run, op) ? eco_gpu_zero_states(run) : 0;
     for (int s = 0; s < call->n_states; s++)
         (run->args->backward ? point_at_kept : point_at_planes)(run, op, t, s, call);
 }

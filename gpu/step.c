@@ -102,6 +102,7 @@ struct step {
     struct eco_array acc;
     struct eco_stage_call call;
     bool odd;
+    bool narrow; /* rows of the output state before are the caller's */
 };
 
 void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
@@ -128,10 +129,43 @@ void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op 
     call->y = NULL;
 }
 
+/* Where the state after step t is, of a projection, if its product writes it there: y, or the plane
+ * of a layer whose y nobody wants.  data NULL: not where rows end early, nor where the caller wants
+ * the state in another place, too. */
+static struct eco_plane projected_state(const struct eco_gpu_run *run, const struct eco_op *op,
+                                        int32_t t)
+{
+    const int32_t last = op->reversed ? 0 : run->args->T - 1;
+    const struct eco_plane y = eco_gpu_y(run, op, t);
+    if (!run->problem->projected || run->args->lengths != NULL)
+        return (struct eco_plane){0};
+    if (y.data != NULL)
+        return t == last ? (struct eco_plane){0} : y;
+    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, 0);
+    return eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
+}
+
+/* The state before, where a projection has left it. */
+static void point_at_projected(struct step *step, int32_t t)
+{
+    const struct eco_gpu_run *run = step->run;
+    const int32_t before = step->op->reversed ? t + 1 : t - 1;
+    if (before < 0 || before >= run->args->T)
+        return;
+    const struct eco_plane state = projected_state(run, step->op, before);
+    if (state.data == NULL)
+        return;
+    step->call.state[0] = state.data;
+    step->call.state_row[0] = state.row;
+    step->narrow = true;
+}
+
 static void point_at_step(struct step *step, int32_t t)
 {
     step->odd = t % 2 != 0;
+    step->narrow = false;
     eco_gpu_point_at_step(step->run, step->op, t, &step->call);
+    point_at_projected(step, t);
     step->call.acc = eco_gpu_at(step->run, &step->acc, (size_t)(t - step->op->t0));
     if (step->call.projected)
         eco_gpu_point_at_output(step->run, step->op, t, &step->call);
@@ -149,10 +183,12 @@ static void add_recurrent(const struct step *step, int o)
                                 .c_row = call->acc_row,
                                 .add = true,
                                 .odd = step->odd};
+    if (operand->state >= 0 && (call->zero_states >> operand->state & 1))
+        return; /* there is nothing to add */
     if (operand->state >= 0) {
         matmul.a = call->state[operand->state];
         matmul.a_row = call->state_row[operand->state];
-        matmul.narrow = !eco_gpu_fills_state(step->run, step->op, operand->state);
+        matmul.narrow = step->narrow || !eco_gpu_fills_state(step->run, step->op, operand->state);
     } else {
         matmul.a = eco_gpu_after(call->operand, (size_t)operand->slot * (size_t)call->column,
                                  step->run->layout->type);
@@ -169,14 +205,18 @@ static void project(const struct step *step, int32_t t)
     const struct eco_array array =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
     const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, 0);
-    const struct eco_plane h = eco_gpu_plane(run, &array, 0);
+    const struct eco_plane there = projected_state(run, op, t),
+                           h = there.data != NULL ? there : eco_gpu_plane(run, &array, 0);
     eco_gpu_multiply(run, &(struct eco_matmul){.op = op,
                                                .part = ECO_PART_PROJECT,
                                                .rows = run->args->N,
                                                .a = step->call.next[0],
                                                .a_row = step->call.next_row[0],
                                                .c = h.data,
-                                               .c_row = h.row});
+                                               .c_row = h.row,
+                                               .c_type = h.type});
+    if (there.data != NULL)
+        return;
     const struct eco_project_call call = {
         .h = h,
         .before = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, false)),

@@ -13,14 +13,28 @@ struct step {
     bool odd;
 };
 
+/* dy of this direction of the layer. */
+static struct eco_plane dy_plane(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
+{
+    const size_t P = (size_t)run->problem->P;
+    const bool last_layer = op->layer == run->problem->L - 1;
+    struct eco_plane dy =
+        eco_gpu_sequence(run, last_layer ? run->args->dy : NULL, t, (size_t)run->problem->D * P);
+    if (!last_layer) {
+        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
+        dy = eco_gpu_plane(run, &above, (size_t)t);
+    }
+    if (dy.data != NULL)
+        dy.data = eco_gpu_after(dy.data, (size_t)op->d * P, dy.type);
+    return dy;
+}
+
 static void point_at_step(struct step *step, int32_t t)
 {
     const struct eco_gpu_run *run = step->run;
     const struct eco_op *op = step->op;
     struct eco_stage_call *call = &step->call;
-    const size_t i = eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0),
-                 P = (size_t)run->problem->P;
-    const bool last_layer = op->layer == run->problem->L - 1;
+    const size_t i = eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0);
     step->odd = t % 2 != 0;
     eco_gpu_point_at_states(run, op, t, call);
     call->zero_carry = t == (op->reversed ? 0 : run->args->T - 1) ? eco_gpu_zero_carry(run) : 0;
@@ -33,15 +47,45 @@ static void point_at_step(struct step *step, int32_t t)
     call->save_row = save.row;
     call->dacc = eco_gpu_at(run, &step->dacc, i);
     call->operand = eco_gpu_at(run, &step->operand, i);
-    struct eco_plane dy =
-        eco_gpu_sequence(run, last_layer ? run->args->dy : NULL, t, (size_t)run->problem->D * P);
-    if (!last_layer) {
-        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
-        dy = eco_gpu_plane(run, &above, (size_t)t);
-    }
-    call->dy = dy.data == NULL ? NULL : eco_gpu_after(dy.data, (size_t)op->d * P, dy.type);
+    const struct eco_plane dy = dy_plane(run, op, t);
+    call->dy = dy.data;
     call->dy_row = dy.row;
     call->wide_dy = dy.type != run->layout->type;
+}
+
+/* Of the op's steps: the gradient of a projection, dh, of step t. */
+static struct eco_plane dh_plane(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
+{
+    const struct eco_array dstep =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
+    return eco_gpu_plane(run, &dstep, eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0));
+}
+
+/* Do products of steps add what comes from behind to dh, where dy is already?  Not where that is
+ * rounded once more, nor where rows end early. */
+static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_plane dy = dy_plane(run, op, op->t0);
+    return run->problem->projected && run->args->lengths == NULL && dy.data != NULL &&
+           dy.type == dh_plane(run, op, op->t0).type;
+}
+
+static int32_t first_back(const struct eco_op *op)
+{
+    return op->reversed ? op->t0 : op->t1 - 1;
+}
+
+/* Of all steps but the first. */
+static void begin_dh(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_move_call call = {.to = dh_plane(run, op, op->t0),
+                                       .from = dy_plane(run, op, op->t0),
+                                       .steps = op->t1 - op->t0,
+                                       .rows = run->args->N,
+                                       .width = run->problem->P,
+                                       .t0 = op->t0};
+    if (op->t1 - op->t0 > 1 && adds_to_dh(run, op) && run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "gradients of a projection");
 }
 
 /* The gradient of u = dh P, in place of the carry for the stages. */
@@ -50,15 +94,12 @@ static void project_back(struct step *step, int32_t t)
     struct eco_gpu_run *run = step->run;
     const struct eco_op *op = step->op;
     struct eco_stage_call *call = &step->call;
-    const struct eco_array dstep =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
     const struct eco_array du =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOUTPUT);
     const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
     const ecornn_type sum = run->layout->sum;
     const struct eco_project_back_call back = {
-        .dh = eco_gpu_plane(run, &dstep,
-                            eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0)),
+        .dh = dh_plane(run, op, t),
         .carry = {call->carry[0], 0, call->carry_row[0], sum},
         .dy = {(void *)(uintptr_t)call->dy, 0, call->dy_row,
                call->wide_dy ? sum : run->layout->type},
@@ -66,7 +107,7 @@ static void project_back(struct step *step, int32_t t)
         .width = run->problem->P,
         .t = t,
         .lengths = run->args->lengths};
-    if (run->status == ECORNN_OK)
+    if (run->status == ECORNN_OK && (t == first_back(op) || !adds_to_dh(run, op)))
         eco_gpu_note_cuda(run, eco_launch_project_back(&back, run->stream), "a projection back");
     eco_gpu_multiply_back(run, &(struct eco_matmul){.op = op,
                                                     .part = ECO_PART_PROJECT,
@@ -83,16 +124,20 @@ static void project_back(struct step *step, int32_t t)
     call->carry[0] = NULL;
 }
 
-/* c (+)= dacc R of operand o, over all its accumulators. */
-static void multiply_back(const struct step *step, int o, void *c, size_t c_row, bool add)
+/* c (+)= dacc R of operand o, over all its accumulators; narrow: rows of c have no room for whole
+ * groups. */
+static void multiply_back(const struct step *step, int o, const struct eco_plane *c, bool narrow,
+                          bool add)
 {
     eco_gpu_multiply_back(step->run, &(struct eco_matmul){.op = step->op,
                                                           .part = ECO_PART_RECURRENT + o,
                                                           .rows = step->run->args->N,
                                                           .a = step->call.dacc,
                                                           .a_row = step->call.dacc_row,
-                                                          .c = c,
-                                                          .c_row = c_row,
+                                                          .c = c->data,
+                                                          .c_row = c->row,
+                                                          .c_type = c->type,
+                                                          .narrow = narrow,
                                                           .add = add,
                                                           .odd = step->odd});
 }
@@ -125,16 +170,23 @@ static void run_step(struct step *step, int32_t t)
             const struct eco_operand *operand = &lowered->operand[o];
             const size_t column = (size_t)operand->slot * (size_t)call->column;
             if (operand->state < 0 && operand->backward == stage)
-                multiply_back(step, o, eco_gpu_after(call->doperand, column, run->layout->sum),
-                              call->doperand_row, false);
+                multiply_back(
+                    step, o,
+                    &(struct eco_plane){eco_gpu_after(call->doperand, column, run->layout->sum), 0,
+                                        call->doperand_row, run->layout->sum},
+                    false, false);
         }
         eco_gpu_stage(run, true, stage, call);
     }
     for (int o = 0; o < lowered->n_operands; o++) {
         const int state = lowered->operand[o].state;
-        if (state >= 0 && !is_unwanted(step, t, state))
-            multiply_back(step, o, eco_gpu_at(run, &step->carry[state], 0), step->carry[state].row,
-                          true);
+        if (state < 0 || is_unwanted(step, t, state))
+            continue;
+        const int32_t next = step->op->reversed ? t + 1 : t - 1;
+        const bool to_dh = next >= step->op->t0 && next < step->op->t1 && adds_to_dh(run, step->op);
+        const struct eco_plane c =
+            to_dh ? dh_plane(run, step->op, next) : eco_gpu_plane(run, &step->carry[state], 0);
+        multiply_back(step, o, &c, to_dh, true);
     }
 }
 
@@ -153,6 +205,7 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op)
     step.call.doperand = eco_gpu_at(run, &doperand, 0);
     step.call.doperand_row = doperand.row;
     eco_gpu_copy_history(run, op);
+    begin_dh(run, op);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
 }

@@ -381,6 +381,31 @@ START_TEST(runs_all_steps_at_once)
 }
 END_TEST
 
+/* The same for algorithm fused, of which steps would be those of step. */
+START_TEST(runs_a_step_at_once)
+{
+    static const char *const type[] = {"f32", "f32/fast", "bf16", "f16"};
+    char name[64], text[4000];
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_cell_parse(&cell, resident[0].text), ECORNN_OK);
+    snprintf(name, sizeof name, "own/%s/infer/T1/N2/I4/H64", type[nth(_i)]);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    const ecornn_status status = create_with("fused", &desc, &plan);
+    if (status == ECORNN_OK) {
+        ecornn_plan_print(plan, text, sizeof text);
+        ck_assert_msg(strstr(text, "step: one launch"), "%s", text);
+        ecornn_plan_free(plan);
+    } else {
+        ck_assert_msg(strstr(ecornn_error_detail(), "a device without what it needs") ||
+                          strstr(ecornn_error_detail(), "where there is no NVRTC"),
+                      "%s", ecornn_error_detail());
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
 /* Memory that the device cannot reach is an error, and the device goes on. */
 START_TEST(refuses_memory_of_the_host)
 {
@@ -456,6 +481,7 @@ int main(int argc, char **argv)
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));
         tcase_add_loop_test(own, runs_all_steps_at_once, 0, share(TYPES * RESIDENT));
+        tcase_add_loop_test(own, runs_a_step_at_once, 0, share(TYPES));
         tcase_add_loop_test(tests, agrees_with_f64_of_the_device, 0, share(BESIDE_F64));
     }
     if (!only && part.first == 0) {
