@@ -9,7 +9,7 @@
 
 /* Steps at most; what a step may take by prediction: where launches and the way to the L2 are most
  * of it.  Longer ones are multiplied better by large products. */
-enum { MOST_STEPS = 16 };
+enum { MOST_STEPS = 16, MOST_ROWS = 65535 * ECO_FUSED_N };
 static const double most_time = 64e-6;
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -28,6 +28,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a projection whose rows are no whole pieces";
     if (problem->T > MOST_STEPS)
         return "many steps";
+    if (problem->N > MOST_ROWS)
+        return "more rows than a launch has blocks for";
     const struct eco_fused_size size = eco_fused_size(problem, 0, problem->N);
     const struct eco_fused_choice choice = eco_fused_choose(&size, caps);
     if (choice.shape < 0)
