@@ -109,7 +109,7 @@ static ecornn_status prepare(struct ecornn_device *device)
         status = ECO_CUDA(eco_split_load(&device->caps.splits));
     _Static_assert(sizeof device->caps.clusters / sizeof *device->caps.clusters == ECO_SPLIT_SLICES,
                    "clusters of all sizes");
-    if (status == ECORNN_OK)
+    if (status == ECORNN_OK && device->caps.version >= ECO_FUSED_VERSION)
         status = eco_fused_load(&device->caps.fuses);
     if (status == ECORNN_OK && device->caps.splits)
         eco_split_step_count(device->caps.clusters);
