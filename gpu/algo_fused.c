@@ -72,10 +72,11 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     eco_algo_step.wishes(problem, caps, wishes);
     wishes->turned[0] = false;
     wishes->prepared_bytes[0] = 0;
-    wishes->rows_apart = true;
     wishes->wavefront = wishes->wavefront && problem->training; /* back */
-    /* No accumulators in memory; of a cell from text as long as its kernels are not compiled. */
+    /* No accumulators in memory, no input product of many rows; of a cell from text steps may be
+     * those of algorithm step. */
     wishes->fuse_input = problem->cell->builtin >= 0;
+    wishes->rows_apart |= wishes->fuse_input;
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -34,7 +34,7 @@ struct eco_fused_size eco_fused_projection(const struct eco_problem *problem, in
 ecornn_status eco_fused_load(bool *usable);
 /* At creation of a plan of algorithm fused: finds its kernels, or compiles them. */
 void eco_fused_prepare(const struct ecornn_plan *plan);
-/* The blocks of a full run's steps, in words. */
+/* The blocks of a full run's steps, of the first layer, in words. */
 void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* All ops of a level. */

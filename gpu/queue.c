@@ -94,6 +94,7 @@ static void begin(struct forks *forks, cudaStream_t caller)
         run->layout->wishes.wavefront ? run->problem->L * run->problem->D : run->problem->D;
     forks->streams = lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
     forks->run->lanes = forks->streams;
+    forks->run->fusing = false;
     forks->stream[0] = caller;
     for (int s = 1; s < forks->streams; s++)
         forks->stream[s] = run->set->stream[s];

@@ -98,8 +98,7 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_op *op)
         eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "copying states");
 }
 
-/* ---- forward ----------------------------------------------------------------------------------
- */
+/* ---- forward -------------------------------------------------------------------------------- */
 
 uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run)
 {
@@ -132,8 +131,10 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *
     call->state[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, false));
     call->next[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
     call->state_row[s] = call->next_row[s] = state.row;
-    if (state.type != run->layout->type)
-        call->wide_states = call->wide_next |= (uint16_t)(1u << s);
+    if (state.type != run->layout->type) {
+        call->wide_states |= (uint16_t)(1u << s);
+        call->wide_next |= (uint16_t)(1u << s);
+    }
     if (s > 0 && run->layout->training) {
         const struct eco_plane kept = eco_gpu_next(run, op, s, t);
         call->kept[s] = kept.data;

@@ -102,7 +102,7 @@ struct step {
     struct eco_array acc;
     struct eco_stage_call call;
     bool odd;
-    bool narrow; /* rows of the output state before are the caller's */
+    bool narrow; /* rows of the output state before may not be filled up */
 };
 
 void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
@@ -130,8 +130,8 @@ void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op 
 }
 
 /* Where the state after step t is, of a projection, if its product writes it there: y, or the plane
- * of a layer whose y nobody wants.  data NULL: not where rows end early, nor where the caller wants
- * the state in another place, too. */
+ * where there is no y.  data NULL: not where rows end early or are too far apart for a product, nor
+ * where the state is wanted in another place, too. */
 static struct eco_plane projected_state(const struct eco_gpu_run *run, const struct eco_op *op,
                                         int32_t t)
 {
@@ -140,7 +140,7 @@ static struct eco_plane projected_state(const struct eco_gpu_run *run, const str
     if (!run->problem->projected || run->args->lengths != NULL)
         return (struct eco_plane){0};
     if (y.data != NULL)
-        return t == last ? (struct eco_plane){0} : y;
+        return t == last || y.row > INT32_MAX ? (struct eco_plane){0} : y;
     const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, 0);
     return eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
 }

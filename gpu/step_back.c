@@ -62,12 +62,15 @@ static struct eco_plane dh_plane(const struct eco_gpu_run *run, const struct eco
 }
 
 /* Do products of steps add what comes from behind to dh, where dy is already?  Not where that is
- * rounded once more, nor where rows end early. */
+ * rounded once more, dy or the sums of several products, nor where rows end early. */
 static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     const struct eco_plane dy = dy_plane(run, op, op->t0);
+    struct eco_span span, more;
     return run->problem->projected && run->args->lengths == NULL && dy.data != NULL &&
-           dy.type == dh_plane(run, op, op->t0).type;
+           dy.type == dh_plane(run, op, op->t0).type &&
+           eco_span_next(run->lowered, ECO_PART_RECURRENT, 0, &span) &&
+           !eco_span_next(run->lowered, ECO_PART_RECURRENT, span.end, &more);
 }
 
 static int32_t first_back(const struct eco_op *op)
@@ -183,7 +186,8 @@ static void run_step(struct step *step, int32_t t)
         if (state < 0 || is_unwanted(step, t, state))
             continue;
         const int32_t next = step->op->reversed ? t + 1 : t - 1;
-        const bool to_dh = next >= step->op->t0 && next < step->op->t1 && adds_to_dh(run, step->op);
+        const bool to_dh = o == 0 && state == 0 && next >= step->op->t0 && next < step->op->t1 &&
+                           adds_to_dh(run, step->op);
         const struct eco_plane c =
             to_dh ? dh_plane(run, step->op, next) : eco_gpu_plane(run, &step->carry[state], 0);
         multiply_back(step, o, &c, to_dh, true);
