@@ -279,6 +279,8 @@ void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op);
 
 /* y of this direction of the layer from step t on; data NULL: nobody wants it. */
 struct eco_plane eco_gpu_y(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t);
+/* Backward: its gradient, the caller's or in lower layers ours; data NULL: there is none. */
+struct eco_plane eco_gpu_dy(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t);
 /* Backward: state s after step t, and from there on; before it: of the direction's first step the
  * caller's, data NULL: zeros. */
 struct eco_plane eco_gpu_next(const struct eco_gpu_run *run, const struct eco_op *op, int s,

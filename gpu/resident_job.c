@@ -72,23 +72,6 @@ static void point_at_given(const struct eco_gpu_run *run, const struct eco_op *o
                 .data;
 }
 
-/* y forward, dy backward: the caller's, or in lower layers ours. */
-static struct eco_plane y_plane(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
-{
-    const size_t H = (size_t)run->problem->H, width = (size_t)run->problem->D * H;
-    const bool last_layer = op->layer == run->problem->L - 1;
-    if (!run->args->backward)
-        return eco_gpu_y(run, op, t);
-    struct eco_plane y = eco_gpu_sequence(run, last_layer ? run->args->dy : NULL, t, width);
-    if (!last_layer) {
-        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
-        y = eco_gpu_plane(run, &above, (size_t)t);
-    }
-    if (y.data != NULL)
-        y.data = eco_gpu_after(y.data, (size_t)op->d * H, y.type);
-    return y;
-}
-
 /* R of a product, backward R^T. */
 static const void *weights_of(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
@@ -119,7 +102,8 @@ struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const st
         eco_layout_scratch(run->layout, backward, op->layer, op->d, ECO_SCRATCH_EXCHANGE);
     const struct eco_array acc = eco_layout_scratch(run->layout, backward, op->layer, op->d,
                                                     backward ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC);
-    const struct eco_plane y = y_plane(run, op, course.first);
+    const struct eco_plane y =
+        backward ? eco_gpu_dy(run, op, course.first) : eco_gpu_y(run, op, course.first);
     struct eco_resident_job job = {
         .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
         .exchange = eco_gpu_at(run, &exchange, 0),

@@ -27,6 +27,21 @@ struct eco_plane eco_gpu_y(const struct eco_gpu_run *run, const struct eco_op *o
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+struct eco_plane eco_gpu_dy(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
+{
+    const size_t P = (size_t)run->problem->P;
+    const bool last_layer = op->layer == run->problem->L - 1;
+    struct eco_plane dy =
+        eco_gpu_sequence(run, last_layer ? run->args->dy : NULL, t, (size_t)run->problem->D * P);
+    if (!last_layer) {
+        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
+        dy = eco_gpu_plane(run, &above, (size_t)t);
+    }
+    if (dy.data != NULL)
+        dy.data = eco_gpu_after(dy.data, (size_t)op->d * P, dy.type);
+    return dy;
+}
+
 /* Is y not what steps and products read: its rows no neighbours, or not wide enough, or padding
  * where a row's steps, which fall, begin from a state?  One answer for all of a run: launches take
  * both directions. */

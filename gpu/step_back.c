@@ -13,22 +13,6 @@ struct step {
     bool odd;
 };
 
-/* dy of this direction of the layer. */
-static struct eco_plane dy_plane(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
-{
-    const size_t P = (size_t)run->problem->P;
-    const bool last_layer = op->layer == run->problem->L - 1;
-    struct eco_plane dy =
-        eco_gpu_sequence(run, last_layer ? run->args->dy : NULL, t, (size_t)run->problem->D * P);
-    if (!last_layer) {
-        const struct eco_array above = eco_layout_dinput(run->layout, op->layer + 1);
-        dy = eco_gpu_plane(run, &above, (size_t)t);
-    }
-    if (dy.data != NULL)
-        dy.data = eco_gpu_after(dy.data, (size_t)op->d * P, dy.type);
-    return dy;
-}
-
 static void point_at_step(struct step *step, int32_t t)
 {
     const struct eco_gpu_run *run = step->run;
@@ -47,7 +31,7 @@ static void point_at_step(struct step *step, int32_t t)
     call->save_row = save.row;
     call->dacc = eco_gpu_at(run, &step->dacc, i);
     call->operand = eco_gpu_at(run, &step->operand, i);
-    const struct eco_plane dy = dy_plane(run, op, t);
+    const struct eco_plane dy = eco_gpu_dy(run, op, t);
     call->dy = dy.data;
     call->dy_row = dy.row;
     call->wide_dy = dy.type != run->layout->type;
@@ -65,7 +49,7 @@ static struct eco_plane dh_plane(const struct eco_gpu_run *run, const struct eco
  * rounded once more, dy or the sums of several products, nor where rows end early. */
 static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_op *op)
 {
-    const struct eco_plane dy = dy_plane(run, op, op->t0);
+    const struct eco_plane dy = eco_gpu_dy(run, op, op->t0);
     struct eco_span span, more;
     return run->problem->projected && run->args->lengths == NULL && dy.data != NULL &&
            dy.type == dh_plane(run, op, op->t0).type &&
@@ -82,7 +66,7 @@ static int32_t first_back(const struct eco_op *op)
 static void begin_dh(struct eco_gpu_run *run, const struct eco_op *op)
 {
     const struct eco_move_call call = {.to = dh_plane(run, op, op->t0),
-                                       .from = dy_plane(run, op, op->t0),
+                                       .from = eco_gpu_dy(run, op, op->t0),
                                        .steps = op->t1 - op->t0,
                                        .rows = run->args->N,
                                        .width = run->problem->P,

@@ -73,8 +73,8 @@ static const char *const chosen[] = {
     "rnn-tanh/f64/train/L2/T8/N3/I7/H16/states/accumulate",
     "rnn-relu/f32/train/L2/bi/T5/N3/I7/H16/states/lengths:random/dropout:0.1",
     "rnn-relu/f32/infer/L2/rev/T5/N3/I7/H16/P9/states",
-    "two-products/f32/train/L2/T5/N3/I4/H16/P6/states",
-    "two-products/f32/train/T4/N3/I4/H8/P4/states/lengths:random",
+    "projected-two-states/f32/train/L2/T5/N3/I4/H16/P6/states",
+    "projected-two-states/f32/train/T4/N3/I4/H8/P4/states/lengths:random",
     /* More rows of weight gradients than are copied at once, wide P. */
     "lstm/f32/train/T70/N8/I3/H5/P90/states",
     /* Two threads in the steps: units, rows, projection. */
