@@ -22,17 +22,21 @@ enum { ROWS = 4096, LEAST_STEPS = 8, MOST_CHUNKS = 12 };
 
 /* For tests and comparisons: ECORNN_CHUNK=N asks for chunks of N steps, ECORNN_WAVEFRONT=0 for one
  * layer after the other. */
-static bool overlaps_layers(const struct eco_problem *problem)
-{
-    const char *asked = eco_environment("ECORNN_WAVEFRONT");
-    return problem->L > 1 && problem->D == 1 && !(asked != NULL && strcmp(asked, "0") == 0);
-}
-
 int32_t eco_step_asked(const struct eco_problem *problem)
 {
     const char *asked = eco_environment("ECORNN_CHUNK");
     const long chunk = asked == NULL ? 0 : strtol(asked, NULL, 10);
     return chunk <= 0 ? 0 : chunk < problem->T ? (int32_t)chunk : problem->T;
+}
+
+/* Not in one chunk of few rows: what follows a layer's steps back is then one launch. */
+static bool overlaps_layers(const struct eco_problem *problem)
+{
+    const char *asked = eco_environment("ECORNN_WAVEFRONT");
+    const bool few = problem->T <= LEAST_STEPS &&
+                     (int64_t)problem->T * problem->N <= ECO_FEW_ROWS &&
+                     eco_step_asked(problem) == 0;
+    return problem->L > 1 && problem->D == 1 && !few && !(asked != NULL && strcmp(asked, "0") == 0);
 }
 
 static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
@@ -112,6 +116,13 @@ static bool turns_forward(const struct eco_problem *problem)
            problem->H >= UNITS && problem->T >= STEPS && !overlaps_layers(problem);
 }
 
+/* It multiplies in TF32 twice as fast where k is contiguous in both operands. */
+static bool turns_back(const struct eco_problem *problem)
+{
+    enum { STEPS = 4 };
+    return problem->type == ECORNN_F32 && problem->fast && problem->T >= STEPS;
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
@@ -124,10 +135,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .lean = true,
         .widened = problem->weight_type != problem->type,
         .prepared_bytes = {prepared[0], prepared[1]},
-        /* cuBLAS multiplies in TF32 twice as fast where k is contiguous in both operands */
         .turned = {prepared[0] == 0 && turns_forward(problem),
-                   prepared[1] == 0 && problem->training && problem->type == ECORNN_F32 &&
-                       problem->fast},
+                   prepared[1] == 0 && problem->training && turns_back(problem)},
         .rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gpu/half.h */
         .aligned = ECO_GPU_ALIGNED,
         .filled = eco_step_fills(problem, caps, true),

@@ -229,6 +229,16 @@ WORD void means_end(struct place *at)
 /* How kernels are declared: by name where they are looked up by name. */
 #ifndef CELL_LINKAGE
 #define CELL_LINKAGE static
+#define CELL_KNOWN   1
+#endif
+/* Blocks that a multiprocessor has room for at least.  Of the built-in cells in float as many as
+ * their registers allow, where there may be 2048 threads: then all of a large layer's are there at
+ * once. */
+#if defined(CELL_KNOWN) && !defined(ECO_ROWS_F64) &&                                               \
+    (__CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200))
+#define STAGE_BLOCKS(backward) ((backward) ? 5 : 8)
+#else
+#define STAGE_BLOCKS(backward) 2
 #endif
 #define JOIN_(a, b)       a##b
 #define JOIN(a, b)        JOIN_(a, b)

@@ -206,13 +206,13 @@ static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_
         .dynamicSmemBytes = (size_t)ECO_FUSED_SHARED(size->accs, shape),
         .stream = run->stream,
         .attrs = &attribute,
-        .numAttrs = run->fusing && gpu->overlap};
+        .numAttrs = run->chained && gpu->overlap};
     void *arguments[] = {call};
     share_warps(call);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, kernels[shape], arguments),
                           "a fused step");
-    run->fusing = run->lanes == 1; /* what follows on the stream follows this */
+    run->chained = run->lanes == 1; /* what follows on the stream follows this */
 }
 
 /* h = P u, to where the cell's output state goes without a projection. */

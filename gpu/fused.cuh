@@ -46,6 +46,8 @@ template <int NUMBER, int SHAPE> struct block_of {
     };
     typedef struct operands<tiles, across> operands;
     typedef struct sums<tiles, across> sums;
+    typedef struct fetched<tiles, across> fetched;
+    enum { ahead = ::ahead<fetched>::items };
 };
 
 /* What a warp multiplies.  Rows that are not there are others; nobody reads their sums. */
@@ -122,26 +124,7 @@ static __device__ __forceinline__ void read_early(const struct eco_fused_call &c
     }
 }
 
-extern __shared__ float shared[];
-
-/* [warps, columns, line] */
-template <class BLOCK>
-static __device__ __forceinline__ void put_sums(const typename BLOCK::sums &sums, int warp,
-                                                int lane)
-{
-    float *const to = shared + (warp * BLOCK::columns + lane % 4 * 2) * BLOCK::line + lane / 4;
-#pragma unroll
-    for (int n = 0; n < BLOCK::across; n++)
-#pragma unroll
-        for (int t = 0; t < BLOCK::tiles; t++) {
-            float *const at = to + n * ECO_FUSED_N * BLOCK::line + t * ECO_FUSED_M;
-            const float *const d = sums.d[t][n];
-            at[0] = d[0];
-            at[BLOCK::line] = d[1];
-            at[8] = d[2];
-            at[BLOCK::line + 8] = d[3];
-        }
-}
+extern __shared__ float shared[]; /* [warps, columns, line] */
 
 /* Of floats in parts a sum that is not finite is added anew, term by term. */
 WORD float sum_anew(const struct place *at, const struct eco_fused_source *source, int acc)
@@ -220,8 +203,9 @@ static __device__ __forceinline__ void run_step(const struct eco_fused_call &cal
     struct early<block> early[block::pairs];
     typename block::sums sums = {};
     let_next_start(); /* which reads no more than matrices before it waits */
-    multiply(operands_of<block>(call, warp, lane), &sums, [&] { read_early<block>(call, early); });
-    put_sums<block>(sums, warp, lane);
+    multiply<typename block::fetched, block::ahead>(operands_of<block>(call, warp, lane), &sums,
+                                                    [&] { read_early<block>(call, early); });
+    put_sums<block::line>(sums, shared + warp * block::columns * block::line, lane);
     __syncthreads();
     finish_all<NUMBER, block>(call, early);
 #endif

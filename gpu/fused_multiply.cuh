@@ -19,8 +19,10 @@ template <int TILES, int ACROSS> struct sums {
     float d[TILES][ACROSS][4];
 };
 
-/* Where a lane reads: rows of the matrix, 8 apart in a tile, and of the batch. */
+/* Where a lane reads: rows of the matrix, 8 apart in a tile, and of the batch.  whole: it is known
+ * that those lie at, and k is of, whole pieces. */
 template <int TILES, int ACROSS> struct operands {
+    enum { whole = false };
     const narrow *matrix[TILES][2], *row[ACROSS];
     int first, end; /* items */
     int k, matrix_row, quarter;
@@ -55,12 +57,13 @@ static __device__ __forceinline__ void fetch_matrix(const struct operands<TILES,
                 there ? __ldg((const uint4 *)(at.matrix[t][half] + k)) : make_uint4(0, 0, 0, 0);
 }
 
-template <int TILES, int ACROSS>
-static __device__ __forceinline__ void fetch_rows(const struct operands<TILES, ACROSS> &at,
-                                                  int item, struct fetched<TILES, ACROSS> *to)
+/* Rows of the batch, as many as V has room for. */
+template <class AT, class V>
+static __device__ __forceinline__ void fetch_rows(const AT &at, int item, V *to)
 {
+    enum { ACROSS = sizeof to->b / sizeof to->b[0] };
     const int k = item * ITEM + at.quarter * PIECE, there = item < at.end ? at.k - k : 0;
-    if (at.aligned && (there >= PIECE || there <= 0)) {
+    if (AT::whole || (at.aligned && (there >= PIECE || there <= 0))) {
 #pragma unroll
         for (int t = 0; t < ACROSS; t++)
             to->b[t] = there > 0 ? *(const uint4 *)(at.row[t] + k) : make_uint4(0, 0, 0, 0);
@@ -143,16 +146,19 @@ static __device__ __forceinline__ void multiply_item(const struct fetched<TILES,
     }
 }
 #else
-/* The upper halves of two floats, which are numbers of BF16 cut off. */
-WORD unsigned both_cut(float x, float y)
+/* Two floats rounded to BF16, the first in the lower half. */
+WORD unsigned both_rounded(float x, float y)
 {
-    enum { UPPER = 0x7632 };
-    return __byte_perm(__float_as_uint(x), __float_as_uint(y), UPPER);
+    unsigned both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
+    return both;
 }
 
-WORD float left_of(float x)
+/* What that leaves of them. */
+WORD void leave(float *x, float *y, unsigned rounded)
 {
-    return x - __uint_as_float(__float_as_uint(x) & 0xFFFF0000);
+    *x -= __uint_as_float(rounded << 16);
+    *y -= __uint_as_float(rounded & 0xFFFF0000);
 }
 
 /* Two neighbours in three parts, whose sum they are. */
@@ -163,11 +169,11 @@ WORD struct parts parts_of(unsigned x, unsigned y)
 {
     float a = __uint_as_float(x), b = __uint_as_float(y);
     struct parts parts;
-    parts.of[0] = both_cut(a, b);
-    a = left_of(a);
-    b = left_of(b);
-    parts.of[1] = both_cut(a, b);
-    parts.of[2] = both_cut(left_of(a), left_of(b));
+    parts.of[0] = both_rounded(a, b);
+    leave(&a, &b, parts.of[0]);
+    parts.of[1] = both_rounded(a, b);
+    leave(&a, &b, parts.of[1]);
+    parts.of[2] = both_rounded(a, b);
     return parts;
 }
 
@@ -206,18 +212,21 @@ static __device__ __forceinline__ void multiply_item(const struct fetched<TILES,
 
 /* ---- all of a warp's ------------------------------------------------------------------------- */
 
-/* ready() is done when kernels ahead have ended, while rows are on their way. */
-template <int TILES, int ACROSS, class READY>
-static __device__ __forceinline__ void multiply(const struct operands<TILES, ACROSS> at,
-                                                struct sums<TILES, ACROSS> *sums, READY ready)
-{
-    /* Items on their way: as many as a thread has registers for, which splits floats, too. */
+/* Items on their way: as many as a thread has registers for, which splits floats, too. */
+template <class V> struct ahead {
     enum {
-        REGISTERS = sizeof(narrow) == 2 ? 63 : 55,
-        HELD = 4 * (2 * TILES + ACROSS),
-        AHEAD = HELD < REGISTERS ? REGISTERS / HELD : 1
+        registers = sizeof(narrow) == 2 ? 63 : 55,
+        held = sizeof(V) / sizeof(unsigned),
+        items = held < registers ? registers / held : 1
     };
-    struct fetched<TILES, ACROSS> v[AHEAD];
+};
+
+/* ready() is done when kernels ahead have ended, while rows are on their way.  V: what fetch_matrix
+ * and fetch_rows fetch of an item. */
+template <class V, int AHEAD, class AT, class SUMS, class READY>
+static __device__ __forceinline__ void multiply(const AT at, SUMS *sums, READY ready)
+{
+    V v[AHEAD];
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
         fetch_matrix(at, at.first + j, &v[j]);
@@ -233,5 +242,24 @@ static __device__ __forceinline__ void multiply(const struct operands<TILES, ACR
             multiply_item(v[j], sums);
             fetch_matrix(at, i + j + AHEAD, &v[j]);
             fetch_rows(at, i + j + AHEAD, &v[j]);
+        }
+}
+
+/* Of a warp to [8 * ACROSS, LINE], a row of D behind the other. */
+template <int LINE, int TILES, int ACROSS>
+static __device__ __forceinline__ void put_sums(const struct sums<TILES, ACROSS> &sums, float *to,
+                                                int lane)
+{
+    to += lane % 4 * 2 * LINE + lane / 4;
+#pragma unroll
+    for (int n = 0; n < ACROSS; n++)
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            float *const at = to + n * 8 * LINE + t * 16;
+            const float *const d = sums.d[t][n];
+            at[0] = d[0];
+            at[LINE] = d[1];
+            at[8] = d[2];
+            at[LINE + 8] = d[3];
         }
 }

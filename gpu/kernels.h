@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "common/cell/cell.h"
+#include "gpu/few_call.h"
 #include "gpu/fused_call.h"
 #include "gpu/resident_call.h"
 #include "gpu/stage_call.h"
@@ -171,6 +172,14 @@ extern const struct eco_fused_kernel *const eco_fused_bf16;
 extern const struct eco_fused_kernel *const eco_fused_f16;
 extern const struct eco_fused_kernel *const eco_fused_f32;
 extern const struct eco_fused_kernel *const eco_fused_f32_fast;
+
+/* ---- products of few rows, few_bf16.cu and so on --------------------------------------------- */
+
+/* [ECO_FEW_SHAPES] */
+extern const void *const *const eco_few_bf16;
+extern const void *const *const eco_few_f16;
+extern const void *const *const eco_few_f32;
+extern const void *const *const eco_few_f32_fast;
 
 /* Is there code for the current device in this module?  overlap: code that waits by itself for the
  * kernel ahead, so that it may be put in place before that has ended. */

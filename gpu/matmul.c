@@ -2,6 +2,7 @@
  * Products with the packed weights: one for every run of neighbouring accumulators; and the copies
  * of weights that they read.
  */
+#include "gpu/few.h"
 #include "gpu/half.h"
 #include "gpu/prepared.h"
 
@@ -206,7 +207,7 @@ bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_mat
             return false;
         product[j] = gradient_of(run, &m[j], &span[j]);
     }
-    return eco_gpu_products_split(run, product, begin);
+    return !eco_gpu_takes_few(run, &product[0]) && eco_gpu_products_split(run, product, begin);
 }
 
 void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
@@ -215,10 +216,12 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
     const size_t elements = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
     char *gradient = (char *)run->args->dweights +
                      eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    if (eco_gpu_few_zeros(run, gradient, matrix.n * matrix.height, matrix.row))
+        return;
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(
             run,
             cudaMemsetAsync(gradient, 0, elements * eco_type_bytes(run->layout->sum), run->stream),
             "clearing gradients");
-    run->overlap = false; /* the next kernel waits for kernels, this is none */
+    run->overlap = run->chained = false; /* the next kernel waits for kernels, this is none */
 }

@@ -1,6 +1,7 @@
 /*
  * One product through cuBLAS; see product.h.  Sums are kept in float at least.
  */
+#include "gpu/few.h"
 #include "gpu/half.h"
 #include "gpu/split.h"
 
@@ -230,7 +231,7 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
 
 void eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *p)
 {
-    if (eco_gpu_product_split(run, p, NULL))
+    if (eco_gpu_few_product(run, p) || eco_gpu_product_split(run, p, NULL))
         return;
     const int32_t most = p->piece > 0 ? p->piece : eco_gpu_piece(run, p);
     const size_t a_step = p->kind == ECO_TN ? p->a_row : 1,

@@ -2,7 +2,7 @@
  * A whole tape, queued: lanes of the tape that do not depend on each other go to streams of their
  * own, which fork from the caller's stream and join it again.  Knows levels, no op.
  */
-#include "gpu/product.h"
+#include "gpu/few.h"
 
 static const eco_gpu_op ops[ECO_OP_KINDS] = {
     [ECO_BEGIN] = eco_gpu_begin,
@@ -94,7 +94,8 @@ static void begin(struct forks *forks, cudaStream_t caller)
         run->layout->wishes.wavefront ? run->problem->L * run->problem->D : run->problem->D;
     forks->streams = lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
     forks->run->lanes = forks->streams;
-    forks->run->fusing = false;
+    forks->run->chained = forks->run->collects = false;
+    forks->run->few.n = 0;
     forks->stream[0] = caller;
     for (int s = 1; s < forks->streams; s++)
         forks->stream[s] = run->set->stream[s];
@@ -156,15 +157,18 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
             wait_for_marks(&forks, s);
         else
             wait_for_op(&forks, &op, s);
+        eco_gpu_few_begin(run, (enum eco_op_kind)op.kind);
         eco_gpu_point_at_stream(run, &op, forks.stream[s]);
         if (together)
             queue_together(&forks, tape, i);
         else
             ops[op.kind](run, &op);
+        eco_gpu_few_end(run);
         forks.busy[s] = true;
         if (together)
             hold_all(&forks, s);
     }
+    eco_gpu_few_begin(run, ECO_D_END);
     /* Joined even after a failure: a stream left in the caller's capture would spoil it. */
     const ecornn_status status = run->status;
     run->status = ECORNN_OK;

@@ -120,5 +120,5 @@ void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(kernel, &call, n, gpu->overlap, run->stream),
                           "a resident kernel");
-    run->apart = false;
+    run->apart = run->chained = false;
 }

@@ -1,6 +1,7 @@
 /*
  * The gradients of weights: large products and sums over all steps of an op.
  */
+#include "gpu/few.h"
 #include "gpu/half.h"
 #include "gpu/product.h"
 
@@ -27,7 +28,7 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bo
         call.rows_of = eco_gpu_half_sums(run, op, &call.rows);
         call.parts_bytes = ECO_ROOM_OF_MANY;
     }
-    if (run->status == ECORNN_OK)
+    if (run->status == ECORNN_OK && (halves || !eco_gpu_few_sums(run, &call)))
         eco_gpu_note_cuda(run, eco_launch_sum(&call, gpu->overlap, run->stream),
                           "gradients of vectors");
 }

@@ -191,13 +191,19 @@ START_TEST(agrees_where_groups_end_early)
 END_TEST
 
 /* Few steps: of one row and of more than a block takes, of an odd number of units and inputs, with
- * a state that is written where it was read. */
+ * a state that is written where it was read; and few rows of gradients, whose products share
+ * launches. */
 static const char *const few[] = {"lstm/f32/train/L2/T1/N1/I64/H640/states",
                                   "lstm/f32/infer/L2/T1/N40/I71/H133/states/alias",
                                   "lstm/f32/train/T2/N150/I20/H200/P75/states/lengths:random",
                                   "gru/f32/train/L2/bi/T2/N67/I33/H65/states/lengths:random",
                                   "rnn-relu/f32/infer/T3/N131/I24/H96/P40/batch-major",
-                                  "lstm-coupled/f32/infer/L3/T1/N70/I40/H50/states"};
+                                  "lstm-coupled/f32/infer/L3/T1/N70/I40/H50/states",
+                                  "lstm/f32/train/L3/T1/N64/I71/H133",
+                                  "lstm/f32/train/L2/T1/N31/I64/H200/accumulate",
+                                  "gru-reset-first/f32/train/L2/T2/N15/I33/H75/states",
+                                  "lstm-peephole/f32/train/L2/T1/N9/I40/H96/batch-major",
+                                  "mgu/f32/train/L3/T2/N20/I24/H88/states/dropout:0.5"};
 enum { FEW = sizeof few / sizeof *few };
 
 START_TEST(agrees_in_few_steps)

@@ -1,0 +1,204 @@
+/*
+ * Collects products of few rows and launches them; see few.h.
+ */
+#include "gpu/few.h"
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+static const void *kernel_of(const struct eco_gpu_run *run, int shape)
+{
+    switch (run->layout->type) {
+    case ECORNN_BF16:
+        return eco_few_bf16[shape];
+    case ECORNN_F16:
+        return eco_few_f16[shape];
+    default:
+        return run->problem->fast ? eco_few_f32_fast[shape] : eco_few_f32[shape];
+    }
+}
+
+/* Blocks that have the rows of all jobs back side by side, if there are such blocks. */
+static int shape_of(const struct eco_few_call *call)
+{
+    int shape = 0;
+    for (int j = 0; j < call->n; j++)
+        while (call->job[j].kind == ECO_FEW_BACK && shape + 1 < ECO_FEW_SHAPES &&
+               8 << shape < call->job[j].m)
+            shape++;
+    return shape;
+}
+
+static int32_t up(int64_t a, int64_t b)
+{
+    return (int32_t)((a + b - 1) / b);
+}
+
+static int32_t blocks_of(const struct eco_few_job *job, int shape)
+{
+    switch (job->kind) {
+    case ECO_FEW_BACK:
+        return up(job->n, ECO_FEW_BACK_COLUMNS) * up(job->m, 8 << shape);
+    case ECO_FEW_GRADIENT:
+        return up(job->n, ECO_FEW_GRADIENT_COLUMNS) * up(job->m, ECO_FEW_GRADIENT_ROWS);
+    case ECO_FEW_ZERO:
+        return up((int64_t)job->m * job->n, ECO_FEW_ZEROS);
+    default:
+        return up((int64_t)job->m * job->n, ECO_FEW_SUM_COLUMNS);
+    }
+}
+
+/* Blocks by the kinds of their jobs: long ones, then those that wait for nothing. */
+static unsigned put_in_order(const struct eco_few_call *from, struct eco_few_call *to)
+{
+    const int shape = shape_of(from);
+    unsigned blocks = 0;
+    to->n = 0;
+    for (enum eco_few_kind kind = 0; kind < ECO_FEW_KINDS; kind++)
+        for (int j = 0; j < from->n; j++)
+            if (from->job[j].kind == kind) {
+                struct eco_few_job *job = &to->job[to->n++];
+                *job = from->job[j];
+                job->blocks = blocks_of(job, shape);
+                blocks += (unsigned)job->blocks;
+            }
+    return blocks;
+}
+
+static void launch(struct eco_gpu_run *run, const struct eco_few_call *jobs)
+{
+    struct eco_few_call call;
+    const dim3 blocks = {put_in_order(jobs, &call), 1, 1}, threads = {ECO_FEW_THREADS, 1, 1};
+    void *argument[] = {&call};
+    const bool overlap = eco_gpu_overlap(run);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run,
+                          eco_launch(kernel_of(run, shape_of(&call)), blocks, threads, argument,
+                                     overlap, run->stream),
+                          "products of few rows");
+    eco_gpu_queued(run);
+}
+
+static void flush(struct eco_gpu_run *run)
+{
+    if (run->few.n > 0)
+        launch(run, &run->few);
+    run->few.n = 0;
+}
+
+/* What is still to come to the same numbers comes first. */
+static void settle(struct eco_gpu_run *run, const void *c)
+{
+    for (int j = 0; j < run->few.n; j++)
+        if (run->few.job[j].c == c) {
+            flush(run);
+            return;
+        }
+}
+
+static void take(struct eco_gpu_run *run, const struct eco_few_job *job)
+{
+    settle(run, job->c);
+    if (run->few.n == ECO_FEW_JOBS)
+        flush(run);
+    run->few.job[run->few.n++] = *job;
+}
+
+void eco_gpu_few_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
+{
+    const bool may_wait = kind == ECO_D_INPUT || kind == ECO_D_WEIGHTS;
+    if (!may_wait)
+        flush(run);
+    run->collects = may_wait && run->plan->device->caps.fuses && run->layout->type != ECORNN_F64 &&
+                    !run->layout->wishes.widened;
+}
+
+/* In several lanes an op's stream may be waited for. */
+void eco_gpu_few_end(struct eco_gpu_run *run)
+{
+    if (run->lanes > 1)
+        flush(run);
+    run->collects = false;
+}
+
+/* ---- what is taken --------------------------------------------------------------------------- */
+
+static bool is_whole(const void *data, size_t row, size_t elements, size_t bytes)
+{
+    return (uintptr_t)data % (elements * bytes) == 0 && row % elements == 0;
+}
+
+/* Beyond so many multiply-adds cuBLAS is faster, measured (doc/performance.md). */
+bool eco_gpu_takes_few(const struct eco_gpu_run *run, const struct eco_product *p)
+{
+    static const double most = 2e8;
+    const double work = (double)p->m * p->n * p->k;
+    const int32_t rows = p->kind == ECO_TN ? p->k : p->m;
+    return run->collects && p->half == NULL && p->kind != ECO_NT && rows <= ECO_FEW_ROWS &&
+           work > 0 && work <= most;
+}
+
+bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *p)
+{
+    const size_t bytes = eco_type_bytes(run->layout->type);
+    const bool back = p->kind == ECO_NN;
+    const size_t piece = 16 / bytes, columns = back ? 2 : 4;
+    if (!eco_gpu_takes_few(run, p)) {
+        settle(run, p->c);
+        return false;
+    }
+    take(run,
+         &(struct eco_few_job){.kind = back ? ECO_FEW_BACK : ECO_FEW_GRADIENT,
+                               .a = p->a,
+                               .b = p->b,
+                               .c = p->c,
+                               .a_row = p->a_row,
+                               .b_row = p->b_row,
+                               .c_row = p->c_row,
+                               .m = p->m,
+                               .n = p->n,
+                               .k = p->k,
+                               .add = p->add,
+                               .narrow = eco_type_bytes(p->c_type) == 2,
+                               .a_whole = is_whole(p->a, p->a_row, back ? piece : columns, bytes) &&
+                                          (!back || (size_t)p->k % piece == 0),
+                               .b_whole = is_whole(p->b, p->b_row, columns, bytes)});
+    return true;
+}
+
+/* Groups whose places follow each other are one job. */
+bool eco_gpu_few_sums(struct eco_gpu_run *run, const struct eco_columns_call *call)
+{
+    if (!run->collects || call->rows > ECO_FEW_ROWS)
+        return false;
+    for (int g = 0, end; g < call->groups; g = end) {
+        const bool any = call->place[g] >= 0; /* else zeros */
+        for (end = g + 1;
+             any && end < call->groups && call->place[end] == call->place[end - 1] + 1;)
+            end++;
+        take(run, &(struct eco_few_job){
+                      .kind = ECO_FEW_SUM,
+                      .a = eco_gpu_after(call->rows_of.data,
+                                         (any ? (size_t)call->place[g] : 0) * (size_t)call->column,
+                                         call->rows_of.type),
+                      .c = eco_gpu_after(call->vectors, (size_t)g * (size_t)call->hidden,
+                                         call->vector_type),
+                      .a_row = call->rows_of.row,
+                      .b_row = (size_t)call->column,
+                      .c_row = (size_t)call->hidden,
+                      .m = end - g,
+                      .n = call->hidden,
+                      .k = any ? call->rows : 0,
+                      .add = call->add});
+    }
+    return true;
+}
+
+bool eco_gpu_few_zeros(struct eco_gpu_run *run, void *to, int32_t m, int32_t n)
+{
+    if (!run->collects || m == 0 || n == 0)
+        return false;
+    take(run,
+         &(struct eco_few_job){
+             .kind = ECO_FEW_ZERO, .c = to, .m = m, .n = n, .a_whole = (uintptr_t)to % 16 == 0});
+    return true;
+}

@@ -1,0 +1,24 @@
+/*
+ * Products of few rows that follow steps back, zeros and sums, several in one launch: those of
+ * cuBLAS take longer to be launched than to multiply.
+ */
+#ifndef ECO_GPU_FEW_H
+#define ECO_GPU_FEW_H
+
+#include "gpu/product.h"
+
+/* What ops that nobody waits for at once have in common is launched once another op comes.  Of an
+ * op of that kind? */
+void eco_gpu_few_begin(struct eco_gpu_run *run, enum eco_op_kind kind);
+void eco_gpu_few_end(struct eco_gpu_run *run);
+
+/* Is it a product that is taken? */
+bool eco_gpu_takes_few(const struct eco_gpu_run *run, const struct eco_product *product);
+/* Takes it, if it is.  False: it was not, and nothing that it adds to is still to come. */
+bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *product);
+/* Sums as of eco_launch_sum(); zeros in m rows of n floats, which no kernel of the run touches
+ * before.  The same. */
+bool eco_gpu_few_sums(struct eco_gpu_run *run, const struct eco_columns_call *call);
+bool eco_gpu_few_zeros(struct eco_gpu_run *run, void *to, int32_t m, int32_t n);
+
+#endif /* ECO_GPU_FEW_H */

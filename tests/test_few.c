@@ -1,0 +1,278 @@
+/*
+ * What products of few rows are launched together: gpu/few.c, tested without a device.
+ */
+#include <check.h>
+
+#include "common/backend.h"
+#include "gpu/few.h"
+#include "tests/suite.h"
+
+/* ---- what it calls ----------------------------------------------------------------------------
+ */
+
+static const void *none[ECO_FEW_SHAPES];
+const void *const *const eco_few_bf16 = none;
+const void *const *const eco_few_f16 = none;
+const void *const *const eco_few_f32 = none;
+const void *const *const eco_few_f32_fast = none;
+
+enum { MOST_LAUNCHES = 8 };
+static struct {
+    struct eco_few_call call;
+    unsigned blocks;
+    bool overlap;
+} launched[MOST_LAUNCHES];
+static int launches;
+
+cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arguments,
+                       bool overlap, cudaStream_t stream)
+{
+    (void)kernel;
+    (void)stream;
+    ck_assert_int_lt(launches, MOST_LAUNCHES);
+    ck_assert_uint_eq(threads.x, ECO_FEW_THREADS);
+    launched[launches].call = *(const struct eco_few_call *)arguments[0];
+    launched[launches].blocks = blocks.x;
+    launched[launches++].overlap = overlap;
+    return cudaSuccess;
+}
+
+void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing)
+{
+    (void)run;
+    (void)doing;
+    ck_assert_int_eq(error, cudaSuccess);
+}
+
+void *eco_gpu_after(const void *p, size_t elements, ecornn_type type)
+{
+    return (char *)(uintptr_t)p + elements * eco_type_bytes(type);
+}
+
+/* ---- a run ------------------------------------------------------------------------------------
+ */
+
+static struct eco_gpu gpu = {.overlap = true};
+static struct ecornn_device device = {.own = &gpu, .caps = {.fuses = true}};
+static struct ecornn_plan plan = {.device = &device};
+static struct eco_layout layout = {.type = ECORNN_F32, .sum = ECORNN_F32};
+static char memory[1 << 12];
+
+static struct eco_gpu_run run_of(int lanes)
+{
+    launches = 0;
+    layout.type = ECORNN_F32;
+    return (struct eco_gpu_run){
+        .plan = &plan, .problem = &plan.problem, .layout = &layout, .lanes = lanes};
+}
+
+static struct eco_product gradient(int c, int32_t rows)
+{
+    return (struct eco_product){.kind = ECO_TN,
+                                .m = 256,
+                                .n = 130,
+                                .k = rows,
+                                .a = memory,
+                                .b = memory,
+                                .c = memory + 64 * c,
+                                .a_row = 256,
+                                .b_row = 130,
+                                .c_row = 136};
+}
+
+static struct eco_product back(int c, int32_t rows)
+{
+    return (struct eco_product){.kind = ECO_NN,
+                                .m = rows,
+                                .n = 33,
+                                .k = 256,
+                                .a = memory,
+                                .b = memory,
+                                .c = memory + 64 * c,
+                                .a_row = 256,
+                                .b_row = 40,
+                                .c_row = 33};
+}
+
+static void take(struct eco_gpu_run *run, struct eco_product product)
+{
+    ck_assert(eco_gpu_few_product(run, &product));
+}
+
+static int jobs_of(int launch, enum eco_few_kind kind)
+{
+    int n = 0;
+    for (int j = 0; j < launched[launch].call.n; j++)
+        n += launched[launch].call.job[j].kind == kind;
+    return n;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------
+ */
+
+/* One launch for what ops have in common, before the next op that reads or overwrites it. */
+START_TEST(waits_for_another_op)
+{
+    struct eco_gpu_run run = run_of(1);
+    eco_gpu_few_begin(&run, ECO_D_INPUT);
+    take(&run, back(0, 20));
+    eco_gpu_few_end(&run);
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    take(&run, gradient(1, 20));
+    ck_assert(eco_gpu_few_zeros(&run, memory + 128, 100, 200));
+    eco_gpu_few_end(&run);
+    ck_assert_int_eq(launches, 0);
+    eco_gpu_few_begin(&run, ECO_D_STEP);
+    ck_assert_int_eq(launches, 1);
+    ck_assert_int_eq(launched[0].call.n, 3);
+    eco_gpu_few_begin(&run, ECO_D_END);
+    ck_assert_int_eq(launches, 1);
+}
+END_TEST
+
+/* In several lanes who waits for an op's stream waits for its products. */
+START_TEST(waits_for_no_other_lane)
+{
+    struct eco_gpu_run run = run_of(2);
+    eco_gpu_few_begin(&run, ECO_D_INPUT);
+    take(&run, back(0, 20));
+    eco_gpu_few_end(&run);
+    ck_assert_int_eq(launches, 1);
+}
+END_TEST
+
+/* 8, 16 or 32 rows to a block; blocks in the order of their kinds. */
+START_TEST(counts_blocks)
+{
+    static const struct {
+        int32_t rows, down;
+    } all[] = {{1, 1}, {8, 1}, {9, 1}, {17, 1}, {33, 2}, {64, 2}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct eco_gpu_run run = run_of(1);
+        unsigned blocks = 0;
+        eco_gpu_few_begin(&run, ECO_D_INPUT);
+        take(&run, gradient(1, all[i].rows));
+        take(&run, back(0, all[i].rows));
+        eco_gpu_few_begin(&run, ECO_D_END);
+        ck_assert_int_eq(launches, 1);
+        const struct eco_few_job *job = launched[0].call.job;
+        ck_assert_int_eq(job[0].kind, ECO_FEW_BACK);
+        ck_assert_int_eq(job[0].blocks, 3 * all[i].down);
+        ck_assert_int_eq(job[1].kind, ECO_FEW_GRADIENT);
+        ck_assert_int_eq(job[1].blocks, 2 * 2);
+        for (int j = 0; j < launched[0].call.n; j++)
+            blocks += (unsigned)job[j].blocks;
+        ck_assert_uint_eq(blocks, launched[0].blocks);
+    }
+}
+END_TEST
+
+/* What adds to the same numbers is never in one launch; nor does cuBLAS come in between. */
+START_TEST(keeps_the_order_of_sums)
+{
+    struct eco_gpu_run run = run_of(1);
+    const struct eco_product many = gradient(1, ECO_FEW_ROWS + 1);
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    take(&run, gradient(1, 20));
+    take(&run, gradient(2, 20));
+    ck_assert_int_eq(launches, 0);
+    take(&run, gradient(1, 4));
+    ck_assert_int_eq(launches, 1);
+    ck_assert_int_eq(jobs_of(0, ECO_FEW_GRADIENT), 2);
+    ck_assert(!eco_gpu_few_product(&run, &many));
+    ck_assert_int_eq(launches, 2);
+    ck_assert_int_eq(jobs_of(1, ECO_FEW_GRADIENT), 1);
+}
+END_TEST
+
+START_TEST(launches_when_full)
+{
+    struct eco_gpu_run run = run_of(1);
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    for (int i = 0; i <= ECO_FEW_JOBS; i++)
+        take(&run, gradient(i, 20));
+    ck_assert_int_eq(launches, 1);
+    ck_assert_int_eq(launched[0].call.n, ECO_FEW_JOBS);
+    ck_assert(!launched[0].overlap); /* nothing was ahead */
+    eco_gpu_few_begin(&run, ECO_D_END);
+    ck_assert_int_eq(launched[1].call.n, 1);
+    ck_assert(launched[1].overlap);
+}
+END_TEST
+
+START_TEST(takes_few_rows_only)
+{
+    struct eco_gpu_run run = run_of(1);
+    struct eco_product product = gradient(0, ECO_FEW_ROWS);
+    ck_assert(!eco_gpu_takes_few(&run, &product)); /* outside of such ops */
+    eco_gpu_few_begin(&run, ECO_D_STEP);
+    ck_assert(!eco_gpu_takes_few(&run, &product));
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(eco_gpu_takes_few(&run, &product));
+    product.k++;
+    ck_assert(!eco_gpu_takes_few(&run, &product));
+    product = back(0, ECO_FEW_ROWS);
+    ck_assert(eco_gpu_takes_few(&run, &product));
+    product.kind = ECO_NT;
+    ck_assert(!eco_gpu_takes_few(&run, &product));
+    product = gradient(0, ECO_FEW_ROWS); /* much work */
+    product.m = product.n = 1 << 12;
+    ck_assert(!eco_gpu_takes_few(&run, &product));
+    layout.type = ECORNN_F64;
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    product = gradient(0, 1);
+    ck_assert(!eco_gpu_takes_few(&run, &product));
+}
+END_TEST
+
+/* Groups of dacc that are neighbours, and vectors without one, which are zeros. */
+START_TEST(groups_sums)
+{
+    enum { HIDDEN = 6, COLUMN = 8, ROWS = 5 };
+    struct eco_gpu_run run = run_of(1);
+    struct eco_columns_call call = {.rows_of = {memory, 0, 48, ECORNN_F32},
+                                    .vectors = memory + 1024,
+                                    .vector_type = ECORNN_F32,
+                                    .rows = ROWS,
+                                    .hidden = HIDDEN,
+                                    .groups = 5,
+                                    .column = COLUMN,
+                                    .place = {1, 2, -1, 0, 4}};
+    static const struct {
+        int place, m, k;
+    } expected[] = {{1, 2, ROWS}, {0, 1, 0}, {0, 1, ROWS}, {4, 1, ROWS}};
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(eco_gpu_few_sums(&run, &call));
+    eco_gpu_few_begin(&run, ECO_D_END);
+    ck_assert_int_eq(jobs_of(0, ECO_FEW_SUM), 4);
+    for (int j = 0, before = 0; j < 4; j++) {
+        const struct eco_few_job *job = &launched[0].call.job[j];
+        const size_t at = (size_t)(expected[j].place * COLUMN) * sizeof(float);
+        ck_assert_ptr_eq(job->a, memory + at);
+        ck_assert_ptr_eq(job->c, memory + 1024 + (size_t)(before * HIDDEN) * sizeof(float));
+        ck_assert_int_eq(job->m, expected[j].m);
+        ck_assert_int_eq(job->n, HIDDEN);
+        ck_assert_int_eq(job->k, expected[j].k);
+        ck_assert_int_eq(job->b_row, COLUMN);
+        before += expected[j].m;
+    }
+    call.rows = ECO_FEW_ROWS + 1;
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(!eco_gpu_few_sums(&run, &call));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("few");
+    TCase *tests = tcase_create("few");
+    tcase_add_test(tests, waits_for_another_op);
+    tcase_add_test(tests, waits_for_no_other_lane);
+    tcase_add_test(tests, counts_blocks);
+    tcase_add_test(tests, keeps_the_order_of_sums);
+    tcase_add_test(tests, launches_when_full);
+    tcase_add_test(tests, takes_few_rows_only);
+    tcase_add_test(tests, groups_sums);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, true);
+}
