@@ -466,6 +466,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what failed is seen even if all takes too long */
     only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
     restricted = getenv("ECORNN_ALGORITHM") != NULL;
     if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
