@@ -19,7 +19,7 @@ gpu/             : include/ common/ config.h                                    
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
 tests/consumer.c : include/                                                               : immintrin omp.h cblas cuda
-tests/           : include/ common/ cpu/ gpu/compile.h gpu/fused.h gpu/resident.h gpu/split_shape.h lib/ examples/ config.h                    :
+tests/           : include/ common/ cpu/ gpu/compile.h gpu/few.h gpu/fused.h gpu/resident.h gpu/split_shape.h lib/ examples/ config.h                    :
 tools/           : include/                                                               : cuda
 bench/bench_gpu.c : include/ bench/ :
 bench/bench_gpu.h : include/ :
