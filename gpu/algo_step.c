@@ -29,14 +29,21 @@ int32_t eco_step_asked(const struct eco_problem *problem)
     return chunk <= 0 ? 0 : chunk < problem->T ? (int32_t)chunk : problem->T;
 }
 
-/* Not in one chunk of few rows: what follows a layer's steps back is then one launch. */
 static bool overlaps_layers(const struct eco_problem *problem)
 {
     const char *asked = eco_environment("ECORNN_WAVEFRONT");
-    const bool few = problem->T <= LEAST_STEPS &&
-                     (int64_t)problem->T * problem->N <= ECO_FEW_ROWS &&
-                     eco_step_asked(problem) == 0;
-    return problem->L > 1 && problem->D == 1 && !few && !(asked != NULL && strcmp(asked, "0") == 0);
+    return problem->L > 1 && problem->D == 1 && !(asked != NULL && strcmp(asked, "0") == 0);
+}
+
+/* Is what follows a layer's steps back one launch, and all of a run a chunk?  Then layers had
+ * better follow each other. */
+static bool is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double rows = (double)problem->T * problem->N;
+    const double widest = problem->I > problem->P ? problem->I : problem->P;
+    return caps->fuses && problem->type != ECORNN_F64 && problem->weight_type == problem->type &&
+           problem->T <= LEAST_STEPS && eco_step_asked(problem) == 0 && rows <= ECO_FEW_ROWS &&
+           rows * widest * problem->H * problem->cell->lowered.n_accs <= ECO_FEW_WORK;
 }
 
 static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
@@ -126,7 +133,7 @@ static bool turns_back(const struct eco_problem *problem)
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    const bool wavefront = overlaps_layers(problem);
+    const bool wavefront = overlaps_layers(problem) && !is_over_at_once(problem, caps);
     const int32_t steps = steps_for(problem, wavefront);
     const size_t prepared[2] = {wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
                                 wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};

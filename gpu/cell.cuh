@@ -235,7 +235,7 @@ WORD void means_end(struct place *at)
  * their registers allow, where there may be 2048 threads: then all of a large layer's are there at
  * once. */
 #if defined(CELL_KNOWN) && !defined(ECO_ROWS_F64) &&                                               \
-    (__CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200))
+    (__CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100))
 #define STAGE_BLOCKS(backward) ((backward) ? 5 : 8)
 #else
 #define STAGE_BLOCKS(backward) 2

@@ -85,7 +85,8 @@ static void flush(struct eco_gpu_run *run)
     run->few.n = 0;
 }
 
-/* What is still to come to the same numbers comes first. */
+/* What is still to come to the same numbers comes first.  They begin at the same place: of a matrix
+ * zeros are all that an op has. */
 static void settle(struct eco_gpu_run *run, const void *c)
 {
     for (int j = 0; j < run->few.n; j++)
@@ -127,14 +128,12 @@ static bool is_whole(const void *data, size_t row, size_t elements, size_t bytes
     return (uintptr_t)data % (elements * bytes) == 0 && row % elements == 0;
 }
 
-/* Beyond so many multiply-adds cuBLAS is faster, measured (doc/performance.md). */
 bool eco_gpu_takes_few(const struct eco_gpu_run *run, const struct eco_product *p)
 {
-    static const double most = 2e8;
     const double work = (double)p->m * p->n * p->k;
     const int32_t rows = p->kind == ECO_TN ? p->k : p->m;
     return run->collects && p->half == NULL && p->kind != ECO_NT && rows <= ECO_FEW_ROWS &&
-           work > 0 && work <= most;
+           work > 0 && work <= ECO_FEW_WORK;
 }
 
 bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *p)

@@ -54,6 +54,7 @@ WORD bool is_finite(float sum)
 WORD void clear(const struct eco_few_job *job, int block)
 {
     enum { EACH = ECO_FEW_ZEROS / THREADS / 4 };
+    static_assert(ECO_FEW_ZEROS % (4 * THREADS) == 0, "whole rounds of all threads");
     const size_t first = (size_t)block * ECO_FEW_ZEROS, all = (size_t)job->m * job->n;
     float *const to = (float *)job->c;
     if (first + ECO_FEW_ZEROS <= all && job->a_whole) {
@@ -72,6 +73,7 @@ WORD void clear(const struct eco_few_job *job, int block)
 WORD void sum_columns(const struct eco_few_job *job, int block, float *shared)
 {
     enum { COLUMNS = ECO_FEW_SUM_COLUMNS };
+    static_assert(COLUMNS == 32 && COLUMNS <= 8 * BACK_LINE, "shared has a place for each");
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int i = block * COLUMNS + lane, group = i / job->n, unit = i % job->n;
     const bool there = group < job->m;

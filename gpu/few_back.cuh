@@ -3,6 +3,8 @@
  * share k.
  */
 enum { BACK_UNITS = 2, BACK_TILES = 1, BACK_LINE = ECO_FEW_BACK_COLUMNS + 4 };
+static_assert(ECO_FEW_BACK_COLUMNS == 8 * BACK_UNITS && BACK_UNITS == 2,
+              "a tile has a row for each column, those of a pair 8 apart");
 
 template <int ACROSS, bool WHOLE> struct back_operands {
     enum { whole = WHOLE };

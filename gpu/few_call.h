@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Multiply-adds of a product, at most: beyond, cuBLAS is faster, measured (doc/performance.md). */
+#define ECO_FEW_WORK 2e8
+
 enum {
     ECO_FEW_ROWS = 64, /* of the batch, over all steps, at most */
     ECO_FEW_WARPS = 16,

@@ -10,15 +10,22 @@
 /* ---- what it calls ----------------------------------------------------------------------------
  */
 
-static const void *none[ECO_FEW_SHAPES];
-const void *const *const eco_few_bf16 = none;
-const void *const *const eco_few_f16 = none;
-const void *const *const eco_few_f32 = none;
-const void *const *const eco_few_f32_fast = none;
+/* Kernels are the addresses of these. */
+static const char kernel_of[4][ECO_FEW_SHAPES];
+#define KERNELS(k)                                                                                 \
+    (const void *const[ECO_FEW_SHAPES])                                                            \
+    {                                                                                              \
+        &kernel_of[k][0], &kernel_of[k][1], &kernel_of[k][2]                                       \
+    }
+const void *const *const eco_few_bf16 = KERNELS(0);
+const void *const *const eco_few_f16 = KERNELS(1);
+const void *const *const eco_few_f32 = KERNELS(2);
+const void *const *const eco_few_f32_fast = KERNELS(3);
 
 enum { MOST_LAUNCHES = 8 };
 static struct {
     struct eco_few_call call;
+    const void *kernel;
     unsigned blocks;
     bool overlap;
 } launched[MOST_LAUNCHES];
@@ -27,11 +34,11 @@ static int launches;
 cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arguments,
                        bool overlap, cudaStream_t stream)
 {
-    (void)kernel;
     (void)stream;
     ck_assert_int_lt(launches, MOST_LAUNCHES);
     ck_assert_uint_eq(threads.x, ECO_FEW_THREADS);
     launched[launches].call = *(const struct eco_few_call *)arguments[0];
+    launched[launches].kernel = kernel;
     launched[launches].blocks = blocks.x;
     launched[launches++].overlap = overlap;
     return cudaSuccess;
@@ -124,7 +131,10 @@ START_TEST(waits_for_another_op)
     ck_assert_int_eq(launches, 0);
     eco_gpu_few_begin(&run, ECO_D_STEP);
     ck_assert_int_eq(launches, 1);
-    ck_assert_int_eq(launched[0].call.n, 3);
+    ck_assert_int_eq(launched[0].call.n, 3); /* zeros wait for nothing: not behind what does */
+    ck_assert_int_eq(launched[0].call.job[0].kind, ECO_FEW_BACK);
+    ck_assert_int_eq(launched[0].call.job[1].kind, ECO_FEW_ZERO);
+    ck_assert_int_eq(launched[0].call.job[2].kind, ECO_FEW_GRADIENT);
     eco_gpu_few_begin(&run, ECO_D_END);
     ck_assert_int_eq(launches, 1);
 }
@@ -218,10 +228,74 @@ START_TEST(takes_few_rows_only)
     product = gradient(0, ECO_FEW_ROWS); /* much work */
     product.m = product.n = 1 << 12;
     ck_assert(!eco_gpu_takes_few(&run, &product));
+    product = gradient(0, 1);
+    ck_assert(eco_gpu_takes_few(&run, &product));
     layout.type = ECORNN_F64;
     eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
-    product = gradient(0, 1);
     ck_assert(!eco_gpu_takes_few(&run, &product));
+    run = run_of(1);
+    layout.wishes.widened = true;
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(!eco_gpu_takes_few(&run, &product));
+    layout.wishes.widened = device.caps.fuses = false;
+    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(!eco_gpu_takes_few(&run, &product));
+    device.caps.fuses = true;
+}
+END_TEST
+
+/* The kernel of the type of rows, in blocks that have all rows side by side up to 32. */
+START_TEST(takes_the_kernel_of_the_type)
+{
+    static const struct {
+        ecornn_type type;
+        bool fast;
+    } all[] = {{ECORNN_BF16, false}, {ECORNN_F16, true}, {ECORNN_F32, false}, {ECORNN_F32, true}};
+    static const int32_t rows[ECO_FEW_SHAPES] = {8, 9, 17};
+    for (int k = 0; k < 4; k++)
+        for (int shape = 0; shape < ECO_FEW_SHAPES; shape++) {
+            struct eco_gpu_run run = run_of(1);
+            layout.type = all[k].type;
+            plan.problem.fast = all[k].fast;
+            eco_gpu_few_begin(&run, ECO_D_INPUT);
+            take(&run, back(0, rows[shape]));
+            eco_gpu_few_begin(&run, ECO_D_END);
+            ck_assert_ptr_eq(launched[0].kernel, &kernel_of[k][shape]);
+        }
+    plan.problem.fast = false;
+}
+END_TEST
+
+/* What a thread reads at once: of floats 16 bytes, of B of a product back 8; else one by one. */
+START_TEST(knows_whole_pieces)
+{
+    static const struct {
+        int a, b; /* elements from a multiple of 64 bytes */
+        size_t a_row, b_row;
+        bool back, a_whole, b_whole;
+    } all[] = {{0, 0, 256, 40, true, true, true},    {1, 0, 256, 40, true, false, true},
+               {0, 1, 256, 40, true, true, false},   {0, 0, 258, 42, true, false, true},
+               {0, 2, 256, 41, true, true, false},   {0, 0, 256, 136, false, true, true},
+               {4, 2, 256, 136, false, true, false}, {0, 4, 256, 130, false, true, false}};
+    static _Alignas(64) float at[64];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct eco_gpu_run run = run_of(1);
+        struct eco_product product = all[i].back ? back(0, 5) : gradient(0, 5);
+        product.a = at + all[i].a;
+        product.b = at + all[i].b;
+        product.a_row = all[i].a_row;
+        product.b_row = all[i].b_row;
+        product.c_type = i % 2 ? ECORNN_BF16 : ECORNN_F32;
+        product.add = i % 3 == 0;
+        eco_gpu_few_begin(&run, ECO_D_INPUT);
+        take(&run, product);
+        eco_gpu_few_begin(&run, ECO_D_END);
+        const struct eco_few_job *job = &launched[0].call.job[0];
+        ck_assert_int_eq(job->a_whole, all[i].a_whole);
+        ck_assert_int_eq(job->b_whole, all[i].b_whole);
+        ck_assert_int_eq(job->narrow, i % 2 != 0);
+        ck_assert_int_eq(job->add, i % 3 == 0);
+    }
 }
 END_TEST
 
@@ -272,6 +346,8 @@ int main(void)
     tcase_add_test(tests, keeps_the_order_of_sums);
     tcase_add_test(tests, launches_when_full);
     tcase_add_test(tests, takes_few_rows_only);
+    tcase_add_test(tests, takes_the_kernel_of_the_type);
+    tcase_add_test(tests, knows_whole_pieces);
     tcase_add_test(tests, groups_sums);
     suite_add_tcase(suite, tests);
     return suite_run(suite, true);
