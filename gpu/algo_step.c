@@ -2,6 +2,7 @@
  * Algorithm step: a product and one fused kernel per step and stage.  Runs every cell, option
  * and type; what an algorithm of its own must beat.
  */
+#include "gpu/few.h"
 #include "gpu/half.h"
 #include "gpu/prepared.h"
 
@@ -41,8 +42,8 @@ static bool is_over_at_once(const struct eco_problem *problem, const struct eco_
 {
     const double rows = (double)problem->T * problem->N;
     const double widest = problem->I > problem->P ? problem->I : problem->P;
-    return caps->fuses && problem->type != ECORNN_F64 && problem->weight_type == problem->type &&
-           problem->T <= LEAST_STEPS && eco_step_asked(problem) == 0 && rows <= ECO_FEW_ROWS &&
+    return eco_gpu_has_few(problem, caps) && problem->T <= LEAST_STEPS &&
+           eco_step_asked(problem) == 0 && rows <= ECO_FEW_ROWS &&
            rows * widest * problem->H * problem->cell->lowered.n_accs <= ECO_FEW_WORK;
 }
 

@@ -5,16 +5,16 @@
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-static const void *kernel_of(const struct eco_gpu_run *run, int shape)
+/* [type, fast] */
+static const void *const *const *const kernels[ECO_TYPES][2] = {
+    [ECORNN_F32] = {&eco_few_f32, &eco_few_f32_fast},
+    [ECORNN_BF16] = {&eco_few_bf16, &eco_few_bf16},
+    [ECORNN_F16] = {&eco_few_f16, &eco_few_f16}};
+
+bool eco_gpu_has_few(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    switch (run->layout->type) {
-    case ECORNN_BF16:
-        return eco_few_bf16[shape];
-    case ECORNN_F16:
-        return eco_few_f16[shape];
-    default:
-        return run->problem->fast ? eco_few_f32_fast[shape] : eco_few_f32[shape];
-    }
+    return caps->fuses && kernels[problem->type][0] != NULL &&
+           problem->weight_type == problem->type;
 }
 
 /* Blocks that have the rows of all jobs back side by side, if there are such blocks. */
@@ -23,7 +23,7 @@ static int shape_of(const struct eco_few_call *call)
     int shape = 0;
     for (int j = 0; j < call->n; j++)
         while (call->job[j].kind == ECO_FEW_BACK && shape + 1 < ECO_FEW_SHAPES &&
-               8 << shape < call->job[j].m)
+               ECO_FEW_BACK_ROWS(shape) < call->job[j].m)
             shape++;
     return shape;
 }
@@ -37,7 +37,7 @@ static int32_t blocks_of(const struct eco_few_job *job, int shape)
 {
     switch (job->kind) {
     case ECO_FEW_BACK:
-        return up(job->n, ECO_FEW_BACK_COLUMNS) * up(job->m, 8 << shape);
+        return up(job->n, ECO_FEW_BACK_COLUMNS) * up(job->m, ECO_FEW_BACK_ROWS(shape));
     case ECO_FEW_GRADIENT:
         return up(job->n, ECO_FEW_GRADIENT_COLUMNS) * up(job->m, ECO_FEW_GRADIENT_ROWS);
     case ECO_FEW_ZERO:
@@ -68,12 +68,12 @@ static void launch(struct eco_gpu_run *run, const struct eco_few_call *jobs)
 {
     struct eco_few_call call;
     const dim3 blocks = {put_in_order(jobs, &call), 1, 1}, threads = {ECO_FEW_THREADS, 1, 1};
+    const struct eco_problem *problem = run->problem;
+    const void *kernel = (*kernels[problem->type][problem->fast])[shape_of(&call)];
     void *argument[] = {&call};
     const bool overlap = eco_gpu_overlap(run);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run,
-                          eco_launch(kernel_of(run, shape_of(&call)), blocks, threads, argument,
-                                     overlap, run->stream),
+        eco_gpu_note_cuda(run, eco_launch(kernel, blocks, threads, argument, overlap, run->stream),
                           "products of few rows");
     eco_gpu_queued(run);
 }
@@ -109,8 +109,7 @@ void eco_gpu_few_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
     const bool may_wait = kind == ECO_D_INPUT || kind == ECO_D_WEIGHTS;
     if (!may_wait)
         flush(run);
-    run->collects = may_wait && run->plan->device->caps.fuses && run->layout->type != ECORNN_F64 &&
-                    !run->layout->wishes.widened;
+    run->collects = may_wait && eco_gpu_has_few(run->problem, &run->plan->device->caps);
 }
 
 /* In several lanes an op's stream may be waited for. */
@@ -140,7 +139,7 @@ bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *p)
 {
     const size_t bytes = eco_type_bytes(run->layout->type);
     const bool back = p->kind == ECO_NN;
-    const size_t piece = 16 / bytes, columns = back ? 2 : 4;
+    const size_t piece = 16 / bytes, columns = back ? ECO_FEW_BACK_UNITS : ECO_FEW_GRADIENT_UNITS;
     if (!eco_gpu_takes_few(run, p)) {
         settle(run, p->c);
         return false;

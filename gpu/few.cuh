@@ -31,20 +31,6 @@ WORD void store(const struct eco_few_job *job, size_t at, float sum)
         ((float *)job->c)[at] = value;
 }
 
-/* Of floats in parts a sum that is not finite is added anew, term by term. */
-WORD float sum_anew(const narrow *a, size_t a_step, const narrow *b, size_t b_step, int k)
-{
-    float sum = 0;
-    for (int i = 0; i < k; i++)
-        sum = __fmaf_rn(to_real(a[(size_t)i * a_step]), to_real(b[(size_t)i * b_step]), sum);
-    return sum;
-}
-
-WORD bool is_finite(float sum)
-{
-    return !IN_PARTS || fabsf(sum) < INFINITY_BEGINS;
-}
-
 #include "gpu/few_back.cuh"
 #include "gpu/few_gradient.cuh"
 

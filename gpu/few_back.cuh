@@ -2,7 +2,7 @@
  * A product back through a matrix, C = A B with few rows: a block has some columns of C, its warps
  * share k.
  */
-enum { BACK_UNITS = 2, BACK_TILES = 1, BACK_LINE = ECO_FEW_BACK_COLUMNS + 4 };
+enum { BACK_UNITS = ECO_FEW_BACK_UNITS, BACK_TILES = 1, BACK_LINE = ECO_FEW_BACK_COLUMNS + 4 };
 static_assert(ECO_FEW_BACK_COLUMNS == 8 * BACK_UNITS && BACK_UNITS == 2,
               "a tile has a row for each column, those of a pair 8 apart");
 

@@ -30,12 +30,16 @@ enum eco_few_kind {
 };
 /* Of a block: columns, and rows but of ECO_FEW_BACK; of ECO_FEW_SUM columns alone. */
 enum {
+    ECO_FEW_BACK_UNITS = 2, /* columns of B that a thread reads at once */
     ECO_FEW_BACK_COLUMNS = 16,
+    ECO_FEW_GRADIENT_UNITS = 4, /* of A and B */
     ECO_FEW_GRADIENT_COLUMNS = 128,
     ECO_FEW_GRADIENT_ROWS = 128,
     ECO_FEW_SUM_COLUMNS = 32,
     ECO_FEW_ZEROS = 8192
 };
+
+#define ECO_FEW_BACK_ROWS(shape) (8 << (shape))
 
 struct eco_few_job {
     enum eco_few_kind kind;

@@ -2,7 +2,7 @@
  * The gradient of a matrix over few rows, C = A^T B: a warp has 32 rows and columns of C.
  */
 enum {
-    UNITS = 4,
+    UNITS = ECO_FEW_GRADIENT_UNITS,
     TILES = 2, /* of a warp: 16 rows of C each */
     ACROSS = 4 /* and 8 columns */
 };

@@ -126,17 +126,14 @@ static __device__ __forceinline__ void read_early(const struct eco_fused_call &c
 
 extern __shared__ float shared[]; /* [warps, columns, line] */
 
-/* Of floats in parts a sum that is not finite is added anew, term by term. */
-WORD float sum_anew(const struct place *at, const struct eco_fused_source *source, int acc)
+/* What an accumulator has of one source. */
+WORD float source_anew(const struct place *at, const struct eco_fused_source *source, int acc)
 {
     const int group = source->group[acc];
     const size_t of = (size_t)group * at->column + at->unit;
-    const narrow *const a = (const narrow *)source->matrix + of * (size_t)source->matrix_row;
-    const narrow *const b = (const narrow *)source->rows + at->row * source->row;
-    float sum = 0;
-    for (int32_t k = 0; group >= 0 && k < source->k; k++)
-        sum = __fmaf_rn(to_real(a[k]), to_real(b[k]), sum);
-    return sum;
+    return sum_anew((const narrow *)source->matrix + of * (size_t)source->matrix_row, 1,
+                    (const narrow *)source->rows + at->row * source->row, 1,
+                    group >= 0 ? source->k : 0);
 }
 
 /* Of all warps whose source the accumulator has; from: the first warp's. */
@@ -151,8 +148,8 @@ static __device__ __forceinline__ float sum_of(const struct eco_fused_call &call
         const float part = from[w * (BLOCK::columns * BLOCK::line) + acc * BLOCK::units];
         sum += there ? part : 0;
     }
-    if (IN_PARTS && !(fabsf(sum) < INFINITY_BEGINS))
-        sum = sum_anew(at, &call.source[0], acc) + sum_anew(at, &call.source[1], acc);
+    if (!is_finite(sum))
+        sum = source_anew(at, &call.source[0], acc) + source_anew(at, &call.source[1], acc);
     return sum;
 }
 

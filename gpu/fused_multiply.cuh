@@ -263,3 +263,20 @@ static __device__ __forceinline__ void put_sums(const struct sums<TILES, ACROSS>
             at[LINE + 8] = d[3];
         }
 }
+
+/* ---- sums that are not finite ------------------------------------------------------------------
+ */
+
+/* Of floats in parts a sum that is not finite is added anew, term by term. */
+WORD float sum_anew(const narrow *a, size_t a_step, const narrow *b, size_t b_step, int k)
+{
+    float sum = 0;
+    for (int i = 0; i < k; i++)
+        sum = __fmaf_rn(to_real(a[(size_t)i * a_step]), to_real(b[(size_t)i * b_step]), sum);
+    return sum;
+}
+
+WORD bool is_finite(float sum)
+{
+    return !IN_PARTS || fabsf(sum) < INFINITY_BEGINS;
+}

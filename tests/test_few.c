@@ -68,37 +68,34 @@ static char memory[1 << 12];
 static struct eco_gpu_run run_of(int lanes)
 {
     launches = 0;
-    layout.type = ECORNN_F32;
+    layout.type = plan.problem.type = plan.problem.weight_type = ECORNN_F32;
     return (struct eco_gpu_run){
         .plan = &plan, .problem = &plan.problem, .layout = &layout, .lanes = lanes};
 }
 
-static struct eco_product gradient(int c, int32_t rows)
+static struct eco_product product_of(enum eco_product_kind kind, int c, int32_t m, int32_t n,
+                                     int32_t k, size_t b_row)
 {
-    return (struct eco_product){.kind = ECO_TN,
-                                .m = 256,
-                                .n = 130,
-                                .k = rows,
+    return (struct eco_product){.kind = kind,
+                                .m = m,
+                                .n = n,
+                                .k = k,
                                 .a = memory,
                                 .b = memory,
                                 .c = memory + 64 * c,
                                 .a_row = 256,
-                                .b_row = 130,
+                                .b_row = b_row,
                                 .c_row = 136};
+}
+
+static struct eco_product gradient(int c, int32_t rows)
+{
+    return product_of(ECO_TN, c, 256, 130, rows, 130);
 }
 
 static struct eco_product back(int c, int32_t rows)
 {
-    return (struct eco_product){.kind = ECO_NN,
-                                .m = rows,
-                                .n = 33,
-                                .k = 256,
-                                .a = memory,
-                                .b = memory,
-                                .c = memory + 64 * c,
-                                .a_row = 256,
-                                .b_row = 40,
-                                .c_row = 33};
+    return product_of(ECO_NN, c, rows, 33, 256, 40);
 }
 
 static void take(struct eco_gpu_run *run, struct eco_product product)
@@ -230,14 +227,15 @@ START_TEST(takes_few_rows_only)
     ck_assert(!eco_gpu_takes_few(&run, &product));
     product = gradient(0, 1);
     ck_assert(eco_gpu_takes_few(&run, &product));
-    layout.type = ECORNN_F64;
+    plan.problem.type = plan.problem.weight_type = ECORNN_F64;
     eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
     ck_assert(!eco_gpu_takes_few(&run, &product));
     run = run_of(1);
-    layout.wishes.widened = true;
+    plan.problem.weight_type = ECORNN_BF16;
     eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
     ck_assert(!eco_gpu_takes_few(&run, &product));
-    layout.wishes.widened = device.caps.fuses = false;
+    run = run_of(1);
+    device.caps.fuses = false;
     eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
     ck_assert(!eco_gpu_takes_few(&run, &product));
     device.caps.fuses = true;
@@ -255,7 +253,7 @@ START_TEST(takes_the_kernel_of_the_type)
     for (int k = 0; k < 4; k++)
         for (int shape = 0; shape < ECO_FEW_SHAPES; shape++) {
             struct eco_gpu_run run = run_of(1);
-            layout.type = all[k].type;
+            layout.type = plan.problem.type = plan.problem.weight_type = all[k].type;
             plan.problem.fast = all[k].fast;
             eco_gpu_few_begin(&run, ECO_D_INPUT);
             take(&run, back(0, rows[shape]));
