@@ -139,27 +139,26 @@ bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *p)
 {
     const size_t bytes = eco_type_bytes(run->layout->type);
     const bool back = p->kind == ECO_NN;
-    const size_t piece = 16 / bytes, columns = back ? ECO_FEW_BACK_UNITS : ECO_FEW_GRADIENT_UNITS;
+    const size_t piece = 16 / bytes, columns = back ? ECO_FEW_BACK_UNITS : piece;
     if (!eco_gpu_takes_few(run, p)) {
         settle(run, p->c);
         return false;
     }
-    take(run,
-         &(struct eco_few_job){.kind = back ? ECO_FEW_BACK : ECO_FEW_GRADIENT,
-                               .a = p->a,
-                               .b = p->b,
-                               .c = p->c,
-                               .a_row = p->a_row,
-                               .b_row = p->b_row,
-                               .c_row = p->c_row,
-                               .m = p->m,
-                               .n = p->n,
-                               .k = p->k,
-                               .add = p->add,
-                               .narrow = eco_type_bytes(p->c_type) == 2,
-                               .a_whole = is_whole(p->a, p->a_row, back ? piece : columns, bytes) &&
-                                          (!back || (size_t)p->k % piece == 0),
-                               .b_whole = is_whole(p->b, p->b_row, columns, bytes)});
+    take(run, &(struct eco_few_job){.kind = back ? ECO_FEW_BACK : ECO_FEW_GRADIENT,
+                                    .a = p->a,
+                                    .b = p->b,
+                                    .c = p->c,
+                                    .a_row = p->a_row,
+                                    .b_row = p->b_row,
+                                    .c_row = p->c_row,
+                                    .m = p->m,
+                                    .n = p->n,
+                                    .k = p->k,
+                                    .add = p->add,
+                                    .narrow = eco_type_bytes(p->c_type) == 2,
+                                    .a_whole = is_whole(p->a, p->a_row, piece, bytes) &&
+                                               (!back || (size_t)p->k % piece == 0),
+                                    .b_whole = is_whole(p->b, p->b_row, columns, bytes)});
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "gpu/few_call.h"
 
 #include "gpu/ahead.cuh"
+#include "gpu/copy.cuh"
 
 #include "gpu/fused_multiply.cuh"
 
@@ -88,7 +89,8 @@ static __global__ void __launch_bounds__(THREADS)
 {
 #if __CUDA_ARCH__ >= 800
     enum { ACROSS_BACK = 1 << SHAPE };
-    __shared__ float shared[WARPS * 8 * ACROSS_BACK * BACK_LINE];
+    enum { BACK_ROOM = WARPS * 8 * ACROSS_BACK * BACK_LINE };
+    __shared__ __align__(16) float shared[+BACK_ROOM > +GRADIENT_ROOM ? BACK_ROOM : GRADIENT_ROOM];
     int block = (int)blockIdx.x, j = 0;
     let_next_start(); /* which reads no more than matrices before it waits */
     while (block >= call.job[j].blocks)
@@ -106,9 +108,9 @@ static __global__ void __launch_bounds__(THREADS)
     else if (job->kind == ECO_FEW_BACK)
         multiply_back<ACROSS_BACK, false>(job, block, shared);
     else if (whole)
-        multiply_gradient<true>(job, block);
+        multiply_gradient<true>(job, block, shared);
     else
-        multiply_gradient<false>(job, block);
+        multiply_gradient<false>(job, block, shared);
 #endif
 }
 

@@ -32,7 +32,6 @@ enum eco_few_kind {
 enum {
     ECO_FEW_BACK_UNITS = 2, /* columns of B that a thread reads at once */
     ECO_FEW_BACK_COLUMNS = 16,
-    ECO_FEW_GRADIENT_UNITS = 4, /* of A and B */
     ECO_FEW_GRADIENT_COLUMNS = 128,
     ECO_FEW_GRADIENT_ROWS = 128,
     ECO_FEW_SUM_COLUMNS = 32,

@@ -1,173 +1,207 @@
 /*
- * The gradient of a matrix over few rows, C = A^T B: a warp has 32 rows and columns of C.
+ * The gradient of a matrix over few rows, C = A^T B.  A block has a piece of C; rows of A and B go
+ * to shared memory, from where each warp multiplies some columns of A by some of B.
  */
 enum {
-    UNITS = ECO_FEW_GRADIENT_UNITS,
-    TILES = 2, /* of a warp: 16 rows of C each */
-    ACROSS = 4 /* and 8 columns */
+    SIDE = 32, /* of a warp's piece of C */
+    GRADIENT_COLUMNS = ECO_FEW_GRADIENT_COLUMNS,
+    GRADIENT_LINE = GRADIENT_COLUMNS + 8,
+    GRADIENT_ROWS = 128 / sizeof(narrow), /* that are in shared memory at once */
+    GRADIENT_ROOM = 2 * GRADIENT_ROWS * GRADIENT_LINE * sizeof(narrow) / sizeof(float),
+#if !defined(ECO_ROWS_F32)
+    DEPTH = 16, /* rows that are multiplied at once */
+#elif defined(ECO_FUSED_TF32)
+    DEPTH = 8,
+#else
+    DEPTH = 1, /* of so few terms floats are multiplied as they are as fast as in parts */
+#endif
+    RUN = DEPTH > 1 ? 2 : 4, /* neighbours of a row of C that a thread has */
+    RUNS = 8 / RUN
 };
+static_assert(+GRADIENT_COLUMNS == +ECO_FEW_GRADIENT_ROWS &&
+                  GRADIENT_COLUMNS / SIDE * (GRADIENT_COLUMNS / SIDE) == WARPS,
+              "a piece of C for each warp");
 
-/* Columns of C that column c of D's tiles is of, the first of four: so a thread has neighbours, and
- * so have threads. */
-WORD int column_of(int c)
+struct __align__(4 * RUN) run
 {
-    return c % 2 * 16 + c / 2 * UNITS;
-}
-
-/* Of a thread four rows, and of each four columns twice. */
+    float of[RUN];
+};
+/* Of four rows of C, two and two; what an instruction adds to lies together. */
 struct gradient_sums {
-    float of[UNITS][2][UNITS];
+    struct run of[2][RUNS][2];
 };
 
-#if defined(ECO_ROWS_F32) && !defined(ECO_FUSED_TF32)
-/* Of so few terms floats are multiplied as they are as fast as in parts. */
-template <bool WHOLE>
-static __device__ __forceinline__ void read_four(const struct columns<UNITS, WHOLE> &at, int k,
-                                                 float to[UNITS])
+WORD int row_of(int i, int lane)
 {
-    const narrow *const from = at.first + (size_t)k * at.row;
-    if constexpr (WHOLE)
-        read_words<UNITS>(from, true, (unsigned *)to);
-    else
-        read_some_columns<UNITS>(from, at.there, (unsigned *)to);
+    return DEPTH > 1 ? i * 8 + lane / 4 : lane / 4 * 4 + i;
 }
 
-template <bool WHOLE>
-static __device__ __forceinline__ struct gradient_sums sum_gradient(const struct eco_few_job *job,
-                                                                    int row, int column, int lane)
+WORD int column_of(int run, int lane)
 {
-    const auto a = columns_of<UNITS, WHOLE>(job->a, job->a_row, row + lane / 4 * UNITS, job->m);
-    const auto b = columns_of<UNITS, WHOLE>(job->b, job->b_row, column + lane % 4 * UNITS, job->n),
-               c = columns_of<UNITS, WHOLE>(job->b, job->b_row,
-                                            column + column_of(1) + lane % 4 * UNITS, job->n);
-    struct gradient_sums sums = {};
-    wait_for_kernels_ahead();
-#pragma unroll 4
-    for (int k = 0; k < job->k; k++) {
-        float x[UNITS], y[2][UNITS];
-        read_four(a, k, x);
-        read_four(b, k, y[0]);
-        read_four(c, k, y[1]);
-#pragma unroll
-        for (int i = 0; i < UNITS; i++)
-#pragma unroll
-            for (int j = 0; j < 2 * UNITS; j++)
-                sums.of[i][j / UNITS][j % UNITS] =
-                    __fmaf_rn(x[i], y[j / UNITS][j % UNITS], sums.of[i][j / UNITS][j % UNITS]);
+    return (run * 4 + lane % 4) * RUN;
+}
+
+/* ---- to shared memory ------------------------------------------------------------------------ */
+
+/* Rows of a matrix, its columns from `first` on, `columns` of them; zeros to the end of a line, and
+ * in `all` rows from row `there` on. */
+template <bool WHOLE>
+static __device__ __forceinline__ void put_rows(const narrow *from, size_t row, int columns,
+                                                int there, int all, narrow *to)
+{
+    enum { PIECES = GRADIENT_COLUMNS / PIECE };
+#pragma unroll 2
+    for (int i = (int)threadIdx.x; i < all * PIECES; i += THREADS) {
+        const int r = i / PIECES, c = i % PIECES * PIECE;
+        const int n = r < there ? max(0, min(columns - c, (int)PIECE)) : 0;
+        const narrow *const at = n > 0 ? from + (size_t)r * row + c : from;
+        if constexpr (WHOLE)
+            copy_some_of_four(to + r * GRADIENT_LINE + c, at, n * (int)sizeof(narrow));
+        else
+            *(uint4 *)(to + r * GRADIENT_LINE + c) = read_some(at, n);
     }
-    return sums;
+}
+
+/* ---- a warp's products of DEPTH rows --------------------------------------------------------- */
+
+#if !defined(ECO_ROWS_F32)
+/* Four matrices of 8 rows of 8 numbers, turned; lane 8m + r knows where row r of the mth lies. */
+WORD uint4 turned_matrices(const narrow *at)
+{
+    uint4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"((unsigned)__cvta_generic_to_shared(at))
+                 : "memory");
+    return v;
+}
+
+WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradient_sums *sums)
+{
+    const int low = lane % 8, middle = lane / 8 % 2 * 8, high = lane / 16 * 8;
+    a += (low + high) * GRADIENT_LINE + middle;
+    b += (low + middle) * GRADIENT_LINE + high;
+    const uint4 x[2] = {turned_matrices(a), turned_matrices(a + 16)};
+#pragma unroll
+    for (int run = 0; run < RUNS; run += 2) {
+        const uint4 y = turned_matrices(b + run * 8);
+#pragma unroll
+        for (int t = 0; t < 2; t++) {
+            add_narrow(sums->of[t][run][0].of, x[t], y.x, y.y);
+            add_narrow(sums->of[t][run + 1][0].of, x[t], y.z, y.w);
+        }
+    }
+}
+#elif defined(ECO_FUSED_TF32)
+WORD unsigned tf32_at(const narrow *at)
+{
+    return to_tf32(__float_as_uint(*at));
+}
+
+WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradient_sums *sums)
+{
+    const int row = lane % 4 * GRADIENT_LINE + lane / 4, next = row + 4 * GRADIENT_LINE;
+    uint4 x[2];
+#pragma unroll
+    for (int t = 0; t < 2; t++)
+        x[t] = make_uint4(tf32_at(a + row + t * 16), tf32_at(a + row + t * 16 + 8),
+                          tf32_at(a + next + t * 16), tf32_at(a + next + t * 16 + 8));
+#pragma unroll
+    for (int run = 0; run < RUNS; run++) {
+        const unsigned low = tf32_at(b + row + run * 8), high = tf32_at(b + next + run * 8);
+#pragma unroll
+        for (int t = 0; t < 2; t++)
+            add_tf32(sums->of[t][run][0].of, x[t].x, x[t].y, x[t].z, x[t].w, low, high);
+    }
 }
 #else
-template <bool WHOLE> struct gradient_operands {
-    struct columns<UNITS, WHOLE> a, b;
-    int first, end, k, quarter;
-};
-struct gradient_fetched {
-    struct block_of_columns<UNITS> a, b;
-};
-
-/* Both are written in the run. */
-template <bool WHOLE>
-static __device__ __forceinline__ void fetch_matrix(const struct gradient_operands<WHOLE> &, int,
-                                                    struct gradient_fetched *)
+WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradient_sums *sums)
 {
-}
-
-template <bool WHOLE>
-static __device__ __forceinline__ void fetch_rows(const struct gradient_operands<WHOLE> &at,
-                                                  int item, struct gradient_fetched *to)
-{
-    const int k = item * ITEM + at.quarter * PIECE, end = item < at.end ? at.k : 0;
-    fetch_columns(at.a, k, end, &to->a);
-    fetch_columns(at.b, k, end, &to->b);
-}
-
-WORD void multiply_item(const struct gradient_fetched &v, struct sums<TILES, ACROSS> *sums)
-{
-    struct fetched<TILES, ACROSS> both;
+    const float4 v = *(const float4 *)(a + row_of(0, lane));
+    const float x[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (int u = 0; u < UNITS; u++) {
-        both.a[u / 2][u % 2] = turned(v.a, u);
-        both.b[u] = turned(v.b, u);
+    for (int run = 0; run < RUNS; run++) {
+        const struct run y = *(const struct run *)(b + column_of(run, lane));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < RUN; j++) {
+                float *const sum = &sums->of[i / 2][run][i % 2].of[j];
+                *sum = __fmaf_rn(x[i], y.of[j], *sum);
+            }
     }
-    multiply_item(both, sums);
-}
-
-template <bool WHOLE>
-static __device__ __forceinline__ struct gradient_sums sum_gradient(const struct eco_few_job *job,
-                                                                    int row, int column, int lane)
-{
-    struct sums<TILES, ACROSS> d = {
-    };
-    struct gradient_sums sums;
-    const struct gradient_operands<WHOLE> at = {
-        columns_of<UNITS, WHOLE>(job->a, job->a_row, row + lane / 4 * UNITS, job->m),
-            columns_of<UNITS, WHOLE>(job->b, job->b_row, column + column_of(lane / 4), job->n), 0,
-            (job->k + ITEM - 1) / ITEM, job->k, lane % 4
-    };
-    multiply<struct gradient_fetched, WHOLE ? 2 : 1>(at, &d, [] {});
-#pragma unroll
-    for (int i = 0; i < UNITS; i++)
-#pragma unroll
-        for (int e = 0; e < 2; e++)
-#pragma unroll
-            for (int j = 0; j < UNITS; j++)
-                sums.of[i][e][j] = d.d[i / 2][j][i % 2 * 2 + e];
-    return sums;
 }
 #endif
 
-/* Four neighbours of a row of C. */
-struct four {
-    float *to;
-    int there; /* so many of them */
-};
+/* ---- where sums go --------------------------------------------------------------------------- */
 
-WORD struct four four_of(const struct eco_few_job *job, int row, int column)
+/* A piece of C all of which is there. */
+WORD void store_all(float *c, size_t row, bool add, int lane, struct gradient_sums *sums)
 {
-    return {(float *)job->c + (size_t)row * job->c_row + column,
-            row < job->m ? job->n - column : 0};
+    struct run *to[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        to[i] = (struct run *)(c + row_of(i, lane) * row) + lane % 4;
+#pragma unroll
+    for (int i = 0; i < 4 * RUNS && add; i++)
+#pragma unroll
+        for (int j = 0; j < RUN; j++)
+            sums->of[i / RUNS / 2][i % RUNS][i / RUNS % 2].of[j] +=
+                to[i / RUNS][i % RUNS * 4].of[j];
+#pragma unroll
+    for (int i = 0; i < 4 * RUNS; i++)
+        to[i / RUNS][i % RUNS * 4] = sums->of[i / RUNS / 2][i % RUNS][i / RUNS % 2];
 }
 
-WORD void add_four(const struct four &at, float to[UNITS])
+/* Its first rows and columns. */
+WORD void store_some(float *c, size_t row, bool add, int rows, int columns, int lane,
+                     const struct gradient_sums &sums)
 {
 #pragma unroll
-    for (int j = 0; j < UNITS; j++)
-        to[j] += j < at.there ? at.to[j] : 0;
-}
-
-WORD void store_four(const struct four &at, const float from[UNITS])
-{
-    if (at.there >= UNITS && (uintptr_t)at.to % sizeof(float4) == 0) {
-        *(float4 *)at.to = make_float4(from[0], from[1], from[2], from[3]);
-        return;
-    }
+    for (int i = 0; i < 4; i++)
 #pragma unroll
-    for (int j = 0; j < UNITS; j++)
-        if (j < at.there)
-            at.to[j] = from[j];
+        for (int j = 0; j < RUNS * RUN; j++) {
+            const int r = row_of(i, lane), s = column_of(j / RUN, lane) + j % RUN;
+            float *const to = c + r * row + s;
+            const float sum = sums.of[i / 2][j / RUN][i % 2].of[j % RUN];
+            if (r < rows && s < columns)
+                *to = add ? *to + sum : sum;
+        }
 }
 
 template <bool WHOLE>
-static __device__ __forceinline__ void multiply_gradient(const struct eco_few_job *job, int block)
+static __device__ __forceinline__ void multiply_gradient(const struct eco_few_job *job, int block,
+                                                         float *shared)
 {
-    enum { M = 32, N = 32, DOWN = ECO_FEW_GRADIENT_ROWS / M, WARPS_ACROSS = WARPS / DOWN };
-    const int across = (job->n + ECO_FEW_GRADIENT_COLUMNS - 1) / ECO_FEW_GRADIENT_COLUMNS;
+    enum { ACROSS = GRADIENT_COLUMNS / SIDE };
+    const int across = (job->n + GRADIENT_COLUMNS - 1) / GRADIENT_COLUMNS;
+    const int row = block / across * GRADIENT_COLUMNS, column = block % across * GRADIENT_COLUMNS;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int row = block / across * ECO_FEW_GRADIENT_ROWS + warp / WARPS_ACROSS * M,
-              column = block % across * ECO_FEW_GRADIENT_COLUMNS + warp % WARPS_ACROSS * N;
-    if (row >= job->m || column >= job->n)
-        return;
-    struct gradient_sums sums = sum_gradient<WHOLE>(job, row, column, lane);
-    struct four to[UNITS][2];
-#pragma unroll
-    for (int i = 0; i < 2 * UNITS; i++)
-        to[i / 2][i % 2] =
-            four_of(job, row + lane / 4 * UNITS + i / 2, column + column_of(lane % 4 * 2 + i % 2));
-#pragma unroll
-    for (int i = 0; i < 2 * UNITS && job->add; i++)
-        add_four(to[i / 2][i % 2], sums.of[i / 2][i % 2]);
-#pragma unroll
-    for (int i = 0; i < 2 * UNITS; i++)
-        store_four(to[i / 2][i % 2], sums.of[i / 2][i % 2]);
+    const int down = warp / ACROSS * SIDE, right = warp % ACROSS * SIDE;
+    narrow *const a = (narrow *)shared, *const b = a + GRADIENT_ROWS * GRADIENT_LINE;
+    struct gradient_sums sums = {};
+    wait_for_kernels_ahead();
+#pragma unroll 1
+    for (int k = 0; k < job->k; k += GRADIENT_ROWS) {
+        const int there = min(job->k - k, (int)GRADIENT_ROWS);
+        const int all = (there + DEPTH - 1) / DEPTH * DEPTH;
+        if (k > 0)
+            __syncthreads();
+        put_rows<WHOLE>((const narrow *)job->a + k * job->a_row + row, job->a_row, job->m - row,
+                        there, all, a);
+        put_rows<WHOLE>((const narrow *)job->b + k * job->b_row + column, job->b_row,
+                        job->n - column, there, all, b);
+        wait_for_copies();
+        __syncthreads();
+#pragma unroll DEPTH> 1 ? 1 : 4
+        for (int d = 0; d < all; d += DEPTH)
+            multiply_rows(a + d * GRADIENT_LINE + down, b + d * GRADIENT_LINE + right, lane, &sums);
+    }
+    const int rows = job->m - row - down, columns = job->n - column - right;
+    float *const c = (float *)job->c + (row + down) * job->c_row + column + right;
+    if (rows >= SIDE && columns >= SIDE && (uintptr_t)c % sizeof(struct run) == 0 &&
+        job->c_row % RUN == 0)
+        store_all(c, job->c_row, job->add, lane, &sums);
+    else
+        store_some(c, job->c_row, job->add, rows, columns, lane, sums);
 }

@@ -16,6 +16,7 @@
 
 #include "gpu/ahead.cuh"
 #include "gpu/cluster.cuh"
+#include "gpu/copy.cuh"
 #include "gpu/wgmma.cuh"
 
 enum {

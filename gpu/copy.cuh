@@ -1,0 +1,87 @@
+/*
+ * Copies to shared memory that nobody waits for yet.
+ */
+/* To the L2, where it is wanted. */
+WORD void prefetch_if(bool wanted, const void *from)
+{
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p prefetch.global.L2 [%0]; }"
+                 :
+                 : "l"(from), "r"((int)wanted));
+}
+
+/* Four bytes to shared memory, where it is wanted, without a branch; there after wait_for_copies,
+ * for this thread. */
+WORD void copy_later_if(bool wanted, void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0;"
+                 " @p cp.async.ca.shared.global [%0], [%1], 4; }"
+                 :
+                 : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"((int)wanted)
+                 : "memory");
+#else
+    if (wanted)
+        *(unsigned *)to = *(const unsigned *)from;
+#endif
+}
+
+/* The same, sixteen bytes. */
+WORD void copy_four_later_if(bool wanted, void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0;"
+                 " @p cp.async.cg.shared.global [%0], [%1], 16; }"
+                 :
+                 : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"((int)wanted)
+                 : "memory");
+#else
+    if (wanted)
+        *(uint4 *)to = *(const uint4 *)from;
+#endif
+}
+
+/* The same, or zeros where there is nothing; by way of L1, for who asks for half a sector will ask
+ * for the other. */
+WORD void copy_four_or_zeros(bool there, void *to, const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+#else
+    *(uint4 *)to = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+#endif
+}
+
+/* The first so many of sixteen bytes, zeros behind them (compute capability 8.0). */
+WORD void copy_some_of_four(void *to, const void *from, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+/* Those since the last call are a group; all but the last `LEFT` groups are there, for this thread,
+ * after the other. */
+WORD void end_group_of_copies(void)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
+
+template <int LEFT> static __device__ __forceinline__ void wait_for_groups(void)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+#endif
+}
+
+WORD void wait_for_copies(void)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" : : : "memory");
+#endif
+}
