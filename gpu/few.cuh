@@ -9,8 +9,6 @@
 
 #include "gpu/fused_multiply.cuh"
 
-#include "gpu/few_columns.cuh"
-
 enum { THREADS = ECO_FEW_THREADS, WARPS = ECO_FEW_WARPS };
 
 /* ---- where sums go --------------------------------------------------------------------------- */

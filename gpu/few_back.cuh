@@ -2,19 +2,66 @@
  * A product back through a matrix, C = A B with few rows: a block has some columns of C, its warps
  * share k.
  */
-enum { BACK_UNITS = ECO_FEW_BACK_UNITS, BACK_TILES = 1, BACK_LINE = ECO_FEW_BACK_COLUMNS + 4 };
+enum {
+    BACK_UNITS = ECO_FEW_BACK_UNITS, /* columns of the matrix that a lane reads at once */
+    BACK_TILES = 1,
+    BACK_LINE = ECO_FEW_BACK_COLUMNS + 4
+};
 static_assert(ECO_FEW_BACK_COLUMNS == 8 * BACK_UNITS && BACK_UNITS == 2,
               "a tile has a row for each column, those of a pair 8 apart");
 
+/* ---- columns of the matrix, turned in registers ---------------------------------------------- */
+
+enum { BACK_WORDS = BACK_UNITS * sizeof(narrow) / sizeof(unsigned) };
+struct block_of_columns {
+    unsigned of[PIECE][BACK_WORDS];
+};
+
+/* WHOLE: all of them, as one; else one by one, those that are there. */
+template <bool WHOLE>
+static __device__ __forceinline__ void read_columns(const narrow *from, int there,
+                                                    unsigned to[BACK_WORDS])
+{
+    if constexpr (!WHOLE) {
+        __align__(8) narrow x[BACK_UNITS];
+#pragma unroll
+        for (int u = 0; u < BACK_UNITS; u++)
+            x[u] = u < there ? from[u] : to_narrow(0);
+        read_columns<true>(x, BACK_UNITS, to);
+    } else if constexpr (BACK_WORDS == 2) {
+        const uint2 v = there > 0 ? *(const uint2 *)from : make_uint2(0, 0);
+        to[0] = v.x, to[1] = v.y;
+    } else {
+        to[0] = there > 0 ? *(const unsigned *)from : 0;
+    }
+}
+
+/* One column's PIECE numbers. */
+WORD uint4 turned(const struct block_of_columns &v, int unit)
+{
+#if defined(ECO_ROWS_F32)
+    return make_uint4(v.of[0][unit], v.of[1][unit], v.of[2][unit], v.of[3][unit]);
+#else
+    enum { LOWER = 0x5410, UPPER = 0x7632 };
+    const int half = unit % 2 ? UPPER : LOWER;
+    return make_uint4(
+        __byte_perm(v.of[0][0], v.of[1][0], half), __byte_perm(v.of[2][0], v.of[3][0], half),
+        __byte_perm(v.of[4][0], v.of[5][0], half), __byte_perm(v.of[6][0], v.of[7][0], half));
+#endif
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
 template <int ACROSS, bool WHOLE> struct back_operands {
     enum { whole = WHOLE };
-    struct columns<BACK_UNITS, WHOLE> matrix;
+    const narrow *matrix; /* the lane's columns, `there` of them */
+    size_t matrix_row;
     const narrow *row[ACROSS];
-    int first, end, k, quarter;
+    int there, first, end, k, quarter;
     bool aligned;
 };
 template <int ACROSS> struct back_fetched {
-    struct block_of_columns<BACK_UNITS> a;
+    struct block_of_columns a;
     uint4 b[ACROSS];
 };
 
@@ -22,7 +69,11 @@ template <int ACROSS, bool WHOLE>
 static __device__ __forceinline__ void fetch_matrix(const struct back_operands<ACROSS, WHOLE> &at,
                                                     int item, struct back_fetched<ACROSS> *to)
 {
-    fetch_columns(at.matrix, item * ITEM + at.quarter * PIECE, item < at.end ? at.k : 0, &to->a);
+    const int k = item * ITEM + at.quarter * PIECE, end = item < at.end ? at.k : 0;
+    const narrow *from = at.matrix + (size_t)k * at.matrix_row;
+#pragma unroll
+    for (int i = 0; i < PIECE; i++, from += at.matrix_row)
+        read_columns<WHOLE>(from, k + i < end ? at.there : 0, to->a.of[i]);
 }
 
 template <int ACROSS>
@@ -65,16 +116,18 @@ static __device__ __forceinline__ void multiply_back(const struct eco_few_job *j
 {
     enum { COLUMNS = ECO_FEW_BACK_COLUMNS, ROWS = 8 * ACROSS };
     typedef struct back_fetched<ACROSS> fetched;
+    typedef struct sums<BACK_TILES, ACROSS> sums_of_warp;
     enum { AHEAD = WHOLE ? ahead<fetched>::items : 1 };
     const int across = (job->n + COLUMNS - 1) / COLUMNS;
     const int column = block % across * COLUMNS, row = block / across * ROWS;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int items = (job->k + ITEM - 1) / ITEM;
-    struct sums<BACK_TILES, ACROSS> sums = {
-    };
+    const int own = column + lane / 4 * BACK_UNITS;
+    sums_of_warp sums = {};
     struct back_operands<ACROSS, WHOLE> at;
-    at.matrix =
-        columns_of<BACK_UNITS, WHOLE>(job->b, job->b_row, column + lane / 4 * BACK_UNITS, job->n);
+    at.matrix = (const narrow *)job->b + (own < job->n ? own : 0);
+    at.matrix_row = job->b_row;
+    at.there = WHOLE ? BACK_UNITS : job->n - own;
     at.first = items * warp / WARPS;
     at.end = items * (warp + 1) / WARPS;
     at.k = job->k;
