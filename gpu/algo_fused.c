@@ -61,7 +61,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     const double forward = forward_time(problem, caps);
     if (!problem->training)
         return forward;
-    return forward + eco_step_launches(problem, true) + eco_step_time(problem, caps, true) +
+    return forward + eco_step_launches(problem, caps, true) + eco_step_time(problem, caps, true) +
            back * eco_step_products(problem, caps, true);
 }
 

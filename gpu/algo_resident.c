@@ -97,7 +97,15 @@ static int32_t steps_for(const struct eco_problem *problem, const struct eco_cap
 }
 
 /* What a launch costs beside its steps, measured on an H200. */
-static const double launch_time = 12e-6;
+static const double launch_time = 10e-6;
+
+/* R on its way to the chip, which is arranged anew, back from rows that are columns there; fitted
+ * to some 800 runs of 1 to 16 steps (doc/performance.md, "Runs of few steps"). */
+static double reading_time(const struct eco_problem *problem, bool backward)
+{
+    const double element = eco_type_bytes(problem->type) == 2 ? 0.5e-12 : 1.5e-12;
+    return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
+}
 
 /* All layers: with a wavefront as many at a time as pay; 0: they do not fit. */
 static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -112,7 +120,8 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
         const double rounds = (double)problem->L * problem->D / jobs;
         /* A wavefront's first and last launches are not full. */
         const double launches = rounds * (chunks + (wavefront ? jobs - 1 : 0));
-        const double time = launches * (step * problem->T / chunks + launch_time);
+        const double time = launches * (step * problem->T / chunks + launch_time) +
+                            rounds * reading_time(problem, backward);
         if (step > 0 && (least == 0 || time < least))
             least = time;
     }
@@ -149,7 +158,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
         eco_gpu_launches(problem, 1) + forward_time(problem, caps, overlaps_layers(problem, caps));
     if (!problem->training)
         return forward;
-    return forward + eco_gpu_launches(problem, ECO_GPU_PRODUCTS_BACK) +
+    return forward + eco_gpu_launches_back(problem, caps) +
            (also_back(problem, caps) ? steps_time(problem, caps, true, false)
                                      : back_outside(problem, caps));
 }

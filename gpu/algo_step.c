@@ -17,10 +17,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return NULL;
 }
 
-/* Rows of a chunk: enough that the input product runs at full speed, few enough that its result
- * stays in the L2 until the steps read it. */
-enum { ROWS = 4096, LEAST_STEPS = 8, MOST_CHUNKS = 12 };
-
 /* For tests and comparisons: ECORNN_CHUNK=N asks for chunks of N steps, ECORNN_WAVEFRONT=0 for one
  * layer after the other. */
 int32_t eco_step_asked(const struct eco_problem *problem)
@@ -36,25 +32,21 @@ static bool overlaps_layers(const struct eco_problem *problem)
     return problem->L > 1 && problem->D == 1 && !(asked != NULL && strcmp(asked, "0") == 0);
 }
 
-/* Is what follows a layer's steps back one launch, and all of a run a chunk?  Then layers had
- * better follow each other. */
-static bool is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)
+bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double rows = (double)problem->T * problem->N;
-    const double widest = problem->I > problem->P ? problem->I : problem->P;
-    return eco_gpu_has_few(problem, caps) && problem->T <= LEAST_STEPS &&
-           eco_step_asked(problem) == 0 && rows <= ECO_FEW_ROWS &&
-           rows * widest * problem->H * problem->cell->lowered.n_accs <= ECO_FEW_WORK;
+    return eco_gpu_few_follow(problem, caps) && problem->T <= ECO_STEP_CHUNK &&
+           eco_step_asked(problem) == 0;
 }
 
 static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
 {
+    enum { MOST_CHUNKS = 12 };
     if (eco_step_asked(problem) > 0)
         return eco_step_asked(problem);
-    int32_t steps = (ROWS + problem->N - 1) / problem->N;
+    int32_t steps = (ECO_STEP_ROWS + problem->N - 1) / problem->N;
     if (wavefront && steps > problem->T / MOST_CHUNKS)
         steps = problem->T / MOST_CHUNKS;
-    return steps < LEAST_STEPS ? LEAST_STEPS : steps;
+    return steps < ECO_STEP_CHUNK ? ECO_STEP_CHUNK : steps;
 }
 
 static size_t clamp(double value, double least, double most)
@@ -134,7 +126,7 @@ static bool turns_back(const struct eco_problem *problem)
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    const bool wavefront = overlaps_layers(problem) && !is_over_at_once(problem, caps);
+    const bool wavefront = overlaps_layers(problem) && !eco_step_is_over_at_once(problem, caps);
     const int32_t steps = steps_for(problem, wavefront);
     const size_t prepared[2] = {wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
                                 wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
@@ -150,151 +142,25 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .filled = eco_step_fills(problem, caps, true),
         .chunk = steps,
         .chunk_backward = steps,
-        .weights_chunks = wavefront ? (int32_t)(ROWS / ((int64_t)steps * problem->N)) : 0,
+        .weights_chunks = wavefront ? (int32_t)(ECO_STEP_ROWS / ((int64_t)steps * problem->N)) : 0,
     };
     wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
-}
-
-/* Multiply-adds a second of a product of few rows (not in 16 bits), and of one of many: how many
- * times those of plain float arithmetic, by type; fitted to times of BF16 on an H200, of the other
- * types taken from their peaks. */
-static double rate(const struct eco_problem *problem, const struct eco_caps *caps, bool many_rows)
-{
-    const double plain = caps->flops * caps->threads;
-    if (eco_type_bytes(problem->type) == 2)
-        return plain * 10;
-    if (problem->type == ECORNN_F32 && problem->fast)
-        return plain * (many_rows ? 4 : 1.5);
-    return plain * (many_rows ? 0.8 : 0.5);
-}
-
-/* Twice the multiply-adds of all steps: of a layer's inputs and, in training, gradients; of the
- * recurrence. */
-static double input_work(const struct eco_problem *problem, int32_t layer)
-{
-    const double input = eco_problem_input(problem, layer);
-    return 2. * problem->cell->lowered.n_accs * problem->H * problem->N * problem->D * problem->T *
-           (problem->training ? 3 * input + problem->P : input);
-}
-
-static double step_work(const struct eco_problem *problem)
-{
-    return 2. * problem->cell->lowered.n_accs * problem->H * problem->P * problem->N * problem->L *
-           problem->D * problem->T * (problem->training ? 2 : 1);
-}
-
-/* ---- rows in whole groups -------------------------------------------------------------------- */
-
-/* Seconds that products lose where a dimension is no multiple of 16 bytes, measured on an H200
- * (doc/performance.md): in 16 bits they take three times as long, in TF32 twice, those of a step as
- * well.  Full F32 loses nothing. */
-static double lost(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
-{
-    const int32_t element = (int32_t)eco_type_bytes(problem->type), group = 16 / element;
-    const bool whole = problem->H % group == 0 && problem->P % group == 0;
-    const double plain = caps->flops * caps->threads;
-    double work = 0;
-    if (element == 8 || (element == 4 && !problem->fast))
-        return 0;
-    for (int32_t layer = 0; layer < problem->L; layer++)
-        if (!whole || eco_problem_input(problem, layer) % group != 0)
-            work += input_work(problem, layer);
-    const double inputs = work / (plain * (element == 2 ? 3.6 : 2.7));
-    return inputs +
-           (steps && !whole ? step_work(problem) / (plain * (element == 2 ? 0.7 : 0.47)) : 0);
-}
-
-/* And those of copies instead: of x and, back, of x, y and dx, for a layer and chunk. */
-static double copied(const struct eco_problem *problem)
-{
-    static const double launch = 2e-6, bytes_per_s = 2e12;
-    const double copies = problem->training ? 4 : 1;
-    const double rows = (double)problem->T * problem->N, chunks = 1 + floor(rows / ROWS);
-    double time = 0;
-    for (int32_t layer = 0; layer < problem->L; layer++)
-        time += copies * problem->D *
-                (launch * chunks + 2 * rows * eco_problem_input(problem, layer) *
-                                       (double)eco_type_bytes(problem->type) / bytes_per_s);
-    return time;
 }
 
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
 {
     if (asked_for() != NOTHING)
         return asked_for() == FILLED;
-    return lost(problem, caps, steps) > copied(problem);
+    return eco_step_gains_by_groups(problem, caps, steps);
 }
 
 /* ---- estimate -------------------------------------------------------------------------------- */
 
-double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
-{
-    double work = 0;
-    for (int32_t layer = 0; layer < problem->L; layer++)
-        work += input_work(problem, layer);
-    return work / rate(problem, caps, true) + fmin(lost(problem, caps, steps), copied(problem));
-}
-
-/* What steps of lanes beside each other take of their time one after the other, measured; of layers
- * in full F32 such that the whole estimate is near (doc/performance.md, "Pairs back"). */
-static double overlap(const struct eco_problem *problem)
-{
-    if (problem->D > 1)
-        return 0.8;
-    if (problem->L > 1)
-        return problem->type == ECORNN_F32 && !problem->fast ? 0.8 : 0.6;
-    return 1;
-}
-
-/* In 16 bits a step takes as long as its multiply-adds, or R on its way from the L2, and the cell,
- * which back reads and writes more; fitted to LSTMs of 1152 to 2560 units and 16 to 128 rows on an
- * H200. */
-static double narrow_step(const struct eco_problem *problem, const struct eco_caps *caps,
-                          bool backward)
-{
-    const double plain = caps->flops * caps->threads;
-    const double r = (double)problem->cell->lowered.n_accs * problem->H * problem->P;
-    const double product = fmax(2 * r * problem->N / (9.3 * plain), 2 * r / (0.12 * plain));
-    return product + (backward ? 6.3e-6 + 40e-12 * problem->N * (double)problem->H : 5.5e-6);
-}
-
-/* In others a product and a cell's kernel take 4.6 us and longer, in training 10, two thirds of
- * them back. */
-static double wide_step(const struct eco_problem *problem, const struct eco_caps *caps,
-                        bool backward)
-{
-    const double accs = problem->cell->lowered.n_accs * (double)problem->H;
-    const double product = 2 * accs * problem->P * problem->N / rate(problem, caps, false);
-    if (!problem->training)
-        return 4.6e-6 + product;
-    return (10e-6 + 2 * product) * (backward ? 2 : 1) / 3;
-}
-
-double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward)
-{
-    const double steps = (double)problem->T * problem->L * problem->D;
-    const double step = eco_type_bytes(problem->type) == 2 ? narrow_step(problem, caps, backward)
-                                                           : wide_step(problem, caps, backward);
-    return overlap(problem) * steps * step;
-}
-
-double eco_gpu_launches(const struct eco_problem *problem, int n)
-{
-    static const double launch = 2.4e-6;
-    return launch * n * problem->L * problem->D;
-}
-
-double eco_step_launches(const struct eco_problem *problem, bool backward)
-{
-    return eco_gpu_launches(problem, problem->cell->recipe.n_states +
-                                         (backward ? ECO_GPU_PRODUCTS_BACK : 1));
-}
-
 /* Seconds; lanes overlap. */
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_step_launches(problem, false) +
-           (problem->training ? eco_step_launches(problem, true) : 0) +
+    return eco_step_launches(problem, caps, false) +
+           (problem->training ? eco_step_launches(problem, caps, true) : 0) +
            eco_step_time(problem, caps, false) +
            (problem->training ? eco_step_time(problem, caps, true) : 0) +
            eco_step_products(problem, caps, true);

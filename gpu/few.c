@@ -17,6 +17,14 @@ bool eco_gpu_has_few(const struct eco_problem *problem, const struct eco_caps *c
            problem->weight_type == problem->type;
 }
 
+bool eco_gpu_few_follow(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double rows = (double)problem->T * problem->N;
+    const double widest = problem->I > problem->P ? problem->I : problem->P;
+    return eco_gpu_has_few(problem, caps) && rows <= ECO_FEW_ROWS &&
+           rows * widest * problem->H * problem->cell->lowered.n_accs <= ECO_FEW_WORK;
+}
+
 /* Blocks that have the rows of all jobs back side by side, if there are such blocks. */
 static int shape_of(const struct eco_few_call *call)
 {

@@ -10,6 +10,9 @@
 /* Are there kernels of the problem's types?  Weights are read as packed. */
 bool eco_gpu_has_few(const struct eco_problem *problem, const struct eco_caps *caps);
 
+/* Is all that follows a layer's steps back of few rows, and so one launch? */
+bool eco_gpu_few_follow(const struct eco_problem *problem, const struct eco_caps *caps);
+
 /* What ops that nobody waits for at once have in common is launched once another op comes.  Of an
  * op of that kind? */
 void eco_gpu_few_begin(struct eco_gpu_run *run, enum eco_op_kind kind);

@@ -35,9 +35,9 @@ static double up(double a, double b)
  * multiprocessors each has its share. */
 static double time_of(const struct eco_fused_size *size, const struct eco_caps *caps, int shape)
 {
-    static const double launch = 2.4e-6, bytes_in_a_second = 50e9, of_parts = 32e9;
+    static const double launch = 2.6e-6, bytes_in_a_second = 60e9, of_parts = 50e9;
     const bool parts = size->type == ECORNN_F32 && !size->fast;
-    const double term = parts ? 8e-12 : size->type == ECORNN_F32 ? 1.1e-12 : 0.5e-12;
+    const double term = parts ? 6.4e-12 : size->type == ECORNN_F32 ? 1.1e-12 : 0.5e-12;
     const double rows = ECO_FUSED_TILES(size->accs) * ECO_FUSED_M,
                  columns = ECO_FUSED_COLUMNS(shape), terms = rows * columns * size->k;
     const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);

@@ -303,22 +303,32 @@ void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op 
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 
-/* algo_step.c; seconds of the products over all steps: of inputs and, in training, gradients; with
+/* step_time.c; seconds of the products over all steps: of inputs and, in training, gradients; with
  * what products lose, or copies cost, where rows are no whole groups (steps: those of a step too)
  */
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool steps);
 /* Of all steps one way: their products and the cell. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
-/* Of so many launches for each layer and direction; products that steps back are followed by: dx,
+/* Of so many launches for each layer and direction; of those that steps back are followed by: dx,
  * gradients of W, of R and of vectors. */
-enum { ECO_GPU_PRODUCTS_BACK = 4 };
 double eco_gpu_launches(const struct eco_problem *problem, int n);
+double eco_gpu_launches_back(const struct eco_problem *problem, const struct eco_caps *caps);
 /* Of algorithm step's launches beside its steps: of states, or their gradients, and of products. */
-double eco_step_launches(const struct eco_problem *problem, bool backward);
+double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward);
+/* Do products gain more from whole groups than copies of rows cost? */
+bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool steps);
+/* algo_step.c; steps of a chunk at least, and rows: enough that the input product runs at full
+ * speed, few enough that its result stays in the L2 until the steps read it. */
+enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
+/* Is what follows a layer's steps back one launch, and all of a run a chunk?  Then layers had
+ * better follow each other. */
+bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
 /* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
 int32_t eco_step_asked(const struct eco_problem *problem);
-/* Do products gain more from whole groups than copies of rows cost? */
+/* That, or what ECORNN_ROWS asks for. */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
 /* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,

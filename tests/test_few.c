@@ -207,6 +207,27 @@ START_TEST(launches_when_full)
 }
 END_TEST
 
+/* Of all steps together; no more work than each product is taken with. */
+START_TEST(knows_what_follows)
+{
+    static const struct {
+        const char *text;
+        bool follow;
+    } all[] = {{"lstm/f32/train/L2/T1/N64/I640/H640", true},
+               {"lstm/f32/train/T8/N8/I640/H640", true},
+               {"lstm/f32/train/T8/N9/I640/H640", false},   /* rows */
+               {"lstm/f32/train/T1/N64/I640/H2048", false}, /* work */
+               {"gru/f64/train/T1/N1/I64/H64", false}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        ecornn_desc desc;
+        struct eco_problem problem;
+        ck_assert_int_eq(ecornn_desc_parse(&desc, all[i].text, NULL), ECORNN_OK);
+        ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+        ck_assert_int_eq(eco_gpu_few_follow(&problem, &device.caps), all[i].follow);
+    }
+}
+END_TEST
+
 START_TEST(takes_few_rows_only)
 {
     struct eco_gpu_run run = run_of(1);
@@ -343,6 +364,7 @@ int main(void)
     tcase_add_test(tests, counts_blocks);
     tcase_add_test(tests, keeps_the_order_of_sums);
     tcase_add_test(tests, launches_when_full);
+    tcase_add_test(tests, knows_what_follows);
     tcase_add_test(tests, takes_few_rows_only);
     tcase_add_test(tests, takes_the_kernel_of_the_type);
     tcase_add_test(tests, knows_whole_pieces);
