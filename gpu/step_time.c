@@ -110,12 +110,16 @@ static double overlap(const struct eco_problem *problem)
     return 1;
 }
 
-/* Kernels of a run that is over at once are put in place early; what is left of so many seconds,
- * fitted to some 800 runs of 1 to 16 steps (doc/performance.md, "Runs of few steps"). */
-static double early(const struct eco_problem *problem, const struct eco_caps *caps, double seconds)
+/* Kernels of a step, so many seconds for each product.  In a run that is over at once they are put
+ * in place early; what is left then is fitted to some 800 runs of 1 to 16 steps
+ * (doc/performance.md, "Runs of few steps"). */
+static double kernels(const struct eco_problem *problem, const struct eco_caps *caps,
+                      double seconds)
 {
     const double left = eco_type_bytes(problem->type) == 2 ? 0.7 : 0.8;
-    return seconds * (eco_step_is_over_at_once(problem, caps) ? left : 1);
+    const int products = problem->cell->lowered.n_operands;
+    return seconds * (products > 1 ? products : 1) *
+           (eco_step_is_over_at_once(problem, caps) ? left : 1);
 }
 
 /* In 16 bits a step takes as long as its multiply-adds, or R on its way from the L2, and the cell,
@@ -127,8 +131,8 @@ static double narrow_step(const struct eco_problem *problem, const struct eco_ca
     const double plain = caps->flops * caps->threads;
     const double r = (double)problem->cell->lowered.n_accs * problem->H * problem->P;
     const double product = fmax(2 * r * problem->N / (9.3 * plain), 2 * r / (0.12 * plain));
-    const double kernels = backward ? 6.3e-6 + 40e-12 * problem->N * (double)problem->H : 5.5e-6;
-    return product + early(problem, caps, kernels);
+    const double cell = backward ? 6.3e-6 + 40e-12 * problem->N * (double)problem->H : 5.5e-6;
+    return product + kernels(problem, caps, cell);
 }
 
 /* In others a product and a cell's kernel take 4.6 us and longer, in training 10, two thirds of
@@ -141,8 +145,8 @@ static double wide_step(const struct eco_problem *problem, const struct eco_caps
     const double product = fmax(2 * r * problem->N / rate(problem, caps, false),
                                 r * (double)eco_type_bytes(problem->type) / (0.085 * plain));
     if (!problem->training)
-        return early(problem, caps, 4.6e-6) + product;
-    return (early(problem, caps, 10e-6) + 2 * product) * (backward ? 2 : 1) / 3;
+        return kernels(problem, caps, 4.6e-6) + product;
+    return (kernels(problem, caps, 10e-6) + 2 * product) * (backward ? 2 : 1) / 3;
 }
 
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward)
