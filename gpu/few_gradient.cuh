@@ -15,7 +15,8 @@ enum {
 #else
     DEPTH = 1, /* of so few terms floats are multiplied as they are as fast as in parts */
 #endif
-    RUN = DEPTH > 1 ? 2 : 4, /* neighbours of a row of C that a thread has */
+    TOGETHER = DEPTH > 1 ? 1 : 4, /* such rows without a loop */
+    RUN = DEPTH > 1 ? 2 : 4,      /* neighbours of a row of C that a thread has */
     RUNS = 8 / RUN
 };
 static_assert(+GRADIENT_COLUMNS == +ECO_FEW_GRADIENT_ROWS &&
@@ -193,7 +194,7 @@ static __device__ __forceinline__ void multiply_gradient(const struct eco_few_jo
                         job->n - column, there, all, b);
         wait_for_copies();
         __syncthreads();
-#pragma unroll DEPTH> 1 ? 1 : 4
+#pragma unroll TOGETHER
         for (int d = 0; d < all; d += DEPTH)
             multiply_rows(a + d * GRADIENT_LINE + down, b + d * GRADIENT_LINE + right, lane, &sums);
     }
