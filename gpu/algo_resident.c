@@ -99,8 +99,9 @@ static int32_t steps_for(const struct eco_problem *problem, const struct eco_cap
 /* What a launch costs beside its steps, measured on an H200. */
 static const double launch_time = 10e-6;
 
-/* R on its way to the chip, which is arranged anew, back from rows that are columns there; fitted
- * to some 800 runs of 1 to 16 steps (doc/performance.md, "Runs of few steps"). */
+/* R on its way to the chip, at first (later chunks find it in the L2), which is arranged anew, back
+ * from rows that are columns there; fitted to some 800 runs of 1 to 16 steps (doc/performance.md,
+ * "Runs of few steps"). */
 static double reading_time(const struct eco_problem *problem, bool backward)
 {
     const double element = eco_type_bytes(problem->type) == 2 ? 0.5e-12 : 1.5e-12;
@@ -158,7 +159,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
         eco_gpu_launches(problem, 1) + forward_time(problem, caps, overlaps_layers(problem, caps));
     if (!problem->training)
         return forward;
-    return forward + eco_gpu_launches_back(problem, caps) +
+    return forward + eco_gpu_after_back(problem, caps) +
            (also_back(problem, caps) ? steps_time(problem, caps, true, false)
                                      : back_outside(problem, caps));
 }

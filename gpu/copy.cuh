@@ -1,5 +1,5 @@
 /*
- * Copies to shared memory that nobody waits for yet.
+ * Copies to shared memory, and to the L2, that go on while a thread does; waiting for them.
  */
 /* To the L2, where it is wanted. */
 WORD void prefetch_if(bool wanted, const void *from)

@@ -21,7 +21,7 @@ bool eco_gpu_few_follow(const struct eco_problem *problem, const struct eco_caps
 {
     const double rows = (double)problem->T * problem->N;
     const double widest = problem->I > problem->P ? problem->I : problem->P;
-    return eco_gpu_has_few(problem, caps) && rows <= ECO_FEW_ROWS &&
+    return eco_gpu_has_few(problem, caps) && problem->D == 1 && rows <= ECO_FEW_ROWS &&
            rows * widest * problem->H * problem->cell->lowered.n_accs <= ECO_FEW_WORK;
 }
 

@@ -10,7 +10,8 @@
 /* Are there kernels of the problem's types?  Weights are read as packed. */
 bool eco_gpu_has_few(const struct eco_problem *problem, const struct eco_caps *caps);
 
-/* Is all that follows a layer's steps back of few rows, and so one launch? */
+/* Is all that follows a layer's steps back of few rows, and so, where layers have no lanes of their
+ * own, one launch? */
 bool eco_gpu_few_follow(const struct eco_problem *problem, const struct eco_caps *caps);
 
 /* What ops that nobody waits for at once have in common is launched once another op comes.  Of an

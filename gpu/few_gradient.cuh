@@ -6,8 +6,8 @@ enum {
     SIDE = 32, /* of a warp's piece of C */
     GRADIENT_COLUMNS = ECO_FEW_GRADIENT_COLUMNS,
     GRADIENT_LINE = GRADIENT_COLUMNS + 8,
-    GRADIENT_ROWS = 128 / sizeof(narrow), /* that are in shared memory at once */
-    GRADIENT_ROOM = 2 * GRADIENT_ROWS * GRADIENT_LINE * sizeof(narrow) / sizeof(float),
+    ROWS_AT_ONCE = 128 / sizeof(narrow), /* of A and B, in shared memory */
+    GRADIENT_ROOM = 2 * ROWS_AT_ONCE * GRADIENT_LINE * sizeof(narrow) / sizeof(float),
 #if !defined(ECO_ROWS_F32)
     DEPTH = 16, /* rows that are multiplied at once */
 #elif defined(ECO_FUSED_TF32)
@@ -27,9 +27,9 @@ struct __align__(4 * RUN) run
 {
     float of[RUN];
 };
-/* Of four rows of C, two and two; what an instruction adds to lies together. */
+/* Of four rows of C, two and two: what an instruction adds to, a run of each, lies together. */
 struct gradient_sums {
-    struct run of[2][RUNS][2];
+    float of[2][RUNS][2 * RUN];
 };
 
 WORD int row_of(int i, int lane)
@@ -88,8 +88,8 @@ WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradi
         const uint4 y = turned_matrices(b + run * 8);
 #pragma unroll
         for (int t = 0; t < 2; t++) {
-            add_narrow(sums->of[t][run][0].of, x[t], y.x, y.y);
-            add_narrow(sums->of[t][run + 1][0].of, x[t], y.z, y.w);
+            add_narrow(sums->of[t][run], x[t], y.x, y.y);
+            add_narrow(sums->of[t][run + 1], x[t], y.z, y.w);
         }
     }
 }
@@ -112,7 +112,7 @@ WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradi
         const unsigned low = tf32_at(b + row + run * 8), high = tf32_at(b + next + run * 8);
 #pragma unroll
         for (int t = 0; t < 2; t++)
-            add_tf32(sums->of[t][run][0].of, x[t].x, x[t].y, x[t].z, x[t].w, low, high);
+            add_tf32(sums->of[t][run], x[t].x, x[t].y, x[t].z, x[t].w, low, high);
     }
 }
 #else
@@ -127,7 +127,7 @@ WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradi
         for (int i = 0; i < 4; i++)
 #pragma unroll
             for (int j = 0; j < RUN; j++) {
-                float *const sum = &sums->of[i / 2][run][i % 2].of[j];
+                float *const sum = &sums->of[i / 2][run][i % 2 * RUN + j];
                 *sum = __fmaf_rn(x[i], y.of[j], *sum);
             }
     }
@@ -147,11 +147,16 @@ WORD void store_all(float *c, size_t row, bool add, int lane, struct gradient_su
     for (int i = 0; i < 4 * RUNS && add; i++)
 #pragma unroll
         for (int j = 0; j < RUN; j++)
-            sums->of[i / RUNS / 2][i % RUNS][i / RUNS % 2].of[j] +=
+            sums->of[i / RUNS / 2][i % RUNS][i / RUNS % 2 * RUN + j] +=
                 to[i / RUNS][i % RUNS * 4].of[j];
 #pragma unroll
-    for (int i = 0; i < 4 * RUNS; i++)
-        to[i / RUNS][i % RUNS * 4] = sums->of[i / RUNS / 2][i % RUNS][i / RUNS % 2];
+    for (int i = 0; i < 4 * RUNS; i++) {
+        struct run sum;
+#pragma unroll
+        for (int j = 0; j < RUN; j++)
+            sum.of[j] = sums->of[i / RUNS / 2][i % RUNS][i / RUNS % 2 * RUN + j];
+        to[i / RUNS][i % RUNS * 4] = sum;
+    }
 }
 
 /* Its first rows and columns. */
@@ -164,7 +169,7 @@ WORD void store_some(float *c, size_t row, bool add, int rows, int columns, int 
         for (int j = 0; j < RUNS * RUN; j++) {
             const int r = row_of(i, lane), s = column_of(j / RUN, lane) + j % RUN;
             float *const to = c + r * row + s;
-            const float sum = sums.of[i / 2][j / RUN][i % 2].of[j % RUN];
+            const float sum = sums.of[i / 2][j / RUN][i % 2 * RUN + j % RUN];
             if (r < rows && s < columns)
                 *to = add ? *to + sum : sum;
         }
@@ -176,15 +181,16 @@ static __device__ __forceinline__ void multiply_gradient(const struct eco_few_jo
 {
     enum { ACROSS = GRADIENT_COLUMNS / SIDE };
     const int across = (job->n + GRADIENT_COLUMNS - 1) / GRADIENT_COLUMNS;
-    const int row = block / across * GRADIENT_COLUMNS, column = block % across * GRADIENT_COLUMNS;
+    const int row = block / across * ECO_FEW_GRADIENT_ROWS,
+              column = block % across * GRADIENT_COLUMNS;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int down = warp / ACROSS * SIDE, right = warp % ACROSS * SIDE;
-    narrow *const a = (narrow *)shared, *const b = a + GRADIENT_ROWS * GRADIENT_LINE;
+    narrow *const a = (narrow *)shared, *const b = a + ROWS_AT_ONCE * GRADIENT_LINE;
     struct gradient_sums sums = {};
     wait_for_kernels_ahead();
 #pragma unroll 1
-    for (int k = 0; k < job->k; k += GRADIENT_ROWS) {
-        const int there = min(job->k - k, (int)GRADIENT_ROWS);
+    for (int k = 0; k < job->k; k += ROWS_AT_ONCE) {
+        const int there = min(job->k - k, (int)ROWS_AT_ONCE);
         const int all = (there + DEPTH - 1) / DEPTH * DEPTH;
         if (k > 0)
             __syncthreads();

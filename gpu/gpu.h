@@ -310,10 +310,10 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
                          bool steps);
 /* Of all steps one way: their products and the cell. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
-/* Of so many launches for each layer and direction; of those that steps back are followed by: dx,
- * gradients of W, of R and of vectors. */
+/* Of so many launches for each layer and direction. */
 double eco_gpu_launches(const struct eco_problem *problem, int n);
-double eco_gpu_launches_back(const struct eco_problem *problem, const struct eco_caps *caps);
+/* Launches that steps back are followed by, and what these write: all but their products. */
+double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps);
 /* Of algorithm step's launches beside its steps: of states, or their gradients, and of products. */
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward);
@@ -328,7 +328,7 @@ enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
 /* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
 int32_t eco_step_asked(const struct eco_problem *problem);
-/* That, or what ECORNN_ROWS asks for. */
+/* Are rows filled to whole groups?  ECORNN_ROWS asks, or products gain more than copies cost. */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
 /* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,

@@ -77,24 +77,12 @@ bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct ec
 
 /* ---- products of all steps ------------------------------------------------------------------- */
 
-/* Gradients of matrices on their way to memory. */
-static double written(const struct eco_problem *problem)
-{
-    static const double bytes_in_a_second = 4.3e12;
-    double elements = 0;
-    for (int32_t layer = 0; layer < problem->L; layer++)
-        elements += ((double)eco_problem_input(problem, layer) + problem->P) * problem->H *
-                    problem->cell->lowered.n_accs * problem->D;
-    return problem->training ? elements * sizeof(float) / bytes_in_a_second : 0;
-}
-
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
 {
     double work = 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
         work += input_work(problem, layer);
-    return work / rate(problem, caps, true) + written(problem) +
-           fmin(lost(problem, caps, steps), copied(problem));
+    return work / rate(problem, caps, true) + fmin(lost(problem, caps, steps), copied(problem));
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -131,8 +119,8 @@ static double narrow_step(const struct eco_problem *problem, const struct eco_ca
     const double plain = caps->flops * caps->threads;
     const double r = (double)problem->cell->lowered.n_accs * problem->H * problem->P;
     const double product = fmax(2 * r * problem->N / (9.3 * plain), 2 * r / (0.12 * plain));
-    const double cell = backward ? 6.3e-6 + 40e-12 * problem->N * (double)problem->H : 5.5e-6;
-    return product + kernels(problem, caps, cell);
+    const double cell = backward ? 40e-12 * problem->N * (double)problem->H : 0;
+    return product + cell + kernels(problem, caps, backward ? 6.3e-6 : 5.5e-6);
 }
 
 /* In others a product and a cell's kernel take 4.6 us and longer, in training 10, two thirds of
@@ -163,16 +151,27 @@ double eco_gpu_launches(const struct eco_problem *problem, int n)
     return launch * n * problem->L * problem->D;
 }
 
-double eco_gpu_launches_back(const struct eco_problem *problem, const struct eco_caps *caps)
+/* Gradients of W and R on their way to memory. */
+static double written(const struct eco_problem *problem)
 {
-    enum { ONE = 1, EACH = 4 };
-    return eco_gpu_launches(problem, eco_gpu_few_follow(problem, caps) ? ONE : EACH);
+    static const double bytes_in_a_second = 4.3e12;
+    double elements = 0;
+    for (int32_t layer = 0; layer < problem->L; layer++)
+        elements += ((double)eco_problem_input(problem, layer) + problem->P) * problem->H *
+                    problem->cell->lowered.n_accs * problem->D;
+    return elements * (double)eco_type_bytes(eco_type_sum(problem->type)) / bytes_in_a_second;
+}
+
+double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    enum { TOGETHER = 1, DX_W_R_VECTORS = 4 };
+    const int launches = eco_gpu_few_follow(problem, caps) ? TOGETHER : DX_W_R_VECTORS;
+    return eco_gpu_launches(problem, launches) + written(problem);
 }
 
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
     const double states = eco_gpu_launches(problem, problem->cell->recipe.n_states);
-    return states +
-           (backward ? eco_gpu_launches_back(problem, caps) : eco_gpu_launches(problem, 1));
+    return states + (backward ? eco_gpu_after_back(problem, caps) : eco_gpu_launches(problem, 1));
 }

@@ -217,6 +217,7 @@ START_TEST(knows_what_follows)
                {"lstm/f32/train/T8/N8/I640/H640", true},
                {"lstm/f32/train/T8/N9/I640/H640", false},   /* rows */
                {"lstm/f32/train/T1/N64/I640/H2048", false}, /* work */
+               {"lstm/f32/train/bi/T1/N1/I64/H64", false},  /* a lane for each direction */
                {"gru/f64/train/T1/N1/I64/H64", false}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         ecornn_desc desc;
@@ -282,6 +283,28 @@ START_TEST(takes_the_kernel_of_the_type)
             ck_assert_ptr_eq(launched[0].kernel, &kernel_of[k][shape]);
         }
     plan.problem.fast = false;
+}
+END_TEST
+
+/* 16 bytes are eight numbers in 16 bits. */
+START_TEST(knows_whole_pieces_of_16_bits)
+{
+    static const struct {
+        size_t a_row, b_row;
+        bool a_whole, b_whole;
+    } all[] = {{136, 136, true, true}, {132, 136, false, true}, {136, 132, true, false}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct eco_gpu_run run = run_of(1);
+        struct eco_product product = gradient(0, 5);
+        layout.type = plan.problem.type = plan.problem.weight_type = ECORNN_BF16;
+        product.a_row = all[i].a_row;
+        product.b_row = all[i].b_row;
+        eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+        take(&run, product);
+        eco_gpu_few_begin(&run, ECO_D_END);
+        ck_assert_int_eq(launched[0].call.job[0].a_whole, all[i].a_whole);
+        ck_assert_int_eq(launched[0].call.job[0].b_whole, all[i].b_whole);
+    }
 }
 END_TEST
 
@@ -368,6 +391,7 @@ int main(void)
     tcase_add_test(tests, takes_few_rows_only);
     tcase_add_test(tests, takes_the_kernel_of_the_type);
     tcase_add_test(tests, knows_whole_pieces);
+    tcase_add_test(tests, knows_whole_pieces_of_16_bits);
     tcase_add_test(tests, groups_sums);
     suite_add_tcase(suite, tests);
     return suite_run(suite, true);
