@@ -2,12 +2,10 @@
  * Algorithm step: a product and one fused kernel per step and stage.  Runs every cell, option
  * and type; what an algorithm of its own must beat.
  */
-#include "gpu/few.h"
 #include "gpu/half.h"
 #include "gpu/prepared.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -17,25 +15,11 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return NULL;
 }
 
-/* For tests and comparisons: ECORNN_CHUNK=N asks for chunks of N steps, ECORNN_WAVEFRONT=0 for one
- * layer after the other. */
-int32_t eco_step_asked(const struct eco_problem *problem)
-{
-    const char *asked = eco_environment("ECORNN_CHUNK");
-    const long chunk = asked == NULL ? 0 : strtol(asked, NULL, 10);
-    return chunk <= 0 ? 0 : chunk < problem->T ? (int32_t)chunk : problem->T;
-}
-
+/* For tests and comparisons: ECORNN_WAVEFRONT=0 asks for one layer after the other. */
 static bool overlaps_layers(const struct eco_problem *problem)
 {
     const char *asked = eco_environment("ECORNN_WAVEFRONT");
     return problem->L > 1 && problem->D == 1 && !(asked != NULL && strcmp(asked, "0") == 0);
-}
-
-bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    return eco_gpu_few_follow(problem, caps) && problem->T <= ECO_STEP_CHUNK &&
-           eco_step_asked(problem) == 0;
 }
 
 static int32_t steps_for(const struct eco_problem *problem, bool wavefront)

@@ -320,15 +320,16 @@ double eco_step_launches(const struct eco_problem *problem, const struct eco_cap
 /* Do products gain more from whole groups than copies of rows cost? */
 bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool steps);
-/* algo_step.c; steps of a chunk at least, and rows: enough that the input product runs at full
- * speed, few enough that its result stays in the L2 until the steps read it. */
+/* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
+int32_t eco_step_asked(const struct eco_problem *problem);
+/* Steps of a chunk at least, and rows: enough that the input product runs at full speed, few enough
+ * that its result stays in the L2 until the steps read it. */
 enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
 /* Is what follows a layer's steps back one launch, and all of a run a chunk?  Then layers had
  * better follow each other. */
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
-/* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
-int32_t eco_step_asked(const struct eco_problem *problem);
-/* Are rows filled to whole groups?  ECORNN_ROWS asks, or products gain more than copies cost. */
+/* algo_step.c; are rows filled to whole groups?  ECORNN_ROWS asks, or products gain more than
+ * copies cost. */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
 /* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,

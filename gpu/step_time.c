@@ -2,9 +2,26 @@
  * What algorithm step takes, by its parts; other algorithms have some of them.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "gpu/few.h"
 #include "gpu/gpu.h"
+
+/* For tests and comparisons: ECORNN_CHUNK=N asks for chunks of N steps. */
+int32_t eco_step_asked(const struct eco_problem *problem)
+{
+    const char *asked = eco_environment("ECORNN_CHUNK");
+    const long chunk = asked == NULL ? 0 : strtol(asked, NULL, 10);
+    return chunk <= 0 ? 0 : chunk < problem->T ? (int32_t)chunk : problem->T;
+}
+
+bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_gpu_few_follow(problem, caps) && problem->T <= ECO_STEP_CHUNK &&
+           eco_step_asked(problem) == 0;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* Multiply-adds a second of a product of few rows (not in 16 bits), and of one of many: how many
  * times those of plain float arithmetic, by type; fitted to times of BF16 on an H200, of the other
