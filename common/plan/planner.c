@@ -6,12 +6,17 @@
 
 #include <string.h>
 
+#include "common/force.h"
 #include "common/util.h"
 
-/* ECORNN_ALGORITHM=NAME leaves only that one, for tests and comparisons. */
+/* ECORNN_ALGORITHM=NAME leaves only that one, for tests and comparisons; so does algorithm=NAME in
+ * ECORNN_FORCE. */
 static bool left_out(const struct eco_algo *algo)
 {
-    const char *only = eco_environment("ECORNN_ALGORITHM");
+    char forced[16];
+    const char *only = eco_force_text("algorithm", forced, sizeof forced)
+                           ? forced
+                           : eco_environment("ECORNN_ALGORITHM");
     return only != NULL && *only != '\0' && strcmp(only, algo->name) != 0 &&
            strcmp(algo->name, "graph") != 0;
 }

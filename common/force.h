@@ -1,0 +1,17 @@
+/*
+ * Choices that a test or a person takes from the planner: ECORNN_FORCE="algorithm=packed,block=8".
+ * One form for all of them; each file that chooses names its own keys (doc/adding.md lists them).
+ * Read when a device is opened or a plan is made, never in a run.
+ */
+#ifndef ECO_FORCE_H
+#define ECO_FORCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The value of a key, cut off at size - 1 characters; false: the choice is the planner's. */
+bool eco_force_text(const char *key, char *value, size_t size);
+/* As a number of int's range; false also where the value is none. */
+bool eco_force_number(const char *key, int *value);
+
+#endif /* ECO_FORCE_H */
