@@ -5,6 +5,7 @@
 #ifndef ECO_BACKEND_H
 #define ECO_BACKEND_H
 
+#include "common/fp.h"
 #include "common/plan.h"
 #include "common/util.h"
 
@@ -45,7 +46,8 @@ struct eco_algo {
 };
 
 struct eco_backend {
-    const char *name; /* "cpu", "cuda", "reference" */
+    const char *name;      /* "cpu", "cuda", "reference" */
+    enum eco_fp_mode mode; /* of threads that run and pack; lib sets that of the caller's */
     int (*count)(void);
     /* argument: what stood behind the colon of the device's name, -1: nothing.  Fills caps, info
      * and own. */
@@ -64,7 +66,8 @@ struct eco_backend {
     ecornn_status (*prepare)(struct ecornn_plan *plan);
     void (*release)(struct ecornn_plan *plan);
     void (*describe)(const struct ecornn_plan *plan, struct eco_text *text); /* of it; or NULL */
-    const struct eco_algo *const *algos;                                     /* ends with NULL */
+    int (*threads)(const struct ecornn_device *device); /* now; or NULL: as info says */
+    const struct eco_algo *const *algos;                /* ends with NULL */
 };
 
 extern const struct eco_backend eco_backend_reference; /* common/ref/ref_backend.c */

@@ -25,6 +25,13 @@
 #define ECO_PAUSE() ((void)0)
 #endif
 
+/* Processors whose floating-point environment common/fp.c knows how to set. */
+#if defined(__SSE__)
+#define ECO_FP_SSE 1
+#elif defined(__aarch64__)
+#define ECO_FP_ARM 1
+#endif
+
 /* The cache line at an address is wanted soon in the second-level cache; near: in the first. */
 #if defined(__GNUC__)
 #define ECO_FETCH(address)      __builtin_prefetch(address, 0, 2)

@@ -5,6 +5,7 @@
 #include "ecornn.h"
 
 #include "common/cell/cell.h"
+#include "common/fp.h"
 #include "common/util.h"
 
 #include <string.h>
@@ -34,7 +35,11 @@ ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
     if (!parsed)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a cell", sizeof *parsed);
     struct eco_cell_error error;
-    if (!eco_cell_compile(parsed, text, &error)) {
+    fenv_t caller;
+    eco_fp_default(&caller); /* constants are folded */
+    const bool compiled = eco_cell_compile(parsed, text, &error);
+    eco_fp_restore(&caller);
+    if (!compiled) {
         eco_free(parsed);
         return eco_fail(ECORNN_BAD_CELL, "%d:%d: %s", error.line, error.column, error.message);
     }

@@ -89,7 +89,10 @@ static ecornn_status open_device(ecornn_device **device, int place, int argument
     if (!opened)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a device", sizeof *opened);
     opened->backend = backend;
+    fenv_t caller;
+    eco_fp_default(&caller);
     const ecornn_status status = backend->open(opened, argument);
+    eco_fp_restore(&caller);
     if (status != ECORNN_OK) {
         eco_free(opened);
         return status;
@@ -143,6 +146,8 @@ ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_inf
     if (!info)
         return eco_fail(ECORNN_BAD_ARGUMENT, "info is NULL");
     *info = device->info;
+    if (device->backend->threads)
+        info->threads = device->backend->threads(device);
     return ECORNN_OK;
 }
 

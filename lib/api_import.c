@@ -18,6 +18,7 @@
  */
 #include "ecornn.h"
 
+#include "common/fp.h"
 #include "common/plan.h"
 #include "common/type.h"
 #include "common/util.h"
@@ -275,7 +276,9 @@ static ecornn_status move(const ecornn_plan *plan, const char *system, enum acti
     walk.action = action;
     walk.from = from;
     walk.to = to;
+    const struct eco_fp caller = eco_fp_enter(ECO_FP_EXACT); /* two biases are added */
     walk_block(&walk);
+    eco_fp_set(caller);
     return ECORNN_OK;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "ecornn.h"
 
+#include "common/fp.h"
 #include "common/plan.h"
 #include "common/util.h"
 
@@ -14,7 +15,10 @@ ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ec
     if (!problem)
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem is NULL");
     ecornn_desc parsed = {0};
+    fenv_t caller;
+    eco_fp_default(&caller);
     const ecornn_status status = eco_problem_parse(&parsed, problem, cell);
+    eco_fp_restore(&caller);
     if (status == ECORNN_OK)
         *desc = parsed;
     return status;
@@ -29,14 +33,16 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
     if (!desc)
         return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
     struct eco_problem problem;
-    const ecornn_status status = eco_problem_build(&problem, desc);
-    if (status != ECORNN_OK)
-        return status;
     struct ecornn_plan *created;
-    const ecornn_status planned = eco_plan_create(&created, device, &problem);
-    if (planned == ECORNN_OK)
+    fenv_t caller;
+    eco_fp_default(&caller);
+    ecornn_status status = eco_problem_build(&problem, desc);
+    if (status == ECORNN_OK)
+        status = eco_plan_create(&created, device, &problem);
+    eco_fp_restore(&caller);
+    if (status == ECORNN_OK)
         *plan = created;
-    return planned;
+    return status;
 }
 
 void ecornn_plan_free(ecornn_plan *plan)
@@ -64,5 +70,9 @@ int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
         eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
         return -1;
     }
-    return eco_plan_describe(plan, text, size);
+    fenv_t caller;
+    eco_fp_default(&caller);
+    const int length = eco_plan_describe(plan, text, size);
+    eco_fp_restore(&caller);
+    return length;
 }

@@ -198,7 +198,10 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
     if (status != ECORNN_OK)
         return status;
     const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
-    return plan->algo->run(plan, tape, layout, args);
+    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    status = plan->algo->run(plan, tape, layout, args);
+    eco_fp_set(caller);
+    return status;
 }
 
 ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io)

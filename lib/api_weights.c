@@ -57,7 +57,10 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, vo
     for (int k = 0; k < count; k++)
         if (!params[k])
             return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
-    return plan->device->backend->pack(plan, params, weights, stream);
+    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    const ecornn_status packed = plan->device->backend->pack(plan, params, weights, stream);
+    eco_fp_set(caller);
+    return packed;
 }
 
 ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
@@ -73,5 +76,9 @@ ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void 
     const ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweights, plan);
     if (status != ECORNN_OK)
         return status;
-    return plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);
+    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    const ecornn_status unpacked =
+        plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);
+    eco_fp_set(caller);
+    return unpacked;
 }
