@@ -83,6 +83,7 @@ struct eco_layout {
         carry[ECO_MAX_STATES],          /* by lane */
         dinput;                         /* by layer */
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
+    size_t team_offset;                 /* of what threads share in the workspace, if wished */
 };
 
 /* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */

@@ -41,6 +41,7 @@ struct eco_wishes {
     int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
                              * neighbours; 0: 1 */
     int32_t threads;        /* that have scratch of their own for rows of a product; 0: none */
+    size_t team_bytes;      /* that the threads of a run share */
     size_t crowded;         /* rows that products read, of a multiple of so many bytes, get
                              * ECO_ALIGNMENT more; 0: none */
 };

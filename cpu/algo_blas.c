@@ -24,9 +24,9 @@ static int32_t steps_for(int32_t rows, int32_t N)
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    (void)caps;
     *wishes = (struct eco_wishes){
         .by_length = true,
+        .team_bytes = eco_cpu_team_bytes(caps->threads),
         .chunk = steps_for(FORWARD_ROWS, problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
     };

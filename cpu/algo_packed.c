@@ -128,6 +128,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .vectors = vectors,
         .acc_units = caps->lanes * (spans > 1 ? spans : vectors),
         .threads = crowds(problem) ? caps->threads : 0,
+        .team_bytes = eco_cpu_team_bytes(caps->threads),
         .crowded = ECO_CROWDED_BYTES,
         .fuse_input = problem->N >= FUSED_ROWS && fuses(problem) && near(problem, caps),
     };

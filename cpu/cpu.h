@@ -21,9 +21,15 @@ struct eco_cpu {
     const struct eco_isa *isa;
     int threads;
     struct eco_grid grid; /* of all steps, for tests; ops 0: by their work */
+    bool blas_threads;    /* this CBLAS has threads of its own, which OpenMP knows nothing of */
     int spins;            /* looks of a waiting thread before it sleeps, if each thread has a CPU */
     int cpus;             /* of the affinity mask */
     bool small_products;  /* this CBLAS multiplies small matrices without packing them */
+};
+
+/* What this backend keeps with a plan. */
+struct eco_cpu_plan {
+    const struct eco_isa *isa; /* the device's, or without tiles, where the system refuses them */
 };
 
 /* ---- the team of threads of one run, team.c -------------------------------------------------- */
@@ -36,6 +42,7 @@ struct eco_share {
 /* One thread's view of a run.  All threads walk the same tape; id of count tells them apart. */
 struct eco_cpu_run {
     const struct eco_cpu *cpu;
+    const struct eco_isa *isa;
     const struct eco_caps *caps;
     const struct eco_problem *problem;
     const struct eco_work *work;
@@ -72,8 +79,19 @@ ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape 
 void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own);
 /* Waits until every thread of the run is here; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
-/* Called once per process: runs in a forked child take one thread, since the team is not there. */
-void eco_cpu_watch_forks(void);
+/* Does OpenMP believe in threads that this process does not have, a fork of one that had some? Then
+ * the calling thread does everything.  fork.c. */
+bool eco_cpu_forked(void);
+/* So many threads of a region, or fewer: those that the system gives.  try_threads.c. */
+int eco_cpu_try_threads(int threads);
+/* Bytes that a team of so many threads shares in a run: of the workspace, eco_wishes.team_bytes. */
+size_t eco_cpu_team_bytes(int threads);
+
+/* Has this CBLAS threads that OpenMP does not know?  While a run calls it, between these two, it
+ * does without them.  blas_threads.c. */
+bool eco_cpu_blas_has_threads(void);
+void eco_cpu_blas_alone(void);
+void eco_cpu_blas_as_before(void);
 
 /* This thread's part of n things, in whole groups; of the team's rows, or other things. */
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
@@ -227,7 +245,7 @@ enum { ECO_FEW_ROWS = 4 };
 /* Do products of so many rows go in tiles of BF16? */
 static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
 {
-    return run->cpu->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
+    return run->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
            run->layout->weight == ECORNN_BF16 && rows > ECO_FEW_ROWS;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cblas.h>
 #include <limits.h>
+#include <omp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,6 +48,20 @@ static bool multiplies_small(void)
     return false;
 }
 
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Of a device without a number: as many as there are CPUs, as the system lets the process use, and
+ * as OpenMP was told to (OMP_NUM_THREADS, omp_set_num_threads, OMP_THREAD_LIMIT). */
+static int usual_threads(const struct eco_cpu *cpu)
+{
+    const int said = least(omp_get_max_threads(), omp_get_thread_limit());
+    const int most = least(least(cpu->cpus, eco_cpu_quota("")), said);
+    return most > 1 ? least(most, ECO_TEAM_MOST) : 1;
+}
+
 static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -71,22 +86,55 @@ static ecornn_status open(struct ecornn_device *device, int argument)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes", sizeof *cpu);
     cpu->isa = eco_isa_choose();
     cpu->cpus = eco_cpu_affinity();
-    const int quota = eco_cpu_quota("");
-    cpu->threads = argument > 0 ? argument : cpu->cpus < quota ? cpu->cpus : quota;
+    cpu->threads = argument > 0 ? argument : usual_threads(cpu);
     cpu->spins = eco_cpu_spins();
     int grid[3];
     if (eco_cpu_grid_wanted(grid))
         cpu->grid = (struct eco_grid){grid[0], grid[1], grid[2]};
     cpu->small_products = multiplies_small();
+    cpu->blas_threads = eco_cpu_blas_has_threads();
     device->own = cpu;
     fill_info(device, cpu);
-    eco_cpu_watch_forks();
     return ECORNN_OK;
+}
+
+static int threads(const struct ecornn_device *device)
+{
+    return eco_cpu_forked() ? 1 : device->info.threads;
 }
 
 static void close_device(struct ecornn_device *device)
 {
     eco_free(device->own);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static ecornn_status prepare(struct ecornn_plan *plan)
+{
+    const struct eco_cpu *cpu = plan->device->own;
+    const bool narrow =
+        plan->problem.type == ECORNN_BF16 && plan->problem.weight_type == ECORNN_BF16;
+    struct eco_cpu_plan *own = eco_alloc_zeroed(sizeof *own);
+    if (own == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *own);
+    own->isa = narrow ? eco_isa_with_tiles(cpu->isa) : cpu->isa;
+    plan->own = own;
+    return ECORNN_OK;
+}
+
+static void release(struct ecornn_plan *plan)
+{
+    eco_free(plan->own);
+}
+
+static void describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_cpu *cpu = plan->device->own;
+    const struct eco_cpu_plan *own = plan->own;
+    if (own->isa != cpu->isa)
+        eco_text_add(text, "instruction set: %s, since the system refuses the registers of %s\n",
+                     own->isa->name, cpu->isa->name);
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -145,6 +193,7 @@ static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas,
 
 const struct eco_backend eco_backend_cpu = {
     .name = "cpu",
+    .mode = ECO_FP_FLUSH,
     .count = count,
     .open = open,
     .close = close_device,
@@ -154,5 +203,9 @@ const struct eco_backend eco_backend_cpu = {
     .wait = eco_host_wait,
     .pack = pack,
     .unpack = unpack,
+    .prepare = prepare,
+    .release = release,
+    .describe = describe,
+    .threads = threads,
     .algos = algos,
 };

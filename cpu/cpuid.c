@@ -53,9 +53,21 @@ static unsigned saved_registers(void)
     return low;
 }
 
-/* The system gives the tile registers, some kilobytes more for each thread to save, to processes
- * that ask for them. */
-static bool tiles_allowed(void)
+/* Would the system give the tile registers to a process that asks? */
+static bool tiles_offered(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { GET_SUPPORTED = 0x1021, TILE_DATA = 18 };
+    uint64_t supported = 0;
+    return syscall(SYS_arch_prctl, GET_SUPPORTED, &supported) == 0 &&
+           (supported >> TILE_DATA & 1) != 0;
+#else
+    return false;
+#endif
+}
+
+/* Asks for them; may be asked again. */
+static bool tiles_given(void)
 {
 #if defined(__linux__) && defined(SYS_arch_prctl)
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
@@ -83,7 +95,7 @@ static enum rank best_rank(void)
     const unsigned all = (unsigned)AVX512 | (unsigned)AVX512_VL;
     if ((saved & ZMM) != ZMM || (b & all) != all)
         return RANK_AVX2;
-    const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && tiles_allowed();
+    const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && tiles_offered();
     if (amx)
         return RANK_AMX;
     enum { BF16 = 1 << 5 }; /* 7.1.eax */
@@ -103,6 +115,11 @@ static void model_name(char name[49])
     name[48] = 0;
 }
 #else
+static bool tiles_given(void)
+{
+    return false;
+}
+
 static enum rank best_rank(void)
 {
 #ifdef __aarch64__
@@ -169,7 +186,13 @@ static const struct eco_isa *set_below(enum rank rank, int index)
 
 const struct eco_isa *eco_isa_supported(int index)
 {
-    return set_below(best_rank(), index);
+    const enum rank best = best_rank();
+    return set_below(best == RANK_AMX && !tiles_given() ? RANK_AVX512BF16 : best, index);
+}
+
+const struct eco_isa *eco_isa_with_tiles(const struct eco_isa *isa)
+{
+    return isa->amx == NULL || tiles_given() ? isa : set_below(RANK_AVX512BF16, 0);
 }
 
 const struct eco_isa *eco_isa_choose(void)

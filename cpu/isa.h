@@ -30,6 +30,12 @@ extern const struct eco_pair_rows eco_rows_avx512bf16;
  * last, which is always "plain".  cpuid.c. */
 const struct eco_isa *eco_isa_supported(int index);
 
+/* The system gives a process the registers of tiles (AMX) when it asks, and from then on wants
+ * larger signal stacks of it.  So opening a device does not ask; a plan that has tiles does.  The
+ * set to take for such a plan: this one, or the best without tiles where the system refuses.
+ * cpuid.c. */
+const struct eco_isa *eco_isa_with_tiles(const struct eco_isa *isa);
+
 /* The best of them; not better than the environment's ECORNN_ISA, if that is the name of a set. */
 const struct eco_isa *eco_isa_choose(void);
 

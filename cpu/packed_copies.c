@@ -47,8 +47,7 @@ static void widen_rows(const struct eco_gradient *g, struct eco_tile_copy *copy,
     for (int32_t r = 0; r < rows; r++, from += row)
         for (int32_t i = 0; i < copy->n; i++) {
             const size_t zeros = (size_t)(copy->width[i] - copy->count[i]);
-            g->run->cpu->isa->narrow_rows->widen(copy->to[i], from + copy->first[i],
-                                                 copy->count[i]);
+            g->run->isa->narrow_rows->widen(copy->to[i], from + copy->first[i], copy->count[i]);
             memset(copy->to[i] + copy->count[i], 0, zeros * sizeof(float));
             copy->to[i] += copy->width[i];
         }
@@ -134,7 +133,7 @@ static void find_rows(const struct eco_gradient *g, struct eco_gradient_row *at,
 /* Of a block: A as the kernel reads it, [groups, 512]. */
 static void pair_some_blocks(const struct eco_gradient *g, int32_t number, struct eco_share blocks)
 {
-    const struct eco_pair_rows *pairs = g->run->cpu->isa->pair_rows;
+    const struct eco_pair_rows *pairs = g->run->isa->pair_rows;
     const int32_t from = eco_gradient_unit(g, blocks.from), to = eco_gradient_unit(g, blocks.to);
     const uint16_t *a = (const uint16_t *)g->a + (size_t)(number * g->units + from);
     struct eco_gradient_row at = g->first;
@@ -160,7 +159,7 @@ static void pair_blocks(const struct eco_gradient *g, int32_t number, struct eco
 static void pair_panel(const struct eco_gradient *g, const struct eco_gradient_part *part,
                        int32_t panel)
 {
-    const struct eco_pair_rows *pairs = g->run->cpu->isa->pair_rows;
+    const struct eco_pair_rows *pairs = g->run->isa->pair_rows;
     const int32_t first = panel * g->form.wide, columns = part->columns - first;
     const int32_t width = eco_gradient_width(g, part, panel), lanes = g->form.kernel->lanes;
     uint16_t *to = (uint16_t *)(void *)eco_gradient_panel(g, part, panel);
@@ -196,7 +195,7 @@ static struct eco_gradient_form form_in_pairs(const struct eco_isa *isa)
 
 struct eco_gradient_form eco_gradient_form(const struct eco_cpu_run *run)
 {
-    const struct eco_isa *isa = run->cpu->isa;
+    const struct eco_isa *isa = run->isa;
     const bool narrow = run->layout->weight == ECORNN_BF16 && run->layout->type == ECORNN_BF16;
     if (narrow && isa->pair_rows != NULL)
         return form_in_pairs(isa);

@@ -198,7 +198,7 @@ static void fetch_later(const struct eco_packed_work *w)
     for (int i = 0; i < w->products; i++) {
         struct eco_packed_product *p = &w->product[i];
         const struct eco_multiply *m = p->multiply;
-        if (m->later == NULL || !p->near || p->kernel != w->run->cpu->isa->tile)
+        if (m->later == NULL || !p->near || p->kernel != w->run->isa->tile)
             continue;
         const char *const rows = m->later;
         p->later = rows + (size_t)w->rows.from * m->a_row * sizeof(float);

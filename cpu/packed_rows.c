@@ -68,7 +68,7 @@ static bool is_crowded(const struct eco_cpu_run *run, const struct eco_packed_pr
 static void copy_floats(const struct eco_cpu_run *run, float *to, const void *row, size_t n)
 {
     if (run->layout->type == ECORNN_BF16)
-        run->cpu->isa->narrow_rows->widen(to, row, (int32_t)n);
+        run->isa->narrow_rows->widen(to, row, (int32_t)n);
     else
         memcpy(to, row, n * sizeof *to);
 }
@@ -181,7 +181,7 @@ void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product 
     static const struct eco_packed_form floats = {bring_floats, sizeof(float), true};
     static const struct eco_packed_form pairs = {bring_pairs, sizeof(uint16_t), true};
     static const struct eco_packed_form tiles = {bring_tiles, sizeof(uint16_t), true};
-    const struct eco_isa *isa = run->cpu->isa;
+    const struct eco_isa *isa = run->isa;
     p->form = &in_place;
     p->kernel = isa->tile;
     if (run->layout->weight == ECORNN_F32) {

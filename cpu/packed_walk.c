@@ -130,7 +130,7 @@ static void round_panel(const struct eco_packed_work *w, const struct eco_packed
                            (size_t)(unit + i * p->panels->lanes);
             const float *from = tile->c + (size_t)r * tile->c_row + tile->c_vector[i];
             if (tile->count[i] > 0)
-                w->run->cpu->isa->narrow_rows->round(to, from, tile->count[i], m->add);
+                w->run->isa->narrow_rows->round(to, from, tile->count[i], m->add);
         }
 }
 

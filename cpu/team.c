@@ -5,47 +5,30 @@
 #include "cpu/cpu.h"
 
 #include <omp.h>
-#include <pthread.h>
 
 #include "common/util.h"
 
 /* Threads that do steps, at most. */
 enum { STEP_THREADS = 64 };
 
-static _Atomic bool forked;
-
-static void child_after_fork(void)
-{
-    atomic_store(&forked, true);
-}
-
-static void watch_once(void)
-{
-    pthread_atfork(NULL, NULL, child_after_fork);
-}
-
-void eco_cpu_watch_forks(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_once);
-}
-
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
                                   const struct eco_args *args)
 {
     const struct eco_cpu *cpu = plan->device->own;
+    const struct eco_cpu_plan *own = plan->own;
     return (struct eco_cpu_run){
         .cpu = cpu,
+        .isa = own->isa,
         .caps = &plan->device->caps,
         .problem = &plan->problem,
         .work = &plan->work,
         .lowered = &plan->problem.cell->lowered,
         .layout = layout,
         .args = args,
-        .kernels = plan->problem.type == ECORNN_F64    ? cpu->isa->f64
-                   : plan->problem.type == ECORNN_BF16 ? cpu->isa->bf16
-                                                       : cpu->isa->f32,
-        .tile = cpu->isa->tile,
+        .kernels = plan->problem.type == ECORNN_F64    ? own->isa->f64
+                   : plan->problem.type == ECORNN_BF16 ? own->isa->bf16
+                                                       : own->isa->f32,
+        .tile = own->isa->tile,
         .rows = {0, args->N},
         .unit_group = 16,
         .whole_rows = true,
@@ -88,12 +71,32 @@ static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
     [ECO_D_END] = eco_cpu_d_end,
 };
 
-/* What the threads of a run share. */
+/* What the threads of a run share, in its workspace: the first line is this struct's, then come
+ * those of the groups and of all threads. */
 struct shared {
-    _Atomic unsigned sleepers;
+    _Alignas(struct eco_line) _Atomic unsigned sleepers;
     int spins;
-    struct eco_line group[STEP_THREADS], all[ECO_TEAM_MOST]; /* used as far as there are threads */
+    struct eco_line line[];
 };
+
+static int step_threads(int threads)
+{
+    return threads < STEP_THREADS ? threads : STEP_THREADS;
+}
+
+size_t eco_cpu_team_bytes(int threads)
+{
+    const size_t lines = (size_t)threads + (size_t)step_threads(threads);
+    const size_t room = _Alignof(struct shared) - ECO_ALIGNMENT; /* a workspace may begin before */
+    return threads > 1 ? sizeof(struct shared) + lines * sizeof(struct eco_line) + room : 0;
+}
+
+static struct shared *shared_of(const struct eco_cpu_run *run)
+{
+    const uintptr_t at = (uintptr_t)run->args->workspace + run->layout->team_offset;
+    const uintptr_t to = _Alignof(struct shared);
+    return (struct shared *)((at + to - 1) / to * to);
+}
 
 /* A thread's place in the steps. */
 struct place {
@@ -111,15 +114,14 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
         place->ops = 1;
         return;
     }
-    const int threads = run->count < STEP_THREADS ? run->count : STEP_THREADS;
-    const struct eco_grid grid = eco_cpu_grid(run, threads);
+    const struct eco_grid grid = eco_cpu_grid(run, step_threads(run->count));
     const int group = run->id / grid.units, part = group % grid.rows;
     place->op = group / grid.rows;
     place->ops = grid.ops;
     place->run.count = 0;
     if (place->op >= grid.ops)
         return;
-    place->team = (struct eco_team){.line = shared->group + (size_t)group * (size_t)grid.units,
+    place->team = (struct eco_team){.line = shared->line + (size_t)group * (size_t)grid.units,
                                     .sleepers = &shared->sleepers,
                                     .count = grid.units,
                                     .spins = shared->spins};
@@ -175,18 +177,20 @@ static void walk_alone(const struct eco_cpu_run *run, const struct eco_tape *tap
     walk(&alone, tape, NULL);
 }
 
+/* Each thread in the mode that the calling one is in, whatever OpenMP's had before. */
 static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
-    struct shared shared;
-    const int spins = threads <= run->cpu->cpus ? run->cpu->spins : 0;
-    const int steps = threads < STEP_THREADS ? threads : STEP_THREADS;
-    const struct eco_team all = {shared.all, &shared.sleepers, threads, spins};
+    const struct eco_fp mode = eco_fp_get();
+    const int steps = step_threads(threads);
+    struct shared *shared = shared_of(run);
+    shared->spins = threads <= run->cpu->cpus ? run->cpu->spins : 0;
+    atomic_init(&shared->sleepers, 0);
+    const struct eco_team all = {shared->line + steps, &shared->sleepers, threads, shared->spins};
     eco_team_clear(&all);
-    eco_team_clear(&(struct eco_team){shared.group, NULL, steps, 0});
-    atomic_init(&shared.sleepers, 0);
-    shared.spins = spins;
+    eco_team_clear(&(struct eco_team){shared->line, NULL, steps, 0});
 #pragma omp parallel num_threads(threads)
     {
+        const struct eco_fp before = eco_fp_get();
         struct eco_cpu_run mine = *run;
         struct eco_team team = all;
         unsigned turn = 0;
@@ -195,28 +199,55 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
         mine.team = &team;
         mine.turn = &turn;
         team.count = mine.count;
-        walk(&mine, tape, &shared);
+        eco_fp_set(mode);
+        walk(&mine, tape, shared);
+        eco_fp_set(before);
     }
+}
+
+/* So many threads, or as many as OpenMP can have: where the system has no more it would end the
+ * process. */
+static int threads_to_have(int threads)
+{
+    return threads == 1 || eco_cpu_forked() ? 1 : eco_cpu_try_threads(threads);
 }
 
 void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own)
 {
-    if (threads == 1 || atomic_load_explicit(&forked, memory_order_relaxed))
+    const struct eco_fp mode = eco_fp_get();
+    const int count = threads_to_have(threads);
+    if (count == 1) {
         work(own, 0, 1);
-    else
-#pragma omp parallel num_threads(threads)
+        return;
+    }
+#pragma omp parallel num_threads(count)
+    {
+        const struct eco_fp before = eco_fp_get();
+        eco_fp_set(mode);
         work(own, omp_get_thread_num(), omp_get_num_threads());
+        eco_fp_set(before);
+    }
 }
 
-ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
+static void walk_on(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
 {
     /* CBLAS asks OpenMP how many threads it may use: one, each of ours calls it on its own. */
     const int before = omp_get_max_threads();
     omp_set_num_threads(1);
-    if (threads == 1 || atomic_load_explicit(&forked, memory_order_relaxed))
+    if (threads == 1)
         walk_alone(run, tape);
     else
         walk_together(run, tape, threads);
     omp_set_num_threads(before);
+}
+
+ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads)
+{
+    const bool alone = run->cpu->blas_threads && run->products == &eco_dense_products;
+    if (alone)
+        eco_cpu_blas_alone();
+    walk_on(run, tape, threads_to_have(threads));
+    if (alone)
+        eco_cpu_blas_as_before();
     return ECORNN_OK;
 }

@@ -12,8 +12,16 @@
  *
  * Threads: every function may be called from any thread.  A device, a cell and a plan do not change
  * once created; one plan may run in many threads at a time if each run has its own workspace and
- * reserve.  A device must outlive its plans, a parsed cell the plans made from it.  On a CPU a call
- * wants 256 KB of its thread's stack.
+ * reserve.  A device must outlive its plans, a parsed cell the plans made from it.  On a CPU a
+ * call, and each thread that it takes, wants 256 KB of stack.
+ *
+ * A CPU device takes its threads from OpenMP.  After a fork of a process that had more threads than
+ * one, the child's runs take one thread, and ecornn_device_query says so.  Where the system gives
+ * fewer threads than a run wants, it takes those; but where OpenMP itself finds no memory in a
+ * thread's first run, libgomp ends the process.
+ *
+ * Floating point: results do not depend on the caller's rounding mode, flush-to-zero or traps, and
+ * every call leaves these, and the flags, as they were.  A CPU's runs take denormals for zeros.
  *
  * Memory: the caller owns x, y, states, weights, workspace and reserve, all in memory the device
  * can use (ecornn_alloc; on a CPU any memory aligned to ecornn_sizes.alignment for the last three).
@@ -64,7 +72,8 @@ typedef struct {
 } ecornn_device_info;
 
 /*
- * name: "cpu" (all cores the process may use), "cpu:K" (K threads, 1 to 1024), "cuda" or "cuda:K"
+ * name: "cpu" (all cores the process may use, no more than OpenMP was told: OMP_NUM_THREADS,
+ * omp_set_num_threads), "cpu:K" (K threads, 1 to 1024), "cuda" or "cuda:K"
  * (NVIDIA GPU number K, 0 when left out), "reference" (double, one thread, slow: what everything
  * else is checked against); NULL: the fastest device here.
  * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks: the

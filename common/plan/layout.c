@@ -173,6 +173,8 @@ static void build_blocks(struct eco_layout *layout)
         forward.end =
             eco_size_align(eco_size_of(sizeof(int32_t) * (layout->N + (size_t)layout->T + 1)));
     put_threads(layout, &forward);
+    layout->team_offset =
+        put_bytes(&forward, 1, eco_size_of(layout->wishes.team_bytes)).first.offset;
     struct cursor backward = forward;
     struct cursor *kept = layout->training ? &reserve : &forward;
     put_states(layout, eco_layout_is_lean(layout) ? &forward : kept);

@@ -1,0 +1,40 @@
+/*
+ * Whether the system gives the threads that a region of OpenMP wants.  libgomp ends the process
+ * where one cannot be made (a limit on processes, no memory), so as many are made here before, all
+ * at once, and ended again; then the region takes no more than there were.
+ */
+#include "cpu/cpu.h"
+
+#include <pthread.h>
+
+/* Threads of the last region that this thread opened: OpenMP keeps them for the next. */
+static _Thread_local int kept = 1;
+
+static void *wait_for(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+/* How many of `wanted` could be made; at most ECO_TEAM_MOST. */
+static int make(int wanted)
+{
+    pthread_t thread[ECO_TEAM_MOST];
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    int made = 0;
+    pthread_mutex_lock(&mutex); /* none ends before all are there */
+    while (made < wanted && pthread_create(&thread[made], NULL, wait_for, &mutex) == 0)
+        made++;
+    pthread_mutex_unlock(&mutex);
+    for (int k = 0; k < made; k++)
+        pthread_join(thread[k], NULL);
+    return made;
+}
+
+int eco_cpu_try_threads(int threads)
+{
+    if (threads > kept)
+        threads = kept + make(threads - kept);
+    return kept = threads;
+}
