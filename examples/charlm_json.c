@@ -107,26 +107,31 @@ static bool take_escape(struct json *json, char *to, size_t *length, struct comp
     return true;
 }
 
-/* One character that is not escaped: ASCII or a well-formed UTF-8 sequence (RFC 3629). */
+size_t utf8_length(const char *at, const char *end)
+{
+    const unsigned char *c = (const unsigned char *)at;
+    if (at == end || (c[0] >= 0x80 && c[0] < 0xc2) || c[0] > 0xf4)
+        return 0;
+    const size_t length = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    if ((size_t)(end - at) < length)
+        return 0;
+    for (size_t k = 1; k < length; k++)
+        if ((c[k] & 0xc0) != 0x80)
+            return 0;
+    /* overlong forms, surrogates, past U+10FFFF */
+    const bool wrong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+                       (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f);
+    return wrong ? 0 : length;
+}
+
+/* One character that is not escaped. */
 static bool take_plain(struct json *json, char *to, size_t *length, struct complaint *why)
 {
-    const unsigned char *c = (const unsigned char *)json->at;
-    const size_t more = c[0] < 0x80 ? 0 : c[0] < 0xe0 ? 1 : c[0] < 0xf0 ? 2 : 3;
-    if (c[0] < 0x20 || (c[0] >= 0x80 && c[0] < 0xc2) || c[0] > 0xf4)
+    *length = utf8_length(json->at, json->end);
+    if (!*length || (unsigned char)*json->at < 0x20)
         return unexpected(json, "text in UTF-8", why);
-    if ((size_t)(json->end - json->at) <= more)
-        return complain(why, "header byte %zu: the text ends inside a character",
-                        (size_t)(json->at - json->begin));
-    for (size_t k = 1; k <= more; k++)
-        if ((c[k] & 0xc0) != 0x80)
-            return unexpected(json, "text in UTF-8", why);
-    /* overlong forms, surrogates, past U+10FFFF */
-    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
-        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
-        return unexpected(json, "text in UTF-8", why);
-    memcpy(to, c, more + 1);
-    json->at += more + 1;
-    *length = more + 1;
+    memcpy(to, json->at, *length);
+    json->at += *length;
     return true;
 }
 

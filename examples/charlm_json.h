@@ -12,6 +12,9 @@ struct json {
     const char *begin, *at, *end;
 };
 
+/* Bytes of the well-formed UTF-8 sequence (RFC 3629) at `at`, or 0: there is none before `end`. */
+size_t utf8_length(const char *at, const char *end);
+
 /* Takes the character c, past blanks, if it is next. */
 bool json_take(struct json *json, char c);
 /* Same, but anything else is an error that names the byte's position. */

@@ -1,5 +1,5 @@
 /*
- * Error text, numbers from text, random numbers and the clock of the charlm example.
+ * Error text, numbers from text, random numbers, the checksum and the clock of the charlm example.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "charlm_util.h"
@@ -45,6 +45,20 @@ uint64_t random_bits(uint64_t *state)
 float random_uniform(uint64_t *state)
 {
     return (float)(random_bits(state) >> 40) * 0x1p-24f;
+}
+
+uint32_t crc32_add(uint32_t crc, const void *bytes, size_t size)
+{
+    uint32_t table[256];
+    for (uint32_t k = 0; k < 256; k++) {
+        table[k] = k;
+        for (int bit = 0; bit < 8; bit++)
+            table[k] = table[k] >> 1 ^ (table[k] & 1 ? UINT32_C(0xedb88320) : 0);
+    }
+    crc = ~crc;
+    for (const unsigned char *at = bytes, *end = at + size; at < end; at++)
+        crc = crc >> 8 ^ table[(crc ^ *at) & 0xff];
+    return ~crc;
 }
 
 double clock_seconds(void)

@@ -1,6 +1,6 @@
 /*
  * Small tools of the charlm example: an error text that a failing function fills, random numbers,
- * a clock.  Knows nothing of models or files.
+ * a checksum, a clock.  Knows nothing of models or files.
  */
 #ifndef CHARLM_UTIL_H
 #define CHARLM_UTIL_H
@@ -30,6 +30,9 @@ bool number_parse(long *number, const char *name, const char *text, const long l
 /* SplitMix64 (Steele, Lea and Flood 2014): 64 random bits; uniform: in [0,1). */
 uint64_t random_bits(uint64_t *state);
 float random_uniform(uint64_t *state);
+
+/* CRC-32 of bytes (that of zlib and gzip), going on from that of the bytes before; of none: 0. */
+uint32_t crc32_add(uint32_t crc, const void *bytes, size_t size);
 
 /* Seconds from an arbitrary moment on; never goes back. */
 double clock_seconds(void);

@@ -143,7 +143,7 @@ START_TEST(bad_json)
     parse("{\"\xe0\x80\x80\":1}", 0, "UTF-8");
     parse("{\"\xed\xa0\x80\":1}", 0, "UTF-8");
     parse("{\"\xf4\x90\x80\x80\":1}", 0, "UTF-8");
-    parse("{\"\xe2\x82", 0, "inside a character");
+    parse("{\"\xe2\x82", 0, "byte 0xe2, expected text in UTF-8");
     parse("{a:1}", 0, "found 'a', expected a string");
     parse("{'a':1}", 0, "expected a string");
     parse("{" TENSOR("a", "[1]", 0, 4) ",}", 4, "expected a string");
