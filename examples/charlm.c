@@ -2,6 +2,8 @@
  * charlm: a character-level language model over ecornn, from text to weights to made-up text.
  * This file puts the parts together; charlm_*.c do the work, each one thing.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #ifdef _OPENMP
@@ -30,6 +32,7 @@ struct app {
     struct text text;
     ecornn_device *device;
     struct model model;
+    struct keeper keeper;
 };
 
 static bool library(ecornn_status status, struct complaint *why)
@@ -102,6 +105,17 @@ static bool read_text(struct app *app, struct complaint *why)
     return true;
 }
 
+static bool check_keeper(struct app *app, struct complaint *why)
+{
+    const struct options *options = &app->options;
+    app->keeper = (struct keeper){.path = options->steps ? options->save : "",
+                                  .checkpoint = app->checkpoint,
+                                  .model = &app->model,
+                                  .every = options->save_every};
+    const long more = options->steps > 0 ? options->steps : 0;
+    return keeper_check(&app->keeper, app->checkpoint.step + more, why);
+}
+
 static bool build_model(struct app *app, struct complaint *why)
 {
     const struct checkpoint *checkpoint = &app->checkpoint;
@@ -123,7 +137,7 @@ static bool build_model(struct app *app, struct complaint *why)
 #endif
     if (!model_plan(&app->model, app->device, &shape, why) ||
         (app->options.resume && !checkpoint_check(&app->file, &app->model, why)) ||
-        !model_allocate(&app->model, why))
+        !check_keeper(app, why) || !model_allocate(&app->model, why))
         return false;
     if (app->options.resume)
         return checkpoint_load(&app->model, &app->file, why);
@@ -136,6 +150,7 @@ static bool train_and_save(struct app *app, struct complaint *why)
     const struct options *options = &app->options;
     const struct text *text = &app->text;
     const struct training training = {.text = text,
+                                      .keeper = &app->keeper,
                                       .first_step = app->checkpoint.step,
                                       .steps = options->steps > 0 ? options->steps : 0,
                                       .seconds = options->seconds,
@@ -149,19 +164,15 @@ static bool train_and_save(struct app *app, struct complaint *why)
            text->learnt.size + text->held.size, text->files, text->files == 1 ? "" : "s",
            app->checkpoint.alphabet.size, entropy, app->checkpoint.cell_name, app->model.params);
     fflush(stdout);
-    if (*options->save && !safetensors_writable(options->save, why))
-        return false;
     if (!train(&app->model, &training, &result, why))
         return false;
-    app->checkpoint.step = result.steps;
     if (result.held_bits >= 0)
         printf("held-out %.3f bits per character (order-0 entropy %.2f)\n", result.held_bits,
                entropy);
-    if (!*options->save)
-        return true;
-    if (!checkpoint_save(&app->checkpoint, &app->model, options->save, why))
+    if (!keeper_finish(&app->keeper, result.steps, why))
         return false;
-    printf("saved step %ld to %s\n", result.steps, options->save);
+    if (*options->save)
+        printf("saved step %ld to %s\n", result.steps, options->save);
     return true;
 }
 
@@ -201,6 +212,7 @@ int main(int count, char **arguments)
         options_print_help();
         return 0;
     }
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error of write, not our end */
     const bool good = run(&app, &why);
     app_free(&app);
     if (good && !ferror(stdout) && !fflush(stdout))

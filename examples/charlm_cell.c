@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "charlm_json.h"
 #include "charlm_text.h"
 
 /* After "cell", which only comments and blank lines precede; the text is known to be right. */
@@ -43,6 +44,20 @@ static bool choose_builtin(struct cell_choice *choice, const char *name)
     return choice->text != NULL;
 }
 
+/* A model's file holds text in UTF-8 only, comments included. */
+static bool check_utf8(const char *text, const char *from, struct complaint *why)
+{
+    size_t length = 0;
+    int line = 1;
+    for (const char *end = text + strlen(text); text < end; text += length) {
+        if (!(length = utf8_length(text, end)))
+            return complain(why, "%.100s:%d: byte 0x%02x, must be text in UTF-8", from, line,
+                            (unsigned char)*text);
+        line += *text == '\n';
+    }
+    return true;
+}
+
 bool cell_choose(struct cell_choice *choice, const char *name_or_file, struct complaint *why)
 {
     struct complaint reason;
@@ -55,7 +70,7 @@ bool cell_choose(struct cell_choice *choice, const char *name_or_file, struct co
                         reason.text);
     if (strlen(choice->text) != size)
         return complain(why, "--cell %.60s: not a text, it has a zero byte", name_or_file);
-    return parse(choice, name_or_file, why);
+    return check_utf8(choice->text, name_or_file, why) && parse(choice, name_or_file, why);
 }
 
 bool cell_restore(struct cell_choice *choice, const char *name, const char *text,

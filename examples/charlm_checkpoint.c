@@ -124,6 +124,15 @@ bool checkpoint_check(const struct safetensors *file, const struct model *model,
     return good;
 }
 
+static bool check_finite(const char *name, const float *data, size_t count, struct complaint *why)
+{
+    for (size_t k = 0; k < count; k++)
+        if (!isfinite(data[k]))
+            return complain(why, "tensor '%s' has element %zu of %g, must be finite", name, k,
+                            (double)data[k]);
+    return true;
+}
+
 bool checkpoint_load(struct model *model, const struct safetensors *file, struct complaint *why)
 {
     size_t count = 0;
@@ -134,33 +143,73 @@ bool checkpoint_load(struct model *model, const struct safetensors *file, struct
         float *to = model->theta + (tensors[k].data - model->theta);
         const size_t elements = (size_t)(tensor->end - tensor->begin) / sizeof(float);
         safetensors_copy(file, tensor, to);
-        for (size_t j = 0; good && j < elements; j++)
-            if (!isfinite(to[j]))
-                good = complain(why, "tensor '%s' has element %zu of %g, must be finite",
-                                tensor->name, j, (double)to[j]);
+        good = check_finite(tensor->name, to, elements, why);
     }
     free(tensors);
     return good;
 }
 
+/* What goes into a file.  The strings that it points to. */
+struct content {
+    struct safetensors_content all;
+    struct metadata metadata[FACTS + 4];
+    struct tensor_source *tensors;
+    char numbers[FACTS][24], alphabet[513];
+};
+
+static bool content_make(struct content *content, const struct checkpoint *checkpoint,
+                         const struct model *model, struct complaint *why)
+{
+    const struct metadata texts[] = {{"format", FORMAT},
+                                     {"cell", checkpoint->cell_name},
+                                     {"cell_text", checkpoint->cell_text},
+                                     {"alphabet", content->alphabet}};
+    memcpy(content->metadata, texts, sizeof texts);
+    alphabet_print(&checkpoint->alphabet, content->alphabet);
+    for (size_t k = 0; k < FACTS; k++) {
+        char *number = content->numbers[k];
+        const long *from = (const long *)(const void *)((const char *)checkpoint + facts[k].offset);
+        snprintf(number, sizeof content->numbers[k], "%ld", *from);
+        content->metadata[4 + k] = (struct metadata){facts[k].key, number};
+    }
+    content->all =
+        (struct safetensors_content){.metadata = content->metadata, .metadata_count = FACTS + 4};
+    content->tensors = make_list(model, &content->all.tensor_count, why);
+    content->all.tensors = content->tensors;
+    return content->tensors != NULL;
+}
+
+bool checkpoint_preview(const struct checkpoint *checkpoint, const struct model *model,
+                        uint64_t *bytes, struct complaint *why)
+{
+    struct content content;
+    struct safetensors file = {0};
+    struct checkpoint again;
+    struct complaint reason = {{0}};
+    if (!content_make(&content, checkpoint, model, why))
+        return false;
+    const bool good = safetensors_preview(&file, &content.all, bytes, &reason) &&
+                      checkpoint_read(&again, &file, &reason) &&
+                      checkpoint_check(&file, model, &reason);
+    safetensors_free(&file);
+    free(content.tensors);
+    return good ||
+           complain(why, "the model could be saved, but not read again: %.300s", reason.text);
+}
+
 bool checkpoint_save(const struct checkpoint *checkpoint, const struct model *model,
                      const char *path, struct complaint *why)
 {
-    char numbers[FACTS][24], alphabet[513];
-    struct metadata metadata[FACTS + 4] = {{"format", FORMAT},
-                                           {"cell", checkpoint->cell_name},
-                                           {"cell_text", checkpoint->cell_text},
-                                           {"alphabet", alphabet}};
-    alphabet_print(&checkpoint->alphabet, alphabet);
-    for (size_t k = 0; k < FACTS; k++) {
-        const long *from = (const long *)(const void *)((const char *)checkpoint + facts[k].offset);
-        snprintf(numbers[k], sizeof numbers[k], "%ld", *from);
-        metadata[4 + k] = (struct metadata){facts[k].key, numbers[k]};
+    struct content content;
+    if (!content_make(&content, checkpoint, model, why))
+        return false;
+    bool good = true;
+    for (size_t k = 0; good && k < content.all.tensor_count; k++) {
+        const struct tensor_source *tensor = &content.tensors[k];
+        const uint64_t columns = tensor->rank == 2 ? tensor->shape[1] : 1;
+        good = check_finite(tensor->name, tensor->data, (size_t)(tensor->shape[0] * columns), why);
     }
-    struct safetensors_content content = {.metadata = metadata, .metadata_count = FACTS + 4};
-    struct tensor_source *tensors = make_list(model, &content.tensor_count, why);
-    content.tensors = tensors;
-    const bool good = tensors && safetensors_write(path, &content, why);
-    free(tensors);
+    good = good && safetensors_write(path, &content.all, why);
+    free(content.tensors);
     return good;
 }

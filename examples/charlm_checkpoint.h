@@ -24,6 +24,11 @@ bool checkpoint_check(const struct safetensors *file, const struct model *model,
                       struct complaint *why);
 /* Copies the tensors to theta; false if a number is not finite. */
 bool checkpoint_load(struct model *model, const struct safetensors *file, struct complaint *why);
+/* Whether what checkpoint_save writes can be loaded, and its size: asked before the first step, of
+ * a planned model.  Every check of the functions above is made. */
+bool checkpoint_preview(const struct checkpoint *checkpoint, const struct model *model,
+                        uint64_t *bytes, struct complaint *why);
+/* False, and the old file stays, where a number is not finite too: nobody could load it. */
 bool checkpoint_save(const struct checkpoint *checkpoint, const struct model *model,
                      const char *path, struct complaint *why);
 

@@ -33,6 +33,7 @@ static const struct option table[] = {
     {"device", "NAME", STRING, AT(device), 0, 0, "cpu, cpu:THREADS, reference (the fastest here)"},
     {"resume", "FILE", STRING, AT(resume), 0, 0, "go on with the model in FILE"},
     {"save", "FILE", STRING, AT(save), 0, 0, "where the model goes, in safetensors format; '' keeps none (charlm.safetensors)"},
+    {"save-every", "K", WHOLE, AT(save_every), 1, 1e9, "save after so many steps (every 10 seconds, but in no more than 5 % of the time)"},
     {"sample", "K", WHOLE, AT(sample), 0, 1e9, "characters to make up at the end (400)"},
     {"prompt", "TEXT", STRING, AT(prompt), 0, 0, "what the sample begins with ('The ')"},
     {"temperature", "X", REAL, AT(temperature), 0.01, 100, "of the sample (0.7)"},
@@ -48,7 +49,10 @@ void options_print_help(void)
         "Usage: charlm [OPTION]... [FILE]...\n"
         "Trains a model that guesses the next character of a text, saves it, and lets it write.\n"
         "The text is the given files, or the sources of this project; the last 5 %% of each "
-        "file are held out.\nCtrl-C saves and ends.\n\n");
+        "file are held out.\n"
+        "It saves as it goes, each time the whole file at once.  Ctrl-C, SIGTERM and SIGHUP save "
+        "and "
+        "end it.\n\n");
     for (size_t k = 0; k < OPTIONS; k++) {
         char left[40];
         snprintf(left, sizeof left, "--%s %s", table[k].name, table[k].value ? table[k].value : "");

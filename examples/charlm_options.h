@@ -11,6 +11,7 @@ struct options {
     const char *prompt;
     long hidden, layers, embedding; /* 0: not given */
     long steps, sample;             /* steps -1: not given */
+    long save_every;                /* 0: not given */
     long seed;
     double seconds, dropout, rate, temperature; /* seconds 0: not given */
     char *const *files;

@@ -15,8 +15,6 @@
 
 #include "charlm_json.h"
 
-enum { LENGTH_BYTES = 8 }; /* of the header's length, in front */
-
 /* What is known while a header is read.  `free_string`: where the next string goes; strings take no
  * more room decoded than in the header, so an arena of the header's size holds them all. */
 struct reading {
@@ -24,6 +22,7 @@ struct reading {
     struct json json;
     char *free_string;
     uint64_t data_bytes;
+    const char *checksum; /* its digits in the header; NULL: none */
 };
 
 static uint64_t little_endian(const unsigned char *bytes, int count)
@@ -169,6 +168,8 @@ static bool take_metadata(struct reading *r, struct complaint *why)
             return false;
         if (safetensors_value(file, pair.key))
             return complain(why, "__metadata__ has a second key '%s'", pair.key);
+        if (!strcmp(pair.key, CHECKSUM_KEY) && strlen(pair.value) == CHECKSUM_DIGITS)
+            r->checksum = r->json.at - 1 - CHECKSUM_DIGITS; /* before the quote */
         struct metadata *larger = grow(file->metadata, file->metadata_count, sizeof pair, why);
         if (!larger)
             return false;
@@ -244,6 +245,52 @@ static bool check_whole(struct safetensors *file, uint64_t data_bytes, struct co
     return true;
 }
 
+/* Whether the bytes are those that were written: the sum is that of the whole file with zeros for
+ * its own digits. */
+static bool check_sum(const struct safetensors *file, const char *digits, const char *bytes,
+                      size_t size, struct complaint *why)
+{
+    static const char zeros[] = "00000000";
+    const char *value = safetensors_value(file, CHECKSUM_KEY);
+    char found[CHECKSUM_DIGITS + 1] = "";
+    if (!value)
+        return true;
+    if (digits) {
+        uint32_t crc = crc32_add(0, bytes, (size_t)(digits - bytes));
+        crc = crc32_add(crc, zeros, CHECKSUM_DIGITS);
+        digits += CHECKSUM_DIGITS;
+        crc = crc32_add(crc, digits, size - (size_t)(digits - bytes));
+        snprintf(found, sizeof found, "%08x", (unsigned)crc);
+    }
+    return !strcmp(value, found) ||
+           complain(why, "the file's %s is '%s', its metadata says '%.20s': it was changed",
+                    CHECKSUM_KEY, found, value);
+}
+
+static bool parse_header(struct reading *r, const char *text, uint64_t header,
+                         struct complaint *why)
+{
+    r->file->strings = malloc((size_t)header + 1);
+    if (!r->file->strings)
+        return complain(why, "no memory for a header of %llu bytes", (unsigned long long)header);
+    r->json = (struct json){text, text, text + header};
+    r->free_string = r->file->strings;
+    return take_header(r, why) && check_whole(r->file, r->data_bytes, why);
+}
+
+static bool check_header_size(uint64_t header, uint64_t left, struct complaint *why)
+{
+    const uint64_t most = left < HEADER_BYTES_MAX ? left : HEADER_BYTES_MAX;
+    return header <= most || complain(why, "the header's length is %llu, must be at most %llu",
+                                      (unsigned long long)header, (unsigned long long)most);
+}
+
+static bool check_file_size(uint64_t size, struct complaint *why)
+{
+    return size <= TENSOR_FILE_MAX || complain(why, "the file has %llu bytes, must be at most %zu",
+                                               (unsigned long long)size, TENSOR_FILE_MAX);
+}
+
 bool safetensors_parse(struct safetensors *file, const void *bytes, size_t size,
                        struct complaint *why)
 {
@@ -251,21 +298,25 @@ bool safetensors_parse(struct safetensors *file, const void *bytes, size_t size,
     if (size < LENGTH_BYTES)
         return complain(why, "the file has %zu bytes, at least %d are needed", size, LENGTH_BYTES);
     const uint64_t header = little_endian(bytes, LENGTH_BYTES);
-    if (header > HEADER_BYTES_MAX || header > size - LENGTH_BYTES)
-        return complain(why, "the header's length is %llu, must be at most %zu",
-                        (unsigned long long)header,
-                        size - LENGTH_BYTES < HEADER_BYTES_MAX ? size - LENGTH_BYTES
-                                                               : (size_t)HEADER_BYTES_MAX);
     const char *text = (const char *)bytes + LENGTH_BYTES;
-    file->strings = malloc((size_t)header + 1);
-    if (!file->strings)
-        return complain(why, "no memory for a header of %llu bytes", (unsigned long long)header);
+    if (!check_header_size(header, size - LENGTH_BYTES, why))
+        return false;
+    struct reading r = {.file = file, .data_bytes = size - LENGTH_BYTES - header};
     file->data = (const unsigned char *)text + header;
-    struct reading r = {.file = file,
-                        .json = {text, text, text + header},
-                        .free_string = file->strings,
-                        .data_bytes = size - LENGTH_BYTES - header};
-    if (take_header(&r, why) && check_whole(file, r.data_bytes, why))
+    if (parse_header(&r, text, header, why) && check_sum(file, r.checksum, bytes, size, why))
+        return true;
+    safetensors_free(file);
+    return false;
+}
+
+bool safetensors_foresee(struct safetensors *file, const char *text, size_t header,
+                         uint64_t data_bytes, struct complaint *why)
+{
+    *file = (struct safetensors){0};
+    struct reading r = {.file = file, .data_bytes = data_bytes};
+    if (check_header_size(header, header, why) &&
+        check_file_size(LENGTH_BYTES + header + data_bytes, why) &&
+        parse_header(&r, text, header, why))
         return true;
     safetensors_free(file);
     return false;
@@ -293,11 +344,8 @@ static unsigned char *load(int descriptor, size_t *size, struct complaint *why)
         complain(why, "not a regular file");
         return NULL;
     }
-    if ((uint64_t)status.st_size > TENSOR_FILE_MAX) {
-        complain(why, "the file has %lld bytes, must be at most %zu", (long long)status.st_size,
-                 TENSOR_FILE_MAX);
+    if (!check_file_size((uint64_t)status.st_size, why))
         return NULL;
-    }
     *size = (size_t)status.st_size;
     unsigned char *bytes = malloc(*size + 1);
     if (!bytes || !read_all(descriptor, bytes, *size)) {

@@ -9,6 +9,8 @@
 #include "charlm_util.h"
 
 enum {
+    LENGTH_BYTES = 8,    /* of the header's length, in front */
+    CHECKSUM_DIGITS = 8, /* of the metadata's crc32, which is of the file with zeros for them */
     TENSOR_RANK_MAX = 8,
     TENSOR_COUNT_MAX = 4096,
     TENSOR_NAME_MAX = 255,
@@ -16,6 +18,7 @@ enum {
     METADATA_VALUE_MAX = 1 << 16,
     HEADER_BYTES_MAX = 1 << 24
 };
+static const char CHECKSUM_KEY[] = "crc32";            /* a file without one is read unchecked */
 static const size_t TENSOR_FILE_MAX = (size_t)1 << 31; /* bytes of a file read into memory */
 
 struct tensor {
@@ -41,7 +44,10 @@ struct safetensors {
  * safetensors_free may follow. */
 bool safetensors_parse(struct safetensors *file, const void *bytes, size_t size,
                        struct complaint *why);
-/* The same from a regular file. */
+/* What safetensors_parse would make of a file with this header and so many bytes behind it. */
+bool safetensors_foresee(struct safetensors *file, const char *text, size_t header,
+                         uint64_t data_bytes, struct complaint *why);
+/* safetensors_parse of a regular file. */
 bool safetensors_read(struct safetensors *file, const char *path, struct complaint *why);
 void safetensors_free(struct safetensors *file);
 
@@ -63,11 +69,12 @@ struct safetensors_content {
     const struct metadata *metadata;
     size_t tensor_count, metadata_count;
 };
-/* Replaces the file at once or not at all: writes beside it, waits for the disk, then renames.
- * Refuses a path that is there and no regular file. */
+/* Writes a file, or replaces it at once (charlm_replace.h), with a checksum in its metadata. */
 bool safetensors_write(const char *path, const struct safetensors_content *content,
                        struct complaint *why);
-/* Whether a file could be written there: asked before hours of work, not after. */
-bool safetensors_writable(const char *path, struct complaint *why);
+/* Asked before hours of work, not after: how long the file would be, and what safetensors_read
+ * would find in it.  False where it would refuse it.  The data need not be there yet. */
+bool safetensors_preview(struct safetensors *file, const struct safetensors_content *content,
+                         uint64_t *bytes, struct complaint *why);
 
 #endif /* CHARLM_SAFETENSORS_H */

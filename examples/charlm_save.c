@@ -1,18 +1,18 @@
 /*
- * Writing safetensors files, so that a reader finds the old file or the new one, never half of one.
+ * Writing safetensors files: the header as text, the data in pieces, one checksum over both.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "charlm_safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { ALIGNMENT = 8 }; /* of the data in the file: the format asks for it */
+#include "charlm_replace.h"
+
+enum { ALIGNMENT = 8 };          /* of the data in the file: the format asks for it */
+enum { PIECE_FLOATS = 1 << 14 }; /* brought into the file's order of bytes at a time */
+static const char FRONT[] = "{\"__metadata__\":{\"crc32\":\""; /* before the checksum's digits */
 
 static void put_string(FILE *to, const char *string)
 {
@@ -43,7 +43,8 @@ static void put_tensor(FILE *to, const struct tensor_source *tensor, uint64_t be
             (unsigned long long)(begin + tensor_bytes(tensor)));
 }
 
-/* The header with blanks behind it up to the alignment; NULL when memory ran out. */
+/* The header with blanks behind it up to the alignment, its checksum all zeros; NULL when memory
+ * ran out. */
 static char *make_header(const struct safetensors_content *content, size_t *size)
 {
     char *text = NULL;
@@ -51,9 +52,9 @@ static char *make_header(const struct safetensors_content *content, size_t *size
     FILE *to = open_memstream(&text, size);
     if (!to)
         return NULL;
-    fputs("{\"__metadata__\":{", to);
+    fprintf(to, "%s00000000\"", FRONT);
     for (size_t k = 0; k < content->metadata_count; k++) {
-        fputs(k ? "," : "", to);
+        fputc(',', to);
         put_string(to, content->metadata[k].key);
         fputc(':', to);
         put_string(to, content->metadata[k].value);
@@ -76,99 +77,99 @@ static char *make_header(const struct safetensors_content *content, size_t *size
     return text;
 }
 
-static void put_floats(FILE *to, const struct tensor_source *tensor)
+static uint64_t all_bytes(const struct safetensors_content *content)
 {
-    const uint64_t count = tensor_bytes(tensor) / sizeof(float);
-    for (uint64_t k = 0; k < count; k++) {
-        uint32_t bits;
-        memcpy(&bits, &tensor->data[k], sizeof bits);
-        const unsigned char bytes[4] = {(unsigned char)bits, (unsigned char)(bits >> 8),
-                                        (unsigned char)(bits >> 16), (unsigned char)(bits >> 24)};
-        fwrite(bytes, 1, sizeof bytes, to);
-    }
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < content->tensor_count; k++)
+        bytes += tensor_bytes(&content->tensors[k]);
+    return bytes;
 }
 
-static bool put_file(FILE *to, const struct safetensors_content *content)
+bool safetensors_preview(struct safetensors *file, const struct safetensors_content *content,
+                         uint64_t *bytes, struct complaint *why)
 {
+    size_t size = 0;
+    *file = (struct safetensors){0};
+    char *header = make_header(content, &size);
+    if (!header)
+        return complain(why, "no memory for the header of %zu tensors", content->tensor_count);
+    *bytes = LENGTH_BYTES + size + all_bytes(content);
+    const bool good = safetensors_foresee(file, header, size, all_bytes(content), why);
+    free(header);
+    return good;
+}
+
+/* Where the bytes go: to the file, or only into the checksum where `file` is NULL. */
+struct sink {
+    struct replacement *file;
+    uint32_t crc;
+};
+
+static bool put(struct sink *sink, const void *bytes, size_t size, struct complaint *why)
+{
+    if (sink->file)
+        return replacement_write(sink->file, bytes, size, why);
+    sink->crc = crc32_add(sink->crc, bytes, size);
+    return true;
+}
+
+static bool put_floats(struct sink *sink, const struct tensor_source *tensor, struct complaint *why)
+{
+    unsigned char bytes[4 * PIECE_FLOATS];
+    const uint64_t count = tensor_bytes(tensor) / sizeof(float);
+    for (uint64_t done = 0; done < count;) {
+        size_t k = 0;
+        for (; k < PIECE_FLOATS && done < count; k++, done++) {
+            uint32_t bits;
+            memcpy(&bits, &tensor->data[done], sizeof bits);
+            for (size_t b = 0; b < 4; b++)
+                bytes[4 * k + b] = (unsigned char)(bits >> 8 * b);
+        }
+        if (!put(sink, bytes, 4 * k, why))
+            return false;
+    }
+    return true;
+}
+
+static bool put_file(struct sink *sink, const char *header, size_t size,
+                     const struct safetensors_content *content, struct complaint *why)
+{
+    unsigned char length[LENGTH_BYTES];
+    for (int k = 0; k < LENGTH_BYTES; k++)
+        length[k] = (unsigned char)((uint64_t)size >> (8 * k));
+    bool good = put(sink, length, sizeof length, why) && put(sink, header, size, why);
+    for (size_t k = 0; good && k < content->tensor_count; k++)
+        good = put_floats(sink, &content->tensors[k], why);
+    return good;
+}
+
+/* The checksum first, as it stands in front of what it is of. */
+static bool write_summed(struct replacement *file, const struct safetensors_content *content,
+                         struct complaint *why)
+{
+    char digits[CHECKSUM_DIGITS + 1];
+    struct sink sink = {NULL, 0};
     size_t size = 0;
     char *header = make_header(content, &size);
     if (!header)
-        return false;
-    for (int k = 0; k < 8; k++)
-        fputc((int)((uint64_t)size >> (8 * k) & 0xff), to);
-    fwrite(header, 1, size, to);
+        return complain(why, "no memory for the header of %zu tensors", content->tensor_count);
+    bool good = put_file(&sink, header, size, content, why);
+    snprintf(digits, sizeof digits, "%08x", (unsigned)sink.crc);
+    memcpy(header + sizeof FRONT - 1, digits, CHECKSUM_DIGITS);
+    sink.file = file;
+    good = good && put_file(&sink, header, size, content, why);
     free(header);
-    for (size_t k = 0; k < content->tensor_count; k++)
-        put_floats(to, &content->tensors[k]);
-    return !fflush(to) && !ferror(to) && !fsync(fileno(to));
-}
-
-/* The new file beside the old one, named after both the path and this process. */
-static FILE *open_beside(const char *path, char *beside, size_t size, struct complaint *why)
-{
-    struct stat status;
-    if (!stat(path, &status) && !S_ISREG(status.st_mode)) {
-        complain(why, "%.200s: not a regular file", path);
-        return NULL;
-    }
-    if ((size_t)snprintf(beside, size, "%s.%ld.new", path, (long)getpid()) >= size) {
-        complain(why, "a path of %zu bytes, must be at most %zu", strlen(path), size - 32);
-        return NULL;
-    }
-    const int descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (descriptor < 0) {
-        complain(why, "%.200s: %s", beside, strerror(errno));
-        return NULL;
-    }
-    FILE *file = fdopen(descriptor, "wb");
-    if (!file) {
-        complain(why, "%.200s: %s", beside, strerror(errno));
-        close(descriptor);
-        unlink(beside);
-    }
-    return file;
-}
-
-/* The rename itself lies in the folder, which has to reach the disk too.  Not every file system
- * can; the file is complete by then, so that is no failure. */
-static void sync_folder(const char *path)
-{
-    char folder[4096] = ".";
-    const char *slash = strrchr(path, '/');
-    if (slash)
-        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
-    const int descriptor = open(folder, O_RDONLY);
-    if (descriptor < 0)
-        return;
-    fsync(descriptor);
-    close(descriptor);
+    return good;
 }
 
 bool safetensors_write(const char *path, const struct safetensors_content *content,
                        struct complaint *why)
 {
-    char beside[4096];
-    FILE *file = open_beside(path, beside, sizeof beside, why);
-    if (!file)
+    struct replacement file;
+    if (!replacement_open(&file, path, why))
         return false;
-    bool good = put_file(file, content);
-    good = !fclose(file) && good;
-    if (!good || rename(beside, path)) {
-        complain(why, "%.200s: %s", path, errno ? strerror(errno) : "cannot be written");
-        unlink(beside);
-        return false;
-    }
-    sync_folder(path);
-    return true;
-}
-
-bool safetensors_writable(const char *path, struct complaint *why)
-{
-    char beside[4096];
-    FILE *file = open_beside(path, beside, sizeof beside, why);
-    if (!file)
-        return false;
-    fclose(file);
-    unlink(beside);
-    return true;
+    if (write_summed(&file, content, why))
+        return replacement_commit(&file, why);
+    replacement_abandon(&file);
+    return false;
 }

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "charlm_adam.h"
@@ -26,11 +27,16 @@ static void on_signal(int number)
 
 void train_catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXCPU};
+    struct sigaction action = {.sa_handler = on_signal}, old;
     sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESTART | SA_RESETHAND; /* a second signal ends the program at once */
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+        if (ends[k] == SIGHUP && !sigaction(SIGHUP, NULL, &old) && old.sa_handler == SIG_IGN)
+            continue; /* under nohup */
+        /* A second signal ends the program at once; but each line printed to nobody is one. */
+        action.sa_flags = SA_RESTART | (ends[k] == SIGPIPE ? 0 : (int)SA_RESETHAND);
+        sigaction(ends[k], &action, NULL);
+    }
 }
 
 bool train_interrupted(void)
@@ -138,6 +144,17 @@ static bool evaluate(struct run *run, struct complaint *why)
     return run->progress.held_bits >= 0;
 }
 
+/* A save that fails does not end the training. */
+static void keep(struct run *run, long step)
+{
+    struct complaint why = {{0}};
+    if (keeper_step(run->training->keeper, step, &why))
+        return;
+    progress_end(&run->progress);
+    fprintf(stderr, "charlm: step %ld is not saved: %s; training goes on, a later step is tried\n",
+            step, why.text);
+}
+
 static bool run_steps(struct run *run, struct training_result *result, struct complaint *why)
 {
     long step = 0;
@@ -149,6 +166,7 @@ static bool run_steps(struct run *run, struct training_result *result, struct co
             return false;
         run->progress.step = run->training->first_step + step + 1;
         progress_print(&run->progress, false);
+        keep(run, run->progress.step);
     }
     if (!interrupted && !evaluate(run, why))
         return false;
@@ -176,6 +194,7 @@ bool train(struct model *model, const struct training *training, struct training
     if (good) {
         run.streams = streams_of(&training->text->learnt, shape->batch, shape->steps);
         run.progress = progress_start();
+        keeper_start(training->keeper);
         good = run_steps(&run, result, why);
         progress_end(&run.progress);
     }

@@ -5,12 +5,14 @@
 #ifndef CHARLM_TRAIN_H
 #define CHARLM_TRAIN_H
 
+#include "charlm_keeper.h"
 #include "charlm_model.h"
 #include "charlm_text.h"
 
 /* A text in places of the alphabet, and when to end. */
 struct training {
     const struct text *text;
+    struct keeper *keeper;
     long first_step, steps; /* steps 0: no limit */
     double seconds;         /* 0: no limit */
     float rate;
@@ -22,7 +24,8 @@ struct training_result {
     double held_bits; /* per character of the held-out text; negative: unknown */
 };
 
-/* SIGINT and SIGTERM end the training after its current step from now on. */
+/* What asks the program to end (Ctrl-C, SIGTERM, a terminal or reader of its output that is gone)
+ * ends the training after its current step from now on. */
 void train_catch_signals(void);
 bool train_interrupted(void);
 

@@ -25,6 +25,21 @@ run() {
     grep -qF -- "$word" "$folder/out" || fail "no '$word': charlm $*"
 }
 
+begin() { # in the background, until it has begun: ARGUMENT...
+    : > "$folder/out" # what the last run printed must not be taken for this one's
+    "$charlm" --hidden 8 --seconds 60 --sample 0 "$@" "$text" > "$folder/out" 2>&1 &
+    pid=$!
+    wait_for grep -q order-0 "$folder/out"
+}
+wait_for() { # COMMAND...: 30 seconds at most
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || fail "not within 30 seconds: $*"
+        sleep 0.1
+    done
+}
+
 small="--cell gru --layers 2 --hidden 16 --embedding 8 --dropout 0.1 --seed 3"
 # $small holds options: unquoted on purpose.
 run 0 "saved step 12" $small --steps 12 --sample 30 --save "$folder/one" "$text"
@@ -55,14 +70,7 @@ END
 fi
 
 # Ctrl-C ends a long run cleanly, with the weights saved.
-"$charlm" --hidden 8 --seconds 60 --save "$folder/stopped" "$text" > "$folder/out" 2>&1 &
-pid=$!
-tries=0
-until grep -q order-0 "$folder/out"; do
-    tries=$((tries + 1))
-    [ $tries -lt 100 ] || fail "it did not begin"
-    sleep 0.1
-done
+begin --save "$folder/stopped"
 sleep 0.3
 kill -INT $pid
 wait $pid || fail "exit $? after Ctrl-C"
@@ -74,6 +82,63 @@ run 0 "two-products" --cell "$source/tests/cells/two-products.cell" --hidden 8 -
     --sample 10 --save "$folder/own" "$text"
 run 0 "saved step 4" --resume "$folder/own" --steps 1 --save "$folder/own" "$text"
 
+# Killed at any moment, a run has its last save: whole, and what lay beside it is removed.
+begin --save "$folder/killed" --save-every 1
+wait_for [ -s "$folder/killed" ]
+sleep 0.3
+kill -KILL $pid
+wait $pid 2> /dev/null || true
+touch "$folder/killed.charlm-0123456789abcdef.new" "$folder/killed.1.new"
+run 0 "saved step" --resume "$folder/killed" --steps 1 --sample 0 --save "$folder/killed" "$text"
+[ "$(cd "$folder" && echo killed*)" = "killed killed.1.new" ] || fail "$(ls "$folder")"
+
+# SIGTERM and SIGHUP save, too, and a reader that is gone: each line it prints is then a signal.
+for signal in TERM HUP "PIPE PIPE"; do
+    begin --save "$folder/stopped"
+    for each in $signal; do kill -$each $pid 2> /dev/null || true; done
+    wait $pid || fail "exit $? after SIG$signal"
+    grep -q 'saved step' "$folder/out" || fail "nothing saved at SIG$signal"
+done
+
+# A save that fails in between ends nothing: here the folder is away for a while.
+mkdir "$folder/away"
+begin --save "$folder/away/model" --save-every 1
+mv "$folder/away" "$folder/elsewhere"
+wait_for grep -q 'is not saved: .*training goes on' "$folder/out"
+mv "$folder/elsewhere" "$folder/away"
+kill -INT $pid
+wait $pid || fail "exit $? after a save that failed"
+run 0 "saved step" --resume "$folder/away/model" --steps 1 --sample 0 --save "$folder/away/model" "$text"
+
+# Mode and links stay.
+chmod 600 "$folder/one"
+ln -s one "$folder/link"
+run 0 "saved step 13" --resume "$folder/link" --steps 1 --sample 0 --save "$folder/link" "$text"
+[ -L "$folder/link" ] || fail "the link is gone"
+[ "$(ls -lL "$folder/link" | cut -c 1-10)" = -rw------- ] || fail "the mode is another"
+
+# A changed byte is seen; a file beyond the limit is refused before the first step.
+{ head -c 3000 "$folder/one"; printf 'x'; tail -c +3002 "$folder/one"; } > "$folder/changed"
+run 1 "it was changed" --resume "$folder/changed" --steps 0
+cp "$folder/one" "$folder/kept"
+(ulimit -f 8 && run 1 "does not fit: File too large" --resume "$folder/one" --save "$folder/one" "$text") ||
+    exit 1
+cmp "$folder/one" "$folder/kept" || fail "the old file was not kept"
+
+# What could not be read again is refused before the first step.
+printf 'cell mine(h)\n# f\374r Elman\nh'"'"' = tanh(W x + R h + b)\n' > "$folder/latin.cell"
+{
+    echo "cell wide(h)"
+    for k in 0 1 2 3 4 5 6 7; do echo "a$k = tanh(W x + R h + b)"; done
+    echo "h' = tanh(a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7)"
+} > "$folder/wide.cell"
+quick="--embedding 1 --steps 1 --device cpu:1 --save $folder/none"
+run 1 "latin.cell:2: byte 0xfc, must be text in UTF-8" $quick --cell "$folder/latin.cell" "$text"
+run 1 "more than 4096 tensors" $quick --cell "$folder/wide.cell" --hidden 1 --layers 200 "$text"
+run 1 "must be at most 2147483648" $quick --hidden 12000 "$text"
+grep -q order-0 "$folder/out" && fail "refused after it had begun"
+
+rm -rf "$folder/away" "$folder/kept" "$folder/link"
 rm -f "$folder/two" "$folder/three" "$folder/again"
 head -c 100 "$folder/one" > "$folder/cut"
 printf 'cell c(h)\nh = W x\n' > "$folder/bad.cell"
