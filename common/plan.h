@@ -23,7 +23,7 @@ struct ecornn_plan {
     struct eco_wishes wishes;
     struct eco_work work;        /* of layer 0 */
     struct eco_layout layout[2]; /* of a run of T steps and N rows: inference, training */
-    struct eco_tape tape[2][2];  /* [forward, backward][whole, ragged] */
+    struct eco_tape tape[2][2];  /* of T steps: [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
     void *own;                   /* the backend's; what changes in it is safe from many threads */
     double estimate;             /* seconds of one run of the planned size */

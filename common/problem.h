@@ -11,7 +11,7 @@
 #include "ecornn.h"
 #include "common/cell/cell.h"
 
-enum { ECO_MAX_PROBLEM_TEXT = 160 };
+enum { ECO_MAX_PROBLEM_TEXT = 160, ECO_MAX_LAYERS = 255 };
 
 struct eco_problem {
     const struct ecornn_cell *cell;

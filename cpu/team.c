@@ -102,14 +102,15 @@ static struct shared *shared_of(const struct eco_cpu_run *run)
 struct place {
     struct eco_team team;
     unsigned turn;
-    struct eco_cpu_run run; /* count 0: it does none */
-    int op, ops;            /* it does every ops-th operation of a level, from this one on */
+    struct eco_cpu_run run;
+    const struct eco_cpu_run *steps; /* the thread's view in them */
+    int op, ops; /* it does every ops-th step of a level, from this one on; op -1: none */
 };
 
 static void take_place(struct place *place, const struct eco_cpu_run *run, struct shared *shared)
 {
     if (run->count == 1) {
-        place->run = *run;
+        place->steps = run;
         place->op = 0;
         place->ops = 1;
         return;
@@ -118,14 +119,16 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
     const int group = run->id / grid.units, part = group % grid.rows;
     place->op = group / grid.rows;
     place->ops = grid.ops;
-    place->run.count = 0;
-    if (place->op >= grid.ops)
+    if (place->op >= grid.ops) {
+        place->op = -1;
         return;
+    }
     place->team = (struct eco_team){.line = shared->line + (size_t)group * (size_t)grid.units,
                                     .sleepers = &shared->sleepers,
                                     .count = grid.units,
                                     .spins = shared->spins};
     place->turn = 0;
+    place->steps = &place->run;
     place->run = *run;
     place->run.team = &place->team;
     place->run.turn = &place->turn;
@@ -140,32 +143,32 @@ static bool is_step(const struct eco_op *op)
     return op->kind == ECO_STEP || op->kind == ECO_D_STEP;
 }
 
-/* Operations [from, to) of the tape, of one level. */
-static void do_level(const struct eco_cpu_run *run, const struct place *place,
-                     const struct eco_tape *tape, int from, int to)
-{
-    struct eco_op op;
-    for (int i = from; i < to; i++)
-        if (!is_step(&tape->op[i]) && eco_op_clip(&tape->op[i], run->args->T, &op))
-            kernel[op.kind](run, &op);
-    if (place->run.count == 0)
-        return;
-    for (int i = from, number = 0; i < to; i++)
-        if (is_step(&tape->op[i]) && eco_op_clip(&tape->op[i], run->args->T, &op) &&
-            number++ % place->ops == place->op)
-            kernel[op.kind](&place->run, &op);
-}
-
+/* All threads meet after every level, and nowhere else between operations. */
 static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, struct shared *shared)
 {
     struct place place;
+    struct eco_walk walk;
+    const struct eco_op *op;
+    int64_t level = 0;
+    int number = 0, mine; /* of steps in this level; the next one to do */
     take_place(&place, run, shared);
-    for (int from = 0, to; from < tape->n; from = to) {
-        for (to = from + 1; to < tape->n && tape->op[to].level == tape->op[from].level; to++)
-            ;
-        do_level(run, &place, tape, from, to);
-        eco_cpu_wait(run);
+    mine = place.op;
+    eco_walk_begin(&walk, tape);
+    while ((op = eco_walk_next(&walk)) != NULL) {
+        if (walk.level > level) {
+            eco_cpu_wait(run);
+            level = walk.level;
+            number = 0;
+            mine = place.op;
+        }
+        if (!is_step(op))
+            kernel[op->kind](run, op);
+        else if (number++ == mine) {
+            kernel[op->kind](place.steps, op);
+            mine += place.ops;
+        }
     }
+    eco_cpu_wait(run);
 }
 
 /* One thread, without a region: that would allocate. */

@@ -26,7 +26,7 @@ struct forks {
     struct eco_gpu_run *run;
     int streams;
     cudaStream_t stream[ECO_MAX_STREAMS];
-    int32_t together[ECO_OP_KINDS];             /* level whose ops were queued together last */
+    int64_t together[ECO_OP_KINDS];             /* level whose ops were queued together last */
     int mark[ECO_MAX_STREAMS];                  /* how often its event was recorded */
     bool busy[ECO_MAX_STREAMS];                 /* has work since then */
     int seen[ECO_MAX_STREAMS][ECO_MAX_STREAMS]; /* [waiting stream][mark of which] */
@@ -77,12 +77,13 @@ static int stream_of(const struct forks *forks, int layer, int d)
  * do not fall together (a step may be beside another layer's dx): an op waits for the layer before
  * it, where it needs what that one has done.
  */
-static void wait_for_op(struct forks *forks, const struct eco_op *op, int s)
+static void wait_for_op(struct forks *forks, const struct eco_tape *tape, const struct eco_op *op,
+                        int s)
 {
     const struct eco_gpu_run *run = forks->run;
-    if (!run->layout->wishes.wavefront || run->problem->D > 1)
+    if (!tape->wavefront)
         wait_for_marks(forks, s);
-    else if (op->after >= 0)
+    else if (eco_tape_is_behind(tape, op))
         wait_for_mark(forks, s,
                       stream_of(forks, op->layer + (run->args->backward ? 1 : -1), op->d));
 }
@@ -107,25 +108,28 @@ static void begin(struct forks *forks, cudaStream_t caller)
         wait_for_mark(forks, s, 0);
 }
 
-/* All ops of one kind in the level of op number `first`, which is the first of them; the others are
- * left out when the tape comes to them. */
-static void queue_together(struct forks *forks, const struct eco_tape *tape, int first)
+/* All ops of one kind in a level, the first of which the walk has come to; the others are left out
+ * when it comes to them. */
+static void queue_together(struct forks *forks, const struct eco_walk *walk,
+                           const struct eco_op *first)
 {
     struct eco_gpu_run *run = forks->run;
+    struct eco_walk ahead = *walk;
     struct eco_op level[ECO_TOGETHER];
-    const uint8_t kind = tape->op[first].kind;
     int n = 0;
-    for (int i = first; i < tape->n && tape->op[i].level == tape->op[first].level; i++) {
-        if (tape->op[i].kind != kind || !eco_op_clip(&tape->op[i], run->args->T, &level[n]))
+    for (const struct eco_op *op = first; op != NULL && ahead.level == walk->level;
+         op = eco_walk_next(&ahead)) {
+        if (op->kind != first->kind)
             continue;
-        if (++n < ECO_TOGETHER)
+        level[n++] = *op;
+        if (n < ECO_TOGETHER)
             continue;
-        run->together[kind](run, level, n);
+        run->together[op->kind](run, level, n);
         n = 0;
     }
     if (n > 0)
-        run->together[kind](run, level, n);
-    forks->together[kind] = tape->op[first].level;
+        run->together[first->kind](run, level, n);
+    forks->together[first->kind] = walk->level;
 }
 
 /* What lanes do next comes after what stream s did for all of them. */
@@ -137,32 +141,33 @@ static void hold_all(struct forks *forks, int s)
         wait_for_mark(forks, other, s);
 }
 
-/* The tape is in the order of its levels. */
 ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
                             cudaStream_t stream)
 {
     struct forks forks = {.run = run};
-    int32_t level = -1;
+    struct eco_walk walk;
+    const struct eco_op *op;
+    int64_t level = -1;
     begin(&forks, stream);
-    for (int i = 0; i < tape->n && run->status == ECORNN_OK; i++) {
-        struct eco_op op;
-        if (!eco_op_clip(&tape->op[i], run->args->T, &op) || forks.together[op.kind] == op.level)
+    eco_walk_begin(&walk, tape);
+    while (run->status == ECORNN_OK && (op = eco_walk_next(&walk)) != NULL) {
+        if (forks.together[op->kind] == walk.level)
             continue;
-        if (op.level != level)
+        if (walk.level != level)
             mark_all(&forks);
-        level = op.level;
-        const int s = stream_of(&forks, op.layer, op.d);
-        const bool together = eco_gpu_at_once(run, (enum eco_op_kind)op.kind);
+        level = walk.level;
+        const int s = stream_of(&forks, op->layer, op->d);
+        const bool together = eco_gpu_at_once(run, (enum eco_op_kind)op->kind);
         if (together)
             wait_for_marks(&forks, s);
         else
-            wait_for_op(&forks, &op, s);
-        eco_gpu_few_begin(run, (enum eco_op_kind)op.kind);
-        eco_gpu_point_at_stream(run, &op, forks.stream[s]);
+            wait_for_op(&forks, tape, op, s);
+        eco_gpu_few_begin(run, (enum eco_op_kind)op->kind);
+        eco_gpu_point_at_stream(run, op, forks.stream[s]);
         if (together)
-            queue_together(&forks, tape, i);
+            queue_together(&forks, &walk, op);
         else
-            ops[op.kind](run, &op);
+            ops[op->kind](run, op);
         eco_gpu_few_end(run);
         forks.busy[s] = true;
         if (together)

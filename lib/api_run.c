@@ -198,6 +198,12 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
     if (status != ECORNN_OK)
         return status;
     const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
+    struct eco_tape shorter;
+    if (args->T != tape->T) {
+        shorter = *tape;
+        eco_tape_resize(&shorter, args->T);
+        tape = &shorter;
+    }
     const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
     status = plan->algo->run(plan, tape, layout, args);
     eco_fp_set(caller);

@@ -35,7 +35,7 @@ examples/        : include/                                                     
 '
 # Functions that a folder may not call although it may include the header: the reference checks
 # layout and tape, so it must not use them.
-calls='common/ref/ eco_layout_[a-z_]*\(|eco_tape_[a-z]*\(|eco_op_clip\('
+calls='common/ref/ eco_layout_[a-z_]*\(|eco_(tape|walk)_[a-z]*\('
 
 files=$(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.inc' -o -name '*.h.in' -o -name '*.cu' -o -name '*.cuh' \) \
     ! -path './build*' ! -path './_build/*' ! -path './ecornn-[0-9]*' ! -path './.*/*' | sed 's,^\./,,' | sort)

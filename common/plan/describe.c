@@ -3,6 +3,7 @@
  */
 #include "common/backend.h"
 
+#include <inttypes.h>
 #include <limits.h>
 
 #include "common/util.h"
@@ -11,20 +12,25 @@ static const char *const kind_name[ECO_OP_KINDS] = {"begin",     "gather",    "i
                                                     "end",       "d-begin",   "d-step", "d-input",
                                                     "d-scatter", "d-weights", "d-end"};
 
-static void describe_tape(struct eco_text *text, const char *title, const struct eco_tape *tape)
+static void describe_tape(struct eco_text *text, const struct ecornn_plan *plan, bool backward)
 {
-    eco_text_add(text, "%s: %d operations in %d levels\n", title, tape->n, tape->levels);
-    const int shown = tape->n < 8 ? tape->n : 8;
-    for (int i = 0; i < shown; i++) {
-        const struct eco_op *op = &tape->op[i];
-        eco_text_add(text, "  %3d: %-9s layer %d %s", op->level, kind_name[op->kind], op->layer,
-                     op->reversed ? "rev" : "fwd");
+    const struct eco_tape *tape = &plan->tape[backward][0];
+    const int64_t ops = eco_tape_ops(tape);
+    struct eco_walk walk;
+    const struct eco_op *op;
+    int64_t shown = 0;
+    eco_text_add(text, "%s: %" PRId64 " operations, chunks of %d steps\n",
+                 backward ? "backward" : "forward", ops, tape->chunk);
+    eco_walk_begin(&walk, tape);
+    for (; shown < 8 && (op = eco_walk_next(&walk)) != NULL; shown++) {
+        eco_text_add(text, "  %3" PRId64 ": %-9s layer %d %s", walk.level, kind_name[op->kind],
+                     op->layer, op->reversed ? "rev" : "fwd");
         if (op->t1 > 0)
             eco_text_add(text, " steps [%d,%d)", op->t0, op->t1);
         eco_text_add(text, "\n");
     }
-    if (shown < tape->n)
-        eco_text_add(text, "  ... and %d more\n", tape->n - shown);
+    if (shown < ops)
+        eco_text_add(text, "  ... and %" PRId64 " more\n", ops - shown);
 }
 
 static void describe_cell(struct eco_text *text, const struct ecornn_cell *cell)
@@ -48,9 +54,9 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
         plan->device->backend->describe(plan, &text);
     eco_text_add(&text, "algorithm %s, the fastest by estimate of\n%s", plan->algo->name,
                  plan->reason);
-    describe_tape(&text, "forward", &plan->tape[0][0]);
+    describe_tape(&text, plan, false);
     if (problem->training)
-        describe_tape(&text, "backward", &plan->tape[1][0]);
+        describe_tape(&text, plan, true);
     eco_text_add(&text, "bytes: weights %zu, workspace %zu, reserve %zu; parameters %zu\n",
                  plan->sizes.weights, plan->sizes.workspace, plan->sizes.reserve,
                  plan->sizes.params);

@@ -41,21 +41,17 @@ static void choose(struct ecornn_plan *plan)
     }
 }
 
-static ecornn_status build_tapes(struct ecornn_plan *plan)
-{
-    for (int backward = 0; backward <= (int)plan->problem.training; backward++)
-        for (int ragged = 0; ragged < 2; ragged++) {
-            const ecornn_status status = eco_tape_build(
-                &plan->tape[backward][ragged], &plan->problem, &plan->wishes, backward, ragged);
-            if (status != ECORNN_OK)
-                return status;
-        }
-    return ECORNN_OK;
-}
-
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
+}
+
+static void build_tapes(struct ecornn_plan *plan)
+{
+    for (int backward = 0; backward < 2; backward++)
+        for (int ragged = 0; ragged < 2; ragged++)
+            eco_tape_build(&plan->tape[backward][ragged], &plan->problem, &plan->wishes, backward,
+                           ragged);
 }
 
 /* A training plan may run inference too, and a run may be smaller: its arrays never take more. */
@@ -98,10 +94,9 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
                           device->backend->name, problem->text, made->reason);
     if (status == ECORNN_OK) {
         made->algo->wishes(problem, &device->caps, &made->wishes);
+        build_tapes(made);
         status = fix_sizes(made);
     }
-    if (status == ECORNN_OK)
-        status = build_tapes(made);
     if (status == ECORNN_OK && device->backend->prepare != NULL)
         status = device->backend->prepare(made);
     if (status != ECORNN_OK) {
@@ -118,7 +113,5 @@ void eco_plan_free(struct ecornn_plan *plan)
         return;
     if (plan->own != NULL)
         plan->device->backend->release(plan);
-    for (int i = 0; i < 4; i++)
-        eco_tape_free(&plan->tape[i / 2][i % 2]);
     eco_free(plan);
 }

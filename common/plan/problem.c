@@ -15,7 +15,7 @@
 
 /* Limits that keep every index an int32_t and the generator's coordinates (number.h) in their
  * fields; sizes in bytes are checked for overflow on their own. */
-enum { ECO_MAX_EXTENT = 1 << 24, ECO_MAX_LAYERS = 255 };
+enum { ECO_MAX_EXTENT = 1 << 24 };
 
 int32_t eco_problem_input(const struct eco_problem *problem, int layer)
 {

@@ -1,257 +1,268 @@
 /*
  * The tape: which work happens in which order.  Layers, directions and chunks of steps are resolved
- * here, once, for every backend.  Knows no offsets and no kernels.
+ * here, for every backend.  Knows no offsets and no kernels.
  */
 #include "common/tape.h"
 
-#include <stdlib.h>
-
 #include "common/layout.h"
-#include "common/util.h"
 
-/* A tape under construction; `level` tracks what each part must wait for. */
-struct builder {
-    struct eco_op *op; /* NULL: only count */
-    int n;
-    const struct eco_problem *problem;
-    const struct eco_wishes *wishes;
-    bool ragged, backward;
-    int32_t chunk; /* steps */
-    int chunks;
-    int32_t *done; /* [layers+1, chunks]: level after which a layer's chunk of output is whole */
-    int32_t chain; /* level of the last op of the (layer, direction) at hand */
-};
+/* ---- what the order follows from ------------------------------------------------------------- */
 
-static void put(struct builder *b, struct eco_op op, int32_t wait)
-{
-    op.level = (b->chain > wait ? b->chain : wait) + 1;
-    op.after = wait;
-    b->chain = op.level;
-    if (b->op != NULL)
-        b->op[b->n] = op;
-    b->n++;
-}
+enum { PAUSE = ECO_OP_KINDS };
 
-/* Does a product want a copy, whatever is in the layer's input? */
-static bool wants_copy(const struct builder *b, int layer)
-{
-    return eco_wishes_copy(b->wishes, (size_t)eco_problem_input(b->problem, layer));
-}
-
-/* Does the input product read rows that were copied (order, padding, dropout, width)? */
-static bool reads_gathered(const struct builder *b, int layer)
-{
-    if (layer > 0)
-        return b->problem->training && (b->problem->dropout > 0 || wants_copy(b, layer));
-    return (b->ragged && eco_layout_gathers(b->problem, b->wishes, b->backward)) ||
-           (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1) || wants_copy(b, layer);
-}
-
-/* Does dx take the way through a copy? */
-static bool writes_gathered(const struct builder *b, int layer)
-{
-    if (layer > 0)
-        return b->problem->training && b->problem->dropout > 0;
-    return (b->ragged && b->wishes->by_length) ||
-           (b->problem->order == ECORNN_BATCH_MAJOR && b->problem->N > 1) || wants_copy(b, layer);
-}
-
-/* Steps of the k-th chunk in the order of processing; chunks are counted from step 0 so that those
- * of a shorter run are the same but for the last. */
-static void chunk_steps(const struct builder *b, bool descending, int k, struct eco_op *op)
-{
-    const int from_zero = descending ? b->chunks - 1 - k : k;
-    op->t0 = from_zero * b->chunk;
-    op->t1 = op->t0 + b->chunk < b->problem->T ? op->t0 + b->chunk : b->problem->T;
-}
-
-/* Levels: with a wavefront a layer's chunk waits for the same chunk of the layer before it, else
- * for all of that layer.  Both directions of a layer may run at once. */
-static int32_t ready(const struct builder *b, int from, int k)
-{
-    if (from < 0 || from >= b->problem->L)
-        return -1;
-    if (b->wishes->wavefront && b->problem->D == 1)
-        return b->done[from * b->chunks + k];
-    int32_t level = -1;
-    for (int i = 0; i < b->chunks; i++)
-        if (b->done[from * b->chunks + i] > level)
-            level = b->done[from * b->chunks + i];
-    return level;
-}
-
-static void finish(struct builder *b, int layer, int k)
-{
-    int32_t *done = &b->done[layer * b->chunks + k];
-    if (b->chain > *done)
-        *done = b->chain;
-}
-
-static void put_forward(struct builder *b, int layer, int d, int32_t before)
-{
-    const bool reversed = eco_problem_reversed(b->problem, d);
-    struct eco_op op = {.layer = (uint8_t)layer,
-                        .d = (uint8_t)d,
-                        .reversed = reversed,
-                        .gathered = reads_gathered(b, layer)};
-    b->chain = before;
-    op.kind = ECO_BEGIN;
-    put(b, op, -1);
-    for (int k = 0; k < b->chunks; k++) {
-        chunk_steps(b, reversed, k, &op);
-        if (op.gathered) {
-            op.kind = ECO_GATHER;
-            put(b, op, ready(b, layer - 1, k));
-        }
-        op.kind = ECO_INPUT;
-        put(b, op, ready(b, layer - 1, k));
-        op.kind = ECO_STEP;
-        put(b, op, -1);
-        finish(b, layer, k);
-    }
-    op.t0 = op.t1 = 0;
-    op.kind = ECO_END;
-    put(b, op, -1);
-}
-
-/* Weight gradients: once the last chunk of a group is there, unless the input is gathered chunk by
- * chunk, or two directions keep in step. */
-static void put_weights(struct builder *b, struct eco_op op, int k)
-{
-    const int32_t group = b->wishes->weights_chunks > 1 ? b->wishes->weights_chunks : 1;
-    const int from_zero = op.t0 / b->chunk;
-    const bool descending = !op.reversed;
-    op.gathered = reads_gathered(b, op.layer);
-    if (op.gathered) {
-        op.kind = ECO_GATHER;
-        put(b, op, -1);
-    } else if (group > 1 && b->problem->D == 1) {
-        if (k + 1 < b->chunks && (descending ? from_zero : from_zero + 1) % group != 0)
-            return;
-        const int first = from_zero / group * group;
-        op.t0 = first * b->chunk;
-        if (descending)
-            op.t1 = first + group < b->chunks ? (first + group) * b->chunk : b->problem->T;
-    }
-    op.kind = ECO_D_WEIGHTS;
-    put(b, op, -1);
-}
+static const struct eco_course forward = {3, 3, {ECO_GATHER, ECO_INPUT, ECO_STEP}};
 
 /* Both directions meet every chunk's dx, in opposite order: who comes second adds.  In the middle
  * one both would come at once: the second direction is a level behind in all of them. */
-static void put_dx(struct builder *b, struct eco_op op, int k)
+static const struct eco_course
+    alone = {5, 3, {ECO_D_STEP, ECO_D_INPUT, ECO_D_SCATTER, ECO_GATHER, ECO_D_WEIGHTS}},
+    first = {6, 4, {ECO_D_STEP, ECO_D_INPUT, ECO_D_SCATTER, PAUSE, ECO_GATHER, ECO_D_WEIGHTS}},
+    second = {6, 4, {ECO_D_STEP, PAUSE, ECO_D_INPUT, ECO_D_SCATTER, ECO_GATHER, ECO_D_WEIGHTS}};
+
+/* Does the input product read rows that were copied (order, padding, dropout, width)? */
+static bool reads_gathered(const struct eco_problem *problem, const struct eco_wishes *wishes,
+                           int layer, bool backward, bool ragged)
 {
-    const bool both = b->problem->D > 1;
-    if (both && op.d > 0)
-        b->chain++;
-    op.kind = ECO_D_INPUT;
-    op.add = both && (op.d > 0 ? 2 * k >= b->chunks - 1 : 2 * k > b->chunks - 1);
-    op.gathered = writes_gathered(b, op.layer);
-    put(b, op, -1);
-    if (op.gathered) {
-        op.kind = ECO_D_SCATTER;
-        put(b, op, -1);
+    const bool copy = eco_wishes_copy(wishes, (size_t)eco_problem_input(problem, layer));
+    if (layer > 0)
+        return problem->training && (problem->dropout > 0 || copy);
+    return (ragged && eco_layout_gathers(problem, wishes, backward)) ||
+           (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) || copy;
+}
+
+/* Does dx take the way through a copy? */
+static bool writes_gathered(const struct eco_problem *problem, const struct eco_wishes *wishes,
+                            int layer, bool ragged)
+{
+    if (layer > 0)
+        return problem->training && problem->dropout > 0;
+    return (ragged && wishes->by_length) ||
+           (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
+           eco_wishes_copy(wishes, (size_t)eco_problem_input(problem, layer));
+}
+
+/* The course without what this tape does not do. */
+static struct eco_course course_of(const struct eco_tape *tape, int later, int d)
+{
+    const struct eco_course *all = !tape->backward         ? &forward
+                                   : tape->problem->D == 1 ? &alone
+                                   : d == 0                ? &first
+                                                           : &second;
+    struct eco_course course = {0};
+    for (int i = 0; i < all->places; i++) {
+        const int kind = all->kind[i];
+        if ((kind == ECO_GATHER && !tape->gathers[later]) ||
+            (kind == ECO_D_SCATTER && !tape->scatters[later]))
+            continue;
+        course.kind[course.places++] = (uint8_t)kind;
+        if (i < all->whole)
+            course.whole = course.places;
     }
-    if (both && op.d == 0)
-        b->chain++;
-    finish(b, op.layer, k);
+    return course;
 }
 
-static void put_backward(struct builder *b, int layer, int d, int32_t before)
+void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
+                    const struct eco_wishes *wishes, bool backward, bool ragged)
 {
-    const bool reversed = eco_problem_reversed(b->problem, d);
-    struct eco_op op = {.layer = (uint8_t)layer, .d = (uint8_t)d, .reversed = reversed};
-    b->chain = before;
-    op.kind = ECO_D_BEGIN;
-    put(b, op, -1);
-    for (int k = 0; k < b->chunks; k++) {
-        chunk_steps(b, !reversed, k, &op);
-        op.kind = ECO_D_STEP;
-        put(b, op, ready(b, layer + 1, k));
-        put_dx(b, op, k);
-        put_weights(b, op, k);
+    *tape = (struct eco_tape){.problem = problem,
+                              .wish = backward ? wishes->chunk_backward : wishes->chunk,
+                              .backward = backward,
+                              .wavefront = wishes->wavefront && problem->D == 1};
+    for (int d = 0; d < problem->D; d++)
+        tape->reversed[d] = eco_problem_reversed(problem, d);
+    for (int later = 0; later < 2 && later < problem->L; later++) {
+        tape->gathers[later] = reads_gathered(problem, wishes, later, backward, ragged);
+        tape->scatters[later] = writes_gathered(problem, wishes, later, ragged);
+        /* Not where the input is gathered chunk by chunk, or two directions keep in step. */
+        const bool groups = wishes->weights_chunks > 1 && problem->D == 1;
+        tape->group[later] = groups && !tape->gathers[later] ? wishes->weights_chunks : 1;
+        for (int d = 0; d < problem->D; d++)
+            tape->course[later][d] = course_of(tape, later, d);
     }
-    op.t0 = op.t1 = 0;
-    op.kind = ECO_D_END;
-    put(b, op, -1);
+    eco_tape_resize(tape, problem->T);
 }
 
-/* Without a wavefront, scratch belongs to a direction: a layer starts after the one before it. */
-static void put_all(struct builder *b)
+void eco_tape_resize(struct eco_tape *tape, int32_t T)
 {
-    const struct eco_problem *problem = b->problem;
-    int32_t before = -1;
-    for (int i = 0; i < problem->L; i++) {
-        int32_t after = before;
-        for (int d = 0; d < problem->D; d++) {
-            if (b->backward)
-                put_backward(b, problem->L - 1 - i, d, before);
-            else
-                put_forward(b, i, d, before);
-            after = b->chain > after ? b->chain : after;
-        }
-        before = b->wishes->wavefront ? -1 : after;
+    tape->T = T;
+    tape->chunk = tape->wish > 0 && tape->wish < T ? tape->wish : T;
+    tape->chunks = T > 0 ? (T - 1) / tape->chunk + 1 : 0;
+}
+
+int64_t eco_tape_ops(const struct eco_tape *tape)
+{
+    int64_t ops = 0;
+    for (int later = 0; later < 2 && later < tape->problem->L; later++) {
+        const int64_t layers = later ? tape->problem->L - 1 : 1;
+        const int64_t copies = tape->gathers[later] + (tape->backward && tape->scatters[later]);
+        const int32_t group = tape->group[later];
+        const int64_t weights = tape->backward ? (tape->chunks + group - 1) / group : 0;
+        ops += layers * tape->problem->D * (2 + tape->chunks * (2 + copies) + weights);
     }
+    return ops;
 }
 
-/* A (layer, direction) has one op of a level at most. */
-static int by_level(const void *a, const void *b)
+bool eco_tape_is_behind(const struct eco_tape *tape, const struct eco_op *op)
 {
-    const struct eco_op *p = a, *q = b;
-    if (p->level != q->level)
-        return p->level < q->level ? -1 : 1;
-    return p->layer != q->layer ? p->layer - q->layer : p->d - q->d;
+    if (tape->backward)
+        return op->kind == ECO_D_STEP && op->layer < tape->problem->L - 1;
+    return (op->kind == ECO_GATHER || op->kind == ECO_INPUT) && op->layer > 0;
 }
 
-ecornn_status eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
-                             const struct eco_wishes *wishes, bool backward, bool ragged)
+/* ---- a walk ---------------------------------------------------------------------------------- */
+
+static const struct eco_course *course_at(const struct eco_tape *tape, const struct eco_op *op)
 {
-    const int32_t wish = backward ? wishes->chunk_backward : wishes->chunk;
-    struct builder b = {
-        .problem = problem, .wishes = wishes, .ragged = ragged, .backward = backward};
-    b.chunk = wish > 0 && wish < problem->T ? wish : problem->T;
-    b.chunks = (problem->T + b.chunk - 1) / b.chunk;
-    const size_t cells = (size_t)problem->L * (size_t)b.chunks;
-    b.done = eco_alloc(cells * sizeof *b.done);
-    if (b.done == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for a tape of %zu chunks", cells);
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < cells; i++)
-            b.done[i] = -1;
-        b.n = 0;
-        put_all(&b);
-        if (pass == 0 && (b.op = eco_alloc((size_t)b.n * sizeof *b.op)) == NULL) {
-            eco_free(b.done);
-            return eco_fail(ECORNN_NO_MEMORY, "no memory for a tape of %d operations", b.n);
-        }
-    }
-    eco_free(b.done);
-    qsort(b.op, (size_t)b.n, sizeof *b.op, by_level);
-    *tape = (struct eco_tape){b.op, b.n, 0};
-    for (int i = 0; i < b.n; i++)
-        if (b.op[i].level >= tape->levels)
-            tape->levels = b.op[i].level + 1;
-    return ECORNN_OK;
+    return &tape->course[op->layer > 0][op->d];
 }
 
-void eco_tape_free(struct eco_tape *tape)
+/* The lane's chunk, counted from step 0 so that those of a shorter run are the same but for the
+ * last. */
+static int32_t chunk_at(const struct eco_tape *tape, const struct eco_lane *lane)
 {
-    eco_free(tape->op);
-    tape->op = NULL;
+    const bool descends = lane->op.reversed != tape->backward;
+    return descends ? tape->chunks - 1 - lane->k : lane->k;
 }
 
-bool eco_op_clip(const struct eco_op *op, int32_t T, struct eco_op *clipped)
+/* Weight gradients: does the lane come to more chunks of the group of this one? */
+static bool is_within(const struct eco_tape *tape, const struct eco_lane *lane)
 {
-    *clipped = *op;
-    if (op->kind == ECO_BEGIN || op->kind == ECO_END || op->kind == ECO_D_BEGIN ||
-        op->kind == ECO_D_END)
-        return true;
-    if (op->t0 >= T)
+    const int32_t group = tape->group[lane->op.layer > 0], chunk = chunk_at(tape, lane);
+    if (group == 1 || lane->k + 1 == tape->chunks)
         return false;
-    if (clipped->t1 > T)
-        clipped->t1 = T;
-    /* The first chunk that the backward pass meets: the run's last steps, or its first ones. */
+    return (lane->op.reversed ? chunk + 1 : chunk) % group != 0;
+}
+
+/* Those of the whole group; all but the first that the lane comes to add. */
+static void take_weights(const struct eco_tape *tape, struct eco_lane *lane)
+{
+    const int32_t group = tape->group[lane->op.layer > 0], chunk = chunk_at(tape, lane);
+    struct eco_op *op = &lane->op;
+    if (group > 1) {
+        const int32_t before = chunk % group;
+        op->t0 -= before * tape->chunk;
+        op->t1 = tape->chunks - chunk + before > group ? op->t0 + group * tape->chunk : tape->T;
+    }
+    op->add = op->reversed ? op->t0 > 0 : op->t1 < tape->T;
+}
+
+/* The op at the lane's place. */
+static void take_op(const struct eco_tape *tape, struct eco_lane *lane)
+{
+    struct eco_op *op = &lane->op;
+    const int32_t k = lane->k, last = tape->chunks - 1;
+    op->kind = course_at(tape, op)->kind[lane->place];
+    if (!tape->backward)
+        return;
+    const bool dx = op->kind == ECO_D_INPUT || op->kind == ECO_D_SCATTER;
+    op->gathered = (dx ? tape->scatters : tape->gathers)[op->layer > 0];
+    op->add = dx && tape->problem->D > 1 && (op->d > 0 ? 2 * k >= last : 2 * k > last);
     if (op->kind == ECO_D_WEIGHTS)
-        clipped->add = op->reversed ? clipped->t0 > 0 : clipped->t1 < T;
+        take_weights(tape, lane);
+}
+
+static void take_chunk(const struct eco_tape *tape, struct eco_lane *lane, int32_t k)
+{
+    struct eco_op *op = &lane->op;
+    lane->k = k;
+    lane->place = 0;
+    if (k >= tape->chunks) {
+        op->kind = tape->backward ? ECO_D_END : ECO_END;
+        op->add = false;
+        op->t0 = op->t1 = 0;
+        return;
+    }
+    const int32_t chunk = chunk_at(tape, lane);
+    op->t0 = chunk * tape->chunk;
+    op->t1 = chunk == tape->chunks - 1 ? tape->T : op->t0 + tape->chunk;
+    take_op(tape, lane);
+}
+
+static void advance(const struct eco_tape *tape, struct eco_lane *lane)
+{
+    const struct eco_course *course = course_at(tape, &lane->op);
+    if (lane->k < 0 || lane->k == tape->chunks || ++lane->place == course->places ||
+        (course->kind[lane->place] == ECO_D_WEIGHTS && is_within(tape, lane)))
+        take_chunk(tape, lane, lane->k + 1);
+    else
+        take_op(tape, lane);
+}
+
+/* With a wavefront a layer's chunk waits for the same chunk of the layer before it. */
+static bool waits(const struct eco_tape *tape, const struct eco_lane *lane)
+{
+    const struct eco_lane *before = tape->backward ? lane + 1 : lane - 1;
+    return eco_tape_is_behind(tape, &lane->op) &&
+           before->k + (before->place >= course_at(tape, &before->op)->whole) <= lane->k;
+}
+
+static void begin_lanes(struct eco_walk *walk)
+{
+    const struct eco_tape *tape = walk->tape;
+    const int next = tape->backward ? tape->problem->L - 1 - walk->over : walk->over;
+    for (int i = 0; i < walk->lanes; i++) {
+        const int layer = tape->wavefront ? i : next, d = tape->wavefront ? 0 : i;
+        walk->lane[i] = (struct eco_lane){
+            .op = {.kind = tape->backward ? ECO_D_BEGIN : ECO_BEGIN,
+                   .layer = (uint8_t)layer,
+                   .d = (uint8_t)d,
+                   .reversed = tape->reversed[d],
+                   .gathered = tape->gathers[layer > 0]},
+            .k = -1,
+            .goes = true,
+        };
+    }
+}
+
+/* Which lanes go in the next level; false: none, all layers are over. */
+static bool choose_lanes(struct eco_walk *walk)
+{
+    bool any = false;
+    for (int i = 0; i < walk->lanes; i++) {
+        struct eco_lane *lane = &walk->lane[i];
+        lane->goes = lane->k <= walk->tape->chunks && !waits(walk->tape, lane);
+        any = any || lane->goes;
+    }
+    return any;
+}
+
+/* false: the walk is over.  Without a wavefront scratch belongs to a direction: a layer starts
+ * after the one before it. */
+static bool begin_level(struct eco_walk *walk)
+{
+    const struct eco_tape *tape = walk->tape;
+    if (tape->wavefront) {
+        if (!choose_lanes(walk))
+            return false;
+    } else if (walk->lane[0].k > tape->chunks) {
+        if (++walk->over == tape->problem->L)
+            return false;
+        begin_lanes(walk);
+    }
+    walk->level++;
+    walk->at = 0;
     return true;
+}
+
+void eco_walk_begin(struct eco_walk *walk, const struct eco_tape *tape)
+{
+    walk->tape = tape;
+    walk->level = 0;
+    walk->lanes = tape->wavefront ? tape->problem->L : tape->problem->D;
+    walk->at = -1;
+    walk->over = 0;
+    begin_lanes(walk);
+}
+
+const struct eco_op *eco_walk_next(struct eco_walk *walk)
+{
+    for (;;) {
+        if (walk->at >= 0 && walk->lane[walk->at].goes)
+            advance(walk->tape, &walk->lane[walk->at]);
+        if (++walk->at == walk->lanes && !begin_level(walk))
+            return NULL;
+        const struct eco_lane *lane = &walk->lane[walk->at];
+        if (lane->goes && lane->op.kind != PAUSE)
+            return &lane->op;
+    }
 }
