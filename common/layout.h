@@ -50,6 +50,15 @@ enum eco_scratch {
     ECO_SCRATCHES
 };
 
+/* Where packed weights and their gradients lie; knows neither T nor N. */
+struct eco_packing {
+    /* bytes of one direction of layer 0, of a later layer */
+    size_t weights_direction[2], dweights_direction[2];
+    size_t part[2][3][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part, by its form */
+    struct eco_matrix matrix[2][ECO_PARTS];
+    struct eco_panels panels[2][2][ECO_PARTS]; /* [layer > 0][transposed] */
+};
+
 /*
  * The layout of one run.  The plan keeps those of its own T and N; that of a smaller run is made on
  * the stack from them.  Arrays are found through the functions below, never through the fields.
@@ -66,12 +75,8 @@ struct eco_layout {
     size_t weights_bytes, dweights_bytes, workspace_bytes, reserve_bytes;
     size_t order; /* byte of the workspace: rows by length, if wished: int32_t [N], [T+1] */
     struct eco_wishes wishes;
-    /* bytes of one direction of layer 0, of a later layer */
-    size_t weights_direction[2], dweights_direction[2];
-    size_t part[2][3][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part, by its form */
-    struct eco_matrix matrix[2][ECO_PARTS];
-    struct eco_panels panels[2][2][ECO_PARTS]; /* [layer > 0][transposed] */
-    struct eco_series {                        /* equal arrays, one behind the other */
+    const struct eco_packing *packing; /* of the layout that this one was made from */
+    struct eco_series {                /* equal arrays, one behind the other */
         struct eco_array first;
         size_t bytes;                   /* from one to the next */
         int count;                      /* number k lies at place k % count */
@@ -84,12 +89,14 @@ struct eco_layout {
         dinput;                         /* by layer */
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
     size_t team_offset;                 /* of what threads share in the workspace, if wished */
+    struct eco_packing own;             /* last: a layout of another size does without */
 };
 
 /* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
                       const struct eco_wishes *wishes, int32_t T, int32_t N, bool training);
-/* The same for another T and N: what does not depend on them is copied. */
+/* The same for another T and N: what does not depend on them is copied, or stays with `from`, which
+ * must outlive it. */
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
                        int32_t N);
 

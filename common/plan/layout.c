@@ -19,6 +19,10 @@ struct cursor {
 static struct eco_series put(struct cursor *cursor, int count, struct eco_layout_rows rows)
 {
     const size_t N = (size_t)cursor->N;
+    if (rows.width == 0 || count == 0)
+        return (struct eco_series){
+            .first = {.block = cursor->block, .offset = cursor->end.value, .type = rows.type},
+            .count = count};
     const struct eco_size bytes = eco_size_align(eco_layout_product_bytes(
         rows.type, (size_t)(rows.steps > 0 ? rows.steps : 1), N, rows.width));
     const struct eco_series series = {.first = {.block = cursor->block,
@@ -209,7 +213,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
                        int32_t N)
 {
     if (layout != from)
-        *layout = *from;
+        memcpy(layout, from, offsetof(struct eco_layout, own));
     layout->T = T;
     layout->N = N;
     layout->chunk = clip_chunk(layout->wishes.chunk, T);
@@ -231,6 +235,7 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
     memset(layout, 0, sizeof *layout);
     layout->problem = problem;
     layout->wishes = *wishes;
+    layout->packing = &layout->own;
     layout->training = training;
     layout->type = problem->type;
     layout->sum = eco_type_sum(problem->type);

@@ -121,13 +121,13 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
 
 const struct eco_matrix *eco_layout_matrix(const struct eco_layout *layout, int layer, int part)
 {
-    return &layout->matrix[layer > 0][part];
+    return &layout->packing->matrix[layer > 0][part];
 }
 
 const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int layer, int part,
                                            bool transposed)
 {
-    return &layout->panels[layer > 0][transposed][part];
+    return &layout->packing->panels[layer > 0][transposed][part];
 }
 
 /* ---- offsets --------------------------------------------------------------------------------- */
@@ -173,10 +173,10 @@ struct eco_matrix eco_wished_matrix(const struct eco_problem *problem,
 static void shape_parts(struct eco_layout *layout, int later)
 {
     for (int part = 0; part < ECO_PARTS; part++) {
-        struct eco_matrix *matrix = &layout->matrix[later][part];
+        struct eco_matrix *matrix = &layout->own.matrix[later][part];
         *matrix = eco_wished_matrix(layout->problem, &layout->wishes, later, part);
         for (int back = 0; back < 2 && layout->wishes.lanes > 0; back++)
-            layout->panels[later][back][part] = eco_panels_of(matrix, back, &layout->wishes);
+            layout->own.panels[later][back][part] = eco_panels_of(matrix, back, &layout->wishes);
     }
 }
 
@@ -186,7 +186,7 @@ static struct eco_size put_forms(struct eco_layout *layout, int later, enum form
     struct eco_size end = eco_size_of(0);
     for (enum form form = from; form <= to; form++)
         for (int part = 0; part < ECO_PARTS; part++) {
-            layout->part[later][form][part] = end.value;
+            layout->own.part[later][form][part] = end.value;
             end = eco_size_add(end, form_bytes(layout, later, part, form));
         }
     return end;
@@ -218,8 +218,8 @@ void eco_layout_build_weights(struct eco_layout *layout)
         shape_parts(layout, i);
         packed[i] = put_forms(layout, i, FORM_FORWARD, FORM_BACK);
         dense[i] = put_forms(layout, i, FORM_DENSE, FORM_DENSE);
-        layout->weights_direction[i] = packed[i].value;
-        layout->dweights_direction[i] = dense[i].value;
+        layout->own.weights_direction[i] = packed[i].value;
+        layout->own.dweights_direction[i] = dense[i].value;
     }
     layout->weights_bytes = checked(all_layers(layout->problem, packed[0], packed[1]));
     layout->dweights_bytes = checked(all_layers(layout->problem, dense[0], dense[1]));
@@ -235,18 +235,18 @@ static size_t direction_offset(const struct eco_layout *layout, const size_t byt
 
 size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int part)
 {
-    return direction_offset(layout, layout->weights_direction, layer, d) +
-           layout->part[layer > 0][FORM_FORWARD][part];
+    return direction_offset(layout, layout->packing->weights_direction, layer, d) +
+           layout->packing->part[layer > 0][FORM_FORWARD][part];
 }
 
 size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int part)
 {
-    return direction_offset(layout, layout->weights_direction, layer, d) +
-           layout->part[layer > 0][FORM_BACK][part];
+    return direction_offset(layout, layout->packing->weights_direction, layer, d) +
+           layout->packing->part[layer > 0][FORM_BACK][part];
 }
 
 size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int part)
 {
-    return direction_offset(layout, layout->dweights_direction, layer, d) +
-           layout->part[layer > 0][FORM_DENSE][part];
+    return direction_offset(layout, layout->packing->dweights_direction, layer, d) +
+           layout->packing->part[layer > 0][FORM_DENSE][part];
 }
