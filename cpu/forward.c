@@ -76,12 +76,14 @@ static struct eco_multiply recurrent(const struct step *step, int32_t t, int o)
     const struct eco_cpu_run *run = step->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
     const struct eco_pointwise *call = &step->call;
-    struct eco_rows e = {eco_cpu_after(run->layout->type, call->operand,
-                                       (size_t)operand->slot * (size_t)run->problem->H),
-                         call->operand_row, run->layout->type};
-    if (operand->state >= 0)
-        e = (struct eco_rows){call->state[operand->state], call->state_row[operand->state],
-                              run->layout->type};
+    struct eco_rows e = {.row = call->operand_row, .type = run->layout->type};
+    if (operand->state >= 0) {
+        e.data = call->state[operand->state];
+        e.row = call->state_row[operand->state];
+    } else {
+        e.data =
+            eco_cpu_after(e.type, call->operand, (size_t)operand->slot * (size_t)run->problem->H);
+    }
     return (struct eco_multiply){.op = step->op,
                                  .part = ECO_PART_RECURRENT + o,
                                  .rows = eco_cpu_active(run, t),
