@@ -51,7 +51,8 @@ static int32_t panel_vectors(const struct eco_packed_product *p, int32_t panel)
 
 static const char *panel_at(const struct eco_packed_product *p, int32_t block, int32_t panel)
 {
-    const size_t skipped = (size_t)(p->skipped * panel_vectors(p, panel) * p->panels->lanes);
+    const size_t vector = (size_t)panel_vectors(p, panel) * (size_t)p->panels->lanes;
+    const size_t skipped = (size_t)p->skipped * vector;
     return p->weights + (eco_panels_offset(p->panels, block, panel) + skipped) * p->element;
 }
 
