@@ -194,16 +194,20 @@ static void say_random(int index, char text[CASE_TEXT])
     say_one(&dice, use, 5);
     say_one(&dice, layers, 4);
     say_one(&dice, direction, 5);
+    /* One roll a declaration: the order of a call's arguments is the compiler's. */
     const int T = 1 + roll(&dice, 9), N = 1 + roll(&dice, 8);
-    say(&dice, "/T%d/N%d/I%d/H%d", T, N, 1 + roll(&dice, 20), hidden[roll(&dice, 17)]);
+    const int H = hidden[roll(&dice, 17)], I = 1 + roll(&dice, 20);
+    say(&dice, "/T%d/N%d/I%d/H%d", T, N, I, H);
     if ((strncmp(name, "lstm", 4) == 0 || strncmp(name, "rnn", 3) == 0) && roll(&dice, 3) == 0)
         say(&dice, "/P%d", 1 + roll(&dice, 12));
     for (int k = 0; k < 8; k += 2)
         say_one(&dice, &yes_no[k], 2);
     say_one(&dice, lengths, 4);
     say_one(&dice, null, 10);
-    if (roll(&dice, 4) == 0)
-        say(&dice, "/run:%dx%d", 1 + roll(&dice, T), 1 + roll(&dice, N));
+    if (roll(&dice, 4) == 0) {
+        const int run_N = 1 + roll(&dice, N), run_T = 1 + roll(&dice, T);
+        say(&dice, "/run:%dx%d", run_T, run_N);
+    }
     say(&dice, "/seed:%d", 1 + roll(&dice, 100000));
 }
 

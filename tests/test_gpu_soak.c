@@ -76,10 +76,13 @@ static void random_case(int number, char text[CASE_TEXT])
     const char *many = pick(&dice, layers);
     const double step = (double)N * H * (H + I) * (many[0] ? many[2] - '0' : 1);
     const int steps = (int)fmin(60, 1 + most_work / step);
-    int at =
-        snprintf(text, CASE_TEXT, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d",
-                 cell < cells - 1 ? ecornn_cell_name(cell) : "own-lstm", pick(&dice, type),
-                 pick(&dice, use), many, pick(&dice, direction), 1 + roll(&dice, steps), N, I, H);
+    /* One roll a declaration: the order of a call's arguments is the compiler's. */
+    const int T = 1 + roll(&dice, steps);
+    const char *way = pick(&dice, direction), *used = pick(&dice, use);
+    const char *numbers = pick(&dice, type);
+    int at = snprintf(text, CASE_TEXT, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d",
+                      cell < cells - 1 ? ecornn_cell_name(cell) : "own-lstm", numbers, used, many,
+                      way, T, N, I, H);
     if (strncmp(text, "lstm", 4) == 0 && roll(&dice, 6) == 0)
         at += snprintf(text + at, (size_t)(CASE_TEXT - at), "/P%d", 1 + roll(&dice, H));
     for (size_t k = 0; k < sizeof option / sizeof *option; k++)

@@ -23,10 +23,8 @@ enum { FORMS = sizeof form / sizeof *form };
 
 static double number(void)
 {
-    const int kind = rand() % 40;
-    return kind == 0   ? NAN
-           : kind == 1 ? -INFINITY
-                       : ldexp(rand() % 20001 - 10000, rand() % 40 - 20);
+    const int kind = rand() % 40, exponent = rand() % 40 - 20;
+    return kind == 0 ? NAN : kind == 1 ? -INFINITY : ldexp(rand() % 20001 - 10000, exponent);
 }
 
 static void fill(char *data, size_t n, ecornn_type type)

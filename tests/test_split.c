@@ -64,14 +64,20 @@ START_TEST(leaves_no_cluster_without_a_stage)
 }
 END_TEST
 
+/* 1 ... a power of two below 2^bits; small ones as likely as large ones. */
+static int roll_size(int bits)
+{
+    const int most = 1 << rand() % bits; /* a statement a roll: C leaves the order in one open */
+    return 1 + rand() % most;
+}
+
 START_TEST(fits_its_room)
 {
     int planned = 0;
     srand(1);
     for (int i = 0; i < 20000; i++) {
-        const struct eco_split_size size = {1 + rand() % (1 << rand() % 16),
-                                            1 + rand() % (1 << rand() % 14),
-                                            64 + rand() % (1 << rand() % 18)};
+        const int m = roll_size(16), n = roll_size(14), k = 63 + roll_size(18);
+        const struct eco_split_size size = {m, n, k};
         const int32_t processors = i % 2 == 0 ? PROCESSORS : 2 + rand() % PROCESSORS;
         planned += check_plan(size, processors, rooms[rand() % 3]) > 0;
     }
@@ -87,8 +93,7 @@ START_TEST(shares_the_k_of_steps)
     static const int32_t clusters[][ECO_SPLIT_SLICES] = {{132, 66, 41, 32, 24, 20, 16, 15}, {1, 1}};
     srand(2);
     for (int i = 0; i < 20000; i++) {
-        const int32_t m = 1 + rand() % (1 << rand() % 24), rows = 1 + rand() % (1 << rand() % 24),
-                      k = 64 + rand() % ECO_SPLIT_MOST_K;
+        const int32_t m = roll_size(24), rows = roll_size(24), k = 64 + rand() % ECO_SPLIT_MOST_K;
         const unsigned kinds = 1 + (unsigned)rand() % ((1 << ECO_SPLIT_KINDS) - 1);
         const struct eco_split_step step =
             eco_split_step(kinds, m, rows, k, clusters[i % 2], 1 + i % 3);
