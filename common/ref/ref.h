@@ -21,6 +21,8 @@ struct eco_reference {
     bool draws; /* dropout and bernoulli() are drawn */
     int32_t T, N;
     double *weights, *dweights;    /* the parameter block                                         */
+    double *dsome, *dchain;        /* of its gradient: sum of some chains; the chain at hand      */
+    int32_t chain_rows, chains;    /* summed in these so far                                      */
     double *inputs;                /* [T,N,width] of each layer, then the last layer's output     */
     double *states;                /* [T+1,N,width] of each state, direction, layer               */
     double *dinput, *doutput;      /* [T,N,width] of one layer                                    */
@@ -29,6 +31,8 @@ struct eco_reference {
     double *operand;               /* [width]: what a product reads, as it is kept                */
     int32_t width;                 /* of a node's row: the larger of H and P                      */
     bool live[ECO_MAX_NODES];      /* does a next state depend on the node?                       */
+    int8_t chain[ECO_MAX_NODES];   /* chained: the accumulator of which the node is a part, or -1 */
+    int16_t last[ECO_MAX_ACCS];    /* its last product, which has the sum: other parts are 0      */
     bool kept[ECO_MAX_NODES];      /* is its value saved for backward?                            */
     bool narrow[ECO_MAX_STATES];   /* is the state kept in the run's type?                        */
     /* of the layer and direction at hand */
@@ -77,7 +81,7 @@ struct eco_reference_row {
 
 /* ref_product.c: what a product reads of a value; good until the next call. */
 const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width);
-/* out[rows] = M[rows,cols] in[cols] */
+/* out[rows] += M[rows,cols] in[cols] */
 void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,
                             int32_t rows, const double *in, int32_t cols);
 /* A product out = M in: its place in the block, and the gradients of its sides. */
@@ -89,6 +93,18 @@ struct eco_reference_product {
 };
 void eco_reference_multiply_gradient(struct eco_reference *run,
                                      const struct eco_reference_product *product);
+
+/* ref_sum.c: the sums of gradients of weights, as a machine adds them; begin: what they start from.
+ * add: of element `at`; row: a row of a step is done; pair: so is a layer and direction; end: all
+ * is in dweights. */
+void eco_reference_sum_begin(struct eco_reference *run, const void *before, ecornn_type type);
+static inline void eco_reference_sum_add(struct eco_reference *run, size_t at, double term)
+{
+    eco_round_add(&run->arithmetic, &run->dchain[at], term);
+}
+void eco_reference_sum_row(struct eco_reference *run);
+void eco_reference_sum_pair(struct eco_reference *run);
+void eco_reference_sum_end(struct eco_reference *run);
 
 /* ref_step.c: the next states of a row, the projection included. */
 void eco_reference_forward(struct eco_reference *run, const struct eco_reference_row *row);

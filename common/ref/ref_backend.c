@@ -49,9 +49,9 @@ void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding roun
                             struct eco_machine machine, uint64_t seed)
 {
     /* the generator's state must not be 0, and near seeds must not stay near */
-    *(struct eco_arithmetic *)device->own =
-        (struct eco_arithmetic){rounding, machine.type, machine.weight_type, machine.lean,
-                                (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
+    *(struct eco_arithmetic *)device->own = (struct eco_arithmetic){
+        rounding,     machine.type,    machine.weight_type,
+        machine.lean, machine.chained, (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
 }
 
 static int count(void)
@@ -68,7 +68,7 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
     if (!device->own)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for the reference device");
     eco_reference_rounding(device, ECO_ROUND_NOT,
-                           (struct eco_machine){ECORNN_F64, ECORNN_F64, false}, 0);
+                           (struct eco_machine){.type = ECORNN_F64, .weight_type = ECORNN_F64}, 0);
     device->caps = (struct eco_caps){
         .threads = 1, .flops = 5e8, .bytes_per_s = 5e9, .cache_bytes = (size_t)1 << 20};
     device->info = (ecornn_device_info){.name = "double precision reference",

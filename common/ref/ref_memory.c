@@ -35,6 +35,8 @@ static void take_all(struct eco_reference *run, struct arena *arena)
     const size_t elements = eco_problem_param_elements(problem);
     run->weights = take(arena, 1, 1, elements);
     run->dweights = take(arena, 1, 1, elements);
+    run->dsome = take(arena, 1, 1, elements);
+    run->dchain = take(arena, 1, 1, elements);
     run->inputs = take(arena, T, N, I);
     take(arena, L * T, N, output);
     run->states = take(arena, L * D * (T + 1), N, states_width(problem));

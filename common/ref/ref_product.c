@@ -14,7 +14,7 @@ void eco_reference_multiply(struct eco_reference *run, double *out, const double
                             int32_t rows, const double *in, int32_t cols)
 {
     for (int32_t j = 0; j < rows; j++) {
-        double sum = 0;
+        double sum = out[j];
         for (int32_t k = 0; k < cols; k++)
             eco_round_add(&run->arithmetic, &sum,
                           matrix[(size_t)j * (size_t)cols + (size_t)k] * in[k]);
@@ -22,16 +22,15 @@ void eco_reference_multiply(struct eco_reference *run, double *out, const double
     }
 }
 
-/* All that is added to one gradient is one running sum, over all products that lead to it. */
+/* All that is added to din is one running sum, over all products that lead to it. */
 void eco_reference_multiply_gradient(struct eco_reference *run,
                                      const struct eco_reference_product *product)
 {
     const double *matrix = run->weights + product->matrix;
-    double *dmatrix = run->dweights + product->matrix;
     for (int32_t j = 0; j < product->rows; j++)
         for (int32_t k = 0; k < product->cols; k++) {
             const size_t at = (size_t)j * (size_t)product->cols + (size_t)k;
             eco_round_add(&run->arithmetic, &product->din[k], matrix[at] * product->dout[j]);
-            eco_round_add(&run->arithmetic, &dmatrix[at], product->dout[j] * product->in[k]);
+            eco_reference_sum_add(run, product->matrix + at, product->dout[j] * product->in[k]);
         }
 }

@@ -32,17 +32,18 @@ enum eco_rounding {
  * keeps in the type is rounded to it: operands of products, states that products read, values saved
  * for backward (to the nearest; ECO_ROUND_RANDOM: to one of the two neighbours), where lean also
  * what backward reads of other states, which forward are not rounded; and matrices to weight_type,
- * always to the nearest.  Other types: nothing of that.
+ * always to the nearest.  Other types: nothing of that.  chained: an accumulator is one chain of
+ * additions, from its bias through W x and R h; else products are summed by themselves first.
  */
 struct eco_machine {
     ecornn_type type, weight_type;
-    bool lean;
+    bool lean, chained;
 };
 
 struct eco_arithmetic {
     enum eco_rounding rounding;
     ecornn_type type, weight_type;
-    bool lean;
+    bool lean, chained;
     uint64_t random;
 };
 

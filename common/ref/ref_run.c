@@ -132,6 +132,7 @@ static void backward_row(struct eco_reference *run, int32_t n)
         for (int32_t j = 0; j < problem->P; j++)
             run->carry[0][j] = eco_round(&run->arithmetic, run->carry[0][j] + doutput[j]);
         eco_reference_backward(run, &row);
+        eco_reference_sum_row(run);
     }
     for (int s = 0; s < states; s++)
         eco_reference_store_state(run, args->dinitial[s], run->carry[s], s, n);
@@ -143,10 +144,8 @@ static void backward(struct eco_reference *run)
     const struct eco_args *args = run->args;
     const size_t rows = (size_t)run->T * (size_t)run->N;
     const size_t elements = eco_problem_param_elements(problem);
-    for (size_t i = 0; i < elements; i++)
-        run->dweights[i] = args->accumulate && args->dweights
-                               ? eco_type_get(args->dweights, i, eco_type_sum(problem->type))
-                               : 0;
+    eco_reference_sum_begin(run, args->accumulate ? args->dweights : NULL,
+                            eco_type_sum(problem->type));
     eco_reference_load_sequence(run, run->doutput, args->dy,
                                 (size_t)problem->D * (size_t)problem->P);
     for (int layer = problem->L - 1; layer >= 0; layer--) {
@@ -155,6 +154,7 @@ static void backward(struct eco_reference *run)
             choose_pair(run, layer, d);
             for (int32_t n = 0; n < run->N; n++)
                 backward_row(run, n);
+            eco_reference_sum_pair(run);
         }
         if (layer > 0)
             drop(run, layer, run->dinput, true);
@@ -163,6 +163,7 @@ static void backward(struct eco_reference *run)
         run->doutput = done;
     }
     eco_reference_store_sequence(run, args->dx, run->doutput, (size_t)problem->I);
+    eco_reference_sum_end(run);
     for (size_t i = 0; args->dweights && i < elements; i++)
         eco_type_set(args->dweights, i, eco_type_sum(problem->type), run->dweights[i]);
 }
@@ -199,6 +200,28 @@ static void find_kept(struct eco_reference *run)
     }
 }
 
+/* The sums of several parts that a chained machine adds in one go. */
+static void find_chains(struct eco_reference *run)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_lowered *lowered = &run->problem->cell->lowered;
+    memset(run->chain, -1, sizeof run->chain);
+    for (int a = 0; run->arithmetic.chained && a < lowered->n_accs; a++) {
+        const struct eco_accumulator *acc = &lowered->acc[a];
+        run->last[a] = -1;
+        if (acc->vector >= 0)
+            run->chain[recipe->param[acc->vector].node] = (int8_t)a;
+        for (int o = -1; o < lowered->n_operands; o++) {
+            const int param = o < 0 ? acc->input : acc->recurrent[o];
+            const int16_t node = param < 0 ? -1 : recipe->param[param].node;
+            if (node >= 0)
+                run->chain[node] = (int8_t)a;
+            if (node > run->last[a])
+                run->last[a] = node;
+        }
+    }
+}
+
 ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const struct eco_problem *problem = &plan->problem;
@@ -215,6 +238,7 @@ ecornn_status eco_reference_run(const struct ecornn_plan *plan, const struct eco
         return status;
     find_live(&run);
     find_kept(&run);
+    find_chains(&run);
     forward(&run);
     if (args->backward) {
         backward(&run);

@@ -92,7 +92,8 @@ static void evaluate_elements(const struct place *at)
         if (node->op == ECO_OP_CONST)
             value[j] = rounded(run, node->value);
         else if (node->op == ECO_OP_VECTOR)
-            value[j] = run->weights[run->offset[node->index] + (size_t)j];
+            value[j] =
+                run->chain[at->index] < 0 ? run->weights[run->offset[node->index] + (size_t)j] : 0;
         else if (node->op == ECO_OP_BERNOULLI)
             value[j] = rounded(run, bernoulli(at, j));
         else if (eco_reference_approximates(node->op))
@@ -102,6 +103,51 @@ static void evaluate_elements(const struct place *at)
             value[j] = rounded(
                 run, eco_reference_value(node->op, a ? a[j] : 0, b ? b[j] : 0, c ? c[j] : 0));
     }
+}
+
+/* out += the product of a node, W x or R e. */
+static void add_product(const struct place *at, double *out)
+{
+    struct eco_reference *run = at->run;
+    const struct eco_node *node = at->node;
+    const double *matrix = run->weights + run->offset[node->index];
+    const int32_t H = run->problem->H;
+    if (node->op == ECO_OP_INPUT) {
+        eco_reference_multiply(run, out, matrix, H, at->row->x, run->input);
+        return;
+    }
+    const int32_t width = operand_width(run->problem, node->a);
+    eco_reference_multiply(run, out, matrix, H,
+                           eco_reference_operand(run, value_of(run, node->a), width), width);
+}
+
+/* All of an accumulator in one chain: its bias, W x, each R e. */
+static void add_chain(const struct place *at, double *out)
+{
+    struct eco_reference *run = at->run;
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_accumulator *acc = &run->problem->cell->lowered.acc[run->chain[at->index]];
+    if (acc->vector >= 0)
+        memcpy(out, run->weights + run->offset[acc->vector],
+               (size_t)run->problem->H * sizeof(double));
+    for (int o = -1; o < run->problem->cell->lowered.n_operands; o++) {
+        const int param = o < 0 ? acc->input : acc->recurrent[o];
+        const int node = param < 0 ? -1 : recipe->param[param].node;
+        if (node >= 0)
+            add_product(&(struct place){run, at->row, &recipe->node[node], node}, out);
+    }
+}
+
+static void evaluate_product(const struct place *at)
+{
+    struct eco_reference *run = at->run;
+    double *out = value_of(run, at->index);
+    const int chain = run->chain[at->index];
+    memset(out, 0, (size_t)run->problem->H * sizeof *out);
+    if (chain < 0)
+        add_product(at, out);
+    else if (run->last[chain] == at->index)
+        add_chain(at, out);
 }
 
 static void evaluate(struct eco_reference *run, const struct eco_reference_row *row)
@@ -114,14 +160,8 @@ static void evaluate(struct eco_reference *run, const struct eco_reference_row *
         if (node->op == ECO_OP_STATE)
             memcpy(value_of(run, i), row->state[node->index],
                    (size_t)(node->index == 0 ? problem->P : problem->H) * sizeof(double));
-        else if (node->op == ECO_OP_INPUT)
-            eco_reference_multiply(run, value_of(run, i), run->weights + run->offset[node->index],
-                                   problem->H, row->x, run->input);
-        else if (node->op == ECO_OP_PRODUCT)
-            eco_reference_multiply(
-                run, value_of(run, i), run->weights + run->offset[node->index], problem->H,
-                eco_reference_operand(run, value_of(run, node->a), operand_width(problem, node->a)),
-                operand_width(problem, node->a));
+        else if (node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT)
+            evaluate_product(&at);
         else if (node->op == ECO_OP_MEAN)
             evaluate_mean(&at);
         else
@@ -136,6 +176,8 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
     evaluate(run, row);
     for (int s = 0; s < recipe->n_states; s++) {
         const double *next = value_of(run, recipe->next[s]);
+        if (s == 0 && problem->projected)
+            memset(row->next[s], 0, (size_t)problem->P * sizeof(double));
         if (s == 0 && problem->projected)
             eco_reference_multiply(run, row->next[s], run->weights + run->offset[recipe->n_params],
                                    problem->P, eco_reference_operand(run, next, problem->H),
@@ -221,7 +263,7 @@ static void sweep_node(const struct place *at)
         break;
     case ECO_OP_VECTOR:
         for (int32_t j = 0; j < H; j++)
-            add_to(run, &run->dweights[run->offset[node->index] + (size_t)j], dvalue[j]);
+            eco_reference_sum_add(run, run->offset[node->index] + (size_t)j, dvalue[j]);
         break;
     case ECO_OP_INPUT:
         eco_reference_multiply_gradient(
