@@ -42,6 +42,7 @@ enum eco_scratch {
                            * what steps read */
     ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
                        * for sums */
+    ECO_SCRATCH_GRADIENT, /* backward, if eco_layout_sums_apart: a direction of dweights */
     ECO_SCRATCH_PRODUCT,  /* both: room for whoever multiplies */
     ECO_SCRATCH_WIDENED,  /* both, by wish: the matrices of a layer and direction, as packed */
     ECO_SCRATCH_TURNED,   /* both, by wish: R of each operand, [row, n*height] */
@@ -154,6 +155,8 @@ struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
  * or what backward recomputed, from this plane or step on. */
 struct eco_array eco_layout_operand(const struct eco_layout *layout, const struct eco_op *op, int o,
                                     size_t *step);
+/* Are weight gradients summed in groups of rows, by wish? */
+bool eco_layout_sums_apart(const struct eco_layout *layout);
 /* The step at which dacc of a backward op begins, and what lies beside it. */
 size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op);
 

@@ -18,6 +18,8 @@ struct eco_wishes {
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
     int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc stays
                              * alive; 0: in every one */
+    int32_t gradient_rows; /* of so many rows weight gradients are summed apart before they join the
+                            * sum of all, if a run has more; 0: never */
     int32_t pack_rows; /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
     bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
     bool rows_apart;   /* forward, no row of an input product depends on what others hold: those of

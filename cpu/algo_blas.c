@@ -29,6 +29,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .team_bytes = eco_cpu_team_bytes(caps->threads),
         .chunk = steps_for(FORWARD_ROWS, problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
+        .gradient_rows = eco_cpu_gradient_group(problem),
     };
 }
 

@@ -123,6 +123,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .chunk = steps_for(forward_rows(problem, caps), problem->N),
         .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
         .pack_rows = PACK_ROWS,
+        .gradient_rows = eco_cpu_gradient_group(problem),
         .spans = spans,
         .lanes = caps->lanes,
         .vectors = vectors,

@@ -4,6 +4,7 @@
  */
 #include "cpu/cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 /* dx of a cell without W: there is no product to write it. */
@@ -63,31 +64,62 @@ static struct eco_rows operand_rows(const struct eco_cpu_run *run, const struct 
     return (struct eco_rows){eco_cpu_at(run, &array, step), array.row, array.type};
 }
 
+/* Columns of which sums are at hand, with what was lost of them. */
+enum { COLUMNS = 64 };
+struct column_sums {
+    union {
+        float f32[COLUMNS];
+        double f64[COLUMNS];
+    } sum, lost;
+};
+
+/* to (+)= the sums; what an infinity lost is no number. */
+static void take_sums(void *to, const struct column_sums *sums, int32_t n, ecornn_type type,
+                      bool add)
+{
+    for (size_t i = 0; i < (size_t)n; i++) {
+        const double sum = eco_type_get(&sums->sum, i, type);
+        const double all = isfinite(sum) ? sum + eco_type_get(&sums->lost, i, type) : sum;
+        eco_type_set(to, i, type, add ? eco_type_get(to, i, type) + all : all);
+    }
+}
+
+/* Of n columns of all rows of the op, from `first` on, COLUMNS at a time. */
+static void sum_columns(const struct eco_cpu_run *run, const struct eco_multiply *multiply,
+                        size_t first, int32_t n, void *to)
+{
+    const ecornn_type type = run->layout->sum;
+    for (int32_t j = 0; j < n; j += COLUMNS) {
+        struct column_sums sums = {0};
+        const int32_t some = n - j < COLUMNS ? n - j : COLUMNS;
+        for (struct eco_stretch at = {0}; eco_cpu_stretch(run, multiply->op, &at);) {
+            const size_t row = (size_t)at.step * (size_t)run->args->N;
+            run->kernels->add_columns(&sums.sum, &sums.lost,
+                                      eco_cpu_after(run->layout->type, multiply->a,
+                                                    row * multiply->a_row + first + (size_t)j),
+                                      multiply->a_row, at.rows, some);
+        }
+        take_sums(eco_cpu_after_mutable(type, to, (size_t)j), &sums, some, type, multiply->add);
+    }
+}
+
 static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
-    const struct eco_op *op = multiply->op;
     const size_t H = (size_t)run->problem->H;
     const struct eco_share share = eco_cpu_part(run, run->problem->H, 16);
     const size_t n = (size_t)(share.to - share.from);
-    void *sum = (char *)run->args->dweights +
-                eco_layout_gradient(run->layout, op->layer, op->d, ECO_PART_VECTORS);
     const ecornn_type type = run->layout->sum;
-    sum = eco_cpu_after_mutable(type, sum, (size_t)share.from);
+    void *sum = eco_cpu_after_mutable(type, eco_cpu_gradient(run, multiply->op, ECO_PART_VECTORS),
+                                      (size_t)share.from);
     for (int i = 0; i < recipe->n_params; i++) {
         if (recipe->param[i].kind != ECO_PARAM_VECTOR)
             continue;
         const int column = eco_vector_column(run->lowered, i);
-        if (!multiply->add)
-            memset(sum, 0, n * eco_type_bytes(type));
         if (column >= 0)
-            for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);)
-                run->kernels->add_columns(
-                    sum,
-                    eco_cpu_after(run->layout->type, multiply->a,
-                                  (size_t)some.step * (size_t)run->args->N * multiply->a_row +
-                                      (size_t)column * H + (size_t)share.from),
-                    multiply->a_row, some.rows, (int32_t)n);
+            sum_columns(run, multiply, (size_t)column * H + (size_t)share.from, (int32_t)n, sum);
+        else if (!multiply->add)
+            memset(sum, 0, n * eco_type_bytes(type));
         sum = eco_cpu_after_mutable(type, sum, H);
     }
 }
@@ -125,7 +157,7 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
                                     .rows = active_rows(run, op),
                                     .a = eco_cpu_at(run, &dacc, 0),
                                     .a_row = dacc.row,
-                                    .add = op->add || run->args->accumulate};
+                                    .add = eco_cpu_gradient_begin(run, op)};
     vectors(run, &multiply);
     struct eco_multiply part[1 + ECO_MAX_OPERANDS];
     for (int o = -1; o < run->lowered->n_operands; o++) {
@@ -138,4 +170,5 @@ void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
     run->products->weights(run, part, 1 + run->lowered->n_operands);
     if (run->problem->projected)
         projection(run, multiply);
+    eco_cpu_gradient_end(run, op);
 }

@@ -277,6 +277,20 @@ void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
 
+/* ---- where weight gradients are summed, gradient.c ------------------------------------------- */
+
+/* The wish gradient_rows. */
+int32_t eco_cpu_gradient_group(const struct eco_problem *problem);
+/* Sums of an op's weights are added to what is at eco_cpu_gradient: dweights; or, in a long run, an
+ * array of the workspace, which eco_cpu_gradient_join adds to dweights now and then.  So a sum of
+ * any number of rows is no long chain.  The answer: is there something to add to? */
+bool eco_cpu_gradient_begin(const struct eco_cpu_run *run, const struct eco_op *op);
+void *eco_cpu_gradient(const struct eco_cpu_run *run, const struct eco_op *op, int part);
+/* After the op, and within it after every eco_cpu_gradient_rows rows. */
+void eco_cpu_gradient_end(const struct eco_cpu_run *run, const struct eco_op *op);
+void eco_cpu_gradient_join(const struct eco_cpu_run *run, const struct eco_op *op);
+int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
+
 /* ---- how much work it is, work.c ------------------------------------------------------------- */
 
 /* How so many threads do the steps of the run soonest; they may be more than the grid takes. */

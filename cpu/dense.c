@@ -87,12 +87,27 @@ static void multiply(const struct eco_cpu_run *run, const struct eco_multiply *m
     (m->back ? back : forward)(run, m);
 }
 
+/* product += A^T C of a stretch of rows, A from a column on. */
+static void add_stretch(const struct eco_cpu_run *run, const struct eco_multiply *m,
+                        const struct eco_stretch *some, struct eco_product *product, size_t column)
+{
+    const int32_t most = eco_cpu_gradient_rows(run);
+    for (int32_t k = 0; k < some->rows; k += product->k, product->add = true) {
+        const size_t row = (size_t)some->step * (size_t)run->args->N + (size_t)k;
+        if (k > 0)
+            eco_cpu_gradient_join(run, m->op);
+        product->k = some->rows - k < most ? some->rows - k : most;
+        product->a = eco_cpu_after(run->layout->sum, m->a, row * m->a_row + column);
+        product->b = eco_cpu_after(run->layout->sum, m->c, row * m->c_row);
+        eco_cpu_product(run, product);
+    }
+}
+
 static void add_gradient(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
-    char *gradient = (char *)run->args->dweights +
-                     eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    char *gradient = eco_cpu_gradient(run, m->op, m->part);
     struct eco_product product = {.kind = ECO_PRODUCT_TN,
                                   .n = matrix.columns,
                                   .a_row = m->a_row,
@@ -110,12 +125,7 @@ static void add_gradient(const struct eco_cpu_run *run, const struct eco_multipl
              product.add = true) {
             if (some.step > 0)
                 eco_cpu_wait(run); /* shares of C depend on k: this one adds to others' */
-            const size_t row = (size_t)some.step * (size_t)run->args->N;
-            product.k = some.rows;
-            product.a =
-                eco_cpu_after(run->layout->sum, m->a, row * m->a_row + (size_t)span.first * units);
-            product.b = eco_cpu_after(run->layout->sum, m->c, row * m->c_row);
-            eco_cpu_product(run, &product);
+            add_stretch(run, m, &some, &product, (size_t)span.first * units);
         }
     }
 }

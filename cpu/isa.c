@@ -18,36 +18,82 @@
 #include "cpu/cells.inc"
 #include "cpu/interpret.inc"
 
-/* Vectors that add_columns does at a time, so that a row's part is some cache lines. */
-enum { COLUMN_VECTORS = 4 };
+/* Vectors that add_columns does at a time, so that a row's part is some cache lines; and rows of a
+ * chain. */
+enum { COLUMN_VECTORS = 4, COLUMN_ROWS = 64 };
 
-static void add_columns(void *y, const void *x, size_t row, int32_t rows, int32_t n)
+/* sum += some; lost += what that loses, exactly (Knuth 1969). */
+ALWAYS_INLINE void add_chain(vec *sum, vec *lost, vec some)
 {
-    real *sum = y;
+    const vec all = v_add(*sum, some), added = v_sub(all, *sum);
+    const vec kept = v_sub(all, added);
+    *lost = v_add(*lost, v_add(v_sub(*sum, kept), v_sub(some, added)));
+    *sum = all;
+}
+
+static void add_whole_columns(real *sum, real *lost, const elem *from, size_t row, int32_t rows)
+{
+    vec s[COLUMN_VECTORS], l[COLUMN_VECTORS];
+#pragma GCC unroll 4
+    for (int k = 0; k < COLUMN_VECTORS; k++) {
+        s[k] = v_load(sum + k * VEC_LANES);
+        l[k] = v_load(lost + k * VEC_LANES);
+    }
+    for (int32_t r = 0; r < rows;) {
+        const int32_t end = rows - r < COLUMN_ROWS ? rows : r + COLUMN_ROWS;
+        vec chain[COLUMN_VECTORS];
+#pragma GCC unroll 4
+        for (int k = 0; k < COLUMN_VECTORS; k++)
+            chain[k] = v_const(0);
+        for (; r < end; r++)
+#pragma GCC unroll 4
+            for (int k = 0; k < COLUMN_VECTORS; k++)
+                chain[k] = v_add(chain[k], e_load(from + (size_t)r * row + k * VEC_LANES));
+#pragma GCC unroll 4
+        for (int k = 0; k < COLUMN_VECTORS; k++)
+            add_chain(&s[k], &l[k], chain[k]);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < COLUMN_VECTORS; k++) {
+        v_store(sum + k * VEC_LANES, s[k]);
+        v_store(lost + k * VEC_LANES, l[k]);
+    }
+}
+
+/* One vector, or the first lanes of one. */
+static void add_some_columns(real *sum, real *lost, const elem *from, size_t row, int32_t rows,
+                             int32_t count)
+{
+    const bool part = count < VEC_LANES;
+    vec s = part ? v_load_part(sum, count) : v_load(sum);
+    vec l = part ? v_load_part(lost, count) : v_load(lost);
+    for (int32_t r = 0; r < rows;) {
+        const int32_t end = rows - r < COLUMN_ROWS ? rows : r + COLUMN_ROWS;
+        vec chain = v_const(0);
+        for (; r < end; r++) {
+            const elem *at = from + (size_t)r * row;
+            chain = v_add(chain, part ? e_load_part(at, count) : e_load(at));
+        }
+        add_chain(&s, &l, chain);
+    }
+    if (part) {
+        v_store_part(sum, s, count);
+        v_store_part(lost, l, count);
+    } else {
+        v_store(sum, s);
+        v_store(lost, l);
+    }
+}
+
+static void add_columns(void *sum, void *lost, const void *x, size_t row, int32_t rows, int32_t n)
+{
+    real *s = sum, *l = lost;
     const elem *from = x;
     int32_t j = 0;
-    for (; j + COLUMN_VECTORS * VEC_LANES <= n; j += COLUMN_VECTORS * VEC_LANES) {
-        vec s[COLUMN_VECTORS];
-        for (int k = 0; k < COLUMN_VECTORS; k++)
-            s[k] = v_load(sum + j + k * VEC_LANES);
-        for (int32_t r = 0; r < rows; r++)
-            for (int k = 0; k < COLUMN_VECTORS; k++)
-                s[k] = v_add(s[k], e_load(from + (size_t)r * row + j + k * VEC_LANES));
-        for (int k = 0; k < COLUMN_VECTORS; k++)
-            v_store(sum + j + k * VEC_LANES, s[k]);
-    }
-    for (; j < n; j += VEC_LANES) {
-        const int32_t left = n - j, count = left < VEC_LANES ? left : VEC_LANES;
-        vec s = count < VEC_LANES ? v_load_part(sum + j, count) : v_load(sum + j);
-        for (int32_t r = 0; r < rows; r++) {
-            const elem *at = from + (size_t)r * row + j;
-            s = v_add(s, count < VEC_LANES ? e_load_part(at, count) : e_load(at));
-        }
-        if (count < VEC_LANES)
-            v_store_part(sum + j, s, count);
-        else
-            v_store(sum + j, s);
-    }
+    for (; j + COLUMN_VECTORS * VEC_LANES <= n; j += COLUMN_VECTORS * VEC_LANES)
+        add_whole_columns(s + j, l + j, from + j, row, rows);
+    for (; j < n; j += VEC_LANES)
+        add_some_columns(s + j, l + j, from + j, row, rows, n - j < VEC_LANES ? n - j : VEC_LANES);
 }
 
 static void fill_rows(void *y, size_t row, int32_t rows, const void *bias, int32_t n)

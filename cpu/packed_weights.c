@@ -163,13 +163,12 @@ static bool describe(const struct eco_gradient *g, const struct eco_multiply *m,
 {
     const struct eco_layout *layout = g->run->layout;
     const struct eco_op *op = m->op;
-    char *dweights = g->run->args->dweights;
     struct eco_span span;
-    *part = (struct eco_gradient_part){
-        .e = m->c,
-        .e_row = m->c_row,
-        .c = (void *)(dweights + eco_layout_gradient(layout, op->layer, op->d, m->part)),
-        .columns = eco_layout_matrix(layout, op->layer, m->part)->columns};
+    *part = (struct eco_gradient_part){.e = m->c,
+                                       .e_row = m->c_row,
+                                       .c = eco_cpu_gradient(g->run, op, m->part),
+                                       .columns =
+                                           eco_layout_matrix(layout, op->layer, m->part)->columns};
     for (int32_t i = 0; i < g->numbers; i++)
         part->number[i] = -1;
     bool any = false;
@@ -227,10 +226,13 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     /* room is for so many rows of floats */
     const int32_t most = run->layout->wishes.pack_rows * (int32_t)(sizeof(float) / g.form.element);
     const int32_t rows = multiply->rows, times = rows > 0 ? eco_pieces(rows, most) : 1;
+    const int32_t group = eco_cpu_gradient_rows(run) / most, often = group > 0 ? group : 1;
     for (int32_t i = 0; i < times; i++, g.add = true) { /* without rows it clears */
         take_rows(&g, (int32_t)((int64_t)rows * (i + 1) / times - (int64_t)rows * i / times),
                   eco_cpu_at(run, &pack, 0));
         multiply_rows(&g);
         eco_gradient_skip(&g, &g.first, g.rows);
+        if ((i + 1) % often == 0 && i + 1 < times)
+            eco_cpu_gradient_join(run, op);
     }
 }

@@ -81,8 +81,10 @@ struct eco_cell_kernels {
 struct eco_pointwise_kernels {
     const struct eco_cell_kernels *cell;
     eco_pointwise_kernel interpret;
-    /* y[0 .. n) += x[r*row + 0 .. n) for every row r, ascending; y is a sum, x an element */
-    void (*add_columns)(void *y, const void *x, size_t row, int32_t rows, int32_t n);
+    /* sum[0 .. n) += x[r*row + 0 .. n) for every row r, ascending, in chains of some rows; lost[0
+     * .. n) += what adding a chain to a sum loses, so that both together are near the exact sum of
+     * any number of chains; sum and lost are sums, x an element */
+    void (*add_columns)(void *sum, void *lost, const void *x, size_t row, int32_t rows, int32_t n);
     /* y[r*row + 0 .. n) = bias[0 .. n) for every row */
     void (*fill_rows)(void *y, size_t row, int32_t rows, const void *bias, int32_t n);
     /* out[0 .. n) = f(in[0 .. n)), f one of ECO_OP_EXP LOG SQRT TANH SIGMOID: for the tests */

@@ -286,24 +286,38 @@ END_TEST
 
 /* ---- columns and rows ----------------------------------------------------------------------- */
 
+/* What the kernel adds: chains of rows, to a sum and what that lost. */
+static void add_columns(float *sum, float *lost, const float *x, size_t row, int rows)
+{
+    enum { CHAIN = 64 };
+    for (int r = 0; r < rows;) {
+        float chain = 0;
+        for (const int end = rows - r < CHAIN ? rows : r + CHAIN; r < end; r++)
+            chain += x[(size_t)r * row];
+        const double exact = (double)*sum + (double)chain;
+        *sum = (float)exact;
+        *lost += (float)(exact - (double)*sum);
+    }
+}
+
 START_TEST(columns_and_rows)
 {
-    enum { ROWS = 7, STRIDE = 170 };
-    static float x[ROWS * STRIDE], y[STRIDE], filled[ROWS * STRIDE];
+    enum { ROWS = 131, STRIDE = 170 };
+    static float x[ROWS * STRIDE], y[STRIDE], lost[STRIDE], filled[ROWS * STRIDE];
     const struct eco_isa *isa;
     for (int k = 0; (isa = eco_isa_supported(k)); k++)
         for (int32_t n = 1; n < STRIDE; n++) {
             for (int j = 0; j < ROWS * STRIDE; j++)
                 x[j] = (float)sin(j), filled[j] = -1;
             for (int j = 0; j < STRIDE; j++)
-                y[j] = (float)j;
-            isa->f32->add_columns(y, x, STRIDE, ROWS, n);
+                y[j] = (float)(1000 + j), lost[j] = 0.5f;
+            isa->f32->add_columns(y, lost, x, STRIDE, ROWS, n);
             isa->f32->fill_rows(filled, STRIDE, ROWS, x, n);
             for (int j = 0; j < STRIDE; j++) {
-                float sum = (float)j;
-                for (int r = 0; r < ROWS && j < n; r++)
-                    sum += x[r * STRIDE + j];
-                ck_assert(y[j] == sum);
+                float sum = (float)(1000 + j), rest = 0.5f;
+                if (j < n)
+                    add_columns(&sum, &rest, x + j, STRIDE, ROWS);
+                ck_assert(y[j] == sum && lost[j] == rest);
                 ck_assert(filled[STRIDE + j] == (j < n ? x[j] : -1));
             }
         }

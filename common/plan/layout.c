@@ -116,6 +116,9 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
         return;
     layout->scratch[1][ECO_SCRATCH_PACK] = put_bytes(cursor, lanes, eco_layout_pack_bytes(layout));
     layout->scratch[1][ECO_SCRATCH_PACK].first.type = layout->sum;
+    layout->scratch[1][ECO_SCRATCH_GRADIENT] =
+        put_bytes(cursor, lanes, eco_layout_gradient_bytes(layout));
+    layout->scratch[1][ECO_SCRATCH_GRADIENT].first.type = layout->sum;
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         layout->carry[s] =
             put(cursor, lanes,

@@ -193,3 +193,17 @@ struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout)
 {
     return eco_layout_product_bytes(layout->sum, pack_rows(layout), pack_row(layout), 1);
 }
+
+bool eco_layout_sums_apart(const struct eco_layout *layout)
+{
+    const int64_t rows = (int64_t)layout->T * layout->N;
+    return layout->wishes.gradient_rows > 0 && rows > layout->wishes.gradient_rows;
+}
+
+struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout)
+{
+    const size_t *bytes = layout->packing->dweights_direction, first = bytes[0], later = bytes[1];
+    return eco_size_of(!eco_layout_sums_apart(layout)            ? 0
+                       : layout->problem->L > 1 && later > first ? later
+                                                                 : first);
+}

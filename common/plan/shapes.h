@@ -32,6 +32,8 @@ struct eco_layout_rows eco_layout_scratch_rows(const struct eco_layout *layout, 
                                                enum eco_scratch scratch);
 /* Of ECO_SCRATCH_PACK, which is no rows. */
 struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout);
+/* Of ECO_SCRATCH_GRADIENT. */
+struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout);
 /* Of a layer's matrices in the type of rows, from part `from` on and before part `before`. */
 struct eco_size eco_layout_matrix_bytes(const struct eco_layout *layout, int layer, int from,
                                         int before);

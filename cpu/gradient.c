@@ -1,0 +1,111 @@
+/*
+ * Where weight gradients are summed.  Every op adds the sum of its rows; over many ops such a chain
+ * of additions would lose what is added to a sum that has grown large.  So in a long run the ops
+ * add to an array of the workspace.  Now and then that joins dweights, and then holds the rounding
+ * error of this addition: the error of a gradient does not grow with the number of rows.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "common/force.h"
+#include "cpu/cpu.h"
+
+/* Some hundred chains of additions.  More would make longer ones, fewer take time to join: 1 << 14
+ * about 0.8 % of a product.  F64 has bits to spare. */
+enum { GROUP_ROWS = 1 << 16 };
+
+int32_t eco_cpu_gradient_group(const struct eco_problem *problem)
+{
+    int forced;
+    if (problem->type == ECORNN_F64)
+        return 0;
+    return eco_force_number("gradient-rows", &forced) && forced > 0 ? forced : GROUP_ROWS;
+}
+
+/* Bytes of dweights before an op's layer and direction. */
+static size_t offset_of(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    return eco_layout_gradient(run->layout, op->layer, op->d, 0);
+}
+
+static void *sums_apart(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array array =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GRADIENT);
+    return eco_cpu_at(run, &array, 0);
+}
+
+void *eco_cpu_gradient(const struct eco_cpu_run *run, const struct eco_op *op, int part)
+{
+    const size_t offset = eco_layout_gradient(run->layout, op->layer, op->d, part);
+    if (!eco_layout_sums_apart(run->layout))
+        return (char *)run->args->dweights + offset;
+    return (char *)sums_apart(run, op) + (offset - offset_of(run, op));
+}
+
+/* This thread's part of an op's sums apart, and of dweights. */
+struct part {
+    char *apart, *dweights;
+    size_t bytes;
+};
+
+static struct part part_of(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    enum { PAGE = 4096 };
+    const size_t bytes = run->layout->packing->dweights_direction[op->layer > 0];
+    const struct eco_share pages = eco_cpu_part(run, (int32_t)((bytes + PAGE - 1) / PAGE), 1);
+    const size_t from = (size_t)pages.from * PAGE, to = (size_t)pages.to * PAGE;
+    return (struct part){(char *)sums_apart(run, op) + from,
+                         (char *)run->args->dweights + offset_of(run, op) + from,
+                         pages.from == pages.to ? 0 : (to < bytes ? to : bytes) - from};
+}
+
+bool eco_cpu_gradient_begin(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const bool add = op->add || run->args->accumulate;
+    if (!eco_layout_sums_apart(run->layout))
+        return add;
+    const struct part part = part_of(run, op);
+    if (!op->add)
+        memset(part.apart, 0, part.bytes);
+    if (!add)
+        memset(part.dweights, 0, part.bytes);
+    if (!op->add)
+        eco_cpu_wait(run);
+    return true;
+}
+
+/* sum += some; some = what that lost, exactly (Knuth 1969); nothing is lost to an infinity. */
+static void join_floats(float *restrict sum, float *restrict some, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float all = sum[i] + some[i], added = all - sum[i];
+        const float lost = (sum[i] - (all - added)) + (some[i] - added);
+        sum[i] = all;
+        some[i] = isfinite(all) ? lost : 0;
+    }
+}
+
+void eco_cpu_gradient_join(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    const struct part part = part_of(run, op);
+    eco_cpu_wait(run);
+    join_floats((void *)part.dweights, (void *)part.apart, part.bytes / sizeof(float));
+    eco_cpu_wait(run);
+}
+
+int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run)
+{
+    return eco_layout_sums_apart(run->layout) ? run->layout->wishes.gradient_rows : INT32_MAX;
+}
+
+void eco_cpu_gradient_end(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    if (!eco_layout_sums_apart(run->layout))
+        return;
+    const int32_t T = run->args->T, done = op->reversed ? op->t1 : T - op->t0;
+    const int64_t rows = (int64_t)done * run->args->N, each = eco_cpu_gradient_rows(run);
+    const int64_t before = (int64_t)(done - (op->t1 - op->t0)) * run->args->N;
+    if (done == T || rows / each > before / each)
+        eco_cpu_gradient_join(run, op);
+}
