@@ -120,7 +120,7 @@ bool results_agree(const struct test_case *test, const char *who, const struct d
 /* ... with one relative bound for all, of each array's largest magnitude. */
 bool results_agree_within(const struct test_case *test, const char *who,
                           const struct data *expected, const struct data *results, double relative);
-/* Every array of expected: the same bits. */
+/* Every array of expected: the same bits; a NaN may be another one. */
 bool results_same(const struct test_case *test, const char *who, const struct data *expected,
                   const struct data *results);
 
