@@ -9,6 +9,10 @@ AC_DEFUN([ECO_LINKER], [
   AM_CONDITIONAL([HAVE_VERSION_SCRIPT], [test "$have_version_script" = yes])
   AX_CHECK_LINK_FLAG([-Wl,-z,nodelete], [NODELETE_LDFLAGS=-Wl,-z,nodelete])
   AC_SUBST([NODELETE_LDFLAGS])
+  # A frame larger than the guard below a stack touches each of its pages: no step over the guard.
+  AX_CHECK_COMPILE_FLAG([-fstack-clash-protection], [STACK_CFLAGS=-fstack-clash-protection], [],
+    [-Werror])
+  AC_SUBST([STACK_CFLAGS])
 ])
 
 # A fused multiply-add is written as one or does not happen: variants must not differ by chance.
