@@ -7,6 +7,8 @@
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     (void)caps;
+    if (problem->row_invariant && problem->type != ECORNN_F64)
+        return "row-invariant: the CBLAS takes another order for other numbers of rows";
     const bool same = problem->weight_type == problem->type;
     return same && eco_type_bytes(problem->type) > 2 ? NULL : "no 16-bit types";
 }

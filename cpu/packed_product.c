@@ -161,6 +161,9 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
     w->pairs = 0;
     if (w->products < ECO_TILE_PAIRS || p[0].multiply->back || p[0].group != p[1].group)
         return;
+    /* AMX adds C to the sum over both: other bits than where a step does not multiply its input */
+    if (p->kernel->begin != NULL && run->problem->row_invariant)
+        return;
     if (are_alike(&p[0], &p[1])) {
         for (int8_t i = 0; i < p[0].panels->panels; i++)
             w->pair[w->pairs++] = (struct eco_packed_pair){{i, i}};

@@ -23,6 +23,11 @@
  * Floating point: results do not depend on the caller's rounding mode, flush-to-zero or traps, and
  * every call leaves these, and the flags, as they were.  A CPU's runs take denormals for zeros.
  *
+ * Rows: on a CPU the bits of a row of y, final, dx and dinitial depend on that row's inputs and the
+ * weights alone: not on N, its place, what other rows hold (NaN too) or where T is cut.  So it is
+ * for F32; other types and GPUs: with ECORNN_ROW_INVARIANT (doc/numerics.md, "Rows").  Random
+ * numbers depend on step and place.
+ *
  * Memory: the caller owns x, y, states, weights, workspace and reserve, all in memory the device
  * can use (ecornn_alloc; on a CPU any memory aligned to ecornn_sizes.alignment for the last three).
  * A run allocates nothing (the reference does).

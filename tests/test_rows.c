@@ -1,0 +1,578 @@
+/*
+ * Row invariance: the bits of a row of y, final, dx and dinitial do not depend on N, on its place,
+ * on its neighbours (NaN and infinities there too), on the plan's sizes, on where T is cut, nor on
+ * threads.  What is compared with is each row in a run of its own.
+ *
+ *     test_rows [all | PROBLEM]    all: every N from 1 to 70, wide layers
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/type.h"
+#include "cpu/isa.h"
+#include "tests/suite.h"
+#include "tests/testing.h"
+
+enum { ROWS = 70, MOST_PARAMS = 256, TEXT = 200 };
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Arrays that have a row for each n. */
+enum kind { X, DY, INITIAL, DFINAL, Y, DX, FINAL, DINITIAL, KINDS };
+enum { INPUTS = Y };
+
+/* A problem without N, and rows for it: each an array of every kind, and a length. */
+struct rows {
+    const char *text;
+    struct test_case test; /* its cell and description */
+    int32_t T, I, H, P, D, L;
+    int states;
+    bool training, by_place; /* random numbers depend on the place */
+    ecornn_type type;
+    size_t before[KINDS + 1]; /* bytes of a row before those of a kind */
+    char *row[ROWS];          /* X to DFINAL given, the others of a run of the row alone */
+    int32_t length[ROWS];
+    void *param[MOST_PARAMS];
+    int params;
+    bool ragged;
+};
+
+static uint64_t dice = 1;
+
+static double number(void)
+{
+    return 2 * uniform(&dice) - 1;
+}
+
+/* Elements of a state of one row of one layer. */
+static int32_t width(const struct rows *rows, int state)
+{
+    return state == 0 ? rows->P : rows->H;
+}
+
+static size_t elements(const struct rows *rows, int kind)
+{
+    const size_t T = (size_t)rows->T, lanes = (size_t)(rows->L * rows->D);
+    size_t states = 0;
+    for (int s = 0; s < rows->states; s++)
+        states += lanes * (size_t)width(rows, s);
+    switch (kind) {
+    case X:
+    case DX:
+        return T * (size_t)rows->I;
+    case DY:
+    case Y:
+        return T * (size_t)(rows->D * rows->P);
+    default:
+        return states;
+    }
+}
+
+static void fill(void *to, ecornn_type type, size_t n, double value)
+{
+    for (size_t i = 0; i < n; i++)
+        eco_type_set(to, i, type, value == 0 ? number() : value);
+}
+
+static void make_params(struct rows *rows, const ecornn_desc *desc)
+{
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_device_open(&device, "reference"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, desc), ECORNN_OK);
+    rows->params = ecornn_param_count(plan);
+    ck_assert_int_le(rows->params, MOST_PARAMS);
+    const ecornn_type type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type;
+    for (int i = 0; i < rows->params; i++) {
+        ecornn_param param;
+        ecornn_param_get(plan, i, &param);
+        const size_t n = (size_t)param.rows * (size_t)param.cols;
+        rows->param[i] = malloc(n * eco_type_bytes(type) + 1);
+        for (size_t k = 0; k < n; k++)
+            eco_type_set(rows->param[i], k, type, number() * 1.5 / sqrt((double)param.cols));
+    }
+    ecornn_plan_free(plan);
+    ecornn_device_close(device);
+}
+
+static void rows_make(struct rows *rows, const char *text, bool ragged)
+{
+    char whole[TEXT];
+    *rows = (struct rows){.text = text, .ragged = ragged};
+    snprintf(whole, sizeof whole, "%s/N1", text);
+    ck_assert_msg(case_parse(&rows->test, whole), "%s", text);
+    const ecornn_desc *desc = &rows->test.desc;
+    rows->T = desc->steps, rows->I = desc->input, rows->H = desc->hidden;
+    rows->P = desc->proj ? desc->proj : desc->hidden;
+    rows->L = desc->layers ? desc->layers : 1;
+    rows->D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    rows->states = ecornn_cell_states(desc->cell);
+    rows->training = desc->flags & ECORNN_TRAINING;
+    rows->by_place = desc->dropout > 0 || strstr(text, "zoneout") != NULL;
+    rows->type = desc->type;
+    for (int kind = 0; kind < KINDS; kind++)
+        rows->before[kind + 1] =
+            rows->before[kind] + elements(rows, kind) * eco_type_bytes(rows->type);
+    make_params(rows, desc);
+    for (int n = 0; n < ROWS; n++) {
+        rows->row[n] = calloc(1, rows->before[KINDS]);
+        fill(rows->row[n], rows->type, rows->before[INPUTS] / eco_type_bytes(rows->type), 0);
+        rows->length[n] =
+            ragged && n % 3 != 0 ? (int32_t)(uniform(&dice) * (rows->T + 1)) : rows->T;
+    }
+}
+
+static void rows_free(struct rows *rows)
+{
+    for (int n = 0; n < ROWS; n++)
+        free(rows->row[n]);
+    for (int i = 0; i < rows->params; i++)
+        free(rows->param[i]);
+    case_free(&rows->test);
+}
+
+/* ---- a run of some of them ------------------------------------------------------------------- */
+
+/* A plan, and memory for its runs. */
+struct batch {
+    const struct rows *rows;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    int32_t T, N; /* of the run */
+    void *weights, *workspace, *reserve, *dweights;
+    char *array[KINDS][ECORNN_MAX_STATES];
+    int32_t length[ROWS];
+};
+
+static void *memory(size_t bytes)
+{
+    void *p = NULL;
+    ck_assert_int_eq(posix_memalign(&p, 64, bytes + 64), 0);
+    memset(p, 0xff, bytes); /* NaN */
+    return p;
+}
+
+static bool is_state(int kind)
+{
+    return kind == INITIAL || kind == DFINAL || kind == FINAL || kind == DINITIAL;
+}
+
+static void batch_open(struct batch *b, const struct rows *rows, ecornn_device *device, int32_t T,
+                       int32_t N)
+{
+    ecornn_desc desc = rows->test.desc;
+    *b = (struct batch){.rows = rows};
+    desc.steps = T;
+    desc.batch = N;
+    ck_assert_msg(ecornn_plan_create(&b->plan, device, &desc) == ECORNN_OK, "%s/N%d: %s",
+                  rows->text, N, ecornn_error_detail());
+    ecornn_plan_sizes(b->plan, &b->sizes);
+    b->weights = memory(b->sizes.weights);
+    b->workspace = memory(b->sizes.workspace);
+    b->reserve = memory(b->sizes.reserve);
+    b->dweights = memory(b->sizes.dweights);
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int s = 0; s < (is_state(kind) ? rows->states : 1); s++)
+            b->array[kind][s] =
+                memory(elements(rows, kind) * eco_type_bytes(rows->type) * (size_t)N);
+    ck_assert_int_eq(ecornn_pack(b->plan, (const void *const *)rows->param, b->weights, NULL),
+                     ECORNN_OK);
+}
+
+static void batch_close(struct batch *b)
+{
+    ecornn_plan_free(b->plan);
+    free(b->weights);
+    free(b->workspace);
+    free(b->reserve);
+    free(b->dweights);
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int s = 0; s < ECORNN_MAX_STATES; s++)
+            free(b->array[kind][s]);
+}
+
+/* Between row n of the run, steps [t0, t0 + T) of it, and a row alone. */
+static void move(const struct batch *b, int kind, int32_t n, char *row, int32_t t0, bool in)
+{
+    const struct rows *rows = b->rows;
+    const size_t element = eco_type_bytes(rows->type), N = (size_t)b->N, T = (size_t)b->T;
+    const bool outer = rows->test.desc.order == ECORNN_BATCH_MAJOR;
+    const size_t wide = is_state(kind) ? 0 : elements(rows, kind) / (size_t)rows->T * element;
+    char *alone = row + rows->before[kind] + (size_t)t0 * wide;
+    for (size_t t = 0; !is_state(kind) && t < T; t++, alone += wide) {
+        char *at = b->array[kind][0] + (outer ? (size_t)n * T + t : t * N + (size_t)n) * wide;
+        memcpy(in ? at : alone, in ? alone : at, wide);
+    }
+    for (int s = 0; is_state(kind) && s < rows->states; s++) {
+        const size_t bytes = (size_t)width(rows, s) * element;
+        for (int lane = 0; lane < rows->L * rows->D; lane++, alone += bytes) {
+            char *at = b->array[kind][s] + ((size_t)lane * N + (size_t)n) * bytes;
+            memcpy(in ? at : alone, in ? alone : at, bytes);
+        }
+    }
+}
+
+static ecornn_io io_of(struct batch *b)
+{
+    ecornn_io io = {.size = sizeof io,
+                    .steps = b->T,
+                    .batch = b->N,
+                    .lengths = b->rows->ragged ? b->length : NULL,
+                    .x = b->array[X][0],
+                    .y = b->array[Y][0],
+                    .weights = b->weights,
+                    .workspace = b->workspace,
+                    .reserve = b->rows->training ? b->reserve : NULL,
+                    .seed = 5};
+    for (int s = 0; s < b->rows->states; s++) {
+        io.initial[s] = b->array[INITIAL][s];
+        io.final[s] = b->array[FINAL][s];
+    }
+    return io;
+}
+
+/* Rows row[0 .. N) at their places, steps [t0, t0 + T); results go back to them. */
+static void forward(struct batch *b, char *const *row, const int32_t *length, int32_t t0)
+{
+    for (int32_t n = 0; n < b->N; n++) {
+        b->length[n] = length[n];
+        for (int kind = 0; kind < INPUTS; kind++)
+            move(b, kind, n, row[n], t0, true);
+    }
+    const ecornn_io io = io_of(b);
+    memset(b->workspace, 0xff, b->sizes.workspace);
+    ck_assert_msg(ecornn_forward(b->plan, &io) == ECORNN_OK, "%s", ecornn_error_detail());
+    for (int32_t n = 0; n < b->N; n++) {
+        move(b, Y, n, row[n], t0, false);
+        move(b, FINAL, n, row[n], t0, false);
+    }
+}
+
+static void backward(struct batch *b, char *const *row, int32_t t0)
+{
+    ecornn_io io = io_of(b);
+    ecornn_gradient gradient = {.size = sizeof gradient,
+                                .dy = b->array[DY][0],
+                                .dx = b->array[DX][0],
+                                .dweights = b->dweights};
+    if (!b->rows->training)
+        return;
+    for (int s = 0; s < b->rows->states; s++) {
+        io.final[s] = NULL;
+        gradient.dfinal[s] = b->array[DFINAL][s];
+        gradient.dinitial[s] = b->array[DINITIAL][s];
+    }
+    for (int32_t n = 0; n < b->N; n++)
+        move(b, DFINAL, n, row[n], t0, true);
+    memset(b->workspace, 0xff, b->sizes.workspace);
+    ck_assert_msg(ecornn_backward(b->plan, &io, &gradient) == ECORNN_OK, "%s",
+                  ecornn_error_detail());
+    for (int32_t n = 0; n < b->N; n++) {
+        move(b, DX, n, row[n], t0, false);
+        move(b, DINITIAL, n, row[n], t0, false);
+    }
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static const char *const kind_name[KINDS] = {"x", "dy", "initial", "dfinal",
+                                             "y", "dx", "final",   "dinitial"};
+static int differ, compared; /* rows */
+static const char *where = "";
+
+/* A NaN may be another one. */
+static bool same(const struct rows *rows, const char *a, const char *b, int kind)
+{
+    const size_t from = rows->before[kind], n = elements(rows, kind);
+    if (memcmp(a + from, b + from, rows->before[kind + 1] - from) == 0)
+        return true;
+    for (size_t i = 0; i < n; i++) {
+        const double x = eco_type_get(a + from, i, rows->type),
+                     y = eco_type_get(b + from, i, rows->type);
+        if (memcmp(&x, &y, sizeof x) != 0 && !(isnan(x) && isnan(y)))
+            return false;
+    }
+    return true;
+}
+
+static void compare(const struct rows *rows, const char *a, const char *b, const char *what, int n,
+                    int N)
+{
+    bool ok = true;
+    for (int kind = INPUTS; ok && kind < KINDS; kind++)
+        if (rows->training || (kind != DX && kind != DINITIAL)) {
+            ok = same(rows, a, b, kind);
+            if (!ok && differ < 20)
+                fprintf(stderr, "%s %s: %s: %s of row %d of %d\n", where, rows->text, what,
+                        kind_name[kind], n, N);
+        }
+    compared++;
+    differ += !ok;
+}
+
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+/* A row that must not be noticed. */
+static char *poison(const struct rows *rows, int how)
+{
+    static const double bad[] = {NAN, INFINITY, 0};
+    char *row = calloc(1, rows->before[KINDS]);
+    fill(row, rows->type, rows->before[INPUTS] / eco_type_bytes(rows->type), bad[how % 3]);
+    return row;
+}
+
+/* Rows `first` on, some of them poison, as N of a plan for `planned`: those that are none give what
+ * they give alone.  stay: at their own places. */
+static void check_batch(const struct rows *rows, ecornn_device *device, int32_t planned, int32_t N,
+                        bool stay)
+{
+    struct batch b;
+    char *row[ROWS] = {0};
+    int32_t length[ROWS] = {0}, id[ROWS];
+    char what[64];
+    batch_open(&b, rows, device, rows->T, planned);
+    b.T = rows->T;
+    b.N = N;
+    for (int32_t n = 0; n < N; n++) {
+        id[n] = stay ? n : (n * 11 + 5 + N) % ROWS;
+        const bool bad = n % 4 == 2;
+        row[n] = bad ? poison(rows, n / 4) : malloc(rows->before[KINDS]);
+        if (!bad)
+            memcpy(row[n], rows->row[id[n]], rows->before[KINDS]);
+        length[n] = bad ? (int32_t)(uniform(&dice) * (rows->T + 1)) : rows->length[id[n]];
+    }
+    forward(&b, row, length, 0);
+    backward(&b, row, 0);
+    snprintf(what, sizeof what, "plan N%d", planned);
+    for (int32_t n = 0; n < N; n++) {
+        if (n % 4 != 2)
+            compare(rows, row[n], rows->row[id[n]], what, n, N);
+        free(row[n]);
+    }
+    batch_close(&b);
+}
+
+/* Each row alone, or, where random numbers go by places, all together: what others must give. */
+static void make_expected(struct rows *rows, ecornn_device *device)
+{
+    struct batch b;
+    const int32_t N = rows->by_place ? ROWS : 1;
+    batch_open(&b, rows, device, rows->T, N);
+    b.T = rows->T;
+    b.N = N;
+    for (int n = 0; n < ROWS; n += N) {
+        forward(&b, &rows->row[n], &rows->length[n], 0);
+        backward(&b, &rows->row[n], 0);
+    }
+    batch_close(&b);
+}
+
+/* Steps [0, cut) and then the others, with states and their gradients carried. */
+static void check_cut(const struct rows *rows, ecornn_device *device, int32_t N, int32_t cut)
+{
+    struct batch part[2];
+    char *row[2][ROWS];
+    const size_t bytes = rows->before[KINDS], state = rows->before[FINAL + 1] - rows->before[FINAL];
+    for (int k = 0; k < 2; k++) {
+        batch_open(&part[k], rows, device, k == 0 ? rows->T : rows->T - cut, N);
+        part[k].T = k == 0 ? cut : rows->T - cut;
+        part[k].N = N;
+        for (int32_t n = 0; n < N; n++) {
+            row[k][n] = malloc(bytes);
+            memcpy(row[k][n], rows->row[n], bytes);
+            if (k == 1)
+                memcpy(row[1][n] + rows->before[INITIAL], row[0][n] + rows->before[FINAL], state);
+        }
+        forward(&part[k], row[k], rows->length, k * cut);
+    }
+    for (int k = 1; k >= 0; k--) {
+        for (int32_t n = 0; k == 0 && n < N; n++)
+            memcpy(row[0][n] + rows->before[DFINAL], row[1][n] + rows->before[DINITIAL], state);
+        backward(&part[k], row[k], k * cut);
+    }
+    for (int32_t n = 0; n < N; n++) { /* row[1]: what both gave */
+        memcpy(row[1][n] + rows->before[Y], row[0][n] + rows->before[Y],
+               elements(rows, Y) / (size_t)rows->T * (size_t)cut * eco_type_bytes(rows->type));
+        memcpy(row[1][n] + rows->before[DX], row[0][n] + rows->before[DX],
+               elements(rows, DX) / (size_t)rows->T * (size_t)cut * eco_type_bytes(rows->type));
+        memcpy(row[1][n] + rows->before[DINITIAL], row[0][n] + rows->before[DINITIAL], state);
+        compare(rows, row[1][n], rows->row[n], "cut", n, N);
+        free(row[0][n]);
+        free(row[1][n]);
+    }
+    batch_close(&part[0]);
+    batch_close(&part[1]);
+}
+
+/* Do states pass from one run to the next as they are inside of one? */
+static bool can_cut(const struct rows *rows)
+{
+    const bool narrow = eco_type_bytes(rows->type) == 2;
+    return !rows->by_place && !rows->ragged && rows->test.desc.direction == ECORNN_FORWARD &&
+           !(narrow && (rows->training || rows->states > 1));
+}
+
+/* ---- problems -------------------------------------------------------------------------------- */
+
+/* What holds: doc/numerics.md, "Rows". */
+static const char *const problem[] = {
+    "lstm/f32/train/T5/I3/H8",
+    "lstm/f32/train/L2/bi/T4/I9/H37",
+    "lstm/f32/infer/T5/I70/H65/batch-major",
+    "lstm/f32/train/L2/T5/I4/H21/P6",
+    "lstm/f32/train/L2/rev/T4/I5/H19/dropout:0.4",
+    "lstm/f32/infer/T2/I1024/H40",
+    "lstm/f32/fast/row-invariant/train/T3/I5/H33",
+    "gru/f32/train/T6/I5/H50",
+    "gru/f32/infer/L3/T5/I4/H19",
+    "gru-reset-first/f32/train/bi/T4/I3/H34",
+    "mgu/f32/train/L2/T4/I3/H17",
+    "lstm-peephole/f32/train/T4/I7/H16/P4",
+    "lstm-coupled/f32/train/T4/I7/H23",
+    "rnn-tanh/f32/train/T4/I5/H100",
+    "rnn-relu/f32/train/L2/T5/I2/H1",
+    "lstm/f32/bf16-weights/train/L2/T4/I5/H35",
+    "gru/f32/bf16-weights/infer/T4/I33/H66",
+    "lstm/bf16/row-invariant/train/T3/I7/H40",
+    "lstm/bf16/row-invariant/infer/L2/bi/T3/I7/H33",
+    "gru/bf16/row-invariant/infer/T5/I35/H48",
+    "gru/bf16/row-invariant/train/L2/T3/I3/H20/batch-major",
+    "gru-reset-first/bf16/row-invariant/train/T3/I5/H35",
+    "rnn-tanh/bf16/bf16-params/row-invariant/infer/T4/I64/H96",
+    "lstm/f64/row-invariant/train/L2/T4/I5/H19",
+    "gru/f64/row-invariant/train/bi/T3/I3/H70",
+    "lstm-peephole/f64/row-invariant/train/T3/I9/H33/P5/batch-major",
+    "mgu/f64/row-invariant/infer/L2/T4/I130/H9",
+};
+enum { PROBLEMS = sizeof problem / sizeof *problem };
+static const char *const wide_problem[] = {
+    "lstm/f32/train/T3/I200/H300",
+    "lstm/f32/infer/T3/I300/H260",
+    "gru/f32/train/T3/I100/H290",
+    "gru/f32/infer/L2/T3/I256/H256",
+    "lstm/f32/infer/T2/I1024/H270",
+    "gru-reset-first/f32/train/T3/I100/H290",
+    "rnn-relu/f32/train/bi/T3/I30/H300",
+    "lstm/f32/bf16-weights/infer/T3/I200/H300",
+    "lstm/f32/train/L2/T3/I64/H256/P100",
+    "gru/f32/bf16-weights/train/T3/I200/H300",
+    "lstm/bf16/row-invariant/train/T3/I200/H300",
+    "gru/bf16/row-invariant/infer/T3/I300/H256",
+    "lstm/f64/row-invariant/train/T3/I200/H300",
+    "gru/f64/row-invariant/infer/T3/I100/H260",
+};
+enum { WIDE_PROBLEMS = sizeof wide_problem / sizeof *wide_problem };
+/* Of cells from text. */
+static const char *const own_option[] = {
+    "f32/train/T4/I3/H20", "f32/train/L2/T3/I7/H37", "f32/infer/bi/T4/I4/H19",
+    "bf16/row-invariant/train/T3/I4/H37", "f64/row-invariant/train/T3/I2/H5"};
+enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
+
+static const int few[] = {2, 3, 4, 5, 7, 12, 13, 16, 17, 24, 33, 70};
+
+static void check_all_rows(struct rows *rows, ecornn_device *device, bool all)
+{
+    for (int i = 0; i < (all ? ROWS : (int)(sizeof few / sizeof *few)); i++) {
+        const int32_t N = all ? i + 1 : few[i];
+        check_batch(rows, device, N, N, rows->by_place);
+        if (all || i % 3 == 0)
+            check_batch(rows, device, N + (ROWS - N) / 2, N, rows->by_place);
+    }
+    for (int i = 0; can_cut(rows) && i < 3; i++)
+        for (int32_t cut = 1; cut < rows->T; cut += all ? 1 : rows->T - 2 + (rows->T == 2))
+            check_cut(rows, device, (const int[]){1, 4, 19}[i], cut);
+}
+
+/* Threads, and how they share out steps. */
+static const struct {
+    const char *device, *grid;
+} machine[] = {{"cpu:1", NULL}, {"cpu:3", "1x3x1"}, {"cpu:4", "2x1x2"}};
+
+static void check_set(const char *text, const struct eco_isa *isa, bool all)
+{
+    struct rows rows;
+    ecornn_device *device;
+    char name[64];
+    for (int ragged = 0; ragged < 2; ragged++) {
+        rows_make(&rows, text, ragged);
+        for (size_t k = 0; k < sizeof machine / sizeof *machine; k++) {
+            if (k > 0 && !all && (k + (size_t)ragged) % 2 == 0)
+                continue;
+            ck_assert_int_eq(setenv("ECORNN_ISA", isa->name, 1), 0);
+            if (machine[k].grid)
+                setenv("ECORNN_GRID", machine[k].grid, 1);
+            ck_assert_int_eq(ecornn_device_open(&device, machine[k].device), ECORNN_OK);
+            unsetenv("ECORNN_GRID");
+            snprintf(name, sizeof name, "%s %s%s", isa->name, machine[k].device,
+                     ragged ? " lengths" : "");
+            where = name;
+            if (k == 0)
+                make_expected(&rows, device);
+            check_all_rows(&rows, device, all && k == 0);
+            ecornn_device_close(device);
+        }
+        rows_free(&rows);
+    }
+}
+
+static void check_problem(const char *text, bool all)
+{
+    const struct eco_isa *isa;
+    const bool doubles = strstr(text, "/f64") != NULL; /* one kernel in all sets */
+    differ = compared = 0;
+    for (int k = 0; (k == 0 || !doubles) && (isa = eco_isa_supported(k)); k++)
+        check_set(text, isa, all);
+    if (all)
+        printf("%6d of %6d rows differ: %s\n", differ, compared, text);
+    else
+        ck_assert_msg(differ == 0, "%d of %d rows differ: %s", differ, compared, text);
+}
+
+START_TEST(rows_are_alone)
+{
+    check_problem(problem[_i], false);
+}
+END_TEST
+
+START_TEST(rows_of_own_cells_are_alone)
+{
+    char name[64], text[TEXT];
+    ck_assert(sweep_own_cell(_i / OWN_OPTIONS, name));
+    snprintf(text, sizeof text, "%s/%s", name, own_option[_i % OWN_OPTIONS]);
+    check_problem(text, false);
+}
+END_TEST
+
+static int look_at_all(const char *only)
+{
+    char name[64], text[TEXT];
+    if (only) {
+        check_problem(only, true);
+        return 0;
+    }
+    for (int i = 0; i < PROBLEMS; i++)
+        check_problem(problem[i], true);
+    for (int i = 0; i < WIDE_PROBLEMS; i++)
+        check_problem(wide_problem[i], true);
+    for (int i = 0; sweep_own_cell(i / OWN_OPTIONS, name); i++) {
+        snprintf(text, sizeof text, "%s/%s", name, own_option[i % OWN_OPTIONS]);
+        check_problem(text, true);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    Suite *suite = suite_create("rows");
+    TCase *tests = tcase_create("cpu");
+    if (argc > 1 && argv[1][0] != '-')
+        return look_at_all(strcmp(argv[1], "all") == 0 ? NULL : argv[1]);
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, rows_are_alone, 0, PROBLEMS);
+    tcase_add_loop_test(tests, rows_of_own_cells_are_alone, 0, sweep_own_cells() * OWN_OPTIONS);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, true);
+}
