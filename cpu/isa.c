@@ -50,12 +50,6 @@ static void add_columns(void *y, const void *x, size_t row, int32_t rows, int32_
     }
 }
 
-static void fill_rows(void *y, size_t row, int32_t rows, const void *bias, int32_t n)
-{
-    for (int32_t r = 0; r < rows; r++)
-        memcpy((real *)y + (size_t)r * row, bias, (size_t)n * sizeof(real));
-}
-
 static vec activate(int opcode, vec v)
 {
     switch (opcode) {
@@ -90,6 +84,5 @@ const struct eco_pointwise_kernels KERNELS = {
     .cell = CELL(cells),
     .interpret = interpret,
     .add_columns = add_columns,
-    .fill_rows = fill_rows,
     .activation = activation,
 };

@@ -83,8 +83,6 @@ struct eco_pointwise_kernels {
     eco_pointwise_kernel interpret;
     /* y[0 .. n) += x[r*row + 0 .. n) for every row r, ascending; y is a sum, x an element */
     void (*add_columns)(void *y, const void *x, size_t row, int32_t rows, int32_t n);
-    /* y[r*row + 0 .. n) = bias[0 .. n) for every row */
-    void (*fill_rows)(void *y, size_t row, int32_t rows, const void *bias, int32_t n);
     /* out[0 .. n) = f(in[0 .. n)), f one of ECO_OP_EXP LOG SQRT TANH SIGMOID: for the tests */
     void (*activation)(int opcode, void *out, const void *in, int32_t n);
 };
