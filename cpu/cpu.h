@@ -16,6 +16,7 @@
 struct eco_grid {
     int ops, rows, units;
 };
+enum { ECO_STEP_THREADS = 64 }; /* of a grid, at most */
 
 struct eco_cpu {
     const struct eco_isa *isa;
