@@ -13,268 +13,8 @@
 
 #include "common/type.h"
 #include "cpu/isa.h"
+#include "tests/rows.h"
 #include "tests/suite.h"
-#include "tests/testing.h"
-
-enum { ROWS = 70, MOST_PARAMS = 256, TEXT = 200 };
-
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-/* Arrays that have a row for each n. */
-enum kind { X, DY, INITIAL, DFINAL, Y, DX, FINAL, DINITIAL, KINDS };
-enum { INPUTS = Y };
-
-/* A problem without N, and rows for it: each an array of every kind, and a length. */
-struct rows {
-    const char *text;
-    struct test_case test; /* its cell and description */
-    int32_t T, I, H, P, D, L;
-    int states;
-    bool training, by_place; /* random numbers depend on the place */
-    ecornn_type type;
-    size_t before[KINDS + 1]; /* bytes of a row before those of a kind */
-    char *row[ROWS];          /* X to DFINAL given, the others of a run of the row alone */
-    int32_t length[ROWS];
-    void *param[MOST_PARAMS];
-    int params;
-    bool ragged;
-};
-
-static uint64_t dice = 1;
-
-static double number(void)
-{
-    return 2 * uniform(&dice) - 1;
-}
-
-/* Elements of a state of one row of one layer. */
-static int32_t width(const struct rows *rows, int state)
-{
-    return state == 0 ? rows->P : rows->H;
-}
-
-static size_t elements(const struct rows *rows, int kind)
-{
-    const size_t T = (size_t)rows->T, lanes = (size_t)(rows->L * rows->D);
-    size_t states = 0;
-    for (int s = 0; s < rows->states; s++)
-        states += lanes * (size_t)width(rows, s);
-    switch (kind) {
-    case X:
-    case DX:
-        return T * (size_t)rows->I;
-    case DY:
-    case Y:
-        return T * (size_t)(rows->D * rows->P);
-    default:
-        return states;
-    }
-}
-
-static void fill(void *to, ecornn_type type, size_t n, double value)
-{
-    for (size_t i = 0; i < n; i++)
-        eco_type_set(to, i, type, value == 0 ? number() : value);
-}
-
-static void make_params(struct rows *rows, const ecornn_desc *desc)
-{
-    ecornn_device *device;
-    ecornn_plan *plan;
-    ck_assert_int_eq(ecornn_device_open(&device, "reference"), ECORNN_OK);
-    ck_assert_int_eq(ecornn_plan_create(&plan, device, desc), ECORNN_OK);
-    rows->params = ecornn_param_count(plan);
-    ck_assert_int_le(rows->params, MOST_PARAMS);
-    const ecornn_type type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type;
-    for (int i = 0; i < rows->params; i++) {
-        ecornn_param param;
-        ecornn_param_get(plan, i, &param);
-        const size_t n = (size_t)param.rows * (size_t)param.cols;
-        rows->param[i] = malloc(n * eco_type_bytes(type) + 1);
-        for (size_t k = 0; k < n; k++)
-            eco_type_set(rows->param[i], k, type, number() * 1.5 / sqrt((double)param.cols));
-    }
-    ecornn_plan_free(plan);
-    ecornn_device_close(device);
-}
-
-static void rows_make(struct rows *rows, const char *text, bool ragged)
-{
-    char whole[TEXT];
-    *rows = (struct rows){.text = text, .ragged = ragged};
-    snprintf(whole, sizeof whole, "%s/N1", text);
-    ck_assert_msg(case_parse(&rows->test, whole), "%s", text);
-    const ecornn_desc *desc = &rows->test.desc;
-    rows->T = desc->steps, rows->I = desc->input, rows->H = desc->hidden;
-    rows->P = desc->proj ? desc->proj : desc->hidden;
-    rows->L = desc->layers ? desc->layers : 1;
-    rows->D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
-    rows->states = ecornn_cell_states(desc->cell);
-    rows->training = desc->flags & ECORNN_TRAINING;
-    rows->by_place = desc->dropout > 0 || strstr(text, "zoneout") != NULL;
-    rows->type = desc->type;
-    for (int kind = 0; kind < KINDS; kind++)
-        rows->before[kind + 1] =
-            rows->before[kind] + elements(rows, kind) * eco_type_bytes(rows->type);
-    make_params(rows, desc);
-    for (int n = 0; n < ROWS; n++) {
-        rows->row[n] = calloc(1, rows->before[KINDS]);
-        fill(rows->row[n], rows->type, rows->before[INPUTS] / eco_type_bytes(rows->type), 0);
-        rows->length[n] =
-            ragged && n % 3 != 0 ? (int32_t)(uniform(&dice) * (rows->T + 1)) : rows->T;
-    }
-}
-
-static void rows_free(struct rows *rows)
-{
-    for (int n = 0; n < ROWS; n++)
-        free(rows->row[n]);
-    for (int i = 0; i < rows->params; i++)
-        free(rows->param[i]);
-    case_free(&rows->test);
-}
-
-/* ---- a run of some of them ------------------------------------------------------------------- */
-
-/* A plan, and memory for its runs. */
-struct batch {
-    const struct rows *rows;
-    ecornn_plan *plan;
-    ecornn_sizes sizes;
-    int32_t T, N; /* of the run */
-    void *weights, *workspace, *reserve, *dweights;
-    char *array[KINDS][ECORNN_MAX_STATES];
-    int32_t length[ROWS];
-};
-
-static void *memory(size_t bytes)
-{
-    void *p = NULL;
-    ck_assert_int_eq(posix_memalign(&p, 64, bytes + 64), 0);
-    memset(p, 0xff, bytes); /* NaN */
-    return p;
-}
-
-static bool is_state(int kind)
-{
-    return kind == INITIAL || kind == DFINAL || kind == FINAL || kind == DINITIAL;
-}
-
-static void batch_open(struct batch *b, const struct rows *rows, ecornn_device *device, int32_t T,
-                       int32_t N)
-{
-    ecornn_desc desc = rows->test.desc;
-    *b = (struct batch){.rows = rows};
-    desc.steps = T;
-    desc.batch = N;
-    ck_assert_msg(ecornn_plan_create(&b->plan, device, &desc) == ECORNN_OK, "%s/N%d: %s",
-                  rows->text, N, ecornn_error_detail());
-    ecornn_plan_sizes(b->plan, &b->sizes);
-    b->weights = memory(b->sizes.weights);
-    b->workspace = memory(b->sizes.workspace);
-    b->reserve = memory(b->sizes.reserve);
-    b->dweights = memory(b->sizes.dweights);
-    for (int kind = 0; kind < KINDS; kind++)
-        for (int s = 0; s < (is_state(kind) ? rows->states : 1); s++)
-            b->array[kind][s] =
-                memory(elements(rows, kind) * eco_type_bytes(rows->type) * (size_t)N);
-    ck_assert_int_eq(ecornn_pack(b->plan, (const void *const *)rows->param, b->weights, NULL),
-                     ECORNN_OK);
-}
-
-static void batch_close(struct batch *b)
-{
-    ecornn_plan_free(b->plan);
-    free(b->weights);
-    free(b->workspace);
-    free(b->reserve);
-    free(b->dweights);
-    for (int kind = 0; kind < KINDS; kind++)
-        for (int s = 0; s < ECORNN_MAX_STATES; s++)
-            free(b->array[kind][s]);
-}
-
-/* Between row n of the run, steps [t0, t0 + T) of it, and a row alone. */
-static void move(const struct batch *b, int kind, int32_t n, char *row, int32_t t0, bool in)
-{
-    const struct rows *rows = b->rows;
-    const size_t element = eco_type_bytes(rows->type), N = (size_t)b->N, T = (size_t)b->T;
-    const bool outer = rows->test.desc.order == ECORNN_BATCH_MAJOR;
-    const size_t wide = is_state(kind) ? 0 : elements(rows, kind) / (size_t)rows->T * element;
-    char *alone = row + rows->before[kind] + (size_t)t0 * wide;
-    for (size_t t = 0; !is_state(kind) && t < T; t++, alone += wide) {
-        char *at = b->array[kind][0] + (outer ? (size_t)n * T + t : t * N + (size_t)n) * wide;
-        memcpy(in ? at : alone, in ? alone : at, wide);
-    }
-    for (int s = 0; is_state(kind) && s < rows->states; s++) {
-        const size_t bytes = (size_t)width(rows, s) * element;
-        for (int lane = 0; lane < rows->L * rows->D; lane++, alone += bytes) {
-            char *at = b->array[kind][s] + ((size_t)lane * N + (size_t)n) * bytes;
-            memcpy(in ? at : alone, in ? alone : at, bytes);
-        }
-    }
-}
-
-static ecornn_io io_of(struct batch *b)
-{
-    ecornn_io io = {.size = sizeof io,
-                    .steps = b->T,
-                    .batch = b->N,
-                    .lengths = b->rows->ragged ? b->length : NULL,
-                    .x = b->array[X][0],
-                    .y = b->array[Y][0],
-                    .weights = b->weights,
-                    .workspace = b->workspace,
-                    .reserve = b->rows->training ? b->reserve : NULL,
-                    .seed = 5};
-    for (int s = 0; s < b->rows->states; s++) {
-        io.initial[s] = b->array[INITIAL][s];
-        io.final[s] = b->array[FINAL][s];
-    }
-    return io;
-}
-
-/* Rows row[0 .. N) at their places, steps [t0, t0 + T); results go back to them. */
-static void forward(struct batch *b, char *const *row, const int32_t *length, int32_t t0)
-{
-    for (int32_t n = 0; n < b->N; n++) {
-        b->length[n] = length[n];
-        for (int kind = 0; kind < INPUTS; kind++)
-            move(b, kind, n, row[n], t0, true);
-    }
-    const ecornn_io io = io_of(b);
-    memset(b->workspace, 0xff, b->sizes.workspace);
-    ck_assert_msg(ecornn_forward(b->plan, &io) == ECORNN_OK, "%s", ecornn_error_detail());
-    for (int32_t n = 0; n < b->N; n++) {
-        move(b, Y, n, row[n], t0, false);
-        move(b, FINAL, n, row[n], t0, false);
-    }
-}
-
-static void backward(struct batch *b, char *const *row, int32_t t0)
-{
-    ecornn_io io = io_of(b);
-    ecornn_gradient gradient = {.size = sizeof gradient,
-                                .dy = b->array[DY][0],
-                                .dx = b->array[DX][0],
-                                .dweights = b->dweights};
-    if (!b->rows->training)
-        return;
-    for (int s = 0; s < b->rows->states; s++) {
-        io.final[s] = NULL;
-        gradient.dfinal[s] = b->array[DFINAL][s];
-        gradient.dinitial[s] = b->array[DINITIAL][s];
-    }
-    for (int32_t n = 0; n < b->N; n++)
-        move(b, DFINAL, n, row[n], t0, true);
-    memset(b->workspace, 0xff, b->sizes.workspace);
-    ck_assert_msg(ecornn_backward(b->plan, &io, &gradient) == ECORNN_OK, "%s",
-                  ecornn_error_detail());
-    for (int32_t n = 0; n < b->N; n++) {
-        move(b, DX, n, row[n], t0, false);
-        move(b, DINITIAL, n, row[n], t0, false);
-    }
-}
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
@@ -286,7 +26,7 @@ static const char *where = "";
 /* A NaN may be another one. */
 static bool same(const struct rows *rows, const char *a, const char *b, int kind)
 {
-    const size_t from = rows->before[kind], n = elements(rows, kind);
+    const size_t from = rows->before[kind], n = rows_elements(rows, kind);
     if (memcmp(a + from, b + from, rows->before[kind + 1] - from) == 0)
         return true;
     for (size_t i = 0; i < n; i++) {
@@ -320,7 +60,7 @@ static char *poison(const struct rows *rows, int how)
 {
     static const double bad[] = {NAN, INFINITY, 0};
     char *row = calloc(1, rows->before[KINDS]);
-    fill(row, rows->type, rows->before[INPUTS] / eco_type_bytes(rows->type), bad[how % 3]);
+    rows_fill(row, rows->type, rows->before[INPUTS] / eco_type_bytes(rows->type), bad[how % 3]);
     return row;
 }
 
@@ -342,10 +82,10 @@ static void check_batch(const struct rows *rows, ecornn_device *device, int32_t 
         row[n] = bad ? poison(rows, n / 4) : malloc(rows->before[KINDS]);
         if (!bad)
             memcpy(row[n], rows->row[id[n]], rows->before[KINDS]);
-        length[n] = bad ? (int32_t)(uniform(&dice) * (rows->T + 1)) : rows->length[id[n]];
+        length[n] = bad ? rows_length(rows->T) : rows->length[id[n]];
     }
-    forward(&b, row, length, 0);
-    backward(&b, row, 0);
+    batch_forward(&b, row, length, 0);
+    batch_backward(&b, row, 0);
     snprintf(what, sizeof what, "plan N%d", planned);
     for (int32_t n = 0; n < N; n++) {
         if (n % 4 != 2)
@@ -364,8 +104,8 @@ static void make_expected(struct rows *rows, ecornn_device *device)
     b.T = rows->T;
     b.N = N;
     for (int n = 0; n < ROWS; n += N) {
-        forward(&b, &rows->row[n], &rows->length[n], 0);
-        backward(&b, &rows->row[n], 0);
+        batch_forward(&b, &rows->row[n], &rows->length[n], 0);
+        batch_backward(&b, &rows->row[n], 0);
     }
     batch_close(&b);
 }
@@ -386,18 +126,19 @@ static void check_cut(const struct rows *rows, ecornn_device *device, int32_t N,
             if (k == 1)
                 memcpy(row[1][n] + rows->before[INITIAL], row[0][n] + rows->before[FINAL], state);
         }
-        forward(&part[k], row[k], rows->length, k * cut);
+        batch_forward(&part[k], row[k], rows->length, k * cut);
     }
     for (int k = 1; k >= 0; k--) {
         for (int32_t n = 0; k == 0 && n < N; n++)
             memcpy(row[0][n] + rows->before[DFINAL], row[1][n] + rows->before[DINITIAL], state);
-        backward(&part[k], row[k], k * cut);
+        batch_backward(&part[k], row[k], k * cut);
     }
     for (int32_t n = 0; n < N; n++) { /* row[1]: what both gave */
         memcpy(row[1][n] + rows->before[Y], row[0][n] + rows->before[Y],
-               elements(rows, Y) / (size_t)rows->T * (size_t)cut * eco_type_bytes(rows->type));
+               rows_elements(rows, Y) / (size_t)rows->T * (size_t)cut * eco_type_bytes(rows->type));
         memcpy(row[1][n] + rows->before[DX], row[0][n] + rows->before[DX],
-               elements(rows, DX) / (size_t)rows->T * (size_t)cut * eco_type_bytes(rows->type));
+               rows_elements(rows, DX) / (size_t)rows->T * (size_t)cut *
+                   eco_type_bytes(rows->type));
         memcpy(row[1][n] + rows->before[DINITIAL], row[0][n] + rows->before[DINITIAL], state);
         compare(rows, row[1][n], rows->row[n], "cut", n, N);
         free(row[0][n]);
@@ -539,19 +280,21 @@ END_TEST
 
 START_TEST(rows_of_own_cells_are_alone)
 {
-    char name[64], text[TEXT];
+    char name[64], text[ROWS_TEXT];
     ck_assert(sweep_own_cell(_i / OWN_OPTIONS, name));
     snprintf(text, sizeof text, "%s/%s", name, own_option[_i % OWN_OPTIONS]);
     check_problem(text, false);
 }
 END_TEST
 
-static int look_at_all(const char *only)
+static const char *only; /* the argument, if it is a problem */
+
+START_TEST(look_at_all)
 {
-    char name[64], text[TEXT];
+    char name[64], text[ROWS_TEXT];
     if (only) {
         check_problem(only, true);
-        return 0;
+        return;
     }
     for (int i = 0; i < PROBLEMS; i++)
         check_problem(problem[i], true);
@@ -561,18 +304,21 @@ static int look_at_all(const char *only)
         snprintf(text, sizeof text, "%s/%s", name, own_option[i % OWN_OPTIONS]);
         check_problem(text, true);
     }
-    return 0;
 }
+END_TEST
 
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("rows");
     TCase *tests = tcase_create("cpu");
-    if (argc > 1 && argv[1][0] != '-')
-        return look_at_all(strcmp(argv[1], "all") == 0 ? NULL : argv[1]);
+    suite_add_tcase(suite, tests);
+    if (argc > 1) {
+        only = strcmp(argv[1], "all") == 0 ? NULL : argv[1];
+        tcase_add_test(tests, look_at_all);
+        return suite_run(suite, false);
+    }
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, rows_are_alone, 0, PROBLEMS);
     tcase_add_loop_test(tests, rows_of_own_cells_are_alone, 0, sweep_own_cells() * OWN_OPTIONS);
-    suite_add_tcase(suite, tests);
     return suite_run(suite, true);
 }
