@@ -76,6 +76,18 @@ static void make_params(struct rows *rows, const ecornn_desc *desc)
     ecornn_device_close(device);
 }
 
+/* x and dy past a row's length. */
+static void spoil_padding(struct rows *rows, int n)
+{
+    const size_t element = eco_type_bytes(rows->type);
+    for (int kind = X; kind <= DY; kind++) {
+        const size_t wide = rows_elements(rows, kind) / (size_t)rows->T;
+        const size_t first = (size_t)rows->length[n] * wide;
+        rows_fill(rows->row[n] + rows->before[kind] + first * element, rows->type,
+                  (size_t)rows->T * wide - first, NAN);
+    }
+}
+
 void rows_make(struct rows *rows, const char *text, bool ragged)
 {
     char whole[ROWS_TEXT];
@@ -99,6 +111,7 @@ void rows_make(struct rows *rows, const char *text, bool ragged)
         rows->row[n] = calloc(1, rows->before[KINDS]);
         rows_fill(rows->row[n], rows->type, rows->before[INPUTS] / eco_type_bytes(rows->type), 0);
         rows->length[n] = ragged && n % 3 != 0 ? rows_length(rows->T) : rows->T;
+        spoil_padding(rows, n);
     }
 }
 
