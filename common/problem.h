@@ -11,14 +11,15 @@
 #include "ecornn.h"
 #include "common/cell/cell.h"
 
-enum { ECO_MAX_PROBLEM_TEXT = 160, ECO_MAX_LAYERS = 255 };
+enum { ECO_MAX_PROBLEM_TEXT = 192, ECO_MAX_LAYERS = 255 };
 
 struct eco_problem {
     const struct ecornn_cell *cell;
     int32_t T, N, I, H, P, L, D;
     bool projected; /* P is a projection; else P == H */
     bool training;
-    bool fast; /* ECORNN_FAST_MATH */
+    bool fast;          /* ECORNN_FAST_MATH */
+    bool row_invariant; /* ECORNN_ROW_INVARIANT */
     ecornn_direction direction;
     ecornn_order order;
     ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */

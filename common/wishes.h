@@ -46,6 +46,11 @@ struct eco_wishes {
     size_t team_bytes;      /* that the threads of a run share */
     size_t crowded;         /* rows that products read, of a multiple of so many bytes, get
                              * ECO_ALIGNMENT more; 0: none */
+    /* of a CPU's steps: nothing lies elsewhere for them */
+    bool own_units;  /* a thread's products write the units that its pointwise passes read */
+    bool whole_rows; /* a step's products take the whole batch */
+    int32_t block;   /* rows that go through all panels together, at most; 0: what stays near */
+    enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near;
 };
 
 /* So many elements, in whole groups if that is wished. */

@@ -3,12 +3,16 @@
  * every cell, option and type; what an algorithm of its own must beat.
  */
 #include "cpu/cpu.h"
+#include "cpu/forced.h"
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     (void)caps;
+    if (problem->row_invariant && problem->type != ECORNN_F64)
+        return "row-invariant: the CBLAS takes another order for other numbers of rows";
     const bool same = problem->weight_type == problem->type;
-    return same && eco_type_bytes(problem->type) > 2 ? NULL : "no 16-bit types";
+    return same && eco_type_bytes(problem->type) > 2 ? eco_cpu_force_refuses(ECO_FORCED_BLAS, false)
+                                                     : "no 16-bit types";
 }
 
 /* Enough rows that the input product runs at full speed, few enough that its result stays in the
@@ -27,8 +31,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     *wishes = (struct eco_wishes){
         .by_length = true,
         .team_bytes = eco_cpu_team_bytes(caps->threads),
-        .chunk = steps_for(FORWARD_ROWS, problem->N),
-        .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
+        .chunk = eco_cpu_forced("chunk", steps_for(FORWARD_ROWS, problem->N)),
+        .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
         .gradient_rows = eco_cpu_gradient_group(problem),
     };
 }

@@ -3,6 +3,7 @@
  * own; a thread multiplies and finishes the same units, so that a step needs one barrier, or does
  * all steps of its own rows and needs none.  F32 and BF16.
  */
+#include "cpu/forced.h"
 #include "cpu/packed.h"
 
 static const struct eco_products packed_products = {eco_packed_multiply, eco_packed_weights,
@@ -14,13 +15,33 @@ static bool is_narrow(const struct eco_problem *problem)
     return problem->weight_type == ECORNN_BF16;
 }
 
+/* Can a thread finish the units that it multiplies? */
+static bool fuses(const struct eco_problem *problem)
+{
+    return !problem->cell->lowered.has_means && !problem->projected;
+}
+
+/* Panels that are forced: room for a gradient's copies is measured in them. */
+static const char *panels_refuse(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const int32_t vectors = eco_cpu_forced("vectors", ECO_TILE_VECTORS);
+    if (is_narrow(problem))
+        return vectors % 2 == 0 ? NULL : "ECORNN_FORCE: vectors is not 2 or 4, with BF16 weights";
+    return vectors >= caps->vectors
+               ? NULL
+               : "ECORNN_FORCE: vectors is less than the instruction set's products have";
+}
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (problem->type != ECORNN_F32 && problem->type != ECORNN_BF16)
         return "F32 and BF16 only";
     if (problem->weight_type == ECORNN_F16)
         return "no F16 weights";
-    return caps->lanes == 0 ? "no product kernel" : NULL;
+    if (caps->lanes == 0)
+        return "no product kernel";
+    const char *refusal = eco_cpu_force_refuses(ECO_FORCED_PACKED, fuses(problem));
+    return refusal != NULL ? refusal : panels_refuse(problem, caps);
 }
 
 /* Rows of a chunk: the result of the input product stays in a second-level cache or near it. */
@@ -70,12 +91,6 @@ static int32_t forward_rows(const struct eco_problem *problem, const struct eco_
     return rows < LEAST ? LEAST : (int32_t)rows;
 }
 
-/* Can a thread finish the units that it multiplies? */
-static bool fuses(const struct eco_problem *problem)
-{
-    return !problem->cell->lowered.has_means && !problem->projected;
-}
-
 /* Of a block of accumulators: rows of all of them would begin in a page each. */
 enum { ACC_LANES = 4 };
 
@@ -85,7 +100,8 @@ static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *pro
                         const struct eco_caps *caps)
 {
     wishes->spans = 1;
-    wishes->vectors = problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS;
+    wishes->vectors =
+        eco_cpu_forced("vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
     wishes->group = ECO_NARROW_GROUP;
     wishes->pair = 2;
     wishes->acc_units =
@@ -113,25 +129,38 @@ static bool crowds(const struct eco_problem *problem)
     return problem->N > ECO_TILE_VECTORS && problem->I % ECO_CROWDED == 0;
 }
 
+static enum eco_asked asked(const char *key)
+{
+    const int answer = eco_cpu_forced(key, -1);
+    return answer < 0 ? ECO_USUAL : answer > 0 ? ECO_ASKED_YES : ECO_ASKED_NO;
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    const int32_t vectors = panel_vectors(problem, caps);
+    const int32_t vectors = eco_cpu_forced("vectors", panel_vectors(problem, caps));
+    const bool own_units = eco_cpu_forced("own-units", fuses(problem));
+    const bool fuse = problem->N >= FUSED_ROWS && own_units && near(problem, caps);
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->vectors ? vectors : 1;
     *wishes = (struct eco_wishes){
         .by_length = true,
-        .chunk = steps_for(forward_rows(problem, caps), problem->N),
-        .chunk_backward = steps_for(BACKWARD_ROWS, problem->N),
-        .pack_rows = PACK_ROWS,
+        .chunk = eco_cpu_forced("chunk", steps_for(forward_rows(problem, caps), problem->N)),
+        .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
+        .pack_rows = eco_cpu_forced("pack-rows", PACK_ROWS),
         .gradient_rows = eco_cpu_gradient_group(problem),
         .spans = spans,
         .lanes = caps->lanes,
         .vectors = vectors,
         .acc_units = caps->lanes * (spans > 1 ? spans : vectors),
-        .threads = crowds(problem) ? caps->threads : 0,
+        .threads = eco_cpu_forced("copy", crowds(problem)) ? caps->threads : 0,
         .team_bytes = eco_cpu_team_bytes(caps->threads),
         .crowded = ECO_CROWDED_BYTES,
-        .fuse_input = problem->N >= FUSED_ROWS && fuses(problem) && near(problem, caps),
+        .fuse_input = eco_cpu_forced("fuse", fuse),
+        .own_units = own_units,
+        .whole_rows = eco_cpu_forced("whole-rows", false),
+        .block = eco_cpu_forced("block", 0),
+        .pass_after = asked("pass-after"),
+        .near = asked("near"),
     };
     if (is_narrow(problem))
         wish_narrow(wishes, problem, caps);
@@ -154,11 +183,12 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     const double element = (double)eco_type_bytes(plan->problem.weight_type);
     run.products = &packed_products;
-    run.whole_rows = args->lengths != NULL; /* else rows of a part would end before others */
+    /* with lengths, rows of a part would end before others */
+    run.whole_rows = args->lengths != NULL || plan->wishes.whole_rows;
     const double step = plan->work.recurrent + (plan->wishes.fuse_input ? plan->work.input : 0);
     const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cache_bytes;
     run.near = 1 + (int32_t)(step * element / room);
-    run.own_units = fuses(&plan->problem);
+    run.own_units = plan->wishes.own_units;
     eco_cpu_sort(&run);
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }

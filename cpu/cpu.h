@@ -16,6 +16,7 @@
 struct eco_grid {
     int ops, rows, units;
 };
+enum { ECO_STEP_THREADS = 64 }; /* of a grid, at most */
 
 struct eco_cpu {
     const struct eco_isa *isa;
@@ -237,16 +238,20 @@ struct eco_product {
 /* product.c: this thread's share of a product through CBLAS, in pieces whose shape depends on m, n,
  * k alone: the bits do not depend on the number of threads.  The caller waits before C is read. */
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
+/* product_apart.c: of F64, NT and NN, without CBLAS: rows of C do not depend on m either. */
+void eco_cpu_product_apart(const struct eco_cpu_run *run, const struct eco_product *product);
 /* dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 
 /* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
 enum { ECO_FEW_ROWS = 4 };
-/* Do products of so many rows go in tiles of BF16? */
+/* Do products of so many rows go in tiles of BF16?  Their sums have other bits: row-invariant all
+ * do. */
 static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows)
 {
     return run->isa->amx != NULL && run->layout->type == ECORNN_BF16 &&
-           run->layout->weight == ECORNN_BF16 && rows > ECO_FEW_ROWS;
+           run->layout->weight == ECORNN_BF16 &&
+           (rows > ECO_FEW_ROWS || run->problem->row_invariant);
 }
 
 /* ---- pointwise passes, pass.c ---------------------------------------------------------------- */

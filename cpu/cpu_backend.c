@@ -88,9 +88,13 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     cpu->cpus = eco_cpu_affinity();
     cpu->threads = argument > 0 ? argument : usual_threads(cpu);
     cpu->spins = eco_cpu_spins();
-    int grid[3];
-    if (eco_cpu_grid_wanted(grid))
-        cpu->grid = (struct eco_grid){grid[0], grid[1], grid[2]};
+    int grid[3] = {0};
+    const ecornn_status status = eco_cpu_grid_wanted(grid, ECO_STEP_THREADS);
+    if (status != ECORNN_OK) {
+        eco_free(cpu);
+        return status;
+    }
+    cpu->grid = (struct eco_grid){grid[0], grid[1], grid[2]};
     cpu->small_products = multiplies_small();
     cpu->blas_threads = eco_cpu_blas_has_threads();
     device->own = cpu;

@@ -184,6 +184,11 @@ static const struct eco_isa *set_below(enum rank rank, int index)
     return NULL;
 }
 
+const char *eco_isa_name(int index)
+{
+    return index < RANKS ? rank_name[index] : NULL;
+}
+
 const struct eco_isa *eco_isa_supported(int index)
 {
     const enum rank best = best_rank();
@@ -237,11 +242,34 @@ int eco_cpu_affinity(void)
                                  */
 }
 
-bool eco_cpu_grid_wanted(int grid[3])
+/* A number of at most `most` and what stands behind it; -1: there is none. */
+static int read_count(const char **text, int most)
 {
-    const char *text = eco_environment("ECORNN_GRID");
-    return text && sscanf(text, "%dx%dx%d", &grid[0], &grid[1], &grid[2]) == 3 && grid[0] > 0 &&
-           grid[1] > 0 && grid[2] > 0;
+    int number = 0;
+    if (!isdigit((unsigned char)**text))
+        return -1;
+    for (; isdigit((unsigned char)**text); ++*text)
+        number = number <= most ? 10 * number + (**text - '0') : number;
+    return number > 0 && number <= most ? number : -1;
+}
+
+ecornn_status eco_cpu_grid_wanted(int grid[3], int most)
+{
+    const char *const text = eco_environment("ECORNN_GRID"), *at = text;
+    int64_t threads = 1;
+    if (text == NULL || *text == '\0')
+        return ECORNN_OK;
+    for (int k = 0; k < 3; k++) {
+        grid[k] = read_count(&at, most);
+        threads *= grid[k];
+        if (grid[k] < 0 || *at != (k < 2 ? 'x' : '\0') || threads > most)
+            return eco_fail(
+                ECORNN_BAD_ARGUMENT,
+                "ECORNN_GRID is \"%.40s\", must be OPSxROWSxUNITS, 1 to %d threads in all", text,
+                most);
+        at++;
+    }
+    return ECORNN_OK;
 }
 
 int eco_cpu_spins(void)

@@ -15,11 +15,13 @@ static void fill_bias(const struct eco_cpu_run *run, const struct eco_multiply *
     for (int a = 0; a < run->lowered->n_accs;
          a++, to = eco_cpu_after_mutable(run->layout->sum, to, H)) {
         const void *bias = eco_cpu_bias(run, multiply->op, a);
-        if (bias != NULL)
-            run->kernels->fill_rows(to, c_row, count, bias, run->problem->H);
-        for (int32_t n = 0; bias == NULL && n < count; n++)
-            memset(eco_cpu_after_mutable(run->layout->sum, to, (size_t)n * c_row), 0,
-                   H * eco_type_bytes(run->layout->sum));
+        for (int32_t n = 0; n < count; n++) {
+            void *row = eco_cpu_after_mutable(run->layout->sum, to, (size_t)n * c_row);
+            if (bias != NULL)
+                memcpy(row, bias, H * eco_type_bytes(run->layout->sum));
+            else
+                memset(row, 0, H * eco_type_bytes(run->layout->sum));
+        }
     }
 }
 

@@ -96,12 +96,6 @@ static void add_columns(void *sum, void *lost, const void *x, size_t row, int32_
         add_some_columns(s + j, l + j, from + j, row, rows, n - j < VEC_LANES ? n - j : VEC_LANES);
 }
 
-static void fill_rows(void *y, size_t row, int32_t rows, const void *bias, int32_t n)
-{
-    for (int32_t r = 0; r < rows; r++)
-        memcpy((real *)y + (size_t)r * row, bias, (size_t)n * sizeof(real));
-}
-
 static vec activate(int opcode, vec v)
 {
     switch (opcode) {
@@ -136,6 +130,5 @@ const struct eco_pointwise_kernels KERNELS = {
     .cell = CELL(cells),
     .interpret = interpret,
     .add_columns = add_columns,
-    .fill_rows = fill_rows,
     .activation = activation,
 };

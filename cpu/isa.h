@@ -35,6 +35,8 @@ const struct eco_isa *eco_isa_supported(int index);
  * set to take for such a plan: this one, or the best without tiles where the system refuses.
  * cpuid.c. */
 const struct eco_isa *eco_isa_with_tiles(const struct eco_isa *isa);
+/* Every set that a build may have, worst first; NULL past the last. */
+const char *eco_isa_name(int index);
 
 /* The best of them; not better than the environment's ECORNN_ISA, if that is the name of a set. */
 const struct eco_isa *eco_isa_choose(void);

@@ -58,6 +58,11 @@ static void share_out(const struct eco_cpu_run *run, const struct eco_multiply *
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+static bool is_so(enum eco_asked asked, bool usual)
+{
+    return asked == ECO_USUAL ? usual : asked == ECO_ASKED_YES;
+}
+
 /* All but the numbers, of which there are many. */
 static void put_product(const struct eco_cpu_run *run, const struct eco_multiply *m,
                         struct eco_packed_product *p)
@@ -75,8 +80,9 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->k = panels->k;
     p->skipped = 0;
     p->first = 0;
-    p->near = run->count >= run->near &&
-              (m->part != ECO_PART_INPUT || m->rows == 1 || layout->wishes.fuse_input);
+    p->near = is_so(layout->wishes.near,
+                    run->count >= run->near &&
+                        (m->part != ECO_PART_INPUT || m->rows == 1 || layout->wishes.fuse_input));
     p->later = p->later_end = NULL;
     p->rounds = m->c_type == ECORNN_BF16;
     p->number[0] = (struct eco_packed_number){.add = false};
@@ -161,6 +167,9 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
     w->pairs = 0;
     if (w->products < ECO_TILE_PAIRS || p[0].multiply->back || p[0].group != p[1].group)
         return;
+    /* AMX adds C to the sum over both: other bits than where a step does not multiply its input */
+    if (p->kernel->begin != NULL && run->problem->row_invariant)
+        return;
     if (are_alike(&p[0], &p[1])) {
         for (int8_t i = 0; i < p[0].panels->panels; i++)
             w->pair[w->pairs++] = (struct eco_packed_pair){{i, i}};
@@ -222,7 +231,7 @@ void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *
     pair_products(run, &w);
     /* An interpreted pass is better over many units; and AMX is slower with vectors in between. */
     const bool amx = w.products > 0 && product->kernel->begin != NULL;
-    w.pass_after = run->problem->cell->builtin < 0 || amx;
+    w.pass_after = is_so(run->layout->wishes.pass_after, run->problem->cell->builtin < 0 || amx);
     w.width = block_units(run, &w);
     if (call != NULL) {
         w.rows = (struct eco_share){call->row0, call->row1};

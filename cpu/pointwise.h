@@ -85,8 +85,6 @@ struct eco_pointwise_kernels {
      * .. n) += what adding a chain to a sum loses, so that both together are near the exact sum of
      * any number of chains; sum and lost are sums, x an element */
     void (*add_columns)(void *sum, void *lost, const void *x, size_t row, int32_t rows, int32_t n);
-    /* y[r*row + 0 .. n) = bias[0 .. n) for every row */
-    void (*fill_rows)(void *y, size_t row, int32_t rows, const void *bias, int32_t n);
     /* out[0 .. n) = f(in[0 .. n)), f one of ECO_OP_EXP LOG SQRT TANH SIGMOID: for the tests */
     void (*activation)(int opcode, void *out, const void *in, int32_t n);
 };

@@ -94,6 +94,10 @@ void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *pr
 {
     if (product->m == 0 || product->n == 0)
         return;
+    if (run->problem->row_invariant && product->kind != ECO_PRODUCT_TN) {
+        eco_cpu_product_apart(run, product);
+        return;
+    }
     const bool skinny = product->m <= SKINNY_ROWS && product->kind != ECO_PRODUCT_TN;
     const struct cut cut =
         skinny && run->cpu->small_products ? cut_small(product) : cut_large(product);

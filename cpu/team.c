@@ -8,9 +8,6 @@
 
 #include "common/util.h"
 
-/* Threads that do steps, at most. */
-enum { STEP_THREADS = 64 };
-
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
                                   const struct eco_args *args)
 {
@@ -81,7 +78,7 @@ struct shared {
 
 static int step_threads(int threads)
 {
-    return threads < STEP_THREADS ? threads : STEP_THREADS;
+    return threads < ECO_STEP_THREADS ? threads : ECO_STEP_THREADS;
 }
 
 size_t eco_cpu_team_bytes(int threads)

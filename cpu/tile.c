@@ -194,19 +194,24 @@ TILE_BLOCK(7, 3) TILE_BLOCK(8, 3)
 TILE_BLOCK(1, 4) TILE_BLOCK(2, 4) TILE_BLOCK(3, 4) TILE_BLOCK(4, 4) TILE_BLOCK(5, 4) TILE_BLOCK(6, 4)
 
 typedef void (*tile_function)(const struct eco_tile *, int32_t row, int32_t i);
+/* Those that need more sums than there are registers for are not built. */
+#define TILE(R, V) ((R) * (V) <= TILE_SUMS ? tile_##R##_##V : NULL)
 static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
-    {tile_1_1, tile_2_1, tile_3_1, tile_4_1, tile_5_1, tile_6_1, tile_7_1, tile_8_1, tile_9_1, tile_10_1, tile_11_1, tile_12_1},
-    {tile_1_2, tile_2_2, tile_3_2, tile_4_2, tile_5_2, tile_6_2, tile_7_2, tile_8_2, tile_9_2, tile_10_2, tile_11_2, tile_12_2},
-    {tile_1_3, tile_2_3, tile_3_3, tile_4_3, tile_5_3, tile_6_3, tile_7_3, tile_8_3},
-    {tile_1_4, tile_2_4, tile_3_4, tile_4_4, tile_5_4, tile_6_4},
+    {TILE(1, 1), TILE(2, 1), TILE(3, 1), TILE(4, 1), TILE(5, 1), TILE(6, 1),
+     TILE(7, 1), TILE(8, 1), TILE(9, 1), TILE(10, 1), TILE(11, 1), TILE(12, 1)},
+    {TILE(1, 2), TILE(2, 2), TILE(3, 2), TILE(4, 2), TILE(5, 2), TILE(6, 2),
+     TILE(7, 2), TILE(8, 2), TILE(9, 2), TILE(10, 2), TILE(11, 2), TILE(12, 2)},
+    {TILE(1, 3), TILE(2, 3), TILE(3, 3), TILE(4, 3), TILE(5, 3), TILE(6, 3), TILE(7, 3), TILE(8, 3)},
+    {TILE(1, 4), TILE(2, 4), TILE(3, 4), TILE(4, 4), TILE(5, 4), TILE(6, 4)},
 };
 /* clang-format on */
+static const int32_t tile_most[ECO_TILE_VECTORS] = {TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3,
+                                                    TILE_SUMS / 4};
 
 /* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8. */
 static void tile_multiply(const struct eco_tile *tile)
 {
-    static const int32_t rows[] = {0, TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3, TILE_SUMS / 4};
-    const int32_t most = rows[tile->vectors];
+    const int32_t most = tile_most[tile->vectors - 1];
     if (tile->rows <= most) { /* without divisions, which a few rows would notice */
         tile_functions[tile->vectors - 1][tile->rows - 1](tile, 0, 0);
         return;
@@ -250,6 +255,7 @@ const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
     .rows = TILE_SUMS / RULE_VECTORS,
     .vectors = RULE_VECTORS,
     .sums = TILE_SUMS,
+    .most = {TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3, TILE_SUMS / 4},
     .multiply = tile_multiply,
     .copy = tile_copy,
 };

@@ -72,6 +72,9 @@ struct eco_tile_kernel {
     int32_t lanes;         /* floats of a vector */
     int32_t rows, vectors; /* of a block, a panel, as a rule */
     int32_t sums;          /* of a block of any shape, in vectors */
+    /* rows that `multiply` takes in one block, by vectors less one: a piece of code for each of
+     * them and of fewer */
+    int32_t most[ECO_TILE_VECTORS];
     void (*multiply)(const struct eco_tile *tile);
     void (*copy)(struct eco_tile_copy *copy, const float *from, size_t row, int32_t rows); /* F32 */
     /* NULL, or called on each thread before and after its products; height: as of those. */

@@ -10,6 +10,7 @@
 enum { TILE = ECO_NARROW_TILE, LANES = 16, ROW_BYTES = 64 };
 /* Tile registers: 0 to 3 sums, 4 and 5 A, 6 and 7 weights. */
 enum { TILES = 8, FIRST_WEIGHT = 6 };
+enum { TALLEST = 2 * ECO_NARROW_TALL }; /* rows of two tiles */
 
 struct config {
     uint8_t palette, start_row, reserved[14];
@@ -215,7 +216,10 @@ static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t 
     }
 }
 
-const struct eco_tile_kernel eco_tile_amx = {
-    .lanes = LANES, .multiply = multiply, .begin = begin, .end = end};
+const struct eco_tile_kernel eco_tile_amx = {.lanes = LANES,
+                                             .most = {TALLEST, TALLEST, TALLEST, TALLEST},
+                                             .multiply = multiply,
+                                             .begin = begin,
+                                             .end = end};
 
 const struct eco_pair_rows eco_rows_amx = {pair, transpose};

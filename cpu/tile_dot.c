@@ -13,7 +13,8 @@
 enum { LANES = 16, PAIR = 2 * LANES, VECTOR = ECO_NARROW_GROUP * LANES, MOST_ROWS = 12 };
 enum { LINE = 64 };
 /* Rows of a block by vectors: 24 sums, or what a chain of them needs. */
-static const int32_t dot_rows[ECO_TILE_VECTORS] = {12, 12, 8, 6};
+enum { ROWS_1 = 12, ROWS_2 = 12, ROWS_3 = 8, ROWS_4 = 6 };
+static const int32_t dot_rows[ECO_TILE_VECTORS] = {ROWS_1, ROWS_2, ROWS_3, ROWS_4};
 
 ALWAYS_INLINE __mmask16 lanes_of(const struct eco_tile *tile, int v)
 {
@@ -174,6 +175,7 @@ static void multiply(const struct eco_tile *tile)
     dot_part(tile, 2, 2);
 }
 
-const struct eco_tile_kernel eco_tile_avx512bf16 = {.lanes = LANES, .multiply = multiply};
+const struct eco_tile_kernel eco_tile_avx512bf16 = {
+    .lanes = LANES, .most = {ROWS_1, ROWS_2, ROWS_3, ROWS_4}, .multiply = multiply};
 
 const struct eco_pair_rows eco_rows_avx512bf16 = {pair, pair};

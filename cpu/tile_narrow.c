@@ -11,9 +11,13 @@ enum { MANY_REGISTERS = VEC_REGISTERS == 32 };
 enum { MOST_ROWS = 12, PAIR = 2 * VEC_LANES, VECTOR = ECO_NARROW_GROUP * VEC_LANES };
 enum { LINE = 64 };
 /* Rows of a block by vectors: sums, raw weights and widened ones share the registers. */
-static const int32_t narrow_rows[ECO_TILE_VECTORS] = {
-    MANY_REGISTERS ? 12 : 10, MANY_REGISTERS ? 12 : 5, MANY_REGISTERS ? 7 : 3,
-    MANY_REGISTERS ? 5 : 2};
+enum {
+    ROWS_1 = MANY_REGISTERS ? 12 : 10,
+    ROWS_2 = MANY_REGISTERS ? 12 : 5,
+    ROWS_3 = MANY_REGISTERS ? 7 : 3,
+    ROWS_4 = MANY_REGISTERS ? 5 : 2
+};
+static const int32_t narrow_rows[ECO_TILE_VECTORS] = {ROWS_1, ROWS_2, ROWS_3, ROWS_4};
 
 ALWAYS_INLINE vec narrow_start(const struct eco_tile *tile, int v, const float *c)
 {
@@ -136,11 +140,15 @@ NARROW_BLOCK(7, 3)
 NARROW_BLOCK(1, 4) NARROW_BLOCK(2, 4) NARROW_BLOCK(3, 4) NARROW_BLOCK(4, 4) NARROW_BLOCK(5, 4)
 
 typedef void (*narrow_function)(const struct eco_tile *, const struct block *);
+/* Those of more rows than a block has are not built. */
+#define NARROW(R, V) ((R) <= ROWS_##V ? narrow_##R##_##V : NULL)
 static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
-    {narrow_1_1, narrow_2_1, narrow_3_1, narrow_4_1, narrow_5_1, narrow_6_1, narrow_7_1, narrow_8_1, narrow_9_1, narrow_10_1, narrow_11_1, narrow_12_1},
-    {narrow_1_2, narrow_2_2, narrow_3_2, narrow_4_2, narrow_5_2, narrow_6_2, narrow_7_2, narrow_8_2, narrow_9_2, narrow_10_2, narrow_11_2, narrow_12_2},
-    {narrow_1_3, narrow_2_3, narrow_3_3, narrow_4_3, narrow_5_3, narrow_6_3, narrow_7_3},
-    {narrow_1_4, narrow_2_4, narrow_3_4, narrow_4_4, narrow_5_4},
+    {NARROW(1, 1), NARROW(2, 1), NARROW(3, 1), NARROW(4, 1), NARROW(5, 1), NARROW(6, 1),
+     NARROW(7, 1), NARROW(8, 1), NARROW(9, 1), NARROW(10, 1), NARROW(11, 1), NARROW(12, 1)},
+    {NARROW(1, 2), NARROW(2, 2), NARROW(3, 2), NARROW(4, 2), NARROW(5, 2), NARROW(6, 2),
+     NARROW(7, 2), NARROW(8, 2), NARROW(9, 2), NARROW(10, 2), NARROW(11, 2), NARROW(12, 2)},
+    {NARROW(1, 3), NARROW(2, 3), NARROW(3, 3), NARROW(4, 3), NARROW(5, 3), NARROW(6, 3), NARROW(7, 3)},
+    {NARROW(1, 4), NARROW(2, 4), NARROW(3, 4), NARROW(4, 4), NARROW(5, 4)},
 };
 /* clang-format on */
 
@@ -196,6 +204,7 @@ static void narrow_round(uint16_t *to, const float *from, int32_t n, bool add)
 
 const struct eco_tile_kernel JOIN(eco_narrow_, ECO_ISA) = {
     .lanes = VEC_LANES,
+    .most = {ROWS_1, ROWS_2, ROWS_3, ROWS_4},
     .multiply = narrow_multiply,
 };
 

@@ -92,7 +92,7 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
         wanted.rows = 1;
     if (wanted.ops > 0 && (int64_t)wanted.ops * wanted.rows * wanted.units <= threads)
         return wanted;
-    const int together = problem->D * (run->layout->wishes.wavefront ? problem->L : 1);
+    const int together = problem->D;
     struct eco_grid best = grid_of(run, threads);
     double least = grid_seconds(run, together, best);
     for (int ops = 2; ops <= together && ops <= threads; ops++) {
@@ -114,7 +114,7 @@ static const double WAKE = 4e-6;
 static bool worth_waking(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const struct eco_problem *problem = run->problem;
-    const int together = problem->D * (run->layout->wishes.wavefront ? problem->L : 1);
+    const int together = problem->D;
     const double alone = grid_seconds(run, together, (struct eco_grid){1, 1, 1});
     const double gain = alone - grid_seconds(run, together, grid);
     const double steps = (double)run->args->T * problem->L * problem->D / together;

@@ -16,6 +16,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 {
     char unused[1];
     const struct ecornn_cell *cell = problem->cell;
+    if (problem->row_invariant)
+        return "row-invariant: its rows may depend on others";
     if (!caps->fuses)
         return "a device without what it needs";
     if (eco_type_bytes(problem->type) > 4)

@@ -29,6 +29,8 @@ static bool is_near(const struct eco_problem *problem)
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
+    if (problem->row_invariant)
+        return "row-invariant: its rows may depend on others";
     if (caps->version < ECO_RESIDENT_VERSION || caps->block_bytes == 0)
         return "a device without what it needs";
     if (problem->projected)

@@ -10,9 +10,8 @@
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    (void)problem;
     (void)caps;
-    return NULL;
+    return problem->row_invariant ? "row-invariant: its rows may depend on others" : NULL;
 }
 
 /* For tests and comparisons: ECORNN_WAVEFRONT=0 asks for one layer after the other. */

@@ -23,6 +23,11 @@
  * Floating point: results do not depend on the caller's rounding mode, flush-to-zero or traps, and
  * every call leaves these, and the flags, as they were.  A CPU's runs take denormals for zeros.
  *
+ * Rows: on a CPU the bits of a row of y, final, dx and dinitial depend on that row's inputs and the
+ * weights alone: not on N, its place, what other rows hold (NaN too) or where T is cut.  So it is
+ * for F32; other types and GPUs: with ECORNN_ROW_INVARIANT (doc/numerics.md, "Rows").  Random
+ * numbers depend on step and place.
+ *
  * Memory: the caller owns x, y, states, weights, workspace and reserve, all in memory the device
  * can use (ecornn_alloc; on a CPU any memory aligned to ecornn_sizes.alignment for the last three).
  * A run allocates nothing (the reference does).
@@ -139,6 +144,9 @@ enum { /* ecornn_desc.flags */
        ECORNN_FAST_MATH =
            1u << 1, /* F32: products may round their operands to 11 bits, as TF32 does; on a GPU
                      * also to F16 times powers of two (doc/numerics.md) */
+       ECORNN_ROW_INVARIANT =
+           1u << 2, /* the bits of a row of y, final, dx and dinitial do not depend on N, its place
+                     * or its neighbours; UNSUPPORTED where no algorithm of the device keeps that */
 };
 
 typedef struct {
@@ -163,7 +171,8 @@ typedef struct {
 /*
  * A description from a problem string, as ecornn_plan_print shows one; parts in any order after the
  * cell, defaults left out:  CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights]
- * [/bf16-params|f16-params][/fast][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/dropout:#]
+ * [/bf16-params|f16-params][/fast][/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#]
+ * [/batch-major][/dropout:#]
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
  */

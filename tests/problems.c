@@ -22,6 +22,7 @@ const char *const problems[PROBLEMS] = {
     "lstm/f16/f16-params/L3/T5/N2/I3/H7",
     "gru-reset-first/bf16/bf16-params/train/L2/bi/T4/N3/I5/H35",
     "lstm-peephole/f32/bf16-weights/train/L2/T3/N5/I4/H6",
+    "gru/f32/fast/row-invariant/train/L2/bi/T3/N5/I4/H6",
 };
 
 const struct eco_wishes wishes[WISHES] = {

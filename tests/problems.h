@@ -7,7 +7,7 @@
 #include "common/problem.h"
 #include "common/wishes.h"
 
-enum { PROBLEMS = 14, WISHES = 12 };
+enum { PROBLEMS = 15, WISHES = 12 };
 
 extern const char *const problems[PROBLEMS];
 extern const struct eco_wishes wishes[WISHES];

@@ -25,7 +25,8 @@ mkdir -p $build
         CFLAGS=-O2 BLAS_CFLAGS="-I$source/tests/cross" BLAS_LIBS="$PWD/cblas.o" \
         CHECK_CFLAGS="-I$source/tests/cross" CHECK_LIBS=-lm
     make -s -j"$(getconf _NPROCESSORS_ONLN)" libecornn.la examples/hello \
-        tests/bits tests/test_activations tests/test_backend tests/test_kernels
+        tests/bits tests/test_activations tests/test_backend tests/test_kernels \
+        tests/test_rows tests/test_walk
 ) > $build/build.log 2>&1 || { tail -n 40 $build/build.log; fail "the build"; }
 
 emulated() { # program of the build, arguments
@@ -43,6 +44,9 @@ for problem in lstm/f32/train/L2/bi/T5/N4/I7/H19/states gru/f32/infer/T3/N13/I33
     lstm/f32/train/P5/T4/N3/I6/H21/lengths:random rnn-tanh/f64/train/T3/N2/I4/H9; do
     emulated tests/test_backend $problem
 done
+
+emulated tests/test_walk
+emulated tests/test_rows
 
 tests/bits > $build/here.bits || fail "tests/bits"
 emulated tests/bits | grep -v '^tests' > $build/arm64.bits

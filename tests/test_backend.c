@@ -47,11 +47,11 @@ static bool open_set(ecornn_device **device, const char *name, const char *set)
     return false;
 }
 
-/* Teams, and how they share out steps: 0: by the work. */
+/* Teams, and how they share out steps; "": by the work. */
 static const struct {
     const char *device, *grid;
-} team[] = {{"cpu:2", "0"},      {"cpu:2", "1x1x2"}, {"cpu:3", "1x3x1"}, {"cpu:5", "2x1x2"},
-            {"cpu:16", "1x2x8"}, {"cpu:2", "2x1x1"}, {"cpu:7", "2x3x1"}, {"cpu:16", "0"}};
+} team[] = {{"cpu:2", ""},       {"cpu:2", "1x1x2"}, {"cpu:3", "1x3x1"}, {"cpu:5", "2x1x2"},
+            {"cpu:16", "1x2x8"}, {"cpu:2", "2x1x1"}, {"cpu:7", "2x3x1"}, {"cpu:16", ""}};
 enum { TEAMS = sizeof team / sizeof *team };
 
 /* Each case has its own, so that all together see all. */

@@ -284,7 +284,7 @@ START_TEST(bernoulli)
 }
 END_TEST
 
-/* ---- columns and rows ----------------------------------------------------------------------- */
+/* ---- columns -------------------------------------------------------------------------------- */
 
 /* What the kernel adds: chains of rows, to a sum and what that lost. */
 static void add_columns(float *sum, float *lost, const float *x, size_t row, int rows)
@@ -300,25 +300,23 @@ static void add_columns(float *sum, float *lost, const float *x, size_t row, int
     }
 }
 
-START_TEST(columns_and_rows)
+START_TEST(columns)
 {
     enum { ROWS = 131, STRIDE = 170 };
-    static float x[ROWS * STRIDE], y[STRIDE], lost[STRIDE], filled[ROWS * STRIDE];
+    static float x[ROWS * STRIDE], y[STRIDE], lost[STRIDE];
     const struct eco_isa *isa;
     for (int k = 0; (isa = eco_isa_supported(k)); k++)
         for (int32_t n = 1; n < STRIDE; n++) {
             for (int j = 0; j < ROWS * STRIDE; j++)
-                x[j] = (float)sin(j), filled[j] = -1;
+                x[j] = (float)sin(j);
             for (int j = 0; j < STRIDE; j++)
                 y[j] = (float)(1000 + j), lost[j] = 0.5f;
             isa->f32->add_columns(y, lost, x, STRIDE, ROWS, n);
-            isa->f32->fill_rows(filled, STRIDE, ROWS, x, n);
             for (int j = 0; j < STRIDE; j++) {
                 float sum = (float)(1000 + j), rest = 0.5f;
                 if (j < n)
                     add_columns(&sum, &rest, x + j, STRIDE, ROWS);
                 ck_assert(y[j] == sum && lost[j] == rest);
-                ck_assert(filled[STRIDE + j] == (j < n ? x[j] : -1));
             }
         }
 }
@@ -376,7 +374,7 @@ int main(void)
     tcase_add_test(cells, rows_in_order);
     tcase_add_test(cells, row_means);
     tcase_add_test(cells, bernoulli);
-    tcase_add_test(cells, columns_and_rows);
+    tcase_add_test(cells, columns);
     tcase_add_test(cells, copies_of_rows);
     tcase_add_test(cells, chosen_set);
     suite_add_tcase(suite, cells);

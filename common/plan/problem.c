@@ -95,9 +95,9 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     if (!(desc->dropout >= 0.0f && desc->dropout < 1.0f))
         return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
                         (double)desc->dropout);
-    if ((desc->flags & ~(uint32_t)(ECORNN_TRAINING | ECORNN_FAST_MATH)) != 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags,
-                        (unsigned)(ECORNN_TRAINING | ECORNN_FAST_MATH));
+    const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT;
+    if ((desc->flags & ~known) != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
         if (desc->reserved[i] != 0)
             return eco_fail(ECORNN_BAD_ARGUMENT, "reserved[%zu] is %u, must be 0", i,
@@ -137,6 +137,8 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/%s-params", eco_type_name(problem->param_type));
     if (problem->fast)
         eco_text_add(&text, "/fast");
+    if (problem->row_invariant)
+        eco_text_add(&text, "/row-invariant");
     eco_text_add(&text, "/%s", problem->training ? "train" : "infer");
     if (problem->L > 1)
         eco_text_add(&text, "/L%d", problem->L);
@@ -169,6 +171,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .projected = desc->proj != 0,
         .training = (desc->flags & ECORNN_TRAINING) != 0,
         .fast = (desc->flags & ECORNN_FAST_MATH) != 0,
+        .row_invariant = (desc->flags & ECORNN_ROW_INVARIANT) != 0,
         .direction = desc->direction,
         .order = desc->order,
         .type = desc->type,
@@ -200,6 +203,7 @@ static const struct part keyword[] = {
     {"bf16-params", FIELD(param_type), ECORNN_BF16},
     {"f16-params", FIELD(param_type), ECORNN_F16},
     {"fast", FIELD(flags), ECORNN_FAST_MATH},
+    {"row-invariant", FIELD(flags), ECORNN_ROW_INVARIANT},
     {"infer", FIELD(flags), 0},
     {"train", FIELD(flags), ECORNN_TRAINING},
     {"rev", FIELD(direction), ECORNN_REVERSE},

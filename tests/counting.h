@@ -1,0 +1,45 @@
+/*
+ * An instruction set whose kernels note that they ran, each before the real one: what of every
+ * table runs reach.
+ */
+#ifndef ECO_TESTS_COUNTING_H
+#define ECO_TESTS_COUNTING_H
+
+#include "cpu/isa.h"
+
+/* Of tables. */
+enum {
+    COUNTED_ROWS = 2 * ECO_NARROW_TALL,
+    COUNTED_CELLS = 16,
+    COUNTED_STAGES = 2 * ECO_MAX_STAGES
+};
+enum product { TILE, NARROW, DOT, AMX, PRODUCTS };
+enum passes { F32, F64, BF16, PASSES };
+enum row_kernel { TILE_COPY, WIDEN, ROUND, ROUND_ADDED, PAIR_VECTOR, PAIR_BLOCK, ROW_KERNELS };
+
+/* What a set has, and what of it ran. */
+struct kernel_table {
+    bool has[PRODUCTS], has_pairs;
+    bool product[PRODUCTS][ECO_TILE_VECTORS][COUNTED_ROWS]; /* by vectors, rows less one */
+    bool stage[PASSES][COUNTED_CELLS][COUNTED_STAGES]; /* built-in cells, forward and backward */
+    bool interpreted[PASSES][2], columns[PASSES];
+    bool row[ROW_KERNELS];
+};
+
+/* A set like isa that counts in a table; until the next call. */
+const struct eco_isa *counting_set(const struct eco_isa *isa, struct kernel_table *table);
+/* A kernel of a set, or NULL; the passes for a type. */
+const struct eco_tile_kernel *product_of(const struct eco_isa *isa, enum product which);
+const struct eco_pointwise_kernels *passes_of(const struct eco_isa *isa, enum passes which);
+
+struct count {
+    int n, all;
+};
+/* How many of a table ran. */
+struct count products_counted(const struct kernel_table *t, const struct eco_isa *isa,
+                              enum product which);
+struct count passes_counted(const struct kernel_table *t, enum passes which);
+struct count rows_counted(const struct kernel_table *t);
+void count_one(struct count *c, bool one);
+
+#endif /* ECO_TESTS_COUNTING_H */
