@@ -53,7 +53,7 @@ typedef enum {
 /* The status in lower case, e.g. "bad argument"; "unknown status" outside the list. Never NULL. */
 ECORNN_API const char *ecornn_status_name(ecornn_status status);
 /* The last failure of the calling thread in one line, "" if there was none.  Valid until the
- * thread's next failing call. */
+ * thread's next failing call.  UTF-8; control characters of a name or text in it are "\x1B". */
 ECORNN_API const char *ecornn_error_detail(void);
 /* E.g. "0.1.0 cpu:avx512": the version and the instruction set the CPU backend would use. */
 ECORNN_API const char *ecornn_version(void);
