@@ -37,6 +37,11 @@ bool eco_problem_reversed(const struct eco_problem *problem, int d)
     return d == 1 || problem->direction == ECORNN_REVERSE;
 }
 
+bool eco_problem_draws(const struct eco_problem *problem)
+{
+    return problem->dropout > 0 || problem->cell->recipe.n_bernoulli > 0;
+}
+
 /* ---- from a description ---------------------------------------------------------------------- */
 
 static ecornn_status check_extents(const ecornn_desc *desc)
