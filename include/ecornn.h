@@ -164,7 +164,7 @@ typedef struct {
  * A description from a problem string, as ecornn_plan_print shows one; parts in any order after the
  * cell, defaults left out:  CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights]
  * [/bf16-params|f16-params][/fast][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/dropout:#]
- * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".
+ * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
  */
 ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem,
