@@ -75,7 +75,7 @@ typedef struct {
  * name: "cpu" (all cores the process may use, no more than OpenMP was told: OMP_NUM_THREADS,
  * omp_set_num_threads), "cpu:K" (K threads, 1 to 1024), "cuda" or "cuda:K"
  * (NVIDIA GPU number K, 0 when left out), "reference" (double, one thread, slow: what everything
- * else is checked against); NULL: the fastest device here.
+ * else is checked against); NULL: the fastest device here, and an error if that cannot be opened.
  * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks: the
  * detail says why (no driver, no module, too old).
  */
