@@ -70,4 +70,7 @@ struct eco_args {
     bool accumulate;
 };
 
+/* empty.c: a run of no steps or no rows, of any algorithm. */
+ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct eco_args *args);
+
 #endif /* ECO_PLAN_H */

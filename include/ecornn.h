@@ -232,9 +232,12 @@ ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *syst
 
 /* ---- run ---------------------------------------------------------------------------------- */
 
+enum { ECORNN_ALL = -1 }; /* ecornn_io.steps, batch: as many as the plan has */
+
 typedef struct {
     size_t size;                            /* sizeof(ecornn_io): later versions may add fields  */
-    int32_t steps, batch;                   /* this run's T and N; 0: the plan's                 */
+    int32_t steps, batch;                   /* this run's T and N, or ECORNN_ALL.  One is 0:     *
+                                             * an empty run; both are 0: refused, as not set     */
     const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T;    *
                                              * in the device's memory: a GPU cannot check them  */
     const void *x;                          /* [T,N,I] or [N,T,I]; past a length: anything       */
@@ -263,7 +266,13 @@ typedef struct {
                                             * always overwritten                               */
 } ecornn_gradient;
 
-/* y and final from x, initial and weights.  With a reserve it also keeps what backward needs. */
+/*
+ * y and final from x, initial and weights.  With a reserve it also keeps what backward needs.
+ * An empty run, of 0 steps or 0 rows, copies states: initial to final, backward dfinal to dinitial,
+ * zeros where they are NULL; and the gradient of the weights is 0.  It reads and writes nothing
+ * else, so x, y, dy, dx, weights, workspace and reserve may be NULL, and the reserve stays as it
+ * is.
+ */
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /*
  * Gradients of one forward run.  io: the same steps, batch, lengths, x, initial, weights, seed and

@@ -38,9 +38,10 @@ START_TEST(run_misuse)
     BAD_RUN(io.size = 0, "io.size is 0");
     BAD_RUN(io.size--, "must be");
     BAD_RUN(io.size += 8, "must be");
-    BAD_RUN(io.steps = -1, "io.steps is -1");
-    BAD_RUN(io.steps = T + 1, "io.steps is 6, must be 0 to 5");
-    BAD_RUN(io.batch = N + 1, "io.batch is 4, must be 0 to 3");
+    BAD_RUN(io.steps = -2, "io.steps is -2");
+    BAD_RUN(io.steps = T + 1, "io.steps is 6, must be 0 to 5 or ECORNN_ALL");
+    BAD_RUN(io.batch = N + 1, "io.batch is 4, must be 0 to 3 or ECORNN_ALL");
+    BAD_RUN(io.steps = b.io.batch = 0, "write ECORNN_ALL for the plan's 5 and 3");
     BAD_RUN(io.batch = -7, "io.batch is -7");
     BAD_RUN(io.lengths = below, "io.lengths[1] is -1, must be 0 to 5");
     BAD_RUN(io.lengths = above, "io.lengths[2] is 6, must be 0 to 5");
