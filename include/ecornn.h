@@ -246,7 +246,7 @@ typedef struct {
     const void *initial[ECORNN_MAX_STATES]; /* [L*D,N,P], later states [L*D,N,H]; NULL: 0        */
     void *final[ECORNN_MAX_STATES];         /* same shapes, at each row's last step; NULL:       *
                                              * unwanted; may be the same memory as initial       */
-    const void *weights;                    /* packed                                            */
+    const void *weights;                    /* packed; NULL if they have 0 bytes                 */
     void *workspace;                        /* ecornn_sizes.workspace bytes                      */
     void *reserve;                          /* NULL runs inference on a training plan            */
     uint64_t seed;                          /* of dropout and bernoulli: same masks everywhere   */

@@ -112,7 +112,7 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
     if (status == ECORNN_OK)
         status = check_results("io.final", io->final, &plan->problem);
     if (status == ECORNN_OK)
-        status = check_pointer("io.weights", io->weights, runs, block);
+        status = check_pointer("io.weights", io->weights, runs && plan->sizes.weights > 0, block);
     if (status == ECORNN_OK)
         status =
             check_pointer("io.workspace", io->workspace, runs && plan->sizes.workspace > 0, block);

@@ -1,12 +1,13 @@
 /*
- * Runs of no steps or no rows: what is zero is zero, on every device, in every direction, and
- * nothing else is read or written.
+ * Runs of no steps or no rows, and cells without parameters: what is zero is zero, on every device,
+ * in every direction, and nothing else is read or written.
  */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/type.h"
 #include "ecornn.h"
 #include "tests/net.h"
 #include "tests/suite.h"
@@ -191,12 +192,88 @@ START_TEST(empty_among_others)
 }
 END_TEST
 
+/* ---- cells without parameters ---------------------------------------------------------------- */
+
+/* In three steps 8 becomes 1, forward as backward; [L*D,N,H]. */
+static void check_half(ecornn_device *on, const ecornn_plan *plan, ecornn_type type)
+{
+    enum { STATES = 4 * 2 * 4, SEQUENCE = 3 * 2 * 2 * 4 };
+    const size_t element = eco_type_bytes(type);
+    ecornn_sizes bytes;
+    ecornn_plan_sizes(plan, &bytes);
+    unsigned char host[STATES * 8];
+    void *from = ecornn_alloc(on, STATES * element), *to = ecornn_alloc(on, STATES * element);
+    void *x = ecornn_alloc(on, SEQUENCE * element), *y = ecornn_alloc(on, SEQUENCE * element);
+    void *workspace = ecornn_alloc(on, bytes.workspace), *reserve = ecornn_alloc(on, bytes.reserve);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .y = y,
+                          .initial = {from},
+                          .final = {to},
+                          .workspace = workspace,
+                          .reserve = reserve};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dx = x, .dfinal = {from}, .dinitial = {to}};
+    for (size_t k = 0; k < STATES; k++)
+        eco_type_set(host, k, type, 8);
+    check_ok(ecornn_upload(on, from, host, STATES * element));
+    for (int backward = 0; backward < 2; backward++) {
+        check_ok(backward ? ecornn_backward(plan, &io, &gradient) : ecornn_forward(plan, &io));
+        check_ok(ecornn_wait(on, NULL));
+        check_ok(ecornn_download(on, host, to, STATES * element));
+        for (size_t k = 0; k < STATES; k++)
+            ck_assert(eco_type_get(host, k, type) == 1);
+        memset(host, 0, sizeof host);
+        check_ok(ecornn_upload(on, to, host, STATES * element));
+    }
+    void *const all[] = {from, to, x, y, workspace, reserve};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        ecornn_free(on, all[k]);
+}
+
+static const char *const form[] = {"", "/f64", "/bf16", "/bf16-weights"};
+enum { FORMS = sizeof form / sizeof *form };
+
+START_TEST(no_parameters)
+{
+    char text[64];
+    ecornn_cell *cell;
+    ecornn_device *on;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ecornn_sizes bytes;
+    ecornn_param param;
+    if (ecornn_device_open(&on, device[_i / FORMS]) != ECORNN_OK)
+        return;
+    check_ok(ecornn_cell_parse(&cell, "cell half(h)\nh' = 0.5 * h\n"));
+    snprintf(text, sizeof text, "half%s/train/bi/L2/T3/N2/I1/H4", form[_i % FORMS]);
+    check_ok(ecornn_desc_parse(&desc, text, cell));
+    check_ok(ecornn_plan_create(&plan, on, &desc));
+    ecornn_plan_sizes(plan, &bytes);
+    ck_assert_uint_eq(bytes.weights, 0);
+    ck_assert_int_eq(ecornn_param_count(plan), 0);
+    REFUSES(ecornn_param_get(plan, 0, &param), "no parameters");
+    const void *none = NULL;
+    void *dnone = NULL;
+    check_ok(ecornn_pack(plan, &none, ecornn_alloc(on, bytes.weights), NULL));
+    check_ok(ecornn_pack(plan, NULL, NULL, NULL));
+    check_ok(ecornn_unpack(plan, ecornn_alloc(on, bytes.dweights), &dnone, 0, NULL));
+    check_half(on, plan, desc.type);
+    ecornn_plan_free(plan);
+    ecornn_cell_free(cell);
+    ecornn_device_close(on);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("cases");
     tcase_set_timeout(cases, 120);
     tcase_add_loop_test(cases, empty_runs, 0, DEVICES * PROBLEMS_);
     tcase_add_loop_test(cases, empty_among_others, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, no_parameters, 0, DEVICES * FORMS);
     Suite *suite = suite_create("empty");
     suite_add_tcase(suite, cases);
     return suite_run(suite, true);
