@@ -26,6 +26,7 @@ struct ecornn_plan {
     struct eco_tape tape[2][2];  /* of T steps: [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
     void *own;                   /* the backend's; what changes in it is safe from many threads */
+    uint64_t mark;               /* of its runs, mark.h */
     double estimate;             /* seconds of one run of the planned size */
     char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */
 };

@@ -74,7 +74,7 @@ struct eco_text {
     size_t size, length; /* length may exceed size: what would have been needed */
 };
 void eco_text_add(struct eco_text *text, const char *format, ...) ECO_PRINTF(2, 3);
-/* Adds a text of others to one line, as much as fits: what is no character to show is "\\xNN", byte
+/* Adds a text of others to one line, as much as fits: what is no character to show is "\xNN", byte
  * by byte. */
 void eco_text_add_shown(struct eco_text *text, const char *from);
 

@@ -278,6 +278,8 @@ ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io
  * Gradients of one forward run.  io: the same steps, batch, lengths, x, initial, weights, seed and
  * reserve as in that run, and on a GPU y as that run left it (on a CPU y is not read; final never
  * is).  y and the reserve are read, never written: backward may run again, and gives the same bits.
+ * A reserve of another plan, or of a run with other steps, batch, lengths, seed (where it is used),
+ * or other states given, is refused.  A GPU cannot see that: its reserve is not the host's to read.
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
                                          const ecornn_gradient *gradient);

@@ -5,6 +5,7 @@
 #include "ecornn.h"
 
 #include "common/backend.h"
+#include "common/mark.h"
 #include "common/util.h"
 
 /* To a power of two: a call of one short step would notice divisions. */
@@ -204,6 +205,7 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
 {
     if (is_empty(args))
         return eco_plan_run_empty(plan, args);
+    const bool marks = args->reserve != NULL && !plan->device->caps.own_memory;
     const struct eco_layout *layout = &plan->layout[args->reserve != NULL];
     struct eco_layout smaller;
     if (args->T != layout->T || args->N != layout->N) {
@@ -216,6 +218,8 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
         status = check_bytes("reserve_bytes", io->reserve_bytes, layout->reserve_bytes);
     if (status == ECORNN_OK)
         status = check_y(layout, args);
+    if (status == ECORNN_OK && marks && args->backward)
+        status = eco_mark_check(plan, args);
     if (status != ECORNN_OK)
         return status;
     const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
@@ -228,6 +232,8 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
     const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
     status = plan->algo->run(plan, tape, layout, args);
     eco_fp_set(caller);
+    if (status == ECORNN_OK && marks && !args->backward)
+        eco_mark_write(plan, args);
     return status;
 }
 

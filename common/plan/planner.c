@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/force.h"
+#include "common/mark.h"
 #include "common/util.h"
 
 /* ECORNN_ALGORITHM=NAME leaves only that one, for tests and comparisons; so does algorithm=NAME in
@@ -113,6 +114,7 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
         made->algo->wishes(problem, &device->caps, &made->wishes);
         build_tapes(made);
         status = fix_sizes(made);
+        made->mark = eco_mark_of_plan(made);
     }
     if (status == ECORNN_OK && device->backend->prepare != NULL)
         status = device->backend->prepare(made);
