@@ -67,6 +67,8 @@ void gpu_ours_make(struct gpu_ours *ours, const char *problem, const ecornn_desc
     make_params(ours, problem, desc);
     void *weights = ecornn_alloc(ours->device, ours->sizes.weights);
     ours->io = (ecornn_io){.size = sizeof ours->io,
+                           .steps = ECORNN_ALL,
+                           .batch = ECORNN_ALL,
                            .x = gpu_draw(desc->type, x, 1, GPU_X),
                            .y = gpu_random(desc->type, y, 1),
                            .weights = weights,

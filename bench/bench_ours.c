@@ -105,6 +105,8 @@ bool ours_run(struct ours *ours, int set)
 {
     const struct problem *p = ours->problem;
     ecornn_io io = {.size = sizeof io,
+                    .steps = ECORNN_ALL,
+                    .batch = ECORNN_ALL,
                     .lengths = ours->lengths,
                     .x = (const char *)ours->x + (size_t)set * p->x_elements * p->element,
                     .y = ours->y,

@@ -23,6 +23,7 @@ TOLERANCE = 1e-3  # largest difference over largest value
 
 # ---- ecornn ---------------------------------------------------------------------------------------
 
+ECORNN_ALL = -1
 POINTER, SIZE, INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32
 
 
@@ -86,7 +87,7 @@ class Ours:
         self.pointers = self.addresses(self.params)
         self.dpointers = self.addresses(self.dparams)
         data = lambda array: array.ctypes.data
-        self.io = Io(size=ctypes.sizeof(Io), x=data(problem.x), y=data(problem.y),
+        self.io = Io(size=ctypes.sizeof(Io), steps=ECORNN_ALL, batch=ECORNN_ALL, x=data(problem.x), y=data(problem.y),
                      weights=self.blocks["weights"], workspace=self.blocks["workspace"],
                      reserve=self.blocks["reserve"] if problem.training else None)
         self.gradient = Gradient(size=ctypes.sizeof(Gradient), dy=data(problem.dy),

@@ -45,6 +45,14 @@ struct eco_algo {
                          const struct eco_layout *layout, const struct eco_args *args);
 };
 
+/* bytes of `from`, or zeros where that is NULL; in a call `to` is called name, from from_name. */
+struct eco_fill {
+    const char *name, *from_name;
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
 struct eco_backend {
     const char *name;      /* "cpu", "cuda", "reference" */
     enum eco_fp_mode mode; /* of threads that run and pack; lib sets that of the caller's */
@@ -57,6 +65,9 @@ struct eco_backend {
     void (*free)(struct ecornn_device *device, void *memory);
     ecornn_status (*copy)(struct ecornn_device *device, void *to, const void *from, size_t bytes,
                           bool to_device);
+    /* In order on the stream, as a run; the device's memory is checked before. */
+    ecornn_status (*fill)(const struct ecornn_plan *plan, const struct eco_fill *fills, int count,
+                          void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
     ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream);

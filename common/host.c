@@ -28,6 +28,19 @@ ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *
     return ECORNN_OK;
 }
 
+ecornn_status eco_host_fill(const struct ecornn_plan *plan, const struct eco_fill *fills, int count,
+                            void *stream)
+{
+    (void)plan;
+    (void)stream;
+    for (int k = 0; k < count; k++)
+        if (fills[k].from != NULL)
+            memcpy(fills[k].to, fills[k].from, fills[k].bytes);
+        else
+            memset(fills[k].to, 0, fills[k].bytes);
+    return ECORNN_OK;
+}
+
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream)
 {
     (void)device;

@@ -26,6 +26,7 @@ struct ecornn_plan {
     struct eco_tape tape[2][2];  /* of T steps: [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
     void *own;                   /* the backend's; what changes in it is safe from many threads */
+    uint64_t mark;               /* of its runs, mark.h */
     double estimate;             /* seconds of one run of the planned size */
     char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */
 };
@@ -69,5 +70,8 @@ struct eco_args {
     void *dweights;
     bool accumulate;
 };
+
+/* empty.c: a run of no steps or no rows, of any algorithm. */
+ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct eco_args *args);
 
 #endif /* ECO_PLAN_H */

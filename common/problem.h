@@ -35,6 +35,8 @@ int32_t eco_problem_width(const struct eco_problem *problem, int state);
 int32_t eco_problem_columns(const struct eco_problem *problem, int operand);
 /* Is (layer, direction index d) run from the last step to the first? */
 bool eco_problem_reversed(const struct eco_problem *problem, int d);
+/* Does a training run draw random numbers: is there dropout, or a bernoulli() in the text? */
+bool eco_problem_draws(const struct eco_problem *problem);
 
 /* Description to problem, with a complete check of it; BAD_ARGUMENT or UNSUPPORTED. */
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc);

@@ -124,6 +124,14 @@ void eco_wake_all(_Atomic unsigned *word)
 }
 #endif
 
+uint64_t eco_hash(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001B3);
+    return hash;
+}
+
 const char *eco_environment(const char *name)
 {
     return secure_getenv(name);
@@ -141,14 +149,56 @@ void eco_text_add(struct eco_text *text, const char *format, ...)
         text->length += (size_t)n;
 }
 
+/* Bytes of the character at text, if a line may show it as it is.  0: it controls a terminal, ends
+ * a line, turns the direction of writing, or is no UTF-8. */
+static size_t shown_bytes(const char *text)
+{
+    static const uint32_t least[] = {0, 0xA0, 0x800, 0x10000};
+    const unsigned char *at = (const unsigned char *)text;
+    if (at[0] < 0x80)
+        return at[0] >= 0x20 && at[0] != 0x7F;
+    if (at[0] < 0xC2 || at[0] > 0xF4)
+        return 0;
+    const int more = at[0] >= 0xF0 ? 3 : at[0] >= 0xE0 ? 2 : 1;
+    uint32_t code = at[0] & (0x3Fu >> more);
+    for (int k = 1; k <= more; k++) {
+        if ((at[k] & 0xC0) != 0x80)
+            return 0;
+        code = code << 6 | (at[k] & 0x3F);
+    }
+    if (code < least[more] || code > 0x10FFFF || code >> 11 == 0xD800 >> 11)
+        return 0;
+    if ((code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069))
+        return 0;
+    return (size_t)more + 1;
+}
+
+void eco_text_add_shown(struct eco_text *text, const char *from)
+{
+    while (*from != '\0') {
+        const size_t bytes = shown_bytes(from), room = bytes > 0 ? bytes : 4;
+        if (text->length + room >= text->size)
+            return;
+        if (bytes > 0)
+            eco_text_add(text, "%.*s", (int)bytes, from);
+        else
+            eco_text_add(text, "\\x%02X", (unsigned char)*from);
+        from += bytes > 0 ? bytes : 1;
+    }
+}
+
 static _Thread_local char fail_detail[512];
 
 ecornn_status eco_fail(ecornn_status status, const char *format, ...)
 {
+    char said[sizeof fail_detail];
+    struct eco_text detail = {fail_detail, sizeof fail_detail, 0};
     va_list list;
     va_start(list, format);
-    vsnprintf(fail_detail, sizeof fail_detail, format, list);
+    vsnprintf(said, sizeof said, format, list);
     va_end(list);
+    fail_detail[0] = '\0';
+    eco_text_add_shown(&detail, said);
     return status;
 }
 

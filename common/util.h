@@ -74,11 +74,20 @@ struct eco_text {
     size_t size, length; /* length may exceed size: what would have been needed */
 };
 void eco_text_add(struct eco_text *text, const char *format, ...) ECO_PRINTF(2, 3);
+/* Adds a text of others to one line, as much as fits: what is no character to show is "\xNN", byte
+ * by byte. */
+void eco_text_add_shown(struct eco_text *text, const char *from);
+
+/* Adds bytes to a hash that begins with ECO_HASH.  FNV-1a (Fowler, Noll, Vo): finds what is equal,
+ * keeps out no enemy. */
+#define ECO_HASH UINT64_C(0xCBF29CE484222325)
+uint64_t eco_hash(uint64_t hash, const void *data, size_t bytes);
 
 /* A variable of the environment, NULL in a set-user-id program; for device and plan creation. */
 const char *eco_environment(const char *name);
 
-/* Sets the calling thread's error detail and returns status: return eco_fail(...). */
+/* Sets the calling thread's error detail and returns status: return eco_fail(...).  The detail is
+ * one line whatever the arguments hold. */
 ecornn_status eco_fail(ecornn_status status, const char *format, ...) ECO_PRINTF(2, 3);
 const char *eco_fail_detail(void);
 

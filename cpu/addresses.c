@@ -17,7 +17,8 @@ void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, s
 
 const void *eco_cpu_weights(const struct eco_cpu_run *run, size_t offset)
 {
-    return (const char *)run->args->weights + offset;
+    const char *weights = run->args->weights;
+    return weights != NULL ? weights + offset : NULL; /* of 0 bytes */
 }
 
 struct eco_rows eco_cpu_sequence(const struct eco_cpu_run *run, const void *data, int32_t t,

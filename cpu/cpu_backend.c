@@ -204,6 +204,7 @@ const struct eco_backend eco_backend_cpu = {
     .alloc = eco_host_alloc,
     .free = eco_host_free,
     .copy = eco_host_copy,
+    .fill = eco_host_fill,
     .wait = eco_host_wait,
     .pack = pack,
     .unpack = unpack,

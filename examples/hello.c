@@ -32,7 +32,13 @@ int main(void)
     void *weights = ecornn_alloc(device, sizes.weights);
     void *workspace = ecornn_alloc(device, sizes.workspace);
     check(ecornn_pack(plan, params, weights, NULL));
-    ecornn_io io = {.size = sizeof io, .x = x, .y = y, .weights = weights, .workspace = workspace};
+    ecornn_io io = {.size = sizeof io,
+                    .steps = ECORNN_ALL,
+                    .batch = ECORNN_ALL,
+                    .x = x,
+                    .y = y,
+                    .weights = weights,
+                    .workspace = workspace};
     check(ecornn_forward(plan, &io));
     for (int t = 0; t < 20; t++)
         printf("%2d %8.5f\n", t, (double)y[t][0][0]);

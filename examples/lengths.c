@@ -81,6 +81,8 @@ int main(void)
     void *workspace = ecornn_alloc(device, sizes.workspace);
     void *reserve = ecornn_alloc(device, sizes.reserve);
     const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
                           .lengths = lengths,
                           .x = x,
                           .final = {final}, /* at each row's own last step; y is not needed */

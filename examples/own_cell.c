@@ -84,6 +84,8 @@ int main(void)
         dparams[k] = dblock + param.offset;
     }
     const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
                           .x = x,
                           .y = y,
                           .weights = net.weights,

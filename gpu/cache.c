@@ -28,21 +28,34 @@ struct header {
 };
 static const char magic[16] = "ecornn code 1\n";
 
-/* FNV-1a (Fowler, Noll, Vo): finds a file, and finds damage; the key itself is compared. */
-static uint64_t add_to_sum(uint64_t sum, const void *data, size_t bytes)
-{
-    const unsigned char *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        sum = (sum ^ at[i]) * UINT64_C(0x100000001B3);
-    return sum;
-}
-
+/* Finds a file, and finds damage; the key itself is compared. */
 static uint64_t sum_of(const void *data, size_t bytes)
 {
-    return add_to_sum(UINT64_C(0xCBF29CE484222325), data, bytes);
+    return eco_hash(ECO_HASH, data, bytes);
 }
 
 /* ---- the folder ------------------------------------------------------------------------------ */
+
+/* Nothing is made in a folder of somebody else, who could not use it any more. */
+static bool is_home(const char *path, struct eco_text *why)
+{
+    struct stat is;
+    const bool ours = stat(path, &is) == 0 && is.st_uid == geteuid();
+    if (!ours)
+        eco_text_add(why, "%s is no folder of this user", path);
+    return ours;
+}
+
+/* Behind a link "link/" and "link/." name what it points to, which O_NOFOLLOW lets pass. */
+static void strip(struct eco_text *path)
+{
+    char *data = path->data;
+    size_t n = path->length;
+    while (n > 1 && (data[n - 1] == '/' || (data[n - 1] == '.' && data[n - 2] == '/')))
+        n--;
+    data[n] = '\0';
+    path->length = n;
+}
 
 static bool path_of(struct eco_text *path, struct eco_text *why)
 {
@@ -52,13 +65,18 @@ static bool path_of(struct eco_text *path, struct eco_text *why)
         eco_text_add(why, "ECORNN_CACHE is 0");
     } else if (wanted != NULL && *wanted != '\0') {
         eco_text_add(path, "%s", wanted);
-    } else if (xdg != NULL && *xdg == '/') {
-        eco_text_add(path, "%s/ecornn", xdg);
-    } else if (home != NULL && *home == '/') {
-        eco_text_add(path, "%s/.cache", home);
         if (path->length < path->size)
+            strip(path);
+    } else if (xdg != NULL && *xdg == '/') {
+        if (is_home(xdg, why))
+            eco_text_add(path, "%s/ecornn", xdg);
+    } else if (home != NULL && *home == '/') {
+        if (is_home(home, why))
+            eco_text_add(path, "%s/.cache", home);
+        if (path->length > 0 && path->length < path->size)
             mkdir(path->data, 0700);
-        eco_text_add(path, "/ecornn");
+        if (path->length > 0)
+            eco_text_add(path, "/ecornn");
     } else {
         eco_text_add(why, "no home");
     }
@@ -257,7 +275,7 @@ bool eco_cache_put(const struct eco_cache *cache, const char *key, const void *d
     if (bytes > MOST_FILE - sizeof header || header.key_bytes > MOST_FILE - sizeof header - bytes)
         return false;
     memcpy(header.magic, magic, sizeof magic);
-    header.sum = add_to_sum(sum_of(key, header.key_bytes), data, bytes);
+    header.sum = eco_hash(sum_of(key, header.key_bytes), data, bytes);
     const int file = create(cache->folder, temporary, sizeof temporary);
     if (file < 0)
         return false;

@@ -215,6 +215,31 @@ static ecornn_status copy(struct ecornn_device *device, void *to, const void *fr
     return status;
 }
 
+static ecornn_status fill_one(const struct eco_fill *fill, void *stream)
+{
+    if (fill->from == NULL)
+        return ECO_CUDA(cudaMemsetAsync(fill->to, 0, fill->bytes, stream));
+    return ECO_CUDA(cudaMemcpyAsync(fill->to, fill->from, fill->bytes, cudaMemcpyDefault, stream));
+}
+
+static ecornn_status fill(const struct ecornn_plan *plan, const struct eco_fill *fills, int count,
+                          void *stream)
+{
+    struct eco_gpu_scope scope;
+    ecornn_status status = eco_gpu_enter(&scope, plan->device);
+    if (status != ECORNN_OK)
+        return status;
+    for (int k = 0; status == ECORNN_OK && k < count; k++) {
+        status = eco_gpu_check_pointer(plan->device->own, fills[k].name, fills[k].to);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(plan->device->own, fills[k].from_name, fills[k].from);
+    }
+    for (int k = 0; status == ECORNN_OK && k < count; k++)
+        status = fill_one(&fills[k], stream);
+    eco_gpu_leave(&scope);
+    return status;
+}
+
 static ecornn_status wait(struct ecornn_device *device, void *stream)
 {
     struct eco_gpu_scope scope;
@@ -239,6 +264,7 @@ static const struct eco_backend backend = {
     .alloc = alloc,
     .free = free_memory,
     .copy = copy,
+    .fill = fill,
     .wait = wait,
     .pack = eco_gpu_pack,
     .unpack = eco_gpu_unpack,

@@ -31,7 +31,7 @@ ecornn_status eco_gpu_make_graphs(const struct ecornn_plan *plan, struct eco_gra
     if (graphs == NULL)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for graphs of %zu bytes",
                                       sizeof *graphs);
-    graphs->seed_matters = plan->problem.dropout > 0 || plan->problem.cell->recipe.n_bernoulli > 0;
+    graphs->seed_matters = eco_problem_draws(&plan->problem);
     *made = graphs;
     return ECORNN_OK;
 }

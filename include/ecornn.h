@@ -58,7 +58,7 @@ typedef enum {
 /* The status in lower case, e.g. "bad argument"; "unknown status" outside the list. Never NULL. */
 ECORNN_API const char *ecornn_status_name(ecornn_status status);
 /* The last failure of the calling thread in one line, "" if there was none.  Valid until the
- * thread's next failing call. */
+ * thread's next failing call.  UTF-8; control characters of a name or text in it are "\x1B". */
 ECORNN_API const char *ecornn_error_detail(void);
 /* E.g. "0.1.0 cpu:avx512": the version and the instruction set the CPU backend would use. */
 ECORNN_API const char *ecornn_version(void);
@@ -80,7 +80,7 @@ typedef struct {
  * name: "cpu" (all cores the process may use, no more than OpenMP was told: OMP_NUM_THREADS,
  * omp_set_num_threads), "cpu:K" (K threads, 1 to 1024), "cuda" or "cuda:K"
  * (NVIDIA GPU number K, 0 when left out), "reference" (double, one thread, slow: what everything
- * else is checked against); NULL: the fastest device here.
+ * else is checked against); NULL: the fastest device here, and an error if that cannot be opened.
  * Fails with BAD_ARGUMENT for a malformed name, NO_DEVICE for a device this machine lacks: the
  * detail says why (no driver, no module, too old).
  */
@@ -173,7 +173,7 @@ typedef struct {
  * cell, defaults left out:  CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights]
  * [/bf16-params|f16-params][/fast][/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#]
  * [/batch-major][/dropout:#]
- * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".
+ * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
  */
 ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem,
@@ -241,9 +241,12 @@ ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *syst
 
 /* ---- run ---------------------------------------------------------------------------------- */
 
+enum { ECORNN_ALL = -1 }; /* ecornn_io.steps, batch: as many as the plan has */
+
 typedef struct {
     size_t size;                            /* sizeof(ecornn_io): later versions may add fields  */
-    int32_t steps, batch;                   /* this run's T and N; 0: the plan's                 */
+    int32_t steps, batch;                   /* this run's T and N, or ECORNN_ALL.  One is 0:     *
+                                             * an empty run; both are 0: refused, as not set     */
     const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T;    *
                                              * in the device's memory: a GPU cannot check them  */
     const void *x;                          /* [T,N,I] or [N,T,I]; past a length: anything       */
@@ -252,7 +255,7 @@ typedef struct {
     const void *initial[ECORNN_MAX_STATES]; /* [L*D,N,P], later states [L*D,N,H]; NULL: 0        */
     void *final[ECORNN_MAX_STATES];         /* same shapes, at each row's last step; NULL:       *
                                              * unwanted; may be the same memory as initial       */
-    const void *weights;                    /* packed                                            */
+    const void *weights;                    /* packed; NULL if they have 0 bytes                 */
     void *workspace;                        /* ecornn_sizes.workspace bytes                      */
     void *reserve;                          /* NULL runs inference on a training plan            */
     uint64_t seed;                          /* of dropout and bernoulli: same masks everywhere   */
@@ -272,12 +275,20 @@ typedef struct {
                                             * always overwritten                               */
 } ecornn_gradient;
 
-/* y and final from x, initial and weights.  With a reserve it also keeps what backward needs. */
+/*
+ * y and final from x, initial and weights.  With a reserve it also keeps what backward needs.
+ * An empty run, of 0 steps or 0 rows, copies states: initial to final, backward dfinal to dinitial,
+ * zeros where they are NULL; and the gradient of the weights is 0.  It reads and writes nothing
+ * else, so x, y, dy, dx, weights, workspace and reserve may be NULL, and the reserve stays as it
+ * is.
+ */
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /*
  * Gradients of one forward run.  io: the same steps, batch, lengths, x, initial, weights, seed and
  * reserve as in that run, and on a GPU y as that run left it (on a CPU y is not read; final never
  * is).  y and the reserve are read, never written: backward may run again, and gives the same bits.
+ * A reserve of another plan, or of a run with other steps, batch, lengths, seed (where it is used),
+ * or other states given, is refused.  A GPU cannot see that: its reserve is not the host's to read.
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
                                          const ecornn_gradient *gradient);

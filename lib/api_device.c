@@ -103,14 +103,14 @@ static ecornn_status open_device(ecornn_device **device, int place, int argument
     return ECORNN_OK;
 }
 
-/* The first of the list that opens; one whose device is broken is passed over. */
+/* The first of the list that is here.  One that is, but cannot be opened, is an error: a slower one
+ * in its place would go unnoticed. */
 static ecornn_status open_fastest(ecornn_device **device)
 {
     ecornn_status status = ECORNN_NO_DEVICE;
-    for (int place = 0; place < BACKENDS; place++)
-        if (backends[place].backend->count() > 0 &&
-            (status = open_device(device, place, -1)) == ECORNN_OK)
-            break;
+    for (int place = 0; place < BACKENDS && status == ECORNN_NO_DEVICE; place++)
+        if (backends[place].backend->count() > 0)
+            status = open_device(device, place, -1);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "ecornn.h"
 
 #include "common/backend.h"
+#include "common/mark.h"
 #include "common/util.h"
 
 /* To a power of two: a call of one short step would notice divisions. */
@@ -51,14 +52,33 @@ static ecornn_status check_results(const char *name, void *const *state,
     return check_states(name, read, problem);
 }
 
-/* T or N of a run: 0 takes the plan's. */
 static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
 {
-    if (given < 0 || given > planned)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 0 to %d", name, (int)given,
-                        (int)planned);
-    *count = given ? given : planned;
+    if (given != ECORNN_ALL && (given < 0 || given > planned))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 0 to %d or ECORNN_ALL", name,
+                        (int)given, (int)planned);
+    *count = given == ECORNN_ALL ? planned : given;
     return ECORNN_OK;
+}
+
+/* T and N of a run.  Both 0 is what a struct holds that nobody filled in. */
+static ecornn_status check_counts(struct eco_args *args, const struct ecornn_plan *plan,
+                                  const ecornn_io *io)
+{
+    const int32_t T = plan->problem.T, N = plan->problem.N;
+    if (io->steps == 0 && io->batch == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.steps and io.batch are both 0, write ECORNN_ALL for the plan's %d and "
+                        "%d",
+                        (int)T, (int)N);
+    const ecornn_status status = check_count("steps", io->steps, T, &args->T);
+    return status == ECORNN_OK ? check_count("batch", io->batch, N, &args->N) : status;
+}
+
+/* Of no steps or no rows: reads and writes nothing but states and gradients of weights. */
+static bool is_empty(const struct eco_args *args)
+{
+    return args->T == 0 || args->N == 0;
 }
 
 static ecornn_status check_lengths(const int32_t *lengths, int32_t T, int32_t N)
@@ -71,20 +91,21 @@ static ecornn_status check_lengths(const int32_t *lengths, int32_t T, int32_t N)
 }
 
 static ecornn_status check_reserve(const struct ecornn_plan *plan, const ecornn_io *io,
-                                   bool backward)
+                                   bool required)
 {
     if (io->reserve && !plan->problem.training)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.reserve is %p, but plan %s is without ECORNN_TRAINING", io->reserve,
                         plan->problem.text);
-    return check_pointer("io.reserve", io->reserve, backward, plan->sizes.alignment);
+    return check_pointer("io.reserve", io->reserve, required, plan->sizes.alignment);
 }
 
 static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_io *io,
-                                  bool backward)
+                                  const struct eco_args *args)
 {
     const size_t element = eco_type_bytes(plan->problem.type), block = plan->sizes.alignment;
-    ecornn_status status = check_pointer("io.x", io->x, true, element);
+    const bool runs = !is_empty(args);
+    ecornn_status status = check_pointer("io.x", io->x, runs, element);
     if (status == ECORNN_OK)
         status = check_pointer("io.y", io->y, false, element);
     if (status == ECORNN_OK)
@@ -92,11 +113,12 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
     if (status == ECORNN_OK)
         status = check_results("io.final", io->final, &plan->problem);
     if (status == ECORNN_OK)
-        status = check_pointer("io.weights", io->weights, true, block);
+        status = check_pointer("io.weights", io->weights, runs && plan->sizes.weights > 0, block);
     if (status == ECORNN_OK)
-        status = check_pointer("io.workspace", io->workspace, plan->sizes.workspace > 0, block);
+        status =
+            check_pointer("io.workspace", io->workspace, runs && plan->sizes.workspace > 0, block);
     if (status == ECORNN_OK)
-        status = check_reserve(plan, io, backward);
+        status = check_reserve(plan, io, runs && args->backward);
     return status;
 }
 
@@ -123,11 +145,9 @@ static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *pl
         args->initial[s] = io->initial[s];
         args->final[s] = io->final[s];
     }
-    ecornn_status status = check_count("steps", io->steps, plan->problem.T, &args->T);
+    ecornn_status status = check_counts(args, plan, io);
     if (status == ECORNN_OK)
-        status = check_count("batch", io->batch, plan->problem.N, &args->N);
-    if (status == ECORNN_OK)
-        status = check_blocks(plan, io, backward);
+        status = check_blocks(plan, io, args);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)
         status = check_lengths(io->lengths, args->T, args->N);
     return status;
@@ -183,6 +203,9 @@ static ecornn_status check_y(const struct eco_layout *layout, const struct eco_a
 static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
                          const struct eco_args *args)
 {
+    if (is_empty(args))
+        return eco_plan_run_empty(plan, args);
+    const bool marks = args->reserve != NULL && !plan->device->caps.own_memory;
     const struct eco_layout *layout = &plan->layout[args->reserve != NULL];
     struct eco_layout smaller;
     if (args->T != layout->T || args->N != layout->N) {
@@ -195,6 +218,8 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
         status = check_bytes("reserve_bytes", io->reserve_bytes, layout->reserve_bytes);
     if (status == ECORNN_OK)
         status = check_y(layout, args);
+    if (status == ECORNN_OK && marks && args->backward)
+        status = eco_mark_check(plan, args);
     if (status != ECORNN_OK)
         return status;
     const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
@@ -207,6 +232,8 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
     const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
     status = plan->algo->run(plan, tape, layout, args);
     eco_fp_set(caller);
+    if (status == ECORNN_OK && marks && !args->backward)
+        eco_mark_write(plan, args);
     return status;
 }
 

@@ -11,7 +11,7 @@ static ecornn_status check_weights(const char *name, const void *weights, size_t
                                    const ecornn_plan *plan)
 {
     const size_t alignment = plan->sizes.alignment;
-    if (!weights)
+    if (!weights && bytes > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL, must have %zu bytes", name, bytes);
     if ((uintptr_t)weights % alignment != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
@@ -35,6 +35,9 @@ ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param 
     if (!param)
         return eco_fail(ECORNN_BAD_ARGUMENT, "param is NULL");
     const int count = eco_problem_params(&plan->problem);
+    if (count == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, but %s has no parameters", index,
+                        plan->problem.text);
     if (index < 0 || index >= count)
         return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index, count - 1);
     struct eco_param_place place;
@@ -48,12 +51,12 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, vo
 {
     if (!plan)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
-    if (!params)
+    const int count = eco_problem_params(&plan->problem);
+    if (!params && count > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
     const ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
-    if (status != ECORNN_OK)
-        return status;
-    const int count = eco_problem_params(&plan->problem);
+    if (status != ECORNN_OK || count == 0)
+        return status; /* or a cell without parameters */
     for (int k = 0; k < count; k++)
         if (!params[k])
             return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
@@ -71,10 +74,11 @@ ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void 
     if (!plan->problem.training)
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan %s is without ECORNN_TRAINING",
                         plan->problem.text);
-    if (!dparams)
+    const int count = eco_problem_params(&plan->problem);
+    if (!dparams && count > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
     const ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweights, plan);
-    if (status != ECORNN_OK)
+    if (status != ECORNN_OK || count == 0)
         return status;
     const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
     const ecornn_status unpacked =

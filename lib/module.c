@@ -9,6 +9,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "common/module.h"
@@ -54,19 +56,36 @@ static bool load_from(const char *folder)
     return true;
 }
 
-/* DIR/ecornn beside the library itself, wherever it was moved to. */
-static bool load_beside(void)
+/* DIR/ecornn beside the library itself, wherever it was moved to; "" where nobody may be believed
+ * about that.  Written once, when the library is loaded. */
+static char beside[1000];
+
+/* Is that the main program, whose name is what its caller wrote into argv[0]? */
+static bool is_program(const Dl_info *library)
+{
+    Dl_info program;
+    const uintptr_t headers = getauxval(AT_PHDR);
+    return headers == 0 || dladdr((void *)headers, &program) == 0 ||
+           program.dli_fbase == library->dli_fbase;
+}
+
+/* The library's name is as it was opened: if that is relative, it means this folder only now,
+ * before anyone leaves it. */
+__attribute__((constructor)) static void find_beside(void)
 {
     Dl_info info;
-    char folder[1000];
-    struct eco_text text = {folder, sizeof folder, 0};
-    if (dladdr(&once, &info) == 0 || info.dli_fname == NULL)
-        return false;
-    const char *end = strrchr(info.dli_fname, '/');
-    if (end == NULL)
-        return false;
-    eco_text_add(&text, "%.*s/ecornn", (int)(end - info.dli_fname), info.dli_fname);
-    return text.length < sizeof folder && load_from(folder);
+    char here[sizeof beside] = "";
+    struct eco_text text = {beside, sizeof beside, 0};
+    if (getauxval(AT_SECURE) != 0 || dladdr(&once, &info) == 0 || info.dli_fname == NULL ||
+        is_program(&info))
+        return;
+    const char *name = info.dli_fname, *end = strrchr(name, '/');
+    if (*name != '/' && (getcwd(here, sizeof here) == NULL || *here != '/'))
+        return;
+    eco_text_add(&text, "%s%s%.*s/ecornn", here, *name != '/' ? "/" : "",
+                 end != NULL ? (int)(end - name) : 0, name);
+    if (text.length >= sizeof beside)
+        beside[0] = '\0';
 }
 
 /* A module that pulls in cuBLAS takes 60 ms and 150 MB to load: not before there is a driver. */
@@ -79,7 +98,7 @@ static void load(void)
     }
     if (folder != NULL && *folder != '\0')
         load_from(folder);
-    else if (!load_beside())
+    else if (beside[0] == '\0' || !load_from(beside))
         load_from(ECO_PKGLIBDIR);
 }
 

@@ -59,8 +59,13 @@ static int run(ecornn_device *device, const ecornn_plan *plan)
             x[i] = (float)(i % 7) - 3.0f;
         for (int i = 0; i < STEPS * BATCH * HIDDEN; i++)
             y[i] = NAN;
-        const ecornn_io io = {
-            .size = sizeof io, .x = x, .y = y, .weights = weights, .workspace = workspace};
+        const ecornn_io io = {.size = sizeof io,
+                              .steps = ECORNN_ALL,
+                              .batch = ECORNN_ALL,
+                              .x = x,
+                              .y = y,
+                              .weights = weights,
+                              .workspace = workspace};
         if (pack(plan, sizes.params, weights) != ECORNN_OK)
             fail("pack");
         else if (ecornn_forward(plan, &io) != ECORNN_OK)

@@ -60,6 +60,8 @@ struct buffers *buffers_open(const struct net *net)
     b->reserve = ecornn_alloc(net->device, net->sizes.reserve);
     b->dweights = ecornn_alloc(net->device, net->sizes.dweights);
     b->io = (ecornn_io){.size = sizeof b->io,
+                        .steps = ECORNN_ALL,
+                        .batch = ECORNN_ALL,
                         .x = b->x,
                         .y = b->y,
                         .final = {b->final[0], b->final[1]},

@@ -11,8 +11,8 @@ ecornn_io session_io(const struct session *session)
 {
     const struct test_case *test = session->test;
     ecornn_io io = {.size = sizeof io,
-                    .steps = test->T == test->desc.steps ? 0 : test->T,
-                    .batch = test->N == test->desc.batch ? 0 : test->N,
+                    .steps = test->T == test->desc.steps ? ECORNN_ALL : test->T,
+                    .batch = test->N == test->desc.batch ? ECORNN_ALL : test->N,
                     .lengths = buffer_inside(&session->lengths),
                     .x = buffer_inside(&session->x),
                     .y = buffer_inside(&session->y),

@@ -4,6 +4,7 @@
  */
 #include <check.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,11 +139,26 @@ START_TEST(desc_misuse)
     } bad[] = {{"", "called \"\""},
                {"lstm/", "\"\" is no part"},
                {"lstm/T5", "input is 0"},
+               {"lstm/train/infer/T1/N1/I1/H1", "\"infer\" contradicts \"train\""},
+               {"lstm/infer/train/T1/N1/I1/H1", "\"train\" contradicts \"infer\""},
+               {"lstm/f32/f64/T1/N1/I1/H1", "\"f64\" contradicts \"f32\""},
+               {"lstm/bf16-weights/T1/f16-weights/N1/I1/H1", "contradicts \"bf16-weights\""},
+               {"lstm/bf16/bf16-params/bf16-params/T1/N1/I1/H1", "repeats \"bf16-params\""},
+               {"lstm/fast/fast/T1/N1/I1/H1", "repeats \"fast\""},
+               {"lstm/bi/rev/T1/N1/I1/H1", "\"rev\" contradicts \"bi\""},
+               {"lstm/batch-major/T1/N1/I1/H1/batch-major", "repeats \"batch-major\""},
+               {"lstm/T1/N1/I1/H1/T7", "\"T7\" contradicts \"T1\""},
+               {"lstm/L1/T1/N1/I1/H1/L1", "\"L1\" repeats \"L1\""},
+               {"lstm/dropout:0.5/T1/N1/I1/H1/dropout:0", "contradicts \"dropout:0.5\""},
+               {"lstm/T4294967297/N1/I1/H1", "T is 4294967297, must be 1 to 16777216"},
+               {"lstm/T1/N18446744073709551617/I1/H1", "N is 18446744073709551617"},
+               {"lstm/T1/N1/I1/H1/L256", "L is 256, must be 0 to 255"},
+               {"lstm/T1/N1/I1/H1/dropout:0.99999999", "is 1 in float"},
                {"sltm/T1/N1/I1/H1", "\"sltm\""},
                {"lstm/f8/T1/N1/I1/H1", "\"f8\""},
-               {"lstm/T1/N1/I1/H99999999999", "\"H99999999999\""},
+               {"lstm/T1/N1/I1/H99999999999", "H is 99999999999, must be 1 to 16777216"},
                {"lstm/T1/N1/I1/H1/dropout:1", "dropout is 1"},
-               {"lstm/T1/N1/I1/H1/dropout:-.5", "dropout is -0.5"},
+               {"lstm/T1/N1/I1/H1/dropout:-.5", "dropout is -.5"},
                {"lstm/T1/N1/I1/H1/dropout:0,5", "\"dropout:0,5\""},
                {"lstm/T1/N1/I1/H1/L-1", "\"L-1\""}};
     ecornn_desc good;
@@ -277,6 +293,46 @@ START_TEST(import_misuse)
 }
 END_TEST
 
+/* Texts of others in a detail: neither ends of lines nor what a terminal obeys. */
+START_TEST(detail_is_one_line)
+{
+    static const struct {
+        const char *part, *shown;
+    } text[] = {
+        {"x\nall is well", "\"x\\x0Aall is well\""},
+        {"\033[2K\r", "\"\\x1B[2K\\x0D\""},
+        {"\177\a\t", "\"\\x7F\\x07\\x09\""},
+        {"\302\2332J", "\"\\xC2\\x9B2J\""},      /* U+009B: escape and [ in one */
+        {"\342\200\250", "\"\\xE2\\x80\\xA8\""}, /* U+2028: an end of line */
+        {"\342\200\256", "\"\\xE2\\x80\\xAE\""}, /* U+202E: from right to left */
+        {"\342\201\246", "\"\\xE2\\x81\\xA6\""}, /* U+2066: the same */
+        {"caf\303\251 \360\237\216\265", "\"caf\303\251 \360\237\216\265\""}, /* UTF-8 */
+        {"\303", "\"\\xC3\""},                                                /* cut short */
+        {"\300\257\340\200\257", "\"\\xC0\\xAF\\xE0\\x80\\xAF\""},            /* too long */
+        {"\355\240\200", "\"\\xED\\xA0\\x80\""},                              /* half a pair */
+        {"\364\220\200\200\377", "\\xF4\\x90\\x80\\x80\\xFF"}, /* past the last one */
+    };
+    ecornn_desc desc;
+    ecornn_device *device;
+    ecornn_plan *plan;
+    char problem[160];
+    for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+        snprintf(problem, sizeof problem, "lstm/T1/N1/I1/H1/%s", text[k].part);
+        REFUSES(ecornn_desc_parse(&desc, problem, NULL), text[k].shown);
+    }
+    char name[600];
+    memset(name, '\n', sizeof name);
+    name[sizeof name - 1] = '\0';
+    REFUSES(ecornn_device_open(&device, name), "\\x0A");
+    REFUSES(ecornn_desc_parse(&desc, "\n/T1", NULL), "called \"\\x0A\"");
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    check_ok(ecornn_desc_parse(&desc, "lstm/f16/T1/N1/I1/H1", NULL));
+    check_refused(ecornn_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED, "; blas: ");
+    ck_assert_ptr_null(strpbrk(ecornn_error_detail(), "\n\\"));
+    ecornn_device_close(device);
+}
+END_TEST
+
 /* The detail is the thread's own. */
 static void *fail_elsewhere(void *argument)
 {
@@ -307,6 +363,7 @@ int main(void)
     tcase_add_test(cases, plan_misuse);
     tcase_add_test(cases, pack_misuse);
     tcase_add_test(cases, import_misuse);
+    tcase_add_test(cases, detail_is_one_line);
     tcase_add_test(cases, detail_is_per_thread);
     Suite *suite = suite_create("api");
     suite_add_tcase(suite, cases);

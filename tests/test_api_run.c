@@ -38,9 +38,10 @@ START_TEST(run_misuse)
     BAD_RUN(io.size = 0, "io.size is 0");
     BAD_RUN(io.size--, "must be");
     BAD_RUN(io.size += 8, "must be");
-    BAD_RUN(io.steps = -1, "io.steps is -1");
-    BAD_RUN(io.steps = T + 1, "io.steps is 6, must be 0 to 5");
-    BAD_RUN(io.batch = N + 1, "io.batch is 4, must be 0 to 3");
+    BAD_RUN(io.steps = -2, "io.steps is -2");
+    BAD_RUN(io.steps = T + 1, "io.steps is 6, must be 0 to 5 or ECORNN_ALL");
+    BAD_RUN(io.batch = N + 1, "io.batch is 4, must be 0 to 3 or ECORNN_ALL");
+    BAD_RUN(io.steps = b.io.batch = 0, "write ECORNN_ALL for the plan's 5 and 3");
     BAD_RUN(io.batch = -7, "io.batch is -7");
     BAD_RUN(io.lengths = below, "io.lengths[1] is -1, must be 0 to 5");
     BAD_RUN(io.lengths = above, "io.lengths[2] is 6, must be 0 to 5");
@@ -109,6 +110,58 @@ START_TEST(run_optional)
 }
 END_TEST
 
+/* A backward run that is not of the forward run of its reserve, or not with the same arguments. */
+START_TEST(backward_of_another_run)
+{
+    struct net net, other;
+    net_open(&net, net_device[_i], NET_PROBLEM "/dropout:0.5");
+    net_open(&other, net_device[_i], NET_PROBLEM "/dropout:0.25");
+    struct buffers *good = buffers_open(&net);
+    const int32_t lengths[N] = {5, 2, 0}, others[N] = {5, 0, 2};
+    memset(good->reserve, 0xFF, net.sizes.reserve);
+    BAD_BACKWARD(io.seed = 0, "no forward run");
+    good->io.initial[1] = good->final[1];
+    good->io.final[1] = NULL;
+    good->io.seed = UINT64_C(1) << 40;
+    net_train(&net, good);
+    float *const dx = malloc(sizeof good->dx);
+    memcpy(dx, good->dx, sizeof good->dx);
+    BAD_BACKWARD(io.steps = 4, "io.steps and io.batch are 4 and 3, but 5 and 3");
+    BAD_BACKWARD(io.batch = 2, "are 5 and 2, but 5 and 3");
+    BAD_BACKWARD(io.lengths = lengths, "io.lengths is given");
+    BAD_BACKWARD(io.initial[0] = good->final[0], "io.initial[0] is given");
+    BAD_BACKWARD(io.initial[1] = NULL, "io.initial[1] is NULL");
+    BAD_BACKWARD(io.seed = 1, "io.seed is 1, but 1099511627776");
+    REFUSES(ecornn_backward(other.plan, &good->io, &good->gradient), "another plan");
+    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient)); /* refusing changed nothing */
+    ck_assert_mem_eq(good->dx, dx, sizeof good->dx);
+    good->io.lengths = lengths;
+    good->io.steps = T; /* as ECORNN_ALL */
+    net_train(&net, good);
+    BAD_BACKWARD(io.lengths = NULL, "io.lengths is NULL");
+    BAD_BACKWARD(io.lengths = others, "other values");
+    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    free(dx);
+    buffers_close(&net, good);
+    net_close(&other);
+    net_close(&net);
+}
+END_TEST
+
+/* A seed that nothing is drawn from may change. */
+START_TEST(seed_of_nothing)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *b = buffers_open(&net);
+    net_train(&net, b);
+    b->io.seed = 7;
+    check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
 START_TEST(inference_plan)
 {
     struct net net;
@@ -132,6 +185,8 @@ int main(void)
     tcase_set_timeout(cases, 120); /* of a machine that does other things too */
     tcase_add_loop_test(cases, run_misuse, 0, NET_DEVICES);
     tcase_add_loop_test(cases, run_optional, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, backward_of_another_run, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, seed_of_nothing, 0, NET_DEVICES);
     tcase_add_loop_test(cases, inference_plan, 0, NET_DEVICES);
     Suite *suite = suite_create("api of runs");
     suite_add_tcase(suite, cases);

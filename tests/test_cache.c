@@ -221,8 +221,16 @@ START_TEST(takes_a_private_folder_only)
     chmod(folder, 0700);
     snprintf(link, sizeof link, "%s/link", place);
     ck_assert_int_eq(symlink("kept", link), 0);
-    setenv("ECORNN_CACHE", link, 1);
-    ck_assert(!open_cache());
+    static const char *const end[] = {"", "/", "//", "/.", "/./"};
+    for (size_t k = 0; k < sizeof end / sizeof *end; k++) {
+        snprintf(other, sizeof other, "%s%s", link, end[k]);
+        setenv("ECORNN_CACHE", other, 1);
+        ck_assert_msg(!open_cache(), "%s", other);
+        snprintf(other, sizeof other, "%s%s", folder, end[k]);
+        setenv("ECORNN_CACHE", other, 1);
+        ck_assert_msg(open_cache(), "%s: %s", other, why);
+        eco_cache_close(&cache);
+    }
     snprintf(other, sizeof other, "%s/file", place);
     write_file(other, "x", 1);
     setenv("ECORNN_CACHE", other, 1);
@@ -260,6 +268,32 @@ START_TEST(finds_its_place)
     setenv("XDG_CACHE_HOME", "not/absolute", 1);
     setenv("HOME", "", 1);
     ck_assert(!open_cache());
+}
+END_TEST
+
+/* As root with another's environment: that one must still be able to use the folder. */
+START_TEST(makes_nothing_in_a_home_of_others)
+{
+    char home[128], path[256];
+    struct stat is;
+    eco_cache_close(&cache);
+    unsetenv("ECORNN_CACHE");
+    ck_assert_ptr_nonnull(realpath(place, path));
+    snprintf(home, sizeof home, "%.110s/another", path);
+    ck_assert_int_eq(mkdir(home, 0777), 0);
+    if (chown(home, 1, (gid_t)-1) != 0) {
+        printf("# skipped: only root can make a folder someone else's\n");
+        return;
+    }
+    for (int xdg = 0; xdg < 2; xdg++) {
+        unsetenv("XDG_CACHE_HOME");
+        setenv(xdg ? "XDG_CACHE_HOME" : "HOME", home, 1);
+        why[0] = '\0';
+        ck_assert(!open_cache());
+        ck_assert_msg(strstr(why, "no folder of this user") != NULL, "%s", why);
+        snprintf(path, sizeof path, "%s/%s", home, xdg ? "ecornn" : ".cache");
+        ck_assert_int_ne(stat(path, &is), 0);
+    }
 }
 END_TEST
 
@@ -345,6 +379,7 @@ int main(void)
     tcase_add_test(tests, trusts_nobody_else);
     tcase_add_test(tests, takes_a_private_folder_only);
     tcase_add_test(tests, finds_its_place);
+    tcase_add_test(tests, makes_nothing_in_a_home_of_others);
     tcase_add_test(tests, oldest_go_first);
     tcase_add_test(tests, processes_share_it);
     suite_add_tcase(suite, tests);

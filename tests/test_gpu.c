@@ -422,7 +422,12 @@ START_TEST(refuses_memory_of_the_host)
     ecornn_plan_sizes(plan, &sizes);
     void *weights = ecornn_alloc(device, sizes.weights);
     void *workspace = ecornn_alloc(device, sizes.workspace);
-    const ecornn_io io = {.size = sizeof io, .x = x, .weights = weights, .workspace = workspace};
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .weights = weights,
+                          .workspace = workspace};
     ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_BAD_ARGUMENT);
     ck_assert_msg(strstr(ecornn_error_detail(), "io.x"), "%s", ecornn_error_detail());
     ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
@@ -443,8 +448,13 @@ START_TEST(needs_y_to_train)
     ecornn_plan_sizes(plan, &sizes);
     const size_t bytes = sizes.weights + sizes.workspace + sizes.reserve + 4096;
     void *memory = ecornn_alloc(device, bytes); /* nothing is read or written */
-    const ecornn_io io = {
-        .size = sizeof io, .x = memory, .weights = memory, .workspace = memory, .reserve = memory};
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = memory,
+                          .weights = memory,
+                          .workspace = memory,
+                          .reserve = memory};
     const ecornn_gradient gradient = {.size = sizeof gradient};
     ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_BAD_ARGUMENT);
     ck_assert_msg(strstr(ecornn_error_detail(), "io.y is NULL"), "%s", ecornn_error_detail());

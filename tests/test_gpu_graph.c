@@ -119,6 +119,8 @@ static void buffers_free(struct buffers *b)
 static ecornn_status train(const struct net *net, const struct buffers *b, void *stream)
 {
     const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
                           .x = net->x,
                           .y = b->y,
                           .weights = net->weights,
@@ -256,6 +258,52 @@ START_TEST(may_be_captured_by_the_caller)
 }
 END_TEST
 
+/* A run of no steps moves states in the order of the stream, as a node of the caller's graph. */
+START_TEST(an_empty_run_may_be_captured)
+{
+    struct net net;
+    net_make(&net, problem[_i]);
+    const ecornn_desc *desc = &net.desc;
+    const size_t bytes = (size_t)(desc->layers ? desc->layers : 1) * (size_t)desc->batch *
+                         (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1) *
+                         (size_t)(desc->proj ? desc->proj : desc->hidden) * 2;
+    unsigned char *from = ecornn_alloc(device, 2 * bytes), *to = ecornn_alloc(device, 2 * bytes);
+    unsigned char *host = malloc(bytes);
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    const ecornn_io io = {
+        .size = sizeof io, .batch = ECORNN_ALL, .initial = {from}, .final = {to}, .stream = NULL};
+    ecornn_io captured = io;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    captured.stream = stream;
+    CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    CHECK_OK(ecornn_forward(net.plan, &captured));
+    CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+    CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    for (int k = 1; k < 4; k++) {
+        CHECK_CUDA(cudaMemsetAsync(from, k, 2 * bytes, stream));
+        CHECK_CUDA(cudaGraphLaunch(exec, stream));
+        CHECK_OK(ecornn_wait(device, stream));
+        CHECK_OK(ecornn_download(device, host, to, bytes));
+        for (size_t i = 0; i < bytes; i++)
+            ck_assert_int_eq(host[i], k);
+    }
+    int here = 0;
+    captured = io;
+    captured.final[0] = &here; /* the host's */
+    ck_assert_int_eq(ecornn_forward(net.plan, &captured), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), "io.final") != NULL, "%s", ecornn_error_detail());
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+    ecornn_free(device, from);
+    ecornn_free(device, to);
+    free(host);
+    net_free(&net);
+}
+END_TEST
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 6, RUNS = 8 };
@@ -314,6 +362,7 @@ int main(void)
     tcase_add_loop_test(tests, gives_the_same_bits_on_streams_and_from_graphs, 0, PROBLEMS);
     tcase_add_loop_test(tests, takes_other_arrays, 0, PROBLEMS);
     tcase_add_loop_test(tests, may_be_captured_by_the_caller, 0, PROBLEMS);
+    tcase_add_loop_test(tests, an_empty_run_may_be_captured, 0, PROBLEMS);
     tcase_add_loop_test(tests, one_plan_runs_in_many_threads, 0, PROBLEMS);
     suite_add_tcase(suite, tests);
     const int status = suite_run(suite, false);

@@ -293,8 +293,13 @@ static void compare_run(const double *x, const double *y, size_t n)
     void *weights = ecornn_alloc(my.device, my.sizes.weights);
     void *workspace = ecornn_alloc(my.device, my.sizes.workspace);
     check_ok(ecornn_pack(my.plan, params, weights, NULL));
-    const ecornn_io io = {
-        .size = sizeof io, .x = x, .y = result, .weights = weights, .workspace = workspace};
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .y = result,
+                          .weights = weights,
+                          .workspace = workspace};
     check_ok(ecornn_forward(my.plan, &io));
     for (size_t k = 0; k < n; k++)
         ck_assert_double_eq_tol(result[k], y[k], 1e-13 * (1 + fabs(y[k])));

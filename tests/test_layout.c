@@ -5,8 +5,10 @@
 #include <check.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/layout.h"
+#include "common/mark.h"
 #include "common/util.h"
 #include "tests/problems.h"
 #include "tests/suite.h"
@@ -28,6 +30,9 @@ static void map_open(struct map *map, const struct eco_layout *layout, const cha
     map->bytes[ECO_BLOCK_RESERVE] = layout->reserve_bytes;
     for (int i = 0; i < 4; i++)
         map->owner[i] = calloc(map->bytes[i] + 1, 1);
+    const size_t mark = layout->training ? ECO_MARK_BYTES : 0;
+    ck_assert_uint_ge(layout->reserve_bytes, mark);
+    memset(map->owner[ECO_BLOCK_RESERVE], ++map->id, mark); /* nobody else's */
 }
 
 static void map_close(struct map *map)
@@ -394,7 +399,7 @@ START_TEST(lean_reserve_is_small)
     eco_layout_build(&layout, &problem, &lean, problem.T, problem.N, true);
     const size_t value = (size_t)problem.T * (size_t)problem.N * (size_t)(problem.D * problem.H) *
                          eco_type_bytes(problem.type);
-    ck_assert_uint_eq(layout.reserve_bytes, kept[_i].values * value);
+    ck_assert_uint_eq(layout.reserve_bytes, ECO_MARK_BYTES + kept[_i].values * value);
 }
 END_TEST
 

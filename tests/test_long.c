@@ -116,6 +116,7 @@ static struct piece *piece_open(const char *device, const char *more, int32_t mo
         piece->lengths[k] = k % (STEPS + 1);
     piece->io = (ecornn_io){.size = sizeof piece->io,
                             .steps = STEPS,
+                            .batch = ECORNN_ALL,
                             .lengths = ragged ? piece->lengths : NULL,
                             .x = piece->x,
                             .y = piece->y,

@@ -146,6 +146,12 @@ static ecornn_status make_reference(void **made)
     return ecornn_device_open((ecornn_device **)made, "reference");
 }
 
+/* With no memory for it, not the next fastest. */
+static ecornn_status make_fastest(void **made)
+{
+    return ecornn_device_open((ecornn_device **)made, NULL);
+}
+
 static ecornn_status make_cell(void **made)
 {
     return ecornn_cell_parse((ecornn_cell **)made, tested_cell);
@@ -190,11 +196,8 @@ static void free_memory(void *made)
 static const struct {
     ecornn_status (*make)(void **made);
     void (*unmake)(void *made);
-} makers[] = {{make_cpu, free_device},
-              {make_reference, free_device},
-              {make_cell, free_cell},
-              {make_plan, free_plan},
-              {make_memory, free_memory}};
+} makers[] = {{make_cpu, free_device}, {make_reference, free_device}, {make_fastest, free_device},
+              {make_cell, free_cell},  {make_plan, free_plan},        {make_memory, free_memory}};
 
 START_TEST(allocations_fail)
 {

@@ -47,9 +47,55 @@ for kind in none:'no CUDA module: .*cannot open' junk:'no CUDA module: ' other:'
     expect '' 0 '^cpu '
 done
 
+# Where the module is looked for: beside the library as it lay when it was loaded, not in a folder
+# that became the present one later, nor in one that argv[0] names.  A module says where it lies.
+says() { # folder, word
+    mkdir -p "$folder/$1/ecornn"
+    echo "#include <stdio.h>
+        __attribute__((constructor)) static void here(void) { puts(\"loaded $2\"); }" > "$folder/says.c"
+    $CC -shared -fPIC -o "$folder/$1/ecornn/ecornn-cuda.so" "$folder/says.c"
+}
+says good good && says others bad
+cp .libs/libecornn.so "$folder/good/libecornn.so"
+cat > "$folder/leaves.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    void *library = dlopen(argv[1], RTLD_NOW);
+    int (*count)(const char *);
+    if (library == NULL || chdir(argv[2]) != 0)
+        return printf("nothing to try: %s\n", library == NULL ? dlerror() : argv[argc - 1]);
+    *(void **)&count = dlsym(library, "ecornn_device_count");
+    return printf("count %d\n", count("cuda"));
+}
+END
+$CC -o "$folder/leaves" "$folder/leaves.c" -ldl
+unset ECORNN_MODULE_DIR
+beside() { # command
+    line=$(cd "$folder/good" && "$@") || true
+    cases=$((cases + 1))
+    case $line in
+    *'loaded bad'*) echo "$*: $line" && exit 1 ;;
+    *'loaded good'* | *'nothing to try'*) ;;
+    *) echo "$*: the module beside the library was not loaded: $line" && exit 1 ;;
+    esac
+}
+beside ../leaves ./libecornn.so ../others
+beside ../leaves "$folder/good/libecornn.so" ../others
+LD_LIBRARY_PATH=$LD_LIBRARY_PATH:. beside ../leaves libecornn.so ../others
+ln -s "$PWD/tests/open_static" "$folder/others/program"
+line=$("$folder/others/program" cuda) || true
+cases=$((cases + 1))
+case $line in
+*'loaded bad'*) echo "argv[0]: $line" && exit 1 ;;
+esac
+
 # The real module, where it was built: CUDA itself says what is wrong with such a driver.
 if [ -e "$built/ecornn-cuda.so" ]; then
     ECORNN_MODULE_DIR=$built
+    export ECORNN_MODULE_DIR
     expect cuda 1 '^no device: CUDA: .*driver'
     expect '' 0 '^cpu '
 else

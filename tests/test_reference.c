@@ -322,7 +322,12 @@ START_TEST(says_when_memory_fails)
     ck_assert_int_eq(ecornn_plan_create(&plan, machine.device, &test.desc), ECORNN_OK);
     double x[8] = {0};
     _Alignas(64) double weights[64] = {0}, workspace[8];
-    const ecornn_io io = {.size = sizeof io, .x = x, .weights = weights, .workspace = workspace};
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .weights = weights,
+                          .workspace = workspace};
     eco_alloc_fail_at(1);
     ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_NO_MEMORY);
     eco_alloc_fail_at(0);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "common/mark.h"
+
 /* ---- workspace and reserve ------------------------------------------------------------------- */
 
 /* A block being filled: arrays are put one behind the other. */
@@ -165,15 +167,14 @@ static size_t cursor_bytes(const struct cursor *cursor)
     return cursor->end.overflow ? SIZE_MAX : cursor->end.value;
 }
 
-/* A reserve that nothing is kept in: its pointer still says that a run trains. */
-enum { TOKEN = ECO_ALIGNMENT };
-
-/* Not `a < b ? b : a` of two passes over one block: forward and backward use it in turn. */
+/* The reserve begins with the mark of its run.  So it is never empty, and its pointer says that a
+ * run trains.
+ * Not `a < b ? b : a` of two passes over one block: forward and backward use it in turn. */
 static void build_blocks(struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     const int pairs = problem->L * problem->D;
-    struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(0)};
+    struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(ECO_MARK_BYTES)};
     struct cursor forward = {ECO_BLOCK_WORKSPACE, layout->N, eco_size_of(0)};
     layout->order = 0;
     if (layout->wishes.by_length)
@@ -202,9 +203,7 @@ static void build_blocks(struct eco_layout *layout)
         put_scratch(layout, &backward, true);
     const size_t a = cursor_bytes(&forward), b = cursor_bytes(&backward);
     layout->workspace_bytes = a > b ? a : b;
-    layout->reserve_bytes = cursor_bytes(&reserve);
-    if (layout->training && layout->reserve_bytes < TOKEN)
-        layout->reserve_bytes = TOKEN;
+    layout->reserve_bytes = layout->training ? cursor_bytes(&reserve) : 0;
 }
 
 static int32_t clip_chunk(int32_t chunk, int32_t T)
@@ -229,7 +228,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
     if (!layout->wishes.plain)
         build_blocks(layout);
     else if (layout->training)
-        layout->reserve_bytes = TOKEN; /* the reference recomputes everything */
+        layout->reserve_bytes = ECO_MARK_BYTES; /* the reference recomputes everything */
 }
 
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,

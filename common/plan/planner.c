@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/force.h"
+#include "common/mark.h"
 #include "common/util.h"
 
 /* ECORNN_ALGORITHM=NAME leaves only that one, for tests and comparisons; so does algorithm=NAME in
@@ -21,13 +22,31 @@ static bool left_out(const struct eco_algo *algo)
            strcmp(algo->name, "graph") != 0;
 }
 
+/* NULL: it can. */
+static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_algo *algo)
+{
+    return left_out(algo) ? "left out by ECORNN_ALGORITHM"
+                          : algo->refuses(&plan->problem, &plan->device->caps);
+}
+
+/* No algorithm can: why not, in one line. */
+static ecornn_status fail_unsupported(const struct ecornn_plan *plan)
+{
+    char why[ECO_MAX_REASON] = "";
+    struct eco_text text = {why, sizeof why, 0};
+    for (const struct eco_algo *const *algo = plan->device->backend->algos; *algo != NULL; algo++)
+        eco_text_add(&text, "%s%s: %s", text.length > 0 ? "; " : "", (*algo)->name,
+                     refusal_of(plan, *algo));
+    return eco_fail(ECORNN_UNSUPPORTED, "no algorithm of device %s runs %s: %s",
+                    plan->device->backend->name, plan->problem.text, why);
+}
+
 static void choose(struct ecornn_plan *plan)
 {
     const struct eco_caps *caps = &plan->device->caps;
     struct eco_text reason = {plan->reason, sizeof plan->reason, 0};
     for (const struct eco_algo *const *algo = plan->device->backend->algos; *algo != NULL; algo++) {
-        const char *refusal = left_out(*algo) ? "left out by ECORNN_ALGORITHM"
-                                              : (*algo)->refuses(&plan->problem, caps);
+        const char *refusal = refusal_of(plan, *algo);
         if (refusal != NULL) {
             eco_text_add(&reason, "  %-10s refuses: %s\n", (*algo)->name, refusal);
             continue;
@@ -90,12 +109,12 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
     choose(made);
     ecornn_status status = ECORNN_OK;
     if (made->algo == NULL)
-        status = eco_fail(ECORNN_UNSUPPORTED, "no algorithm of device %s runs %s:\n%s",
-                          device->backend->name, problem->text, made->reason);
+        status = fail_unsupported(made);
     if (status == ECORNN_OK) {
         made->algo->wishes(problem, &device->caps, &made->wishes);
         build_tapes(made);
         status = fix_sizes(made);
+        made->mark = eco_mark_of_plan(made);
     }
     if (status == ECORNN_OK && device->backend->prepare != NULL)
         status = device->backend->prepare(made);

@@ -4,6 +4,7 @@
  */
 #include "common/problem.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -37,30 +38,47 @@ bool eco_problem_reversed(const struct eco_problem *problem, int d)
     return d == 1 || problem->direction == ECORNN_REVERSE;
 }
 
+bool eco_problem_draws(const struct eco_problem *problem)
+{
+    return problem->dropout > 0 || problem->cell->recipe.n_bernoulli > 0;
+}
+
 /* ---- from a description ---------------------------------------------------------------------- */
+
+/* A number of the description, how a problem string calls it, and its limits. */
+struct extent {
+    char letter; /* 0: a string has a word for each value */
+    const char *name;
+    size_t field; /* offset in ecornn_desc; all are 32 bits wide */
+    int32_t least, most;
+};
+
+#define FIELD(name) #name, offsetof(ecornn_desc, name)
+static const struct extent extents[] = {
+    {'I', FIELD(input), 1, ECO_MAX_EXTENT},
+    {'H', FIELD(hidden), 1, ECO_MAX_EXTENT},
+    {'P', FIELD(proj), 0, ECO_MAX_EXTENT},
+    {'L', FIELD(layers), 0, ECO_MAX_LAYERS},
+    {'T', FIELD(steps), 1, ECO_MAX_EXTENT},
+    {'N', FIELD(batch), 1, ECO_MAX_EXTENT},
+    {0, FIELD(direction), 0, 2},
+    {0, FIELD(order), 0, 1},
+    {0, FIELD(type), 0, ECO_TYPES - 1},
+    {0, FIELD(param_type), 0, ECO_TYPES - 1},
+    {0, FIELD(weight_type), 0, ECO_TYPES - 1},
+};
+#undef FIELD
+enum { EXTENTS = sizeof extents / sizeof *extents };
 
 static ecornn_status check_extents(const ecornn_desc *desc)
 {
-    const struct {
-        const char *name;
-        int32_t value, least, most;
-    } field[] = {
-        {"input", desc->input, 1, ECO_MAX_EXTENT},
-        {"hidden", desc->hidden, 1, ECO_MAX_EXTENT},
-        {"proj", desc->proj, 0, ECO_MAX_EXTENT},
-        {"layers", desc->layers, 0, ECO_MAX_LAYERS},
-        {"steps", desc->steps, 1, ECO_MAX_EXTENT},
-        {"batch", desc->batch, 1, ECO_MAX_EXTENT},
-        {"direction", (int32_t)desc->direction, 0, 2},
-        {"order", (int32_t)desc->order, 0, 1},
-        {"type", (int32_t)desc->type, 0, ECO_TYPES - 1},
-        {"param_type", (int32_t)desc->param_type, 0, ECO_TYPES - 1},
-        {"weight_type", (int32_t)desc->weight_type, 0, ECO_TYPES - 1},
-    };
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-        if (field[i].value < field[i].least || field[i].value > field[i].most)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be %d to %d", field[i].name,
-                            field[i].value, field[i].least, field[i].most);
+    for (size_t i = 0; i < EXTENTS; i++) {
+        int32_t value;
+        memcpy(&value, (const char *)desc + extents[i].field, sizeof value);
+        if (value < extents[i].least || value > extents[i].most)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be %d to %d", extents[i].name,
+                            value, extents[i].least, extents[i].most);
+    }
     return ECORNN_OK;
 }
 
@@ -83,6 +101,11 @@ static ecornn_status check_types(const ecornn_desc *desc)
     return ECORNN_OK;
 }
 
+static bool is_dropout(float value)
+{
+    return value >= 0.0f && value < 1.0f; /* NaN is none */
+}
+
 static ecornn_status check_desc(const ecornn_desc *desc)
 {
     if (desc->cell == NULL)
@@ -92,7 +115,7 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         status = check_types(desc);
     if (status != ECORNN_OK)
         return status;
-    if (!(desc->dropout >= 0.0f && desc->dropout < 1.0f))
+    if (!is_dropout(desc->dropout))
         return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
                         (double)desc->dropout);
     const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT;
@@ -185,36 +208,41 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
 
 /* ---- from a string --------------------------------------------------------------------------- */
 
-/* A part of the string: a keyword that sets a field, or a letter with a number. */
-struct part {
+/* What a part of the string says; a string says each once. */
+enum saying { TYPE, WEIGHTS, PARAMS, MATH, ROWS, PASS, DIRECTION, ORDER, DROPOUT, EXTENT };
+enum { SAYINGS = EXTENT + EXTENTS };
+
+static const struct part {
     const char *word;
+    enum saying saying;
     size_t field; /* offset in ecornn_desc */
     int32_t value;
+} keyword[] = {
+#define FIELD(name) offsetof(ecornn_desc, name)
+    {"f32", TYPE, FIELD(type), ECORNN_F32},
+    {"f64", TYPE, FIELD(type), ECORNN_F64},
+    {"bf16", TYPE, FIELD(type), ECORNN_BF16},
+    {"f16", TYPE, FIELD(type), ECORNN_F16},
+    {"bf16-weights", WEIGHTS, FIELD(weight_type), ECORNN_BF16},
+    {"f16-weights", WEIGHTS, FIELD(weight_type), ECORNN_F16},
+    {"bf16-params", PARAMS, FIELD(param_type), ECORNN_BF16},
+    {"f16-params", PARAMS, FIELD(param_type), ECORNN_F16},
+    {"fast", MATH, FIELD(flags), ECORNN_FAST_MATH},
+    {"row-invariant", ROWS, FIELD(flags), ECORNN_ROW_INVARIANT},
+    {"infer", PASS, FIELD(flags), 0},
+    {"train", PASS, FIELD(flags), ECORNN_TRAINING},
+    {"rev", DIRECTION, FIELD(direction), ECORNN_REVERSE},
+    {"bi", DIRECTION, FIELD(direction), ECORNN_BIDIRECTIONAL},
+    {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
+#undef FIELD
 };
 
-#define FIELD(name) offsetof(ecornn_desc, name)
-static const struct part keyword[] = {
-    {"f32", FIELD(type), ECORNN_F32},
-    {"f64", FIELD(type), ECORNN_F64},
-    {"bf16", FIELD(type), ECORNN_BF16},
-    {"f16", FIELD(type), ECORNN_F16},
-    {"bf16-weights", FIELD(weight_type), ECORNN_BF16},
-    {"f16-weights", FIELD(weight_type), ECORNN_F16},
-    {"bf16-params", FIELD(param_type), ECORNN_BF16},
-    {"f16-params", FIELD(param_type), ECORNN_F16},
-    {"fast", FIELD(flags), ECORNN_FAST_MATH},
-    {"row-invariant", FIELD(flags), ECORNN_ROW_INVARIANT},
-    {"infer", FIELD(flags), 0},
-    {"train", FIELD(flags), ECORNN_TRAINING},
-    {"rev", FIELD(direction), ECORNN_REVERSE},
-    {"bi", FIELD(direction), ECORNN_BIDIRECTIONAL},
-    {"batch-major", FIELD(order), ECORNN_BATCH_MAJOR},
+/* A string that is being read. */
+struct reading {
+    ecornn_desc desc;
+    const char *text;          /* the whole */
+    const char *said[SAYINGS]; /* the part that said so, or NULL */
 };
-static const struct part number[] = {
-    {"L", FIELD(layers), 0}, {"T", FIELD(steps), 0},  {"N", FIELD(batch), 0},
-    {"I", FIELD(input), 0},  {"H", FIELD(hidden), 0}, {"P", FIELD(proj), 0},
-};
-#undef FIELD
 
 /* Enums and flags are 32 bits wide; flags add up. */
 static void set_field(ecornn_desc *desc, size_t field, int32_t value)
@@ -242,25 +270,61 @@ static bool parse_decimal(const char *text, float *value)
     return !scanner.failed && token.kind == ECO_TOKEN_NUMBER && scanner.token.kind == ECO_TOKEN_END;
 }
 
-static bool parse_part(ecornn_desc *desc, const char *part)
+static ecornn_status fail_part(const struct reading *reading, const char *part)
 {
+    return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" is no part of a problem string \"%s\"", part,
+                    reading->text);
+}
+
+static ecornn_status say(struct reading *reading, int saying, const char *part)
+{
+    const char *before = reading->said[saying];
+    reading->said[saying] = part;
+    if (before == NULL)
+        return ECORNN_OK;
+    return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" %s \"%s\" in problem string \"%s\"", part,
+                    strcmp(part, before) == 0 ? "repeats" : "contradicts", before, reading->text);
+}
+
+static ecornn_status parse_extent(struct reading *reading, const char *part)
+{
+    size_t i = 0;
+    while (i < EXTENTS && extents[i].letter != part[0])
+        i++;
+    const char *digits = part + 1;
+    if (i == EXTENTS || part[0] == '\0' || digits[0] == '\0' ||
+        digits[strspn(digits, "0123456789")] != '\0')
+        return fail_part(reading, part);
+    const ecornn_status status = say(reading, EXTENT + (int)i, part);
+    if (status != ECORNN_OK)
+        return status;
+    errno = 0;
+    const long long value = strtoll(digits, NULL, 10);
+    if (errno != 0 || value < extents[i].least || value > extents[i].most)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%c is %s, must be %d to %d", part[0], digits,
+                        extents[i].least, extents[i].most);
+    set_field(&reading->desc, extents[i].field, (int32_t)value);
+    return ECORNN_OK;
+}
+
+static ecornn_status parse_part(struct reading *reading, const char *part)
+{
+    static const char dropout[] = "dropout:";
     for (size_t i = 0; i < sizeof keyword / sizeof *keyword; i++)
         if (strcmp(part, keyword[i].word) == 0) {
-            set_field(desc, keyword[i].field, keyword[i].value);
-            return true;
+            set_field(&reading->desc, keyword[i].field, keyword[i].value);
+            return say(reading, keyword[i].saying, part);
         }
-    char *end = NULL;
-    if (strncmp(part, "dropout:", 8) == 0)
-        return parse_decimal(part + 8, &desc->dropout);
-    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
-        if (part[0] == number[i].word[0] && part[1] >= '0' && part[1] <= '9') {
-            const long value = strtol(part + 1, &end, 10);
-            if (*end != '\0' || value > INT32_MAX)
-                return false;
-            set_field(desc, number[i].field, (int32_t)value);
-            return true;
-        }
-    return false;
+    if (strncmp(part, dropout, sizeof dropout - 1) != 0)
+        return parse_extent(reading, part);
+    const char *value = part + sizeof dropout - 1;
+    if (!parse_decimal(value, &reading->desc.dropout))
+        return fail_part(reading, part);
+    if (!is_dropout(reading->desc.dropout))
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "dropout is %s, which is %g in float, must be at least 0 and below 1",
+                        value, (double)reading->desc.dropout);
+    return say(reading, DROPOUT, part);
 }
 
 ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell)
@@ -270,7 +334,7 @@ ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecorn
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem string has %zu characters, at most %zu",
                         strlen(text), sizeof copy - 1);
     strcpy(copy, text);
-    ecornn_desc result = {.cell = cell};
+    struct reading reading = {.desc = {.cell = cell}, .text = text};
     char *rest = copy;
     for (bool first = true; rest != NULL; first = false) {
         char *part = rest;
@@ -278,17 +342,17 @@ ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecorn
         if (rest != NULL)
             *rest++ = '\0';
         if (first && cell == NULL)
-            for (int i = 0; result.cell == NULL && eco_cell_builtin(i) != NULL; i++)
+            for (int i = 0; reading.desc.cell == NULL && eco_cell_builtin(i) != NULL; i++)
                 if (strcmp(eco_cell_builtin(i)->recipe.name, part) == 0)
-                    result.cell = eco_cell_builtin(i);
-        if (first && result.cell == NULL)
+                    reading.desc.cell = eco_cell_builtin(i);
+        if (first && reading.desc.cell == NULL)
             return eco_fail(ECORNN_BAD_ARGUMENT, "no built-in cell is called \"%s\"", part);
-        if (!first && !parse_part(&result, part))
-            return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" is no part of a problem string \"%s\"",
-                            part, text);
+        const ecornn_status status = first ? ECORNN_OK : parse_part(&reading, part);
+        if (status != ECORNN_OK)
+            return status;
     }
-    const ecornn_status status = check_desc(&result);
+    const ecornn_status status = check_desc(&reading.desc);
     if (status == ECORNN_OK)
-        *desc = result;
+        *desc = reading.desc;
     return status;
 }

@@ -1,0 +1,40 @@
+/*
+ * A run of no steps or no rows: states pass through unchanged, the gradient of the weights is zero.
+ * Nothing else is read or written.
+ */
+#include "common/backend.h"
+
+struct list {
+    struct eco_fill fill[ECO_MAX_STATES + 1];
+    int count;
+};
+
+static void add(struct list *list, struct eco_fill fill)
+{
+    if (fill.to != NULL && fill.to != fill.from && fill.bytes > 0)
+        list->fill[list->count++] = fill;
+}
+
+/* [L*D,N,P] or [L*D,N,H] */
+static size_t state_bytes(const struct eco_problem *problem, int state, int32_t N)
+{
+    return (size_t)problem->L * (size_t)problem->D * (size_t)N *
+           (size_t)eco_problem_width(problem, state) * eco_type_bytes(problem->type);
+}
+
+ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    struct list list = {.count = 0};
+    for (int s = 0; s < plan->problem.cell->recipe.n_states; s++) {
+        const size_t bytes = state_bytes(&plan->problem, s, args->N);
+        add(&list, args->backward ? (struct eco_fill){"gradient.dinitial", "gradient.dfinal",
+                                                      args->dinitial[s], args->dfinal[s], bytes}
+                                  : (struct eco_fill){"io.final", "io.initial", args->final[s],
+                                                      args->initial[s], bytes});
+    }
+    if (args->backward && !args->accumulate)
+        add(&list, (struct eco_fill){.name = "gradient.dweights",
+                                     .to = args->dweights,
+                                     .bytes = plan->sizes.dweights});
+    return plan->device->backend->fill(plan, list.fill, list.count, args->stream);
+}

@@ -1,0 +1,89 @@
+/*
+ * The mark of a run in its reserve, see mark.h.  Knows of the contents of arrays only the lengths.
+ */
+#include "common/mark.h"
+
+#include <string.h>
+
+#include "common/backend.h"
+
+#define MAGIC UINT64_C(0x9F8B4EC0A21D736B) /* any number that memory does not hold by chance */
+
+uint64_t eco_mark_of_plan(const struct ecornn_plan *plan)
+{
+    const uint64_t problem = eco_hash(ECO_HASH, plan->problem.text, strlen(plan->problem.text));
+    const uint64_t algo = eco_hash(problem, plan->algo->name, strlen(plan->algo->name));
+    return eco_hash(algo, &plan->sizes.reserve, sizeof plan->sizes.reserve);
+}
+
+/* One multiplication a row, which a short run does not notice. */
+static uint64_t sum_lengths(const int32_t *lengths, int32_t N)
+{
+    uint64_t sum = 0;
+    for (int32_t n = 0; lengths != NULL && n < N; n++)
+        sum = sum * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)lengths[n] + 1;
+    return sum;
+}
+
+static struct eco_mark mark_of(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    struct eco_mark mark = {.magic = MAGIC,
+                            .plan = plan->mark,
+                            .seed = eco_problem_draws(&plan->problem) ? args->seed : 0,
+                            .lengths = sum_lengths(args->lengths, args->N),
+                            .T = args->T,
+                            .N = args->N,
+                            .ragged = args->lengths != NULL};
+    for (int s = 0; s < ECO_MAX_STATES; s++)
+        mark.initial |= (uint32_t)(args->initial[s] != NULL) << s;
+    return mark;
+}
+
+void eco_mark_write(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    *(struct eco_mark *)args->reserve = mark_of(plan, args);
+}
+
+static ecornn_status fail_initial(uint32_t forward, uint32_t backward)
+{
+    int s = 0;
+    while (((forward ^ backward) >> s & 1) == 0)
+        s++;
+    const bool given = (backward >> s & 1) != 0;
+    return eco_fail(ECORNN_BAD_ARGUMENT,
+                    "io.initial[%d] is %s, but the forward run of io.reserve had %s", s,
+                    given ? "given" : "NULL", given ? "none" : "one");
+}
+
+ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const struct eco_mark now = mark_of(plan, args);
+    const struct eco_mark *const then = args->reserve;
+    if (then->magic != now.magic)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.reserve is %p, which no forward run with a reserve has written",
+                        args->reserve);
+    if (then->plan != now.plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.reserve is of a forward run of another plan than %s",
+                        plan->problem.text);
+    if (then->T != now.T || then->N != now.N)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.steps and io.batch are %d and %d, but %d and %d in the forward run of "
+                        "io.reserve",
+                        now.T, now.N, then->T, then->N);
+    if (then->ragged != now.ragged)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.lengths is %s, but the forward run of io.reserve had %s",
+                        now.ragged ? "given" : "NULL", now.ragged ? "none" : "some");
+    if (then->lengths != now.lengths)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.lengths has other values than in the forward run of io.reserve");
+    if (then->initial != now.initial)
+        return fail_initial(then->initial, now.initial);
+    if (then->seed != now.seed)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.seed is %llu, but %llu in the forward run of io.reserve",
+                        (unsigned long long)now.seed, (unsigned long long)then->seed);
+    return ECORNN_OK;
+}
