@@ -245,8 +245,9 @@ enum { ECORNN_ALL = -1 }; /* ecornn_io.steps, batch: as many as the plan has */
 
 typedef struct {
     size_t size;                            /* sizeof(ecornn_io): later versions may add fields  */
-    int32_t steps, batch;                   /* this run's T and N, or ECORNN_ALL.  One is 0:     *
-                                             * an empty run; both are 0: refused, as not set     */
+    int32_t steps, batch;                   /* this run's T and N, or ECORNN_ALL; one is 0: an   *
+                                             * empty run; both, as not set: the plan's, but      *
+                                             * refused with initial or final states              */
     const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T;    *
                                              * in the device's memory: a GPU cannot check them  */
     const void *x;                          /* [T,N,I] or [N,T,I]; past a length: anything       */

@@ -61,16 +61,31 @@ static ecornn_status check_count(const char *name, int32_t given, int32_t planne
     return ECORNN_OK;
 }
 
-/* T and N of a run.  Both 0 is what a struct holds that nobody filled in. */
+static bool has_states(const ecornn_io *io)
+{
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        if (io->initial[s] || io->final[s])
+            return true;
+    return false;
+}
+
+/* T and N of a run.  Both 0 is what a struct holds that nobody filled in: the plan's.  With states
+ * it may be a stream's empty chunk as well, and reading T steps of that would be memory of others.
+ */
 static ecornn_status check_counts(struct eco_args *args, const struct ecornn_plan *plan,
                                   const ecornn_io *io)
 {
     const int32_t T = plan->problem.T, N = plan->problem.N;
-    if (io->steps == 0 && io->batch == 0)
-        return eco_fail(ECORNN_BAD_ARGUMENT,
-                        "io.steps and io.batch are both 0, write ECORNN_ALL for the plan's %d and "
-                        "%d",
-                        (int)T, (int)N);
+    if (io->steps == 0 && io->batch == 0) {
+        args->T = T;
+        args->N = N;
+        if (has_states(io))
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "io.steps and io.batch are both 0 in a run with states: write "
+                            "ECORNN_ALL for the plan's %d and %d, or the batch of an empty run",
+                            (int)T, (int)N);
+        return ECORNN_OK;
+    }
     const ecornn_status status = check_count("steps", io->steps, T, &args->T);
     return status == ECORNN_OK ? check_count("batch", io->batch, N, &args->N) : status;
 }

@@ -61,11 +61,11 @@ static void interpret(enum passes which, const struct eco_pointwise *call)
     passes_of(real, which)->interpret(call);
 }
 
-static void add_columns(enum passes which, void *y, const void *x, size_t row, int32_t rows,
-                        int32_t n)
+static void add_columns(enum passes which, void *sum, void *lost, const void *x, size_t row,
+                        int32_t rows, int32_t n)
 {
     ran->columns[which] = true;
-    passes_of(real, which)->add_columns(y, x, row, rows, n);
+    passes_of(real, which)->add_columns(sum, lost, x, row, rows, n);
 }
 
 /* A function for each table. */
@@ -76,8 +76,8 @@ PRODUCT(TILE) PRODUCT(NARROW) PRODUCT(DOT) PRODUCT(AMX)
 #define PASS(which) \
     static void pass_##which(const struct eco_pointwise *call) { pass(which, call); } \
     static void interpret_##which(const struct eco_pointwise *call) { interpret(which, call); } \
-    static void columns_##which(void *y, const void *x, size_t row, int32_t rows, int32_t n) \
-    { add_columns(which, y, x, row, rows, n); }
+    static void columns_##which(void *sum, void *lost, const void *x, size_t row, int32_t rows, int32_t n) \
+    { add_columns(which, sum, lost, x, row, rows, n); }
 PASS(F32) PASS(F64) PASS(BF16)
     /* clang-format on */
 
