@@ -140,13 +140,13 @@ static const struct {
     int most;
     const char *error; /* with one more */
 } limit[] = {
-    {"", " + @", 47, "2:234: the cell has more than 96 values here"},
+    {"", " + @", 95, "2:474: the cell has more than 192 values here"},
     {"l@ = h\n", "", 0, "2:1: 'l1' is never used"},
-    {"l@ = h\n", " - l@", 95, "98:1: the cell has more than 96 lines"},
+    {"l@ = h\n", " - l@", 191, "194:1: the cell has more than 192 lines"},
     {"l@ = p\n", " * l@", 32, "34:7: the cell has more than 32 parameters here"},
     {"l@ = tanh(W x)\n", " + l@", 16, "1:1: the cell has 17 sums of products, at most 16"},
     {"l@ = R (h + @)\n", " + l@", 8, "10:6: R has more than 8 different operands"},
-    {"l@ = mean(h * @)\n", " + l@", 8, "10:6: the cell has more than 8 means here"},
+    {"l@ = mean(h * @)\n", " + l@", 24, "26:7: the cell has more than 24 means here"},
     {"u@ = W x\nl@ = tanh(u@) * exp(u@) * sigmoid(u@)\n", " + l@", 8,
      "1:1: the gradient keeps more than 24 values per unit"},
     {"", " * mean(h", 0, "2:16: expected ')' for the '(' at 2:14, found the end of the text"},
