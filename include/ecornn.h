@@ -217,18 +217,23 @@ ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dwei
                                        void *const *dparams, int add, void *stream);
 
 /*
- * Another system's weights, host to host, elements of the plan's param_type (doc/api.md: shapes):
- * "torch" (torch.nn.LSTM's parameters in order), "cudnn" (all matrices, then all biases),
- * "keras" (per layer and direction: kernel, recurrent kernel, bias), "onnx" (per layer: W, R, B,
- * P). import: two biases are added where the equations allow it; export writes the sum and a zero.
- * ecornn_import_size: elements of the block.  UNSUPPORTED where that system has no such cell.
+ * Another system's weights, host to host (doc/api.md: shapes): "torch" (torch.nn.LSTM's parameters
+ * in order), "cudnn" (all matrices, then all biases), "keras" (per layer and direction: kernel,
+ * recurrent kernel, bias), "onnx" (per layer: W, R, B, P).  What a system's cell is to this one is
+ * found by the names of parameters: a text with those of the LSTM takes an LSTM's weights.
+ * block: `elements` of them, exactly ecornn_import_size; type: of the block, whatever it is, F16 on
+ * a CPU too; params: the parameter block, of the plan's param_type.
+ * import: two biases are added where the equations allow it; export writes the sum and a zero.
+ * UNSUPPORTED where that system has no such cell.
  */
 ECORNN_API ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system,
                                             size_t *elements);
 ECORNN_API ecornn_status ecornn_import(const ecornn_plan *plan, const char *system,
-                                       const void *block, void *params);
+                                       const void *block, ecornn_type type, size_t elements,
+                                       void *params);
 ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *system,
-                                       const void *params, void *block);
+                                       const void *params, void *block, ecornn_type type,
+                                       size_t elements);
 
 /* ---- run ---------------------------------------------------------------------------------- */
 
