@@ -211,6 +211,11 @@ ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ec
  * bytes), matrices rounded to weight_type. */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      void *weights, void *stream);
+/* May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
+ * those of weights of its own.  UNSUPPORTED: the detail says in what the two differ.  T and N may
+ * differ where the fastest form does not; weights packed for training fit inference, never the
+ * other way round.  Gradients belong to the plan that ran backward. */
+ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
 /* Gradients of the packed weights to those of the parameters, of param_type; add: to what
  * dparams[k] holds.  dparams[k] may be NULL: not wanted. */
 ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights,
