@@ -43,7 +43,8 @@ static void export(const struct gpu_ours *ours, const char *problem, const void 
     if (!host || !out)
         gpu_check(cudaErrorMemoryAllocation, "parameters on the host");
     gpu_check(cudaMemcpy(host, block, ours->sizes.params * element, cudaMemcpyDefault), "download");
-    gpu_check_ours(ecornn_export(ours->plan, system_name, host, out), problem);
+    gpu_check_ours(ecornn_export(ours->plan, system_name, host, out, ours->param_type, elements),
+                   problem);
     gpu_download(to, out, ours->param_type, elements);
     free(host);
     free(out);

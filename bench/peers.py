@@ -111,7 +111,7 @@ class Ours:
         self.check(self.library.ecornn_import_size(self.plan, system, ctypes.byref(elements)))
         block = np.zeros(elements.value, np.float32)
         self.check(self.library.ecornn_export(self.plan, system, POINTER(self.params.ctypes.data),
-                                              POINTER(block.ctypes.data)))
+                                              POINTER(block.ctypes.data), 0, elements))
         return block
 
     def pack(self):

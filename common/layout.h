@@ -53,9 +53,9 @@ enum eco_scratch {
 
 /* Where packed weights and their gradients lie; knows neither T nor N. */
 struct eco_packing {
-    /* bytes of one direction of layer 0, of a later layer */
-    size_t weights_direction[2], dweights_direction[2];
-    size_t part[2][3][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part, by its form */
+    size_t form[ECO_FORMS];               /* bytes before all parts of a form */
+    size_t direction[ECO_FORMS][2];       /* of one direction of layer 0, of a later layer */
+    size_t part[2][ECO_FORMS][ECO_PARTS]; /* of layer 0, of a later one: bytes before a part */
     struct eco_matrix matrix[2][ECO_PARTS];
     struct eco_panels panels[2][2][ECO_PARTS]; /* [layer > 0][transposed] */
 };

@@ -13,6 +13,7 @@
 #include "common/wishes.h"
 
 struct eco_layout;
+struct eco_text;
 
 /* The parts of one (layer, direction). */
 enum eco_part {
@@ -21,6 +22,16 @@ enum eco_part {
     ECO_PART_VECTORS,   /* b, p: [n,H], in the order of the recipe's params */
     ECO_PART_RECURRENT, /* + operand: R of it, [n*H, columns], in the order of the accumulators */
     ECO_PARTS = ECO_PART_RECURRENT + ECO_MAX_OPERANDS
+};
+
+/* The forms of a part.  Packed weights are all parts of all layers in the first form, then all in
+ * the second: so a block for training begins as one for inference.  Their gradient is in the third.
+ */
+enum eco_form {
+    ECO_FORM_FORWARD,
+    ECO_FORM_BACK, /* panels of M^T, of a plan for training */
+    ECO_FORM_DENSE,
+    ECO_FORMS
 };
 
 /* A part as a product sees it: C[rows, n*units] = A[rows, columns] M^T. */
@@ -92,6 +103,10 @@ int eco_vector_column(const struct eco_lowered *lowered, int param);
 size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int part);
 size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int part);
 size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int part);
+/* fit.c: may a plan of layout `used` read what was packed for `packed`?  False: why says in what
+ * they differ. */
+bool eco_layout_weights_fit(const struct eco_layout *packed, const struct eco_layout *used,
+                            struct eco_text *why);
 /* Which part a parameter belongs to, and how many blocks of `rows` rows lie before it there. */
 int eco_problem_part(const struct eco_problem *problem, const struct eco_param_place *place,
                      int *before);

@@ -17,7 +17,7 @@ enum { MEAN_LANES = 16 };
 
 struct row_means {
     double sum[ECO_MAX_MEANS][MEAN_LANES];
-    unsigned stored; /* bit m: this stage stores mean m */
+    uint32_t stored; /* bit m: the row has a share of mean m, and sum[m] is one */
 };
 
 /* What rows are made of, and what sums are: real. */
@@ -226,15 +226,16 @@ ALWAYS_INLINE void store_mean(const struct place *at, int m, vec v)
     real lane[VEC_LANES];
     v_store(lane, v);
     double *sum = at->means->sum[m];
+    if (!(at->means->stored >> m & 1))
+        memset(sum, 0, sizeof at->means->sum[m]);
     for (int j = 0; j < at->count; j++)
         sum[(at->unit + (size_t)j) % MEAN_LANES] += (double)lane[j];
     at->means->stored |= 1u << m;
 }
 
-ALWAYS_INLINE void means_begin(struct row_means *means, const struct eco_pointwise *call)
+ALWAYS_INLINE void means_begin(struct row_means *means)
 {
-    if (call->mean)
-        memset(means, 0, sizeof *means);
+    means->stored = 0;
 }
 
 ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *at)

@@ -184,11 +184,12 @@ WORD void mask_backward(struct place *at)
 
 /* ---- the loop around a stage ----------------------------------------------------------------- */
 
-/* The block's threads hold shares of the row's sums: added in pairs, always the same ones. */
-WORD void means_end(struct place *at)
+/* The block's threads hold shares of the row's first `means` sums: added in pairs, always the same
+ * ones. */
+WORD void means_end(struct place *at, int means)
 {
     __shared__ double share[ECO_STAGE_THREADS];
-    for (int m = 0; m < ECO_MAX_MEANS; m++) {
+    for (int m = 0; m < means; m++) {
         if (!(at->call->means >> m & 1))
             continue;
         share[threadIdx.x] = at->sum[m];
@@ -204,11 +205,12 @@ WORD void means_end(struct place *at)
     }
 }
 
-#define STAGE_LOOP(at, call_, stage, mask)                                                         \
+/* n_means: a constant, so that a stage without means has no code for them. */
+#define STAGE_LOOP(at, call_, stage, mask, n_means)                                                \
     wait_for_kernels_ahead();                                                                      \
     let_next_start();                                                                              \
     for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
-        double sum[ECO_MAX_MEANS] = {0};                                                           \
+        double sum[(n_means) + 1] = {0};                                                           \
         struct place at = {                                                                        \
             call_, (size_t)row, 0, (size_t)(call_)->hidden, (size_t)(call_)->column, sum};         \
         const bool masked = row_masked(call_, row);                                                \
@@ -220,8 +222,8 @@ WORD void means_end(struct place *at)
             else                                                                                   \
                 stage(&at);                                                                        \
         }                                                                                          \
-        if (!masked)                                                                               \
-            means_end(&at);                                                                        \
+        if (!masked && (n_means) > 0)                                                              \
+            means_end(&at, n_means);                                                               \
     }
 
 /* ---- the printed text ------------------------------------------------------------------------ */

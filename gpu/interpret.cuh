@@ -68,12 +68,12 @@ static __device__ __noinline__ void interpret(struct place *at,
 static __global__ void __launch_bounds__(ECO_STAGE_THREADS)
     interpret_forward(const __grid_constant__ struct eco_interpreted_call program)
 {
-    STAGE_LOOP(at, &program.call, INTERPRET, mask_forward)
+    STAGE_LOOP(at, &program.call, INTERPRET, mask_forward, ECO_MAX_MEANS)
 }
 
 static __global__ void __launch_bounds__(ECO_STAGE_THREADS)
     interpret_backward(const __grid_constant__ struct eco_interpreted_call program)
 {
-    STAGE_LOOP(at, &program.call, INTERPRET, mask_backward)
+    STAGE_LOOP(at, &program.call, INTERPRET, mask_backward, ECO_MAX_MEANS)
 }
 #undef INTERPRET

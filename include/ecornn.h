@@ -220,24 +220,34 @@ ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ec
  * bytes), matrices rounded to weight_type. */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      void *weights, void *stream);
+/* May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
+ * those of weights of its own.  UNSUPPORTED: the detail says in what the two differ.  T and N may
+ * differ where the fastest form does not; weights packed for training fit inference, never the
+ * other way round.  Gradients belong to the plan that ran backward. */
+ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
 /* Gradients of the packed weights to those of the parameters, of param_type; add: to what
  * dparams[k] holds.  dparams[k] may be NULL: not wanted. */
 ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights,
                                        void *const *dparams, int add, void *stream);
 
 /*
- * Another system's weights, host to host, elements of the plan's param_type (doc/api.md: shapes):
- * "torch" (torch.nn.LSTM's parameters in order), "cudnn" (all matrices, then all biases),
- * "keras" (per layer and direction: kernel, recurrent kernel, bias), "onnx" (per layer: W, R, B,
- * P). import: two biases are added where the equations allow it; export writes the sum and a zero.
- * ecornn_import_size: elements of the block.  UNSUPPORTED where that system has no such cell.
+ * Another system's weights, host to host (doc/api.md: shapes): "torch" (torch.nn.LSTM's parameters
+ * in order), "cudnn" (all matrices, then all biases), "keras" (per layer and direction: kernel,
+ * recurrent kernel, bias), "onnx" (per layer: W, R, B, P).  What a system's cell is to this one is
+ * found by the names of parameters: a text with those of the LSTM takes an LSTM's weights.
+ * block: `elements` of them, exactly ecornn_import_size; type: of the block, whatever it is, F16 on
+ * a CPU too; params: the parameter block, of the plan's param_type.
+ * import: two biases are added where the equations allow it; export writes the sum and a zero.
+ * UNSUPPORTED where that system has no such cell.
  */
 ECORNN_API ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system,
                                             size_t *elements);
 ECORNN_API ecornn_status ecornn_import(const ecornn_plan *plan, const char *system,
-                                       const void *block, void *params);
+                                       const void *block, ecornn_type type, size_t elements,
+                                       void *params);
 ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *system,
-                                       const void *params, void *block);
+                                       const void *params, void *block, ecornn_type type,
+                                       size_t elements);
 
 /* ---- run ---------------------------------------------------------------------------------- */
 

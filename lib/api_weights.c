@@ -66,6 +66,26 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, vo
     return packed;
 }
 
+ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used)
+{
+    if (!packed || !used)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", packed ? "used" : "packed");
+    char data[200] = "";
+    struct eco_text why = {data, sizeof data, 0};
+    const struct ecornn_device *from = packed->device, *to = used->device;
+    bool fit = false;
+    if (from->backend != to->backend)
+        eco_text_add(&why, "its device is %s, must be %s", from->backend->name, to->backend->name);
+    else if (from != to && to->caps.own_memory)
+        eco_text_add(&why, "its device is another one");
+    else
+        fit = eco_layout_weights_fit(&packed->layout[0], &used->layout[0], &why);
+    if (fit)
+        return ECORNN_OK;
+    return eco_fail(ECORNN_UNSUPPORTED, "weights packed for %s do not fit %s: %s",
+                    packed->problem.text, used->problem.text, data);
+}
+
 ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
                             int add, void *stream)
 {

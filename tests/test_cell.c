@@ -3,6 +3,8 @@
  * printed text.  What a cell is lowered to, and whether that is right, is for test_lowering.c.
  */
 #include <check.h>
+#include <float.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,10 +93,23 @@ static const struct {
     {"cell a(h)\nh' = bernoulli(h)", "2:6: the probability of bernoulli must be a number"},
     {"cell a(h)\nh' = bernoulli(1.5)", "2:6: the probability of bernoulli is 1.5, must be 0 to 1"},
     {"cell a(h)\nh' = bernoulli(0 - 1)", "2:6: the probability of bernoulli is -1, must be 0 to 1"},
+    {"cell a(h)\nh' = hardsigmoid(h)",
+     "2:6: there is no function 'hardsigmoid': write min(max(a / 6 "
+     "+ 0.5, 0), 1), in ONNX 0.2 * a + 0.5"},
+    {"cell a(h)\nh' = Leaky_ReLU(h)",
+     "2:6: there is no function 'Leaky_ReLU': write max(a, 0.01 * a)"},
+    {"cell a(h)\nh' = 1 + Tanh (h)", "2:10: there is no function 'Tanh', but tanh"},
+    {"cell a(h)\nh' = sin(h)", "2:6: there is no function 'sin', but bernoulli mean min max select "
+                               "abs exp log sqrt tanh sigmoid relu"},
+    {"cell a(h)\nh' = R sin(h)",
+     "2:8: there is no function 'sin', but bernoulli mean min max select "
+     "abs exp log sqrt tanh sigmoid relu"},
+    {"cell a(h)\nh' = h(h)", "2:7: expected the end of the line, found '('"},
     {"cell a(h)\nh' = h @ h", "2:8: expected the end of the line, found '@'"},
     {"cell a(h)\nh' = h \200", "2:8: expected the end of the line, found byte 0x80"},
-    {"cell a(h)\nh' = 1e99", "2:6: the number has the exponent 99, at most 60 each way"},
-    {"cell a(h)\nh' = 1234567890123456", "2:6: the number has 16 digits, at most 15"},
+    {"cell a(h)\nh' = 1e99", "2:6: the number is larger than a float can be"},
+    {"cell a(h)\nh' = 3.4028236e38", "2:6: the number is larger than a float can be"},
+    {"cell a(h)\nh' = 1e99999999999999999999", "2:6: the number is larger than a float can be"},
     {"cell a(h)\nh' = 1e39 ", "2:6: the number is larger than a float can be"},
     {"cell a(h)\nh' = .", "2:6: expected a value, found '.'"},
     {"cell a(h)\nh' = 2h", "2:7: expected the end of the line, found 'h'"},
@@ -140,13 +155,13 @@ static const struct {
     int most;
     const char *error; /* with one more */
 } limit[] = {
-    {"", " + @", 47, "2:234: the cell has more than 96 values here"},
+    {"", " + @", 95, "2:474: the cell has more than 192 values here"},
     {"l@ = h\n", "", 0, "2:1: 'l1' is never used"},
-    {"l@ = h\n", " - l@", 95, "98:1: the cell has more than 96 lines"},
+    {"l@ = h\n", " - l@", 191, "194:1: the cell has more than 192 lines"},
     {"l@ = p\n", " * l@", 32, "34:7: the cell has more than 32 parameters here"},
     {"l@ = tanh(W x)\n", " + l@", 16, "1:1: the cell has 17 sums of products, at most 16"},
     {"l@ = R (h + @)\n", " + l@", 8, "10:6: R has more than 8 different operands"},
-    {"l@ = mean(h * @)\n", " + l@", 8, "10:6: the cell has more than 8 means here"},
+    {"l@ = mean(h * @)\n", " + l@", 24, "26:7: the cell has more than 24 means here"},
     {"u@ = W x\nl@ = tanh(u@) * exp(u@) * sigmoid(u@)\n", " + l@", 8,
      "1:1: the gradient keeps more than 24 values per unit"},
     {"", " * mean(h", 0, "2:16: expected ')' for the '(' at 2:14, found the end of the text"},
@@ -211,6 +226,22 @@ static const struct {
     {"0.1", 0.1},
     {"1e-5", 1e-5},
     {"1e-30", 1e-30},
+    {"1e-5 - 0.00001", 0},
+    {"3.14159265358979323846264338327950288419716939937510582097494459", 3.14159265358979323846},
+    {"0.1000000000000000055511151231257827021181583404541015625", 0.1},
+    {"0.1000000000000000055511151231257827021181583404541015626", 0.1},
+    {"9007199254740993", 9007199254740992},                             /* a tie to even, */
+    {"9007199254740995", 9007199254740996},                             /* the other way, */
+    {"9007199254740993.000000000000000000000000001", 9007199254740994}, /* and none */
+    {"1.7976931348623157e-300", 1.7976931348623157e-300},
+    {"2.2250738585072011e-308", 2.2250738585072011e-308}, /* denormal */
+    {"4.9e-324 + 2.4e-324", 4.9e-324},
+    {"1e-99999999999999999999", 0},
+    {"000000000000000000000000000000000000000000000000000000000000000000001e0", 1},
+    {"3.4028235e38 - 3.40282346638528859811704183484516925440e38", 3.4028235e38 - (double)FLT_MAX},
+    {"9.5367431640625E-07", 0x1p-20},
+    {".5", 0.5},
+    {"5.", 5},
     {"max(1, 2) * min(3, 4)", 6},
     {"select(0, 1, 2) + select(0.5, 10, 20)", 12},
     {"abs(-3) + sqrt(16) + relu(-1) + relu(2)", 9},
@@ -218,14 +249,57 @@ static const struct {
     {"(1 # a comment does not end the line here\n + 2)", 3},
 };
 
-START_TEST(constants)
+static void check_constant(const char *expression, double value)
 {
-    char text[200];
-    snprintf(text, sizeof text, "cell a(h)\nh' = %s", constant[_i].expression);
+    char text[400];
+    snprintf(text, sizeof text, "cell a(h)\nh' = %s", expression);
     compile(text);
     const struct eco_node *next = &cell.recipe.node[cell.recipe.next[0]];
     ck_assert_int_eq(next->op, ECO_OP_CONST);
-    ck_assert_double_eq(next->value, constant[_i].value);
+    ck_assert_msg(next->value == value, "%s is %a, must be %a", expression, next->value, value);
+}
+
+START_TEST(constants)
+{
+    check_constant(constant[_i].expression, constant[_i].value);
+}
+END_TEST
+
+/* A number is what the C compiler makes of it; too long a one is refused. */
+START_TEST(long_numbers)
+{
+    char digits[300], text[400];
+    uint64_t state = 1;
+    for (int k = 0; k < 3000; k++) {
+        const int n = 1 + k % 250, point = k * 7 % (n + 1);
+        for (int i = 0; i < n; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            digits[i] = (char)('0' + (state >> 60) % 10);
+        }
+        memmove(digits + point + 1, digits + point, (size_t)(n - point));
+        digits[point] = '.';
+        snprintf(digits + n + 1, 20, "e-%d", point + k * 37 % 320);
+        check_constant(digits, strtod(digits, NULL));
+    }
+    memset(digits, '1', sizeof digits);
+    snprintf(text, sizeof text, "cell a(h)\nh' = .%.255s", digits);
+    compile(text);
+    snprintf(text, sizeof text, "cell a(h)\nh' = .%.256s", digits);
+    expect_error(text, "2:6: the number has 257 characters, at most 256");
+}
+END_TEST
+
+/* Where numbers have a comma, and where there are no letters but ours. */
+START_TEST(locales)
+{
+    static const char *const name[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "tr_TR.UTF-8"};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        setlocale(LC_ALL, name[i]); /* one that is not here changes nothing */
+        check_constant("0.5 + 1.25e1", 13);
+        expect_error("cell a(h)\nh' = SIGMOID(h)",
+                     "2:6: there is no function 'SIGMOID', but sigmoid");
+    }
+    setlocale(LC_ALL, "C");
 }
 END_TEST
 
@@ -306,6 +380,8 @@ int main(void)
     tcase_add_loop_test(cases, limits, 0, (int)(sizeof limit / sizeof *limit));
     tcase_add_test(cases, nesting);
     tcase_add_loop_test(cases, constants, 0, (int)(sizeof constant / sizeof *constant));
+    tcase_add_test(cases, long_numbers);
+    tcase_add_test(cases, locales);
     tcase_add_test(cases, equal_values_are_one);
     tcase_add_test(cases, emitted);
     suite_add_tcase(suite, cases);

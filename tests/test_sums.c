@@ -107,6 +107,8 @@ static void train(struct rows *r, int times)
     void *x = equal(n, r->desc.type, 1), *y = equal(n * UNITS, r->desc.type, 0);
     void *dy = equal(n * UNITS, r->desc.type, r->dy), *weights = pack(r);
     const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
                           .x = x,
                           .y = y,
                           .weights = weights,

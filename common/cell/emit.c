@@ -94,14 +94,26 @@ size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size)
     return out.length;
 }
 
-static void emit_include(struct eco_text *text, const char *name, const char *way, int stage)
+/* How many row means it must have room for. */
+static int means_of(const struct eco_program *program)
+{
+    int means = 0;
+    for (int i = 0; i < program->n; i++)
+        if (program->code[i].op == ECO_OP_STORE_MEAN && program->code[i].index >= means)
+            means = program->code[i].index + 1;
+    return means;
+}
+
+static void emit_include(struct eco_text *text, const char *name, const char *way, int stage,
+                         const struct eco_program *program)
 {
     eco_text_add(text, "#define CELL_STAGE ");
     emit_name(text, name);
     eco_text_add(text,
-                 "_%s_%d\n#define CELL_BACKWARD %d\n#include CELL_TEMPLATE\n"
-                 "#undef CELL_STAGE\n#undef CELL_BACKWARD\n",
-                 way, stage, way[0] == 'b');
+                 "_%s_%d\n#define CELL_BACKWARD %d\n#define CELL_MEANS %d\n"
+                 "#include CELL_TEMPLATE\n"
+                 "#undef CELL_STAGE\n#undef CELL_BACKWARD\n#undef CELL_MEANS\n",
+                 way, stage, way[0] == 'b', means_of(program));
 }
 
 size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size)
@@ -109,9 +121,9 @@ size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t 
     const struct eco_lowered *lowered = &cell->lowered;
     struct eco_text out = {text, size, eco_cell_emit(cell, text, size)};
     for (int k = 0; k < lowered->n_forward; k++)
-        emit_include(&out, cell->recipe.name, "forward", k);
+        emit_include(&out, cell->recipe.name, "forward", k, &lowered->forward[k]);
     for (int k = 0; k < lowered->n_backward; k++)
-        emit_include(&out, cell->recipe.name, "backward", k);
+        emit_include(&out, cell->recipe.name, "backward", k, &lowered->backward[k]);
     return out.length;
 }
 

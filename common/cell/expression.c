@@ -148,6 +148,8 @@ static int parse_name(struct eco_parser *parser)
         return parser->line[line].node;
     }
     const int state = eco_parse_find_state(parser, &token);
+    if (state < 0 && !token.primed && eco_scan_is(&parser->scan, '('))
+        return eco_parse_suggest(&parser->scan, &token);
     if (state < 0 || token.primed)
         return eco_scan_fail(&parser->scan, &token, false,
                              "'%.*s%s' has no value yet: lines above may assign one", token.length,

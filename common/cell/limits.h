@@ -9,12 +9,12 @@ enum {
     ECO_MAX_NAME = 24,    /* bytes of a line's, state's or cell's name, the final 0 included */
     ECO_MAX_STATES = 4,   /* as ECORNN_MAX_STATES */
     ECO_MAX_TEXT = 16384, /* bytes of a cell's text */
-    ECO_MAX_SOURCE = 96,  /* nodes that a text may make */
+    ECO_MAX_SOURCE = 192, /* nodes that a text may make */
     ECO_MAX_NODES = 512,  /* nodes with the gradient's */
     ECO_MAX_PARAMS = 32,  /* W, R and vectors of one layer and direction */
     ECO_MAX_ACCS = 16,    /* accumulators */
     ECO_MAX_OPERANDS = 8, /* different e in R e */
-    ECO_MAX_MEANS = 8,    /* row means, forward or backward */
+    ECO_MAX_MEANS = 24,   /* row means, forward or backward; a stage's are bits of 32 */
     ECO_MAX_SAVES = 24,   /* values kept for the gradient, per unit */
     ECO_MAX_STAGES = 8,   /* each way */
     ECO_MAX_CODE = 256    /* instructions of one stage */

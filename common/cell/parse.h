@@ -30,4 +30,7 @@ bool eco_parse_reserved(const struct eco_token *token);
 int eco_parse_find_state(const struct eco_parser *parser, const struct eco_token *token);
 int eco_parse_find_line(const struct eco_parser *parser, const struct eco_token *token);
 
+/* suggest.c: fails because there is no such function, and says what there is; -1. */
+int eco_parse_suggest(struct eco_scanner *scanner, const struct eco_token *token);
+
 #endif /* ECO_PARSE_H */

@@ -4,7 +4,6 @@
  */
 #include "common/cell/scan.h"
 
-#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,36 +69,17 @@ static void skip(struct eco_scanner *scanner)
     }
 }
 
-static double scale(double value, int exponent)
-{
-    /* up to 10^22 powers of ten are exact, so that usual numbers are rounded once */
-    for (; exponent > 22; exponent -= 22)
-        value *= 1e22;
-    for (; exponent < -22; exponent += 22)
-        value /= 1e22;
-    double power = 1;
-    for (int i = 0; i < (exponent < 0 ? -exponent : exponent); i++)
-        power *= 10;
-    return exponent < 0 ? value / power : value * power;
-}
-
 /* digits [. digits] [e [+-] digits]; a point needs a digit on one side. */
 static void scan_number(struct eco_scanner *scanner, struct eco_token *token)
 {
     const char *at = scanner->at;
-    double value = 0;
-    int digits = 0, exponent = 0, written = 0;
+    int exponent = 0, written = 0;
     bool point = false;
     for (; is_digit(*at) || (*at == '.' && !point); at++) {
-        if (*at == '.') {
-            point = true;
-            continue;
-        }
-        if (digits > 0 || *at != '0')
-            digits++;
-        value = value * 10 + (*at - '0');
         exponent -= point;
+        point |= *at == '.';
     }
+    const int digits = (int)(at - scanner->at);
     const char *e = at;
     if (*e == 'e' || *e == 'E') {
         const bool negative = *++e == '-';
@@ -113,14 +93,13 @@ static void scan_number(struct eco_scanner *scanner, struct eco_token *token)
     }
     token->kind = ECO_TOKEN_NUMBER;
     token->length = (int)(at - scanner->at);
-    if (digits > 15)
-        eco_scan_fail(scanner, token, false, "the number has %d digits, at most 15", digits);
-    else if (exponent > 60 || exponent < -60)
-        eco_scan_fail(scanner, token, false, "the number has the exponent %d, at most 60 each way",
-                      exponent);
-    else
-        token->number = scale(value, exponent);
-    if (!scanner->failed && token->number > (double)FLT_MAX)
+    if (digits > ECO_MAX_DIGITS) {
+        eco_scan_fail(scanner, token, false, "the number has %d characters, at most %d", digits,
+                      ECO_MAX_DIGITS);
+        return;
+    }
+    token->number = eco_decimal(scanner->at, digits, exponent);
+    if (token->number >= 0x1.ffffffp127) /* half a step beyond the last float */
         eco_scan_fail(scanner, token, false, "the number is larger than a float can be");
 }
 

@@ -7,6 +7,8 @@
 #include "common/cell/cell.h"
 #include "common/util.h"
 
+enum { ECO_MAX_DIGITS = 256 }; /* characters of a number, less those of its exponent */
+
 enum eco_token_kind {
     ECO_TOKEN_END,    /* of the text                                             */
     ECO_TOKEN_LINE,   /* end of a line; not inside parentheses                   */
@@ -43,5 +45,9 @@ bool eco_token_equals(const struct eco_token *token, const char *text);
  * error is there already.  Returns -1. */
 int eco_scan_fail(struct eco_scanner *scanner, const struct eco_token *token, bool found,
                   const char *format, ...) ECO_PRINTF(4, 5);
+
+/* decimal.c: digits with at most one point among them, times 10^exponent, where the point stands
+ * for nothing: the nearest double; HUGE_VAL where it is beyond all floats. */
+double eco_decimal(const char *digits, int length, int exponent);
 
 #endif /* ECO_SCAN_H */

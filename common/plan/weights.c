@@ -132,30 +132,28 @@ const struct eco_panels *eco_layout_panels(const struct eco_layout *layout, int 
 
 /* ---- offsets --------------------------------------------------------------------------------- */
 
-/* The forms of a part, in the order in which they lie. */
-enum form { FORM_FORWARD, FORM_BACK, FORM_DENSE };
-
 static struct eco_size form_bytes(const struct eco_layout *layout, int layer, int part,
-                                  enum form form)
+                                  enum eco_form form)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
     const bool panelled = layout->wishes.lanes > 0 && part != ECO_PART_VECTORS;
     struct eco_size elements = eco_size_of((size_t)matrix->n);
-    if (form != FORM_DENSE && panelled) {
-        const struct eco_panels *panels = eco_layout_panels(layout, layer, part, form == FORM_BACK);
+    if (form != ECO_FORM_DENSE && panelled) {
+        const struct eco_panels *panels =
+            eco_layout_panels(layout, layer, part, form == ECO_FORM_BACK);
         elements = eco_size_mul(eco_size_of((size_t)panels->blocks), (size_t)panels->n);
         elements = eco_size_mul(elements, (size_t)(panels->spans * panels->lanes));
         elements = eco_size_mul(elements, (size_t)panels->depth);
-        if (form == FORM_BACK && !layout->problem->training)
+        if (form == ECO_FORM_BACK && !layout->problem->training)
             elements = eco_size_of(0);
-    } else if (form == FORM_BACK) {
+    } else if (form == ECO_FORM_BACK) {
         elements = eco_size_of(0); /* dense products read either way */
     } else {
         elements =
             eco_size_mul(eco_size_mul(elements, (size_t)matrix->height), (size_t)matrix->row);
     }
     const ecornn_type type =
-        form == FORM_DENSE || part == ECO_PART_VECTORS ? layout->sum : layout->weight;
+        form == ECO_FORM_DENSE || part == ECO_PART_VECTORS ? layout->sum : layout->weight;
     return eco_size_align(eco_size_mul(elements, eco_type_bytes(type)));
 }
 
@@ -180,15 +178,14 @@ static void shape_parts(struct eco_layout *layout, int later)
     }
 }
 
-/* Places the parts of forms [from, to] one behind the other; their bytes. */
-static struct eco_size put_forms(struct eco_layout *layout, int later, enum form from, enum form to)
+/* Places the parts of a form one behind the other; their bytes. */
+static struct eco_size put_form(struct eco_layout *layout, int later, enum eco_form form)
 {
     struct eco_size end = eco_size_of(0);
-    for (enum form form = from; form <= to; form++)
-        for (int part = 0; part < ECO_PARTS; part++) {
-            layout->own.part[later][form][part] = end.value;
-            end = eco_size_add(end, form_bytes(layout, later, part, form));
-        }
+    for (int part = 0; part < ECO_PARTS; part++) {
+        layout->own.part[later][form][part] = end.value;
+        end = eco_size_add(end, form_bytes(layout, later, part, form));
+    }
     return end;
 }
 
@@ -213,40 +210,40 @@ void eco_layout_build_weights(struct eco_layout *layout)
         layout->dweights_bytes = layout->weights_bytes;
         return;
     }
-    struct eco_size packed[2], dense[2];
-    for (int i = 0; i < 2; i++) {
+    struct eco_size all[ECO_FORMS];
+    for (int i = 0; i < 2; i++)
         shape_parts(layout, i);
-        packed[i] = put_forms(layout, i, FORM_FORWARD, FORM_BACK);
-        dense[i] = put_forms(layout, i, FORM_DENSE, FORM_DENSE);
-        layout->own.weights_direction[i] = packed[i].value;
-        layout->own.dweights_direction[i] = dense[i].value;
+    for (enum eco_form form = 0; form < ECO_FORMS; form++) {
+        const struct eco_size first = put_form(layout, 0, form), later = put_form(layout, 1, form);
+        layout->own.direction[form][0] = first.value;
+        layout->own.direction[form][1] = later.value;
+        all[form] = all_layers(layout->problem, first, later);
     }
-    layout->weights_bytes = checked(all_layers(layout->problem, packed[0], packed[1]));
-    layout->dweights_bytes = checked(all_layers(layout->problem, dense[0], dense[1]));
+    layout->own.form[ECO_FORM_BACK] = all[ECO_FORM_FORWARD].value;
+    layout->weights_bytes = checked(eco_size_add(all[ECO_FORM_FORWARD], all[ECO_FORM_BACK]));
+    layout->dweights_bytes = checked(all[ECO_FORM_DENSE]);
 }
 
-static size_t direction_offset(const struct eco_layout *layout, const size_t bytes[2], int layer,
-                               int d)
+static size_t offset_of(const struct eco_layout *layout, enum eco_form form, int layer, int d,
+                        int part)
 {
-    const size_t D = (size_t)layout->problem->D;
+    const size_t D = (size_t)layout->problem->D, *bytes = layout->packing->direction[form];
     const size_t below = layer > 0 ? D * (bytes[0] + (size_t)(layer - 1) * bytes[1]) : 0;
-    return below + (size_t)d * bytes[layer > 0];
+    return layout->packing->form[form] + below + (size_t)d * bytes[layer > 0] +
+           layout->packing->part[layer > 0][form][part];
 }
 
 size_t eco_layout_weights(const struct eco_layout *layout, int layer, int d, int part)
 {
-    return direction_offset(layout, layout->packing->weights_direction, layer, d) +
-           layout->packing->part[layer > 0][FORM_FORWARD][part];
+    return offset_of(layout, ECO_FORM_FORWARD, layer, d, part);
 }
 
 size_t eco_layout_weights_back(const struct eco_layout *layout, int layer, int d, int part)
 {
-    return direction_offset(layout, layout->packing->weights_direction, layer, d) +
-           layout->packing->part[layer > 0][FORM_BACK][part];
+    return offset_of(layout, ECO_FORM_BACK, layer, d, part);
 }
 
 size_t eco_layout_gradient(const struct eco_layout *layout, int layer, int d, int part)
 {
-    return direction_offset(layout, layout->packing->dweights_direction, layer, d) +
-           layout->packing->part[layer > 0][FORM_DENSE][part];
+    return offset_of(layout, ECO_FORM_DENSE, layer, d, part);
 }
