@@ -272,13 +272,8 @@ START_TEST(an_empty_run_may_be_captured)
     cudaStream_t stream;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .initial = {from},
-                          .final = {to},
-                          .stream = NULL};
+    const ecornn_io io = {
+        .size = sizeof io, .batch = ECORNN_ALL, .initial = {from}, .final = {to}, .stream = NULL};
     ecornn_io captured = io;
     CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     captured.stream = stream;

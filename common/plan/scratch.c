@@ -202,7 +202,8 @@ bool eco_layout_sums_apart(const struct eco_layout *layout)
 
 struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout)
 {
-    const size_t *bytes = layout->packing->dweights_direction, first = bytes[0], later = bytes[1];
+    const size_t *bytes = layout->packing->direction[ECO_FORM_DENSE], first = bytes[0],
+                 later = bytes[1];
     return eco_size_of(!eco_layout_sums_apart(layout)            ? 0
                        : layout->problem->L > 1 && later > first ? later
                                                                  : first);
