@@ -77,7 +77,7 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         const cudaLaunchConfig_t config = eco_resident_config(
             attributes, 1 << spread, spread,
             device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES(true), false, NULL);
-        const struct eco_resident_shape shape = {.unit_shift = 4, .spread = spread};
+        const struct eco_resident_shape shape = {.unit_shift = 5, .spread = spread};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
                 &clusters, eco_resident_backward_bf16->by_shape[eco_resident_place(&shape)],

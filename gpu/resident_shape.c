@@ -319,8 +319,9 @@ static double predict(const struct eco_resident_need *need, const struct eco_res
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *best)
 {
     static const double us = 1 / 1570.; /* of a clock */
-    const uint64_t made = need->shapes & ECO_RESIDENT_MADE(need->products, need->backward,
-                                                           need->instructions, need->scaled);
+    const uint64_t made =
+        need->shapes & ECO_RESIDENT_MADE(need->products, need->recurrent[0], need->backward,
+                                         need->instructions, need->scaled);
     double least = 0;
     for (int32_t i = 0; i < ECO_RESIDENT_SHAPES; i++) {
         struct eco_resident_shape shape = eco_resident_at(i);
