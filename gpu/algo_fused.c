@@ -5,6 +5,8 @@
  */
 #include "gpu/fused.h"
 
+#include <limits.h>
+
 #include "gpu/compile.h"
 
 /* Steps at most; what a step may take by prediction: where launches and the way to the L2 are most
@@ -32,11 +34,13 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "many steps";
     if (problem->N > MOST_ROWS)
         return "more rows than a launch has blocks for";
-    const struct eco_fused_size size = eco_fused_size(problem, 0, problem->N);
+    const struct eco_gpu_force force = eco_gpu_force();
+    const struct eco_fused_size size = eco_fused_size(problem, &force, 0, problem->N),
+                                projection = eco_fused_projection(problem, &force, problem->N);
     const struct eco_fused_choice choice = eco_fused_choose(&size, caps);
-    if (choice.shape < 0)
+    if (choice.shape < 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
         return "more accumulators than a block has room for";
-    if (choice.time > most_time)
+    if (choice.time > most_time && force.fused == UINT_MAX)
         return "steps of much work";
     if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
         return "a cell from text where there is no NVRTC";
@@ -46,10 +50,11 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* Seconds of all steps forward. */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
+    const struct eco_gpu_force force = eco_gpu_force();
     double step = 0;
     for (int32_t layer = 0; layer < problem->L; layer++) {
-        const struct eco_fused_size size = eco_fused_size(problem, layer, problem->N),
-                                    projection = eco_fused_projection(problem, problem->N);
+        const struct eco_fused_size size = eco_fused_size(problem, &force, layer, problem->N),
+                                    projection = eco_fused_projection(problem, &force, problem->N);
         step += eco_fused_choose(&size, caps).time;
         if (problem->projected)
             step += eco_fused_choose(&projection, caps).time;

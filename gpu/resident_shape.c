@@ -329,9 +329,11 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
             continue;
         const int32_t cluster_units = 1 << shape.unit_shift << shape.spread;
         shape.members = up(need->hidden, cluster_units) << shape.spread;
-        const int32_t most = need->blocks[shape.spread] / (shape.members * need->jobs);
+        int32_t most = need->blocks[shape.spread] / (shape.members * need->jobs);
         if (most == 0)
             continue;
+        if (need->groups > 0 && need->groups < most)
+            most = need->groups;
         shape.group_rows = up(need->rows, most);
         shape.groups = up(need->rows, shape.group_rows);
         if (!divide(need, &shape))
