@@ -95,8 +95,10 @@ static bool read_backward(const char *text, struct eco_gpu_force *force)
 {
     force->steps_back = strcmp(text, "step") == 0;
     force->divides[1] = !force->steps_back;
+    if (!force->steps_back)
+        return read_division(text, &force->shapes[1]);
     force->shapes[1] = 0;
-    return force->steps_back || read_division(text, &force->shapes[1]);
+    return true;
 }
 
 static bool read_number(const char *text, int32_t *number)

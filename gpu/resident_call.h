@@ -111,13 +111,13 @@ enum {
                                                : (scaled) ? 0x600013Eull                           \
                                                           : 0x01200200300013Eull))
 #define ECO_RESIDENT_OF_ONE(backward, instructions, scaled)                                        \
-    ((instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? (scaled) ? 0x00444844Cull                \
-                                                                   : 0x02444844Cull                \
-                                             : (scaled) ? 0x400C02Eull                             \
-                                                        : 0x02600400300C02Eull)                    \
-                                          : ((backward) ? 0x22400066Cull                           \
-                                             : (scaled) ? 0x400002Eull                             \
-                                                        : 0x00200200300013Eull))
+    ((instructions) == ECO_RESIDENT_PLAIN                                                          \
+         ? ((backward) ? (scaled) ? 0x00444844Cull : 0x02444844Cull                                \
+            : (scaled) ? 0x400C02Eull                                                              \
+                       : 0x02600400300C02Eull)                                                     \
+         : ((backward) ? 0x22400066Cull                                                            \
+            : (scaled) ? 0x400002Eull                                                              \
+                       : 0x00200200300013Eull))
 
 /* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */
 #define ECO_RESIDENT_SQUARE_TILES(tiles)                                                           \
