@@ -22,10 +22,16 @@
 extern const struct eco_services *eco_gpu_services; /* set once, by eco_module_open */
 
 /* What CUDA and cuBLAS said, in words; NO_MEMORY where that was it, else FAILED. */
+ecornn_status eco_cuda_error(cudaError_t error, const char *doing);
+ecornn_status eco_cublas_error(cublasStatus_t error, const char *doing);
+/* The same of a call that may be made to seem to have failed. */
 ecornn_status eco_cuda_status(cudaError_t error, const char *doing);
 ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing);
-#define ECO_CUDA(call)   eco_cuda_status(call, #call)
-#define ECO_CUBLAS(call) eco_cublas_status(call, #call)
+/* A call that may be left out, as if it had failed: for tests. */
+#define ECO_FAILS()    eco_gpu_services->call_fails()
+#define ECO_CUDA(call) eco_cuda_error(ECO_FAILS() ? cudaErrorUnknown : (call), #call)
+#define ECO_CUBLAS(call)                                                                           \
+    eco_cublas_error(ECO_FAILS() ? CUBLAS_STATUS_INTERNAL_ERROR : (call), #call)
 
 /* ---- device, cuda.c and sets.c --------------------------------------------------------------- */
 

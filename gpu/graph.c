@@ -58,7 +58,8 @@ static ecornn_status capture(struct eco_gpu_run *run, const struct eco_tape *tap
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_queue(run, tape, stream);
-    const ecornn_status ended = ECO_CUDA(cudaStreamEndCapture(stream, graph));
+    const ecornn_status ended =
+        eco_cuda_status(cudaStreamEndCapture(stream, graph), "cudaStreamEndCapture");
     if (status == ECORNN_OK)
         status = ended;
     if (status != ECORNN_OK && *graph != NULL)
