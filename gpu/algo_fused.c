@@ -1,7 +1,8 @@
 /*
  * Algorithm fused: a step of a layer is one launch, in which blocks multiply input and state and
  * finish the cell; with a projection two.  For runs of few steps, which are over before algorithm
- * resident has read R.  Steps back are those of algorithm step.
+ * resident has read R, and for rows that may not depend on others: in what order a sum is added
+ * depends on k alone.  Steps back are those of algorithm step.
  */
 #include "gpu/fused.h"
 
@@ -18,8 +19,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 {
     char unused[1];
     const struct ecornn_cell *cell = problem->cell;
-    if (problem->row_invariant)
-        return "row-invariant: its rows may depend on others";
     if (!caps->fuses)
         return "a device without what it needs";
     if (eco_type_bytes(problem->type) > 4)
@@ -30,7 +29,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a cell of other products than one with the output state";
     if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)
         return "a projection whose rows are no whole pieces";
-    if (problem->T > MOST_STEPS)
+    if (problem->T > MOST_STEPS && !problem->row_invariant)
         return "many steps";
     if (problem->N > MOST_ROWS)
         return "more rows than a launch has blocks for";
@@ -40,7 +39,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     const struct eco_fused_choice choice = eco_fused_choose(&size, caps);
     if (choice.shape < 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
         return "more accumulators than a block has room for";
-    if (choice.time > most_time && force.fused == UINT_MAX)
+    if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant)
         return "steps of much work";
     if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
         return "a cell from text where there is no NVRTC";

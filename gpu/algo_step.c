@@ -97,15 +97,17 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     const bool wavefront = overlaps_layers(problem) && !eco_step_is_over_at_once(problem, caps);
     const int32_t steps = steps_for(problem, wavefront);
-    const size_t prepared[2] = {wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
-                                wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
+    const bool alone = wavefront || problem->row_invariant; /* then few.c has products back */
+    const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
+                                alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
         .lean = true,
         .widened = problem->weight_type != problem->type,
         .prepared_bytes = {prepared[0], prepared[1]},
         .turned = {prepared[0] == 0 && turns_forward(problem),
-                   prepared[1] == 0 && problem->training && turns_back(problem)},
+                   prepared[1] == 0 && problem->training && turns_back(problem) &&
+                       !problem->row_invariant},
         .rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gpu/half.h */
         .aligned = ECO_GPU_ALIGNED,
         .filled = eco_step_fills(problem, caps, true),

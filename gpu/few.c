@@ -140,10 +140,19 @@ static bool is_whole(const void *data, size_t row, size_t elements, size_t bytes
     return (uintptr_t)data % (elements * bytes) == 0 && row % elements == 0;
 }
 
+/* Where the bits of a row may not depend on other rows, all products with weights back are: in what
+ * order they add depends on k alone. */
+static bool must_be_few(const struct eco_gpu_run *run, const struct eco_product *p)
+{
+    return run->problem->row_invariant && p->kind == ECO_NN;
+}
+
 bool eco_gpu_takes_few(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     const double work = (double)p->m * p->n * p->k;
     const int32_t rows = p->kind == ECO_TN ? p->k : p->m;
+    if (must_be_few(run, p))
+        return work > 0;
     return run->collects && p->half == NULL && p->kind != ECO_NT && rows <= ECO_FEW_ROWS &&
            work > 0 && work <= ECO_FEW_WORK;
 }
@@ -172,6 +181,8 @@ bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *p)
                                     .a_whole = is_whole(p->a, p->a_row, piece, bytes) &&
                                                (!back || (size_t)p->k % piece == 0),
                                     .b_whole = is_whole(p->b, p->b_row, columns, bytes)});
+    if (!run->collects)
+        flush(run);
     return true;
 }
 

@@ -223,7 +223,8 @@ static bool keeps_graph(const struct eco_gpu_run *run)
 {
     enum { MOST_STEPS = 1 << 17 };
     const struct eco_problem *problem = run->problem;
-    const bool at_once = eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
+    const bool at_once = run->plan->algo != &eco_algo_fused &&
+                         eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
     return ((const struct eco_gpu *)run->plan->device->own)->graphs &&
            (at_once || (double)run->args->T * problem->L * problem->D <= MOST_STEPS);
 }

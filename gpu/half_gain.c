@@ -92,7 +92,7 @@ static bool may_halve(const struct eco_problem *problem, const struct eco_caps *
                       const struct eco_wishes *wishes)
 {
     return problem->type == ECORNN_F32 && problem->fast && caps->splits && !wishes->wavefront &&
-           dacc_columns(problem) <= ECO_HALF_MOST_COLUMNS;
+           !problem->row_invariant && dacc_columns(problem) <= ECO_HALF_MOST_COLUMNS;
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */

@@ -76,6 +76,9 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         status = eco_gpu_make_graphs(plan, &own->graphs);
     if (status == ECORNN_OK)
         find_kernels(plan, own);
+    if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used)
+        status = eco_gpu_services->fail(
+            ECORNN_UNSUPPORTED, "row-invariant wants steps of algorithm fused: %s", own->fused.why);
     return status;
 }
 

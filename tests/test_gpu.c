@@ -213,6 +213,21 @@ START_TEST(agrees_in_few_steps)
 }
 END_TEST
 
+/* Rows that may not depend on others: more steps than fused steps are for otherwise, products of
+ * few rows of more than 64. */
+static const char *const apart[] = {
+    "lstm/f32/row-invariant/train/L2/bi/T19/N5/I7/H40/states/lengths:random",
+    "lstm/f32/row-invariant/train/T3/N70/I20/H64/P24/states",
+    "gru/f32/row-invariant/train/L2/T18/N3/I33/H65/dropout:0.5",
+    "rnn-relu/f32/row-invariant/infer/T20/N40/I24/H96/batch-major"};
+enum { APART = sizeof apart / sizeof *apart };
+
+START_TEST(agrees_where_rows_are_apart)
+{
+    check_in_types(apart, nth(_i));
+}
+END_TEST
+
 START_TEST(agrees_for_own_cells)
 {
     static const char *const type[] = {"f32/fast", "f16"};
@@ -549,6 +564,7 @@ int main(int argc, char **argv)
         tcase_add_loop_test(tests, agrees_in_large_layers, 0, share(TYPES * LARGE));
         tcase_add_loop_test(tests, agrees_where_groups_end_early, 0, share(TYPES * ENDED));
         tcase_add_loop_test(tests, agrees_in_few_steps, 0, share(TYPES * FEW));
+        tcase_add_loop_test(tests, agrees_where_rows_are_apart, 0, share(TYPES * APART));
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));
