@@ -11,6 +11,7 @@
 /* What the library does for a module. */
 struct eco_services {
     ecornn_status (*fail)(ecornn_status status, const char *format, ...); /* eco_fail */
+    bool (*call_fails)(void);                                             /* eco_call_fails */
 };
 
 /* Both must be built from the same sources: their structs are each other's. */

@@ -46,19 +46,34 @@ struct eco_size eco_size_align(struct eco_size a)
     return up;
 }
 
-/* Allocations still to succeed before one fails; negative: none fails. */
-static _Atomic int allocations_left = -1;
+/* How many are still to succeed before one fails; negative: none fails. */
+static _Atomic int allocations_left = -1, calls_left = -1;
 
 void eco_alloc_fail_at(int k)
 {
     atomic_store(&allocations_left, k > 0 ? k - 1 : -1);
 }
 
+bool eco_call_fail_at(int k)
+{
+    return atomic_exchange(&calls_left, k > 0 ? k - 1 : -1) >= 0;
+}
+
+static bool is_last(_Atomic int *left)
+{
+    if (atomic_load_explicit(left, memory_order_relaxed) < 0)
+        return false;
+    return atomic_fetch_sub(left, 1) == 0;
+}
+
 static bool allocation_fails(void)
 {
-    if (atomic_load_explicit(&allocations_left, memory_order_relaxed) < 0)
-        return false;
-    return atomic_fetch_sub(&allocations_left, 1) == 0;
+    return is_last(&allocations_left);
+}
+
+bool eco_call_fails(void)
+{
+    return is_last(&calls_left);
 }
 
 /* Blocks of megabytes begin at a large page, of which the system is asked to make them: products

@@ -61,6 +61,10 @@ void *eco_alloc_zeroed(size_t bytes);
 void eco_free(void *memory);
 /* For tests: the k-th allocation from now on fails (0: none). */
 void eco_alloc_fail_at(int k);
+/* The same of a module's calls of what it is built on; false: the one before has failed. */
+bool eco_call_fail_at(int k);
+/* Does this call? */
+bool eco_call_fails(void);
 
 /* Sleeps until woken, if *word is still value; may return early, and does after a millisecond.
  * eco_wake_all wakes the sleepers of a word.  Where the system has no such thing, a sleeper only

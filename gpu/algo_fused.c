@@ -1,9 +1,12 @@
 /*
  * Algorithm fused: a step of a layer is one launch, in which blocks multiply input and state and
  * finish the cell; with a projection two.  For runs of few steps, which are over before algorithm
- * resident has read R.  Steps back are those of algorithm step.
+ * resident has read R, and for rows that may not depend on others: in what order a sum is added
+ * depends on k alone.  Steps back are those of algorithm step.
  */
 #include "gpu/fused.h"
+
+#include <limits.h>
 
 #include "gpu/compile.h"
 
@@ -16,8 +19,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 {
     char unused[1];
     const struct ecornn_cell *cell = problem->cell;
-    if (problem->row_invariant)
-        return "row-invariant: its rows may depend on others";
     if (!caps->fuses)
         return "a device without what it needs";
     if (eco_type_bytes(problem->type) > 4)
@@ -28,15 +29,17 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a cell of other products than one with the output state";
     if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)
         return "a projection whose rows are no whole pieces";
-    if (problem->T > MOST_STEPS)
+    if (problem->T > MOST_STEPS && !problem->row_invariant)
         return "many steps";
     if (problem->N > MOST_ROWS)
         return "more rows than a launch has blocks for";
-    const struct eco_fused_size size = eco_fused_size(problem, 0, problem->N);
+    const struct eco_gpu_force force = eco_gpu_force();
+    const struct eco_fused_size size = eco_fused_size(problem, &force, 0, problem->N),
+                                projection = eco_fused_projection(problem, &force, problem->N);
     const struct eco_fused_choice choice = eco_fused_choose(&size, caps);
-    if (choice.shape < 0)
+    if (choice.shape < 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
         return "more accumulators than a block has room for";
-    if (choice.time > most_time)
+    if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant)
         return "steps of much work";
     if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
         return "a cell from text where there is no NVRTC";
@@ -46,10 +49,11 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* Seconds of all steps forward. */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
+    const struct eco_gpu_force force = eco_gpu_force();
     double step = 0;
     for (int32_t layer = 0; layer < problem->L; layer++) {
-        const struct eco_fused_size size = eco_fused_size(problem, layer, problem->N),
-                                    projection = eco_fused_projection(problem, problem->N);
+        const struct eco_fused_size size = eco_fused_size(problem, &force, layer, problem->N),
+                                    projection = eco_fused_projection(problem, &force, problem->N);
         step += eco_fused_choose(&size, caps).time;
         if (problem->projected)
             step += eco_fused_choose(&projection, caps).time;

@@ -27,6 +27,12 @@ static bool is_near(const struct eco_problem *problem)
     return problem->N * row < UINT32_MAX;
 }
 
+/* Can the steps back stay on the chip, too? */
+static bool also_back(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_resident_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
+}
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (problem->row_invariant)
@@ -41,13 +47,12 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return eco_resident_refuses(problem, false);
     if (!is_near(problem))
         return "rows too far apart";
-    return step_time(problem, caps, false, 1) > 0 ? NULL : "weights that the chip cannot hold";
-}
-
-/* Can the steps back stay on the chip, too? */
-static bool also_back(const struct eco_problem *problem, const struct eco_caps *caps)
-{
-    return eco_resident_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
+    if (!(step_time(problem, caps, false, 1) > 0))
+        return eco_gpu_force().divides[0] ? "a problem that the forced division does not fit"
+                                          : "weights that the chip cannot hold";
+    return problem->training && eco_gpu_force().divides[1] && !also_back(problem, caps)
+               ? "a problem that the forced division back does not fit"
+               : NULL;
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 #include "gpu/prepared.h"
 
 #include <math.h>
-#include <string.h>
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
@@ -14,11 +13,9 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     return problem->row_invariant ? "row-invariant: its rows may depend on others" : NULL;
 }
 
-/* For tests and comparisons: ECORNN_WAVEFRONT=0 asks for one layer after the other. */
 static bool overlaps_layers(const struct eco_problem *problem)
 {
-    const char *asked = eco_environment("ECORNN_WAVEFRONT");
-    return problem->L > 1 && problem->D == 1 && !(asked != NULL && strcmp(asked, "0") == 0);
+    return problem->L > 1 && problem->D == 1 && !eco_gpu_force().one_by_one;
 }
 
 static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
@@ -60,7 +57,7 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
     const double work = accs * problem->H * problem->N;
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
     const bool splits = caps->splits && !problem->fast && !wishes->wavefront &&
-                        eco_gpu_wish_for_splits() != ECO_SPLIT_NEVER;
+                        eco_gpu_force().splits != ECO_WISH_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
         return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
     const double least = fmax(65536, sums_bytes(problem));
@@ -75,26 +72,15 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
     return bytes > halves ? bytes : halves;
 }
 
-/* What ECORNN_ROWS asks for, for tests and comparisons: "filled", or "dense"; else the planner
- * chooses. */
-enum asked { NOTHING, FILLED, DENSE };
-
-static enum asked asked_for(void)
-{
-    const char *rows = eco_environment("ECORNN_ROWS");
-    if (rows == NULL || *rows == '\0')
-        return NOTHING;
-    return strcmp(rows, "filled") == 0 ? FILLED : DENSE;
-}
-
 /* cuBLAS reads R^T by rows faster than R in full F32 where the batch has so many rows, measured
  * from so many units on; not where layers of a wavefront share the chip.  The copy wants some
  * steps. */
 static bool turns_forward(const struct eco_problem *problem)
 {
     enum { ROWS_ALIVE = 32, UNITS = 512, STEPS = 16 };
-    if (asked_for() != NOTHING)
-        return asked_for() == FILLED;
+    const enum eco_rows asked = eco_gpu_force().rows;
+    if (asked != ECO_ROWS_FASTER)
+        return asked == ECO_ROWS_FILLED;
     return problem->type == ECORNN_F32 && !problem->fast && problem->N >= ROWS_ALIVE &&
            problem->H >= UNITS && problem->T >= STEPS && !overlaps_layers(problem);
 }
@@ -111,15 +97,17 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     const bool wavefront = overlaps_layers(problem) && !eco_step_is_over_at_once(problem, caps);
     const int32_t steps = steps_for(problem, wavefront);
-    const size_t prepared[2] = {wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
-                                wavefront ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
+    const bool alone = wavefront || problem->row_invariant; /* then few.c has products back */
+    const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
+                                alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
         .lean = true,
         .widened = problem->weight_type != problem->type,
         .prepared_bytes = {prepared[0], prepared[1]},
         .turned = {prepared[0] == 0 && turns_forward(problem),
-                   prepared[1] == 0 && problem->training && turns_back(problem)},
+                   prepared[1] == 0 && problem->training && turns_back(problem) &&
+                       !problem->row_invariant},
         .rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gpu/half.h */
         .aligned = ECO_GPU_ALIGNED,
         .filled = eco_step_fills(problem, caps, true),
@@ -132,8 +120,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
 {
-    if (asked_for() != NOTHING)
-        return asked_for() == FILLED;
+    const enum eco_rows asked = eco_gpu_force().rows;
+    if (asked != ECO_ROWS_FASTER)
+        return asked == ECO_ROWS_FILLED;
     return eco_step_gains_by_groups(problem, caps, steps);
 }
 

@@ -5,7 +5,7 @@
 
 const struct eco_services *eco_gpu_services;
 
-ecornn_status eco_cuda_status(cudaError_t error, const char *doing)
+ecornn_status eco_cuda_error(cudaError_t error, const char *doing)
 {
     if (error == cudaSuccess)
         return ECORNN_OK;
@@ -15,13 +15,25 @@ ecornn_status eco_cuda_status(cudaError_t error, const char *doing)
         "CUDA: %s (%s) in %s", cudaGetErrorString(error), cudaGetErrorName(error), doing);
 }
 
-ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing)
+ecornn_status eco_cublas_error(cublasStatus_t error, const char *doing)
 {
     if (error == CUBLAS_STATUS_SUCCESS)
         return ECORNN_OK;
     return eco_gpu_services->fail(error == CUBLAS_STATUS_ALLOC_FAILED ? ECORNN_NO_MEMORY
                                                                       : ECORNN_FAILED,
                                   "cuBLAS: %s in %s", cublasGetStatusString(error), doing);
+}
+
+ecornn_status eco_cuda_status(cudaError_t error, const char *doing)
+{
+    return eco_cuda_error(error == cudaSuccess && ECO_FAILS() ? cudaErrorUnknown : error, doing);
+}
+
+ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing)
+{
+    return eco_cublas_error(
+        error == CUBLAS_STATUS_SUCCESS && ECO_FAILS() ? CUBLAS_STATUS_INTERNAL_ERROR : error,
+        doing);
 }
 
 void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing)

@@ -147,22 +147,21 @@ template <typename row, typename element>
 static cudaError_t launch_sum(const struct eco_columns_call *call, int32_t parts, bool overlap,
                               cudaStream_t stream)
 {
-    enum { WIDE = 8 / sizeof(row) > 1 ? 8 / sizeof(row) : 1, THREADS = 256 };
+    enum { WIDE = 8 / sizeof(row), THREADS = 256, OF_BLOCK = ACROSS * WIDE };
     const unsigned columns = (unsigned)(call->groups * call->column);
-    const bool wide = call->column % WIDE == 0 && call->rows_of.row % WIDE == 0;
-    const unsigned across = ACROSS * (wide ? WIDE : 1);
     int32_t each = (call->rows + parts - 1) / parts;
     void *few[] = {(void *)call};
+    if (call->column % WIDE != 0 || call->rows_of.row % WIDE != 0)
+        return cudaErrorInvalidValue; /* rows lie in whole groups */
     if (call->rows <= FEW_ROWS)
         return cudaLaunchKernel((const void *)sum_few<row, element>,
                                 dim3((columns + ACROSS - 1) / ACROSS), dim3(ACROSS, ACROSS), few, 0,
                                 stream);
     void *summed[] = {(void *)call, &each}, *added[] = {(void *)call, &parts};
     const cudaError_t error =
-        cudaLaunchKernel(wide ? (const void *)sum_parts<row, element, WIDE>
-                              : (const void *)sum_parts<row, element, 1>,
-                         dim3((columns + across - 1) / across, (unsigned)parts), dim3(ACROSS, DOWN),
-                         summed, 0, stream);
+        cudaLaunchKernel((const void *)sum_parts<row, element, WIDE>,
+                         dim3((columns + OF_BLOCK - 1) / OF_BLOCK, (unsigned)parts),
+                         dim3(ACROSS, DOWN), summed, 0, stream);
     if (error != cudaSuccess)
         return error;
     return eco_launch((const void *)add_parts<element>, dim3((columns + THREADS - 1) / THREADS),

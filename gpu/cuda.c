@@ -7,6 +7,7 @@
 #include "gpu/split.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "config.h"
 
@@ -157,10 +158,11 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     if (gpu == NULL)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes",
                                       sizeof *gpu);
-    const char *graphs = eco_environment("ECORNN_GRAPH");
+    char graphs[4];
     gpu->device = number;
     gpu->capability = capability(number);
-    gpu->graphs = graphs == NULL || strcmp(graphs, "0") != 0;
+    gpu->graphs =
+        !eco_gpu_asked("graph", "ECORNN_GRAPH", graphs, sizeof graphs) || strcmp(graphs, "0") != 0;
     gpu->patience_s = patience();
     pthread_mutex_init(&gpu->own_codes_lock, NULL);
     device->own = gpu;

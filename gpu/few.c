@@ -26,9 +26,11 @@ bool eco_gpu_few_follow(const struct eco_problem *problem, const struct eco_caps
 }
 
 /* Blocks that have the rows of all jobs back side by side, if there are such blocks. */
-static int shape_of(const struct eco_few_call *call)
+static int shape_of(const struct eco_few_call *call, const struct eco_gpu_force *force)
 {
     int shape = 0;
+    if (force->few >= 0)
+        return force->few;
     for (int j = 0; j < call->n; j++)
         while (call->job[j].kind == ECO_FEW_BACK && shape + 1 < ECO_FEW_SHAPES &&
                ECO_FEW_BACK_ROWS(shape) < call->job[j].m)
@@ -56,9 +58,8 @@ static int32_t blocks_of(const struct eco_few_job *job, int shape)
 }
 
 /* Blocks by the kinds of their jobs: long ones, then those that wait for nothing. */
-static unsigned put_in_order(const struct eco_few_call *from, struct eco_few_call *to)
+static unsigned put_in_order(const struct eco_few_call *from, int shape, struct eco_few_call *to)
 {
-    const int shape = shape_of(from);
     unsigned blocks = 0;
     to->n = 0;
     for (enum eco_few_kind kind = 0; kind < ECO_FEW_KINDS; kind++)
@@ -75,9 +76,11 @@ static unsigned put_in_order(const struct eco_few_call *from, struct eco_few_cal
 static void launch(struct eco_gpu_run *run, const struct eco_few_call *jobs)
 {
     struct eco_few_call call;
-    const dim3 blocks = {put_in_order(jobs, &call), 1, 1}, threads = {ECO_FEW_THREADS, 1, 1};
+    const struct eco_gpu_plan *own = run->plan->own;
+    const int shape = shape_of(jobs, &own->force);
+    const dim3 blocks = {put_in_order(jobs, shape, &call), 1, 1}, threads = {ECO_FEW_THREADS, 1, 1};
     const struct eco_problem *problem = run->problem;
-    const void *kernel = (*kernels[problem->type][problem->fast])[shape_of(&call)];
+    const void *kernel = (*kernels[problem->type][problem->fast])[shape];
     void *argument[] = {&call};
     const bool overlap = eco_gpu_overlap(run);
     if (run->status == ECORNN_OK)
@@ -114,10 +117,12 @@ static void take(struct eco_gpu_run *run, const struct eco_few_job *job)
 
 void eco_gpu_few_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
 {
+    const struct eco_gpu_plan *own = run->plan->own;
     const bool may_wait = kind == ECO_D_INPUT || kind == ECO_D_WEIGHTS;
     if (!may_wait)
         flush(run);
-    run->collects = may_wait && eco_gpu_has_few(run->problem, &run->plan->device->caps);
+    run->collects = may_wait && own->force.few != ECO_FEW_NEVER &&
+                    eco_gpu_has_few(run->problem, &run->plan->device->caps);
 }
 
 /* In several lanes an op's stream may be waited for. */
@@ -135,10 +140,19 @@ static bool is_whole(const void *data, size_t row, size_t elements, size_t bytes
     return (uintptr_t)data % (elements * bytes) == 0 && row % elements == 0;
 }
 
+/* Where the bits of a row may not depend on other rows, all products with weights back are: in what
+ * order they add depends on k alone. */
+static bool must_be_few(const struct eco_gpu_run *run, const struct eco_product *p)
+{
+    return run->problem->row_invariant && p->kind == ECO_NN;
+}
+
 bool eco_gpu_takes_few(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     const double work = (double)p->m * p->n * p->k;
     const int32_t rows = p->kind == ECO_TN ? p->k : p->m;
+    if (must_be_few(run, p))
+        return work > 0;
     return run->collects && p->half == NULL && p->kind != ECO_NT && rows <= ECO_FEW_ROWS &&
            work > 0 && work <= ECO_FEW_WORK;
 }
@@ -167,6 +181,8 @@ bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *p)
                                     .a_whole = is_whole(p->a, p->a_row, piece, bytes) &&
                                                (!back || (size_t)p->k % piece == 0),
                                     .b_whole = is_whole(p->b, p->b_row, columns, bytes)});
+    if (!run->collects)
+        flush(run);
     return true;
 }
 

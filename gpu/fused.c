@@ -78,9 +78,10 @@ static void describe(const struct eco_fused_size *size, const struct eco_caps *c
 void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_fused_kernels *fused = &((const struct eco_gpu_plan *)plan->own)->fused;
-    const struct eco_fused_size size = eco_fused_size(problem, 0, problem->N),
-                                projection = eco_fused_projection(problem, problem->N);
+    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_fused_kernels *fused = &own->fused;
+    const struct eco_fused_size size = eco_fused_size(problem, &own->force, 0, problem->N),
+                                projection = eco_fused_projection(problem, &own->force, problem->N);
     if (!fused->used) {
         eco_text_add(text, "steps as of algorithm step (%s)\n", fused->why);
         return;
@@ -220,7 +221,8 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
                     const struct eco_stage_call *call, struct eco_plane u)
 {
     const struct eco_gpu_plan *own = run->plan->own;
-    const struct eco_fused_size size = eco_fused_projection(run->problem, run->args->N);
+    const struct eco_fused_size size =
+        eco_fused_projection(run->problem, &own->force, run->args->N);
     struct eco_fused_call project = {.stage = *call};
     project.stage.hidden = run->problem->P;
     project.stage.n_states = 1;
@@ -252,7 +254,8 @@ static void run_step(struct eco_gpu_run *run, const struct eco_op *op, int32_t t
 {
     const struct eco_gpu_plan *own = run->plan->own;
     const struct eco_problem *problem = run->problem;
-    const struct eco_fused_size size = eco_fused_size(problem, op->layer, run->args->N);
+    const struct eco_fused_size size =
+        eco_fused_size(problem, &own->force, op->layer, run->args->N);
     struct eco_stage_call whole;
     struct eco_fused_call call = {.stage = stage_of(run, op, t, &whole)};
     struct eco_plane x = eco_gpu_product_input(run, op);

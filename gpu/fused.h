@@ -14,7 +14,8 @@ struct eco_fused_size {
     ecornn_type type;
     bool fast;
     int32_t accs, units, rows;
-    int32_t k; /* of all sources */
+    int32_t k;       /* of all sources */
+    unsigned shapes; /* to choose from: a bit for each */
 };
 /* The fastest shape of blocks, and seconds of a step in such blocks; shape -1: none. */
 struct eco_fused_choice {
@@ -24,9 +25,11 @@ struct eco_fused_choice {
 struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
                                          const struct eco_caps *caps);
 /* Of a layer's steps; of its projection, which they are followed by. */
-struct eco_fused_size eco_fused_size(const struct eco_problem *problem, int32_t layer,
+struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
+                                     const struct eco_gpu_force *force, int32_t layer,
                                      int32_t rows);
-struct eco_fused_size eco_fused_projection(const struct eco_problem *problem, int32_t rows);
+struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
+                                           const struct eco_gpu_force *force, int32_t rows);
 
 /* ---- fused.c --------------------------------------------------------------------------------- */
 

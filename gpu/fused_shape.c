@@ -6,24 +6,28 @@
 
 #include <math.h>
 
-struct eco_fused_size eco_fused_size(const struct eco_problem *problem, int32_t layer, int32_t rows)
+struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
+                                     const struct eco_gpu_force *force, int32_t layer, int32_t rows)
 {
     return (struct eco_fused_size){.type = problem->type,
                                    .fast = problem->fast,
                                    .accs = problem->cell->lowered.n_accs,
                                    .units = problem->H,
                                    .rows = rows,
-                                   .k = eco_problem_input(problem, layer) + problem->P};
+                                   .k = eco_problem_input(problem, layer) + problem->P,
+                                   .shapes = force->fused};
 }
 
-struct eco_fused_size eco_fused_projection(const struct eco_problem *problem, int32_t rows)
+struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
+                                           const struct eco_gpu_force *force, int32_t rows)
 {
     return (struct eco_fused_size){.type = problem->type,
                                    .fast = problem->fast,
                                    .accs = 1,
                                    .units = problem->P,
                                    .rows = rows,
-                                   .k = problem->H};
+                                   .k = problem->H,
+                                   .shapes = force->projected};
 }
 
 static double up(double a, double b)
@@ -51,7 +55,7 @@ struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
 {
     struct eco_fused_choice best = {-1, 0};
     for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++) {
-        if (!ECO_FUSED_MADE(size->accs, shape) ||
+        if (!(size->shapes >> shape & 1) || !ECO_FUSED_MADE(size->accs, shape) ||
             (size_t)ECO_FUSED_SHARED(size->accs, shape) > caps->block_bytes)
             continue;
         const double time = time_of(size, caps, shape);

@@ -13,6 +13,7 @@
 
 #include "common/module.h"
 #include "common/util.h"
+#include "gpu/force.h"
 #include "gpu/kernels.h"
 #include "gpu/version.h"
 
@@ -21,10 +22,16 @@
 extern const struct eco_services *eco_gpu_services; /* set once, by eco_module_open */
 
 /* What CUDA and cuBLAS said, in words; NO_MEMORY where that was it, else FAILED. */
+ecornn_status eco_cuda_error(cudaError_t error, const char *doing);
+ecornn_status eco_cublas_error(cublasStatus_t error, const char *doing);
+/* The same of a call that may be made to seem to have failed. */
 ecornn_status eco_cuda_status(cudaError_t error, const char *doing);
 ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing);
-#define ECO_CUDA(call)   eco_cuda_status(call, #call)
-#define ECO_CUBLAS(call) eco_cublas_status(call, #call)
+/* A call that may be left out, as if it had failed: for tests. */
+#define ECO_FAILS()    eco_gpu_services->call_fails()
+#define ECO_CUDA(call) eco_cuda_error(ECO_FAILS() ? cudaErrorUnknown : (call), #call)
+#define ECO_CUBLAS(call)                                                                           \
+    eco_cublas_error(ECO_FAILS() ? CUBLAS_STATUS_INTERNAL_ERROR : (call), #call)
 
 /* ---- device, cuda.c and sets.c --------------------------------------------------------------- */
 
@@ -48,7 +55,7 @@ struct eco_gpu {
     int device;
     int capability;   /* 90: compute capability 9.0 */
     bool overlap;     /* kernels may be put in place before those ahead have ended */
-    bool graphs;      /* ECORNN_GRAPH is not 0 */
+    bool graphs;      /* not forced to be without: graph=0 */
     long patience_s;  /* how long blocks of a kernel wait for each other: ECORNN_PATIENCE */
     uint32_t *failed; /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
@@ -82,19 +89,10 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
 /* Of algorithm resident, one way. */
 struct eco_resident_kernels {
     bool used;                                 /* else steps are those of algorithm step */
+    uint64_t shapes;                           /* what runs may be divided into */
     const void *by_shape[ECO_RESIDENT_SHAPES]; /* eco_resident_place() */
     char why[256];                             /* they are not, though they should be */
 };
-
-/* Are products of floats those of split operands? */
-enum eco_split_wish {
-    ECO_SPLIT_FASTER, /* where that is faster by prediction */
-    ECO_SPLIT_NEVER,
-    ECO_SPLIT_ALWAYS,
-    ECO_SPLIT_ALWAYS_PREPARED /* states of steps prepared, too */
-};
-/* As ECORNN_SPLIT says, for plans made now. */
-enum eco_split_wish eco_gpu_wish_for_splits(void);
 
 /* Of algorithm fused. */
 struct eco_fused_kernels {
@@ -105,7 +103,7 @@ struct eco_fused_kernels {
 
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
-    enum eco_split_wish splits;
+    struct eco_gpu_force force;
     const struct eco_own_code *cell; /* of algorithm step; NULL: built in, unused or interpreted */
     char why[256];                   /* the latter */
     struct eco_resident_kernels resident[2]; /* [forward, backward] */
@@ -320,7 +318,7 @@ double eco_step_launches(const struct eco_problem *problem, const struct eco_cap
 /* Do products gain more from whole groups than copies of rows cost? */
 bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool steps);
-/* Steps of a chunk that ECORNN_CHUNK asks for; 0: it does not. */
+/* Steps of a chunk that are forced; 0: the planner chooses. */
 int32_t eco_step_asked(const struct eco_problem *problem);
 /* Steps of a chunk at least, and rows: enough that the input product runs at full speed, few enough
  * that its result stays in the L2 until the steps read it. */
@@ -328,7 +326,7 @@ enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
 /* Is what follows a layer's steps back one launch, and all of a run a chunk?  Then layers had
  * better follow each other. */
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
-/* algo_step.c; are rows filled to whole groups?  ECORNN_ROWS asks, or products gain more than
+/* algo_step.c; are rows filled to whole groups?  Where that is forced, or products gain more than
  * copies cost. */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
 /* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */

@@ -1,8 +1,8 @@
 /*
  * Runs that come again with the same arguments are kept as CUDA graphs: the first is queued kernel
  * by kernel, the second is captured, all later ones are one launch.  A graph that is not used any
- * more gets the pointers of the next such run, where that has the same kernels.  And a run inside
- * the caller's own capture, which becomes one node of the caller's graph.
+ * more gets the pointers of the next such run of the same sizes.  And a run inside the caller's own
+ * capture, which becomes one node of the caller's graph.
  */
 #include "gpu/gpu.h"
 
@@ -17,6 +17,7 @@ struct entry {
     bool refused;        /* they could not be captured: runs are queued kernel by kernel */
     struct eco_args args;
     cudaGraphExec_t exec; /* NULL: none yet */
+    struct eco_args made; /* what exec is of */
 };
 
 struct eco_graphs {
@@ -57,7 +58,8 @@ static ecornn_status capture(struct eco_gpu_run *run, const struct eco_tape *tap
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_queue(run, tape, stream);
-    const ecornn_status ended = ECO_CUDA(cudaStreamEndCapture(stream, graph));
+    const ecornn_status ended =
+        eco_cuda_status(cudaStreamEndCapture(stream, graph), "cudaStreamEndCapture");
     if (status == ECORNN_OK)
         status = ended;
     if (status != ECORNN_OK && *graph != NULL)
@@ -145,14 +147,40 @@ static void remember(struct eco_graphs *graphs, const struct eco_args *args)
     give_back(entry);
 }
 
-/* Gives the entry's graph the pointers and numbers of another with the same nodes; false: it has
- * none of these.  Launches that are under way are not changed. */
+/* Which kernels multiply depends on sizes, and on what addresses are multiples of. */
+static bool is_like(const void *a, const void *b)
+{
+    enum { MULTIPLE = 256 };
+    return (a == NULL) == (b == NULL) && ((uintptr_t)a - (uintptr_t)b) % MULTIPLE == 0;
+}
+
+/* Have two runs the same kernels? */
+static bool are_alike(const struct eco_args *a, const struct eco_args *b)
+{
+    bool alike = a->T == b->T && a->N == b->N && a->backward == b->backward &&
+                 a->accumulate == b->accumulate && is_like(a->lengths, b->lengths) &&
+                 is_like(a->x, b->x) && is_like(a->y, b->y) && is_like(a->weights, b->weights) &&
+                 is_like(a->workspace, b->workspace) && is_like(a->reserve, b->reserve) &&
+                 is_like(a->dy, b->dy) && is_like(a->dx, b->dx) &&
+                 is_like(a->dweights, b->dweights);
+    for (int s = 0; s < ECO_MAX_STATES; s++)
+        alike = alike && is_like(a->initial[s], b->initial[s]) &&
+                is_like(a->final[s], b->final[s]) && is_like(a->dfinal[s], b->dfinal[s]) &&
+                is_like(a->dinitial[s], b->dinitial[s]);
+    return alike;
+}
+
+/* Gives the entry's graph the pointers and numbers of another with the same kernels; false: it has
+ * none of these.  Launches that are under way are not changed.  Other kernels it must not get:
+ * cudaGraphExecUpdate takes them, and products of cuBLAS for compute capability 9.0 then meet an
+ * illegal instruction. */
 static bool update(struct entry *entry, cudaGraph_t graph)
 {
     cudaGraphExecUpdateResultInfo result;
     if (entry->exec == NULL)
         return false;
-    if (cudaGraphExecUpdate(entry->exec, graph, &result) == cudaSuccess)
+    if (are_alike(&entry->made, &entry->args) &&
+        cudaGraphExecUpdate(entry->exec, graph, &result) == cudaSuccess)
         return true;
     (void)cudaGetLastError();
     cudaGraphExecDestroy(entry->exec);
@@ -168,6 +196,7 @@ static ecornn_status make(struct eco_gpu_run *run, const struct eco_tape *tape, 
         return status;
     if (!update(entry, graph))
         status = ECO_CUDA(cudaGraphInstantiate(&entry->exec, graph, 0));
+    entry->made = entry->args;
     cudaGraphDestroy(graph);
     return status;
 }
@@ -194,7 +223,8 @@ static bool keeps_graph(const struct eco_gpu_run *run)
 {
     enum { MOST_STEPS = 1 << 17 };
     const struct eco_problem *problem = run->problem;
-    const bool at_once = eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
+    const bool at_once = run->plan->algo != &eco_algo_fused &&
+                         eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
     return ((const struct eco_gpu *)run->plan->device->own)->graphs &&
            (at_once || (double)run->args->T * problem->L * problem->D <= MOST_STEPS);
 }

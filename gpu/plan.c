@@ -3,7 +3,9 @@
  * in.
  */
 #include <inttypes.h>
+#include <limits.h>
 
+#include "gpu/few.h"
 #include "gpu/fused.h"
 #include "gpu/half.h"
 #include "gpu/resident.h"
@@ -32,6 +34,35 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     eco_gpu_leave(&scope);
 }
 
+/* What is forced is of the algorithm that the plan takes, and can be. */
+static ecornn_status check_force(const struct ecornn_plan *plan, const struct eco_gpu_force *force)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const bool resident =
+                   force->divides[0] || force->divides[1] || force->steps_back || force->groups > 0,
+               fused = (force->fused & force->projected) != UINT_MAX;
+    const size_t prepared = plan->wishes.prepared_bytes[0] + plan->wishes.prepared_bytes[1];
+    const char *wants = NULL;
+    if (force->wrong[0] != '\0')
+        return eco_gpu_services->fail(
+            ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s is none of the values of that key", force->wrong);
+    if (resident && plan->algo != &eco_algo_resident)
+        wants = "algorithm resident";
+    else if (fused && plan->algo != &eco_algo_fused)
+        wants = "algorithm fused";
+    else if (force->few >= 0 &&
+             !(problem->training && eco_gpu_has_few(problem, &plan->device->caps)))
+        wants = "products of few rows";
+    else if (force->cuts && prepared == 0)
+        wants = "such products of steps";
+    if (wants != NULL)
+        return eco_gpu_services->fail(ECORNN_UNSUPPORTED,
+                                      "ECORNN_FORCE: %s wants %s, and the plan has algorithm %s "
+                                      "without",
+                                      force->text, wants, plan->algo->name);
+    return ECORNN_OK;
+}
+
 ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
 {
     struct eco_gpu_plan *own = eco_alloc_zeroed(sizeof *own);
@@ -39,10 +70,15 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
                                       sizeof *own);
     plan->own = own;
-    own->splits = eco_gpu_wish_for_splits();
-    const ecornn_status status = eco_gpu_make_graphs(plan, &own->graphs);
+    own->force = eco_gpu_force();
+    ecornn_status status = check_force(plan, &own->force);
+    if (status == ECORNN_OK)
+        status = eco_gpu_make_graphs(plan, &own->graphs);
     if (status == ECORNN_OK)
         find_kernels(plan, own);
+    if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used)
+        status = eco_gpu_services->fail(
+            ECORNN_UNSUPPORTED, "row-invariant wants steps of algorithm fused: %s", own->fused.why);
     return status;
 }
 
@@ -77,6 +113,8 @@ static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_gpu_plan *own = plan->own;
+    if (own->force.text[0] != '\0')
+        eco_text_add(text, "forced: %s\n", own->force.text);
     describe_rows(plan, text);
     eco_half_describe(plan, text);
     if (plan->algo == &eco_algo_resident)

@@ -75,14 +75,21 @@ static double time_of_cublas(enum eco_split_form form, int32_t rows, struct size
 
 enum { LEAST_STEPS = 6 };
 
-static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size,
-                 bool backward)
+/* Of a step by prediction; 0: what is forced cannot be. */
+static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                        struct size size, const struct eco_gpu_force *force)
+{
+    const struct eco_split_choices choices = eco_gpu_step_choices(form_of(problem), force);
+    return eco_split_step(&choices, (struct eco_split_size){problem->N, size.rows, size.k},
+                          caps->clusters, problem->D)
+        .time;
+}
+
+/* A step's time is known. */
+static bool pays(const struct eco_problem *problem, struct size size, bool backward, double time)
 {
     const enum eco_split_form form = form_of(problem);
-    const double saved = time_of_cublas(form, problem->N, size, backward) -
-                         eco_split_step(eco_gpu_step_kinds(form, eco_gpu_wish_for_splits()),
-                                        problem->N, size.rows, size.k, caps->clusters, problem->D)
-                             .time;
+    const double saved = time_of_cublas(form, problem->N, size, backward) - time;
     return problem->T >= LEAST_STEPS &&
            saved * problem->T > eco_split_prepare_time(form, size.rows, size.k);
 }
@@ -91,16 +98,18 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
                               bool backward)
 {
     const enum eco_split_form form = form_of(problem);
-    const enum eco_split_wish wish = eco_gpu_wish_for_splits();
+    const struct eco_gpu_force force = eco_gpu_force();
     size_t bytes = 0, most = 0; /* of an operand's states */
-    if (problem->type != ECORNN_F32 || !caps->splits || wish == ECO_SPLIT_NEVER ||
+    if (problem->type != ECORNN_F32 || !caps->splits || force.splits == ECO_WISH_NEVER ||
         has_spans(problem) || (backward && !problem->training))
         return 0;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size size = size_before(problem, o, backward);
         if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
-            problem->N > ECO_SPLIT_MOST_COLUMNS || caps->clusters[0] == 0 ||
-            !(pays(problem, caps, size, backward) || wish >= ECO_SPLIT_ALWAYS))
+            problem->N > ECO_SPLIT_MOST_COLUMNS || caps->clusters[0] == 0)
+            return 0;
+        const double time = step_time(problem, caps, size, &force);
+        if (time == 0 || !(force.splits >= ECO_WISH_ALWAYS || pays(problem, size, backward, time)))
             return 0;
         bytes += bytes_of(form, size);
         const size_t states = bytes_of(form, (struct size){problem->N, size.k});
@@ -115,7 +124,7 @@ bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
     const struct eco_gpu_plan *own = run->plan->own;
     return run->layout->wishes.prepared_bytes[run->args->backward] > 0 &&
-           (run->args->T >= LEAST_STEPS || own->splits >= ECO_SPLIT_ALWAYS);
+           (run->args->T >= LEAST_STEPS || own->force.splits >= ECO_WISH_ALWAYS);
 }
 
 /* Where the copy of an operand's R lies: behind those of the operands before; of the one after the

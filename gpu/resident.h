@@ -20,6 +20,7 @@ struct eco_resident_need {
     uint64_t shapes; /* those there is code for: bits eco_resident_place() */
     int32_t hidden, rows, steps;
     int32_t jobs;                             /* of one launch */
+    int32_t groups;                           /* at most; 0: any */
     int32_t products;                         /* of a step, one after the other */
     int32_t width[ECO_RESIDENT_PRODUCTS];     /* of what each gathers, for a batch row */
     int32_t recurrent[ECO_RESIDENT_PRODUCTS]; /* accumulators that it adds to */
@@ -72,13 +73,13 @@ const char *eco_resident_refuses(const struct eco_problem *problem, bool backwar
 /* Arrays that a step back may read. */
 int32_t eco_resident_fields(const struct ecornn_cell *cell);
 
-/* For so many jobs at once. */
+/* For so many jobs at once, before there is a plan: with what is forced. */
 struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
                                            int32_t steps, int32_t jobs);
-/* What a run of the problem may be divided into, one way: as need.shapes. */
-uint64_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
-                             bool backward);
+/* The same of a plan. */
+struct eco_resident_need eco_resident_need_of(const struct ecornn_plan *plan, bool backward,
+                                              int32_t rows, int32_t steps, int32_t jobs);
 
 /* resident_shape.c: microseconds of a step by prediction; 0: it does not fit. */
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *shape);

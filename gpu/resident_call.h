@@ -97,16 +97,27 @@ enum {
  * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
  * the right, with a bit for each shift; then the same of the next form.  Clusters pay where a block
  * would gather much: backward, and in large layers, the sooner the longer operands are.  Operands
- * of two numbers leave no room for many.  Squares know no scales.
+ * of two numbers leave no room for many.  Squares know no scales.  What no size on any device was
+ * predicted to be fastest with is left out (tests/test_resident.c looks): of cells with one
+ * accumulator some more.
  */
-#define ECO_RESIDENT_MADE(products, backward, instructions, scaled)                                \
+#define ECO_RESIDENT_MADE(products, recurrent, backward, instructions, scaled)                     \
     ((products) == 2                        ? 0x00000Full                                          \
+     : (recurrent) == 1                     ? ECO_RESIDENT_OF_ONE(backward, instructions, scaled)  \
      : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x22466866Cull                         \
                                                : (scaled) ? 0x602C02Eull                           \
-                                                          : 0x03600400302C02Eull)                  \
+                                                          : 0x02600400302C02Eull)                  \
                                             : ((backward) ? 0x22400076Cull                         \
                                                : (scaled) ? 0x600013Eull                           \
                                                           : 0x01200200300013Eull))
+#define ECO_RESIDENT_OF_ONE(backward, instructions, scaled)                                        \
+    ((instructions) == ECO_RESIDENT_PLAIN                                                          \
+         ? ((backward) ? (scaled) ? 0x00444844Cull : 0x02444844Cull                                \
+            : (scaled) ? 0x400C02Eull                                                              \
+                       : 0x02600400300C02Eull)                                                     \
+         : ((backward) ? 0x22400066Cull                                                            \
+            : (scaled) ? 0x400002Eull                                                              \
+                       : 0x00200200300013Eull))
 
 /* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */
 #define ECO_RESIDENT_SQUARE_TILES(tiles)                                                           \

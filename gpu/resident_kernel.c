@@ -77,7 +77,7 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         const cudaLaunchConfig_t config = eco_resident_config(
             attributes, 1 << spread, spread,
             device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES(true), false, NULL);
-        const struct eco_resident_shape shape = {.unit_shift = 4, .spread = spread};
+        const struct eco_resident_shape shape = {.unit_shift = 5, .spread = spread};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
                 &clusters, eco_resident_backward_bf16->by_shape[eco_resident_place(&shape)],
@@ -153,6 +153,7 @@ void eco_resident_prepare(const struct ecornn_plan *plan)
             eco_resident_need(problem, caps, backward, problem->N, 1, 1);
         if (!(eco_resident_shape(&need, &shape) > 0))
             continue;
+        kernels->shapes = need.shapes;
         kernels->used =
             problem->cell->builtin >= 0 || compile(plan, backward, need.shapes, kernels);
         if (problem->cell->builtin >= 0)
@@ -173,8 +174,8 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
         [ECO_RESIDENT_WIDE] = "products by each warp of what it gathers, with 64 rows of R",
         [ECO_RESIDENT_SQUARE] = "products by four warps"};
     struct eco_resident_shape shape;
-    const struct eco_resident_need need = eco_resident_need(
-        &plan->problem, &plan->device->caps, backward, plan->problem.N, plan->problem.T, 1);
+    const struct eco_resident_need need =
+        eco_resident_need_of(plan, backward, plan->problem.N, plan->problem.T, 1);
     eco_text_add(text, "resident %s: ", backward ? "backward" : "forward");
     if (!kernels->used) {
         eco_text_add(text,

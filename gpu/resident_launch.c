@@ -32,8 +32,7 @@ static struct eco_resident_need need_of(const struct eco_gpu_run *run, const str
     for (int i = 0; i < n; i++)
         if (ops[i].t1 - ops[i].t0 > steps)
             steps = ops[i].t1 - ops[i].t0;
-    return eco_resident_need(run->problem, &run->plan->device->caps, run->args->backward,
-                             run->args->N, steps, n);
+    return eco_resident_need_of(run->plan, run->args->backward, run->args->N, steps, n);
 }
 
 /* Of accumulators, that an L2 of 50 MB in two halves keeps while steps read and write the rest. */

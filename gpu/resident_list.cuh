@@ -20,8 +20,8 @@ RESIDENT(static, resident, NUMBER, SHIFT, SPREAD, FORM)
 template <int CELL, int PLACE>
 static const void *kernel_of(void)
 {
-    if constexpr (ECO_RESIDENT_MADE(numbers<CELL>::products, RESIDENT_BACKWARD, INSTRUCTIONS,
-                                    ITEM_SCALES) >>
+    if constexpr (ECO_RESIDENT_MADE(numbers<CELL>::products, numbers<CELL>::first,
+                                    RESIDENT_BACKWARD, INSTRUCTIONS, ITEM_SCALES) >>
                       PLACE &
                   1)
         return (const void *)resident<CELL, ECO_RESIDENT_SHIFT_OF(PLACE),

@@ -77,13 +77,16 @@ static int32_t column_of(const struct eco_problem *problem)
                                    (size_t)problem->H);
 }
 
-/* Those that the device has instructions for: of four warps where split products have them. */
-static uint64_t shapes_of(const struct eco_caps *caps)
+/* Those that the device has instructions for, of four warps where split products have them; that
+ * are forced. */
+static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_force *force,
+                          bool backward)
 {
-    return ECO_RESIDENT_ALL_SHAPES - (caps->splits ? 0 : ECO_RESIDENT_SQUARES);
+    return (ECO_RESIDENT_ALL_SHAPES - (caps->splits ? 0 : ECO_RESIDENT_SQUARES)) &
+           force->shapes[backward];
 }
 
-/* All but which blocks there is code for. */
+/* All but which blocks there may be. */
 static struct eco_resident_need any_need(const struct eco_problem *problem,
                                          const struct eco_caps *caps, bool backward, int32_t rows,
                                          int32_t steps, int32_t jobs)
@@ -97,7 +100,6 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
                                      .rows = rows,
                                      .steps = steps,
                                      .jobs = jobs,
-                                     .shapes = shapes_of(caps),
                                      .accs = lowered->n_accs,
                                      .states = states,
                                      .fields = eco_resident_fields(problem->cell),
@@ -129,14 +131,13 @@ static uint64_t best_of(const struct eco_resident_need *need)
 
 /* What a full run takes, alone and with others in its launch, is compiled, and what it would take
  * without squares, which smaller ones do without; no run needs more. */
-uint64_t eco_resident_shapes(const struct eco_problem *problem, const struct eco_caps *caps,
-                             bool backward)
+static uint64_t compiled(const struct eco_problem *problem, struct eco_resident_need need)
 {
+    const uint64_t any = need.shapes;
     uint64_t shapes = 0;
-    if (problem->cell->builtin >= 0)
-        return shapes_of(caps);
-    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes(problem); jobs *= 2) {
-        struct eco_resident_need need = any_need(problem, caps, backward, problem->N, 1, jobs);
+    for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS && need.jobs <= lanes(problem);
+         need.jobs *= 2) {
+        need.shapes = any;
         const uint64_t best = best_of(&need);
         need.shapes -= need.shapes & ECO_RESIDENT_SQUARES;
         const uint64_t other = best_of(&need);
@@ -150,7 +151,25 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
                                            int32_t steps, int32_t jobs)
 {
-    struct eco_resident_need need = any_need(problem, caps, backward, rows, steps, jobs);
-    need.shapes = eco_resident_shapes(problem, caps, backward);
+    const struct eco_gpu_force force = eco_gpu_force();
+    struct eco_resident_need need = any_need(problem, caps, backward, problem->N, 1, 1);
+    need.shapes = shapes_of(caps, &force, backward);
+    need.groups = force.groups;
+    if (problem->cell->builtin < 0)
+        need.shapes = compiled(problem, need);
+    need.rows = rows;
+    need.steps = steps;
+    need.jobs = jobs;
+    return need;
+}
+
+struct eco_resident_need eco_resident_need_of(const struct ecornn_plan *plan, bool backward,
+                                              int32_t rows, int32_t steps, int32_t jobs)
+{
+    const struct eco_gpu_plan *own = plan->own;
+    struct eco_resident_need need =
+        any_need(&plan->problem, &plan->device->caps, backward, rows, steps, jobs);
+    need.shapes = own->resident[backward].shapes;
+    need.groups = own->force.groups;
     return need;
 }

@@ -319,8 +319,9 @@ static double predict(const struct eco_resident_need *need, const struct eco_res
 double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *best)
 {
     static const double us = 1 / 1570.; /* of a clock */
-    const uint64_t made = need->shapes & ECO_RESIDENT_MADE(need->products, need->backward,
-                                                           need->instructions, need->scaled);
+    const uint64_t made =
+        need->shapes & ECO_RESIDENT_MADE(need->products, need->recurrent[0], need->backward,
+                                         need->instructions, need->scaled);
     double least = 0;
     for (int32_t i = 0; i < ECO_RESIDENT_SHAPES; i++) {
         struct eco_resident_shape shape = eco_resident_at(i);
@@ -328,9 +329,11 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
             continue;
         const int32_t cluster_units = 1 << shape.unit_shift << shape.spread;
         shape.members = up(need->hidden, cluster_units) << shape.spread;
-        const int32_t most = need->blocks[shape.spread] / (shape.members * need->jobs);
+        int32_t most = need->blocks[shape.spread] / (shape.members * need->jobs);
         if (most == 0)
             continue;
+        if (need->groups > 0 && need->groups < most)
+            most = need->groups;
         shape.group_rows = up(need->rows, most);
         shape.groups = up(need->rows, shape.group_rows);
         if (!divide(need, &shape))

@@ -3,16 +3,6 @@
  */
 #include "gpu/split.h"
 
-enum eco_split_wish eco_gpu_wish_for_splits(void)
-{
-    const char *asked = eco_environment("ECORNN_SPLIT");
-    if (asked == NULL || *asked == '\0')
-        return ECO_SPLIT_FASTER;
-    return *asked == '0'   ? ECO_SPLIT_NEVER
-           : *asked == '2' ? ECO_SPLIT_ALWAYS_PREPARED
-                           : ECO_SPLIT_ALWAYS;
-}
-
 static size_t room_bytes(const struct eco_gpu_run *run)
 {
     return run->layout->wishes.product_bytes - ECO_ROOM_ALIGNMENT;
@@ -96,10 +86,10 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
 static bool is_split(const struct eco_gpu_run *run, struct products *products)
 {
     const struct eco_caps *caps = &run->plan->device->caps;
-    const enum eco_split_wish wish = ((const struct eco_gpu_plan *)run->plan->own)->splits;
+    const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)run->plan->own)->force;
     const struct eco_product *first = products->of[0];
     if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->splits ||
-        wish == ECO_SPLIT_NEVER)
+        force->splits == ECO_WISH_NEVER)
         return false;
     for (int j = 0; j < products->n; j++) {
         const struct eco_product *p = products->of[j];
@@ -107,9 +97,9 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
         if (p->m == 0 || p->n == 0 || p->k < ECO_SPLIT_LEAST_TERMS)
             return false;
         *plan = eco_split_plan((struct eco_split_size){p->m, p->n, first->k}, caps->threads,
-                               room_bytes(run));
+                               room_bytes(run), force->shared);
         if (plan->k == 0 || plan->k != products->plan[0].k ||
-            (plan->time >= time_of_fma(p) && wish < ECO_SPLIT_ALWAYS))
+            (plan->time >= time_of_fma(p) && force->splits < ECO_WISH_ALWAYS))
             return false;
     }
     return true;
@@ -135,12 +125,16 @@ bool eco_gpu_products_split(struct eco_gpu_run *run, const struct eco_product p[
 
 /* ---- a product with a prepared operand ------------------------------------------------------- */
 
-unsigned eco_gpu_step_kinds(enum eco_split_form form, enum eco_split_wish wish)
+struct eco_split_choices eco_gpu_step_choices(enum eco_split_form form,
+                                              const struct eco_gpu_force *force)
 {
+    struct eco_split_choices choices = force->steps;
     if (form == ECO_SPLIT_SINGLES)
-        return 1u << ECO_SPLIT_PREPARED_SINGLES;
-    return 1u << ECO_SPLIT_PREPARED |
-           (wish == ECO_SPLIT_ALWAYS_PREPARED ? 0 : 1u << ECO_SPLIT_SPLITS);
+        choices.kinds &= 1u << ECO_SPLIT_PREPARED_SINGLES;
+    else
+        choices.kinds &= 1u << ECO_SPLIT_PREPARED |
+                         (force->splits == ECO_WISH_ALWAYS_PREPARED ? 0 : 1u << ECO_SPLIT_SPLITS);
+    return choices;
 }
 
 void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product *p,
@@ -160,10 +154,11 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
     call.a.rows = p->n;
     if (run->status != ECORNN_OK || p->m == 0)
         return;
-    const unsigned kinds =
-        eco_gpu_step_kinds(form, ((const struct eco_gpu_plan *)run->plan->own)->splits);
+    const struct eco_split_choices choices =
+        eco_gpu_step_choices(form, &((const struct eco_gpu_plan *)run->plan->own)->force);
     const struct eco_split_step step =
-        eco_split_step(kinds, p->m, p->n, call.k, run->plan->device->caps.clusters, run->lanes);
+        eco_split_step(&choices, (struct eco_split_size){p->m, p->n, call.k},
+                       run->plan->device->caps.clusters, run->lanes);
     if (step.cut.kind != ECO_SPLIT_SPLITS) {
         eco_split_place(&call.b, room);
         eco_gpu_note_cuda(run, eco_launch_split_prepare(&call.b, call.k, overlap, run->stream),

@@ -17,8 +17,9 @@ bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *pr
 bool eco_gpu_products_split(struct eco_gpu_run *run, const struct eco_product products[2],
                             int32_t begin);
 
-/* Kinds of a step's product to choose from, a bit for each. */
-unsigned eco_gpu_step_kinds(enum eco_split_form form, enum eco_split_wish wish);
+/* How a step's product may be cut. */
+struct eco_split_choices eco_gpu_step_choices(enum eco_split_form form,
+                                              const struct eco_gpu_force *force);
 
 /* A product of steps, with such an operand prepared before: its rows as those of B, whatever the
  * product's kind; its sums' terms the other way round, if asked.  The rows of A may be prepared in

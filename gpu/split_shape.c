@@ -102,11 +102,14 @@ static struct eco_split_plan plan_of(struct eco_split_size size, int32_t process
     return plan;
 }
 
-struct eco_split_plan eco_split_plan(struct eco_split_size size, int32_t processors, size_t room)
+struct eco_split_plan eco_split_plan(struct eco_split_size size, int32_t processors, size_t room,
+                                     int shared)
 {
-    const struct eco_split_plan whole = plan_of(size, processors, room, false),
-                                shared = plan_of(size, processors, room, true);
-    return shared.k > 0 && shared.time < whole.time ? shared : whole;
+    const struct eco_split_plan apart = plan_of(size, processors, room, false),
+                                together = plan_of(size, processors, room, true);
+    if (shared == 0 || shared == 1)
+        return shared == 1 ? together : apart;
+    return together.k > 0 && together.time < apart.time ? together : apart;
 }
 
 int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_size size, int32_t k,
@@ -120,7 +123,7 @@ int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_s
 /* ---- products of steps ----------------------------------------------------------------------- */
 
 /* Launches, the cell's too; stages, that are copied and multiplied; and what comes from memory. */
-static double step_time(int32_t m, int32_t rows, int32_t k, const struct eco_split_cut *cut,
+static double step_time(struct eco_split_size size, const struct eco_split_cut *cut,
                         int32_t clusters)
 {
     static const double slice = 0.46e-6, wave = 3.6e-6, bytes_in_a_second = 4.2e12;
@@ -133,41 +136,54 @@ static double step_time(int32_t m, int32_t rows, int32_t k, const struct eco_spl
     const enum eco_split_form form =
         cut->kind == ECO_SPLIT_PREPARED_SINGLES ? ECO_SPLIT_SINGLES : ECO_SPLIT_PAIRS;
     const int64_t tiles_of_c =
-        (int64_t)up(rows, eco_split_rows(cut)) * up(m, eco_split_columns(cut));
+        (int64_t)up(size.n, eco_split_rows(cut)) * up(size.m, eco_split_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
-                 multiplying = waves * up(steps_of(k), cut->slices) *
+                 multiplying = waves * up(steps_of(size.k), cut->slices) *
                                costs[cut->kind].stage[cut->height][cut->width],
-                 reading = (double)piece_bytes(form, rows, k) / bytes_in_a_second;
+                 reading = (double)piece_bytes(form, size.n, size.k) / bytes_in_a_second;
     return costs[cut->kind].fixed + slice * cut->slices + wave * (waves - 1) +
            (reading > multiplying ? reading : multiplying);
 }
 
-/* The best of a kind, if it is better; of narrow tiles several would read the same R. */
-static void try_kind(enum eco_split_kind kind, int32_t m, int32_t rows, int32_t k,
-                     const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes,
-                     struct eco_split_step *best)
+/* Of narrow tiles several would read the same R. */
+static bool is_offered(const struct eco_split_choices *choices, int32_t m,
+                       const struct eco_split_cut *cut)
 {
-    static const int8_t measured[] = {1, 2, 3, 4, 6, 8}; /* slices */
-    struct eco_split_cut cut = {.kind = kind};
-    cut.width = m > eco_split_columns(&cut);
-    for (cut.height = 0; cut.height < ECO_SPLIT_HEIGHTS; cut.height++)
-        for (size_t i = 0; i < sizeof measured && measured[i] <= steps_of(k); i++) {
-            cut.slices = measured[i];
-            const int32_t share = clusters[cut.slices - 1] / lanes;
-            if (clusters[cut.slices - 1] == 0)
-                continue;
-            const double time = step_time(m, rows, k, &cut, share > 0 ? share : 1);
-            if (best->time == 0 || time < best->time)
-                *best = (struct eco_split_step){cut, time};
-        }
+    const struct eco_split_cut narrow = {.width = 0};
+    return choices->kinds >> cut->kind & choices->heights >> cut->height &
+               choices->widths >> cut->width & 1 &&
+           (choices->any_width || cut->width == (m > eco_split_columns(&narrow)));
 }
 
-struct eco_split_step eco_split_step(unsigned kinds, int32_t m, int32_t rows, int32_t k,
+/* The best of its kind and tiles, if it is better. */
+static void try_slices(struct eco_split_cut cut, unsigned slices, struct eco_split_size size,
+                       const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes,
+                       struct eco_split_step *best)
+{
+    static const int8_t measured[] = {1, 2, 3, 4, 6, 8};
+    for (size_t i = 0; i < sizeof measured && measured[i] <= steps_of(size.k); i++) {
+        cut.slices = measured[i];
+        const int32_t all = clusters[cut.slices - 1], share = all / lanes;
+        if (all == 0 || !(slices >> (cut.slices - 1) & 1))
+            continue;
+        const double time = step_time(size, &cut, share > 0 ? share : 1);
+        if (best->time == 0 || time < best->time)
+            *best = (struct eco_split_step){cut, time};
+    }
+}
+
+struct eco_split_step eco_split_step(const struct eco_split_choices *choices,
+                                     struct eco_split_size size,
                                      const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes)
 {
+    enum { TILES = ECO_SPLIT_HEIGHTS * ECO_SPLIT_WIDTHS };
     struct eco_split_step best = {.time = 0};
-    for (int kind = 0; kind < ECO_SPLIT_KINDS; kind++)
-        if (kinds >> kind & 1)
-            try_kind((enum eco_split_kind)kind, m, rows, k, clusters, lanes, &best);
+    for (int i = 0; i < ECO_SPLIT_KINDS * TILES; i++) {
+        const struct eco_split_cut cut = {.kind = (enum eco_split_kind)(i / TILES),
+                                          .height = i % TILES / ECO_SPLIT_WIDTHS,
+                                          .width = i % ECO_SPLIT_WIDTHS};
+        if (is_offered(choices, size.m, &cut))
+            try_slices(cut, choices->slices, size, clusters, lanes, &best);
+    }
     return best;
 }

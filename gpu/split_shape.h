@@ -35,8 +35,10 @@ struct eco_split_plan {
     bool shared;
     double time; /* s */
 };
-/* On a device with so many multiprocessors. */
-struct eco_split_plan eco_split_plan(struct eco_split_size size, int32_t processors, size_t room);
+/* On a device with so many multiprocessors; shared: do clusters share tiles, 0 or 1, else as is
+ * faster. */
+struct eco_split_plan eco_split_plan(struct eco_split_size size, int32_t processors, size_t room,
+                                     int shared);
 /* Clusters for a part of it with so much of k: none without anything to do. */
 int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_size size, int32_t k,
                            int32_t processors);
@@ -47,10 +49,20 @@ struct eco_split_step {
     struct eco_split_cut cut;
     double time; /* s */
 };
-/* Of m rows by a prepared operand of so many; kinds: a bit for each there may be; clusters of 1, 2
- * ... blocks that run at once, which so many such products beside each other share; clusters[0] is
- * not 0. */
-struct eco_split_step eco_split_step(unsigned kinds, int32_t m, int32_t rows, int32_t k,
+/* What there is to choose from: a bit for each, of slices bit 0 for one of them. */
+struct eco_split_choices {
+    unsigned kinds, heights, widths, slices;
+    bool any_width; /* also one that the rows do not want */
+};
+#define ECO_SPLIT_ANY(kinds)                                                                       \
+    ((struct eco_split_choices){(kinds), (1u << ECO_SPLIT_HEIGHTS) - 1,                            \
+                                (1u << ECO_SPLIT_WIDTHS) - 1, (1u << ECO_SPLIT_SLICES) - 1,        \
+                                false})
+/* Of m rows by a prepared operand of n; clusters of 1, 2 ... blocks that run at once, which so many
+ * such products beside each other share; clusters[0] is not 0.  Its time is 0: none of the choices
+ * can be. */
+struct eco_split_step eco_split_step(const struct eco_split_choices *choices,
+                                     struct eco_split_size size,
                                      const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes);
 
 #endif /* ECO_GPU_SPLIT_SHAPE_H */

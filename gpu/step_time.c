@@ -2,17 +2,14 @@
  * What algorithm step takes, by its parts; other algorithms have some of them.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "gpu/few.h"
 #include "gpu/gpu.h"
 
-/* For tests and comparisons: ECORNN_CHUNK=N asks for chunks of N steps. */
 int32_t eco_step_asked(const struct eco_problem *problem)
 {
-    const char *asked = eco_environment("ECORNN_CHUNK");
-    const long chunk = asked == NULL ? 0 : strtol(asked, NULL, 10);
-    return chunk <= 0 ? 0 : chunk < problem->T ? (int32_t)chunk : problem->T;
+    const int32_t chunk = eco_gpu_force().chunk;
+    return chunk < problem->T ? chunk : problem->T;
 }
 
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)

@@ -43,7 +43,7 @@ static bool load_from(const char *folder)
     }
     eco_module_function open;
     void *symbol = dlsym(handle, ECO_MODULE_SYMBOL);
-    static const struct eco_services services = {eco_fail};
+    static const struct eco_services services = {eco_fail, eco_call_fails};
     const struct eco_build build = ECO_BUILD;
     memcpy(&open, &symbol, sizeof open); /* an object's pointer is no function's in C */
     const struct eco_module *module = symbol != NULL ? open(&services) : NULL;

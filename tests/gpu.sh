@@ -41,6 +41,7 @@ others() {
     fi
 }
 others graph
+others fail
 others guard
 if [ -n "${SOAK-}" ]; then others soak 10000 240; else others soak; fi
 

@@ -63,12 +63,29 @@ static void check_after_run(struct session *session, bool backward)
     }
 }
 
+/* Runs, backward where there is a gradient, and waits. */
+static bool run(struct session *session, ecornn_io *io, const ecornn_gradient *gradient)
+{
+    struct watch *watch = session->machine->watch;
+    struct memory *memory = &session->memory;
+    if (watch != NULL)
+        io->stream = watch->stream;
+    bool ok = watch == NULL || watch->begin(watch);
+    if (ok && gradient != NULL)
+        ok = memory_succeeded(memory, ecornn_backward(session->plan, io, gradient), "backward");
+    else if (ok)
+        ok = memory_succeeded(memory, ecornn_forward(session->plan, io), "forward");
+    if (watch != NULL)
+        ok = watch->end(watch, gradient != NULL) && ok;
+    return ok &&
+           memory_succeeded(memory, ecornn_wait(session->machine->device, io->stream), "wait");
+}
+
 bool session_forward(struct session *session, struct data *results)
 {
     const struct test_case *test = session->test;
-    const ecornn_io io = session_io(session);
-    if (!memory_succeeded(&session->memory, ecornn_forward(session->plan, &io), "forward") ||
-        !memory_succeeded(&session->memory, ecornn_wait(session->machine->device, NULL), "wait"))
+    ecornn_io io = session_io(session);
+    if (!run(session, &io, NULL))
         return false;
     check_after_run(session, false);
     const struct array y = session_y_shape(test);
@@ -135,10 +152,7 @@ static bool call_backward(struct session *session, bool before)
         if (before)
             gradient.dfinal[s] = NULL;
     }
-    const bool ok =
-        !memory->failed &&
-        memory_succeeded(memory, ecornn_backward(session->plan, &io, &gradient), "backward") &&
-        memory_succeeded(memory, ecornn_wait(session->machine->device, NULL), "wait");
+    const bool ok = !memory->failed && run(session, &io, &gradient);
     check_after_run(session, true);
     return ok && !memory->failed;
 }

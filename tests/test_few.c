@@ -61,7 +61,8 @@ void *eco_gpu_after(const void *p, size_t elements, ecornn_type type)
 
 static struct eco_gpu gpu = {.overlap = true};
 static struct ecornn_device device = {.own = &gpu, .caps = {.fuses = true}};
-static struct ecornn_plan plan = {.device = &device};
+static struct eco_gpu_plan own = {.force = {.few = ECO_NOT_FORCED}};
+static struct ecornn_plan plan = {.device = &device, .own = &own};
 static struct eco_layout layout = {.type = ECORNN_F32, .sum = ECORNN_F32};
 static char memory[1 << 12];
 

@@ -13,7 +13,7 @@ static const struct eco_caps h200 = {.threads = 132, .block_bytes = 227 << 10, .
 static struct eco_fused_size size_of(int accs, int units, int rows, int k)
 {
     return (struct eco_fused_size){
-        .type = ECORNN_BF16, .accs = accs, .units = units, .rows = rows, .k = k};
+        .type = ECORNN_BF16, .accs = accs, .units = units, .rows = rows, .k = k, .shapes = 7};
 }
 
 /* There is a kernel for what is chosen, and it has room. */

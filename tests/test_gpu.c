@@ -66,7 +66,7 @@ static void set_nvrtc(const char *value)
 static bool interprets_the_same(const struct test_case *test, int k, const struct data *inputs,
                                 const struct data *compiled)
 {
-    const struct machine machine = {device, test->desc.type, 1};
+    const struct machine machine = {device, test->desc.type, 1, NULL};
     struct data results = {0};
     set_nvrtc("0");
     const bool ok = !algorithm_runs(device, k, test) ||
@@ -87,7 +87,7 @@ static bool algorithm_agrees(const struct test_case *test, int k, const char *na
                              const char *rows, const struct data *inputs,
                              const struct data *expected)
 {
-    const struct machine machine = {device, test->desc.type, *rows ? 1 : BACKWARDS};
+    const struct machine machine = {device, test->desc.type, *rows ? 1 : BACKWARDS, NULL};
     struct data results = {0};
     setenv("ECORNN_ROWS", rows, 1);
     setenv("ECORNN_SPLIT", !*rows ? "" : strlen(test->text) % 2 == 0 ? "1" : "2", 1);
@@ -213,6 +213,21 @@ START_TEST(agrees_in_few_steps)
 }
 END_TEST
 
+/* Rows that may not depend on others: more steps than fused steps are for otherwise, products of
+ * few rows of more than 64. */
+static const char *const apart[] = {
+    "lstm/f32/row-invariant/train/L2/bi/T19/N5/I7/H40/states/lengths:random",
+    "lstm/f32/row-invariant/train/T3/N70/I20/H64/P24/states",
+    "gru/f32/row-invariant/train/L2/T18/N3/I33/H65/dropout:0.5",
+    "rnn-relu/f32/row-invariant/infer/T20/N40/I24/H96/batch-major"};
+enum { APART = sizeof apart / sizeof *apart };
+
+START_TEST(agrees_where_rows_are_apart)
+{
+    check_in_types(apart, nth(_i));
+}
+END_TEST
+
 START_TEST(agrees_for_own_cells)
 {
     static const char *const type[] = {"f32/fast", "f16"};
@@ -233,7 +248,7 @@ START_TEST(gives_the_same_bits_however_compiled)
     static const char *const name[TYPES] = {"f32", "f64", "bf16", "f16"};
     const int type = nth(_i) % TYPES;
     const char *cell = ecornn_cell_name(nth(_i) / TYPES);
-    const struct machine machine = {device, (ecornn_type)type, 1};
+    const struct machine machine = {device, (ecornn_type)type, 1, NULL};
     char rest[CASE_TEXT];
     snprintf(rest, sizeof rest, "%s/train/L2/bi/T5/N3/I4/H19/states/lengths:random", name[type]);
     for (int on = 0; on < 2; on++) {
@@ -276,11 +291,11 @@ enum { BESIDE_F64 = sizeof beside_f64 / sizeof *beside_f64 };
 
 static void check_beside_f64(const char *text, const char *split, double within)
 {
-    const struct machine wide = {device, ECORNN_F64, 1};
+    const struct machine wide = {device, ECORNN_F64, 1, NULL};
     struct test_case test;
     struct data inputs = {0}, results = {0}, expected = {0};
     ck_assert(case_parse(&test, text));
-    const struct machine machine = {device, test.desc.type, BACKWARDS};
+    const struct machine machine = {device, test.desc.type, BACKWARDS, NULL};
     case_inputs(&test, &inputs);
     setenv("ECORNN_SPLIT", split, 1);
     ck_assert(case_run(&test, &machine, &inputs, &results));
@@ -465,6 +480,63 @@ START_TEST(needs_y_to_train)
 }
 END_TEST
 
+/* What is forced and cannot be is an error of the plan that says it; what can be is in its print.
+ */
+START_TEST(says_what_cannot_be_forced)
+{
+    static const struct {
+        const char *force, *says; /* NULL: it can */
+    } of[] = {{"algorithm=resident,forward=few:16x1", NULL},
+              {"algorithm=resident,backward=step,groups=1", NULL},
+              {"algorithm=fused,fused=16,projection=8", NULL},
+              {"algorithm=step,few=16,shared=1,half=1,wavefront=1,rows=dense,chunk=1", NULL},
+              {"algorithm=resident,forward=many:16x1", "the forced division does not fit"},
+              {"algorithm=resident,backward=square:64x1", "the forced division back does not fit"},
+              {"algorithm=resident,forward=thin:16x1", "is none of"},
+              {"algorithm=resident,forward=few:17x1", "is none of"},
+              {"algorithm=resident,forward=few:16", "is none of"},
+              {"algorithm=resident,forward=few:x", "is none of"},
+              {"algorithm=resident,backward=few", "is none of"},
+              {"algorithm=resident,groups=0", "groups=0 is none of"},
+              {"algorithm=resident,groups=x", "groups=x is none of"},
+              {"algorithm=step,groups=1", "wants algorithm resident"},
+              {"algorithm=step,forward=few:16x1", "wants algorithm resident"},
+              {"algorithm=fused,fused=9", "has room for"},
+              {"algorithm=step,fused=8", "wants algorithm fused"},
+              {"algorithm=step,projection=8", "wants algorithm fused"},
+              {"algorithm=step,few=9", "few=9 is none of"},
+              {"algorithm=step,half=2", "half=2 is none of"},
+              {"algorithm=step,shared=2", "shared=2 is none of"},
+              {"algorithm=step,chunk=-1", "chunk=-1 is none of"},
+              {"algorithm=step,wavefront=2", "wavefront=2 is none of"},
+              {"algorithm=step,rows=thin", "rows=thin is none of"},
+              {"algorithm=step,cut=splits:64x32x4", "such products of steps"},
+              {"algorithm=step,cut=thin:64x32x4", "is none of"},
+              {"algorithm=step,cut=splits:63x32x4", "is none of"},
+              {"algorithm=step,cut=splits:64x32x9", "is none of"},
+              {"algorithm=step,split=1,cut=splits:64x32", "is none of"}};
+    ecornn_desc desc;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/f32/train/T2/N2/I4/H24", NULL), ECORNN_OK);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        ecornn_plan *plan;
+        char text[4000];
+        setenv("ECORNN_FORCE", of[i].force, 1);
+        const ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+        unsetenv("ECORNN_FORCE");
+        if (of[i].says != NULL) {
+            ck_assert_msg(
+                status == ECORNN_UNSUPPORTED && strstr(ecornn_error_detail(), of[i].says) != NULL,
+                "%s: %s", of[i].force, status == ECORNN_OK ? "no error" : ecornn_error_detail());
+            continue;
+        }
+        ck_assert_msg(status == ECORNN_OK, "%s: %s", of[i].force, ecornn_error_detail());
+        ecornn_plan_print(plan, text, sizeof text);
+        ck_assert_msg(strstr(text, "forced: ") != NULL, "%s", text);
+        ecornn_plan_free(plan);
+    }
+}
+END_TEST
+
 START_TEST(says_when_memory_is_out)
 {
     ck_assert_ptr_null(ecornn_alloc(device, (size_t)1 << 50));
@@ -492,6 +564,7 @@ int main(int argc, char **argv)
         tcase_add_loop_test(tests, agrees_in_large_layers, 0, share(TYPES * LARGE));
         tcase_add_loop_test(tests, agrees_where_groups_end_early, 0, share(TYPES * ENDED));
         tcase_add_loop_test(tests, agrees_in_few_steps, 0, share(TYPES * FEW));
+        tcase_add_loop_test(tests, agrees_where_rows_are_apart, 0, share(TYPES * APART));
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));
@@ -505,6 +578,7 @@ int main(int argc, char **argv)
         tcase_add_test(tests, zeros_meet_large_gradients);
         tcase_add_test(tests, needs_y_to_train);
         tcase_add_test(tests, says_when_memory_is_out);
+        tcase_add_test(tests, says_what_cannot_be_forced);
     }
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, own);

@@ -115,12 +115,13 @@ static void buffers_free(struct buffers *b)
         ecornn_free(device, all[i]);
 }
 
-/* Forward and backward, queued; NaN in what they should write. */
-static ecornn_status train(const struct net *net, const struct buffers *b, void *stream)
+/* Forward and backward of so many steps and rows, queued; NaN in what they should write. */
+static ecornn_status train_some(const struct net *net, const struct buffers *b, int32_t steps,
+                                int32_t rows, void *stream)
 {
     const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
+                          .steps = steps,
+                          .batch = rows,
                           .x = net->x,
                           .y = b->y,
                           .weights = net->weights,
@@ -134,6 +135,11 @@ static ecornn_status train(const struct net *net, const struct buffers *b, void 
     cudaMemsetAsync(b->dweights, 0xFF, net->sizes.dweights, stream);
     const ecornn_status status = ecornn_forward(net->plan, &io);
     return status == ECORNN_OK ? ecornn_backward(net->plan, &io, &gradient) : status;
+}
+
+static ecornn_status train(const struct net *net, const struct buffers *b, void *stream)
+{
+    return train_some(net, b, ECORNN_ALL, ECORNN_ALL, stream);
 }
 
 /* All results, one behind the other; the caller frees. */
@@ -230,6 +236,36 @@ START_TEST(takes_other_arrays)
     }
     for (int k = 0; k < SETS; k++)
         buffers_free(&sets[k]);
+    trial_close(&trial);
+}
+END_TEST
+
+/* Runs of more sizes than a plan keeps graphs of, each queued, captured and from the graph: their
+ * products have other kernels. */
+START_TEST(takes_runs_of_other_sizes)
+{
+    static const char *const of[] = {
+        "lstm/f32/fast/train/T6/N37/I24/H72", "lstm/f32/train/T6/N37/I24/H72",
+        "gru/bf16/train/T6/N100/I64/H256", "gru/f32/fast/train/T6/N100/I64/H256"};
+    static const int32_t rows[] = {1, 2, 5, 9, 16, 24, 33, 37};
+    enum { SIZES = 14, TIMES = 3 };
+    struct trial trial;
+    trial_open(&trial, of[_i]);
+    for (int k = 0; k < 2 * SIZES; k++) {
+        const int i = k % SIZES;
+        const int32_t steps = i < 6 ? i + 1 : 6, n = i < 6 ? 37 : rows[i - 6];
+        unsigned char *first = NULL;
+        size_t bytes;
+        for (int time = 0; time < TIMES; time++) {
+            CHECK_OK(train_some(&trial.net, &trial.b, steps, n, trial.stream));
+            CHECK_OK(ecornn_wait(device, trial.stream));
+            if (first == NULL)
+                first = fetch(&trial.net, &trial.b, &bytes);
+            else
+                check_same(&trial.net, &trial.b, first, "of other sizes");
+        }
+        free(first);
+    }
     trial_close(&trial);
 }
 END_TEST
@@ -361,6 +397,7 @@ int main(void)
     TCase *tests = tcase_create("cuda");
     tcase_add_loop_test(tests, gives_the_same_bits_on_streams_and_from_graphs, 0, PROBLEMS);
     tcase_add_loop_test(tests, takes_other_arrays, 0, PROBLEMS);
+    tcase_add_loop_test(tests, takes_runs_of_other_sizes, 0, 4);
     tcase_add_loop_test(tests, may_be_captured_by_the_caller, 0, PROBLEMS);
     tcase_add_loop_test(tests, an_empty_run_may_be_captured, 0, PROBLEMS);
     tcase_add_loop_test(tests, one_plan_runs_in_many_threads, 0, PROBLEMS);

@@ -60,7 +60,7 @@ static bool spoiled_alike(const struct test_case *test, const char *who, const s
 static bool runs_spoiled(const struct test_case *test, const char *who, const struct data *inputs,
                          const struct data *exact)
 {
-    const struct machine machine = {device, test->desc.type, 1};
+    const struct machine machine = {device, test->desc.type, 1, NULL};
     struct session session = {
         .test = test, .machine = &machine, .inputs = inputs, .memory = {device, test->text, false}};
     struct data results = {0};
@@ -114,7 +114,7 @@ START_TEST(lets_nan_through_backward)
     alarm(TOO_LONG_S);
     ck_assert(case_parse(&test, text));
     case_inputs(&test, &inputs);
-    const struct machine machine = {device, test.desc.type, 1};
+    const struct machine machine = {device, test.desc.type, 1, NULL};
     struct session session = {.test = &test,
                               .machine = &machine,
                               .inputs = &inputs,
@@ -162,7 +162,7 @@ static bool net_run(struct net *net)
 static bool net_open(struct net *net, const struct test_case *test, const struct data *inputs,
                      ecornn_device *on, const char *algorithm)
 {
-    net->machine = (struct machine){on, test->desc.type, 1};
+    net->machine = (struct machine){on, test->desc.type, 1, NULL};
     net->session = (struct session){
         .test = test, .machine = &net->machine, .inputs = inputs, .memory = {on, algorithm, false}};
     net->y = NULL;

@@ -164,7 +164,7 @@ static bool trial_open(struct trial *trial, const char *text, ecornn_device *on,
     if (!case_parse(&trial->test, text))
         return false;
     case_inputs(&trial->test, &trial->inputs);
-    trial->machine = (struct machine){on, trial->test.desc.type, 1};
+    trial->machine = (struct machine){on, trial->test.desc.type, 1, NULL};
     struct session *session = &trial->session;
     *session = (struct session){.test = &trial->test,
                                 .machine = &trial->machine,

@@ -139,7 +139,7 @@ static double loss(const struct test_case *test, const struct machine *machine,
                    const struct data *inputs)
 {
     struct data results = {0};
-    const struct machine forward = {machine->device, machine->type, 0};
+    const struct machine forward = {machine->device, machine->type, 0, NULL};
     ck_assert(case_run(test, &forward, inputs, &results));
     double sum = dot(inputs, &results, "dy", "y");
     for (int s = 0; s < test->states; s++) {

@@ -5,6 +5,7 @@
  */
 #include <check.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,8 @@ static void check_shape(const struct eco_resident_need *need)
     if (!(eco_resident_shape(need, &shape) > 0))
         return;
     const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
-    ck_assert(ECO_RESIDENT_MADE(need->products, need->backward, need->instructions, need->scaled) >>
+    ck_assert(ECO_RESIDENT_MADE(need->products, need->recurrent[0], need->backward,
+                                need->instructions, need->scaled) >>
                   eco_resident_place(&shape) &
               1);
     ck_assert_int_eq(shape.members % cluster, 0);
@@ -211,6 +213,57 @@ START_TEST(compiles_what_runs_take)
 }
 END_TEST
 
+/* What a built-in cell takes on some devices of so many multiprocessors, a bit for each kernel. */
+static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
+{
+    static const int32_t processors[] = {BLOCKS, 114, 60};
+    uint64_t chosen = 0;
+    for (int d = 0; d < 3; d++) {
+        const int32_t blocks = processors[d];
+        const struct eco_caps caps = {
+            .blocks = {blocks, blocks, blocks * 10 / 11}, .block_bytes = 227 << 10, .splits = true};
+        struct eco_resident_need need = eco_resident_need(problem, &caps, backward, 1, 9, 1);
+        struct eco_resident_shape shape;
+        for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS; need.jobs++)
+            for (need.rows = 1; need.rows < 2000; need.rows += 1 + need.rows / 6)
+                if (eco_resident_shape(&need, &shape) > 0)
+                    chosen |= UINT64_C(1) << eco_resident_place(&shape);
+    }
+    return chosen;
+}
+
+/* There is no kernel that no size is predicted to be fastest with. */
+START_TEST(takes_every_kernel_somewhere)
+{
+    static const char *const type[] = {"bf16", "f32/fast", "f32"};
+    uint64_t chosen[2][2][2] = {{{0}}}, made[2][2][2] = {{{0}}}; /* [way][scaled][of one] */
+    for (int c = 0; ecornn_cell_name(c) != NULL; c++)
+        for (int backward = 0; backward < 2; backward++) {
+            char text[64];
+            ecornn_desc desc;
+            struct eco_problem problem;
+            snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", ecornn_cell_name(c), type[_i]);
+            ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
+            ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+            if (eco_cell_products(problem.cell) != 1)
+                continue;
+            const struct eco_resident_kind *kind = eco_resident_kind(&problem, backward);
+            const bool one = problem.cell->lowered.n_accs == 1;
+            uint64_t *taken = &chosen[backward][kind->scaled][one];
+            made[backward][kind->scaled][one] |=
+                ECO_RESIDENT_MADE(1, one ? 1 : 3, backward, kind->instructions, kind->scaled);
+            for (int32_t h = 1; h < 3600; h += h < 300 ? 16 : h < 1100 ? 21 : 61) {
+                problem.H = problem.P = h;
+                *taken |= chosen_of(&problem, backward);
+            }
+        }
+    for (int i = 0; i < 8; i++)
+        ck_assert_msg(chosen[i / 4][i / 2 % 2][i % 2] == made[i / 4][i / 2 % 2][i % 2],
+                      "%s %d: %" PRIx64 " of %" PRIx64, type[_i], i,
+                      chosen[i / 4][i / 2 % 2][i % 2], made[i / 4][i / 2 % 2][i % 2]);
+}
+END_TEST
+
 static const struct {
     const char *text, *rest, *why; /* forward */
 } refusal[] = {
@@ -267,6 +320,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, covers_everything, 0, 2);
     tcase_add_test(tcase, fits_what_it_is_for);
+    tcase_add_loop_test(tcase, takes_every_kernel_somewhere, 0, 3);
     suite_add_tcase(suite, tcase);
     tcase_add_loop_test(own, compiles_what_runs_take, 0, 4);
     tcase_add_loop_test(own, says_why_there_is_none, 0, sizeof refusal / sizeof *refusal);

@@ -27,9 +27,9 @@ static size_t bytes_of(const struct eco_split_plan *plan, struct eco_split_size 
 }
 
 /* Parts of the plan; -1: it has none. */
-static int check_plan(struct eco_split_size size, int32_t processors, size_t room)
+static int check_shared(struct eco_split_size size, int32_t processors, size_t room, int shared)
 {
-    const struct eco_split_plan plan = eco_split_plan(size, processors, room);
+    const struct eco_split_plan plan = eco_split_plan(size, processors, room, shared);
     int parts = 0;
     if (plan.k == 0)
         return -1;
@@ -48,6 +48,14 @@ static int check_plan(struct eco_split_size size, int32_t processors, size_t roo
                       room, clusters, here);
     }
     return parts;
+}
+
+/* The same, chosen and forced. */
+static int check_plan(struct eco_split_size size, int32_t processors, size_t room)
+{
+    check_shared(size, processors, room, 0);
+    check_shared(size, processors, room, 1);
+    return check_shared(size, processors, room, -1);
 }
 
 static const size_t rooms[] = {65280, (32 << 20), ECO_SPLIT_ROOM_BYTES};
@@ -95,8 +103,9 @@ START_TEST(shares_the_k_of_steps)
     for (int i = 0; i < 20000; i++) {
         const int32_t m = roll_size(24), rows = roll_size(24), k = 64 + rand() % ECO_SPLIT_MOST_K;
         const unsigned kinds = 1 + (unsigned)rand() % ((1 << ECO_SPLIT_KINDS) - 1);
-        const struct eco_split_step step =
-            eco_split_step(kinds, m, rows, k, clusters[i % 2], 1 + i % 3);
+        const struct eco_split_choices choices = ECO_SPLIT_ANY(kinds);
+        const struct eco_split_step step = eco_split_step(
+            &choices, (struct eco_split_size){m, rows, k}, clusters[i % 2], 1 + i % 3);
         ck_assert_int_ge(step.cut.slices, 1);
         ck_assert_int_le(step.cut.slices, i % 2 == 0 ? ECO_SPLIT_SLICES : 2);
         ck_assert_int_le(step.cut.slices, (k + ECO_SPLIT_DEPTH - 1) / ECO_SPLIT_DEPTH);

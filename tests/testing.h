@@ -97,10 +97,19 @@ double uniform(uint64_t *state);
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* Sees what runs queue: each is between a begin and an end, on that stream; after the end all that
+ * was queued is done. */
+struct watch {
+    void *stream;
+    bool (*begin)(struct watch *watch);
+    bool (*end)(struct watch *watch, bool backward);
+};
+
 struct machine {
     ecornn_device *device;
-    ecornn_type type; /* of the run: the case's, or F64 for all its arrays */
-    int backwards;    /* how often backward runs; every time it must give the same bits */
+    ecornn_type type;    /* of the run: the case's, or F64 for all its arrays */
+    int backwards;       /* how often backward runs; every time it must give the same bits */
+    struct watch *watch; /* or NULL */
 };
 
 /*
