@@ -145,7 +145,7 @@ def load(path):
 
 # ---- the others: each has run(), result() and refuses(problem) ------------------------------------
 
-GATES = {"lstm": 4, "gru": 3, "gru-reset-first": 3, "rnn-tanh": 1, "rnn-relu": 1}
+GATES = {"lstm": 4, "lstm-peephole": 4, "gru": 3, "gru-reset-first": 3, "rnn-tanh": 1, "rnn-relu": 1}
 
 
 class Onnxruntime:
@@ -179,7 +179,8 @@ class Onnxruntime:
         from onnx import TensorProto, helper, numpy_helper
         gates, directions, hidden = GATES[problem.cell], problem.directions, problem.H
         nodes, initializers, at, value = [], [], 0, "x"
-        kind, extra = {"lstm": ("LSTM", {}), "gru": ("GRU", {"linear_before_reset": 1}),
+        kind, extra = {"lstm": ("LSTM", {}), "lstm-peephole": ("LSTM", {}),
+                       "gru": ("GRU", {"linear_before_reset": 1}),
                        "gru-reset-first": ("GRU", {})}.get(problem.cell, ("RNN", {}))
         if kind == "RNN":
             extra = {"activations": [problem.cell[4:].capitalize()] * directions}
@@ -187,16 +188,20 @@ class Onnxruntime:
             np.array([problem.T, problem.N, -1], np.int64), "shape"))
         for layer in range(problem.layers):
             width = problem.I if layer == 0 else directions * hidden
-            for letter, shape in (("W", (directions, gates * hidden, width)),
-                                  ("R", (directions, gates * hidden, hidden)),
-                                  ("B", (directions, 2 * gates * hidden))):
+            shapes = {"W": (directions, gates * hidden, width),
+                      "R": (directions, gates * hidden, hidden),
+                      "B": (directions, 2 * gates * hidden)}
+            inputs = [value] + [f"{letter}{layer}" for letter in shapes]
+            if problem.cell == "lstm-peephole":
+                shapes["P"] = (directions, 3 * hidden)
+                inputs += ["", "", "", f"P{layer}"]  # no lengths, no initial states
+            for letter, shape in shapes.items():
                 count = int(np.prod(shape))
                 part = block[at:at + count].reshape(shape)
                 initializers.append(numpy_helper.from_array(part, f"{letter}{layer}"))
                 at += count
             nodes += [  # [T,D,N,H] to [T,N,D*H]
-                helper.make_node(kind, [value] + [f"{letter}{layer}" for letter in "WRB"],
-                                 [f"steps{layer}"], hidden_size=hidden,
+                helper.make_node(kind, inputs, [f"steps{layer}"], hidden_size=hidden,
                                  direction="bidirectional" if directions == 2 else "forward",
                                  **extra),
                 helper.make_node("Transpose", [f"steps{layer}"], [f"rows{layer}"],
@@ -228,7 +233,7 @@ class Torch:
 
     @staticmethod
     def refuses(problem):
-        return problem.cell not in GATES or problem.cell == "gru-reset-first"
+        return problem.cell not in GATES or problem.cell in ("gru-reset-first", "lstm-peephole")
 
     def __init__(self, ours, problem, threads):
         import torch
@@ -266,14 +271,18 @@ PEERS = {"ort": Onnxruntime, "torch": Torch}
 
 # ---- rounds ---------------------------------------------------------------------------------------
 
+clock = time.perf_counter
+
+
 def seconds_of(run, repeats):
-    time.sleep(SETTLE_SECONDS)
+    if clock == time.perf_counter:
+        time.sleep(SETTLE_SECONDS)
     for _ in range(3 if repeats > 1 else 0):
         run()  # wakes the threads
-    start = time.perf_counter()
+    start = clock()
     for _ in range(repeats):
         run()
-    return (time.perf_counter() - start) / repeats
+    return (clock() - start) / repeats
 
 
 def difference(a, b):
@@ -330,10 +339,15 @@ def main():
     parser.add_argument("--library", default="libecornn.so", help="path of libecornn.so")
     parser.add_argument("--with", dest="peers", default="ort,torch", help="ort, torch or both")
     parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--cpu", action="store_true",
+                        help="CPU time, beside other work: one thread only")
     parser.add_argument("--seconds", type=float, default=1, help="of runs, each side")
     parser.add_argument("--no-head", action="store_true", help="of the table")
     parser.add_argument("problem", nargs="+")
     options = parser.parse_args()
+    global clock
+    if options.cpu:
+        clock, options.threads = time.process_time, "1"
     os.environ.update(OMP_PROC_BIND="true", OMP_PLACES="cores")  # read when the runtime is loaded
     peers = []
     for name in options.peers.split(","):

@@ -69,6 +69,7 @@ struct eco_layout {
     bool training; /* this run keeps a reserve */
     int32_t T, N;
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
+    bool fuse_input;               /* as wished of so many rows */
     int32_t weights_steps;         /* of dacc, where weight gradients take several chunks */
     ecornn_type type;              /* of rows that products read, and of the caller's arrays */
     ecornn_type sum;    /* of sums, gradients between steps, vectors, dweights, other states */

@@ -34,11 +34,14 @@ struct eco_wishes {
     bool filled;  /* with that: products are of whole groups; what is the caller's or the reserve's
                    * is copied into such rows where its own are not */
     bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
+    bool wide; /* matrices are packed in the type of sums, each number rounded to its own before */
     size_t exchange_bytes; /* of ECO_SCRATCH_EXCHANGE */
     int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
                     * as many as a panel has vectors */
     int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
-    bool fuse_input;        /* a step multiplies its input too: accumulators of one step only */
+    bool fuse_input;        /* a step multiplies its input too: accumulators of one step only; */
+    int32_t fuse_rows;      /* in runs of so many rows or more */
+    bool by_rows;           /* forward, fewer rows have longer chunks, of as many rows in all */
     int32_t acc_units;      /* of a block of accumulators, a power of two; 0: all */
     int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
                              * neighbours; 0: 1 */
@@ -50,7 +53,7 @@ struct eco_wishes {
     bool own_units;  /* a thread's products write the units that its pointwise passes read */
     bool whole_rows; /* a step's products take the whole batch */
     int32_t block;   /* rows that go through all panels together, at most; 0: what stays near */
-    enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near;
+    enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips;
 };
 
 /* So many elements, in whole groups if that is wished. */

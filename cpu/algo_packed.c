@@ -7,12 +7,23 @@
 #include "cpu/packed.h"
 
 static const struct eco_products packed_products = {eco_packed_multiply, eco_packed_weights,
-                                                    eco_packed_stage};
+                                                    eco_packed_prepare, eco_packed_stage};
+
+/* Do weights in BF16 lie as floats?  Where floats of R stay in a first-level cache anyway, to widen
+ * them at each step takes longer.  Bits depend on it: it is the same for all sets, T and N. */
+static bool is_wide(const struct eco_problem *problem)
+{
+    enum { GROUP = 16, FIRST_CACHE = 48 << 10 };
+    const double units = (problem->H + GROUP - 1) / GROUP * GROUP;
+    const double elements = eco_problem_work(problem, 0).recurrent / problem->H * units;
+    return problem->type == ECORNN_F32 && problem->weight_type == ECORNN_BF16 &&
+           eco_cpu_forced("wide", elements * sizeof(float) <= FIRST_CACHE);
+}
 
 /* Weights in BF16, whatever the rows are. */
 static bool is_narrow(const struct eco_problem *problem)
 {
-    return problem->weight_type == ECORNN_BF16;
+    return problem->weight_type == ECORNN_BF16 && !is_wide(problem);
 }
 
 /* Can a thread finish the units that it multiplies? */
@@ -91,8 +102,18 @@ static int32_t forward_rows(const struct eco_problem *problem, const struct eco_
     return rows < LEAST ? LEAST : (int32_t)rows;
 }
 
-/* Of a block of accumulators: rows of all of them would begin in a page each. */
-enum { ACC_LANES = 4 };
+/* Units of a block of accumulators, as rows of all units would begin in a page each; fewer units
+ * are in a block that is just as wide. */
+static int32_t acc_units(const struct eco_problem *problem, const struct eco_caps *caps,
+                         int32_t most)
+{
+    int32_t units = caps->lanes;
+    while (units < problem->H && units < most)
+        units *= 2;
+    return units;
+}
+
+enum { ACC_LANES = 4 }; /* with weights in BF16 */
 
 /* One layout of panels, with AMX and without; the vectors that a tile kernel reads at a time lie
  * in one stream. */
@@ -104,8 +125,7 @@ static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *pro
         eco_cpu_forced("vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
     wishes->group = ECO_NARROW_GROUP;
     wishes->pair = 2;
-    wishes->acc_units =
-        problem->H < ACC_LANES * caps->lanes ? caps->lanes : ACC_LANES * caps->lanes;
+    wishes->acc_units = acc_units(problem, caps, ACC_LANES * caps->lanes);
     wishes->threads = caps->threads;
 }
 
@@ -144,6 +164,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->vectors ? vectors : 1;
     *wishes = (struct eco_wishes){
         .by_length = true,
+        .wide = is_wide(problem),
         .chunk = eco_cpu_forced("chunk", steps_for(forward_rows(problem, caps), problem->N)),
         .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
         .pack_rows = eco_cpu_forced("pack-rows", PACK_ROWS),
@@ -151,16 +172,19 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .spans = spans,
         .lanes = caps->lanes,
         .vectors = vectors,
-        .acc_units = caps->lanes * (spans > 1 ? spans : vectors),
+        .acc_units = acc_units(problem, caps, caps->lanes * (spans > 1 ? spans : vectors)),
         .threads = eco_cpu_forced("copy", crowds(problem)) ? caps->threads : 0,
         .team_bytes = eco_cpu_team_bytes(caps->threads),
         .crowded = ECO_CROWDED_BYTES,
+        .by_rows = true,
+        .fuse_rows = eco_cpu_forced("fuse", 0) > 0 ? 0 : FUSED_ROWS,
         .fuse_input = eco_cpu_forced("fuse", fuse),
         .own_units = own_units,
         .whole_rows = eco_cpu_forced("whole-rows", false),
         .block = eco_cpu_forced("block", 0),
         .pass_after = asked("pass-after"),
         .near = asked("near"),
+        .strips = asked("strips"),
     };
     if (is_narrow(problem))
         wish_narrow(wishes, problem, caps);
@@ -181,11 +205,11 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
                               const struct eco_layout *layout, const struct eco_args *args)
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
-    const double element = (double)eco_type_bytes(plan->problem.weight_type);
+    const double element = (double)eco_type_bytes(layout->weight);
     run.products = &packed_products;
     /* with lengths, rows of a part would end before others */
     run.whole_rows = args->lengths != NULL || plan->wishes.whole_rows;
-    const double step = plan->work.recurrent + (plan->wishes.fuse_input ? plan->work.input : 0);
+    const double step = plan->work.recurrent + (layout->fuse_input ? plan->work.input : 0);
     const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cache_bytes;
     run.near = 1 + (int32_t)(step * element / room);
     run.own_units = plan->wishes.own_units;

@@ -205,6 +205,20 @@ struct eco_multiply {
     bool add;                 /* else, C is added to; or overwritten */
 };
 
+/* One stage of the steps of an op: products of one C, then the kernel on the part of the plane that
+ * the call says. */
+struct eco_stage {
+    const struct eco_multiply *product;
+    int n;
+    const struct eco_pointwise *call;
+    eco_pointwise_kernel kernel;
+};
+
+/* Room for what an algorithm finds out once for the stages of an op. */
+struct eco_prepared {
+    _Alignas(16) char room[24 << 10];
+};
+
 /*
  * How an algorithm multiplies.  "accs" columns: those of the part's accumulators, H each, at their
  * places in a row of acc or dacc; of the projection: its P columns.
@@ -214,10 +228,12 @@ struct eco_products {
     /* dM += A accs^T C of n parts with the same A: gradients over all active rows of the op, `rows`
      * in number; here C is only read. */
     void (*weights)(const struct eco_cpu_run *, const struct eco_multiply *, int n);
-    /* n products of one C, then the kernel on the part of the plane that the call says; only where
-     * a thread owns its units or rows.  NULL: products and passes are called one by one. */
-    void (*stage)(const struct eco_cpu_run *, const struct eco_multiply *, int n,
-                  const struct eco_pointwise *, eco_pointwise_kernel);
+    /* All stages of an op, before its steps, and again where rows of the products change; then one
+     * of a step, for which the products' t, a, later and c may be others; only where a thread owns
+     * its units or rows.  NULL: products and passes are called one by one. */
+    void (*prepare)(const struct eco_cpu_run *, const struct eco_stage *, int stages,
+                    struct eco_prepared *);
+    void (*stage)(struct eco_prepared *, int stage);
 };
 
 enum eco_product_kind {

@@ -27,6 +27,8 @@ static const struct key {
     {"whole-rows", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: whole-rows is not 0 or 1"},
     {"pass-after", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: pass-after is not 0 or 1"},
     {"near", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: near is not 0 or 1"},
+    {"strips", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: strips is not 0 or 1"},
+    {"wide", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: wide is not 0 or 1"},
 };
 enum { KEYS = sizeof key / sizeof *key };
 

@@ -11,7 +11,7 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
     const struct eco_array acc =
         eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
     const struct eco_rows x = eco_cpu_product_input(run, op);
-    if (run->layout->wishes.fuse_input)
+    if (run->layout->fuse_input)
         return;
     struct eco_multiply multiply = {.op = op,
                                     .part = ECO_PART_INPUT,
@@ -40,6 +40,16 @@ struct step {
     struct eco_rows x;        /* of the op's first step */
     struct eco_blocks blocks; /* of acc */
     struct eco_pointwise call;
+    struct stages *stages;
+    int32_t rows; /* for which the stages are prepared */
+};
+
+/* Of an op: products of all stages, at the step at hand. */
+struct stages {
+    struct eco_multiply product[1 + ECO_MAX_OPERANDS];
+    struct eco_stage stage[ECO_MAX_STAGES];
+    int products;
+    struct eco_prepared prepared;
 };
 
 /* NULL where they are not there, or not yet. */
@@ -53,48 +63,59 @@ static const void *input_rows(const struct step *step, int32_t t)
     return inside || there ? (const char *)step->x.data + bytes : NULL;
 }
 
-/* acc of step t = bias + W x. */
-static struct eco_multiply input(const struct step *step, int32_t t)
+/* acc of a step = bias + W x. */
+static struct eco_multiply input(const struct step *step)
 {
-    const struct eco_pointwise *call = &step->call;
     return (struct eco_multiply){.op = step->op,
                                  .part = ECO_PART_INPUT,
-                                 .rows = eco_cpu_active(step->run, t),
-                                 .t = t,
-                                 .a = input_rows(step, t),
                                  .a_row = step->x.row,
-                                 .later = input_rows(step, step->op->reversed ? t - 1 : t + 1),
-                                 .c = (void *)(uintptr_t)call->acc,
-                                 .c_row = call->acc_row,
+                                 .c_row = step->call.acc_row,
                                  .blocks = step->blocks,
                                  .bias = true};
 }
 
-/* acc of step t += e R^T for operand o. */
-static struct eco_multiply recurrent(const struct step *step, int32_t t, int o)
+/* acc of a step += e R^T for operand o. */
+static struct eco_multiply recurrent(const struct step *step, int o)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
     const struct eco_pointwise *call = &step->call;
-    struct eco_rows e = {.row = call->operand_row, .type = run->layout->type};
-    if (operand->state >= 0) {
-        e.data = call->state[operand->state];
-        e.row = call->state_row[operand->state];
-    } else {
-        e.data =
-            eco_cpu_after(e.type, call->operand, (size_t)operand->slot * (size_t)run->problem->H);
+    const void *slot = NULL; /* of a state it is found at each step */
+    if (operand->state < 0)
+        slot = eco_cpu_after(run->layout->type, call->operand,
+                             (size_t)operand->slot * (size_t)run->problem->H);
+    return (struct eco_multiply){
+        .op = step->op,
+        .part = ECO_PART_RECURRENT + o,
+        .a = slot,
+        .a_row = operand->state >= 0 ? step->states.plane[operand->state].row : call->operand_row,
+        .c_row = call->acc_row,
+        .c_type = run->layout->sum,
+        .blocks = step->blocks,
+        .add = true};
+}
+
+/* The products of every stage, and its kernel. */
+static void put_stages(struct step *step)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_lowered *lowered = run->lowered;
+    const int builtin = run->problem->cell->builtin;
+    struct eco_multiply *const first = step->stages->product, *product = first;
+    for (int i = 0; i < lowered->n_forward; i++) {
+        struct eco_stage *stage = &step->stages->stage[i];
+        *stage = (struct eco_stage){.product = product, .call = &step->call};
+        stage->kernel =
+            builtin >= 0 ? run->kernels->cell[builtin].forward[i] : run->kernels->interpret;
+        if (i == 0 && run->layout->fuse_input)
+            product[stage->n++] = input(step);
+        for (int o = 0; o < lowered->n_operands; o++)
+            if (lowered->operand[o].forward == i)
+                product[stage->n++] = recurrent(step, o);
+        product += stage->n;
     }
-    return (struct eco_multiply){.op = step->op,
-                                 .part = ECO_PART_RECURRENT + o,
-                                 .rows = eco_cpu_active(run, t),
-                                 .t = t,
-                                 .a = e.data,
-                                 .a_row = e.row,
-                                 .c = (void *)(uintptr_t)call->acc,
-                                 .c_row = call->acc_row,
-                                 .c_type = run->layout->sum,
-                                 .blocks = step->blocks,
-                                 .add = true};
+    step->stages->products = (int)(product - first);
+    step->rows = -1;
 }
 
 static void point_at_step(struct step *step, int32_t t)
@@ -112,31 +133,53 @@ static void point_at_step(struct step *step, int32_t t)
     }
 }
 
-/* The products of a stage, then its pointwise pass; block by block, if the algorithm can. */
-static void run_stage(struct step *step, int32_t t, int stage)
+static void point_at_product(const struct step *step, int32_t t, struct eco_multiply *m)
 {
     const struct eco_cpu_run *run = step->run;
-    const struct eco_lowered *lowered = run->lowered;
-    const int builtin = run->problem->cell->builtin;
-    const eco_pointwise_kernel kernel =
-        builtin >= 0 ? run->kernels->cell[builtin].forward[stage] : run->kernels->interpret;
-    struct eco_multiply product[1 + ECO_MAX_OPERANDS];
-    int n = 0;
-    step->call.program = &lowered->forward[stage];
-    if (stage == 0 && run->layout->wishes.fuse_input)
-        product[n++] = input(step, t);
-    for (int o = 0; o < lowered->n_operands; o++)
-        if (lowered->operand[o].forward == stage)
-            product[n++] = recurrent(step, t, o);
+    const int o = m->part - ECO_PART_RECURRENT;
+    m->t = t;
+    m->c = (void *)(uintptr_t)step->call.acc;
+    if (m->part == ECO_PART_INPUT) {
+        m->a = input_rows(step, t);
+        m->later = input_rows(step, step->op->reversed ? t - 1 : t + 1);
+    } else if (run->lowered->operand[o].state >= 0) {
+        m->a = step->call.state[run->lowered->operand[o].state];
+    }
+}
+
+/* Where this step's products are; if their rows are not those of the step before, the algorithm is
+ * told. */
+static void point_at_products(struct step *step, int32_t t)
+{
+    const struct eco_cpu_run *run = step->run;
+    struct stages *const stages = step->stages;
+    const int32_t rows = eco_cpu_active(run, t);
+    for (int i = 0; i < stages->products; i++)
+        point_at_product(step, t, &stages->product[i]);
+    if (rows == step->rows)
+        return;
+    step->rows = rows;
+    for (int i = 0; i < stages->products; i++)
+        stages->product[i].rows = rows;
+    if (run->products->stage != NULL && run->own_units)
+        run->products->prepare(run, stages->stage, run->lowered->n_forward, &stages->prepared);
+}
+
+/* The products of a stage, then its pointwise pass; block by block, if the algorithm can. */
+static void run_stage(struct step *step, int i)
+{
+    const struct eco_cpu_run *run = step->run;
+    const struct eco_stage *stage = &step->stages->stage[i];
+    step->call.program = &run->lowered->forward[i];
     if (run->products->stage != NULL && run->own_units) {
-        run->products->stage(run, product, n, &step->call, kernel);
+        run->products->stage(&step->stages->prepared, i);
         return;
     }
-    for (int i = 0; i < n; i++) {
-        run->products->multiply(run, &product[i]);
+    for (int k = 0; k < stage->n; k++) {
+        run->products->multiply(run, &stage->product[k]);
         eco_cpu_after_product(run);
     }
-    kernel(&step->call);
+    stage->kernel(&step->call);
 }
 
 /* h = P u; then into the next plane, and to y. */
@@ -197,8 +240,9 @@ static void run_step(struct step *step, int32_t t)
         eco_cpu_take_part(run, t, &step->call);
     }
     point_at_step(step, t);
+    point_at_products(step, t);
     for (int stage = 0; stage < lowered->n_forward; stage++) {
-        run_stage(step, t, stage);
+        run_stage(step, stage);
         eco_cpu_after_pointwise(run);
     }
     if (run->problem->projected) {
@@ -207,7 +251,7 @@ static void run_step(struct step *step, int32_t t)
     }
 }
 
-/* Everything that the steps of an op share. */
+/* Everything that the steps of an op share, but for the stages. */
 static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
 {
     const struct eco_problem *problem = run->problem;
@@ -247,7 +291,10 @@ static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
 
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_op *op)
 {
+    struct stages stages;
     struct step step = begin(run, op);
+    step.stages = &stages;
+    put_stages(&step);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
 }

@@ -8,8 +8,8 @@
 
 /* Rows of an input product below which threads share out its weights instead. */
 enum { ROWS_TO_SHARE = 32 };
-/* Runs of neighbouring accumulators of all operands of a stage. */
-enum { MAX_PRODUCTS = ECO_MAX_OPERANDS + ECO_MAX_ACCS };
+/* Runs of neighbouring accumulators of an operand, which a product back takes one by one. */
+enum { MAX_RUNS = (ECO_MAX_ACCS + 1) / 2 };
 
 /* ---- whose units and rows -------------------------------------------------------------------- */
 
@@ -80,11 +80,12 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->k = panels->k;
     p->skipped = 0;
     p->first = 0;
-    p->near = is_so(layout->wishes.near,
-                    run->count >= run->near &&
-                        (m->part != ECO_PART_INPUT || m->rows == 1 || layout->wishes.fuse_input));
+    p->near =
+        is_so(layout->wishes.near, run->count >= run->near && (m->part != ECO_PART_INPUT ||
+                                                               m->rows == 1 || layout->fuse_input));
     p->later = p->later_end = NULL;
     p->rounds = m->c_type == ECORNN_BF16;
+    p->rounded = NULL;
     p->number[0] = (struct eco_packed_number){.add = false};
     eco_packed_choose(run, p);
 }
@@ -215,39 +216,82 @@ static void fetch_later(const struct eco_packed_work *w)
     }
 }
 
-void eco_packed_stage(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n,
-                      const struct eco_pointwise *call, eco_pointwise_kernel kernel)
+/* ---- work ------------------------------------------------------------------------------------ */
+
+/* n products of one C, described in `product`, then the call's kernel; call NULL: none. */
+static void put_work(const struct eco_cpu_run *run, const struct eco_stage *stage,
+                     struct eco_packed_product *product, struct eco_packed_work *w)
 {
-    struct eco_packed_product product[MAX_PRODUCTS];
-    struct eco_packed_work w;
-    w.run = run;
-    w.product = product;
-    w.products = 0;
-    w.call = call;
-    w.kernel = kernel;
-    for (int i = 0; i < n; i++)
-        w.products +=
-            (multiply[i].back ? put_back : put_forward)(run, &multiply[i], &product[w.products]);
-    pair_products(run, &w);
+    w->run = run;
+    w->product = product;
+    w->products = 0;
+    w->call = stage->call;
+    w->kernel = stage->kernel;
+    for (int i = 0; i < stage->n; i++)
+        w->products += (stage->product[i].back ? put_back : put_forward)(run, &stage->product[i],
+                                                                         &product[w->products]);
+    pair_products(run, w);
     /* An interpreted pass is better over many units; and AMX is slower with vectors in between. */
-    const bool amx = w.products > 0 && product->kernel->begin != NULL;
-    w.pass_after = is_so(run->layout->wishes.pass_after, run->problem->cell->builtin < 0 || amx);
-    w.width = block_units(run, &w);
-    if (call != NULL) {
-        w.rows = (struct eco_share){call->row0, call->row1};
-        w.units = (struct eco_share){call->unit0, call->unit1};
-    } else if (w.products > 0) {
-        share_out(run, multiply, product->panels->units, &w);
-    } else {
-        return;
-    }
-    fetch_later(&w);
-    /* Odd steps walk backwards: what the last step left in the cache is used first. */
-    w.backwards = n > 0 && multiply[n - 1].t % 2 != 0;
-    eco_packed_walk(&w);
+    const bool amx = w->products > 0 && product->kernel->begin != NULL;
+    w->pass_after = is_so(run->layout->wishes.pass_after, run->problem->cell->builtin < 0 || amx);
+    w->width = block_units(run, w);
+    w->backwards = false;
+    w->blocks = 0;
+    w->height = 0;
 }
 
 void eco_packed_multiply(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
 {
-    eco_packed_stage(run, multiply, 1, NULL, NULL);
+    struct eco_packed_product product[MAX_RUNS];
+    struct eco_packed_work w;
+    put_work(run, &(struct eco_stage){multiply, 1, NULL, NULL}, product, &w);
+    if (w.products == 0)
+        return;
+    share_out(run, multiply, product->panels->units, &w);
+    w.backwards = multiply->t % 2 != 0;
+    eco_packed_walk(&w);
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+/* Of all stages of an op: a part has one product forward. */
+struct prepared {
+    struct eco_packed_work work[ECO_MAX_STAGES];
+    struct eco_packed_product product[1 + ECO_MAX_OPERANDS];
+    struct eco_packed_strips strips;
+};
+
+/* The part of the plane that is the thread's. */
+static void take_part(struct eco_packed_work *w)
+{
+    w->rows = (struct eco_share){w->call->row0, w->call->row1};
+    w->units = (struct eco_share){w->call->unit0, w->call->unit1};
+}
+
+void eco_packed_prepare(const struct eco_cpu_run *run, const struct eco_stage *stage, int stages,
+                        struct eco_prepared *prepared)
+{
+    _Static_assert(sizeof(struct prepared) <= sizeof(struct eco_prepared), "there is room");
+    struct prepared *const p = (void *)prepared->room;
+    struct eco_packed_product *product = p->product;
+    p->strips.blocks = p->strips.strips = 0;
+    for (int i = 0; i < stages; i++) {
+        put_work(run, &stage[i], product, &p->work[i]);
+        product += p->work[i].products;
+        take_part(&p->work[i]);
+        eco_packed_find_strips(&p->work[i], &p->strips);
+    }
+}
+
+void eco_packed_stage(struct eco_prepared *prepared, int stage)
+{
+    struct eco_packed_work *const w = &((struct prepared *)(void *)prepared->room)->work[stage];
+    /* Odd steps walk backwards: what the last step left in the cache is used first. */
+    w->backwards = w->products > 0 && w->call->t % 2 != 0;
+    if (w->blocks > 0) {
+        eco_packed_follow(w);
+        return;
+    }
+    fetch_later(w);
+    eco_packed_walk(w);
 }

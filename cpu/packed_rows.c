@@ -18,8 +18,7 @@ enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
 /* Floats between copied rows: a row of 4 KB would begin where others do in every cache. */
 enum { APART = ECO_ALIGNMENT / sizeof(float) };
 
-/* Rows of a tile of A, where so many rows go in tiles of equal height. */
-static int32_t tile_height(int32_t rows)
+int32_t eco_packed_height(int32_t rows)
 {
     const int32_t tiles = (rows + ECO_NARROW_TALL - 1) / ECO_NARROW_TALL;
     return tiles > 0 ? (rows + tiles - 1) / tiles : ECO_NARROW_TALL;
@@ -77,8 +76,13 @@ static void bring_floats(const struct eco_cpu_run *run, struct eco_packed_produc
                          struct eco_share rows, void *room)
 {
     const struct eco_multiply *m = p->multiply;
+    const bool floats = run->layout->type == ECORNN_F32 && !is_crowded(run, p);
+    if (floats && !m->back) {
+        bring_nothing(run, p, rows, room);
+        return;
+    }
     const struct columns columns = columns_of(run, p);
-    if (run->layout->type == ECORNN_F32 && columns.spans == 1 && !is_crowded(run, p)) {
+    if (floats && columns.spans == 1) {
         p->first = (size_t)columns.span[0].first * columns.unit;
         bring_nothing(run, p, rows, room);
         return;
@@ -104,8 +108,12 @@ static void bring_pairs(const struct eco_cpu_run *run, struct eco_packed_product
                         struct eco_share rows, void *room)
 {
     const struct eco_multiply *m = p->multiply;
-    const struct columns columns = columns_of(run, p);
     const size_t k = (size_t)p->panels->k;
+    if (!m->back && k % 2 == 0) {
+        bring_nothing(run, p, rows, room);
+        return;
+    }
+    const struct columns columns = columns_of(run, p);
     if (columns.spans == 1 && k % 2 == 0) {
         p->first = (size_t)columns.span[0].first * columns.unit;
         bring_nothing(run, p, rows, room);
@@ -155,7 +163,7 @@ static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product
 {
     const struct eco_multiply *m = p->multiply;
     const struct columns columns = columns_of(run, p);
-    const int32_t n = rows.to - rows.from, height = tile_height(n);
+    const int32_t n = rows.to - rows.from, height = eco_packed_height(n);
     const size_t depth = (size_t)p->panels->depth;
     p->a = room;
     for (int32_t i = 0; i < n || i % height != 0; i++) { /* the last ones are multiplied, dropped */
@@ -209,11 +217,12 @@ void eco_packed_bring(struct eco_packed_work *w, struct eco_share rows)
     const int32_t n = rows.to - rows.from;
     const size_t groups = (size_t)((n + ROWS_OF_TILES - 1) / ROWS_OF_TILES);
     char *room = eco_cpu_scratch(w->run);
-    w->height = tile_height(n);
     for (int i = 0; i < w->products; i++) {
         struct eco_packed_product *p = &w->product[i];
-        const size_t copy = groups * ROWS_OF_TILES * (p->panels->depth + APART) * p->form->copied;
         p->form->bring(w->run, p, rows, room);
+        if (p->form->copied == 0 && !p->rounds)
+            continue;
+        const size_t copy = groups * ROWS_OF_TILES * (p->panels->depth + APART) * p->form->copied;
         p->rounded = p->rounds ? (float *)(void *)(room + copy) : NULL;
         room += groups * ROWS_OF_TILES * scratch_row(p);
     }

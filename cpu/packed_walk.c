@@ -9,7 +9,7 @@
 /* Rows of C from which it pays to fetch those of the next panel. */
 enum { ROWS_TO_FETCH = 6 };
 
-static const float zeros[ECO_TILE_LANES];
+const float eco_packed_zeros[ECO_TILE_LANES];
 
 /* Rows and units at hand. */
 struct part {
@@ -23,24 +23,12 @@ struct part {
 static void place_vectors(const struct eco_packed_product *p, struct eco_tile *tile, int32_t block,
                           int32_t first, int32_t end)
 {
-    const struct eco_panels *panels = p->panels;
-    const struct eco_blocks *blocks = &p->multiply->blocks;
-    /* no divisions where rows are few and a panel is soon done */
-    const struct eco_packed_number *number = &p->number[first >> panels->shift];
-    int32_t span = first & (panels->spans - 1);
     tile->vectors = end - first;
-    for (int32_t i = 0; i < end - first; i++, span++) {
-        if (span == panels->spans) {
-            span = 0;
-            number++;
-        }
-        const int32_t unit = block * p->group + span * panels->lanes;
-        const int32_t left = panels->units - unit;
-        tile->count[i] = left < 0 ? 0 : left < panels->lanes ? left : panels->lanes;
-        tile->c_vector[i] = number->column + eco_blocks_at(blocks, (size_t)unit);
-        tile->start[i] = number->add                ? NULL
-                         : number->bias && left > 0 ? number->bias + unit
-                                                    : zeros;
+    for (int32_t i = 0; i < end - first; i++) {
+        const struct eco_vector vector = eco_packed_vector(p, block, first + i);
+        tile->count[i] = vector.count;
+        tile->c_vector[i] = vector.c_vector;
+        tile->start[i] = vector.start;
     }
 }
 
@@ -49,17 +37,11 @@ static int32_t panel_vectors(const struct eco_packed_product *p, int32_t panel)
     return eco_panels_vector(p->panels, panel + 1) - eco_panels_vector(p->panels, panel);
 }
 
-static const char *panel_at(const struct eco_packed_product *p, int32_t block, int32_t panel)
+const char *eco_packed_panel(const struct eco_packed_product *p, int32_t block, int32_t panel)
 {
     const size_t vector = (size_t)panel_vectors(p, panel) * (size_t)p->panels->lanes;
     const size_t skipped = (size_t)p->skipped * vector;
     return p->weights + (eco_panels_offset(p->panels, block, panel) + skipped) * p->element;
-}
-
-/* Elements of a vector's k, or group of k. */
-static size_t vector_step(const struct eco_packed_product *p)
-{
-    return (size_t)(p->panels->group * p->panels->lanes);
 }
 
 /* Moves to the panel that is next in walking order; false: there is none. */
@@ -113,10 +95,10 @@ static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const
                                .a = p->a,
                                .a_row = p->a_row,
                                .a_k = 1,
-                               .panel = panel_at(p, block, panel),
-                               .panel_k = (size_t)panel_vectors(p, panel) * vector_step(p),
+                               .panel = eco_packed_panel(p, block, panel),
+                               .panel_k = (size_t)panel_vectors(p, panel) * eco_packed_step(p),
                                .prefetch = p->near ? some_later(p)
-                                           : more  ? panel_at(p, next_block, next)
+                                           : more  ? eco_packed_panel(p, next_block, next)
                                                    : NULL};
 }
 
@@ -144,7 +126,7 @@ static void multiply_vectors(const struct eco_packed_work *w, const struct eco_p
     place_vectors(p, tile, block, first, end);
     for (int32_t i = 0; p->rounded && i < end - first; i++) {
         tile->c_vector[i] = (size_t)(i * lanes);
-        tile->start[i] = zeros;
+        tile->start[i] = eco_packed_zeros;
     }
     p->kernel->multiply(tile);
     if (p->rounded)
@@ -175,7 +157,7 @@ static void multiply_panel(const struct eco_packed_work *w, const struct eco_pac
         if (v == first)
             continue;
         for (int32_t i = 0; i < tile->pairs; i++) {
-            const size_t before = (size_t)(first - begin) * vector_step(p) * p->element;
+            const size_t before = (size_t)(first - begin) * eco_packed_step(p) * p->element;
             some.pair[i].panel = (const char *)tile->pair[i].panel + before;
             some.pair[i].prefetch = NULL;
         }
@@ -240,9 +222,15 @@ static struct eco_share block_units(const struct eco_packed_work *w, int32_t blo
                               to < w->units.to ? to : w->units.to};
 }
 
-static void pass(const struct eco_packed_work *w, struct eco_share rows, struct eco_share units)
+void eco_packed_pass(const struct eco_packed_work *w, struct eco_share rows, struct eco_share units)
 {
-    struct eco_pointwise call = *w->call;
+    const struct eco_pointwise *const all = w->call;
+    if (rows.to - rows.from == all->row1 - all->row0 &&
+        units.to - units.from == all->unit1 - all->unit0) {
+        w->kernel(all);
+        return;
+    }
+    struct eco_pointwise call = *all;
     call.row0 = rows.from;
     call.row1 = rows.to;
     call.unit0 = units.from;
@@ -265,10 +253,10 @@ static void work_on_blocks(const struct eco_packed_work *w, struct eco_share row
         for (int k = w->pairs > 0 ? ECO_TILE_PAIRS : 0; k < w->products; k++)
             multiply_units(w, &w->product[k], &part);
         if (w->call != NULL && !w->pass_after)
-            pass(w, rows, part.units);
+            eco_packed_pass(w, rows, part.units);
     }
     if (w->call != NULL && w->pass_after)
-        pass(w, rows, w->units);
+        eco_packed_pass(w, rows, w->units);
 }
 
 /* ---- all rows -------------------------------------------------------------------------------- */
@@ -286,7 +274,7 @@ void eco_packed_walk(struct eco_packed_work *w)
         const struct eco_share some = {from, from + (left < piece ? left : piece)};
         eco_packed_bring(w, some);
         if (kernel != NULL && kernel->begin != NULL)
-            kernel->begin(w->height);
+            kernel->begin(w->height = eco_packed_height(some.to - some.from));
         work_on_blocks(w, some);
         if (kernel != NULL && kernel->end != NULL)
             kernel->end();

@@ -224,6 +224,61 @@ static void tile_multiply(const struct eco_tile *tile)
     }
 }
 
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* Registers for sums: one more has A, weights come from memory. */
+enum { ROW_SUMS = VEC_REGISTERS == 32 ? ECO_ROW_VECTORS : 12 };
+
+/* Where the rule is four vectors, panels of fewer have no neighbours. */
+enum { ROW_PANELS_2 = RULE_VECTORS == 4 ? 1 : ROW_SUMS / 2 };
+enum { ROW_PANELS_3 = RULE_VECTORS == 4 ? 1 : ROW_SUMS / 3 };
+
+ALWAYS_INLINE void row_sums(vec *sum, const struct eco_row *row, const int P, const int V)
+{
+    const float *a = row->a, *const end = a + row->k;
+    const float *panel = row->panel;
+    const size_t panel_k = row->panel_k, step = row->panel_step;
+    for (; a < end; a++, panel += panel_k) {
+        const vec x = v_const((double)*a);
+#pragma GCC unroll 16
+        for (int i = 0; i < P * V; i++)
+            sum[i] = v_fma(x, v_load(panel + (size_t)(i / V) * step + i % V * VEC_LANES), sum[i]);
+    }
+}
+
+ALWAYS_INLINE void row_end(const vec *sum, const struct eco_row *row, const int n, const bool whole)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < n; i++) {
+        const struct eco_vector *vector = &row->vector[i];
+        const int32_t count = whole ? VEC_LANES : vector->count;
+        float *const c = row->c + vector->c_vector;
+        const vec start = tile_load(vector->start ? vector->start : c, count);
+        tile_store(c, v_add(start, sum[i]), count);
+    }
+}
+
+/* P and V are constants: every loop over them disappears. */
+ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
+{
+    vec sum[ECO_ROW_VECTORS];
+    bool whole = true;
+    if (P * V > ROW_SUMS || (V == 2 && P > ROW_PANELS_2) || (V == 3 && P > ROW_PANELS_3))
+        return; /* nobody calls it */
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        sum[i] = v_const(0);
+        whole &= row->vector[i].count == VEC_LANES;
+    }
+    row_sums(sum, row, P, V);
+    if (whole)
+        row_end(sum, row, P * V, true);
+    else
+        row_end(sum, row, P * V, false);
+}
+
+#include "cpu/tile_row.inc"
+
 /* ---- copies of rows -------------------------------------------------------------------------- */
 
 enum { COPY_AHEAD = 6 }; /* rows: each may begin in a page of its own, where nobody fetches it */
@@ -257,5 +312,7 @@ const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
     .sums = TILE_SUMS,
     .most = {TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3, TILE_SUMS / 4},
     .multiply = tile_multiply,
+    .row = multiply_row,
+    .row_panels = {1, ROW_PANELS_2, ROW_PANELS_3, ROW_SUMS / 4},
     .copy = tile_copy,
 };

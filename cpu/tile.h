@@ -13,6 +13,7 @@
 enum {
     ECO_TILE_VECTORS = 4, /* of a panel, at most */
     ECO_TILE_PAIRS = 2,   /* of A and a panel, at most */
+    ECO_ROW_VECTORS = 16, /* of panels side by side, at most */
     ECO_TILE_COPIES = 8,
     ECO_TILE_LANES = 16 /* of a vector, at most */
 };
@@ -59,6 +60,27 @@ struct eco_tile {
                                            * NULL: C itself */
 };
 
+/* Where a vector goes: the lanes that exist in C, elements from c, and what C starts from. */
+struct eco_vector {
+    int32_t count;
+    size_t c_vector;
+    const float *start;
+};
+
+/*
+ * One row of A by panels side by side, each of `vectors` vectors: C = start + A panel, the same
+ * bits as of struct eco_tile.  A chain of sums waits for its last one: as many chains as fill the
+ * wait go on at a time.
+ */
+struct eco_row {
+    int32_t k, panels, vectors;
+    const void *a, *panel; /* as of struct eco_tile_pair; a_k is 1 */
+    size_t panel_k,
+        panel_step; /* elements from one k, one group to the next; from panel to panel */
+    float *c;
+    struct eco_vector vector[ECO_ROW_VECTORS];
+};
+
 /* Columns of rows, brought together for a gradient: to[i] gets [rows, width[i]] of columns
  * first[i] .. first[i] + count[i], and zeros; it then points past them. */
 struct eco_tile_copy {
@@ -76,6 +98,8 @@ struct eco_tile_kernel {
      * them and of fewer */
     int32_t most[ECO_TILE_VECTORS];
     void (*multiply)(const struct eco_tile *tile);
+    void (*row)(const struct eco_row *row); /* NULL: with multiply only */
+    int32_t row_panels[ECO_TILE_VECTORS];   /* at most, by their vectors */
     void (*copy)(struct eco_tile_copy *copy, const float *from, size_t row, int32_t rows); /* F32 */
     /* NULL, or called on each thread before and after its products; height: as of those. */
     void (*begin)(int32_t height);

@@ -175,7 +175,46 @@ static void multiply(const struct eco_tile *tile)
     dot_part(tile, 2, 2);
 }
 
-const struct eco_tile_kernel eco_tile_avx512bf16 = {
-    .lanes = LANES, .most = {ROWS_1, ROWS_2, ROWS_3, ROWS_4}, .multiply = multiply};
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* P and V are constants: every loop over them disappears. */
+ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
+{
+    __m512 sum[ECO_ROW_VECTORS];
+    __mmask16 mask[ECO_ROW_VECTORS];
+    const uint16_t *a = row->a, *panel = row->panel;
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        const struct eco_vector *vector = &row->vector[i];
+        mask[i] = (__mmask16)((1u << vector->count) - 1);
+        sum[i] = _mm512_maskz_loadu_ps(mask[i],
+                                       vector->start ? vector->start : row->c + vector->c_vector);
+    }
+    for (int32_t left = row->k; left > 0; left -= ECO_NARROW_GROUP, panel += row->panel_k) {
+        const uint16_t *at = panel;
+        for (int32_t k = left < ECO_NARROW_GROUP ? left : ECO_NARROW_GROUP; k > 0; k -= 2) {
+            const __m512i x = two_of_a(a);
+#pragma GCC unroll 16
+            for (int i = 0; i < P * V; i++) {
+                const uint16_t *from = at + (size_t)(i / V) * row->panel_step + i % V * VECTOR;
+                const __m512i weight = _mm512_load_si512(from);
+                sum[i] = _mm512_dpbf16_ps(sum[i], (__m512bh)x, (__m512bh)weight);
+            }
+            a += 2;
+            at += PAIR;
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++)
+        _mm512_mask_storeu_ps(row->c + row->vector[i].c_vector, mask[i], sum[i]);
+}
+
+#include "cpu/tile_row.inc"
+
+const struct eco_tile_kernel eco_tile_avx512bf16 = {.lanes = LANES,
+                                                    .most = {ROWS_1, ROWS_2, ROWS_3, ROWS_4},
+                                                    .multiply = multiply,
+                                                    .row = multiply_row,
+                                                    .row_panels = {1, 8, 5, 4}};
 
 const struct eco_pair_rows eco_rows_avx512bf16 = {pair, pair};

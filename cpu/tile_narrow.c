@@ -176,6 +176,62 @@ static void narrow_multiply(const struct eco_tile *tile)
         narrow_part(tile, v, tile->vectors - v < 2 ? 1 : 2);
 }
 
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* Registers for sums: others have raw weights, widened ones and two of A. */
+enum { ROW_SUMS = MANY_REGISTERS ? ECO_ROW_VECTORS : 8 };
+
+/* sum += two of A, or one, times pairs of weights. */
+ALWAYS_INLINE void row_pair(vec *sum, const float *a, const uint16_t *panel, size_t step,
+                            const int P, const int V, const bool both)
+{
+    const vec even = v_const((double)a[0]), odd = v_const(both ? (double)a[1] : 0);
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        vecu raw;
+        memcpy(&raw, panel + (size_t)(i / V) * step + i % V * VECTOR, sizeof raw);
+        sum[i] = v_fma(even, (vec)(raw << 16), sum[i]);
+        if (both)
+            sum[i] = v_fma(odd, (vec)(raw & 0xffff0000u), sum[i]);
+    }
+}
+
+/* P and V are constants: every loop over them disappears. */
+ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
+{
+    vec sum[ECO_ROW_VECTORS];
+    const float *a = row->a;
+    const uint16_t *panel = row->panel;
+    if (P * V > ROW_SUMS) /* nobody calls it */
+        return;
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        const struct eco_vector *vector = &row->vector[i];
+        const float *start = vector->start ? vector->start : row->c + vector->c_vector;
+        sum[i] = vector->count == VEC_LANES ? v_load(start)
+                 : vector->count > 0        ? v_load_part(start, vector->count)
+                                            : v_const(0);
+    }
+    for (int32_t left = row->k; left > 0; left -= ECO_NARROW_GROUP, panel += row->panel_k) {
+        const int32_t k = left < ECO_NARROW_GROUP ? left : ECO_NARROW_GROUP;
+        const uint16_t *at = panel;
+        for (int32_t i = 1; i < k; i += 2, a += 2, at += PAIR)
+            row_pair(sum, a, at, row->panel_step, P, V, true);
+        if (k % 2 != 0)
+            row_pair(sum, a, at, row->panel_step, P, V, false);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        const struct eco_vector *vector = &row->vector[i];
+        if (vector->count == VEC_LANES)
+            v_store(row->c + vector->c_vector, sum[i]);
+        else if (vector->count > 0)
+            v_store_part(row->c + vector->c_vector, sum[i], vector->count);
+    }
+}
+
+#include "cpu/tile_row.inc"
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static void narrow_widen(float *to, const uint16_t *from, int32_t n)
@@ -206,6 +262,8 @@ const struct eco_tile_kernel JOIN(eco_narrow_, ECO_ISA) = {
     .lanes = VEC_LANES,
     .most = {ROWS_1, ROWS_2, ROWS_3, ROWS_4},
     .multiply = narrow_multiply,
+    .row = multiply_row,
+    .row_panels = {1, ROW_SUMS / 2, ROW_SUMS / 3, ROW_SUMS / 4},
 };
 
 const struct eco_narrow_rows JOIN(eco_rows_, ECO_ISA) = {

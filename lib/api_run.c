@@ -239,8 +239,10 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
         return status;
     const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
     struct eco_tape shorter;
-    if (args->T != tape->T) {
+    const int32_t chunk = args->backward ? layout->chunk_backward : layout->chunk;
+    if (args->T != tape->T || chunk != tape->chunk) {
         shorter = *tape;
+        shorter.wish = chunk;
         eco_tape_resize(&shorter, args->T);
         tape = &shorter;
     }

@@ -35,6 +35,12 @@ static void multiply(enum product which, const struct eco_tile *tile)
     kernel->multiply(tile);
 }
 
+static void multiply_row(enum product which, const struct eco_row *row)
+{
+    ran->strip[which][row->vectors - 1][row->panels - 1] = true;
+    product_of(real, which)->row(row);
+}
+
 static void pass(enum passes which, const struct eco_pointwise *call)
 {
     const struct eco_pointwise_kernels *kernels = passes_of(real, which);
@@ -71,7 +77,8 @@ static void add_columns(enum passes which, void *sum, void *lost, const void *x,
 /* A function for each table. */
 /* clang-format off */
 #define PRODUCT(which) \
-    static void multiply_##which(const struct eco_tile *tile) { multiply(which, tile); }
+    static void multiply_##which(const struct eco_tile *tile) { multiply(which, tile); } \
+    static void row_##which(const struct eco_row *row) { multiply_row(which, row); }
 PRODUCT(TILE) PRODUCT(NARROW) PRODUCT(DOT) PRODUCT(AMX)
 #define PASS(which) \
     static void pass_##which(const struct eco_pointwise *call) { pass(which, call); } \
@@ -119,6 +126,8 @@ const struct eco_isa *counting_set(const struct eco_isa *of, struct kernel_table
     ran = counts;
     static void (*const by_product[PRODUCTS])(const struct eco_tile *) = {
         multiply_TILE, multiply_NARROW, multiply_DOT, multiply_AMX};
+    static void (*const by_row[PRODUCTS])(const struct eco_row *) = {row_TILE, row_NARROW, row_DOT,
+                                                                     row_AMX};
     static const eco_pointwise_kernel by_pass[PASSES] = {pass_F32, pass_F64, pass_BF16};
     static struct eco_tile_kernel product[PRODUCTS];
     static struct eco_cell_kernels cell[PASSES][COUNTED_CELLS];
@@ -130,6 +139,8 @@ const struct eco_isa *counting_set(const struct eco_isa *of, struct kernel_table
         if ((ran->has[k] = product_of(real, k) != NULL)) {
             product[k] = *product_of(real, k);
             product[k].multiply = by_product[k];
+            if (product[k].row != NULL)
+                product[k].row = by_row[k];
         }
     product[TILE].copy = copy;
     for (int k = 0; k < PASSES; k++) {
@@ -168,6 +179,9 @@ struct count products_counted(const struct kernel_table *t, const struct eco_isa
     for (int v = 0; t->has[k] && v < ECO_TILE_VECTORS; v++)
         for (int r = 0; r < product_of(isa, k)->most[v]; r++)
             count_one(&c, t->product[k][v][r]);
+    for (int v = 0; t->has[k] && v < ECO_TILE_VECTORS; v++)
+        for (int p = 0; p < product_of(isa, k)->row_panels[v]; p++)
+            count_one(&c, t->strip[k][v][p]);
     return c;
 }
 

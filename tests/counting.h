@@ -20,7 +20,8 @@ enum row_kernel { TILE_COPY, WIDEN, ROUND, ROUND_ADDED, PAIR_VECTOR, PAIR_BLOCK,
 /* What a set has, and what of it ran. */
 struct kernel_table {
     bool has[PRODUCTS], has_pairs;
-    bool product[PRODUCTS][ECO_TILE_VECTORS][COUNTED_ROWS]; /* by vectors, rows less one */
+    bool product[PRODUCTS][ECO_TILE_VECTORS][COUNTED_ROWS];  /* by vectors, rows less one */
+    bool strip[PRODUCTS][ECO_TILE_VECTORS][ECO_ROW_VECTORS]; /* by vectors, panels less one */
     bool stage[PASSES][COUNTED_CELLS][COUNTED_STAGES]; /* built-in cells, forward and backward */
     bool interpreted[PASSES][2], columns[PASSES];
     bool row[ROW_KERNELS];

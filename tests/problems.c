@@ -34,6 +34,8 @@ const struct eco_wishes wishes[WISHES] = {
     {.chunk = 4, .spans = 2, .lanes = 8, .vectors = 4, .group = 32, .pair = 2},
     {.chunk = 3, .spans = 2, .lanes = 4, .vectors = 2, .pack_rows = 7, .threads = 2},
     {.chunk = 2, .wavefront = true, .by_length = true, .product_bytes = 100, .fuse_input = true},
+    {.chunk = 2, .by_length = true, .fuse_input = true, .fuse_rows = 3, .by_rows = true},
+    {.chunk = 3, .lanes = 4, .spans = 2, .vectors = 2, .wide = true, .by_rows = true},
     {.chunk = 3,
      .chunk_backward = 1,
      .wavefront = true,

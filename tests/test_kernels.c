@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/type.h"
 #include "common/util.h"
 #include "tests/stage.h"
 #include "tests/suite.h"
@@ -347,6 +348,141 @@ START_TEST(copies_of_rows)
 }
 END_TEST
 
+/* ---- one row by panels side by side ---------------------------------------------------------- */
+
+enum { ROW_K = 70, ROW_DEPTH = 96, ROW_LANES = ECO_TILE_LANES, ROW_WIDTH = 20 };
+
+/* Panels of one kernel, and two results. */
+struct row_case {
+    const struct eco_tile_kernel *kernel;
+    bool narrow, narrow_a; /* weights, A in BF16 */
+    int32_t k, panels, vectors;
+    _Alignas(64) char panel[ECO_ROW_VECTORS * ROW_DEPTH * ROW_LANES * sizeof(float)];
+    _Alignas(64) char a[(ROW_K + 2) * sizeof(float)];
+    float bias[ECO_ROW_VECTORS * ROW_LANES];
+    float c[2][ECO_ROW_VECTORS * ROW_WIDTH];
+};
+
+static void fill(void *to, size_t n, bool narrow, uint32_t seed)
+{
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        const float value = (float)(int32_t)seed * 0x1p-31f;
+        const uint16_t half = (uint16_t)(eco_float_bits(value) >> 16);
+        if (narrow)
+            memcpy((uint16_t *)to + i, &half, sizeof half);
+        else
+            memcpy((float *)to + i, &value, sizeof value);
+    }
+}
+
+/* Where vector i of all panels goes: some are short, the last is not there, every other one starts
+ * from a bias. */
+static struct eco_vector vector_at(const struct row_case *test, int32_t i)
+{
+    const int32_t lanes = test->kernel->lanes, n = test->panels * test->vectors;
+    const bool last = n > 1 && i == n - 1;
+    return (struct eco_vector){.count = last         ? 0
+                                        : i % 3 == 1 ? lanes / 2
+                                                     : lanes,
+                               .c_vector = (size_t)(i * ROW_WIDTH),
+                               .start = i % 2 == 0 ? test->bias + i * lanes : NULL};
+}
+
+static size_t panel_elements(const struct row_case *test)
+{
+    const int32_t groups = (test->k + ECO_NARROW_GROUP - 1) / ECO_NARROW_GROUP;
+    const int32_t depth = test->narrow ? groups * ECO_NARROW_GROUP : test->k;
+    return (size_t)(depth * test->vectors * test->kernel->lanes);
+}
+
+static size_t element_of(const struct row_case *test)
+{
+    return test->narrow ? sizeof(uint16_t) : sizeof(float);
+}
+
+static void multiply_together(struct row_case *test)
+{
+    struct eco_row row = {.k = test->k, .panels = test->panels, .vectors = test->vectors};
+    row.a = test->a;
+    row.panel = test->panel;
+    row.panel_k =
+        (size_t)(test->vectors * test->kernel->lanes * (test->narrow ? ECO_NARROW_GROUP : 1));
+    row.panel_step = panel_elements(test);
+    row.c = test->c[0];
+    for (int32_t i = 0; i < test->panels * test->vectors; i++)
+        row.vector[i] = vector_at(test, i);
+    test->kernel->row(&row);
+}
+
+static void multiply_apart(struct row_case *test)
+{
+    for (int32_t panel = 0; panel < test->panels; panel++) {
+        struct eco_tile tile = {.rows = 1, .pairs = 1, .vectors = test->vectors, .c = test->c[1]};
+        tile.pair[0] = (struct eco_tile_pair){.k = test->k, .a = test->a, .a_k = 1};
+        tile.pair[0].panel = test->panel + (size_t)panel * panel_elements(test) * element_of(test);
+        tile.pair[0].panel_k =
+            (size_t)(test->vectors * test->kernel->lanes * (test->narrow ? ECO_NARROW_GROUP : 1));
+        for (int32_t v = 0; v < test->vectors; v++) {
+            const struct eco_vector vector = vector_at(test, panel * test->vectors + v);
+            tile.count[v] = vector.count;
+            tile.c_vector[v] = vector.c_vector;
+            tile.start[v] = vector.start;
+        }
+        test->kernel->multiply(&tile);
+    }
+}
+
+static void compare_row(struct row_case *test)
+{
+    const size_t n = sizeof test->c[0] / sizeof test->c[0][0];
+    fill(test->panel, panel_elements(test) * (size_t)test->panels, test->narrow, 1);
+    fill(test->a, (size_t)test->k, test->narrow_a, 2);
+    if (test->narrow_a) /* pairs are whole */
+        memset(test->a + (size_t)test->k * sizeof(uint16_t), 0, sizeof(uint16_t));
+    fill(test->bias, sizeof test->bias / sizeof test->bias[0], false, 3);
+    for (int i = 0; i < 2; i++)
+        fill(test->c[i], n, false, 4);
+    multiply_together(test);
+    multiply_apart(test);
+    ck_assert_msg(memcmp(test->c[0], test->c[1], sizeof test->c[0]) == 0,
+                  "k %d: %d panels of %d vectors", (int)test->k, (int)test->panels,
+                  (int)test->vectors);
+}
+
+static void compare_rows(struct row_case *test)
+{
+    static const int32_t ks[] = {1, 2, 31, 32, 33, 50, ROW_K - 1, ROW_K};
+    if (test->kernel == NULL)
+        return;
+    for (test->vectors = 1; test->vectors <= ECO_TILE_VECTORS; test->vectors++) {
+        const int32_t most = test->kernel->row_panels[test->vectors - 1];
+        ck_assert_int_ge(most, 1);
+        ck_assert_int_le(most * test->vectors, ECO_ROW_VECTORS);
+        for (test->panels = 1; test->panels <= most; test->panels++)
+            for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
+                test->k = ks[i];
+                compare_row(test);
+            }
+    }
+}
+
+/* Every kernel for one row, with every number of panels: the bits of panels one by one. */
+START_TEST(one_row)
+{
+    static struct row_case test;
+    const struct eco_isa *isa;
+    for (int k = 0; (isa = eco_isa_supported(k)); k++) {
+        test.kernel = isa->tile, test.narrow = test.narrow_a = false;
+        compare_rows(&test);
+        test.kernel = isa->narrow, test.narrow = true;
+        compare_rows(&test);
+        test.kernel = isa->dot, test.narrow_a = true;
+        compare_rows(&test);
+    }
+}
+END_TEST
+
 /* ---- the environment ------------------------------------------------------------------------ */
 
 START_TEST(chosen_set)
@@ -376,6 +512,7 @@ int main(void)
     tcase_add_test(cells, bernoulli);
     tcase_add_test(cells, columns);
     tcase_add_test(cells, copies_of_rows);
+    tcase_add_test(cells, one_row);
     tcase_add_test(cells, chosen_set);
     suite_add_tcase(suite, cells);
     return suite_run(suite, true);

@@ -88,18 +88,38 @@ START_TEST(all_blocks_of_rows)
     if (rows > 12 && !set_number(0)->amx)
         return; /* only tiles have so many */
     for (int k = 0; k < 12; k++) {
-        way.force = k < 8 ? "vectors=4" : "";
+        way.force = k < 8 ? "vectors=4,strips=0,wide=0" : "strips=0,wide=0";
         snprintf(text, sizeof text, "%s/%s/train/T2/N%d/I%d/H%d/states", cell[k % 4],
                  product_type[k / 4], rows, 3 + k, 3);
         if (rows <= 12 || k >= 8)
             walk(text, sets_agree);
     }
     for (int k = 0; k < 3; k++) { /* whole vectors, and the planner's panels */
-        way.force = "";
+        way.force = "strips=0,wide=0";
         snprintf(text, sizeof text, "lstm/%s/train/T2/N%d/I5/H%d/states", product_type[k], rows,
                  37 + 4 * k);
         walk(text, sets_agree);
     }
+}
+END_TEST
+
+/* One row by so many panels side by side, in sets of 16, 8 and 4 lanes. */
+START_TEST(all_strips)
+{
+    static const struct {
+        const char *cell;
+        int most, block; /* panels of a strip, of a block of units */
+    } with[] = {{"rnn-tanh", 1, 0}, {"gru-reset-first", 8, 8}, {"gru", 5, 6}, {"lstm", 4, 4}};
+    char text[CASE_TEXT];
+    way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = "wide=0,near=1";
+    for (int k = 0; k < 4; k++)
+        for (int lanes = 4; lanes <= 16 && _i < with[k].most; lanes *= 2)
+            for (int type = 0; type < 3; type++) { /* wide ones come after a whole block */
+                const int panels = (lanes == 16 ? with[k].block : 0) + _i + 1;
+                snprintf(text, sizeof text, "%s/%s/T2/N1/I3/H%d/states", with[k].cell,
+                         product_type[type], panels * lanes - 1);
+                walk(text, sets_agree);
+            }
 }
 END_TEST
 
@@ -108,7 +128,7 @@ START_TEST(blocks_by_force)
 {
     char text[CASE_TEXT], force[32];
     const int rows = (const int[]){1, 3, 5, 8, 11}[_i];
-    snprintf(force, sizeof force, "block=%d", rows);
+    snprintf(force, sizeof force, "block=%d,wide=0", rows);
     way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = force;
     for (int k = 0; k < 3; k++) {
         snprintf(text, sizeof text, "gru/%s/train/T3/N25/I5/H37/states/lengths:random",
@@ -168,6 +188,10 @@ static const struct {
     {"vectors=4", "gru/bf16/train/T3/N26/I9/H67/states"},
     {"near=0", "lstm/f32/train/T4/N7/I9/H67/states"},
     {"near=1", "lstm/f32/train/T4/N7/I9/H300/states"},
+    {"near=0,vectors=2,wide=0", "lstm/f32/bf16-weights/train/T4/N1/I9/H67/states"},
+    {"strips=0", "lstm/f32/train/T4/N1/I9/H67/states"},
+    {"wide=0", "lstm/f32/bf16-weights/train/T3/N3/I9/H19/states"},
+    {"wide=1", "gru/f32/bf16-weights/train/L2/T3/N3/I9/H67/states"},
 };
 enum { CHOICES = sizeof choice / sizeof *choice };
 
@@ -334,6 +358,7 @@ int main(void)
     TCase *tests = tcase_create("cpu");
     suite_add_tcase(suite, tests);
     tcase_add_loop_test(tests, all_blocks_of_rows, 0, COUNTED_ROWS);
+    tcase_add_loop_test(tests, all_strips, 0, 8);
     tcase_add_loop_test(tests, blocks_by_force, 0, 5);
     tcase_add_loop_test(tests, all_stages, 0, builtin_count() * PASSES);
     tcase_add_loop_test(tests, all_choices, 0, CHOICES);

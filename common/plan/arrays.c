@@ -62,7 +62,7 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
     if (scratch == ECO_SCRATCH_ACC) { /* rows of a block */
         array.row =
             (size_t)layout->problem->cell->lowered.n_accs * eco_layout_acc_blocks(layout).column;
-        array.step = layout->wishes.fuse_input ? 0 : array.row * (size_t)layout->N;
+        array.step = layout->fuse_input ? 0 : array.row * (size_t)layout->N;
     }
     return array;
 }

@@ -53,7 +53,11 @@ static bool problems_fit(const struct eco_problem *packed, const struct eco_prob
 static bool types_fit(const struct eco_layout *packed, const struct eco_layout *used,
                       struct eco_text *why)
 {
-    if (packed->weight != used->weight)
+    if (packed->problem->weight_type != used->problem->weight_type)
+        eco_text_add(why, "its matrices are %s, must be %s",
+                     eco_type_name(packed->problem->weight_type),
+                     eco_type_name(used->problem->weight_type));
+    else if (packed->weight != used->weight)
         eco_text_add(why, "its matrices are %s, must be %s", eco_type_name(packed->weight),
                      eco_type_name(used->weight));
     else if (packed->sum != used->sum)

@@ -211,6 +211,18 @@ static int32_t clip_chunk(int32_t chunk, int32_t T)
     return chunk > 0 && chunk < T ? chunk : T;
 }
 
+/* Forward: of fewer rows than the plan's as many steps as have room where those of the plan have.
+ */
+static int32_t chunk_of(const struct eco_layout *layout)
+{
+    const struct eco_wishes *wishes = &layout->wishes;
+    if (!wishes->by_rows || wishes->chunk == 0)
+        return wishes->chunk;
+    const int64_t steps = wishes->fuse_input && !layout->fuse_input ? 1 : wishes->chunk;
+    const int64_t chunk = steps * layout->problem->N / (layout->N > 0 ? layout->N : 1);
+    return chunk < layout->T ? (int32_t)chunk : layout->T;
+}
+
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
                        int32_t N)
 {
@@ -218,7 +230,8 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
         memcpy(layout, from, offsetof(struct eco_layout, own));
     layout->T = T;
     layout->N = N;
-    layout->chunk = clip_chunk(layout->wishes.chunk, T);
+    layout->fuse_input = layout->wishes.fuse_input && N >= layout->wishes.fuse_rows;
+    layout->chunk = clip_chunk(chunk_of(layout), T);
     layout->chunk_backward = clip_chunk(layout->wishes.chunk_backward, T);
     layout->weights_steps = layout->chunk_backward;
     for (int k = 1; k < layout->wishes.weights_chunks && layout->weights_steps < T; k++)
@@ -241,7 +254,7 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
     layout->training = training;
     layout->type = problem->type;
     layout->sum = eco_type_sum(problem->type);
-    layout->weight = problem->weight_type;
+    layout->weight = wishes->wide ? layout->sum : problem->weight_type;
     eco_layout_build_weights(layout);
     eco_layout_resize(layout, layout, T, N);
 }

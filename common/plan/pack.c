@@ -69,6 +69,19 @@ static void pack_lanes(const struct pack *pack, int part, int32_t number, bool t
     }
 }
 
+/* n elements as the weights' type has them. */
+static void round_lanes(const struct pack *pack, char *at, size_t n)
+{
+    enum { SOME = 64 };
+    char rounded[SOME * sizeof(double)];
+    const ecornn_type type = pack->layout->problem->weight_type;
+    for (size_t some; n > 0; n -= some, at += some * eco_type_bytes(pack->to)) {
+        some = n < SOME ? n : SOME;
+        eco_type_move(rounded, type, at, pack->to, some);
+        eco_type_move(at, pack->to, rounded, type, some);
+    }
+}
+
 static void pack_block(const struct pack *pack, int part, bool transposed, int32_t block,
                        char *weights)
 {
@@ -94,6 +107,8 @@ static void pack_block(const struct pack *pack, int part, bool transposed, int32
             pack_lanes(pack, part, v / panels->spans, transposed, &lanes);
         }
     }
+    if (pack->to != pack->layout->problem->weight_type)
+        round_lanes(pack, first, (size_t)(last - first) / element);
 }
 
 static void pack_dense(const struct pack *pack, const struct source *source, ecornn_type type,

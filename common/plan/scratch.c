@@ -28,7 +28,7 @@ enum { ONE_BLOCK = 31 }; /* the shift of a block that has all units */
 struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
 {
     const size_t H = (size_t)layout->problem->H;
-    const int32_t steps = layout->wishes.fuse_input ? 1 : layout->chunk;
+    const int32_t steps = layout->fuse_input ? 1 : layout->chunk;
     const size_t rows = (size_t)steps * (size_t)layout->N;
     struct eco_blocks blocks = {ONE_BLOCK, eco_wishes_row(&layout->wishes, H), 0};
     if (layout->wishes.acc_units == 0)
@@ -136,7 +136,7 @@ static int32_t steps_of(const struct eco_layout *layout, bool backward, enum eco
 {
     switch (scratch) {
     case ECO_SCRATCH_ACC:
-        return backward || layout->wishes.fuse_input ? 0 : layout->chunk;
+        return backward || layout->fuse_input ? 0 : layout->chunk;
     case ECO_SCRATCH_GATHER:
         return backward ? layout->chunk_backward : layout->chunk;
     case ECO_SCRATCH_DACC:
