@@ -22,6 +22,8 @@
 #include "tests/suite.h"
 #include "tests/testing.h"
 
+#include <cblas.h> /* last: it defines I */
+
 /* ---- the barrier ----------------------------------------------------------------------------- */
 
 enum { ROUNDS = 300 };
@@ -146,6 +148,22 @@ START_TEST(spins_as_told)
     ck_assert_int_gt(usual, 0);
     setenv("OMP_WAIT_POLICY", "active", 1);
     ck_assert_int_gt(eco_cpu_spins(), usual);
+}
+END_TEST
+
+/* The last of the runs that take away a CBLAS's own threads gives them back; nested or not. */
+START_TEST(blas_gets_its_threads_back)
+{
+#ifdef OPENBLAS_VERSION
+    const int before = openblas_get_num_threads();
+    eco_cpu_blas_alone();
+    eco_cpu_blas_alone();
+    ck_assert_int_eq(openblas_get_num_threads(), 1);
+    eco_cpu_blas_as_before();
+    ck_assert_int_eq(openblas_get_num_threads(), 1);
+    eco_cpu_blas_as_before();
+    ck_assert_int_eq(openblas_get_num_threads(), before);
+#endif
 }
 END_TEST
 
@@ -320,6 +338,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tests, quota_of_control_groups, 0, sizeof quota / sizeof *quota);
     tcase_add_test(tests, device_takes_what_it_is_told);
     tcase_add_test(tests, spins_as_told);
+    tcase_add_test(tests, blas_gets_its_threads_back);
     tcase_add_test(tests, many_threads_same_bits);
     tcase_add_test(tests, sums_of_steps_that_end_wait_for_each_other);
     tcase_add_test(tests, child_runs_alone);
