@@ -59,7 +59,7 @@ mutation() {
 }
 
 gpu() {
-    grep -e '^host code of gpu' -e 'kernels compared' -e ': [0-9]* of [0-9]*$' | put gpu
+    grep -e '^folder' -e '^gpu ' -e 'kernels compared' -e 'runs agreed' -e '^fail: ' -e ': [0-9]* of [0-9]*$' | put gpu
 }
 
 [ $# -gt 0 ] || set -- coverage faults fuzz sanitizers mutation
