@@ -1,0 +1,43 @@
+"""Exceptions: one for each status of the library, with its own line of detail."""
+
+from __future__ import annotations
+
+
+class Error(RuntimeError):
+    """A call of the library failed; the message is the library's detail: value and limit."""
+
+    status = "failed"
+
+
+class BadArgument(Error, ValueError):
+    """A value is wrong; the message names it and what it must be."""
+
+    status = "bad argument"
+
+
+class BadCell(Error, ValueError):
+    """A cell's text is wrong; the message begins with line:column."""
+
+    status = "bad cell"
+
+
+class NoMemory(Error, MemoryError):
+    """An allocation failed; nothing was changed."""
+
+    status = "no memory"
+
+
+class NoDevice(Error):
+    """There is no such device here, or its driver or module is missing."""
+
+    status = "no device"
+
+
+class Unsupported(Error, NotImplementedError):
+    """Legal, but no algorithm of this device does it."""
+
+    status = "unsupported"
+
+
+# By the number of ecornn_status.
+BY_STATUS = {1: BadArgument, 2: BadCell, 3: NoMemory, 4: NoDevice, 5: Unsupported}

@@ -1,0 +1,200 @@
+"""The C library: where it is, and its functions as ctypes sees them.
+
+The order in which libecornn is looked for:
+
+1. ``ECORNN_LIBRARY``, a path, or ``system``: only what the system's loader finds;
+2. the copy inside this package, ``ecornn/lib``;
+3. what the system's loader finds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+
+from ._errors import BY_STATUS, Error
+
+MAX_STATES = 4
+NAME = "libecornn.so.0"
+F32, F64, BF16, F16 = range(4)
+TRAINING, FAST_MATH, ROW_INVARIANT = 1, 2, 4
+FORWARD, REVERSE, BIDIRECTIONAL = range(3)
+TIME_MAJOR, BATCH_MAJOR = range(2)
+
+
+class Desc(ctypes.Structure):
+    """ecornn_desc."""
+
+    _fields_ = [
+        ("cell", c_void_p),
+        ("input", c_int32),
+        ("hidden", c_int32),
+        ("proj", c_int32),
+        ("layers", c_int32),
+        ("steps", c_int32),
+        ("batch", c_int32),
+        ("direction", c_int),
+        ("order", c_int),
+        ("type", c_int),
+        ("param_type", c_int),
+        ("weight_type", c_int),
+        ("dropout", ctypes.c_float),
+        ("flags", c_uint32),
+        ("reserved", c_uint32 * 8),
+    ]
+
+
+class Sizes(ctypes.Structure):
+    """ecornn_sizes."""
+
+    _fields_ = [
+        (name, c_size_t)
+        for name in ("params", "weights", "dweights", "workspace", "reserve", "alignment")
+    ]
+
+
+class Param(ctypes.Structure):
+    """ecornn_param."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * 48),
+        ("offset", c_size_t),
+        ("rows", c_int32),
+        ("cols", c_int32),
+    ]
+
+
+class DeviceInfo(ctypes.Structure):
+    """ecornn_device_info."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * 64),
+        ("backend", ctypes.c_char * 16),
+        ("variant", ctypes.c_char * 16),
+        ("threads", c_int32),
+        ("memory_bytes", c_size_t),
+        ("reserved", c_uint32 * 8),
+    ]
+
+
+# ecornn_io and ecornn_gradient are packed in one call each: a ctypes.Structure costs as much for
+# every field.  A pointer of 0 is NULL.
+_IO = struct.Struct("@NiiPPP4P4PPPPQPNN")
+_GRADIENT = struct.Struct("@NP4PP4PPi4x")
+IO_BYTES, GRADIENT_BYTES = _IO.size, _GRADIENT.size
+
+
+def pack_io(*fields) -> bytes:
+    """ecornn_io: steps, batch, lengths, x, y, initial[4], final[4], weights, workspace, reserve,
+    seed, stream, workspace_bytes, reserve_bytes."""
+    return _IO.pack(IO_BYTES, *fields)
+
+
+def pack_gradient(*fields) -> bytes:
+    """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, accumulate."""
+    return _GRADIENT.pack(GRADIENT_BYTES, *fields)
+
+
+# Result, arguments.  c_char_p takes the bytes of pack_io as they are.
+_STATUS = c_int
+_FUNCTIONS = {
+    "ecornn_version": (c_char_p, []),
+    "ecornn_error_detail": (c_char_p, []),
+    "ecornn_device_open": (_STATUS, [POINTER(c_void_p), c_char_p]),
+    "ecornn_device_close": (None, [c_void_p]),
+    "ecornn_device_count": (c_int, [c_char_p]),
+    "ecornn_device_query": (_STATUS, [c_void_p, POINTER(DeviceInfo)]),
+    "ecornn_alloc": (c_void_p, [c_void_p, c_size_t]),
+    "ecornn_free": (None, [c_void_p, c_void_p]),
+    "ecornn_upload": (_STATUS, [c_void_p, c_void_p, c_void_p, c_size_t]),
+    "ecornn_download": (_STATUS, [c_void_p, c_void_p, c_void_p, c_size_t]),
+    "ecornn_wait": (_STATUS, [c_void_p, c_void_p]),
+    "ecornn_cell_find": (c_void_p, [c_char_p]),
+    "ecornn_cell_name": (c_char_p, [c_int]),
+    "ecornn_cell_parse": (_STATUS, [POINTER(c_void_p), c_char_p]),
+    "ecornn_cell_states": (c_int, [c_void_p]),
+    "ecornn_cell_free": (None, [c_void_p]),
+    "ecornn_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, POINTER(Desc)]),
+    "ecornn_plan_free": (None, [c_void_p]),
+    "ecornn_plan_sizes": (None, [c_void_p, POINTER(Sizes)]),
+    "ecornn_plan_print": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "ecornn_param_count": (c_int, [c_void_p]),
+    "ecornn_param_get": (_STATUS, [c_void_p, c_int, POINTER(Param)]),
+    "ecornn_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "ecornn_unpack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_int, c_void_p]),
+    "ecornn_weights_fit": (_STATUS, [c_void_p, c_void_p]),
+    "ecornn_fingerprint": (c_uint64, [c_void_p, c_void_p, c_int]),
+    "ecornn_import_size": (_STATUS, [c_void_p, c_char_p, POINTER(c_size_t)]),
+    "ecornn_import": (_STATUS, [c_void_p, c_char_p, c_void_p, c_int, c_size_t, c_void_p]),
+    "ecornn_export": (_STATUS, [c_void_p, c_char_p, c_void_p, c_void_p, c_int, c_size_t]),
+    "ecornn_forward": (_STATUS, [c_void_p, c_char_p]),
+    "ecornn_backward": (_STATUS, [c_void_p, c_char_p, c_char_p]),
+}
+
+
+def _candidates() -> list[str]:
+    asked = os.environ.get("ECORNN_LIBRARY")
+    if asked and asked != "system":
+        return [asked]
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", NAME)
+    return [NAME] if asked == "system" or not os.path.exists(own) else [own]
+
+
+def _find_module() -> None:
+    """Tells the library where the package with the module for GPUs has it, if there is one."""
+    if "ECORNN_MODULE_DIR" in os.environ or os.environ.get("ECORNN_LIBRARY"):
+        return
+    import importlib.util
+
+    for package in ("ecornn_cu13", "ecornn_cu12"):
+        found = importlib.util.find_spec(package)
+        if found is not None and found.submodule_search_locations:
+            folder = os.path.join(next(iter(found.submodule_search_locations)), "lib")
+            if os.path.exists(os.path.join(folder, "ecornn-cuda.so")):
+                # The library reads the environment once, when a GPU is first asked for.
+                os.environ["ECORNN_MODULE_DIR"] = folder
+                return
+
+
+def _load() -> tuple[ctypes.CDLL, str]:
+    _find_module()
+    tried = []
+    for path in _candidates():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            tried.append(str(error))
+            continue
+        for name, (result, arguments) in _FUNCTIONS.items():
+            try:
+                function = getattr(library, name)
+            except AttributeError:
+                raise ImportError(f"{path} has no {name}: an older libecornn") from None
+            function.restype, function.argtypes = result, arguments
+        return library, path
+    raise ImportError("no libecornn: " + "; ".join(tried) + " (set ECORNN_LIBRARY to its path)")
+
+
+library, path = _load()
+
+
+def fail(status: int) -> None:
+    """Raises the exception of a status that is not OK."""
+    detail = library.ecornn_error_detail().decode("utf-8", "replace")
+    raise BY_STATUS.get(status, Error)(detail)
+
+
+def check(status: int) -> None:
+    """Raises where the status is not OK."""
+    if status:
+        fail(status)
+
+
+def version() -> str:
+    """E.g. ``0.1.0 cpu:avx512``: the library's version and instruction set."""
+    return library.ecornn_version().decode()
+
+
+__all__ = ["byref", "check", "fail", "library", "pack_gradient", "pack_io", "path", "version"]

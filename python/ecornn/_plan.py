@@ -1,0 +1,201 @@
+"""Devices, cells and plans of the library as objects, each made once and kept.
+
+Handles are freed by nobody: devices and cells are few, plans are kept in a cache of their layer
+and freed when it drops them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from dataclasses import dataclass
+
+from . import _library as lib
+from ._library import check, library
+
+_lock = threading.Lock()
+_devices: dict[str, int] = {}
+_cells: dict[str, int] = {}
+
+
+def device(name: str) -> int:
+    """The handle of a device such as ``cpu:2`` or ``cuda:0``, opened the first time."""
+    handle = _devices.get(name)
+    if handle is None:
+        with _lock:
+            if name not in _devices:
+                opened = ctypes.c_void_p()
+                check(library.ecornn_device_open(ctypes.byref(opened), name.encode()))
+                _devices[name] = opened.value
+            handle = _devices[name]
+    return handle
+
+
+def device_info(name: str) -> dict[str, object]:
+    """Name, backend, variant, threads and bytes of memory of a device."""
+    info = lib.DeviceInfo()
+    check(library.ecornn_device_query(device(name), ctypes.byref(info)))
+    return {
+        "name": info.name.decode("utf-8", "replace"),
+        "backend": info.backend.decode(),
+        "variant": info.variant.decode(),
+        "threads": info.threads,
+        "memory_bytes": info.memory_bytes,
+    }
+
+
+def cell(text: str) -> int:
+    """The handle of a built-in cell by its name, or of a cell by its text."""
+    handle = _cells.get(text)
+    if handle is None:
+        with _lock:
+            handle = _cells.get(text) or _find_cell(text)
+            _cells[text] = handle
+    return handle
+
+
+def _find_cell(text: str) -> int:
+    if "\n" not in text.strip():
+        found = library.ecornn_cell_find(text.encode())
+        if not found:
+            names = ", ".join(cell_names())
+            raise lib.BY_STATUS[1](f"cell is {text!r}, must be one of {names}, or a cell's text")
+        return found
+    parsed = ctypes.c_void_p()
+    check(library.ecornn_cell_parse(ctypes.byref(parsed), text.encode()))
+    return parsed.value
+
+
+def cell_names() -> list[str]:
+    """The names of the built-in cells."""
+    names = []
+    while True:
+        name = library.ecornn_cell_name(len(names))
+        if name is None:
+            return names
+        names.append(name.decode())
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a stack of layers is, whatever it runs on: see ecornn_desc for each field."""
+
+    cell: str
+    input: int
+    hidden: int
+    proj: int = 0
+    layers: int = 1
+    direction: int = lib.FORWARD
+    batch_major: bool = False
+    dropout: float = 0.0
+    flags: int = 0
+    weight_type: int = 0
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.direction == lib.BIDIRECTIONAL else 1
+
+    @property
+    def width(self) -> int:
+        """P: of the first state and of y in one direction."""
+        return self.proj or self.hidden
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of the block: ``0.fwd.W.i`` [rows,cols] at an offset in elements."""
+
+    name: str
+    offset: int
+    rows: int
+    cols: int
+
+
+class Plan:
+    """A plan of the library: handle and sizes, and packed weights of which plans it can take."""
+
+    __slots__ = ("handle", "weights", "dweights", "workspace", "reserve", "alignment", "_fits")
+
+    def __init__(self, on: str, shape: Shape, steps: int, batch: int, type: int, params: int,
+                 training: bool):
+        desc = lib.Desc(
+            cell=cell(shape.cell), input=shape.input, hidden=shape.hidden, proj=shape.proj,
+            layers=shape.layers, steps=steps, batch=batch, direction=shape.direction,
+            order=lib.BATCH_MAJOR if shape.batch_major else lib.TIME_MAJOR, type=type,
+            param_type=params, weight_type=shape.weight_type,
+            dropout=shape.dropout if training else 0.0,
+            flags=shape.flags | (lib.TRAINING if training else 0))
+        handle, sizes = ctypes.c_void_p(), lib.Sizes()
+        check(library.ecornn_plan_create(ctypes.byref(handle), device(on), ctypes.byref(desc)))
+        library.ecornn_plan_sizes(handle, ctypes.byref(sizes))
+        self.handle = handle.value
+        self.weights, self.dweights = sizes.weights, sizes.dweights
+        self.workspace, self.reserve = sizes.workspace, sizes.reserve
+        self.alignment = sizes.alignment
+        self._fits: dict[int, bool] = {}
+
+    def __del__(self, free=library.ecornn_plan_free):
+        handle = getattr(self, "handle", None)
+        if handle is not None:
+            free(handle)
+
+    def takes(self, packed: Plan) -> bool:
+        """May runs of this plan take weights that were packed for that one?"""
+        if packed is self:
+            return True
+        # The other plan lives as long as the answer is asked for; a new one may have its handle,
+        # so the answer is kept with an object of that plan.
+        fits = self._fits.get(id(packed))
+        if fits is None or fits[0] is not packed:
+            fits = (packed, library.ecornn_weights_fit(packed.handle, self.handle) == 0)
+            self._fits = {id(packed): fits}
+        return fits[1]
+
+    def parameters(self) -> list[Parameter]:
+        """Names and places of all parameters, in the order of the block."""
+        found, param = [], lib.Param()
+        for index in range(library.ecornn_param_count(self.handle)):
+            check(library.ecornn_param_get(self.handle, index, ctypes.byref(param)))
+            found.append(Parameter(param.name.decode(), param.offset, param.rows, param.cols))
+        return found
+
+    def __str__(self) -> str:
+        """The plan in words: what was chosen, and why."""
+        size = library.ecornn_plan_print(self.handle, None, 0) + 1
+        text = ctypes.create_string_buffer(size)
+        library.ecornn_plan_print(self.handle, text, size)
+        return text.value.decode("utf-8", "replace")
+
+
+def round_up(size: int) -> int:
+    """The next size that plans are made for: steps of an eighth of a power of two."""
+    if size <= 16:
+        return size
+    grain = 1 << ((size - 1).bit_length() - 4)
+    return (size + grain - 1) // grain * grain
+
+
+class Plans:
+    """The plans of one shape, made when they are asked for; the oldest go first."""
+
+    LIMIT = 64
+
+    def __init__(self, shape: Shape):
+        self.shape = shape
+        self._plans: dict[tuple, Plan] = {}
+        self._lock = threading.Lock()
+
+    def get(self, on: str, steps: int, batch: int, type: int, params: int, training: bool) -> Plan:
+        """A plan for runs of up to that many steps and rows."""
+        key = (on, steps, batch, type, params, training)
+        plan = self._plans.get(key)
+        if plan is None:
+            with self._lock:
+                plan = self._plans.get(key)
+                if plan is None:
+                    plan = Plan(on, self.shape, steps, batch, type, params, training)
+                    if len(self._plans) >= self.LIMIT:
+                        # Plans in use live on: whoever runs one holds it.
+                        del self._plans[next(iter(self._plans))]
+                    self._plans[key] = plan
+        return plan

@@ -1,0 +1,8 @@
+"""torch.nn's recurrent layers, run by ecornn."""
+
+from __future__ import annotations
+
+from .modules import GRU, LSTM, RNN
+from .replace import Report, replace
+
+__all__ = ["GRU", "LSTM", "RNN", "Report", "replace"]

@@ -1,0 +1,115 @@
+"""A run under autograd: what backward needs is kept, gradients of gradients fall back to torch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from . import _run
+from ._packing import Packing
+from ._spec import Spec
+
+
+class Call(NamedTuple):
+    """What a run has besides tensors."""
+
+    spec: Spec
+    plan: object
+    batch_major: bool
+    seed: int
+    drop: bool
+    packing: Packing | None
+
+
+def dense(tensor):
+    """The tensor as the library reads it, or None."""
+    return None if tensor is None else tensor.contiguous()
+
+
+class Run(torch.autograd.Function):
+    """y and the final states of x, initial states and weights."""
+
+    @staticmethod
+    def forward(ctx, call: Call, x, lengths, *tensors):
+        spec, count = call.spec, call.spec.states
+        ctx.set_materialize_grads(False)
+        states, weights = tensors[:count], tensors[count:]
+        rows = dense(x) if call.packing is None else call.packing.pad(x)
+        states = [dense(state) for state in states]
+        y, final, reserve, packed = _run.forward(
+            spec, call.plan, rows, lengths, states, weights, call.batch_major, True, call.seed,
+            True)
+        out = y if call.packing is None else call.packing.pack(y)
+        on_gpu = x.device.type != "cpu"
+        # On a GPU backward reads y, as the run left it; a packed copy is the caller's alone.
+        kept = y if on_gpu else None
+        ctx.call, ctx.packed = call, packed
+        ctx.save_for_backward(rows, kept, lengths, reserve, x if rows is not x else None, *states,
+                              *weights)
+        return (out, *final)
+
+    @staticmethod
+    def backward(ctx, dy, *dfinal):
+        call = ctx.call
+        spec, count = call.spec, call.spec.states
+        rows, y, lengths, reserve, x, *tensors = ctx.saved_tensors
+        states, weights = tensors[:count], tensors[count:]
+        wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
+        if torch.is_grad_enabled():
+            x = rows if x is None else x
+            return (None, *_twice(call, x, lengths, states, weights, (dy, *dfinal), wanted))
+        if dy is not None:
+            dy = dense(dy) if call.packing is None else call.packing.pad(dy)
+        dx, dstates, dweights = _run.backward(
+            spec, call.plan, rows, y, lengths, states, weights, reserve, ctx.packed,
+            call.batch_major, call.seed, dy, [dense(d) for d in dfinal], wanted)
+        if dx is not None and call.packing is not None:
+            dx = call.packing.pack(dx)
+        return (None, dx, None, *dstates, *dweights)
+
+
+# ---- gradients of gradients: torch's own equations, run again -----------------------------------
+
+_TORCH = {"lstm": "lstm", "gru": "gru", "rnn-tanh": "rnn_tanh", "rnn-relu": "rnn_relu"}
+
+
+def _refuse_twice(call: Call, lengths) -> None:
+    if not call.spec.torch:
+        why = "of a cell from text"
+    elif call.drop:
+        why = "with dropout: its mask is drawn inside the run"
+    elif lengths is not None and call.packing is None:
+        why = "with lengths: use pack_padded_sequence"
+    else:
+        return
+    raise NotImplementedError(f"ecornn: no gradient of a gradient (create_graph=True) {why}")
+
+
+def _twice(call: Call, x, lengths, states, weights, outputs, wanted):
+    """Gradients that have a gradient themselves: through torch's own layers."""
+    _refuse_twice(call, lengths)
+    spec = call.spec
+    rows = call.packing.batch if call.packing else x.shape[0 if call.batch_major else 1]
+    states = [x.new_zeros((spec.pairs, rows, width)) if state is None else state
+              for state, width in zip(states, spec.widths)]
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), \
+            torch.backends.mkldnn.flags(enabled=False):
+        result = native(spec, x, states, weights, call.batch_major, call.packing)
+        asked = [tensor for tensor, want in zip([x, *states, *weights], wanted) if want]
+        pairs = [(out, d) for out, d in zip(result, outputs) if d is not None]
+        found = iter(torch.autograd.grad([out for out, _ in pairs], asked,
+                                         [d for _, d in pairs], create_graph=True,
+                                         allow_unused=True))
+    gradients = [next(found) if want else None for want in wanted]
+    return (gradients[0], None, *gradients[1:])
+
+
+def native(spec: Spec, x, states, weights, batch_major: bool, packing: Packing | None):
+    """torch's own layers on the same tensors: y and the final states."""
+    function = getattr(torch._VF, _TORCH[spec.cell])
+    hx = tuple(states) if spec.states > 1 else states[0]
+    rest = (spec.bias, spec.layers, 0.0, False, spec.directions == 2)
+    if packing is not None:
+        return function(x, packing.batch_sizes, hx, list(weights), *rest)
+    return function(x, hx, list(weights), *rest, batch_major)

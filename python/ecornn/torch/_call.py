@@ -1,0 +1,129 @@
+"""One call of a stack of layers: number types, autocast, which way it runs.
+
+Everything here holds for modules, for torch.nn's own modules sent here and for compiled graphs.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .. import _library as lib
+from . import _run
+from ._autograd import Call, Run, dense
+from ._packing import Packing
+from ._spec import Spec
+
+_functorch_level = torch._C._functorch.maybe_current_level
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_tracing = torch._C._get_tracing_state
+_forward_ad = torch.autograd.forward_ad
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+_DEVICES = {"cpu", "cuda"}
+
+
+def plain(x, weights) -> bool:
+    """Are these ordinary tensors that nobody watches: no transform, no tracer, no subclass?"""
+    if type(x) not in _PLAIN or x.device.type not in _DEVICES or x.dtype not in _run.TYPES:
+        return False
+    if _functorch_level() is not None or _dispatch_modes() or _tracing() is not None:
+        return False
+    if _forward_ad._current_level >= 0:
+        return False
+    device = x.device
+    for weight in weights:
+        if type(weight) not in _PLAIN or weight.device != device:
+            return False
+    return x.layout is torch.strided
+
+
+def number_types(spec: Spec, kind: str, x, weights):
+    """The type of x in the run and that of the results: (run, parameters, result), or None where
+    torch should say what is wrong."""
+    dtype, params = x.dtype, weights[0].dtype
+    result = dtype
+    if torch.is_autocast_enabled(kind):
+        lower = torch.get_autocast_dtype(kind)
+        # torch's own CPU autocast lowers LSTMs only.
+        if params == torch.float32 and dtype != torch.float64 and lower != torch.float32:
+            result = lower if kind != "cpu" or spec.cell == "lstm" else torch.float32
+        else:
+            result = params
+        dtype = result
+    elif dtype != params:
+        return None
+    if kind == "cpu" and torch.float16 in (dtype, params):
+        return torch.float32, torch.float32, result
+    if params not in (dtype, torch.float32) or (dtype == torch.float64) != (
+            params == torch.float64):
+        return None
+    return dtype, params, result
+
+
+def flags_of(kind: str, dtype: torch.dtype) -> int:
+    """TF32, where torch lets cuDNN's layers take it."""
+    if kind == "cpu" or dtype != torch.float32:
+        return 0
+    precision = getattr(getattr(torch.backends.cudnn, "rnn", None), "fp32_precision", None)
+    allowed = torch._C._get_cudnn_allow_tf32() if precision is None else precision == "tf32"
+    return lib.FAST_MATH if allowed else 0
+
+
+def draw_seed() -> int:
+    """From torch's generator, so that torch.manual_seed and checkpointing hold."""
+    return int(torch.empty((), dtype=torch.int64).random_())
+
+
+def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: bool,
+          packing: Packing | None = None):
+    """y and final states, or None where torch's own code should run or say what is wrong.
+
+    x: [T,N,I], [N,T,I] if batch_major, or [sum of lengths,I] with a packing.  states: [L*D,N,*]
+    each, or None.  train: dropout and bernoulli are drawn.
+    """
+    kind = x.device.type
+    types = number_types(spec, kind, x, weights)
+    if types is None or (train and spec.drops_all):
+        return None
+    dtype, params, result = types
+    if x.dtype != dtype:
+        x = x.to(dtype)
+    states = [state if state is None or state.dtype == dtype else state.to(dtype)
+              for state in states]
+    if weights[0].dtype != params:
+        weights = [weight.to(params) for weight in weights]
+    out = _typed(spec, x, lengths, states, weights, batch_major, train, packing)
+    if result != dtype:
+        out = tuple(tensor.to(result) for tensor in out)
+    return out
+
+
+def _wants_gradient(x, states, weights) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    if x.requires_grad:
+        return True
+    for weight in weights:
+        if weight.requires_grad:
+            return True
+    return any(state is not None and state.requires_grad for state in states)
+
+
+def _typed(spec: Spec, x, lengths, states, weights, batch_major, train, packing):
+    """The run, in the types that the library takes."""
+    drop = train and (spec.random or (spec.dropout > 0 and spec.layers > 1))
+    gradient = _wants_gradient(x, states, weights)
+    flags = flags_of(x.device.type, x.dtype)
+    rows = x
+    if packing is not None:
+        lengths = packing.lengths
+        rows = torch.empty(0, dtype=x.dtype, device=x.device).expand(
+            packing.steps, packing.batch, 0)
+    plan = _run.plan_of(spec, rows, weights[0].dtype, batch_major, gradient or drop, drop, flags)
+    seed = draw_seed() if drop else 0
+    if gradient:
+        call = Call(spec, plan, batch_major, seed, drop, packing)
+        return Run.apply(call, x, lengths, *states, *weights)
+    rows = dense(x) if packing is None else packing.pad(x)
+    y, final, _, _ = _run.forward(spec, plan, rows, lengths, [dense(s) for s in states], weights,
+                                  batch_major, drop, seed, False)
+    return (y if packing is None else packing.pack(y), *final)

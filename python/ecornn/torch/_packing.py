@@ -1,0 +1,62 @@
+"""Packed sequences: which row of the packed data is which step of which row of the batch.
+
+The library takes padded steps [T,N,I] with a length for each row; PackedSequence has the rows of
+all steps one after the other, [sum of lengths,I], without the padding.  Both ways are one gather.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+
+import torch
+
+_LIMIT = 32
+_kept: OrderedDict[tuple, tuple] = OrderedDict()
+
+
+class Packing:
+    """The indices of one list of batch sizes, on one device."""
+
+    __slots__ = ("steps", "batch", "lengths", "padded", "packed", "batch_sizes")
+
+    def __init__(self, batch_sizes: torch.Tensor, device: torch.device):
+        sizes = batch_sizes.to(torch.int64)
+        self.batch_sizes = batch_sizes
+        self.steps, self.batch = len(sizes), int(sizes[0])
+        rows = torch.arange(self.batch)
+        inside = rows < sizes[:, None]  # [T,N]
+        first = torch.cumsum(sizes, 0) - sizes
+        total = int(sizes.sum())
+        # Past a row's length anything may be read: some row of the data, another for each.
+        padded = torch.where(inside, first[:, None] + rows,
+                             torch.arange(self.steps * self.batch).view(inside.shape) % total)
+        self.lengths = inside.sum(0).to(device, torch.int32)
+        self.padded = padded.flatten().to(device)
+        self.packed = inside.flatten().nonzero().flatten().to(device)
+
+    def pad(self, data: torch.Tensor) -> torch.Tensor:
+        """[sum,I] to [T,N,I]; past a row's length there is anything."""
+        return data.index_select(0, self.padded).view(self.steps, self.batch, data.shape[1])
+
+    def pack(self, padded: torch.Tensor) -> torch.Tensor:
+        """[T,N,I] to [sum,I]."""
+        return padded.reshape(-1, padded.shape[2]).index_select(0, self.packed)
+
+
+def packing_of(batch_sizes: torch.Tensor, device: torch.device) -> Packing:
+    """The packing of these batch sizes; the last ones are kept, since layers share them."""
+    key = (id(batch_sizes), device)
+    kept = _kept.get(key)
+    if kept is not None and kept[0]() is batch_sizes and kept[1] == batch_sizes._version:
+        return kept[2]
+    packing = Packing(batch_sizes, device)
+    try:
+        version = batch_sizes._version
+    except RuntimeError:  # of inference mode: not kept
+        return packing
+    packing.batch_sizes = None
+    _kept[key] = (weakref.ref(batch_sizes), version, packing)
+    while len(_kept) > _LIMIT:
+        _kept.popitem(last=False)
+    return packing

@@ -1,0 +1,185 @@
+"""Packed weights, kept until the parameters change.
+
+A change is seen by the tensors' identity, address and version.  Writes through ``.data`` have no
+version: on a CPU a fingerprint of the values shows those that write everywhere; on a GPU a run
+with gradients packs each time.  ``flatten_parameters`` forgets a layer's packed weights.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import weakref
+
+import torch
+
+from .._library import check, library
+from .._plan import Plan
+from ._spec import Spec
+
+_fingerprint = library.ecornn_fingerprint
+_lock = threading.Lock()
+_entries: dict[int, "_Entry"] = {}  # by the id of the first weight
+
+
+def _refcount(values: list) -> int:
+    for value in values:
+        return sys.getrefcount(value)
+    return 0
+
+
+_FREE = _refcount([object()])  # of what only a list and the loop hold
+
+
+def _version(weight: torch.Tensor) -> int:
+    try:
+        return weight._version
+    except RuntimeError:  # of inference mode: none is kept
+        return -1
+
+
+class _Entry:
+    """Packed weights of one list of tensors."""
+
+    def __init__(self, weights, forget):
+        self.first = weakref.ref(weights[0], forget)
+        self.refs = [weakref.ref(weight) for weight in weights]
+        self.packed: list[tuple[Plan, torch.Tensor, int]] = []  # plan, buffer, stream
+        self.spare: list[torch.Tensor] = []
+        self.versions: list[int] = []
+        self.pointers: list[int] = []
+        self.mark = 0
+        self.blocks = self.bytes = None
+
+    def holds(self, weights) -> bool:
+        """Are these the tensors that were packed, unchanged as far as they say?"""
+        for ref, version, pointer, weight in zip(self.refs, self.versions, self.pointers, weights):
+            if ref() is not weight or weight.data_ptr() != pointer or _version(weight) != version:
+                return False
+        if self.blocks is not None:
+            return _fingerprint(self.blocks, self.bytes, len(self.refs)) == self.mark
+        return len(self.refs) == len(weights) and bool(self.versions)
+
+    def note(self, weights, on_cpu: bool) -> None:
+        """Remembers what is about to be packed."""
+        self.refs = [weakref.ref(weight) for weight in weights]
+        self.versions = [_version(weight) for weight in weights]
+        self.pointers = [weight.data_ptr() for weight in weights]
+        self.spare += [buffer for _, buffer, _ in self.packed]
+        self.packed = []
+        if on_cpu and all(weight.is_contiguous() for weight in weights):
+            count = len(weights)
+            self.blocks = (ctypes.c_void_p * count)(*self.pointers)
+            self.bytes = (ctypes.c_size_t * count)(*(w.nbytes for w in weights))
+            self.mark = _fingerprint(self.blocks, self.bytes, count)
+
+    def find(self, plan: Plan, stream: int) -> torch.Tensor | None:
+        for packed, buffer, on in self.packed:
+            if on == stream and plan.takes(packed):
+                return buffer
+        return None
+
+    def buffer(self, plan: Plan, device) -> torch.Tensor:
+        """Memory for packed weights: what no pending backward reads any more, or new."""
+        count = 0
+        for spare in self.spare:
+            if spare.numel() == plan.weights and sys.getrefcount(spare) <= _FREE:
+                del self.spare[count]
+                return spare
+            count += 1
+        del self.spare[2:]
+        return torch.empty(plan.weights, dtype=torch.uint8, device=device)
+
+
+def packed(spec: Spec, plan: Plan, weights, stream: int, keep: bool) -> torch.Tensor:
+    """The packed weights of a plan, [bytes].  keep: not to be packed anew while they hold."""
+    if not plan.weights:
+        return None
+    if not keep:
+        return _pack(spec, plan, weights, stream,
+                     torch.empty(plan.weights, dtype=torch.uint8, device=weights[0].device))
+    key = id(weights[0])
+    entry = _entries.get(key)
+    if entry is not None and entry.holds(weights):
+        found = entry.find(plan, stream)
+        if found is not None:
+            return found
+    with _lock:
+        return _packed_anew(spec, plan, weights, stream, key)
+
+
+def _packed_anew(spec: Spec, plan: Plan, weights, stream: int, key: int) -> torch.Tensor:
+    entry = _entries.get(key)
+    if entry is None or entry.first() is not weights[0]:
+        entry = _Entry(weights, lambda _, key=key: _entries.pop(key, None))
+        _entries[key] = entry
+    if entry.holds(weights):
+        found = entry.find(plan, stream)
+        if found is not None:  # another thread was faster
+            return found
+    else:
+        entry.note(weights, weights[0].device.type == "cpu")
+    device = weights[0].device
+    buffer = _pack(spec, plan, weights, stream, entry.buffer(plan, device))
+    entry.packed.append((plan, buffer, stream))
+    return buffer
+
+
+def forget(weights) -> None:
+    """Drops the packed weights of a layer."""
+    if weights:
+        _entries.pop(id(weights[0]), None)
+
+
+def _pack(spec: Spec, plan: Plan, weights, stream: int, buffer: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        tensors = [weight.detach().contiguous() for weight in weights]
+        pairs = spec.bias_pairs()
+        if pairs:
+            tensors += torch._foreach_add([tensors[ih] for ih, _ in pairs],
+                                          [tensors[hh] for _, hh in pairs])
+        elif spec.torch:
+            rows = tensors[0].shape[0]
+            tensors += [torch.zeros(rows, dtype=tensors[0].dtype, device=tensors[0].device)
+                        ] * spec.pairs
+    size = tensors[0].element_size()
+    start = [tensor.data_ptr() for tensor in tensors]
+    places = spec.places()
+    blocks = (ctypes.c_void_p * len(places))(
+        *[start[place.tensor] + place.offset * size for place in places])
+    check(library.ecornn_pack(plan.handle, blocks, buffer.data_ptr(), stream))
+    return buffer
+
+
+def gradients(spec: Spec, plan: Plan, dweights: torch.Tensor, weights, wanted, stream: int):
+    """The gradients of the flat weights from the packed one; None where not wanted."""
+    found = [torch.empty(weight.shape, dtype=weight.dtype, device=weight.device) if want else None
+             for weight, want in zip(weights, wanted)]
+    pairs = spec.bias_pairs()
+    for ih, hh in pairs:
+        if wanted[hh] and found[ih] is None:  # the sum's gradient goes there
+            found[ih] = torch.empty_like(found[hh])
+    size = weights[0].element_size()
+    start = [0 if gradient is None else gradient.data_ptr() for gradient in found]
+    places = spec.places()
+    blocks = (ctypes.c_void_p * len(places))(*[
+        start[place.gradient] + place.offset * size
+        if place.gradient >= 0 and start[place.gradient] else None
+        for place in places])
+    check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), blocks, 0, stream))
+    for ih, hh in pairs:
+        if wanted[hh]:
+            _second_bias(spec, found, ih, hh)
+        if not wanted[ih]:
+            found[ih] = None
+    return found
+
+
+def _second_bias(spec: Spec, found: list, ih: int, hh: int) -> None:
+    """Both addends of a sum have its gradient."""
+    rows = spec.shared_rows
+    if rows == found[hh].shape[0]:
+        found[hh] = found[ih]
+    else:
+        found[hh][:rows] = found[ih][:rows]

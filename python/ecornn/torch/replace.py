@@ -1,0 +1,63 @@
+"""Swapping the recurrent layers inside a model."""
+
+from __future__ import annotations
+
+import torch
+
+from .modules import OURS, from_torch
+
+
+class Report(list):
+    """What replace did not swap: (name, why) each.  swapped: how many modules it did."""
+
+    swapped: int = 0
+
+    def __str__(self) -> str:
+        left = "".join(f"\n  {name}: {why}" for name, why in self)
+        return f"{self.swapped} recurrent modules run by ecornn" + left
+
+
+def _reason(module) -> str | None:
+    """Why a module stays what it is; None: it can be swapped, or is no recurrent one."""
+    if type(module) in OURS:
+        for name, parameter in module.named_parameters():
+            if parameter.device.type not in ("cpu", "cuda"):
+                return f"its {name} is on {parameter.device}"
+            if not parameter.is_floating_point():
+                return f"its {name} is {parameter.dtype}"
+        return None
+    if isinstance(module, (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)):
+        return f"{type(module).__module__}.{type(module).__qualname__} is a class of its own"
+    if isinstance(module, torch.nn.RNNCellBase):
+        return "a single step without packed weights: torch.nn's cells stay"
+    return None
+
+
+def replace(model: torch.nn.Module, report: Report | None = None) -> torch.nn.Module:
+    """Puts ecornn's modules in the place of every torch.nn.LSTM, GRU and RNN inside a model.
+
+    Parameters, hooks and mode stay: they are the same objects, so an optimizer made before goes
+    on.  The model is changed in place and returned; where it is a recurrent layer itself, the new
+    module is returned.  report: a Report to be filled with what stays, and why.
+    """
+    report = Report() if report is None else report
+    replace.report = report
+    if type(model) in OURS and _reason(model) is None:
+        report.swapped += 1
+        return from_torch(model)
+    made: dict[int, torch.nn.Module] = {}
+    for path, module in list(model.named_modules(remove_duplicate=False)):
+        for name, child in list(module._modules.items()):
+            if child is None:
+                continue
+            why = _reason(child)
+            if why is not None:
+                if id(child) not in made:
+                    made[id(child)] = child
+                    report.append((f"{path}.{name}" if path else name, why))
+            elif type(child) in OURS:
+                if id(child) not in made:
+                    made[id(child)] = from_torch(child)
+                    report.swapped += 1
+                module._modules[name] = made[id(child)]
+    return model
