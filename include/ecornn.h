@@ -227,7 +227,7 @@ ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const 
 ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
 /* A number that changes when blocks of host memory do: blocks[k] has bytes[k] bytes, or is NULL.  Of
  * a block of up to 16 KB it sees every change, of a larger one such as an optimizer's step, which
- * writes everywhere: 65 of its words are looked at.  To see, in a microsecond, whether parameters
+ * writes everywhere: 17 of its words are looked at.  To see, in a microsecond, whether parameters
  * must be packed again.  0 without blocks. */
 ECORNN_API uint64_t ecornn_fingerprint(const void *const *blocks, const size_t *bytes, int count);
 /* Gradients of the packed weights to those of the parameters, of param_type; add: to what

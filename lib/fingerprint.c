@@ -10,7 +10,7 @@
 
 enum {
     WHOLE = 16 * 1024, /* bytes of a block that is read from end to end: some 1 us       */
-    SAMPLES = 64,      /* words of a larger one: a change of all its values changes some */
+    SAMPLES = 16,      /* words of a larger one: a change of all its values changes some */
     LANES = 4          /* sums that do not wait for each other                           */
 };
 

@@ -15,7 +15,7 @@ class Call(NamedTuple):
     """What a run has besides tensors."""
 
     spec: Spec
-    plan: object
+    job: _run.Job
     batch_major: bool
     seed: int
     drop: bool
@@ -38,12 +38,10 @@ class Run(torch.autograd.Function):
         rows = dense(x) if call.packing is None else call.packing.pad(x)
         states = [dense(state) for state in states]
         y, final, reserve, packed = _run.forward(
-            spec, call.plan, rows, lengths, states, weights, call.batch_major, True, call.seed,
-            True)
+            spec, call.job, rows, lengths, states, weights, True, call.seed, True)
         out = y if call.packing is None else call.packing.pack(y)
-        on_gpu = x.device.type != "cpu"
         # On a GPU backward reads y, as the run left it; a packed copy is the caller's alone.
-        kept = y if on_gpu else None
+        kept = y if call.job.on_gpu else None
         ctx.call, ctx.packed = call, packed
         ctx.save_for_backward(rows, kept, lengths, reserve, x if rows is not x else None, *states,
                               *weights)
@@ -62,8 +60,8 @@ class Run(torch.autograd.Function):
         if dy is not None:
             dy = dense(dy) if call.packing is None else call.packing.pad(dy)
         dx, dstates, dweights = _run.backward(
-            spec, call.plan, rows, y, lengths, states, weights, reserve, ctx.packed,
-            call.batch_major, call.seed, dy, [dense(d) for d in dfinal], wanted)
+            spec, call.job, rows, y, lengths, states, weights, reserve, ctx.packed, call.seed, dy,
+            [dense(d) for d in dfinal], wanted)
         if dx is not None and call.packing is not None:
             dx = call.packing.pack(dx)
         return (None, dx, None, *dstates, *dweights)

@@ -18,22 +18,21 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 _tracing = torch._C._get_tracing_state
 _forward_ad = torch.autograd.forward_ad
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
-_DEVICES = {"cpu", "cuda"}
 
 
 def plain(x, weights) -> bool:
     """Are these ordinary tensors that nobody watches: no transform, no tracer, no subclass?"""
-    if type(x) not in _PLAIN or x.device.type not in _DEVICES or x.dtype not in _run.TYPES:
+    if type(x) not in _PLAIN or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES:
         return False
     if _functorch_level() is not None or _dispatch_modes() or _tracing() is not None:
         return False
-    if _forward_ad._current_level >= 0:
+    if _forward_ad._current_level >= 0 or x.layout is not torch.strided:
         return False
-    device = x.device
+    get_device = x.get_device()  # -1: a CPU
     for weight in weights:
-        if type(weight) not in _PLAIN or weight.device != device:
+        if type(weight) not in _PLAIN or weight.get_device() != get_device:
             return False
-    return x.layout is torch.strided
+    return True
 
 
 def number_types(spec: Spec, kind: str, x, weights):
@@ -80,7 +79,7 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     x: [T,N,I], [N,T,I] if batch_major, or [sum of lengths,I] with a packing.  states: [L*D,N,*]
     each, or None.  train: dropout and bernoulli are drawn.
     """
-    kind = x.device.type
+    kind = "cpu" if x.is_cpu else "cuda"
     types = number_types(spec, kind, x, weights)
     if types is None or (train and spec.drops_all):
         return None
@@ -112,18 +111,18 @@ def _typed(spec: Spec, x, lengths, states, weights, batch_major, train, packing)
     """The run, in the types that the library takes."""
     drop = train and (spec.random or (spec.dropout > 0 and spec.layers > 1))
     gradient = _wants_gradient(x, states, weights)
-    flags = flags_of(x.device.type, x.dtype)
-    rows = x
+    flags = 0 if x.is_cpu else flags_of("cuda", x.dtype)
+    first = x.shape[:2] if packing is None else (packing.steps, packing.batch)
     if packing is not None:
         lengths = packing.lengths
-        rows = torch.empty(0, dtype=x.dtype, device=x.device).expand(
-            packing.steps, packing.batch, 0)
-    plan = _run.plan_of(spec, rows, weights[0].dtype, batch_major, gradient or drop, drop, flags)
+    job = _run.job_of(spec, x, weights[0].dtype, first, batch_major, gradient or drop, drop, flags)
     seed = draw_seed() if drop else 0
     if gradient:
-        call = Call(spec, plan, batch_major, seed, drop, packing)
+        call = Call(spec, job, batch_major, seed, drop, packing)
         return Run.apply(call, x, lengths, *states, *weights)
     rows = dense(x) if packing is None else packing.pad(x)
-    y, final, _, _ = _run.forward(spec, plan, rows, lengths, [dense(s) for s in states], weights,
-                                  batch_major, drop, seed, False)
+    y, final, _, _ = _run.forward(spec, job, rows, lengths, [dense(s) for s in states], weights,
+                                  drop, seed, False)
     return (y if packing is None else packing.pack(y), *final)
+
+

@@ -7,7 +7,7 @@ Knows the layout of torch.nn's weights, nothing of tensors' values.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .. import _library as lib
 from .._plan import Plan, Plans, Shape, cell
@@ -24,18 +24,6 @@ _TWO_BIASES = {
     "rnn-relu": [("sum", 0)],
 }
 GATES = {"lstm": 4, "gru": 3, "rnn-tanh": 1, "rnn-relu": 1}
-
-
-@dataclass(frozen=True)
-class Place:
-    """Of one parameter: tensor number and offset in elements, for packing and for gradients.
-
-    Numbers count the flat weights of all pairs; after them come the sums of biases, one a pair.
-    """
-
-    tensor: int
-    offset: int
-    gradient: int
 
 
 class Spec:
@@ -59,9 +47,8 @@ class Spec:
                       lib.BIDIRECTIONAL if bidirectional else lib.FORWARD,
                       dropout=dropout if layers > 1 and dropout < 1.0 else 0.0)
         self._shape = shape
+        self.jobs: dict[tuple, object] = {}  # of _run.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
-        self._places: list[Place] | None = None
-        self._counts: dict[str, int] | None = None
 
     def plans(self, batch_major: bool, drop: bool, flags: int) -> Plans:
         """The plans of this stack, with or without dropout."""
@@ -80,16 +67,15 @@ class Spec:
         """The library's parameters, in its order."""
         return Plan("reference", self._shape, 1, 1, lib.F32, lib.F32, False).parameters()
 
+    @functools.cached_property
     def counts(self) -> dict[str, int]:
         """How many W, R, b and p a layer's direction has."""
-        if self._counts is None:
-            counts = {"W": 0, "R": 0, "b": 0, "p": 0}
-            for parameter in self.parameters:
-                layer, direction, kind = parameter.name.split(".")[:3]
-                if layer == "0" and direction == "fwd" and kind in counts:
-                    counts[kind] += 1
-            self._counts = counts
-        return self._counts
+        counts = {"W": 0, "R": 0, "b": 0, "p": 0}
+        for parameter in self.parameters:
+            layer, direction, kind = parameter.name.split(".")[:3]
+            if layer == "0" and direction == "fwd" and kind in counts:
+                counts[kind] += 1
+        return counts
 
     def names(self) -> list[str]:
         """Of the tensors of a pair, in order: ``weight_ih`` and so on."""
@@ -97,13 +83,13 @@ class Spec:
             names = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.bias
         else:
             kinds = {"W": "weight_ih", "R": "weight_hh", "b": "bias", "p": "factor"}
-            names = [kinds[kind] for kind, count in self.counts().items() if count]
+            names = [kinds[kind] for kind, count in self.counts.items() if count]
         return names + ["weight_hr"] * (self.proj > 0)
 
     def shapes(self, layer: int) -> list[tuple[int, ...]]:
         """Of the tensors of a pair of that layer, as names."""
         width, hidden = self.input if layer == 0 else self.out, self.hidden
-        count = dict(self.counts())
+        count = self.counts
         shape = {
             "weight_ih": (count["W"] * hidden, width),
             "weight_hh": (count["R"] * hidden, self.width),
@@ -115,14 +101,15 @@ class Spec:
         shape["bias_ih"] = shape["bias_hh"] = gates
         return [shape[name] for name in self.names()]
 
-    def places(self) -> list[Place]:
-        """Of each parameter of the library."""
-        if self._places is None:
-            self._places = self._find_places()
-        return self._places
+    @functools.cached_property
+    def _both(self) -> list[tuple[int, int, int]]:
+        """Of each parameter: the tensor it is packed from, its offset there in elements, and the
+        tensor of its gradient.
 
-    def _find_places(self) -> list[Place]:
-        names, places = self.names(), []
+        Numbers count the flat weights of all pairs; after them come the sums of biases, one a
+        pair.  A gradient of number -1 is nowhere.
+        """
+        names, both = self.names(), []
         number = {name: k for k, name in enumerate(names)}
         seen: dict[tuple[int, str], int] = {}
         for parameter in self.parameters:
@@ -133,28 +120,37 @@ class Spec:
             seen[pair, kind] = turn + 1
             size = parameter.rows * parameter.cols
             if kind == "b" and self.torch:
-                places.append(self._bias_place(pair, first, number, turn, size))
+                both.append(self._bias(pair, first, number, turn, size))
                 continue
             name = {"W": "weight_ih", "R": "weight_hh", "b": "bias", "p": "factor"}.get(
                 kind, "weight_hr")
-            tensor = first + number[name]
-            places.append(Place(tensor, turn * size, tensor))
-        return places
+            both.append((first + number[name], turn * size, first + number[name]))
+        return both
 
-    def _bias_place(self, pair: int, first: int, number: dict[str, int], turn: int,
-                    size: int) -> Place:
+    def _bias(self, pair: int, first: int, number: dict[str, int], turn: int, size: int):
         source, gate = _TWO_BIASES[self.cell][turn]
         total = self.pairs * len(self.names()) + pair
         if not self.bias:
-            return Place(total, gate * size, -1)
+            return total, gate * size, -1
         own = first + number["bias_hh" if source == "hh" else "bias_ih"]
-        return Place(total if source == "sum" else own, gate * size, own)
+        return total if source == "sum" else own, gate * size, own
+
+    @functools.cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """Of each parameter: tensor and offset to pack it from."""
+        return [(tensor, offset) for tensor, offset, _ in self._both]
+
+    @functools.cached_property
+    def targets(self) -> list[tuple[int, int]]:
+        """Of each parameter: tensor and offset of its gradient."""
+        return [(tensor, offset) for _, offset, tensor in self._both]
 
     @functools.cached_property
     def shared_rows(self) -> int:
         """Rows of both biases' gradients that are the same: those of gates with a sum."""
         return sum(source == "sum" for source, _ in _TWO_BIASES[self.cell]) * self.hidden
 
+    @functools.cached_property
     def bias_pairs(self) -> list[tuple[int, int]]:
         """The numbers of both biases of each pair, () without."""
         if not (self.torch and self.bias):

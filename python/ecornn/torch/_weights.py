@@ -8,6 +8,8 @@ with gradients packs each time.  ``flatten_parameters`` forgets a layer's packed
 from __future__ import annotations
 
 import ctypes
+import functools
+import struct
 import sys
 import threading
 import weakref
@@ -135,7 +137,7 @@ def forget(weights) -> None:
 def _pack(spec: Spec, plan: Plan, weights, stream: int, buffer: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         tensors = [weight.detach().contiguous() for weight in weights]
-        pairs = spec.bias_pairs()
+        pairs = spec.bias_pairs
         if pairs:
             tensors += torch._foreach_add([tensors[ih] for ih, _ in pairs],
                                           [tensors[hh] for _, hh in pairs])
@@ -145,28 +147,31 @@ def _pack(spec: Spec, plan: Plan, weights, stream: int, buffer: torch.Tensor) ->
                         ] * spec.pairs
     size = tensors[0].element_size()
     start = [tensor.data_ptr() for tensor in tensors]
-    places = spec.places()
-    blocks = (ctypes.c_void_p * len(places))(
-        *[start[place.tensor] + place.offset * size for place in places])
+    blocks = _pointers(len(spec.places))(*[start[tensor] + offset * size
+                                           for tensor, offset in spec.places])
     check(library.ecornn_pack(plan.handle, blocks, buffer.data_ptr(), stream))
     return buffer
 
 
+@functools.lru_cache(maxsize=None)
+def _pointers(count: int):
+    """Packs that many addresses; 0 is NULL."""
+    return struct.Struct(f"@{count}P").pack
+
+
 def gradients(spec: Spec, plan: Plan, dweights: torch.Tensor, weights, wanted, stream: int):
     """The gradients of the flat weights from the packed one; None where not wanted."""
-    found = [torch.empty(weight.shape, dtype=weight.dtype, device=weight.device) if want else None
+    found = [torch.empty_like(weight, memory_format=torch.contiguous_format) if want else None
              for weight, want in zip(weights, wanted)]
-    pairs = spec.bias_pairs()
+    pairs = spec.bias_pairs
     for ih, hh in pairs:
         if wanted[hh] and found[ih] is None:  # the sum's gradient goes there
             found[ih] = torch.empty_like(found[hh])
     size = weights[0].element_size()
     start = [0 if gradient is None else gradient.data_ptr() for gradient in found]
-    places = spec.places()
-    blocks = (ctypes.c_void_p * len(places))(*[
-        start[place.gradient] + place.offset * size
-        if place.gradient >= 0 and start[place.gradient] else None
-        for place in places])
+    start.append(0)  # number -1: nowhere
+    blocks = _pointers(len(spec.targets))(*[start[tensor] and start[tensor] + offset * size
+                                            for tensor, offset in spec.targets])
     check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), blocks, 0, stream))
     for ih, hh in pairs:
         if wanted[hh]:
