@@ -1,0 +1,296 @@
+"""What the examples share: they train one model with torch.nn's recurrent modules and with ecornn's.
+
+An example is a training function and four lines:
+
+    import kit
+
+    def train(run: kit.Run) -> None:
+        data = load(run.args)                           # before run.model: not in the peak bytes
+        model = run.model(lambda: Net(run.args))        # same weights on both sides, on run.device
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        for step in run.loop():                         # run.args.steps times, with progress
+            with run.autocast():
+                loss = model(data[step])
+            run.optimise(loss, optimizer, clip=0.25)    # backward, clip, step, zero the gradients
+            run.record(loss, samples=35 * 20)           # loss: a tensor, not .item(): no waiting
+        with run.untimed():                             # also within the loop: clocks stand still
+            run.figure("validation perplexity", evaluate(model))
+
+    if __name__ == "__main__":
+        parser = kit.arguments(__doc__)
+        parser.add_argument("--batch", type=int, default=20)
+        raise SystemExit(kit.main(kit.parse(parser, steps=400, quick=dict(steps=60, batch=4)),
+                                  train, unit="tokens"))
+
+Each side runs `train` in a child process of its own, so that peaks and caches stay apart.  `train`
+must be a function at the top of its file.  `run.model` seeds torch before and after it builds: equal
+weights and equal dropout masks follow if data are drawn from a generator of the example's own.
+Options whose name has "dropout" in it are set to 0 by --exact, which checks that losses agree.
+kit_report.py makes the plot, the table and the JSON file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import hashlib
+import importlib.util
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+import kit_report
+from kit_clock import Clock, Progress, peak_memory, start_memory
+
+SIDES = ("torch", "ecornn")
+PRECISIONS = {"f32": None, "tf32": None, "amp-bf16": torch.bfloat16, "amp-f16": torch.float16}
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """A parser with the options that all examples have.  An example adds its own, then calls parse.
+
+    description: the example's docstring; its first paragraph is shown by --help.
+    """
+    parser = argparse.ArgumentParser(description=(description or "").split("\n\n")[0])
+    cuda = torch.cuda.is_available()
+    parser.add_argument("--rnn", choices=(*SIDES, "both"), default="both", help="sides to run")
+    parser.add_argument("--device", default="cuda" if cuda else "cpu", help="cpu, cuda or cuda:1")
+    parser.add_argument("--steps", type=int, help="steps of training")
+    parser.add_argument("--seed", type=int, default=1, help="of weights and dropout")
+    parser.add_argument("--precision", choices=PRECISIONS, default="f32",
+                        help="f32 forbids TF32, also to cuDNN; tf32 allows it; amp: autocast")
+    parser.add_argument("--compile", action="store_true", help="pass the model to torch.compile")
+    parser.add_argument("--threads", type=int, help="of torch on a CPU (default: torch's choice)")
+    parser.add_argument("--exact", action="store_true",
+                        help="no dropout, f32; fail if losses differ by more than 1e-4")
+    parser.add_argument("--plot", metavar="FILE", help="write loss against time as PNG (matplotlib)")
+    parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--quick", action="store_true", help="a size that a small CPU ends in 1 min")
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser, argv: list[str] | None = None, *, steps: int = 100,
+          quick: dict | None = None) -> argparse.Namespace:
+    """Parse argv (default: the command line).  Exits with a message on wrong options.
+
+    steps: the default of --steps.  quick: defaults that --quick puts in the place of others; an
+    option that the user gives wins over both.
+    """
+    parser.set_defaults(steps=steps)
+    if parser.parse_args(argv).quick:
+        parser.set_defaults(**(quick or {}))
+    args = parser.parse_args(argv)
+    if args.steps < 1:
+        parser.error(f"--steps {args.steps}: at least 1")
+    if args.exact:
+        if args.precision != "f32":
+            parser.error(f"--exact compares f32, not {args.precision}")
+        for name in [name for name in vars(args) if "dropout" in name]:
+            setattr(args, name, 0.0)
+    return args
+
+
+class Run:
+    """One side's training: what `train` gets.
+
+    side: "torch" or "ecornn".  device: torch.device.  args: the parsed options.  dtype: autocast's
+    type or None.  unit: what samples are, for display.
+    """
+
+    def __init__(self, side: str, args: argparse.Namespace, unit: str, quiet: bool = False) -> None:
+        self.side, self.args, self.unit = side, args, unit
+        self.device = torch.device(args.device)
+        self.dtype = PRECISIONS[args.precision]
+        self.figures: dict[str, float] = {}
+        self.notes: dict[str, object] = {}
+        self.losses: list[torch.Tensor] = []
+        self.samples: list[int] = []
+        self.progress = Progress(side, args.steps, unit, quiet)
+        set_up_torch(args, self.device)
+        self.clock = Clock(self.device)
+        self.scaler = torch.amp.GradScaler(self.device.type,
+                                           enabled=args.precision == "amp-f16")
+        self.start = start_memory(self.device)
+
+    def model(self, build: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+        """Build the model on the CPU from the seed, swap its recurrent modules on ecornn's side,
+        and move it to the device.  The checksum of its weights is compared between the sides."""
+        torch.manual_seed(self.args.seed)
+        self.start = start_memory(self.device)
+        model = build()
+        self.notes["weights"] = checksum(model)
+        if self.side == "ecornn":
+            model, self.notes["swapped"] = swap(model)
+            if checksum(model) != self.notes["weights"]:
+                raise RuntimeError("weights changed as ecornn's modules took them over")
+        model = model.to(self.device)
+        torch.manual_seed(self.args.seed + 1)
+        return torch.compile(model) if self.args.compile else model
+
+    def loop(self) -> Iterator[int]:
+        """Step numbers 0 .. args.steps - 1.  The time of a step is that of the loop's body."""
+        for step in range(self.args.steps):
+            self.clock.start()
+            yield step
+            self.clock.stop()
+            if len(self.losses) != step + 1:
+                raise RuntimeError(f"step {step}: call run.record once a step")
+            if self.progress.due(step):
+                self.progress.show(step, self.losses[-1].item(), sum(self.samples))
+        self.progress.end()
+
+    def autocast(self) -> contextlib.AbstractContextManager:
+        """Autocast in the precision that was asked for; nothing for f32 and tf32."""
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None)
+
+    def optimise(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer,
+                 clip: float | None = None) -> None:
+        """Backward, gradients' norm clipped to `clip` (None: not), one step, gradients freed.
+
+        Losses in F16 are scaled; a step whose gradients overflow is left out, as usual.
+        """
+        self.scaler.scale(loss).backward()
+        if clip is not None:
+            self.scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(
+                [p for group in optimizer.param_groups for p in group["params"]], clip)
+        self.scaler.step(optimizer)
+        self.scaler.update()
+        optimizer.zero_grad(set_to_none=True)
+
+    def record(self, loss: torch.Tensor, samples: int) -> None:
+        """Keep a step's loss (a tensor of one element, or a number) and its number of samples."""
+        self.losses.append(torch.as_tensor(loss).detach().float().clone())
+        self.samples.append(samples)
+
+    @contextlib.contextmanager
+    def untimed(self) -> Iterator[None]:
+        """What is done inside does not count as time: evaluation, an environment, printing."""
+        running = self.clock.stop()
+        try:
+            yield
+        finally:
+            if running:
+                self.clock.start(new_step=False)
+
+    def figure(self, name: str, value: float) -> None:
+        """One more number for the table, such as a perplexity."""
+        self.figures[name] = float(value)
+
+    def result(self) -> dict:
+        """All that was recorded, as plain numbers."""
+        seconds = self.clock.seconds()
+        return {"side": self.side, "unit": self.unit, "loss": [x.item() for x in self.losses],
+                "seconds": seconds, "samples": self.samples, "figures": self.figures,
+                **peak_memory(self.device, self.start), **self.notes}
+
+
+def set_up_torch(args: argparse.Namespace, device: torch.device) -> None:
+    """Threads, TF32 and determinism.  torch lets cuDNN use TF32 unless it is told not to."""
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
+    if args.exact:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+
+
+def swap(model: torch.nn.Module) -> tuple[torch.nn.Module, str]:
+    """The model with its recurrent modules replaced by ecornn's, weights kept, and what was done.
+
+    Raises RuntimeError where not one of them could be replaced.
+    """
+    from ecornn.torch import Report, replace
+
+    report = Report()
+    model = replace(model, report)
+    if not report.swapped:
+        raise RuntimeError(f"nothing to measure: {report}")
+    return model, str(report)
+
+
+def checksum(model: torch.nn.Module) -> str:
+    """Of names and bits of all parameters, in the order of names."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.named_parameters()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def child(connection, train: Callable[[Run], None], side: str, args: argparse.Namespace,
+          unit: str) -> None:
+    """The child process of one side: sends its result, or the text of what went wrong."""
+    try:
+        run = Run(side, args, unit)
+        train(run)
+        connection.send(run.result())
+    except Exception:  # the parent shows the text: a traceback does not travel
+        connection.send(traceback.format_exc())
+
+
+def run_side(train: Callable[[Run], None], side: str, args: argparse.Namespace, unit: str) -> dict:
+    """Run `train` for one side in a new process and return Run.result.
+
+    Raises RuntimeError with the child's traceback, or its exit status if it was killed.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=child, args=(theirs, train, side, copy.copy(args), unit))
+    process.start()
+    theirs.close()
+    try:
+        result = ours.recv()
+    except EOFError:
+        result = None
+    process.join()
+    if not isinstance(result, dict):
+        raise RuntimeError(f"{side}: {result or f'ended with status {process.exitcode}'}")
+    return result
+
+
+def find_ecornn() -> str | None:
+    """Makes ecornn.torch importable, here and in child processes.  Returns why it is not.
+
+    Without an installed package it is the source tree's, with the library built there.
+    """
+    if importlib.util.find_spec("ecornn") is None:
+        top = Path(__file__).resolve().parents[2]
+        sys.path.append(str(top / "python"))
+        importlib.invalidate_caches()
+        built = top / "build" / ".libs" / "libecornn.so"
+        if built.exists():
+            os.environ.setdefault("ECORNN_LIBRARY", str(built))
+    try:
+        importlib.import_module("ecornn.torch")
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def main(args: argparse.Namespace, train: Callable[[Run], None], unit: str = "samples") -> int:
+    """Run the sides that were asked for and report.  Returns the program's exit status."""
+    sides = SIDES if args.rnn == "both" else (args.rnn,)
+    missing = find_ecornn() if "ecornn" in sides else None
+    if missing:
+        print(f"no ecornn.torch: {missing}; --rnn torch runs without", file=sys.stderr)
+        return 1
+    name = Path(sys.modules[train.__module__].__file__ or "example").stem
+    print(f"{name}: {kit_report.machine(args)}", flush=True)
+    started = time.time()
+    try:
+        results = {side: run_side(train, side, args, unit) for side in sides}
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return kit_report.report(name, args, results, time.time() - started)
