@@ -114,6 +114,8 @@ class Run:
         self.samples: list[int] = []
         self.progress = Progress(side, args.steps, unit, quiet)
         set_up_torch(args, self.device)
+        if side == "ecornn":
+            importlib.import_module("ecornn.torch")  # now: libraries are not the model's memory
         self.clock = Clock(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type,
                                            enabled=args.precision == "amp-f16")
