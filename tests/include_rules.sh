@@ -21,6 +21,7 @@ tools/cellgen.c  : include/ common/cell/ common/util.h                          
 tests/consumer.c : include/                                                               : immintrin omp.h cblas cuda
 tests/           : include/ common/ cpu/ gpu/compile.h gpu/few.h gpu/fused.h gpu/resident.h gpu/split_shape.h lib/ examples/ config.h                    :
 tools/           : include/                                                               : cuda
+python/          :                                                                        : immintrin omp.h cblas cuda
 bench/bench_gpu.c : include/ bench/ :
 bench/bench_gpu.h : include/ :
 bench/bench_gpu_cases.c : include/ bench/ :

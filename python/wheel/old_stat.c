@@ -1,0 +1,30 @@
+/*
+ * stat and its like where glibc is older than 2.33: there they are no functions of the library, but
+ * go through others, which newer ones still have.  link.py puts these in their place.
+ */
+#include <sys/stat.h>
+
+enum { STRUCT_OF_X86_64 = 1 };
+
+int __xstat(int version, const char *path, struct stat *info);
+int __fxstat(int version, int file, struct stat *info);
+int __fxstatat(int version, int folder, const char *path, struct stat *info, int flags);
+
+int eco_old_stat(const char *path, struct stat *info);
+int eco_old_fstat(int file, struct stat *info);
+int eco_old_fstatat(int folder, const char *path, struct stat *info, int flags);
+
+int eco_old_stat(const char *path, struct stat *info)
+{
+    return __xstat(STRUCT_OF_X86_64, path, info);
+}
+
+int eco_old_fstat(int file, struct stat *info)
+{
+    return __fxstat(STRUCT_OF_X86_64, file, info);
+}
+
+int eco_old_fstatat(int folder, const char *path, struct stat *info, int flags)
+{
+    return __fxstatat(STRUCT_OF_X86_64, folder, path, info, flags);
+}

@@ -1,0 +1,90 @@
+"""Imports packages in the order of the arguments, and runs a layer by an installed ecornn.
+
+Fails where ecornn is slow to import, takes another library than its own, brings a second libgomp
+into the process, or computes something else than the reference.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+
+MOST_SECONDS = 0.3  # of import ecornn, beyond what came before
+STEPS, BATCH, INPUT, HIDDEN = 5, 3, 40, 64
+
+
+def imported(names):
+    """Imports them; the seconds that ecornn's took."""
+    seconds = 0.0
+    for name in names:
+        start = time.perf_counter()
+        __import__(name)
+        if name.startswith("ecornn"):
+            seconds += time.perf_counter() - start
+    return seconds
+
+
+def loaded(part):
+    """Files of this process whose name has that in it."""
+    with open("/proc/self/maps") as maps:
+        paths = {line.split(None, 5)[5].strip() for line in maps if "/" in line}
+    return sorted(path for path in paths if part in os.path.basename(path))
+
+
+def forward(device):
+    """An LSTM on that device, its numbers the same everywhere: y."""
+    from ecornn import _library as lib
+
+    library, address = lib.library, ctypes.c_void_p
+    opened, plan, sizes = address(), address(), lib.Sizes()
+    lib.check(library.ecornn_device_open(ctypes.byref(opened), device))
+    shape = lib.Desc(cell=library.ecornn_cell_find(b"lstm"), input=INPUT, hidden=HIDDEN, layers=1,
+                     steps=STEPS, batch=BATCH)  # fmt: skip
+    lib.check(library.ecornn_plan_create(ctypes.byref(plan), opened, ctypes.byref(shape)))
+    library.ecornn_plan_sizes(plan, ctypes.byref(sizes))
+    count = library.ecornn_param_count(plan)
+    block = (ctypes.c_float * sizes.params)(*((k * 37 % 101 - 50) / 500 for k in range(sizes.params)))
+    params = (address * count)()
+    for k in range(count):
+        param = lib.Param()
+        lib.check(library.ecornn_param_get(plan, k, ctypes.byref(param)))
+        params[k] = ctypes.addressof(block) + 4 * param.offset
+    weights = library.ecornn_alloc(opened, sizes.weights)
+    workspace = library.ecornn_alloc(opened, max(sizes.workspace, 1))
+    lib.check(library.ecornn_pack(plan, params, weights, None))
+    items = STEPS * BATCH
+    x = (ctypes.c_float * (items * INPUT))(*(k * 13 % 29 / 29 for k in range(items * INPUT)))
+    y = (ctypes.c_float * (items * HIDDEN))()
+    states = [0] * 8
+    io = lib.pack_io(STEPS, BATCH, 0, ctypes.addressof(x), ctypes.addressof(y), *states, weights,
+                     workspace, 0, 0, 0, sizes.workspace, 0)  # fmt: skip
+    lib.check(library.ecornn_forward(plan, io))
+    return list(y)
+
+
+def main():
+    seconds = imported(sys.argv[1:])
+    import ecornn
+    from ecornn import _library
+
+    assert seconds < MOST_SECONDS, f"import ecornn took {seconds:.2f} s"
+    own = os.path.join(os.path.dirname(ecornn.__file__), "lib")
+    assert os.path.dirname(_library.path) == own, _library.path
+    ours, expected = forward(b"cpu"), forward(b"reference")
+    error = max(abs(a - b) for a, b in zip(ours, expected))
+    assert max(map(abs, expected)) > 0.01 and error < 1e-5, error
+    gomp, blas = loaded("libgomp"), [path for path in loaded("openblas") if "numpy" not in path]
+    assert len(gomp) == 1, gomp
+    assert not blas, blas
+    if "torch" in sys.modules:
+        import torch
+
+        assert torch.nn.LSTM(4, 5)(torch.ones(2, 3, 4))[0].isfinite().all()
+        assert loaded("libgomp") == gomp
+    print(f"{' '.join(sys.argv[1:])}: import ecornn {1000 * seconds:.0f} ms, error {error:.1g}, {gomp[0]}")
+
+
+if __name__ == "__main__":
+    main()
