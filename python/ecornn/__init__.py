@@ -1,9 +1,39 @@
-"""ecornn: recurrent layers, fused, on CPUs and NVIDIA GPUs."""
+"""ecornn: recurrent layers, fused, on CPUs and NVIDIA GPUs.
+
+``ecornn.Layer`` runs on arrays of numpy and of every library that speaks DLPack;
+``ecornn.torch`` has modules of torch.  What needs numpy is imported when it is first asked for.
+"""
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from ._errors import BadArgument, BadCell, Error, NoDevice, NoMemory, Unsupported
 from ._library import version
 
+if TYPE_CHECKING:
+    from ._info import info
+    from .arrays import Array
+    from .cell import Cell, cells
+    from .layer import Gradients, Layer, Parameters, Run
+
+_PLACES = {"Array": "arrays", "Cell": "cell", "cells": "cell", "Gradients": "layer",
+           "Layer": "layer", "Parameters": "layer", "Run": "layer", "info": "_info"}
+
 __version__ = version().split()[0]
-__all__ = ["BadArgument", "BadCell", "Error", "NoDevice", "NoMemory", "Unsupported"]
+__all__ = ["Array", "BadArgument", "BadCell", "Cell", "Error", "Gradients", "Layer", "NoDevice",
+           "NoMemory", "Parameters", "Run", "Unsupported", "cells", "info"]
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'ecornn' has no attribute {name!r}")
+    found = getattr(importlib.import_module("." + place, __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

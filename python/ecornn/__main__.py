@@ -1,0 +1,47 @@
+"""``python -m ecornn``: says what is installed, and checks each device against the reference.
+
+Ends with 0 if every device computes what the reference does.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ._errors import Error
+from ._info import info, self_check
+
+
+def main() -> int:
+    """Prints the report; 0, or 1 where a check failed."""
+    found = info()
+    print(f"ecornn {found['version']}, Python {found['python']}, numpy {found['numpy']}")
+    print(f"library: {found['library']}")
+    for module in found["modules"]:
+        where = f" ({module['folder']})" if module["folder"] else ""
+        print(f"module for GPUs, {module['where']}{where}: {'yes' if module['found'] else 'no'}")
+    if found["no_gpu"]:
+        print(f"no GPU: {found['no_gpu']}")
+    bad = 0
+    for device in found["devices"]:
+        memory = device["memory_bytes"]
+        units = "multiprocessors" if device["backend"] == "cuda" else "threads"
+        size = f", {memory / 2**30:.1f} GiB" if memory else ""
+        variant = f", {device['variant']}" if device["variant"] else ""
+        print(f"{device['device']}: {device['name']}{variant}, {device['threads']} {units}{size}")
+        if device["backend"] == "reference":
+            continue
+        try:
+            error, limit = self_check(device["device"])
+        except Error as failure:
+            print(f"    check: failed: {failure}")
+            bad += 1
+            continue
+        good = error <= limit
+        bad += not good
+        print(f"    check: {'good' if good else 'BAD'}, an LSTM and its gradient differ from the "
+              f"reference by {error:.1e}, at most {limit:.0e}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

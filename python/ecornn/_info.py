@@ -1,0 +1,116 @@
+"""What is installed here: the library, its devices, the module for GPUs, and a check of each."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from typing import Any
+
+from . import _library as lib
+from . import _plan
+from ._errors import Error
+from ._library import library
+
+MODULES = ("ecornn_cu13", "ecornn_cu12")  # packages that bring the module for GPUs
+
+
+class _DlInfo(ctypes.Structure):
+    """Dl_info of dladdr."""
+
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("address", ctypes.c_void_p)]
+
+
+def library_file() -> str:
+    """The file that the library was loaded from."""
+    found = _DlInfo()
+    try:
+        dladdr = ctypes.CDLL(None).dladdr
+        if dladdr(ctypes.cast(library.ecornn_version, ctypes.c_void_p), ctypes.byref(found)):
+            return os.path.realpath(os.fsdecode(found.file))
+    except (AttributeError, OSError):
+        pass
+    return lib.path
+
+
+def _modules(beside: str) -> list[dict[str, Any]]:
+    """Where the module for GPUs may lie, in the order of looking, and whether it is there."""
+    folders = []
+    asked = os.environ.get("ECORNN_MODULE_DIR")
+    for package in MODULES:
+        found = importlib.util.find_spec(package)
+        places = list(found.submodule_search_locations or ()) if found else []
+        folders.append((f"package {package}", os.path.join(places[0], "lib") if places else ""))
+    taken = [folder for _, folder in folders if folder and folder == asked]
+    if asked and not taken:
+        folders.insert(0, ("ECORNN_MODULE_DIR", asked))
+    folders.append(("beside the library", os.path.join(os.path.dirname(beside), "ecornn")))
+    return [
+        {"where": where, "folder": folder,
+         "found": bool(folder) and os.path.exists(os.path.join(folder, "ecornn-cuda.so"))}
+        for where, folder in folders
+    ]
+
+
+def info() -> dict[str, Any]:
+    """What is installed, as plain data.
+
+    version; library: its file; numpy and python: versions; devices: for each its name to open it
+    by (``device``) and what ecornn_device_query says; modules: where one for GPUs was looked for;
+    no_gpu: why there is none, or None.
+
+    >>> found = info()
+    >>> [d["device"] for d in found["devices"]][:2]
+    ['cpu', 'reference']
+    """
+    import numpy
+
+    names = ["cpu", "reference"]
+    no_gpu = None
+    try:
+        _plan.device("cuda:0")
+        names += [f"cuda:{k}" for k in range(library.ecornn_device_count(b"cuda"))]
+    except Error as error:
+        no_gpu = str(error)
+    file = library_file()
+    return {
+        "version": lib.version(),
+        "library": file,
+        "python": sys.version.split()[0],
+        "numpy": numpy.__version__,
+        "devices": [{"device": name, **_plan.device_info(name)} for name in names],
+        "modules": _modules(file),
+        "no_gpu": no_gpu,
+    }
+
+
+def self_check(device: str) -> tuple[float, float]:
+    """Runs a small LSTM, forward and backward, on a device and on the reference.
+
+    Returns the largest difference and what it may be, both relative to the largest number.
+    """
+    import numpy
+
+    from .arrays import Array
+    from .layer import Layer
+
+    steps, batch, width, hidden = 6, 3, 5, 8
+    draw = numpy.random.default_rng(1)
+    x = draw.standard_normal((steps, batch, width)).astype(numpy.float32)
+    dy = draw.standard_normal((steps, batch, hidden)).astype(numpy.float32)
+    found = []
+    for name in (device, "reference"):
+        layer = Layer("lstm", width, hidden, device=name, seed=1)
+        given = [Array.of(name, array) for array in (x, dy)]
+        run = layer.forward(given[0], lengths=[6, 4, 5])
+        grads = run.backward(given[1])
+        made = [run.y, *run.final, grads.x, *(grads.initial or ())]
+        assert grads.parameters is not None
+        found.append([array.numpy() for array in made] + [grads.parameters.block])
+    worst = 0.0
+    for ours, reference in zip(*found):
+        worst = max(worst, float(abs(ours - reference).max() / abs(reference).max()))
+    # Sums of F32 over some 10 steps of some 10 terms, and activations of a few units each.
+    return worst, 1e-5

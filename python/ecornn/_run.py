@@ -1,0 +1,257 @@
+"""One run of a layer on arrays, and its gradient.
+
+Addresses of all arrays are read before a run, and every array is held until it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from . import _library as lib
+from . import arrays
+from ._errors import BadArgument
+from ._library import check, library, pack_gradient, pack_io
+from ._memory import Memory, reserve, scratch, wait
+from ._parameters import Parameters, unpack
+from ._plan import round_up
+from .arrays import INT32, View
+
+if TYPE_CHECKING:
+    from .layer import Layer
+
+_LARGEST = 2**31 - 1
+
+
+def stream_of(stream: Any) -> int:
+    """A cudaStream_t as a number: of torch's streams, cupy's, numba's, or a number itself."""
+    if stream is None:
+        return 0
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        if 0 <= stream < 2**64:
+            return 0 if stream == 1 else stream  # 1: the default one, in the words of DLPack
+        raise BadArgument(f"stream is {stream}, must be the address of a cudaStream_t, or 0")
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if callable(protocol):
+        return int(protocol()[1])
+    for name in ("cuda_stream", "ptr", "handle"):
+        found = getattr(stream, name, None)
+        if found is not None:
+            return int(getattr(found, "value", found) or 0)
+    raise TypeError(f"stream is {stream!r}, must be a number or a stream of torch, cupy or numba")
+
+
+def states_of(given: Any, name: str, count: int) -> list[Any]:
+    """One array or None for each state: given are None, all of them, or the only one."""
+    if given is None:
+        return [None] * count
+    if isinstance(given, (list, tuple)):
+        if len(given) != count:
+            raise BadArgument(f"{name} has {len(given)} states, must have the cell's {count}")
+        return list(given)
+    if count != 1:
+        raise TypeError(f"{name} is {type(given).__name__}, must be a tuple of {count} states")
+    return [given]
+
+
+class Job:
+    """What a run reads: arrays as the library sees them, and the plan."""
+
+    __slots__ = ("layer", "plan", "stream", "steps", "batch", "x", "initial", "lengths", "weights",
+                 "seed")
+
+    def __init__(self, layer: Layer, x, initial, lengths, training: bool, seed: int, stream):
+        place, type = layer._place, layer._type
+        self.layer, self.seed = layer, seed
+        self.stream = stream_of(stream) if place.on_gpu else 0
+        major, minor = ("N", "T") if layer.batch_first else ("T", "N")
+        self.x = arrays.expect(arrays.read(x, "x", place, self.stream), "x",
+                               (major, minor, layer.input), type)
+        first, second = self.x.shape[:2]
+        self.steps, self.batch = (second, first) if layer.batch_first else (first, second)
+        for letter, size in (("T", self.steps), ("N", self.batch)):
+            if size > _LARGEST:
+                raise BadArgument(f"x has {letter} = {size}, must be at most {_LARGEST}")
+        shapes = layer._state_shapes(self.batch)
+        self.initial = [
+            None if state is None else arrays.expect(
+                arrays.read(state, f"initial[{s}]", place, self.stream), f"initial[{s}]",
+                shapes[s], type)
+            for s, state in enumerate(states_of(initial, "initial", layer.cell.states))
+        ]
+        self.lengths = None if lengths is None else _lengths(
+            lengths, self.steps, self.batch, layer, self.stream)
+        steps = round_up(self.steps) if place.on_gpu else self.steps
+        self.plan = layer._plans.get(layer.device, max(steps, 1), max(self.batch, 1), type,
+                                     layer._param_type, training)
+        self.weights = layer._packed.of(self.plan) if self.steps and self.batch else None
+
+    def io(self, y: int, final: list[int], reserve: Memory | None):
+        """ecornn_io, and the workspace that it names."""
+        plan = self.plan
+        space = scratch(self.layer.device, plan.workspace, self.stream, "workspace")
+        pad = (0,) * (lib.MAX_STATES - len(self.initial))
+        return space, pack_io(
+            self.steps, self.batch, _address(self.lengths), self.x.address, y,
+            *map(_address, self.initial), *pad, *final, *pad,
+            _address(self.weights), space.address, _address(reserve), self.seed, self.stream,
+            space.bytes, reserve.bytes if reserve else 0)
+
+
+def _address(holder) -> int:
+    return 0 if holder is None else holder.address
+
+
+def _lengths(given: Any, steps: int, batch: int, layer: Layer, stream: int) -> View:
+    """Lengths [N] as int32 in the device's memory; those of the host are checked, and copied."""
+    place = layer._place
+    lies_here = not isinstance(given, (list, tuple))
+    if place.on_gpu and lies_here and not hasattr(given, "__array_interface__"):
+        view = arrays.read(given, "lengths", place, stream)
+        return arrays.expect(view, "lengths", (batch,), INT32)
+    host = arrays.to_numpy(given, "lengths")
+    if host.size == 0 and batch == 0:
+        host = numpy.zeros(0, numpy.int32)
+    if host.dtype.kind not in "iu":
+        raise BadArgument(f"lengths are {host.dtype}, must be integers")
+    if host.shape != (batch,):
+        raise BadArgument(f"lengths are {list(host.shape)}, must be [{batch}]")
+    for row in numpy.flatnonzero((host < 0) | (host > steps))[:1]:
+        raise BadArgument(f"lengths[{row}] is {host[row]}, must be 0 to {steps}")
+    host = numpy.ascontiguousarray(host, numpy.int32)
+    address = host.__array_interface__["data"][0]
+    if not place.on_gpu:
+        return View(address, host.shape, INT32, host, given)
+    memory = Memory(place.device, host.nbytes)
+    if batch:
+        memory.write(address, host.nbytes)
+        wait(place.device, 0)
+    return View(memory.address, host.shape, INT32, memory, given)
+
+
+class Outputs:
+    """y and final states of a job: memory for them, and then the caller's arrays."""
+
+    __slots__ = ("results", "y", "final", "addresses")
+
+    def __init__(self, job: Job):
+        layer = job.layer
+        self.results = arrays.Results(job.x, layer._place, job.stream)
+        first = job.x.shape[:2]
+        self.y, y = self.results.new((*first, layer.directions * layer.width))
+        made = [self.results.new(shape) for shape in layer._state_shapes(job.batch)]
+        self.final = [holder for holder, _ in made]
+        self.addresses = y, [address for _, address in made]
+
+    def give(self) -> tuple[Any, tuple[Any, ...]]:
+        """As the caller gets them, once the run is queued."""
+        return self.results.give(self.y), tuple(self.results.give(state) for state in self.final)
+
+
+def infer(job: Job) -> tuple[Any, tuple[Any, ...]]:
+    """y and final states."""
+    out = Outputs(job)
+    _space, io = job.io(*out.addresses, None)
+    check(library.ecornn_forward(job.plan.handle, io))
+    return out.give()
+
+
+class Run:
+    """A forward run that kept what its backward needs.
+
+    y: [T,N,D*P] or [N,T,D*P].  final: a tuple of the states at each row's last step, [L*D,N,P],
+    later ones [L*D,N,H].  Until the last backward x, initial, lengths and, on a GPU, y must stay
+    as they are.  The weights are those of the forward, even if the parameters change.
+    """
+
+    __slots__ = ("y", "final", "_job", "_out", "_reserve")
+
+    def __init__(self, job: Job):
+        self._job, self._out = job, Outputs(job)
+        self._reserve = reserve(job.layer.device, job.plan.reserve, job.stream)
+        _space, io = job.io(*self._out.addresses, self._reserve)
+        check(library.ecornn_forward(job.plan.handle, io))
+        self.y, self.final = self._out.give()
+
+    def backward(self, dy: Any = None, dfinal: Any = None, accumulate: bool | Gradients = False,
+                 wanted: tuple[str, ...] = ("x", "initial", "parameters")) -> Gradients:
+        """Gradients of this run, given those of y and of the final states; None is 0.
+
+        dy: as y; dfinal: a tuple as final, None for a state without one.  accumulate: the gradient
+        of the parameters is added to that of these Gradients, or, given True, of the layer's last
+        backward, and is then the same arrays.  wanted: leave a name out to save its work.  May be
+        called again.  Raises BadArgument for other shapes, types or devices than the run's.
+        """
+        job, layer = self._job, self._job.layer
+        unknown = set(wanted) - {"x", "initial", "parameters"}
+        if isinstance(wanted, str) or unknown:
+            raise BadArgument(f"wanted is {wanted!r}, must be a tuple of x, initial, parameters")
+        into = layer._gradient_to_add_to(accumulate)
+        if into is not None and "parameters" not in wanted:
+            raise BadArgument("accumulate is given, but parameters are not wanted")
+        views = self._read(dy, dfinal)
+        made = self._backward(views, wanted)
+        grads = Gradients()
+        dweights = made.pop("dweights")
+        if dweights is not None:
+            grads.parameters = layer._new_gradient() if into is None else into
+            # Threads may add to one gradient.
+            with layer._lock if into is not None else contextlib.nullcontext():
+                unpack(layer.device, job.plan, dweights, layer._table, grads.parameters.block,
+                       into is not None, job.stream)
+            layer._last = grads.parameters
+        give = self._out.results.give
+        if made["dx"] is not None:
+            grads.x = give(made["dx"])
+        if made["dinitial"]:
+            grads.initial = tuple(give(state) for state in made["dinitial"])
+        return grads
+
+    def _read(self, dy, dfinal) -> list[View | None]:
+        """dy and each dfinal."""
+        job, layer = self._job, self._job.layer
+        place, type = layer._place, layer._type
+        shapes = [(*job.x.shape[:2], layer.directions * layer.width),
+                  *layer._state_shapes(job.batch)]
+        given = [dy, *states_of(dfinal, "dfinal", layer.cell.states)]
+        names = ["dy", *(f"dfinal[{s}]" for s in range(layer.cell.states))]
+        return [
+            None if value is None else arrays.expect(
+                arrays.read(value, name, place, job.stream), name, shape, type)
+            for value, name, shape in zip(given, names, shapes)
+        ]
+
+    def _backward(self, views: list[View | None], wanted) -> dict[str, Any]:
+        """Queues the run; holders of what it writes."""
+        job, layer, new = self._job, self._job.layer, self._out.results.new
+        dx, dx_at = new(job.x.shape) if "x" in wanted else (None, 0)
+        states = [new(shape) for shape in layer._state_shapes(job.batch)
+                  if "initial" in wanted]
+        at = [address for _, address in states] or [0] * layer.cell.states
+        dweights = None
+        if "parameters" in wanted:
+            dweights = scratch(layer.device, job.plan.dweights, job.stream, "dweights")
+        pad = (0,) * (lib.MAX_STATES - layer.cell.states)
+        # A run's y is given as it lies in our memory, not as the caller's library has it.
+        _space, io = job.io(self._out.addresses[0], [0] * layer.cell.states, self._reserve)
+        gradient = pack_gradient(*map(_address, views), *pad, dx_at, *at, *pad,
+                                 _address(dweights), 0)
+        check(library.ecornn_backward(job.plan.handle, io, gradient))
+        return {"dx": dx, "dinitial": [holder for holder, _ in states], "dweights": dweights}
+
+
+class Gradients:
+    """What one backward found; None for what was not wanted.
+
+    x: as the run's x, 0 past a row's length.  initial: a tuple as the initial states.  parameters:
+    numpy arrays in host memory by name, and all of them as ``parameters.block``.
+    """
+
+    __slots__ = ("x", "initial", "parameters")
+
+    def __init__(self) -> None:
+        self.x: Any = None
+        self.initial: tuple[Any, ...] | None = None
+        self.parameters: Parameters | None = None

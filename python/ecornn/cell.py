@@ -1,0 +1,91 @@
+"""Cells: what a recurrent layer computes in one step, built in or written down."""
+
+from __future__ import annotations
+
+import re
+
+from . import _plan
+from . import _library as lib
+from ._errors import BadArgument
+
+_HEADER = re.compile(r"cell\s+([\w-]+)")
+
+
+class Cell:
+    """A cell, by the name of a built-in one or by its text (doc/cells.md has the language).
+
+    Raises BadCell for a text that is wrong; the message begins with line:column, both from 1.
+    Raises BadArgument for a name that no built-in cell has.  Equal texts are equal cells, and the
+    parsed form of a text is kept as long as the process lives.
+
+    >>> cell = Cell('''
+    ... cell leaky(h)
+    ... u  = sigmoid(W x + b)
+    ... h' = u * h + (1 - u) * tanh(W x + R h + b)
+    ... ''')
+    >>> cell
+    Cell('leaky', states=1)
+    >>> cell.parameters
+    (('W', 'u'), ('W', 'h'), ('R', 'h'), ('b', 'u'), ('b', 'h'))
+    >>> Cell("lstm").states
+    2
+    >>> Cell("cell odd(h)\\nh' = f * h\\n")
+    Traceback (most recent call last):
+        ...
+    ecornn._errors.BadCell: 2:6: 'f' has no value yet: lines above may assign one
+    """
+
+    __slots__ = ("text", "name", "states", "_parameters")
+
+    def __init__(self, text: str):
+        if not isinstance(text, str):
+            raise TypeError(f"cell is {text!r}, must be a str: a built-in cell's name, or a text")
+        if "\0" in text:
+            raise BadArgument(f"cell is {text[:40]!r}, must be a text without a NUL")
+        try:
+            handle = _plan.cell(text)
+        except UnicodeEncodeError:
+            raise BadArgument(f"cell is {text[:40]!r}, must be a text of UTF-8") from None
+        self.text = text
+        self.states: int = lib.library.ecornn_cell_states(handle)
+        lines = (line.partition("#")[0].strip() for line in text.splitlines())
+        header = _HEADER.match(next((line for line in lines if line), ""))
+        self.name: str = header.group(1) if header else text
+        self._parameters: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def parameters(self) -> tuple[tuple[str, str], ...]:
+        """Kind and line of each parameter, in the order of the block: ``('W', 'i')``.
+
+        Kinds are W [H,I], R [H,P], and the vectors b and p [H].
+        """
+        if self._parameters is None:
+            plan = _plan.Plan("reference", _plan.Shape(self.text, 1, 1), 1, 1, lib.F32, lib.F32,
+                              False)
+            names = (parameter.name.split(".") for parameter in plan.parameters())
+            self._parameters = tuple((kind, line) for _, _, kind, line in names)
+        return self._parameters
+
+    def __repr__(self) -> str:
+        return f"Cell({self.name!r}, states={self.states})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self):
+        return Cell, (self.text,)
+
+
+def cells() -> list[str]:
+    """The names of the built-in cells, in a fixed order.
+
+    >>> cells()[:3]
+    ['rnn-tanh', 'rnn-relu', 'lstm']
+    """
+    return _plan.cell_names()

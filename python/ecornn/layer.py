@@ -1,0 +1,253 @@
+"""Recurrent layers on arrays of any library: numpy, and what speaks DLPack or CUDA's protocol."""
+
+from __future__ import annotations
+
+import math
+import operator
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy
+
+from . import _library as lib
+from . import _run, arrays
+from ._errors import BadArgument
+from ._library import library
+from ._parameters import Packed, Parameters, convert, count_of
+from ._plan import Plan, Plans, Shape
+from ._run import Gradients, Run
+from .cell import Cell
+
+_DIRECTIONS = {"forward": lib.FORWARD, "reverse": lib.REVERSE, "both": lib.BIDIRECTIONAL}
+_TYPES = {"f32": lib.F32, "f64": lib.F64, "bf16": lib.BF16, "f16": lib.F16}
+_LARGEST = 2**31 - 1
+
+
+def _one_of(name: str, value: Any, table: dict[str, int]) -> int:
+    found = table.get(value) if isinstance(value, str) else None
+    if found is None:
+        raise BadArgument(f"{name} is {value!r}, must be one of {', '.join(table)}")
+    return found
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, must be a whole number") from None
+    if not least <= number <= _LARGEST:
+        raise BadArgument(f"{name} is {number}, must be {least} to {_LARGEST}")
+    return number
+
+
+def _seed(value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"seed is {value!r}, must be a whole number") from None
+    if not 0 <= number < 2**64:
+        raise BadArgument(f"seed is {number}, must be 0 to 2**64 - 1")
+    return number
+
+
+def _device_name(name: str | None) -> str:
+    if name is None:
+        return "cuda:0" if library.ecornn_device_count(b"cuda") > 0 else "cpu"
+    if not isinstance(name, str):
+        raise TypeError(f"device is {name!r}, must be a str such as cpu, cuda:0 or reference")
+    if "\0" in name or not name.isascii():
+        raise BadArgument(f"device is {name!r}, must be cpu, cpu:K, cuda, cuda:K or reference")
+    return "cuda:0" if name == "cuda" else name
+
+
+class Layer:
+    """A stack of recurrent layers: parameters in host memory, runs on one device.
+
+    cell: a Cell, a built-in one's name, or a text.  input I, hidden H, proj P (0: none, P is H),
+    layers L.  direction: forward, reverse, or both (D is 2).  batch_first: x and y are [N,T,*].
+    dropout: on the input of layers 1 to L-1, in training.  dtype: of arrays, f32, f64, bf16 or f16.
+    device: cpu, cpu:K with K threads, cuda:K, reference (slow, double), None: the fastest.
+    weights: the type that matrices are packed to, None: dtype; bf16 halves what f32 reads.
+    fast_math, row_invariant: as ecornn.h has them.  seed: of the initial parameters.
+
+    Parameters are float32, or float64 of f64, uniform in +-1/sqrt(H).  Any thread may run a layer,
+    several at a time.  Raises BadArgument or TypeError for a wrong value, BadCell for a text,
+    NoDevice, and Unsupported for what the device cannot do.
+
+    >>> import numpy as np
+    >>> layer = Layer("lstm", 3, 4, device="cpu")
+    >>> y, (h, c) = layer(np.ones((5, 2, 3), np.float32))
+    >>> y.shape, h.shape, c.shape
+    ((5, 2, 4), (1, 2, 4), (1, 2, 4))
+    >>> bool((y[-1] == h[0]).all())
+    True
+    """
+
+    def __init__(self, cell: Cell | str, input: int, hidden: int, *, layers: int = 1,
+                 direction: str = "forward", proj: int = 0, batch_first: bool = False,
+                 dropout: float = 0.0, dtype: str = "f32", device: str | None = "cpu",
+                 weights: str | None = None, fast_math: bool = False, row_invariant: bool = False,
+                 seed: int = 0):
+        self.cell = cell if isinstance(cell, Cell) else Cell(cell)
+        self.input, self.hidden = _count("input", input, 1), _count("hidden", hidden, 1)
+        self.layers, self.proj = _count("layers", layers, 1), _count("proj", proj, 0)
+        self.direction, self.batch_first = direction, bool(batch_first)
+        self.dtype, self.weights = dtype, weights
+        self.fast_math, self.row_invariant = bool(fast_math), bool(row_invariant)
+        self.dropout = float(dropout)
+        if not 0.0 <= self.dropout < 1.0:
+            raise BadArgument(f"dropout is {self.dropout}, must be 0 to less than 1")
+        self._type = _one_of("dtype", dtype, _TYPES)
+        self.device = _device_name(device)
+        shape = Shape(
+            self.cell.text, self.input, self.hidden, self.proj, self.layers,
+            _one_of("direction", direction, _DIRECTIONS), self.batch_first, self.dropout,
+            lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant,
+            0 if weights in (None, dtype) else self._weight_type(weights))
+        self.directions, self.width = shape.directions, shape.width
+        self._param_type = lib.F64 if self._type == lib.F64 else lib.F32
+        self._plans = Plans(shape)
+        first = self._plans.get(self.device, 1, 1, self._type, self._param_type, False)
+        self._place = arrays.Place(self.device)
+        self._table = first.parameters()
+        self._lock = threading.Lock()
+        self._last: Parameters | None = None
+        self._take_block(self._initial(_seed(seed)))
+
+    def _weight_type(self, weights: Any) -> int:
+        number = _one_of("weights", weights, _TYPES)
+        if number == lib.F32:  # 0 is "as dtype" to the library
+            raise BadArgument(f"weights are f32, must be {self.dtype} like dtype, or bf16 or f16")
+        return number
+
+    def _initial(self, seed: int) -> numpy.ndarray:
+        bound = 1 / math.sqrt(self.hidden)
+        kind = numpy.float64 if self._param_type == lib.F64 else numpy.float32
+        drawn = numpy.random.default_rng(seed).uniform(-bound, bound, count_of(self._table))
+        return drawn.astype(kind)
+
+    def _take_block(self, block: numpy.ndarray) -> None:
+        self._block = Parameters(block, self._table)
+        self._packed = Packed(self.device, block, self._table)
+
+    def _state_shapes(self, batch: int) -> list[tuple[int, int, int]]:
+        """Of each state: [L*D,N,P], later ones [L*D,N,H]."""
+        pairs = self.layers * self.directions
+        return [(pairs, batch, self.hidden if s else self.width)
+                for s in range(self.cell.states)]
+
+    # ---- parameters -----------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters by name, views of one block in host memory; write to them as you like.
+
+        A matrix is [H,I], [H,P] or [P,H], a vector [H].  The next run after this was asked for
+        packs them again.  A view that you keep and write to later is noticed as well, if much of
+        it changes (ecornn_fingerprint); after writing a few elements of a kept view call changed.
+        """
+        self._packed.stale = True
+        return self._block
+
+    def changed(self) -> None:
+        """Says that parameters were written to: the next run packs them again."""
+        self._packed.stale = True
+
+    def load(self, system: str, given: Any) -> None:
+        """Takes another system's weights: torch, keras, onnx or cudnn (doc/api.md has the shapes).
+
+        given: its arrays in that system's order, as a list, a dict such as a state_dict, or one
+        array of them all.  Raises BadArgument where their number of elements is another one,
+        Unsupported where that system has no such cell; the parameters are then as before.
+        """
+        if isinstance(given, Mapping):
+            given = list(given.values())
+        parts = list(given) if isinstance(given, (list, tuple)) or (
+            isinstance(given, Iterable) and not hasattr(given, "shape")) else [given]
+        flat = [numpy.ravel(arrays.to_numpy(part, f"given[{k}]"))
+                for k, part in enumerate(parts)]
+        whole = numpy.concatenate(flat) if flat else numpy.zeros(0, numpy.float32)
+        if whole.dtype.kind not in "fiu":
+            raise BadArgument(f"given is {whole.dtype}, must be numbers")
+        kind = numpy.float64 if whole.dtype.itemsize > 4 else numpy.float32
+        with self._lock:
+            convert(self._any_plan(), system, self._block.block,
+                    numpy.ascontiguousarray(whole, kind))
+        self.changed()
+
+    def save(self, system: str) -> numpy.ndarray:
+        """The weights as another system has them, all its arrays one after the other in one."""
+        return convert(self._any_plan(), system, self._block.block, None)
+
+    def _any_plan(self) -> Plan:
+        return self.plan(1, 1)
+
+    def plan(self, steps: int, batch: int, training: bool = False) -> Plan:
+        """The plan of runs of that T and N; as a str it says what was chosen, and why."""
+        return self._plans.get(self.device, _count("steps", steps, 1), _count("batch", batch, 1),
+                               self._type, self._param_type, bool(training))
+
+    # ---- runs -----------------------------------------------------------------------------
+
+    def __call__(self, x: Any, initial: Any = None, lengths: Any = None, *,
+                 stream: Any = None) -> tuple[Any, tuple[Any, ...]]:
+        """Inference: y and a tuple of final states, in arrays of x's library.
+
+        x: [T,N,I], or [N,T,I] with batch_first.  y: the same with D*P.  initial: a tuple of states,
+        [L*D,N,P] and later ones [L*D,N,H], None for zeros.  lengths: [N] whole numbers from 0 to T,
+        None: all T; y is 0 past a row's length.  stream: of a GPU, None: the default one.
+        """
+        return _run.infer(_run.Job(self, x, initial, lengths, False, 0, stream))
+
+    def forward(self, x: Any, initial: Any = None, lengths: Any = None, *, seed: int = 0,
+                stream: Any = None) -> Run:
+        """A run of training: arguments as in inference; seed: of dropout and bernoulli.
+
+        >>> import numpy as np
+        >>> layer = Layer("gru", 3, 4)
+        >>> run = layer.forward(np.ones((5, 2, 3), np.float32))
+        >>> grads = run.backward(dy=np.ones_like(run.y))
+        >>> grads.x.shape, grads.parameters["0.fwd.R.n"].shape if "0.fwd.R.n" in \\
+        ...     grads.parameters else grads.parameters["0.fwd.R.q"].shape
+        ((5, 2, 3), (4, 4))
+        """
+        return Run(_run.Job(self, x, initial, lengths, True, _seed(seed), stream))
+
+    def _new_gradient(self) -> Parameters:
+        block = self._block.block
+        return Parameters(numpy.empty(block.shape, block.dtype), self._table)
+
+    def _gradient_to_add_to(self, accumulate: Any) -> Parameters | None:
+        if accumulate is False:
+            return None
+        found = self._last if accumulate is True else getattr(accumulate, "parameters", None)
+        if isinstance(found, Parameters) and found.block.shape == self._block.block.shape and (
+                found.block.dtype == self._block.block.dtype):
+            return found
+        raise BadArgument(f"accumulate is {accumulate!r}, must be Gradients of this layer's "
+                          "parameters, or True after a backward")
+
+    # ---- copies ---------------------------------------------------------------------------
+
+    def _arguments(self) -> dict[str, Any]:
+        names = ("input", "hidden", "layers", "direction", "proj", "batch_first", "dropout",
+                 "dtype", "device", "weights", "fast_math", "row_invariant")
+        return {"cell": self.cell, **{name: getattr(self, name) for name in names}}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"arguments": self._arguments(), "block": self._block.block.copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["arguments"])  # type: ignore[misc]
+        self._take_block(state["block"])
+
+    def __repr__(self) -> str:
+        plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
+                 "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False}
+        said = [f"{name}={value!r}" for name, value in self._arguments().items()
+                if name not in ("cell", "input", "hidden") and value != plain.get(name)]
+        return f"Layer({', '.join([repr(self.cell.name), str(self.input), str(self.hidden), *said])})"
+
+
+__all__ = ["Gradients", "Layer", "Parameters", "Run"]
