@@ -107,8 +107,7 @@ def _address(holder) -> int:
 def _lengths(given: Any, steps: int, batch: int, layer: Layer, stream: int) -> View:
     """Lengths [N] as int32 in the device's memory; those of the host are checked, and copied."""
     place = layer._place
-    lies_here = not isinstance(given, (list, tuple))
-    if place.on_gpu and lies_here and not hasattr(given, "__array_interface__"):
+    if place.on_gpu and arrays.is_on_gpu(given):
         view = arrays.read(given, "lengths", place, stream)
         return arrays.expect(view, "lengths", (batch,), INT32)
     host = arrays.to_numpy(given, "lengths")

@@ -159,6 +159,13 @@ def read(value: Any, name: str, place: Place, stream: int = 0) -> View:
     return _read_numpy(numpy.asarray(bytes_of), value)
 
 
+def is_on_gpu(value: Any) -> bool:
+    """Does an array say that it lies in memory of a GPU?"""
+    if hasattr(value, "__dlpack_device__"):
+        return value.__dlpack_device__()[0] in (_dlpack.CUDA, _dlpack.CUDA_MANAGED)
+    return hasattr(value, "__cuda_array_interface__")
+
+
 def _short(value) -> str:
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
@@ -180,7 +187,7 @@ def to_numpy(value: Any, name: str) -> numpy.ndarray:
     """The numbers of an array in host memory, as numpy has them; bfloat16 as float32."""
     detach = getattr(value, "detach", None)  # of a tensor that wants a gradient
     place = Place("cpu")
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, int, float)):
         return numpy.asarray(value)
     view = read(detach() if callable(detach) else value, name, place)
     if view.type == lib.BF16:

@@ -1,0 +1,340 @@
+"""Arrays of other libraries: DLPack both ways, what owns memory, and when it is freed."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+import ecornn
+from ecornn import Array, BadArgument, Layer, _dlpack
+
+DRAW = np.random.default_rng(5)
+
+
+def draw(*shape):
+    return DRAW.standard_normal(shape).astype(np.float32)
+
+
+class Other:
+    """An array of some library that speaks DLPack of one version."""
+
+    def __init__(self, values, versioned, device=(1, 0)):
+        self.values, self.versioned, self.device = values, versioned, device
+        self.asked = []
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **extra):
+        self.asked.append(extra)
+        if not self.versioned and "max_version" in extra:
+            raise TypeError("unexpected keyword argument 'max_version'")
+        return self.values.__dlpack__(max_version=(1, 0) if self.versioned else None)
+
+
+@pytest.fixture(scope="module")
+def layer():
+    return Layer("lstm", 3, 4, layers=2, direction="both")
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_dlpack_is_read_and_its_capsule_freed(layer, versioned):
+    x = draw(5, 2, 3)
+    y, final = layer(x)
+    before = sys.getrefcount(x)
+    given = Other(x, versioned)
+    found, states = layer(given)
+    assert isinstance(found, Array) and found.shape == y.shape and found.dtype == "float32"
+    np.testing.assert_array_equal(found.numpy(), y)
+    np.testing.assert_array_equal(np.asarray(states[1]), final[1])
+    run = layer.forward(given, tuple(Other(s, versioned) for s in final), Other(
+        np.array([5, 3], np.int32), versioned))
+    right = layer.forward(x, final, [5, 3])
+    np.testing.assert_array_equal(run.y.numpy(), right.y)
+    grads = run.backward(Other(y, versioned), (None, Other(final[1], versioned)))
+    np.testing.assert_array_equal(
+        grads.x.numpy(), right.backward(y, (None, final[1])).x)
+    assert sys.getrefcount(x) > before
+    del given, run, right
+    gc.collect()
+    assert sys.getrefcount(x) == before
+
+
+def test_numpy_arrays_may_have_any_strides(layer):
+    x = draw(5, 2, 3)
+    y = layer(x)[0]
+    padded = np.zeros((5, 2, 6), np.float32)
+    padded[..., ::2] = x
+    unaligned = np.frombuffer(b"." + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(x.shape)
+    for same in (np.asfortranarray(x), padded[..., ::2], x[::-1].copy()[::-1], unaligned,
+                 np.broadcast_to(x, (1, 5, 2, 3))[0]):
+        np.testing.assert_array_equal(layer(same)[0], y)
+    x.flags.writeable = False
+    np.testing.assert_array_equal(layer(x)[0], y)
+
+
+def test_dlpack_arrays_must_be_dense(layer):
+    with pytest.raises(BadArgument, match=r"x is \[5, 2, 3\] with strides \[1, 5, 10\], must be"):
+        layer(Other(np.asfortranarray(draw(5, 2, 3)), True))
+    one = draw(1, 2, 3)
+    odd = np.lib.stride_tricks.as_strided(one, strides=(999 * 4, 12, 4))  # a stride of no matter
+    np.testing.assert_array_equal(layer(Other(odd, True))[0].numpy(), layer(one)[0])
+    assert layer(Other(np.zeros((0, 2, 6), np.float32)[..., ::2], False))[0].shape == (0, 2, 8)
+
+
+@pytest.mark.parametrize("device", [(2, 0), (13, 0), (10, 0), (4, 1)])
+def test_other_memory_is_refused(layer, device):
+    given = Other(draw(5, 2, 3), True, device)
+    with pytest.raises(BadArgument, match="x is in memory of .*, must be in that of the host"):
+        layer(given)
+    assert not given.asked
+    with pytest.raises(BadArgument, match=r"initial\[1\] is in memory"):
+        layer(draw(5, 2, 3), (None, given))
+
+
+def test_pinned_memory_is_the_host_s(layer):
+    x = draw(5, 2, 3)
+    np.testing.assert_array_equal(layer(Other(x, True, (3, 0)))[0].numpy(), layer(x)[0])
+
+
+def test_cuda_array_interface_is_refused_on_a_cpu(layer):
+    class Cuda:
+        __cuda_array_interface__ = {"shape": (5, 2, 3), "typestr": "<f4", "data": (4096, False),
+                                    "version": 3}
+
+    with pytest.raises(BadArgument, match="x is in memory of cuda:0, must be"):
+        layer(Cuda())
+
+
+def test_capsules_that_are_wrong_are_refused(layer):
+    class Wrong(Other):
+        def __dlpack__(self, **extra):
+            return self.give()
+
+    given = Wrong(draw(5, 2, 3), True)
+    taken = Other(given.values, True).__dlpack__()
+    rename = ctypes.pythonapi.PyCapsule_SetName
+    rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    name = b"used_dltensor_versioned"
+    rename(taken, name)
+    for capsule in (taken, None, 3):
+        given.give = lambda capsule=capsule: capsule
+        with pytest.raises(BufferError, match="must be a DLPack capsule"):
+            layer(given)
+    rename(taken, _dlpack._VERSIONED)  # so that it is freed
+    managed = _dlpack._Versioned.from_address(
+        _dlpack._pointer(taken, _dlpack._VERSIONED))
+    managed.major = 2
+    given.give = lambda: taken
+    with pytest.raises(BufferError, match="must be 1.x"):
+        layer(given)
+    managed.major = 1
+
+
+def test_other_kinds_of_arrays(layer):
+    x = draw(5, 2, 3)
+    y = layer(x)[0]
+
+    class Interface:
+        __array_interface__ = x.__array_interface__
+
+    class Function:
+        def __array__(self, dtype=None, copy=None):
+            return x
+
+    class Sub(np.ndarray):
+        pass
+
+    flat = memoryview(array.array("f", x.ravel().tolist()))
+    for same in (Interface(), Function(), x.view(Sub), flat.cast("B").cast("f", x.shape)):
+        found = layer(same)[0]
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, y)
+
+
+@pytest.mark.parametrize("given", [None, 3.0, "abc", [[[1.0]]], object(), {}])
+def test_what_is_no_array_is_refused(layer, given):
+    with pytest.raises(TypeError, match="x is .*, must be an array"):
+        layer(given)
+
+
+def test_masked_arrays_are_refused(layer):
+    with pytest.raises(BadArgument, match="mask"):
+        layer(np.ma.masked_array(draw(5, 2, 3), mask=False))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f2", "i4", ">f4", "c8", "?", "O", "M8[s]"])
+def test_other_number_types_are_refused(layer, dtype):
+    with pytest.raises(BadArgument, match="x is .*, must be float32"):
+        layer(np.zeros((5, 2, 3), dtype))
+
+
+def test_results_are_arrays_that_others_take(layer):
+    values = draw(2, 3)
+    made = Array.of("cpu", values)
+    assert repr(made) == "ecornn.Array([2, 3], float32, cpu)"
+    assert made.__dlpack_device__() == (1, 0)
+    for taken in (np.from_dlpack(made), np.asarray(made)):
+        np.testing.assert_array_equal(taken, values)
+        assert taken.__array_interface__["data"][0] == made.address
+    assert made.address % 64 == 0
+    with pytest.raises(BufferError, match="dl_device"):
+        made.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError, match="copy"):
+        made.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match="stream"):
+        made.__dlpack__(stream=1)
+    with pytest.raises(AttributeError):
+        made.__cuda_array_interface__
+    with pytest.raises(BadArgument, match="values are int64"):
+        Array.of("cpu", np.zeros(3, np.int64))
+    x = draw(5, 2, 3)
+    np.testing.assert_array_equal(layer(Array.of("cpu", x))[0].numpy(), layer(x)[0])
+
+
+def test_a_result_lives_as_long_as_its_last_user():
+    freed = []
+
+    class Memory(ecornn.arrays.Memory):
+        __slots__ = ()
+
+        def __del__(self):
+            freed.append(self.address)
+            super().__del__()
+
+    made = Array.of("cpu", draw(2, 3))
+    made._memory.__class__ = Memory
+    address, capsule = made.address, made.__dlpack__(max_version=(1, 0))
+    taken, other = np.from_dlpack(made), np.asarray(made)
+    del made
+    gc.collect()
+    assert not freed
+    del taken, other
+    assert not freed
+    del capsule  # which nobody has taken
+    gc.collect()
+    assert freed == [address]
+
+
+def test_nothing_leaks():
+    resource = pytest.importorskip("resource")
+    layer = Layer("lstm", 3, 4, device="cpu:1")
+
+    def turn():
+        given = Other(x, True)
+        y, final = layer(given, lengths=[20, 9])
+        run = layer.forward(given)
+        run.backward(y, final)
+        np.from_dlpack(y)
+        final[0].__dlpack__()
+        run = layer.forward(x, lengths=lengths)
+        run.backward(run.y)
+        for wrong in (x[0], np.zeros(3)):
+            with pytest.raises(ecornn.BadArgument):
+                layer(wrong)
+
+    x, lengths = draw(20, 2, 3), np.array([20, 3])
+    for _ in range(300):
+        turn()
+    gc.collect()
+    objects, before = len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(2500):  # four runs each
+        turn()
+    gc.collect()
+    assert len(gc.get_objects()) <= objects + 50
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2000  # KB
+
+
+# ---- torch, jax -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16"])
+def test_torch_s_tensors(name):
+    torch = pytest.importorskip("torch")
+    dtype = getattr(torch, name)
+    layer = Layer("lstm", 3, 4, layers=2, direction="both", batch_first=True,
+                  dtype={"float32": "f32", "float64": "f64", "bfloat16": "bf16"}[name])
+    module = torch.nn.LSTM(3, 4, 2, bidirectional=True, batch_first=True)
+    layer.load("torch", module.state_dict())
+    layer.load("torch", [p.bfloat16().float() for p in module.parameters()])
+    layer.load("torch", module.parameters())
+    module.to(dtype)
+    x = torch.randn(2, 5, 3).to(dtype).requires_grad_()
+    with pytest.raises(BufferError, match="gradient"):
+        layer(x)
+    right, (h, c) = module(x)
+    run = layer.forward(x.detach())
+    dy = torch.randn(2, 5, 8).to(dtype)
+    grads = run.backward(dy, tuple(run.final))
+    torch.autograd.backward([right, h, c], [dy, *run.final])
+    limit = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 0.1}[name]
+    for ours, theirs in [(run.y, right), (run.final[0], h), (run.final[1], c), (grads.x, x.grad)]:
+        assert type(ours) is torch.Tensor and ours.dtype == dtype and ours.device.type == "cpu"
+        assert torch.allclose(ours, theirs, rtol=limit, atol=limit)
+    with pytest.raises(BadArgument, match="dense"):
+        layer(x.detach().transpose(0, 1))
+    with pytest.raises(BadArgument, match="int64, must be"):
+        layer(torch.zeros(2, 5, 3, dtype=torch.int64))
+    run.y.add_(1)  # it is the caller's
+    same = layer(x.detach(), lengths=torch.tensor([5, 2]))[0]
+    assert not same[1, 2:].any()
+
+
+def test_an_exception_that_is_pending_survives_a_result_s_end():
+    torch = pytest.importorskip("torch")
+    layer = Layer("lstm", 3, 4)
+    x = torch.zeros(2, 5, 3)
+    for _ in range(20):  # both arguments die while the error is on its way
+        with pytest.raises(RuntimeError, match="matrices|matrix|2D|shape"):
+            torch.mm(layer(x)[0], layer(x)[0])
+
+
+def test_jax_s_arrays():
+    pytest.importorskip("jax")
+    import jax.numpy as jnp
+
+    layer, x = Layer("lstm", 3, 4), draw(5, 2, 3)
+    y, final = layer(jnp.asarray(x))
+    assert isinstance(y, type(jnp.zeros(1)))
+    np.testing.assert_array_equal(np.asarray(y), layer(x)[0])
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
+def test_torch_s_tensors_on_a_gpu(name):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}[name]
+    layer = Layer("lstm", 32, 64, layers=2, direction="both", dtype=short, device="cuda:0")
+    right = Layer("lstm", 32, 64, layers=2, direction="both", device="reference")
+    values, lengths = draw(9, 4, 32), [9, 0, 3, 5]
+    x = torch.from_numpy(values).cuda().to(getattr(torch, name))
+    values = x.float().cpu().numpy()
+    expected = right.forward(values, lengths=lengths)
+    dy = torch.ones(9, 4, 128, dtype=x.dtype, device="cuda")
+    expected_grads = expected.backward(np.ones((9, 4, 128), np.float32))
+    limit = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.1}[name]
+    on_gpu = torch.tensor(lengths, dtype=torch.int32, device="cuda")
+    other = torch.cuda.Stream()
+    for given, stream in ((lengths, None), (on_gpu, other), (on_gpu, other.cuda_stream)):
+        run = layer.forward(x, lengths=given, stream=stream)
+        grads = run.backward(dy)
+        for ours, theirs in ((run.y, expected.y), (run.final[1], expected.final[1]),
+                             (grads.x, expected_grads.x)):
+            assert ours.is_cuda and ours.dtype == x.dtype
+            assert abs(ours.float().cpu().numpy() - theirs).max() <= limit * abs(theirs).max()
+        block = expected_grads.parameters.block
+        assert abs(grads.parameters.block - block).max() <= limit * abs(block).max()
+        first = grads.parameters.block.copy()
+        run.backward(dy, accumulate=grads)
+        assert abs(grads.parameters.block - 2 * first).max() <= 1e-3 * abs(first).max()
+    with pytest.raises(BadArgument, match="x is in memory of the host"):
+        layer(values)
+    with pytest.raises(BadArgument, match="int64"):
+        layer(x, lengths=on_gpu.long())
+    layer.parameters.block[:] = 0
+    assert not layer(x)[0].any()

@@ -1,0 +1,367 @@
+"""Layers on numpy's arrays: values, gradients, parameters, threads."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import ecornn
+from ecornn import Layer
+
+DRAW = np.random.default_rng(3)
+NUMPY = {"f32": np.float32, "f64": np.float64}
+# Of the largest number: the type's precision, times a handful of steps and products.
+NEAR = {"f32": 1e-5, "f64": 1e-13, "bf16": 0.05}
+
+
+def draw(*shape, dtype="f32"):
+    values = DRAW.standard_normal(shape)
+    if dtype == "bf16":
+        return values.astype(pytest.importorskip("ml_dtypes").bfloat16)
+    return values.astype(NUMPY[dtype])
+
+
+def near(ours, right, dtype="f32"):
+    ours, right = np.asarray(ours, np.float64), np.asarray(right, np.float64)
+    assert ours.shape == right.shape
+    assert np.all(np.isfinite(ours))
+    assert abs(ours - right).max(initial=0) <= NEAR[dtype] * max(abs(right).max(initial=0), 1e-3)
+
+
+def sigmoid(a):
+    return 1 / (1 + np.exp(-a))
+
+
+def step(cell, p, x, state):
+    """One step by the books: states after it.  p: parameters of one layer and direction."""
+    def sums(line, h):
+        return x @ p[f"W.{line}"].T + h @ p[f"R.{line}"].T + p[f"b.{line}"]
+
+    h = state[0]
+    if cell == "rnn-tanh":
+        return [np.tanh(sums("h", h))]
+    if cell == "gru":
+        r, z = sigmoid(sums("r", h)), sigmoid(sums("z", h))
+        q = h @ p["R.q"].T + p["b.q"]
+        n = np.tanh(x @ p["W.n"].T + p["b.n"] + r * q)
+        return [(1 - z) * n + z * h]
+    i, f, o = (sigmoid(sums(gate, h)) for gate in "ifo")
+    c = f * state[1] + i * np.tanh(sums("g", h))
+    u = o * np.tanh(c)
+    return [u @ p["proj"].T if "proj" in p else u, c]
+
+
+def equations(layer, x, initial, lengths):
+    """y and final states [T,N,*] in double: every row by itself, every direction, every layer."""
+    names = {"forward": ["fwd"], "reverse": ["rev"], "both": ["fwd", "rev"]}[layer.direction]
+    rows = np.asarray(x, np.float64)
+    final = [np.array(state, np.float64) for state in initial]
+    for number in range(layer.layers):
+        out = np.zeros((*rows.shape[:2], layer.directions * layer.width))
+        for turn, way in enumerate(names):
+            start = f"{number}.{way}."
+            p = {name[len(start):].rstrip("."): np.asarray(value, np.float64)
+                 for name, value in layer.parameters.items() if name.startswith(start)}
+            pair = number * layer.directions + turn
+            place = slice(turn * layer.width, (turn + 1) * layer.width)
+            for row, length in enumerate(lengths):
+                state = [s[pair, row] for s in final]
+                for t in range(length) if way == "fwd" else reversed(range(length)):
+                    state = step(layer.cell.name, p, rows[t, row], state)
+                    out[t, row, place] = state[0]
+                for s, value in zip(final, state):
+                    s[pair, row] = value
+        rows = out
+    return rows, final
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "both"])
+@pytest.mark.parametrize("cell, proj", [("lstm", 0), ("lstm", 3), ("gru", 0), ("rnn-tanh", 0)])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_values_are_those_of_the_equations(cell, proj, direction, dtype):
+    layer = Layer(cell, 3, 5, layers=2, direction=direction, proj=proj, dtype=dtype, seed=4)
+    x, lengths = draw(6, 4, 3, dtype=dtype), [6, 0, 2, 5]
+    shapes = [(2 * layer.directions, 4, layer.width), (2 * layer.directions, 4, 5)]
+    initial = [draw(*shape, dtype=dtype) for shape in shapes[:layer.cell.states]]
+    x[3:, 2] = np.nan  # past a row's length: anything
+    y, final = layer(x, initial, lengths)
+    right_y, right_final = equations(layer, x, initial, lengths)
+    near(y, right_y, dtype)
+    for ours, right in zip(final, right_final):
+        near(ours, right, dtype)
+    assert y.dtype == x.dtype and not y[5:, 3].any()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "lstm-peephole", "mgu", "rnn-relu"])
+def test_a_cpu_computes_what_the_reference_does(cell, batch_first, dtype):
+    x = draw(4, 3, 6, dtype=dtype)
+    made = []
+    for device in ("cpu", "reference"):
+        layer = Layer(cell, 6, 7, layers=2, direction="both", batch_first=batch_first, dtype=dtype,
+                      device=device, seed=9)
+        run = layer.forward(x, lengths=np.array([3, 2, 1] + [0] * batch_first))
+        grads = run.backward(dy=np.ones_like(run.y), dfinal=run.final)
+        made.append([run.y, *run.final, grads.x, *grads.initial, grads.parameters.block])
+    assert made[0][0].shape == (4, 3, 14) and made[0][0].dtype == x.dtype
+    for ours, right in zip(*made):
+        near(ours, right, dtype)
+
+
+@pytest.mark.parametrize("weights", ["bf16", "f16"])
+def test_packed_weights_may_be_half_as_wide(weights):
+    try:
+        layer = Layer("lstm", 8, 8, weights=weights, seed=2)
+    except ecornn.Unsupported:
+        pytest.skip(f"no {weights} weights here")
+    x = draw(5, 2, 8)
+    y, right = layer(x)[0], Layer("lstm", 8, 8, seed=2)(x)[0]
+    assert 0 < abs(y - right).max() < 0.02
+
+
+def test_inference_and_training_agree_and_states_go_on():
+    layer = Layer("lstm", 3, 4)
+    x = draw(7, 2, 3)
+    y, final = layer(x)
+    run = layer.forward(x)
+    near(run.y, y)
+    first, state = layer(x[:3])
+    second, state = layer(x[3:], state)
+    np.testing.assert_array_equal(np.concatenate([first, second]), y)
+    for ours, right in zip(state, final):
+        np.testing.assert_array_equal(ours, right)
+
+
+@pytest.mark.parametrize("cell, proj", [("lstm", 2), ("gru", 0), ("lstm-coupled", 0)])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_gradients_are_finite_differences(cell, proj, device):
+    layer = Layer(cell, 2, 3, layers=2, direction="both", proj=proj, dtype="f64", device=device)
+    x, lengths = draw(4, 2, 2, dtype="f64"), [4, 2]
+    shapes = layer._state_shapes(2)
+    initial = [draw(*shape, dtype="f64") for shape in shapes]
+    dy, dfinal = draw(4, 2, 2 * layer.width, dtype="f64"), [draw(*s, dtype="f64") for s in shapes]
+    dy[2:, 1] = np.nan  # past a row's length: not read
+
+    def loss():
+        y, final = layer(x, initial, lengths)
+        return (y[:2] * dy[:2]).sum() + (y[2:, 0] * dy[2:, 0]).sum() + sum(
+            (a * b).sum() for a, b in zip(final, dfinal))
+
+    grads = layer.forward(x, initial, lengths).backward(dy, tuple(dfinal))
+    assert not grads.x[2:, 1].any()
+    pairs = [(x, grads.x), *zip(initial, grads.initial),
+             *((layer.parameters[name], grads.parameters[name]) for name in layer.parameters)]
+    for values, gradient in pairs:
+        for at in DRAW.choice(values.size, min(values.size, 6), replace=False):
+            was = values.flat[at]
+            values.flat[at] = was + 1e-5
+            layer.changed()
+            more = loss()
+            values.flat[at] = was - 1e-5
+            layer.changed()
+            less = loss()
+            values.flat[at] = was
+            layer.changed()
+            assert abs((more - less) / 2e-5 - gradient.flat[at]) < 1e-8
+
+
+def test_backward_gives_what_is_wanted_and_runs_again():
+    layer = Layer("lstm", 3, 4)
+    run = layer.forward(draw(5, 2, 3))
+    dy = draw(5, 2, 4)
+    all_of_it = run.backward(dy)
+    again = run.backward(dy, wanted=("x",))
+    np.testing.assert_array_equal(again.x, all_of_it.x)
+    assert again.initial is None and again.parameters is None
+    assert run.backward(dy, wanted=()).x is None
+    one = run.backward(None, (draw(1, 2, 4), None))
+    assert one.x.any() and not run.backward().x.any()
+
+
+def test_gradients_of_parameters_add_up():
+    layer = Layer("gru", 3, 4, dtype="f64")
+    runs = [layer.forward(draw(5, 2, 3, dtype="f64")) for _ in range(3)]
+    dy = draw(5, 2, 4, dtype="f64")
+    alone = [run.backward(dy).parameters.block for run in runs]
+    first = runs[0].backward(dy)
+    second = runs[1].backward(dy, accumulate=first)
+    third = runs[2].backward(dy, accumulate=True)
+    assert third.parameters is second.parameters is first.parameters
+    near(third.parameters.block, sum(alone), "f64")
+
+
+def test_no_steps_or_no_rows():
+    layer = Layer("lstm", 3, 4)
+    state = (draw(1, 2, 4), draw(1, 2, 4))
+    y, final = layer(draw(0, 2, 3), state)
+    assert y.shape == (0, 2, 4)
+    np.testing.assert_array_equal(final[1], state[1])
+    run = layer.forward(draw(0, 2, 3), state)
+    grads = run.backward(dfinal=state)
+    np.testing.assert_array_equal(grads.initial[0], state[0])
+    assert not grads.parameters.block.any()
+    y, final = layer(draw(5, 0, 3), lengths=[])
+    assert y.shape == (5, 0, 4) and final[0].shape == (1, 0, 4)
+    assert layer.forward(draw(5, 0, 3)).backward(draw(5, 0, 4)).x.shape == (5, 0, 3)
+
+
+def test_dropout_follows_the_seed():
+    layer = Layer("lstm", 3, 16, layers=2, dropout=0.5)
+    x = draw(5, 2, 3)
+    one, same, other = (layer.forward(x, seed=seed).y for seed in (1, 1, 2**64 - 1))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    assert (layer(x)[0] != one).any()
+    np.testing.assert_array_equal(layer(x)[0], layer(x)[0])
+
+
+def test_a_cell_from_text_runs_and_trains():
+    text = "cell leaky(h)\nu  = sigmoid(W x + b)\nh' = u * h + (1 - u) * tanh(W x + R h + b)\n"
+    for cell in (text, ecornn.Cell(text)):
+        layer = Layer(cell, 3, 4, direction="both")
+        run = layer.forward(draw(5, 2, 3), lengths=[5, 1])
+        assert run.backward(run.y).parameters["0.rev.W.u"].shape == (4, 3)
+
+
+# ---- parameters -------------------------------------------------------------------------------
+
+def test_parameters_are_views_of_one_block():
+    layer = Layer("lstm", 3, 4, layers=2, proj=2, seed=7)
+    parameters = layer.parameters
+    assert parameters["0.fwd.W.i"].shape == (4, 3) and parameters["1.fwd.W.i"].shape == (4, 2)
+    assert parameters["0.fwd.R.o"].shape == (4, 2) and parameters["0.fwd.b.f"].shape == (4,)
+    assert sum(value.size for value in parameters.values()) == parameters.block.size
+    assert all(value.base is not None for value in parameters.values())
+    assert abs(parameters.block).max() <= 0.5 < 2 * abs(parameters.block).max()
+    assert "0.fwd.W.i [4, 3]" in repr(parameters)
+    same, other = (Layer("lstm", 3, 4, layers=2, proj=2, seed=s).parameters for s in (7, 8))
+    np.testing.assert_array_equal(same.block, parameters.block)
+    assert (other.block != parameters.block).any()
+
+
+def test_every_way_to_write_parameters_is_seen():
+    layer = Layer("rnn-tanh", 100, 100)  # W has more bytes than a fingerprint reads from end to end
+    x = draw(2, 1, 100)
+
+    def same():
+        return np.array_equal(before, layer(x)[0])
+
+    before = layer(x)[0]
+    assert same()
+    layer.parameters["0.fwd.W.h"][3, 5] += 1
+    assert not same()
+    before = layer(x)[0]
+    layer.parameters["0.fwd.b.h"] += 0.5
+    assert not same()
+    before = layer(x)[0]
+    layer.parameters["0.fwd.R.h"] = np.zeros((100, 100))
+    layer.parameters["0.fwd.W.h"] = 0.25
+    assert not same() and layer.parameters["0.fwd.W.h"][0, 0] == 0.25
+    kept, block = layer.parameters["0.fwd.W.h"], layer.parameters.block
+    before = layer(x)[0]
+    kept *= 0.5
+    assert not same()
+    before = layer(x)[0]
+    block -= 0.125
+    assert not same()
+    before = layer(x)[0]
+    kept[7, 3] = 9
+    layer.changed()
+    assert not same()
+
+
+def test_a_run_keeps_its_weights():
+    layer = Layer("lstm", 3, 4)
+    run = layer.forward(draw(5, 2, 3))
+    before = run.backward(np.ones_like(run.y))
+    layer.parameters.block[:] = 0
+    layer(draw(5, 2, 3))
+    np.testing.assert_array_equal(run.backward(np.ones_like(run.y)).x, before.x)
+
+
+@pytest.mark.parametrize("system", ["torch", "keras", "onnx", "cudnn"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn-tanh"])
+def test_weights_of_other_systems_come_back(system, cell):
+    layer = Layer(cell, 3, 4, layers=2, direction="both", seed=1)
+    block = layer.save(system)
+    assert block.dtype == np.float32
+    other = Layer(cell, 3, 4, layers=2, direction="both", seed=2)
+    other.load(system, block)
+    np.testing.assert_array_equal(other.parameters.block, layer.parameters.block)
+    parts = np.split(block, [5, 17])
+    for given in (parts, tuple(parts), {"a": parts[0], "b": parts[1], "c": parts[2]},
+                  block.astype(np.float64), block.tolist(), iter(parts)):
+        other.parameters.block[:] = 0
+        other.load(system, given)
+        x = draw(3, 2, 3)
+        np.testing.assert_array_equal(other(x)[0], layer(x)[0])
+
+
+def test_weights_that_do_not_fit_are_refused():
+    layer = Layer("lstm", 3, 4)
+    before = layer.parameters.block.copy()
+    with pytest.raises(ecornn.BadArgument, match="7"):
+        layer.load("torch", np.zeros(7))
+    with pytest.raises(ecornn.BadArgument, match="caffe"):
+        layer.load("caffe", np.zeros(7))
+    with pytest.raises(TypeError, match="system"):
+        layer.load(3, np.zeros(7))
+    with pytest.raises(ecornn.BadArgument, match="numbers"):
+        layer.load("torch", np.zeros(7, complex))
+    with pytest.raises(ecornn.Unsupported):
+        Layer("mgu", 3, 4).save("torch")
+    np.testing.assert_array_equal(layer.parameters.block, before)
+
+
+# ---- objects ----------------------------------------------------------------------------------
+
+def test_layers_are_pickled_and_copied():
+    layer = Layer("lstm", 3, 4, layers=2, direction="both", dtype="f64", dropout=0.25, proj=2,
+                  batch_first=True)
+    layer.parameters.block[:] *= 2
+    x = draw(5, 2, 3, dtype="f64")
+    for other in (pickle.loads(pickle.dumps(layer)), copy.deepcopy(layer), copy.copy(layer)):
+        assert repr(other) == repr(layer)
+        np.testing.assert_array_equal(other(x)[0], layer(x)[0])
+        other.parameters.block[:] = 0
+        assert not other(x)[0].any() and layer(x)[0].any()
+    assert repr(layer) == ("Layer('lstm', 3, 4, layers=2, direction='both', proj=2, "
+                           "batch_first=True, dropout=0.25, dtype='f64', device='cpu')")
+    assert "algorithm" in str(layer.plan(5, 2))
+
+
+def test_threads_share_a_layer():
+    layer = Layer("lstm", 8, 16, layers=2, direction="both")
+    inputs = [draw(3 + k % 4, 1 + k % 3, 8) for k in range(8)]
+    right = []
+    for x in inputs:
+        run = layer.forward(x)
+        right.append((layer(x)[0], run.y, run.backward(run.y)))
+    failures = []
+
+    def work(k):
+        try:
+            for turn in range(60):
+                x, (y, trained, grads) = inputs[(k + turn) % 8], right[(k + turn) % 8]
+                np.testing.assert_array_equal(layer(x)[0], y)
+                run = layer.forward(x)
+                found = run.backward(run.y)
+                np.testing.assert_array_equal(run.y, trained)
+                np.testing.assert_array_equal(found.x, grads.x)
+                np.testing.assert_array_equal(found.parameters.block, grads.parameters.block)
+                if turn % 16 == k:
+                    layer.changed()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
