@@ -245,9 +245,10 @@ class Layer:
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
                  "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False}
-        said = [f"{name}={value!r}" for name, value in self._arguments().items()
-                if name not in ("cell", "input", "hidden") and value != plain.get(name)]
-        return f"Layer({', '.join([repr(self.cell.name), str(self.input), str(self.hidden), *said])})"
+        said = [repr(self.cell.name), str(self.input), str(self.hidden)]
+        said += [f"{name}={value!r}" for name, value in self._arguments().items()
+                 if name not in ("cell", "input", "hidden") and value != plain.get(name)]
+        return f"Layer({', '.join(said)})"
 
 
 __all__ = ["Gradients", "Layer", "Parameters", "Run"]
