@@ -346,3 +346,65 @@ def test_torch_s_tensors_on_a_gpu(name):
         layer(x, lengths=on_gpu.long())
     layer.parameters.block[:] = 0
     assert not layer(x)[0].any()
+
+
+def test_cupy_s_arrays_on_a_gpu():
+    cupy = pytest.importorskip("cupy")
+    if not cupy.cuda.is_available():
+        pytest.skip("no GPU")
+
+    class Numba:  # has this protocol and no other
+        def __init__(self, values):
+            self.__cuda_array_interface__ = values.__cuda_array_interface__
+
+    layer = Layer("gru", 16, 32, device="cuda:0")
+    values = draw(6, 3, 16)
+    right = Layer("gru", 16, 32, device="reference")(values, lengths=[6, 1, 0])[0]
+    x, lengths = cupy.asarray(values), cupy.asarray([6, 1, 0], cupy.int32)
+    with cupy.cuda.Stream() as stream:
+        y, final = layer(x, lengths=lengths, stream=stream)
+        assert type(y) is cupy.ndarray
+        np.testing.assert_allclose(y.get(), right, rtol=1e-4, atol=1e-5)
+        y, final = layer(Numba(x), lengths=Numba(lengths))
+        assert isinstance(y, Array) and y.device == "cuda:0"
+        np.testing.assert_allclose(y.numpy(), right, rtol=1e-4, atol=1e-5)
+        for same in (cupy.from_dlpack(y), cupy.asarray(y)):
+            np.testing.assert_array_equal(same.get(), y.numpy())
+    with pytest.raises(BadArgument, match="dense"):
+        layer(Numba(cupy.asfortranarray(x)))
+    with pytest.raises(BadArgument, match="x is in memory of the host"):
+        layer(values)
+    with pytest.raises(AttributeError):
+        y.__array_interface__
+    with pytest.raises(BadArgument, match="x is in memory of cuda:0"):
+        Layer("gru", 16, 32, device="cpu")(x)
+
+
+def test_memory_of_a_gpu_is_freed():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    layer = Layer("lstm", 64, 128, device="cuda:0")
+    x = torch.randn(64, 32, 64, device="cuda")
+
+    def free_after(turns):
+        for _ in range(turns):
+            run = layer.forward(x)
+            run.backward(run.y)
+        torch.cuda.synchronize()
+        return torch.cuda.mem_get_info()[0]
+
+    first = free_after(5)
+    assert free_after(200) >= first - (4 << 20)  # a run has more than 1 MB
+
+
+def test_jax_s_arrays_on_a_gpu():
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("no GPU")
+    layer, values = Layer("lstm", 16, 32, device="cuda:0"), draw(6, 3, 16)
+    x = jax.numpy.asarray(values)
+    y, final = layer(x)
+    assert isinstance(y, jax.Array)
+    right = Layer("lstm", 16, 32, device="reference")(values)[0]
+    np.testing.assert_allclose(np.asarray(y), right, rtol=1e-4, atol=1e-5)

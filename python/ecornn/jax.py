@@ -1,0 +1,119 @@
+"""Layers inside JAX's programs, on a CPU: under jit, grad and vmap, by a call back to the host.
+
+The parameters are an argument, as JAX wants it; those that the Layer itself has are not read.  A
+gradient runs the layer's forward again, since nothing but arrays goes from one to the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from ._errors import BadArgument
+from ._run import states_of
+from .arrays import NAMES
+from .layer import Layer, Run
+
+_locks: weakref.WeakKeyDictionary[Layer, threading.Lock] = weakref.WeakKeyDictionary()
+
+
+def parameters(layer: Layer) -> dict[str, jax.Array]:
+    """A copy of a layer's parameters, by name: what run takes, and gradients come as."""
+    return {name: jnp.array(value) for name, value in layer.parameters.items()}
+
+
+def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
+        lengths: Any = None, seed: Any = None) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """y and a tuple of final states, as Layer gives them; differentiable but for lengths and seed.
+
+    seed: None is inference; a whole number of 32 bits draws dropout and bernoulli, as training does.
+    Raises BadArgument for shapes and types other than the layer's, when it is traced.
+
+    >>> layer = Layer("gru", 3, 4)
+    >>> x = jnp.ones((5, 2, 3))
+    >>> def loss(p):
+    ...     return jnp.sum(run(layer, p, x)[0] ** 2)
+    >>> jax.jit(jax.grad(loss))(parameters(layer))["0.fwd.W.r"].shape
+    (4, 3)
+    """
+    if layer.device.startswith("cuda"):
+        raise BadArgument(f"the layer's device is {layer.device}, must be a CPU")
+    x = jnp.asarray(x)
+    if x.ndim != 3 or x.shape[2] != layer.input:
+        raise BadArgument(f"x is {list(x.shape)}, must have 3 dimensions, the last {layer.input}")
+    steps, batch = (x.shape[1], x.shape[0]) if layer.batch_first else x.shape[:2]
+    shapes = layer._state_shapes(batch)
+    states = tuple(jnp.zeros(shape, x.dtype) if state is None else jnp.asarray(state)
+                   for state, shape in zip(states_of(initial, "initial", len(shapes)), shapes))
+    for name, array in (("x", x), *(("initial", state) for state in states)):
+        if array.dtype.name != NAMES[layer._type]:
+            raise BadArgument(f"{name} is {array.dtype}, must be {NAMES[layer._type]}")
+    for state, shape in zip(states, shapes):
+        if state.shape != shape:
+            raise BadArgument(f"an initial state is {list(state.shape)}, must be {list(shape)}")
+    if set(parameters) != set(layer._block):
+        raise BadArgument(f"parameters are {sorted(parameters)}, must be {sorted(layer._block)}")
+    flat = jnp.concatenate([jnp.ravel(parameters[name]) for name in layer._block])
+    flat = flat.astype(layer._block.block.dtype)
+    lengths = jnp.full(batch, steps, jnp.int32) if lengths is None else jnp.asarray(lengths)
+    return _run(layer, seed is not None, flat, x, states, lengths,
+                jnp.asarray(0 if seed is None else seed, jnp.uint32))
+
+
+def _forward(layer: Layer, training: bool, flat, x, initial, lengths, seed):
+    """On the host: y, final states."""
+    with _locks.setdefault(layer, threading.Lock()):
+        layer.parameters.block[:] = flat
+        arrays = (numpy.asarray(x), tuple(map(numpy.asarray, initial)), numpy.asarray(lengths))
+        if training:
+            made: Run = layer.forward(*arrays, seed=int(seed))
+            return made.y, made.final
+        return layer(*arrays)
+
+
+def _backward(layer: Layer, flat, x, initial, lengths, seed, dy, dfinal):
+    """On the host: gradients of parameters, x and initial states."""
+    with _locks.setdefault(layer, threading.Lock()):
+        layer.parameters.block[:] = flat
+        made = layer.forward(numpy.asarray(x), tuple(map(numpy.asarray, initial)),
+                             numpy.asarray(lengths), seed=int(seed))
+        grads = made.backward(numpy.asarray(dy), tuple(map(numpy.asarray, dfinal)))
+    assert grads.parameters is not None
+    return grads.parameters.block, grads.x, grads.initial
+
+
+def _like(array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _run(layer: Layer, training: bool, flat, x, initial, lengths, seed):
+    y = jax.ShapeDtypeStruct((*x.shape[:2], layer.directions * layer.width), x.dtype)
+    return jax.pure_callback(
+        functools.partial(_forward, layer, training), (y, tuple(map(_like, initial))),
+        flat, x, initial, lengths, seed, vmap_method="sequential")
+
+
+def _run_kept(layer: Layer, training: bool, *arguments):
+    draws = (layer.dropout > 0 and layer.layers > 1) or "bernoulli" in layer.cell.text
+    if draws and not training:
+        raise BadArgument("seed is None, must be a number: a gradient with dropout is drawn")
+    return _run(layer, training, *arguments), arguments
+
+
+def _run_back(layer: Layer, training: bool, kept, cotangents):
+    flat, x, initial, lengths, seed = kept
+    dflat, dx, dinitial = jax.pure_callback(
+        functools.partial(_backward, layer),
+        (_like(flat), _like(x), tuple(map(_like, initial))),
+        flat, x, initial, lengths, seed, *cotangents, vmap_method="sequential")
+    return dflat, dx, dinitial, None, None
+
+
+_run.defvjp(_run_kept, _run_back)
