@@ -134,7 +134,7 @@ def evaluate(model: nn.Module, batches: list[Batch]) -> list[tuple[str, str]]:
 def train(run: kit.Run) -> None:
     """One side's training."""
     args = run.args
-    speech = speech_data.load(args.data, args.mels, args.sentences)
+    speech = speech_data.load(args.data, args.mels, args.sentences, args.longest)
     held_out = max(1, len(speech) // 10)
     rows = list(range(len(speech)))
     training, testing = ([Batch(speech, part, run.device) for part in
@@ -166,6 +166,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", metavar="FILE", help="speech of --make-data (default: made anew)")
     parser.add_argument("--make-data", metavar="FILE", help="write the speech and end")
     parser.add_argument("--sentences", type=int, default=600, help="how many to use")
+    parser.add_argument("--longest", type=float, default=60.0, help="seconds a sentence may take")
     parser.add_argument("--cell", choices=("gru", "lstm"), default="gru")
     parser.add_argument("--hidden", type=int, default=512, help="units of a layer and direction")
     parser.add_argument("--layers", type=int, default=5)
@@ -176,7 +177,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--warm-up", type=int, default=20, help="steps until the rate is full")
     parser.add_argument("--clip", type=float, default=1.0, help="limit of the gradients' norm")
     parser.add_argument("--show", type=int, default=3, help="utterances to print at the end")
-    quick = dict(steps=60, sentences=120, hidden=64, channels=8, batch=8, lr=2e-3)
+    quick = dict(steps=200, sentences=400, longest=2.0, hidden=64, channels=8, batch=8, lr=2e-3)
     return kit.parse(parser, steps=2000, quick=quick)
 
 

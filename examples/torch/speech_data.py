@@ -156,15 +156,19 @@ def log_mel(sound: torch.Tensor, filters: torch.Tensor) -> torch.Tensor:
     return (energy - energy.mean()) / energy.std()
 
 
-def load(path: str, mels: int, limit: int | None = None) -> Speech:
-    """Read what `make` wrote: the first `limit` utterances, on the CPU."""
+def load(path: str, mels: int, limit: int | None = None, longest: float = 60.0) -> Speech:
+    """Read what `make` wrote: of the first `limit` utterances those of up to `longest` seconds."""
     with np.load(path) as file:
         sound, lengths = file["sound"], file["lengths"]
         texts = file["texts"].tobytes().decode().split("\n")
     ends, filters = np.cumsum(lengths), mel_filters(mels)
-    features = [log_mel(torch.from_numpy(from_mulaw(sound[end - length:end])), filters)
-                for end, length in list(zip(ends, lengths))[:limit]]
-    return Speech(features, texts[:limit])
+    speech = Speech([], [])
+    for end, length, text in list(zip(ends, lengths, texts))[:limit]:
+        if length <= longest * RATE:
+            wave_form = torch.from_numpy(from_mulaw(sound[end - length:end]))
+            speech.features.append(log_mel(wave_form, filters))
+            speech.texts.append(text)
+    return speech
 
 
 def batches(speech: Speech, rows: list[int], size: int) -> list[list[int]]:

@@ -1,8 +1,8 @@
 """Sentence pairs for translate.py: the messages of programs and their translations.
 
-Catalogues of gettext lie on most machines (/usr/share/locale/*/LC_MESSAGES/*.mo).  Both languages are
-cut into the same units by byte-pair encoding, Sennrich et al. 2016, on characters.  A file keeps
-pairs and units for machines without catalogues.  It knows nothing of models.
+Catalogues of gettext lie on most machines (/usr/share/locale/*/LC_MESSAGES/*.mo).  Both languages
+are cut into the same units by byte-pair encoding, Sennrich et al. 2016, on characters.  A file
+keeps pairs and units for machines without catalogues.  It knows nothing of models.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def clean(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Words, each with SPACE before it where the text has a space; other characters in runs."""
-    return re.findall(rf"{SPACE}?\w+|{SPACE}?[^\w{SPACE}]+|{SPACE}", SPACE + text.replace(" ", SPACE))
+    pattern = rf"{SPACE}?\w+|{SPACE}?[^\w{SPACE}]+|{SPACE}"
+    return re.findall(pattern, SPACE + text.replace(" ", SPACE))
 
 
 def learn_merges(counts: Counter, number: int) -> list[tuple[str, str]]:
