@@ -64,7 +64,7 @@ class Recogniser(nn.Module):
         count = output_frames(frames)
         steps = torch.arange(int(count.max()))
         mask = (steps < count[:, None]).to(x.device, x.dtype, non_blocking=True)[:, None, None]
-        x = self.first(x.transpose(1, 2).unsqueeze(1), mask)
+        x = self.first(x.transpose(1, 2).unsqueeze(1).contiguous(), mask)
         x = self.second(x, mask)
         x = x.flatten(1, 2).permute(2, 0, 1)
         packed, _ = self.rnn(pack_padded_sequence(x, count, enforce_sorted=False))
@@ -89,6 +89,22 @@ class Batch:
         letters = [torch.tensor([LETTERS.index(c) for c in text]) for text in self.texts]
         self.lengths = torch.tensor([len(t) for t in letters])
         self.targets = torch.cat(letters).to(device)
+
+
+def hide(x: torch.Tensor, draw: torch.Generator, bands: int = 8, frames: int = 30) -> torch.Tensor:
+    """A copy of x [N,frames,mels] with a few neighbouring bands and frames of each utterance at 0.
+
+    Up to `bands` and `frames` of them: Park et al. 2019, "SpecAugment".
+    """
+    hidden = torch.zeros(x.shape, dtype=torch.bool)
+    for axis, most in ((1, frames), (2, bands)):
+        size = x.shape[axis]
+        width, place = (torch.rand(2, x.shape[0], generator=draw) *
+                        torch.tensor([[min(most, size)], [size]])).long()
+        distance = torch.arange(size) - place[:, None]
+        covered = (distance >= 0) & (distance < width[:, None])
+        hidden |= covered.unsqueeze(3 - axis)
+    return x.masked_fill(hidden.to(x.device, non_blocking=True), 0.0)
 
 
 def endless(batches: list[Batch], seed: int) -> Iterator[Batch]:
@@ -142,13 +158,14 @@ def train(run: kit.Run) -> None:
                          for rows_of in (rows[held_out:], rows[:held_out]))
     model = run.model(lambda: Recogniser(args))
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
-    criterion = nn.CTCLoss(zero_infinity=True)
+    criterion, draw = nn.CTCLoss(zero_infinity=True), torch.Generator().manual_seed(args.seed)
     for step, batch in zip(run.loop(), endless(training, args.seed)):
         warm = min(1.0, (step + 1) / args.warm_up)
         for group in optimizer.param_groups:
             group["lr"] = args.lr * warm
         with run.autocast():
-            scores = model(batch.x, batch.frames)
+            x = hide(batch.x, draw) if args.hide else batch.x
+            scores = model(x, batch.frames)
         loss = criterion(scores, batch.targets, output_frames(batch.frames), batch.lengths)
         run.optimise(loss, optimizer, clip=args.clip)
         run.record(loss, samples=len(batch.texts))
@@ -176,6 +193,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=5e-4, help="Adam's rate")
     parser.add_argument("--warm-up", type=int, default=20, help="steps until the rate is full")
     parser.add_argument("--clip", type=float, default=1.0, help="limit of the gradients' norm")
+    parser.add_argument("--hide", action=argparse.BooleanOptionalAction, default=True,
+                        help="hide bands and frames of what is trained on")
     parser.add_argument("--show", type=int, default=3, help="utterances to print at the end")
     quick = dict(steps=200, sentences=400, longest=2.0, hidden=64, channels=8, batch=8, lr=2e-3)
     return kit.parse(parser, steps=2000, quick=quick)
