@@ -13,6 +13,7 @@ import numpy
 
 from . import _dlpack
 from . import _library as lib
+from . import _plan
 from ._errors import BadArgument
 from ._memory import Memory, wait
 
@@ -25,6 +26,17 @@ _CODES = {lib.F32: (_dlpack.FLOAT, 32), lib.F64: (_dlpack.FLOAT, 64),
           lib.BF16: (_dlpack.BFLOAT, 16), lib.F16: (_dlpack.FLOAT, 16), INT32: (_dlpack.INT, 32)}
 _KINDS = {_dlpack.INT: "int", _dlpack.UINT: "uint", _dlpack.FLOAT: "float",
           _dlpack.BFLOAT: "bfloat"}
+
+
+def device_name(name: str | None) -> str:
+    """The name that a device is known by here; None: the fastest one.  It need not exist."""
+    if name is None:
+        return "cuda:0" if lib.library.ecornn_device_count(b"cuda") > 0 else "cpu"
+    if not isinstance(name, str):
+        raise TypeError(f"device is {name!r}, must be a str such as cpu, cuda:0 or reference")
+    if "\0" in name or not name.isascii():
+        raise BadArgument(f"device is {name!r}, must be cpu, cpu:K, cuda, cuda:K or reference")
+    return "cuda:0" if name == "cuda" else name
 
 
 class Place:
@@ -195,7 +207,10 @@ def to_numpy(value: Any, name: str) -> numpy.ndarray:
         return (words.astype(numpy.uint32) << 16).view(numpy.float32)
     if isinstance(view.owner, numpy.ndarray):
         return view.owner
-    typestr = _TYPESTR.get(view.type) or numpy.dtype(view.type).str
+    try:
+        typestr = _TYPESTR[view.type] if isinstance(view.type, int) else numpy.dtype(view.type).str
+    except TypeError:
+        raise BadArgument(f"{name} is {view.type}, must be a number type of numpy's") from None
     return _dlpack.host_view(view.owner, view.address, view.shape, typestr)
 
 
@@ -216,10 +231,12 @@ class Array:
         self.shape, self._type, self._place, self._stream = shape, type, place, stream
 
     @classmethod
-    def of(cls, device: str | Place, values: numpy.ndarray) -> Array:
-        """A copy of host memory in that of a device, such as ``cuda:0``."""
-        place = device if isinstance(device, Place) else Place(device)
-        view = _read_numpy(values, values)
+    def of(cls, device: str, values: Any) -> Array:
+        """A copy of what numpy can read in memory of a device, such as ``cuda:0``."""
+        name = device_name(device)
+        _plan.device(name)  # refuses what is no device
+        place = Place(name)
+        view = _read_numpy(numpy.asarray(values), values)
         if not isinstance(view.type, int):
             raise BadArgument(f"values are {view.type}, must be {', '.join(NAMES.values())}")
         made = cls(place, view.shape, view.type)

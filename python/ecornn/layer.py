@@ -13,7 +13,6 @@ import numpy
 from . import _library as lib
 from . import _run, arrays
 from ._errors import BadArgument
-from ._library import library
 from ._parameters import Packed, Parameters, convert, count_of
 from ._plan import Plan, Plans, Shape
 from ._run import Gradients, Run
@@ -49,16 +48,6 @@ def _seed(value: Any) -> int:
     if not 0 <= number < 2**64:
         raise BadArgument(f"seed is {number}, must be 0 to 2**64 - 1")
     return number
-
-
-def _device_name(name: str | None) -> str:
-    if name is None:
-        return "cuda:0" if library.ecornn_device_count(b"cuda") > 0 else "cpu"
-    if not isinstance(name, str):
-        raise TypeError(f"device is {name!r}, must be a str such as cpu, cuda:0 or reference")
-    if "\0" in name or not name.isascii():
-        raise BadArgument(f"device is {name!r}, must be cpu, cpu:K, cuda, cuda:K or reference")
-    return "cuda:0" if name == "cuda" else name
 
 
 class Layer:
@@ -99,7 +88,7 @@ class Layer:
         if not 0.0 <= self.dropout < 1.0:
             raise BadArgument(f"dropout is {self.dropout}, must be 0 to less than 1")
         self._type = _one_of("dtype", dtype, _TYPES)
-        self.device = _device_name(device)
+        self.device = arrays.device_name(device)
         shape = Shape(
             self.cell.text, self.input, self.hidden, self.proj, self.layers,
             _one_of("direction", direction, _DIRECTIONS), self.batch_first, self.dropout,

@@ -198,7 +198,9 @@ def test_results_are_arrays_that_others_take(layer):
     with pytest.raises(AttributeError):
         made.__cuda_array_interface__
     with pytest.raises(BadArgument, match="values are int64"):
-        Array.of("cpu", np.zeros(3, np.int64))
+        Array.of("cpu", [1, 2])
+    with pytest.raises((BadArgument, ecornn.NoDevice), match="gpu"):
+        Array.of("gpu", values)
     x = draw(5, 2, 3)
     np.testing.assert_array_equal(layer(Array.of("cpu", x))[0].numpy(), layer(x)[0])
 
@@ -287,6 +289,8 @@ def test_torch_s_tensors(name):
         layer(x.detach().transpose(0, 1))
     with pytest.raises(BadArgument, match="int64, must be"):
         layer(torch.zeros(2, 5, 3, dtype=torch.int64))
+    with pytest.raises(BadArgument, match="is code.*, must be a number type"):
+        layer.load("torch", torch.zeros(3, dtype=torch.complex64))
     run.y.add_(1)  # it is the caller's
     same = layer(x.detach(), lengths=torch.tensor([5, 2]))[0]
     assert not same[1, 2:].any()
