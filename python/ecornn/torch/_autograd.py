@@ -8,6 +8,7 @@ import torch
 
 from . import _run
 from ._packing import Packing
+from ._run import dense
 from ._spec import Spec
 
 
@@ -22,11 +23,6 @@ class Call(NamedTuple):
     packing: Packing | None
 
 
-def dense(tensor):
-    """The tensor as the library reads it, or None."""
-    return None if tensor is None else tensor.contiguous()
-
-
 class Run(torch.autograd.Function):
     """y and the final states of x, initial states and weights."""
 
@@ -38,7 +34,7 @@ class Run(torch.autograd.Function):
         rows = dense(x) if call.packing is None else call.packing.pad(x)
         states = [dense(state) for state in states]
         y, final, reserve, packed = _run.forward(
-            spec, call.job, rows, lengths, states, weights, True, call.seed, True)
+            spec, call.job, rows, lengths, states, weights, True, call.seed, not call.job.on_gpu)
         out = y if call.packing is None else call.packing.pack(y)
         # On a GPU backward reads y, as the run left it; a packed copy is the caller's alone.
         kept = y if call.job.on_gpu else None

@@ -9,8 +9,9 @@ import torch
 
 from .. import _library as lib
 from . import _run
-from ._autograd import Call, Run, dense
+from ._autograd import Call, Run
 from ._packing import Packing
+from ._run import dense
 from ._spec import Spec
 
 _functorch_level = torch._C._functorch.maybe_current_level
@@ -35,7 +36,7 @@ def plain(x, weights) -> bool:
     return True
 
 
-def number_types(spec: Spec, kind: str, x, weights):
+def number_types(cell: str, kind: str, x, weights):
     """The type of x in the run and that of the results: (run, parameters, result), or None where
     torch should say what is wrong."""
     dtype, params = x.dtype, weights[0].dtype
@@ -44,7 +45,7 @@ def number_types(spec: Spec, kind: str, x, weights):
         lower = torch.get_autocast_dtype(kind)
         # torch's own CPU autocast lowers LSTMs only.
         if params == torch.float32 and dtype != torch.float64 and lower != torch.float32:
-            result = lower if kind != "cpu" or spec.cell == "lstm" else torch.float32
+            result = lower if kind != "cpu" or cell == "lstm" else torch.float32
         else:
             result = params
         dtype = result
@@ -80,7 +81,7 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     each, or None.  train: dropout and bernoulli are drawn.
     """
     kind = "cpu" if x.is_cpu else "cuda"
-    types = number_types(spec, kind, x, weights)
+    types = number_types(spec.cell, kind, x, weights)
     if types is None or (train and spec.drops_all):
         return None
     dtype, params, result = types
@@ -122,7 +123,7 @@ def _typed(spec: Spec, x, lengths, states, weights, batch_major, train, packing)
         return Run.apply(call, x, lengths, *states, *weights)
     rows = dense(x) if packing is None else packing.pad(x)
     y, final, _, _ = _run.forward(spec, job, rows, lengths, [dense(s) for s in states], weights,
-                                  drop, seed, False)
+                                  drop, seed, True)
     return (y if packing is None else packing.pack(y), *final)
 
 

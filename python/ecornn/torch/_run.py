@@ -13,7 +13,7 @@ import torch
 
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
-from .._plan import round_up
+from .._plan import Plan, round_up
 from . import _weights
 from ._spec import Spec
 
@@ -33,6 +33,23 @@ def device_name(device: torch.device) -> str:
     return f"cpu:{torch.get_num_threads()}" if device.type == "cpu" else f"cuda:{device.index}"
 
 
+def dense(tensor):
+    """The tensor as the library reads it, or None."""
+    return None if tensor is None else tensor.contiguous()
+
+
+def plan_of(spec: Spec, x, params: torch.dtype, first, batch_major: bool, training: bool,
+            drop: bool, flags: int) -> Plan:
+    """The plan of runs on rows like x's, of [T,N] or [N,T] = first."""
+    steps, batch = (first[1], first[0]) if batch_major else first
+    if x.device.type != "cpu":
+        # On a GPU the choice of algorithm takes longer than a run of a few steps.
+        steps = round_up(steps)
+    plans = spec.plans(batch_major, drop, flags)
+    return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[x.dtype],
+                     TYPES[params], training)
+
+
 class Job:
     """What all runs of one shape share: the plan, and the shapes of what they write."""
 
@@ -41,13 +58,9 @@ class Job:
     def __init__(self, spec: Spec, x, params: torch.dtype, first, batch_major: bool,
                  training: bool, drop: bool, flags: int):
         steps, batch = (first[1], first[0]) if batch_major else first
-        device = x.device
-        self.steps, self.batch, self.on_gpu = steps, batch, device.type != "cpu"
-        self.index = device.index
-        plans = spec.plans(batch_major, drop, flags)
-        # On a GPU the choice of algorithm takes longer than a run of a few steps.
-        self.plan = plans.get(device_name(device), max(round_up(steps) if self.on_gpu else steps, 1),
-                              max(batch, 1), TYPES[x.dtype], TYPES[params], training)
+        self.on_gpu, self.index = not x.is_cpu, x.device.index
+        self.plan = plan_of(spec, x, params, first, batch_major, training, drop, flags)
+        self.steps, self.batch = steps, batch
         shapes = [(*first, spec.out), *((spec.pairs, batch, width) for width in spec.widths)]
         makers = [_maker(x, shape) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
@@ -93,20 +106,21 @@ def _address(tensor) -> int:
 
 
 def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed: int,
-            fresh: bool):
+            cached: bool):
     """y, final states, reserve (None unless keep) and packed weights.
 
     x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
-    [L*D,N,*] each, dense, or None.  fresh: gradients are wanted, so on a GPU weights are packed.
+    [L*D,N,*] each, dense, or None.  cached: weights packed by another run will do.
     """
-    plan, stream, kept, device = job.plan, 0, True, None
+    plan, stream, device = job.plan, 0, None
     if job.on_gpu:
         device, stream = x.device, _stream_of(job.index)
-        kept = not (fresh or _capturing())
+        # A graph that is replayed packs what its parameters hold by then.
+        cached = cached and not _capturing()
     y, final = job.y(), [make() for make in job.final]
     packed = None
     if job.steps and job.batch:
-        packed = _weights.packed(spec, plan, weights, stream, kept)
+        packed = _weights.packed(spec, plan, weights, stream, cached)
     reserve = torch.empty(plan.reserve, dtype=torch.uint8, device=device) if keep else None
     workspace = _scratch(plan.workspace, device, "workspace")
     io = pack_io(

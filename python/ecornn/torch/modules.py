@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from .._library import BIDIRECTIONAL
-from . import _call, _weights
+from . import _call, _op, _weights
 from ._packing import packing_of
 from ._spec import CELLS, Spec, spec_of
 
@@ -47,11 +44,13 @@ class _Layers(_nn.RNNBase):
         or states, [L*D,N,*] or [L*D,*].  lengths: [N] integers, the steps of each row of a padded
         input; y is 0 past them and the final states are those after a row's last step.
         """
-        weights = self._tensors()
         out = None
         if torch.compiler.is_compiling():
-            out = self._compiled(input, hx, lengths, weights)
-        elif type(input) is PackedSequence:
+            weights = [getattr(self, name) for name in self._flat_weights_names]
+            out = _op.module(self, input, hx, lengths, weights)
+            return self._torch.forward(self, input, hx) if out is None else out
+        weights = self._tensors()
+        if type(input) is PackedSequence:
             out = self._packed(input, hx, weights)
         elif _call.plain(input, weights):
             out = self._padded(input, hx, lengths, weights)
@@ -122,11 +121,6 @@ class _Layers(_nn.RNNBase):
             final = tuple(state.index_select(1, unsorted_indices) for state in final)
         y = PackedSequence(out[0], batch_sizes, sorted_indices, unsorted_indices)
         return y, final[0] if spec.states == 1 else final
-
-    def _compiled(self, input, hx, lengths, weights):
-        from . import _op
-
-        return _op.module(self, input, hx, lengths, weights)
 
 
 def check_lengths(lengths, steps: int, batch: int, device) -> torch.Tensor:

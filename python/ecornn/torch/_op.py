@@ -1,0 +1,172 @@
+"""A run as an operator of torch, ``torch.ops.ecornn.layer``: for torch.compile, torch.export,
+fake tensors and whatever else looks at operators.
+
+Eager calls of modules do not come here: an autograd.Function around the same run takes less time.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from . import _call, _run
+from ._spec import CELLS, Spec, spec_of
+
+torch.library.define(
+    "ecornn::layer",
+    "(Tensor x, Tensor? lengths, Tensor[] states, Tensor[] weights, str spec, bool batch_major, "
+    "bool drop, Tensor? seed, bool keep) -> Tensor[]")
+torch.library.define(
+    "ecornn::layer_backward",
+    "(Tensor? dy, Tensor?[] dfinal, Tensor x, Tensor y, Tensor? lengths, Tensor[] states, "
+    "Tensor[] weights, Tensor reserve, Tensor packed, str spec, bool batch_major, bool drop, "
+    "Tensor? seed, bool[] wanted) -> Tensor[]")
+
+
+def spec_text(cell: str, input: int, hidden: int, layers: int, bias: bool, dropout: float,
+              bidirectional: bool, proj: int) -> str:
+    """A stack of layers as the operator's argument; the cell last, since it may be a text."""
+    return (f"{input} {hidden} {layers} {int(bias)} {dropout} {int(bidirectional)} {proj} {cell}")
+
+
+@functools.lru_cache(maxsize=None)
+def _spec(text: str) -> Spec:
+    input, hidden, layers, bias, dropout, both, proj, cell = text.split(" ", 7)
+    return spec_of(cell, int(input), int(hidden), int(layers), bias == "1", float(dropout),
+                   both == "1", int(proj))
+
+
+def _given(spec: Spec, states):
+    return list(states) or [None] * spec.states
+
+
+def _job(spec: Spec, x, weights, batch_major: bool, drop: bool, keep: bool):
+    flags = 0 if x.is_cpu else _call.flags_of("cuda", x.dtype)
+    return _run.job_of(spec, x, weights[0].dtype, x.shape[:2], batch_major, keep or drop, drop,
+                       flags)
+
+
+def _seed(seed) -> int:
+    return 0 if seed is None else int(seed)
+
+
+@torch.library.impl("ecornn::layer", ("cpu", "cuda"))
+def _layer(x, lengths, states, weights, spec, batch_major, drop, seed, keep):
+    spec = _spec(spec)
+    job = _job(spec, x, weights, batch_major, drop, keep)
+    states = [_run.dense(state) for state in _given(spec, states)]
+    # What an operator returns is its caller's: with keep, weights are packed for this run alone.
+    y, final, reserve, packed = _run.forward(spec, job, x.contiguous(), lengths, states, weights,
+                                             keep or drop, _seed(seed), not keep)
+    none = x.new_empty(0, dtype=torch.uint8)
+    if not keep or packed is None:
+        packed = none
+    return [y, *final, reserve if keep else none, packed]
+
+
+@torch.library.register_fake("ecornn::layer")
+def _layer_fake(x, lengths, states, weights, spec, batch_major, drop, seed, keep):
+    spec = _spec(spec)
+    batch = x.shape[0 if batch_major else 1]
+    y = x.new_empty((x.shape[0], x.shape[1], spec.out))
+    final = [x.new_empty((spec.pairs, batch, width)) for width in spec.widths]
+    sizes = (0, 0)
+    if keep:
+        flags = 0 if x.device.type == "cpu" else _call.flags_of("cuda", x.dtype)
+        first = (int(x.shape[0]), int(x.shape[1]))
+        plan = _run.plan_of(spec, x, weights[0].dtype, first, batch_major, True, drop, flags)
+        sizes = (plan.reserve, plan.weights if first[0] and first[1] else 0)
+    return [y, *final, *(x.new_empty(size, dtype=torch.uint8) for size in sizes)]
+
+
+@torch.library.impl("ecornn::layer_backward", ("cpu", "cuda"))
+def _layer_backward(dy, dfinal, x, y, lengths, states, weights, reserve, packed, spec, batch_major,
+                    drop, seed, wanted):
+    spec = _spec(spec)
+    job = _job(spec, x, weights, batch_major, drop, True)
+    states = [_run.dense(state) for state in _given(spec, states)]
+    dx, dstates, dweights = _run.backward(
+        spec, job, x.contiguous(), y, lengths, states, weights, reserve, packed, _seed(seed),
+        _run.dense(dy), [_run.dense(d) for d in dfinal], wanted)
+    found, seen = [], set()
+    for gradient in (dx, *dstates, *dweights):
+        if gradient is not None and id(gradient) in seen:
+            gradient = gradient.clone()  # results of an operator share no memory
+        seen.add(id(gradient))
+        found.append(x.new_empty(0) if gradient is None else gradient)
+    return found
+
+
+@torch.library.register_fake("ecornn::layer_backward")
+def _layer_backward_fake(dy, dfinal, x, y, lengths, states, weights, reserve, packed, spec,
+                         batch_major, drop, seed, wanted):
+    spec = _spec(spec)
+    batch = x.shape[0 if batch_major else 1]
+    like = [torch.empty_like(x, memory_format=torch.contiguous_format),
+            *(x.new_empty((spec.pairs, batch, width)) for width in spec.widths),
+            *(torch.empty_like(w, memory_format=torch.contiguous_format) for w in weights)]
+    return [tensor if want else x.new_empty(0) for tensor, want in zip(like, wanted)]
+
+
+def _setup(ctx, inputs, output):
+    x, lengths, states, weights, ctx.spec, ctx.batch_major, ctx.drop, seed, _ = inputs
+    y, *_, reserve, packed = output
+    ctx.count = len(states)
+    ctx.save_for_backward(x, y, lengths, seed, reserve, packed, *states, *weights)
+
+
+def _backward(ctx, gradients):
+    x, y, lengths, seed, reserve, packed, *tensors = ctx.saved_tensors
+    states, weights = tensors[:ctx.count], tensors[ctx.count:]
+    need = ctx.needs_input_grad
+    spec = _spec(ctx.spec)
+    given = list(need[2]) if ctx.count else [False] * spec.states
+    wanted = [need[0], *given, *need[3]]
+    found = torch.ops.ecornn.layer_backward(
+        gradients[0], list(gradients[1:1 + spec.states]), x, y, lengths, states, weights, reserve,
+        packed, ctx.spec, ctx.batch_major, ctx.drop, seed, wanted)
+    found = [gradient if want else None for gradient, want in zip(found, wanted)]
+    dstates = found[1:1 + spec.states] if ctx.count else []
+    return (found[0], None, dstates, found[1 + spec.states:], None, None, None, None, None)
+
+
+torch.library.register_autograd("ecornn::layer", _backward, setup_context=_setup)
+
+
+def module(self, x, hx, lengths, weights):
+    """A module's forward in a graph that is being compiled; None where torch's own code runs.
+
+    Written so that torch.compile can follow it: no caches, no library.
+    """
+    cell = self.cell_text if self.mode == "TEXT" else CELLS[self.mode]
+    types = _call.number_types(cell, x.device.type, x, weights) if torch.is_tensor(x) else None
+    if types is None or x.dim() not in (2, 3) or x.shape[-1] != self.input_size:
+        return None
+    drop = self.training and (self.num_layers > 1 and self.dropout > 0 or "bernoulli" in cell)
+    if drop and self.dropout >= 1:
+        return None
+    dtype, params, result = types
+    unbatched = x.dim() == 2
+    batch_dim = 0 if self.batch_first else 1
+    if unbatched:
+        x = x.unsqueeze(batch_dim)
+    states = [] if hx is None else list(hx) if isinstance(hx, (tuple, list)) else [hx]
+    for k in range(len(states)):
+        states[k] = (states[k].unsqueeze(1) if unbatched else states[k]).to(dtype)
+    x = x.to(dtype)
+    weights = [weight.to(params) for weight in weights]
+    if lengths is not None:
+        lengths = lengths.to(x.device, torch.int32)
+    keep = torch.is_grad_enabled()
+    seed = torch.randint(0, 2 ** 62, (1,)) if drop else None
+    text = spec_text(cell, self.input_size, self.hidden_size, self.num_layers, self.bias,
+                     self.dropout, self.bidirectional, self.proj_size)
+    out = torch.ops.ecornn.layer(x, lengths, states, weights, text, self.batch_first, drop, seed,
+                                 keep)
+    y, final = out[0], out[1:-2]
+    if unbatched:
+        y, final = y.squeeze(batch_dim), [state.squeeze(1) for state in final]
+    if result != dtype:
+        y, final = y.to(result), [state.to(result) for state in final]
+    return y, final[0] if len(final) == 1 else tuple(final)
