@@ -6,8 +6,6 @@ Eager calls of modules do not come here: an autograd.Function around the same ru
 
 from __future__ import annotations
 
-import functools
-
 import torch
 
 from . import _call, _run
@@ -15,26 +13,19 @@ from ._spec import CELLS, Spec, spec_of
 
 torch.library.define(
     "ecornn::layer",
-    "(Tensor x, Tensor? lengths, Tensor[] states, Tensor[] weights, str spec, bool batch_major, "
-    "bool drop, Tensor? seed, bool keep) -> Tensor[]")
+    "(Tensor x, Tensor? lengths, Tensor[] states, Tensor[] weights, str cell, int[] shape, "
+    "float dropout, bool batch_major, bool drop, Tensor? seed, bool keep) -> Tensor[]")
 torch.library.define(
     "ecornn::layer_backward",
     "(Tensor? dy, Tensor?[] dfinal, Tensor x, Tensor y, Tensor? lengths, Tensor[] states, "
-    "Tensor[] weights, Tensor reserve, Tensor packed, str spec, bool batch_major, bool drop, "
-    "Tensor? seed, bool[] wanted) -> Tensor[]")
+    "Tensor[] weights, Tensor reserve, Tensor packed, str cell, int[] shape, float dropout, "
+    "bool batch_major, bool drop, Tensor? seed, bool[] wanted) -> Tensor[]")
 
 
-def spec_text(cell: str, input: int, hidden: int, layers: int, bias: bool, dropout: float,
-              bidirectional: bool, proj: int) -> str:
-    """A stack of layers as the operator's argument; the cell last, since it may be a text."""
-    return (f"{input} {hidden} {layers} {int(bias)} {dropout} {int(bidirectional)} {proj} {cell}")
-
-
-@functools.lru_cache(maxsize=None)
-def _spec(text: str) -> Spec:
-    input, hidden, layers, bias, dropout, both, proj, cell = text.split(" ", 7)
-    return spec_of(cell, int(input), int(hidden), int(layers), bias == "1", float(dropout),
-                   both == "1", int(proj))
+def _spec(cell: str, shape, dropout) -> Spec:
+    """shape: input, hidden, layers, bias, bidirectional, proj."""
+    input, hidden, layers, bias, both, proj = (int(number) for number in shape)
+    return spec_of(cell, input, hidden, layers, bool(bias), float(dropout), bool(both), proj)
 
 
 def _given(spec: Spec, states):
@@ -52,8 +43,8 @@ def _seed(seed) -> int:
 
 
 @torch.library.impl("ecornn::layer", ("cpu", "cuda"))
-def _layer(x, lengths, states, weights, spec, batch_major, drop, seed, keep):
-    spec = _spec(spec)
+def _layer(x, lengths, states, weights, cell, shape, dropout, batch_major, drop, seed, keep):
+    spec = _spec(cell, shape, dropout)
     job = _job(spec, x, weights, batch_major, drop, keep)
     states = [_run.dense(state) for state in _given(spec, states)]
     # What an operator returns is its caller's: with keep, weights are packed for this run alone.
@@ -66,8 +57,8 @@ def _layer(x, lengths, states, weights, spec, batch_major, drop, seed, keep):
 
 
 @torch.library.register_fake("ecornn::layer")
-def _layer_fake(x, lengths, states, weights, spec, batch_major, drop, seed, keep):
-    spec = _spec(spec)
+def _layer_fake(x, lengths, states, weights, cell, shape, dropout, batch_major, drop, seed, keep):
+    spec = _spec(cell, shape, dropout)
     batch = x.shape[0 if batch_major else 1]
     y = x.new_empty((x.shape[0], x.shape[1], spec.out))
     final = [x.new_empty((spec.pairs, batch, width)) for width in spec.widths]
@@ -81,9 +72,9 @@ def _layer_fake(x, lengths, states, weights, spec, batch_major, drop, seed, keep
 
 
 @torch.library.impl("ecornn::layer_backward", ("cpu", "cuda"))
-def _layer_backward(dy, dfinal, x, y, lengths, states, weights, reserve, packed, spec, batch_major,
-                    drop, seed, wanted):
-    spec = _spec(spec)
+def _layer_backward(dy, dfinal, x, y, lengths, states, weights, reserve, packed, cell, shape,
+                    dropout, batch_major, drop, seed, wanted):
+    spec = _spec(cell, shape, dropout)
     job = _job(spec, x, weights, batch_major, drop, True)
     states = [_run.dense(state) for state in _given(spec, states)]
     dx, dstates, dweights = _run.backward(
@@ -99,9 +90,9 @@ def _layer_backward(dy, dfinal, x, y, lengths, states, weights, reserve, packed,
 
 
 @torch.library.register_fake("ecornn::layer_backward")
-def _layer_backward_fake(dy, dfinal, x, y, lengths, states, weights, reserve, packed, spec,
-                         batch_major, drop, seed, wanted):
-    spec = _spec(spec)
+def _layer_backward_fake(dy, dfinal, x, y, lengths, states, weights, reserve, packed, cell,
+                         shape, dropout, batch_major, drop, seed, wanted):
+    spec = _spec(cell, shape, dropout)
     batch = x.shape[0 if batch_major else 1]
     like = [torch.empty_like(x, memory_format=torch.contiguous_format),
             *(x.new_empty((spec.pairs, batch, width)) for width in spec.widths),
@@ -110,7 +101,7 @@ def _layer_backward_fake(dy, dfinal, x, y, lengths, states, weights, reserve, pa
 
 
 def _setup(ctx, inputs, output):
-    x, lengths, states, weights, ctx.spec, ctx.batch_major, ctx.drop, seed, _ = inputs
+    x, lengths, states, weights, *ctx.stack, ctx.batch_major, ctx.drop, seed, _ = inputs
     y, *_, reserve, packed = output
     ctx.count = len(states)
     ctx.save_for_backward(x, y, lengths, seed, reserve, packed, *states, *weights)
@@ -120,15 +111,15 @@ def _backward(ctx, gradients):
     x, y, lengths, seed, reserve, packed, *tensors = ctx.saved_tensors
     states, weights = tensors[:ctx.count], tensors[ctx.count:]
     need = ctx.needs_input_grad
-    spec = _spec(ctx.spec)
+    spec = _spec(*ctx.stack)
     given = list(need[2]) if ctx.count else [False] * spec.states
     wanted = [need[0], *given, *need[3]]
     found = torch.ops.ecornn.layer_backward(
         gradients[0], list(gradients[1:1 + spec.states]), x, y, lengths, states, weights, reserve,
-        packed, ctx.spec, ctx.batch_major, ctx.drop, seed, wanted)
+        packed, *ctx.stack, ctx.batch_major, ctx.drop, seed, wanted)
     found = [gradient if want else None for gradient, want in zip(found, wanted)]
     dstates = found[1:1 + spec.states] if ctx.count else []
-    return (found[0], None, dstates, found[1 + spec.states:], None, None, None, None, None)
+    return (found[0], None, dstates, found[1 + spec.states:], *[None] * 7)
 
 
 torch.library.register_autograd("ecornn::layer", _backward, setup_context=_setup)
@@ -152,18 +143,18 @@ def module(self, x, hx, lengths, weights):
     if unbatched:
         x = x.unsqueeze(batch_dim)
     states = [] if hx is None else list(hx) if isinstance(hx, (tuple, list)) else [hx]
-    for k in range(len(states)):
-        states[k] = (states[k].unsqueeze(1) if unbatched else states[k]).to(dtype)
-    x = x.to(dtype)
-    weights = [weight.to(params) for weight in weights]
+    states = [state.unsqueeze(1) if unbatched else state for state in states]
+    states = [state if state.dtype == dtype else state.to(dtype) for state in states]
+    x = x if x.dtype == dtype else x.to(dtype)
+    weights = [weight if weight.dtype == params else weight.to(params) for weight in weights]
     if lengths is not None:
         lengths = lengths.to(x.device, torch.int32)
     keep = torch.is_grad_enabled()
     seed = torch.randint(0, 2 ** 62, (1,)) if drop else None
-    text = spec_text(cell, self.input_size, self.hidden_size, self.num_layers, self.bias,
-                     self.dropout, self.bidirectional, self.proj_size)
-    out = torch.ops.ecornn.layer(x, lengths, states, weights, text, self.batch_first, drop, seed,
-                                 keep)
+    shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
+             int(self.bidirectional), self.proj_size]
+    out = torch.ops.ecornn.layer(x, lengths, states, weights, cell, shape, self.dropout,
+                                 self.batch_first, drop, seed, keep)
     y, final = out[0], out[1:-2]
     if unbatched:
         y, final = y.squeeze(batch_dim), [state.squeeze(1) for state in final]

@@ -1,0 +1,145 @@
+"""torch.nn's own modules, unchanged, run by ecornn: the dispatcher's kernels of aten's layers.
+
+What ecornn refuses goes to the kernel that torch has, as if nothing had been registered.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from . import _call
+from ._packing import packing_of
+from ._spec import GATES, spec_of
+
+_OPS = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "rnn-tanh", "rnn_relu": "rnn-relu"}
+# Inference mode reaches the plain keys only; autocast would change types before us; a backend's
+# kernel takes from vmap what torch has for it, which is given back.
+_KEYS = ("AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "AutocastCPU", "AutocastCUDA",
+         "FuncTorchBatched")
+
+_registered: torch.library.Library | None = None
+_depth = 0
+_active = False
+
+
+def _stack(cell: str, params, has_biases: bool, layers: int, dropout: float, both: bool):
+    """The spec of a stack from its flat weights; None where they are not what torch.nn has."""
+    pairs = layers * (2 if both else 1)
+    if not pairs or len(params) % pairs:
+        return None
+    each = len(params) // pairs
+    projected = each == (5 if has_biases else 3)
+    if each != (4 if has_biases else 2) + projected or params[0].dim() != 2:
+        return None
+    hidden, left = divmod(params[0].shape[0], GATES[cell])
+    if left or not hidden:
+        return None
+    return spec_of(cell, params[0].shape[1], hidden, layers, bool(has_biases), float(dropout),
+                   bool(both), params[-1].shape[0] if projected else 0)
+
+
+def _checked(spec, x, states, params, batch: int, dims: int) -> bool:
+    """Is everything as the library would read it?"""
+    if spec is None or x.dim() != dims or x.shape[-1] != spec.input:
+        return False
+    if not _call.plain(x, params) or len(states) != spec.states:
+        return False
+    step = len(spec.names())
+    for pair in range(spec.pairs):
+        shapes = spec.shapes(pair // spec.directions)
+        for weight, shape in zip(params[pair * step:], shapes):
+            if weight.shape != shape or weight.dtype != params[0].dtype:
+                return False
+    return all(type(state) in _call._PLAIN and state.device == x.device
+               and state.shape == (spec.pairs, batch, width)
+               for state, width in zip(states, spec.widths))
+
+
+def _kernels(name: str):
+    """The functions registered for both overloads of one of aten's layers."""
+    cell, op = _OPS[name], getattr(torch.ops.aten, name)
+    lstm = cell == "lstm"
+
+    def original(overload, *args):
+        return overload.decompose(*args)
+
+    def input(x, hx, params, has_biases, layers, dropout, train, both, batch_first):
+        states = list(hx) if lstm else [hx]
+        if _active and x.dim() == 3 and x.shape[1 if batch_first else 0]:
+            spec = _stack(cell, params, has_biases, layers, dropout, both)
+            if _checked(spec, x, states, params, x.shape[0 if batch_first else 1], 3):
+                out = _call.layer(spec, x, None, states, params, batch_first, train)
+                if out is not None:
+                    return out
+        return original(op.input, x, hx, params, has_biases, layers, dropout, train, both,
+                        batch_first)
+
+    def data(rows, batch_sizes, hx, params, has_biases, layers, dropout, train, both):
+        states = list(hx) if lstm else [hx]
+        if _active and rows.dim() == 2 and len(batch_sizes):
+            spec = _stack(cell, params, has_biases, layers, dropout, both)
+            if _checked(spec, rows, states, params, int(batch_sizes[0]), 2):
+                out = _call.layer(spec, rows, None, states, params, False, train,
+                                  packing_of(batch_sizes, rows.device))
+                if out is not None:
+                    return out
+        return original(op.data, rows, batch_sizes, hx, params, has_biases, layers, dropout,
+                        train, both)
+
+    return {"input": input, "data": data}
+
+
+def _register() -> None:
+    global _registered
+    if _registered is not None:
+        return
+    library = torch.library.Library("aten", "IMPL")
+    for name in _OPS:
+        for overload, kernel in _kernels(name).items():
+            for key in _KEYS:
+                library.impl(f"{name}.{overload}", kernel, key)
+    _registered = library
+
+
+def _unregister() -> None:
+    global _registered
+    if _registered is not None:
+        _registered._destroy()
+        _registered = None
+
+
+class enabled:
+    """Makes unchanged torch.nn.LSTM, GRU and RNN run through ecornn.
+
+    As a context manager until its end, in all threads; called and kept, until ``disable()``.
+
+    >>> import torch, ecornn.torch
+    >>> lstm = torch.nn.LSTM(3, 4)
+    >>> with ecornn.torch.enabled():
+    ...     y, (h, c) = lstm(torch.zeros(5, 2, 3))
+    >>> tuple(y.shape)
+    (5, 2, 4)
+    """
+
+    def __init__(self):
+        global _active, _depth
+        _register()
+        _depth += 1
+        _active = True
+        self._open = True
+
+    def disable(self) -> None:
+        """torch's own kernels again, once every ``enabled`` has ended."""
+        global _active, _depth
+        if self._open:
+            self._open = False
+            _depth -= 1
+            _active = _depth > 0
+            if not _active:
+                _unregister()
+
+    def __enter__(self) -> enabled:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.disable()
