@@ -101,9 +101,10 @@ def _twice(call: Call, x, lengths, states, weights, outputs, wanted):
 
 def native(spec: Spec, x, states, weights, batch_major: bool, packing: Packing | None):
     """torch's own layers on the same tensors: y and the final states."""
-    function = getattr(torch._VF, _TORCH[spec.cell])
-    hx = tuple(states) if spec.states > 1 else states[0]
+    op = getattr(torch.ops.aten, _TORCH[spec.cell])
+    hx = list(states) if spec.states > 1 else states[0]
     rest = (spec.bias, spec.layers, 0.0, False, spec.directions == 2)
+    # Taken apart at once: nothing that is registered for these operators is asked.
     if packing is not None:
-        return function(x, packing.batch_sizes, hx, list(weights), *rest)
-    return function(x, hx, list(weights), *rest, batch_major)
+        return op.data.decompose(x, packing.batch_sizes(), hx, list(weights), *rest)
+    return op.input.decompose(x, hx, list(weights), *rest, batch_major)

@@ -21,6 +21,11 @@ _forward_ad = torch.autograd.forward_ad
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
+def transformed() -> bool:
+    """Is a transform of torch.func under way?"""
+    return _functorch_level() is not None
+
+
 def plain(x, weights) -> bool:
     """Are these ordinary tensors that nobody watches: no transform, no tracer, no subclass?"""
     if type(x) not in _PLAIN or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES:
@@ -39,7 +44,8 @@ def plain(x, weights) -> bool:
 def number_types(cell: str, kind: str, x, weights):
     """The type of x in the run and that of the results: (run, parameters, result), or None where
     torch should say what is wrong."""
-    dtype, params = x.dtype, weights[0].dtype
+    dtype = x.dtype
+    params = weights[0].dtype if weights else dtype
     result = dtype
     if torch.is_autocast_enabled(kind):
         lower = torch.get_autocast_dtype(kind)
@@ -89,7 +95,7 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
         x = x.to(dtype)
     states = [state if state is None or state.dtype == dtype else state.to(dtype)
               for state in states]
-    if weights[0].dtype != params:
+    if weights and weights[0].dtype != params:
         weights = [weight.to(params) for weight in weights]
     out = _typed(spec, x, lengths, states, weights, batch_major, train, packing)
     if result != dtype:
@@ -116,7 +122,8 @@ def _typed(spec: Spec, x, lengths, states, weights, batch_major, train, packing)
     first = x.shape[:2] if packing is None else (packing.steps, packing.batch)
     if packing is not None:
         lengths = packing.lengths
-    job = _run.job_of(spec, x, weights[0].dtype, first, batch_major, gradient or drop, drop, flags)
+    job = _run.job_of(spec, x, weights[0].dtype if weights else x.dtype, first, batch_major,
+                      gradient or drop, drop, flags)
     seed = draw_seed() if drop else 0
     if gradient:
         call = Call(spec, job, batch_major, seed, drop, packing)

@@ -18,11 +18,10 @@ _kept: OrderedDict[tuple, tuple] = OrderedDict()
 class Packing:
     """The indices of one list of batch sizes, on one device."""
 
-    __slots__ = ("steps", "batch", "lengths", "padded", "packed", "batch_sizes")
+    __slots__ = ("steps", "batch", "lengths", "padded", "packed")
 
     def __init__(self, batch_sizes: torch.Tensor, device: torch.device):
         sizes = batch_sizes.to(torch.int64)
-        self.batch_sizes = batch_sizes
         self.steps, self.batch = len(sizes), int(sizes[0])
         rows = torch.arange(self.batch)
         inside = rows < sizes[:, None]  # [T,N]
@@ -34,6 +33,11 @@ class Packing:
         self.lengths = inside.sum(0).to(device, torch.int32)
         self.padded = padded.flatten().to(device)
         self.packed = inside.flatten().nonzero().flatten().to(device)
+
+    def batch_sizes(self) -> torch.Tensor:
+        """As PackedSequence has them, [T]."""
+        steps = torch.arange(self.steps)
+        return (self.lengths.cpu() > steps[:, None]).sum(1)
 
     def pad(self, data: torch.Tensor) -> torch.Tensor:
         """[sum,I] to [T,N,I]; past a row's length there is anything."""
@@ -55,7 +59,6 @@ def packing_of(batch_sizes: torch.Tensor, device: torch.device) -> Packing:
         version = batch_sizes._version
     except RuntimeError:  # of inference mode: not kept
         return packing
-    packing.batch_sizes = None
     _kept[key] = (weakref.ref(batch_sizes), version, packing)
     while len(_kept) > _LIMIT:
         _kept.popitem(last=False)

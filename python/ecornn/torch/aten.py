@@ -12,12 +12,11 @@ from ._packing import packing_of
 from ._spec import GATES, spec_of
 
 _OPS = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "rnn-tanh", "rnn_relu": "rnn-relu"}
-# Inference mode reaches the plain keys only; autocast would change types before us; a backend's
-# kernel takes from vmap what torch has for it, which is given back.
-_KEYS = ("AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "AutocastCPU", "AutocastCUDA",
-         "FuncTorchBatched")
+# Inference mode reaches the plain keys only; autocast would change types before us.
+_KEYS = ("AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "AutocastCPU", "AutocastCUDA")
 
 _registered: torch.library.Library | None = None
+_batched: torch.library.Library | None = None
 _depth = 0
 _active = False
 
@@ -93,12 +92,25 @@ def _register() -> None:
     global _registered
     if _registered is not None:
         return
+    allow_vmap()
     library = torch.library.Library("aten", "IMPL")
     for name in _OPS:
         for overload, kernel in _kernels(name).items():
             for key in _KEYS:
                 library.impl(f"{name}.{overload}", kernel, key)
     _registered = library
+
+
+def allow_vmap() -> None:
+    """vmap over aten's layers, which torch refuses: they are taken apart.  For good."""
+    global _batched
+    if _batched is not None:
+        return
+    _batched = torch.library.Library("aten", "IMPL")
+    for name in _OPS:
+        for overload in ("input", "data"):
+            op = getattr(getattr(torch.ops.aten, name), overload)
+            _batched.impl(f"{name}.{overload}", op.decompose, "FuncTorchBatched")
 
 
 def _unregister() -> None:

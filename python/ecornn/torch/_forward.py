@@ -1,0 +1,126 @@
+"""A module's forward: from what a caller gives to a run, and back.
+
+Modules give sizes as attributes with torch.nn's names, ``_spec`` and ``_otherwise``: what they do
+with an input that ecornn does not take.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
+
+from . import _call, _op, _weights
+from ._packing import packing_of
+
+
+class Forward:
+    """The forward of every module of this package."""
+
+    def flatten_parameters(self) -> None:
+        """Forgets packed weights: for writes to parameters that torch does not see."""
+        _weights.forget(self.__dict__.get("_flat_weights"))
+
+    def _tensors(self) -> list:
+        """The weights as they are now, parametrised or swapped ones too."""
+        parameters = self._parameters
+        try:
+            return [parameters[name] for name in self._flat_weights_names]
+        except KeyError:
+            return [getattr(self, name) for name in self._flat_weights_names]
+
+    def forward(self, input, hx=None, lengths=None):
+        """y and the final states, as torch.nn's module gives them.
+
+        input: [T,N,I], [N,T,I] if batch_first, [T,I], or a PackedSequence.  hx: the initial state
+        or states, [L*D,N,*] or [L*D,*].  lengths: [N] integers, the steps of each row of a padded
+        input; y is 0 past them and the final states are those after a row's last step.
+        """
+        out = None
+        if torch.compiler.is_compiling():
+            weights = [getattr(self, name) for name in self._flat_weights_names]
+            out = _op.module(self, input, hx, lengths, weights)
+            return self._otherwise(input, hx, lengths) if out is None else out
+        if isinstance(input, torch.fx.Proxy):  # a leaf of a traced model, as torch.nn's are
+            path = input.tracer.path_of_module(self)
+            return input.tracer.create_proxy("call_module", path, (input, hx), {})
+        weights = self._tensors()
+        if type(input) is PackedSequence:
+            out = self._packed(input, hx, weights)
+        elif _call.plain(input, weights):
+            out = self._padded(input, hx, lengths, weights)
+        if out is not None:
+            return out
+        return self._otherwise(input, hx, lengths)
+
+    def _states(self, hx, batch: int, dim: int):
+        """Initial states as [L*D,N,*], None where their shapes are wrong."""
+        spec = self._spec()
+        if hx is None:
+            return spec, [None] * spec.states
+        states = list(hx) if spec.states > 1 else [hx]
+        if len(states) != spec.states:
+            return spec, None
+        for k, state in enumerate(states):
+            if type(state) not in _call._PLAIN or state.dim() != dim:
+                return spec, None
+            if dim == 2:
+                states[k] = state = state.unsqueeze(1)
+            if state.shape != (spec.pairs, batch, spec.widths[k]):
+                return spec, None
+        return spec, states
+
+    def _padded(self, x, hx, lengths, weights):
+        dim = x.dim()
+        if dim not in (2, 3) or x.shape[-1] != self.input_size:
+            return None
+        batch_major = self.batch_first
+        if dim == 2:
+            x = x.unsqueeze(0 if batch_major else 1)
+        batch, steps = x.shape[0], x.shape[1]
+        if not batch_major:
+            batch, steps = steps, batch
+        spec, states = self._states(hx, batch, dim)
+        if states is None or not steps:
+            return None
+        if lengths is not None:
+            lengths = check_lengths(lengths, steps, batch, x.device)
+        out = _call.layer(spec, x, lengths, states, weights, batch_major, self.training)
+        if out is None:
+            return None
+        if dim == 2:
+            out = (out[0].squeeze(0 if batch_major else 1), *[s.squeeze(1) for s in out[1:]])
+        return out[0], out[1] if spec.states == 1 else out[1:]
+
+    def _packed(self, input, hx, weights):
+        data, batch_sizes, sorted_indices, unsorted_indices = input
+        if not _call.plain(data, weights) or data.dim() != 2 or data.shape[1] != self.input_size:
+            return None
+        if not len(batch_sizes):
+            return None
+        packing = packing_of(batch_sizes, data.device)
+        spec, states = self._states(hx, packing.batch, 3)
+        if states is None:
+            return None
+        if sorted_indices is not None:
+            states = [None if state is None else state.index_select(1, sorted_indices)
+                      for state in states]
+        out = _call.layer(spec, data, None, states, weights, False, self.training, packing)
+        if out is None:
+            return None
+        final = out[1:]
+        if unsorted_indices is not None:
+            final = tuple(state.index_select(1, unsorted_indices) for state in final)
+        y = PackedSequence(out[0], batch_sizes, sorted_indices, unsorted_indices)
+        return y, final[0] if spec.states == 1 else final
+
+
+def check_lengths(lengths, steps: int, batch: int, device) -> torch.Tensor:
+    """[N] int32 on that device.  On a CPU values out of 0..T are refused, naming them."""
+    lengths = torch.as_tensor(lengths)
+    if lengths.shape != (batch,):
+        raise ValueError(f"lengths has shape {list(lengths.shape)}, must be [{batch}]")
+    if lengths.device.type == "cpu" and batch:
+        low, high = int(lengths.min()), int(lengths.max())
+        if low < 0 or high > steps:
+            raise ValueError(f"lengths has {low if low < 0 else high}, must be 0 to {steps}")
+    return lengths.to(device, torch.int32)

@@ -1,0 +1,195 @@
+"""Layers of any cell, as modules: from a text, or by the name of a built-in one."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.nn import Parameter
+
+from ._forward import Forward
+from ._spec import Spec, spec_of
+
+
+class Recurrent(Forward, torch.nn.Module):
+    """Recurrent layers of a cell that is given as a text (doc/cells.md), or by name, as "mgu".
+
+    Arguments and results are torch.nn.LSTM's: ``y, final = layer(x, hx, lengths=None)``; hx and
+    final are a tensor where the cell has one state, else a tuple of them.  The first is
+    [L*D,N,P], others [L*D,N,H].
+
+    Parameters, for each layer k and, with ``_reverse``, its other direction: ``weight_ih_lk``, the
+    text's W one under the other [count*H,I]; ``weight_hh_lk``, its R [count*H,P]; ``bias_lk``, its
+    b, and ``factor_lk``, its p [count*H]; ``weight_hr_lk`` [P,H] with a projection.
+
+    >>> import torch, ecornn.torch
+    >>> layer = ecornn.torch.Recurrent(3, 4, cell=\"\"\"cell mine(h)
+    ... u  = sigmoid(W x + R h + b)
+    ... n  = tanh(W x + R h + b)
+    ... h' = u * h + (1 - u) * n
+    ... \"\"\")
+    >>> y, h = layer(torch.zeros(5, 2, 3))
+    >>> tuple(y.shape), tuple(h.shape)
+    ((5, 2, 4), (1, 2, 4))
+    """
+
+    mode = "TEXT"
+    bias = True
+    cell = ""  # of a class that is one cell
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 proj_size: int = 0, device=None, dtype=None, *, cell: str | None = None):
+        super().__init__()
+        for name, value, least in (("input_size", input_size, 1), ("hidden_size", hidden_size, 1),
+                                   ("num_layers", num_layers, 1), ("proj_size", proj_size, 0)):
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"{name} is {value!r}, must be an int")
+            if value < least:
+                raise ValueError(f"{name} is {value}, must be at least {least}")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout is {dropout}, must be 0 to 1")
+        self.cell_text = self.cell if cell is None else cell
+        if not self.cell_text:
+            raise ValueError("cell is missing: a cell's text, or the name of a built-in one")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.batch_first, self.dropout = batch_first, float(dropout)
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+        spec = self._spec()
+        self._flat_weights_names = []
+        for layer in range(num_layers):
+            for direction in range(spec.directions):
+                suffix = f"_l{layer}" + "_reverse" * direction
+                for name, shape in zip(spec.names(), spec.shapes(layer)):
+                    self.register_parameter(name + suffix, Parameter(
+                        torch.empty(shape, device=device, dtype=dtype)))
+                    self._flat_weights_names.append(name + suffix)
+        self.reset_parameters()
+
+    def _spec(self) -> Spec:
+        return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers, True,
+                       self.dropout, self.bidirectional, self.proj_size)
+
+    @property
+    def _flat_weights(self) -> list:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    def flatten_parameters(self) -> None:
+        """Forgets packed weights: for writes to parameters that torch does not see."""
+        from . import _weights
+
+        _weights.forget(self._flat_weights)
+
+    def reset_parameters(self) -> None:
+        """Uniform within 1 / sqrt(H), as torch.nn's layers begin."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for parameter in self.parameters():
+            torch.nn.init.uniform_(parameter, -bound, bound)
+
+    def extra_repr(self) -> str:
+        name = self.cell_text.split("(")[0].split()[-1] if "(" in self.cell_text else self.cell_text
+        text = f"{self.input_size}, {self.hidden_size}, cell={name!r}"
+        for attribute, default in (("num_layers", 1), ("batch_first", False), ("dropout", 0.0),
+                                   ("bidirectional", False), ("proj_size", 0)):
+            value = getattr(self, attribute)
+            if value != default:
+                text += f", {attribute}={value}"
+        return text
+
+    def _otherwise(self, input, hx, lengths):
+        data = input[0] if isinstance(input, tuple) else input
+        kind = self._flat_weights[0].dtype if self._flat_weights_names else "any type"
+        raise ValueError(
+            f"{type(self).__name__} takes x [T,N,{self.input_size}], unbatched or packed, on a CPU "
+            f"or CUDA device, with {kind} as its weights, without transforms of torch.func; "
+            f"x is {list(data.shape)}, {data.dtype} on {data.device}, states "
+            f"{[list(s.shape) for s in (hx if isinstance(hx, (tuple, list)) else [hx] * (hx is not None))]}")
+
+
+class PeepholeLSTM(Recurrent):
+    """LSTM with peepholes (Gers, Schraudolph and Schmidhuber 2002)."""
+
+    cell = "lstm-peephole"
+
+
+class CoupledLSTM(Recurrent):
+    """LSTM whose forget gate is 1 - i (Greff et al. 2015)."""
+
+    cell = "lstm-coupled"
+
+
+class ResetFirstGRU(Recurrent):
+    """GRU with the reset before the product, as published (Cho et al. 2014)."""
+
+    cell = "gru-reset-first"
+
+
+class MGU(Recurrent):
+    """Minimal gated unit (Zhou et al. 2016)."""
+
+    cell = "mgu"
+
+
+class IndRNN(Recurrent):
+    """Independently recurrent network (Li et al. 2018): each unit sees its own past only."""
+
+    cell = """cell indrnn(h)
+h' = relu(W x + p * h + b)
+"""
+
+
+class LayerNormLSTM(Recurrent):
+    """LSTM with layer normalisation of each gate and of the memory (Ba, Kiros and Hinton 2016).
+
+    Gains (``factor``) begin at 1, shifts (``bias``) at 0, that of the forget gate at 1.
+    """
+
+    cell = """cell layer-norm-lstm(h, c)
+ai = W x + R h
+af = W x + R h
+ag = W x + R h
+ao = W x + R h
+di = ai - mean(ai)
+df = af - mean(af)
+dg = ag - mean(ag)
+do = ao - mean(ao)
+i  = sigmoid(p * di / sqrt(mean(di * di) + 1e-5) + b)
+f  = sigmoid(p * df / sqrt(mean(df * df) + 1e-5) + b)
+g  = tanh(p * dg / sqrt(mean(dg * dg) + 1e-5) + b)
+o  = sigmoid(p * do / sqrt(mean(do * do) + 1e-5) + b)
+c' = f * c + i * g
+d  = c' - mean(c')
+h' = o * tanh(p * d / sqrt(mean(d * d) + 1e-5) + b)
+"""
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        for name, parameter in self.named_parameters():
+            if name.startswith("factor"):
+                torch.nn.init.ones_(parameter)
+            elif name.startswith("bias"):
+                torch.nn.init.zeros_(parameter)
+                with torch.no_grad():
+                    parameter[self.hidden_size:2 * self.hidden_size] = 1.0
+
+
+class ZoneoutLSTM(Recurrent):
+    """LSTM whose units keep their value for a step with some probability, in training
+    (Krueger et al. 2017); out of training they take the mixture that is expected."""
+
+    def __init__(self, *args, zoneout_h: float = 0.1, zoneout_c: float = 0.5, **kwargs):
+        for name, value in (("zoneout_h", zoneout_h), ("zoneout_c", zoneout_c)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} is {value}, must be at least 0 and below 1")
+        text = f"""cell zoneout-lstm(h, c)
+i  = sigmoid(W x + R h + b)
+f  = sigmoid(W x + R h + b)
+g  = tanh(W x + R h + b)
+o  = sigmoid(W x + R h + b)
+u  = f * c + i * g
+j  = bernoulli({zoneout_c})
+c' = j * c + (1 - j) * u
+k  = bernoulli({zoneout_h})
+h' = k * h + (1 - k) * (o * tanh(u))
+"""
+        super().__init__(*args, cell=text, **kwargs)
