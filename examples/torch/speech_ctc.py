@@ -15,16 +15,13 @@ The model is Amodei et al., "Deep Speech 2", 2016, smaller.  speech_data.py make
 from __future__ import annotations
 
 import argparse
-import random
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 import kit
+import kit_data
 import speech_data
 from speech_data import LETTERS, Speech
 
@@ -107,14 +104,6 @@ def hide(x: torch.Tensor, draw: torch.Generator, bands: int = 8, frames: int = 3
     return x.masked_fill(hidden.to(x.device, non_blocking=True), 0.0)
 
 
-def endless(batches: list[Batch], seed: int) -> Iterator[Batch]:
-    """All batches in their order, then again and again in random order."""
-    order, draw = list(batches), random.Random(seed)
-    while True:
-        yield from order
-        draw.shuffle(order)
-
-
 def decode(scores: torch.Tensor, count: int) -> str:
     """The likeliest letter of each of `count` frames; repeats, then blanks, are left out.
 
@@ -159,7 +148,8 @@ def train(run: kit.Run) -> None:
     model = run.model(lambda: Recogniser(args))
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     criterion, draw = nn.CTCLoss(zero_infinity=True), torch.Generator().manual_seed(args.seed)
-    for step, batch in zip(run.loop(), endless(training, args.seed)):
+    source = kit_data.endless(training, args.seed, shuffle_first=False)
+    for step, batch in zip(run.loop(), source):
         warm = min(1.0, (step + 1) / args.warm_up)
         for group in optimizer.param_groups:
             group["lr"] = args.lr * warm
@@ -180,8 +170,7 @@ def train(run: kit.Run) -> None:
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = kit.arguments(__doc__)
-    parser.add_argument("--data", metavar="FILE", help="speech of --make-data (default: made anew)")
-    parser.add_argument("--make-data", metavar="FILE", help="write the speech and end")
+    kit_data.add_arguments(parser)
     parser.add_argument("--sentences", type=int, default=600, help="how many to use")
     parser.add_argument("--longest", type=float, default=60.0, help="seconds a sentence may take")
     parser.add_argument("--cell", choices=("gru", "lstm"), default="gru")
@@ -201,19 +190,10 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Make the speech where none is given, so that both sides hear the same, and train."""
+    """Have the speech spoken where none is given, so that both sides hear the same, and train."""
     args = parse()
-    with tempfile.TemporaryDirectory() as folder:
-        made = args.make_data
-        if not args.data:
-            made = args.data = made or str(Path(folder, "speech.npz"))
-        try:
-            if made:
-                print(speech_data.make(made, args.sentences), flush=True)
-        except (RuntimeError, OSError) as error:
-            print(error)
-            return 1
-        return 0 if args.make_data else kit.main(args, train, unit="utterances")
+    return kit_data.main(args, lambda path: speech_data.make(path, args.sentences), train,
+                         unit="utterances")
 
 
 if __name__ == "__main__":

@@ -16,17 +16,14 @@ from __future__ import annotations
 
 import argparse
 import math
-import random
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 import kit
+import kit_data
 import translate_data
 from translate_data import BEGIN, END, PAD, Pairs
 
@@ -146,14 +143,6 @@ def batches(pairs: Pairs, rows: list[int], size: int, device: torch.device) -> l
     return [Batch(pairs, order[k:k + size], device) for k in range(0, len(order), size)]
 
 
-def endless(parts: list[Batch], seed: int) -> Iterator[Batch]:
-    """All batches in random order, again and again."""
-    order, draw = list(parts), random.Random(seed)
-    while True:
-        draw.shuffle(order)
-        yield from order
-
-
 def bleu(guesses: list[str], truths: list[str]) -> float:
     """Papineni et al. 2002 over all texts: precision of 1 to 4 words, 0 to 100."""
     logs, lengths = 0.0, [0, 0]
@@ -199,7 +188,7 @@ def train(run: kit.Run) -> None:
     model = run.model(lambda: Translator(args, len(pairs.units)))
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     criterion = nn.CrossEntropyLoss(ignore_index=PAD)
-    for _, batch in zip(run.loop(), endless(training, args.seed)):
+    for _, batch in zip(run.loop(), kit_data.endless(training, args.seed)):
         with run.autocast():
             logits = model(batch.source, batch.lengths, batch.target)
             loss = criterion(logits.flatten(0, 1).float(), batch.following.flatten())
@@ -211,8 +200,7 @@ def train(run: kit.Run) -> None:
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = kit.arguments(__doc__)
-    parser.add_argument("--data", metavar="FILE", help="pairs of --make-data (default: made anew)")
-    parser.add_argument("--make-data", metavar="FILE", help="write the pairs and end")
+    kit_data.add_arguments(parser)
     parser.add_argument("--language", default="most",
                         help="such as de (default: the one with most messages)")
     parser.add_argument("--pairs", type=int, help="how many to use (default: all)")
@@ -237,17 +225,8 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Make the pairs where none are given, so that both sides get the same, and train."""
     args = parse()
-    with tempfile.TemporaryDirectory() as folder:
-        made = args.make_data
-        if not args.data:
-            made = args.data = made or str(Path(folder, "pairs.npz"))
-        try:
-            if made:
-                print(translate_data.make(made, args.language, args.pairs, args.units), flush=True)
-        except (RuntimeError, OSError) as error:
-            print(error)
-            return 1
-        return 0 if args.make_data else kit.main(args, train, unit="units")
+    return kit_data.main(args, lambda path: translate_data.make(path, args.language, args.pairs,
+                                                                args.units), train, unit="units")
 
 
 if __name__ == "__main__":
