@@ -1,4 +1,4 @@
-"""What the examples share: they train one model with torch.nn's recurrent modules and with ecornn's.
+"""What the examples share: one model is trained with torch.nn's recurrent modules and ecornn's.
 
 An example is a training function and four lines:
 
@@ -23,9 +23,10 @@ An example is a training function and four lines:
                                   train, unit="tokens"))
 
 Each side runs `train` in a child process of its own, so that peaks and caches stay apart.  `train`
-must be a function at the top of its file.  `run.model` seeds torch before and after it builds: equal
-weights and equal dropout masks follow if data are drawn from a generator of the example's own.
-Options whose name has "dropout" in it are set to 0 by --exact, which checks that losses agree.
+must be a function at the top of its file.  `run.model` seeds torch before and after it builds, so
+weights are equal, and dropout's masks too if data come from a generator of the example's own.
+Masks inside a recurrent module are each library's own.
+Options with "dropout" in their name are set to 0 by --exact, which checks that losses agree.
 kit_report.py makes the plot, the table and the JSON file.
 """
 
@@ -70,9 +71,9 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, help="of torch on a CPU (default: torch's choice)")
     parser.add_argument("--exact", action="store_true",
                         help="no dropout, f32; fail if losses differ by more than 1e-4")
-    parser.add_argument("--plot", metavar="FILE", help="write loss against time as PNG (matplotlib)")
+    parser.add_argument("--plot", metavar="FILE", help="loss against time as PNG (matplotlib)")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
-    parser.add_argument("--quick", action="store_true", help="a size that a small CPU ends in 1 min")
+    parser.add_argument("--quick", action="store_true", help="sizes for a small CPU, 1 min")
     return parser
 
 
@@ -208,9 +209,9 @@ def set_up_torch(args: argparse.Namespace, device: torch.device) -> None:
 
 
 def swap(model: torch.nn.Module) -> tuple[torch.nn.Module, str]:
-    """The model with its recurrent modules replaced by ecornn's, weights kept, and what was done.
+    """The model with ecornn's recurrent modules, same weights, and what was done.
 
-    Raises RuntimeError where not one of them could be replaced.
+    Raises RuntimeError where not one module could be replaced.
     """
     from ecornn.torch import Report, replace
 
@@ -256,9 +257,9 @@ def run_side(train: Callable[[Run], None], side: str, args: argparse.Namespace, 
     except EOFError:
         result = None
     process.join()
-    if not isinstance(result, dict):
-        raise RuntimeError(f"{side}: {result or f'ended with status {process.exitcode}'}")
-    return result
+    if isinstance(result, dict):
+        return result
+    raise RuntimeError(f"{side}: {result or f'ended with status {process.exitcode}'}")
 
 
 def find_ecornn() -> str | None:
@@ -280,12 +281,20 @@ def find_ecornn() -> str | None:
     return None
 
 
-def main(args: argparse.Namespace, train: Callable[[Run], None], unit: str = "samples") -> int:
-    """Run the sides that were asked for and report.  Returns the program's exit status."""
+def sides_of(args: argparse.Namespace) -> tuple[str, ...] | None:
+    """The sides that were asked for; None, after a message, where ecornn is one and is missing."""
     sides = SIDES if args.rnn == "both" else (args.rnn,)
     missing = find_ecornn() if "ecornn" in sides else None
     if missing:
         print(f"no ecornn.torch: {missing}; --rnn torch runs without", file=sys.stderr)
+        return None
+    return sides
+
+
+def main(args: argparse.Namespace, train: Callable[[Run], None], unit: str = "samples") -> int:
+    """Run the sides that were asked for and report.  Returns the program's exit status."""
+    sides = sides_of(args)
+    if sides is None:
         return 1
     name = Path(sys.modules[train.__module__].__file__ or "example").stem
     print(f"{name}: {kit_report.machine(args)}", flush=True)

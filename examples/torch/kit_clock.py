@@ -93,6 +93,7 @@ class Progress:
     def __init__(self, name: str, steps: int, unit: str, quiet: bool = False) -> None:
         self.name, self.steps, self.unit, self.quiet = name, steps, unit, quiet
         self.terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.processes = 1  # that train together: each has as many samples
         self.begun = self.shown = time.monotonic()
 
     def due(self, step: int) -> bool:
@@ -112,7 +113,7 @@ class Progress:
         """Show a step's loss, the rate since the second step, and the time left."""
         self.shown = time.monotonic()
         spent = self.shown - self.begun
-        rate = samples * step / (step + 1) / spent if spent > 0 else 0.0
+        rate = self.processes * samples * step / (step + 1) / spent if spent > 0 else 0.0
         left = spent / max(1, step) * (self.steps - step - 1)
         text = (f"{self.name:7} {step + 1:6}/{self.steps}  loss {loss:9.4f}  "
                 f"{rate:12,.0f} {self.unit}/s  {left:5.0f} s left")

@@ -46,8 +46,8 @@ def summary(result: dict) -> dict:
     return {"rate": statistics.median(rates) if rates else 0.0,
             "step_seconds": statistics.median(seconds[warm:]), "first_seconds": seconds[0],
             "total_seconds": sum(seconds), "final_loss": smooth[-1],
-            "peak_bytes": result["peak_bytes"], "device_bytes": result.get("device_bytes"),
-            **{name: value for name, value in result["figures"].items()}}
+            "peak_bytes": result.get("peak_bytes"), "device_bytes": result.get("device_bytes"),
+            **result["figures"]}
 
 
 def smoothed(loss: list[float]) -> list[float]:
@@ -80,7 +80,7 @@ def difference(a: list[float], b: list[float]) -> float:
 
 def text_plot(curves: dict[str, tuple[list[float], list[float]]], width: int = 72,
               height: int = 15) -> str:
-    """A plot of {name: (x, y)} in characters; the first curve is drawn with o, the second with *."""
+    """A plot of {name: (x, y)} in characters: o for the first curve, * for the second."""
     xs = [x for curve in curves.values() for x in curve[0]]
     ys = [y for curve in curves.values() for y in curve[1] if abs(y) < 1e30]
     if not ys:
