@@ -6,7 +6,7 @@
 Acting runs an LSTM or GRU one time step at a time over all environments, without gradients, its
 states carried on and set to 0 where an episode ends.  Learning runs over what was seen, 128 time
 steps: it is cut where episodes end, and the pieces, of all lengths, are packed together.  The loss
-that is shown is the part of the return that is missing: 1 - steps an episode / --limit.
+that is shown is the part of the return that is missing: 1 - steps a fall / --limit.
 
 Sides draw the same random numbers, but a rounded probability can change an action, and the runs
 then part; compare the speed, and the return roughly.  Schulman et al. 2017; Ni et al. 2021 on
@@ -71,6 +71,7 @@ class Rollout:
     """What was seen and done, [T,N] each but observations, [T,N,2].
 
     state: at the first step.  started: whether a step is an episode's first.  values: [T+1,N].
+    falls: how many poles fell.
     """
 
     state: State
@@ -80,6 +81,7 @@ class Rollout:
     logs: torch.Tensor
     values: torch.Tensor
     ended: torch.Tensor
+    falls: torch.Tensor
 
 
 class Player:
@@ -103,7 +105,7 @@ class Player:
     def play(self, steps: int, sure: bool = False) -> Rollout:
         """Push `steps` times.  sure: always the likelier action, none at random."""
         state = each(self.state, lambda s: s * ~self.started[:, None])
-        rows = []
+        rows, falls = [], self.carts.falls
         for _ in range(steps):
             started = self.started[None]
             x, logit, value = self.think()
@@ -116,7 +118,8 @@ class Player:
         kept = self.state
         values = torch.cat([values, self.think()[2]])
         self.state = kept
-        return Rollout(state, x, started, actions, logs, values, ended)
+        falls = self.carts.falls - falls
+        return Rollout(state, x, started, actions, logs, values, ended, falls)
 
 
 def log_chance(logit: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
@@ -191,9 +194,9 @@ def improve(run: kit.Run, policy: nn.Module, optimizer: torch.optim.Optimizer, s
             run.optimise(action_loss + 0.5 * value_loss - args.entropy * entropy, optimizer, 0.5)
 
 
-def episode_steps(seen: Rollout, limit: int) -> torch.Tensor:
-    """Steps an episode: all steps by all ends, `limit` where fewer ended."""
-    return (seen.ended.numel() / seen.ended.sum().clamp(min=1)).clamp(max=limit)
+def fall_steps(seen: Rollout, limit: int) -> torch.Tensor:
+    """Steps of all carts by falls: how long a pole stands.  At most `limit`."""
+    return (seen.ended.numel() / seen.falls.clamp(min=1)).clamp(max=limit)
 
 
 def train(run: kit.Run) -> None:
@@ -209,7 +212,7 @@ def train(run: kit.Run) -> None:
         with run.autocast():
             seen = player.play(args.rollout)
         improve(run, policy, optimizer, seen, draw)
-        run.record(1 - episode_steps(seen, args.limit) / args.limit, seen.ended.numel())
+        run.record(1 - fall_steps(seen, args.limit) / args.limit, seen.ended.numel())
     with run.autocast():
         evaluate(run, Player(policy, args, run.device, args.seed + 1))
 
@@ -223,7 +226,7 @@ def evaluate(run: kit.Run, player: Player) -> None:
     seen = player.play(run.args.limit, sure=True)
     finish()
     run.figure("steps a second, acting", seen.ended.numel() / (time.perf_counter() - begun))
-    run.figure(f"steps an episode, of {run.args.limit}", episode_steps(seen, run.args.limit))
+    run.figure(f"steps a fall, at most {run.args.limit}", fall_steps(seen, run.args.limit))
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ class Carts:
     """`count` carts.  An action is 0 (push left) or 1 (right); each step is worth a reward of 1.
 
     An episode ends when a pole tilts too far, a cart leaves the track, or after `limit` steps.
-    The cart then starts anew at once.
+    The cart then starts anew at once.  falls: episodes so far that ended before their limit.
     """
 
     def __init__(self, count: int, limit: int, device: torch.device, seed: int) -> None:
@@ -28,6 +28,7 @@ class Carts:
         self.draw = torch.Generator(device).manual_seed(seed)
         self.state = self.fresh()
         self.age = torch.zeros(count, device=device, dtype=torch.long)
+        self.falls = torch.zeros((), device=device, dtype=torch.long)
 
     def fresh(self) -> torch.Tensor:
         """States at the start of an episode: position, velocity, angle, its velocity; [4,N]."""
@@ -53,7 +54,9 @@ class Carts:
         state = torch.stack([x + STEP * speed, speed + STEP * moving,
                              angle + STEP * turn, turn + STEP * turning])
         self.age += 1
-        ended = (state[0].abs() > EDGE) | (state[2].abs() > TILT) | (self.age >= self.limit)
+        fallen = (state[0].abs() > EDGE) | (state[2].abs() > TILT)
+        self.falls = self.falls + fallen.sum()
+        ended = fallen | (self.age >= self.limit)
         self.state = torch.where(ended, self.fresh(), state)
         self.age *= ~ended
         return ended
