@@ -14,11 +14,11 @@ from ._library import version
 
 if TYPE_CHECKING:
     from ._info import info
-    from .arrays import Array
     from .cell import Cell, cells
     from .layer import Gradients, Layer, Parameters, Run
+    from .results import Array
 
-_PLACES = {"Array": "arrays", "Cell": "cell", "cells": "cell", "Gradients": "layer",
+_PLACES = {"Array": "results", "Cell": "cell", "cells": "cell", "Gradients": "layer",
            "Layer": "layer", "Parameters": "layer", "Run": "layer", "info": "_info"}
 
 __version__ = version().split()[0]

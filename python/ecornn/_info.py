@@ -93,8 +93,8 @@ def self_check(device: str) -> tuple[float, float]:
     """
     import numpy
 
-    from .arrays import Array
     from .layer import Layer
+    from .results import Array
 
     steps, batch, width, hidden = 6, 3, 5, 8
     draw = numpy.random.default_rng(1)

@@ -18,6 +18,7 @@ from ._memory import Memory, reserve, scratch, wait
 from ._parameters import Parameters, unpack
 from ._plan import round_up
 from .arrays import INT32, View
+from .results import Results
 
 if TYPE_CHECKING:
     from .layer import Layer
@@ -137,7 +138,7 @@ class Outputs:
 
     def __init__(self, job: Job):
         layer = job.layer
-        self.results = arrays.Results(job.x, layer._place, job.stream)
+        self.results = Results(job.x, layer._place, job.stream)
         first = job.x.shape[:2]
         self.y, y = self.results.new((*first, layer.directions * layer.width))
         made = [self.results.new(shape) for shape in layer._state_shapes(job.batch)]

@@ -1,28 +1,26 @@
-"""Arrays of any library: read where they lie, and results made as the caller's library has them.
+"""Arrays of any library, read where they lie.
 
-Three protocols are read: numpy's arrays, ``__dlpack__`` and ``__cuda_array_interface__``.  A result
-is numpy's for what lies in numpy, else memory of ecornn that the caller's library takes over.
+Three protocols are read: numpy's arrays, ``__dlpack__`` and ``__cuda_array_interface__``.  Knows of
+no run; results.py makes what comes out of one.
 """
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Callable
+from typing import Any
 
 import numpy
 
 from . import _dlpack
 from . import _library as lib
-from . import _plan
 from ._errors import BadArgument
-from ._memory import Memory, wait
+from ._memory import wait
 
 INT32 = 4  # beside the library's four number types: lengths
 NAMES = {lib.F32: "float32", lib.F64: "float64", lib.BF16: "bfloat16", lib.F16: "float16",
          INT32: "int32"}
 BYTES = {lib.F32: 4, lib.F64: 8, lib.BF16: 2, lib.F16: 2, INT32: 4}
-_TYPESTR = {lib.F32: "<f4", lib.F64: "<f8", lib.BF16: "<u2", lib.F16: "<f2", INT32: "<i4"}
-_CODES = {lib.F32: (_dlpack.FLOAT, 32), lib.F64: (_dlpack.FLOAT, 64),
+TYPESTR = {lib.F32: "<f4", lib.F64: "<f8", lib.BF16: "<u2", lib.F16: "<f2", INT32: "<i4"}
+CODES = {lib.F32: (_dlpack.FLOAT, 32), lib.F64: (_dlpack.FLOAT, 64),
           lib.BF16: (_dlpack.BFLOAT, 16), lib.F16: (_dlpack.FLOAT, 16), INT32: (_dlpack.INT, 32)}
 _KINDS = {_dlpack.INT: "int", _dlpack.UINT: "uint", _dlpack.FLOAT: "float",
           _dlpack.BFLOAT: "bfloat"}
@@ -85,7 +83,8 @@ def _type_of(dtype: numpy.dtype) -> int | str:
 _by_dtype: dict[numpy.dtype, int] = {}
 
 
-def _read_numpy(array: numpy.ndarray, origin) -> View:
+def read_numpy(array: numpy.ndarray, origin) -> View:
+    """A view of numpy's array, or of a copy where it is not dense."""
     if not (array.flags.c_contiguous and array.flags.aligned):
         array = numpy.require(array, requirements=["C", "A"])
     found: int | str | None = _by_dtype.get(array.dtype)
@@ -122,7 +121,7 @@ def _read_dlpack(value, name: str, place: Place, stream: int) -> View:
         _must_be_dense(name, shape, tensor.strides[:tensor.ndim])
     code = (tensor.code, tensor.bits) if tensor.lanes == 1 else ()
     found: int | str = f"{_KINDS.get(tensor.code, 'code')}{tensor.bits}"
-    for number, wanted in _CODES.items():
+    for number, wanted in CODES.items():
         if code == wanted:
             found = number
     return View((tensor.data or 0) + tensor.byte_offset, shape, found, capsule, value)
@@ -149,26 +148,26 @@ def read(value: Any, name: str, place: Place, stream: int = 0) -> View:
     what is no array.
     """
     if type(value) is numpy.ndarray and not place.on_gpu:
-        return _read_numpy(value, value)
+        return read_numpy(value, value)
     if isinstance(value, numpy.ma.MaskedArray):
         raise BadArgument(f"{name} is a masked array, must be an array without a mask")
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         place.check(name, _dlpack.CPU, 0)
-        return _read_numpy(numpy.asarray(value), value)
+        return read_numpy(numpy.asarray(value), value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _read_dlpack(value, name, place, stream)
     if hasattr(value, "__cuda_array_interface__"):
         return _read_cuda(value, name, place, stream)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
         place.check(name, _dlpack.CPU, 0)
-        return _read_numpy(numpy.asarray(value), value)
+        return read_numpy(numpy.asarray(value), value)
     try:
         bytes_of = memoryview(value)
     except TypeError:
         raise TypeError(f"{name} is {_short(value)}, must be an array: of numpy, with __dlpack__ "
                         "or with __cuda_array_interface__") from None
     place.check(name, _dlpack.CPU, 0)
-    return _read_numpy(numpy.asarray(bytes_of), value)
+    return read_numpy(numpy.asarray(bytes_of), value)
 
 
 def is_on_gpu(value: Any) -> bool:
@@ -208,145 +207,7 @@ def to_numpy(value: Any, name: str) -> numpy.ndarray:
     if isinstance(view.owner, numpy.ndarray):
         return view.owner
     try:
-        typestr = _TYPESTR[view.type] if isinstance(view.type, int) else numpy.dtype(view.type).str
+        typestr = TYPESTR[view.type] if isinstance(view.type, int) else numpy.dtype(view.type).str
     except TypeError:
         raise BadArgument(f"{name} is {view.type}, must be a number type of numpy's") from None
     return _dlpack.host_view(view.owner, view.address, view.shape, typestr)
-
-
-class Array:
-    """A dense array in memory of ecornn, which lives as long as anyone uses it.
-
-    What comes out of a run on arrays of a library without ``from_dlpack``.  Others take it over by
-    theirs, such as ``torch.from_dlpack(array)``.
-    """
-
-    __slots__ = ("shape", "_memory", "_type", "_place", "_stream", "__weakref__")
-
-    def __init__(self, place: Place, shape: tuple[int, ...], type: int, stream: int = 0):
-        count = 1
-        for size in shape:
-            count *= size
-        self._memory = Memory(place.device, count * BYTES[type])
-        self.shape, self._type, self._place, self._stream = shape, type, place, stream
-
-    @classmethod
-    def of(cls, device: str, values: Any) -> Array:
-        """A copy of what numpy can read in memory of a device, such as ``cuda:0``."""
-        name = device_name(device)
-        _plan.device(name)  # refuses what is no device
-        place = Place(name)
-        view = _read_numpy(numpy.asarray(values), values)
-        if not isinstance(view.type, int):
-            raise BadArgument(f"values are {view.type}, must be {', '.join(NAMES.values())}")
-        made = cls(place, view.shape, view.type)
-        made._memory.write(view.address, made._memory.bytes)
-        wait(place.device, 0)  # the copy may end after its call
-        return made
-
-    @property
-    def address(self) -> int:
-        """Of the first element."""
-        return self._memory.address
-
-    @property
-    def dtype(self) -> str:
-        """``float32`` and so on."""
-        return NAMES[self._type]
-
-    @property
-    def device(self) -> str:
-        """In whose memory it is, as ``cuda:0``."""
-        return self._place.device
-
-    def __repr__(self) -> str:
-        return f"ecornn.Array({list(self.shape)}, {self.dtype}, {self.device})"
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._place.kind, self._place.number
-
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        own = self.__dlpack_device__()
-        if dl_device not in (None, own):
-            raise BufferError(f"dl_device is {dl_device}, must be {own}: arrays are not moved")
-        if copy:
-            raise BufferError("copy is True, must be False or None")
-        if not self._place.on_gpu and stream is not None:
-            raise BufferError(f"stream is {stream}, must be None on a CPU")
-        if self._place.on_gpu and stream != -1:
-            # 1 is the default stream, which is 0 here.  Another one sees the run's results only
-            # after the run.
-            if (0 if stream in (None, 1) else stream) != self._stream:
-                wait(self.device, self._stream)
-        code, bits = _CODES[self._type]
-        return _dlpack.capsule_of(self._memory, self.address, self.shape, code, bits, own,
-                                  max_version)
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        if self._place.on_gpu or self._type == lib.BF16:
-            raise AttributeError("numpy has no such array")
-        return {"version": 3, "shape": self.shape, "typestr": _TYPESTR[self._type],
-                "data": (self.address, False)}
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        if not self._place.on_gpu or self._type == lib.BF16:
-            raise AttributeError("not an array that the protocol knows")
-        return {"version": 3, "shape": self.shape, "typestr": _TYPESTR[self._type],
-                "data": (self.address, False), "strides": None, "stream": self._stream or 1}
-
-    def numpy(self) -> numpy.ndarray:
-        """A copy in host memory; bfloat16 as float32."""
-        found = numpy.empty(self.shape, _TYPESTR[self._type])
-        wait(self.device, self._stream)
-        self._memory.read(found.__array_interface__["data"][0], found.nbytes)
-        if self._type == lib.BF16:
-            return (found.astype(numpy.uint32) << 16).view(numpy.float32)
-        return found
-
-
-def _taker_of(kind: type, value) -> Callable[[Array], Any]:
-    """What makes an array of the caller's library from one of ours."""
-    for base in kind.__mro__:
-        root = base.__module__.partition(".")[0]
-        module = sys.modules.get({"jaxlib": "jax.numpy", "jax": "jax.numpy"}.get(root, root))
-        take = getattr(module, "from_dlpack", None)
-        if callable(take):
-            return take
-    namespace = getattr(value, "__array_namespace__", None)
-    if callable(namespace):
-        take = getattr(namespace(), "from_dlpack", None)
-        if callable(take):
-            return take
-    return lambda array: array
-
-
-_takers: dict[type, Callable[[Array], Any]] = {}
-
-
-class Results:
-    """Makes the results of one run in the manner of one of its arrays."""
-
-    __slots__ = ("_place", "_stream", "_type", "_dtype", "_take")
-
-    def __init__(self, like: View, place: Place, stream: int):
-        self._place, self._stream, self._type = place, stream, like.type
-        self._dtype = like.owner.dtype if isinstance(like.owner, numpy.ndarray) else None
-        if self._dtype is None:
-            kind = type(like.origin)
-            if kind not in _takers:
-                _takers[kind] = _taker_of(kind, like.origin)
-            self._take = _takers[kind]
-
-    def new(self, shape: tuple[int, ...]):
-        """A holder of memory for one result, and its address."""
-        if self._dtype is not None:
-            made = numpy.empty(shape, self._dtype)
-            return made, made.__array_interface__["data"][0]
-        array = Array(self._place, shape, self._type, self._stream)
-        return array, array.address
-
-    def give(self, holder):
-        """What the caller gets of a holder, once the run that writes it is queued."""
-        return holder if self._dtype is not None else self._take(holder)

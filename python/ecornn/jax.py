@@ -32,7 +32,7 @@ def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
         lengths: Any = None, seed: Any = None) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """y and a tuple of final states, as Layer gives them; differentiable but for lengths and seed.
 
-    seed: None is inference; a whole number of 32 bits draws dropout and bernoulli, as training does.
+    seed: None is inference; a number of 32 bits draws dropout and bernoulli, as training does.
     Raises BadArgument for shapes and types other than the layer's, when it is traced.
 
     >>> layer = Layer("gru", 3, 4)

@@ -6,6 +6,7 @@ import array
 import ctypes
 import gc
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -209,7 +210,7 @@ def test_results_are_arrays_that_others_take(layer):
 def test_a_result_lives_as_long_as_its_last_user():
     freed = []
 
-    class Memory(ecornn.arrays.Memory):
+    class Memory(ecornn.results.Memory):
         __slots__ = ()
 
         def __del__(self):
@@ -381,6 +382,38 @@ def test_cupy_s_arrays_on_a_gpu():
         y.__array_interface__
     with pytest.raises(BadArgument, match="x is in memory of cuda:0"):
         Layer("gru", 16, 32, device="cpu")(x)
+
+
+def test_threads_share_a_gpu_s_layer():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    text = "cell leaky(h)\nu  = sigmoid(W x + b)\nh' = u * h + (1 - u) * tanh(W x + R h + b)\n"
+    layer = Layer(text, 16, 32, layers=2, direction="both", device="cuda:0")
+    reference = Layer(text, 16, 32, layers=2, direction="both", device="reference")
+    inputs = [draw(3 + k, 1 + k % 3, 16) for k in range(6)]
+    right = [reference(x)[0] for x in inputs]
+    failures = []
+
+    def work(k):
+        try:
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                for turn in range(40):
+                    x = torch.from_numpy(inputs[(k + turn) % 6]).cuda()
+                    run = layer.forward(x, stream=stream if turn % 2 else None)
+                    assert run.backward(run.y).x.shape == x.shape
+                    found = run.y.cpu().numpy()
+                    np.testing.assert_allclose(found, right[(k + turn) % 6], rtol=1e-4, atol=1e-5)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
 
 
 def test_memory_of_a_gpu_is_freed():

@@ -103,7 +103,7 @@ def test_every_name_of_the_package_is_there():
     assert os.path.exists(os.path.join(os.path.dirname(ecornn.__file__), "py.typed"))
 
 
-@pytest.mark.parametrize("name", ["_info", "arrays", "cell", "layer", "_run", "_parameters"])
+@pytest.mark.parametrize("name", ["_info", "arrays", "results", "cell", "layer", "_run"])
 def test_documented_examples_run(name):
     module = importlib.import_module("ecornn." + name)
     assert doctest.testmod(module).failed == 0
