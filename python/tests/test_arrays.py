@@ -169,6 +169,22 @@ def test_what_is_no_array_is_refused(layer, given):
         layer(given)
 
 
+def test_results_go_through_the_array_s_namespace(layer):
+    class Namespace:
+        @staticmethod
+        def from_dlpack(array):
+            return "taken", array
+
+    class Standard(Other):
+        def __array_namespace__(self):
+            return Namespace
+
+    x = draw(5, 2, 3)
+    (said, y), _ = layer(Standard(x, VERSIONED))
+    assert said == "taken"
+    np.testing.assert_array_equal(y.numpy(), layer(x)[0])
+
+
 def test_masked_arrays_are_refused(layer):
     with pytest.raises(BadArgument, match="mask"):
         layer(np.ma.masked_array(draw(5, 2, 3), mask=False))

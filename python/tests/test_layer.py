@@ -365,3 +365,43 @@ def test_threads_share_a_layer():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+# ---- memory -----------------------------------------------------------------------------------
+
+def test_what_a_thread_keeps_changes_nothing(monkeypatch):
+    layer, x = Layer("lstm", 3, 4, layers=2), draw(5, 2, 3)
+    run = layer.forward(x)
+    right = run.backward(run.y)
+    monkeypatch.setattr(ecornn._memory, "_KEPT", 0)
+    again = layer.forward(x)
+    found = again.backward(again.y)
+    np.testing.assert_array_equal(found.parameters.block, right.parameters.block)
+    np.testing.assert_array_equal(run.backward(run.y).x, right.x)
+
+
+def test_runs_outlive_the_plans_that_are_kept(monkeypatch):
+    monkeypatch.setattr(ecornn._plan.Plans, "LIMIT", 4)
+    layer, x = Layer("gru", 3, 4), draw(5, 2, 3)
+    run = layer.forward(x)
+    right = run.backward(run.y)
+    for steps in range(1, 20):
+        other = layer.forward(draw(steps, 1 + steps % 5, 3))
+        other.backward(other.y)
+    np.testing.assert_array_equal(run.backward(run.y).x, right.x)
+    np.testing.assert_array_equal(layer.forward(x).y, run.y)
+
+
+def test_many_shapes_that_cannot_share_packed_weights(monkeypatch):
+    monkeypatch.setattr(ecornn._plan.Plan, "takes", lambda self, packed: self is packed)
+    layer = Layer("lstm", 3, 4)
+    inputs = [draw(steps, 2, 3) for steps in range(1, 15)]
+    first = [layer(x)[0] for x in inputs]
+    assert len(layer._packed._copies) <= 8
+    for x, y in zip(inputs, first):
+        np.testing.assert_array_equal(layer(x)[0], y)
+
+
+def test_no_memory_is_an_exception():
+    with pytest.raises(ecornn.NoMemory, match=str(2**52)):
+        ecornn.Array(ecornn.arrays.Place("cpu"), (2**50,), 0)
