@@ -39,10 +39,7 @@ class Parameters(Mapping):
         return self._views[name]
 
     def __setitem__(self, name: str, value) -> None:
-        view = self._views[name]
-        if value is view:  # p[name] += 1 has written it already
-            return
-        value = numpy.asarray(value)
+        view, value = self._views[name], numpy.asarray(value)
         if value.shape not in ((), view.shape):
             raise BadArgument(f"{name} is given {list(value.shape)}, must be {list(view.shape)}")
         view[...] = value

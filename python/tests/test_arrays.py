@@ -92,6 +92,19 @@ def test_dlpack_arrays_must_be_dense(layer):
     assert layer(Other(np.zeros((0, 2, 6), np.float32)[..., ::2], False))[0].shape == (0, 2, 8)
 
 
+@both_versions
+def test_an_offset_is_heeded(layer, versioned):
+    class Offset(Other):
+        def __dlpack__(self, **extra):
+            capsule = super().__dlpack__(**extra)
+            tensor = _dlpack.tensor_of(capsule)
+            tensor.data, tensor.byte_offset = tensor.data - 32, 32
+            return capsule
+
+    x = draw(5, 2, 3)
+    np.testing.assert_array_equal(layer(Offset(x, versioned))[0].numpy(), layer(x)[0])
+
+
 @pytest.mark.parametrize("device", [(2, 0), (13, 0), (10, 0), (4, 1)])
 def test_other_memory_is_refused(layer, device):
     given = Other(draw(5, 2, 3), VERSIONED, device)
@@ -220,6 +233,10 @@ def test_results_are_arrays_that_others_take(layer):
         Array.of("gpu", values)
     x = draw(5, 2, 3)
     np.testing.assert_array_equal(layer(Array.of("cpu", x))[0].numpy(), layer(x)[0])
+    short = values.astype(pytest.importorskip("ml_dtypes").bfloat16)
+    made = Array.of("cpu", short)
+    assert made.dtype == "bfloat16" and made.numpy().dtype == np.float32
+    np.testing.assert_array_equal(made.numpy(), short.astype(np.float32))
 
 
 @takes_dlpack

@@ -302,6 +302,18 @@ def test_weights_of_other_systems_come_back(system, cell):
         np.testing.assert_array_equal(other(x)[0], layer(x)[0])
 
 
+def test_loading_keeps_precision_and_is_seen():
+    layer = Layer("lstm", 3, 4, dtype="f64")
+    other = Layer("lstm", 3, 4, dtype="f64", seed=5)
+    other.load("torch", layer.save("torch"))
+    np.testing.assert_array_equal(other.parameters.block, layer.parameters.block)
+    large, x = Layer("rnn-tanh", 100, 100), draw(2, 1, 100)
+    before, block = large(x)[0], large.save("torch")
+    block[12] += 1  # one number of those that a fingerprint does not look at
+    large.load("torch", block)
+    assert (large(x)[0] != before).any()
+
+
 def test_weights_that_do_not_fit_are_refused():
     layer = Layer("lstm", 3, 4)
     before = layer.parameters.block.copy()
@@ -378,6 +390,18 @@ def test_what_a_thread_keeps_changes_nothing(monkeypatch):
     found = again.backward(again.y)
     np.testing.assert_array_equal(found.parameters.block, right.parameters.block)
     np.testing.assert_array_equal(run.backward(run.y).x, right.x)
+
+
+def test_a_thread_takes_the_memory_of_its_last_run_again():
+    layer, x = Layer("lstm", 3, 4), draw(5, 2, 3)
+    first = layer.forward(x)
+    address = first._reserve.address
+    second = layer.forward(x)
+    assert second._reserve.address != address
+    del first
+    address = second._reserve.address
+    del second
+    assert layer.forward(x)._reserve.address == address
 
 
 def test_runs_outlive_the_plans_that_are_kept(monkeypatch):

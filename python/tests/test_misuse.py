@@ -135,9 +135,10 @@ def test_accumulation_needs_what_it_adds_to(layer):
     run = Layer("lstm", 3, 4).forward(X)
     with pytest.raises(BadArgument, match="accumulate is True"):
         run.backward(accumulate=True)
-    other = Layer("lstm", 3, 5).forward(X).backward()
-    with pytest.raises(BadArgument, match="must be Gradients of this layer"):
-        run.backward(accumulate=other)
+    for other in (Layer("lstm", 3, 5).forward(X),
+                  Layer("lstm", 3, 4, dtype="f64").forward(X.astype(float))):
+        with pytest.raises(BadArgument, match="must be Gradients of this layer"):
+            run.backward(accumulate=other.backward())
     without = run.backward(wanted=("x",))
     with pytest.raises(BadArgument, match="must be Gradients"):
         run.backward(accumulate=without)
