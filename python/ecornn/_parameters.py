@@ -28,7 +28,7 @@ class Parameters(Mapping):
     """
 
     def __init__(self, block: numpy.ndarray, table: list[Parameter]):
-        self.block = block
+        self.block, self._table = block, table
         self._views = {
             p.name: block[p.offset:p.offset + p.rows * p.cols].reshape(
                 (p.rows,) if _is_vector(p.name) else (p.rows, p.cols))
@@ -43,6 +43,9 @@ class Parameters(Mapping):
         if value.shape not in ((), view.shape):
             raise BadArgument(f"{name} is given {list(value.shape)}, must be {list(view.shape)}")
         view[...] = value
+
+    def __reduce__(self):
+        return Parameters, (self.block, self._table)  # so that a copy's views are its block's
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._views)

@@ -197,8 +197,7 @@ class Layer:
         >>> layer = Layer("gru", 3, 4)
         >>> run = layer.forward(np.ones((5, 2, 3), np.float32))
         >>> grads = run.backward(dy=np.ones_like(run.y))
-        >>> grads.x.shape, grads.parameters["0.fwd.R.n"].shape if "0.fwd.R.n" in \\
-        ...     grads.parameters else grads.parameters["0.fwd.R.q"].shape
+        >>> grads.x.shape, grads.parameters["0.fwd.R.q"].shape
         ((5, 2, 3), (4, 4))
         """
         return Run(_run.Job(self, x, initial, lengths, True, _seed(seed), stream))

@@ -347,6 +347,16 @@ def test_layers_are_pickled_and_copied():
     assert "algorithm" in str(layer.plan(5, 2))
 
 
+def test_gradients_are_pickled_and_copied():
+    run = Layer("lstm", 3, 4).forward(draw(5, 2, 3))
+    grads = run.backward(run.y)
+    for other in (pickle.loads(pickle.dumps(grads)), copy.deepcopy(grads)):
+        np.testing.assert_array_equal(other.x, grads.x)
+        other.parameters.block[:] = 7
+        assert (other.parameters["0.fwd.W.i"] == 7).all()
+    assert not (grads.parameters["0.fwd.W.i"] == 7).all()
+
+
 def test_threads_share_a_layer():
     layer = Layer("lstm", 8, 16, layers=2, direction="both")
     inputs = [draw(3 + k % 4, 1 + k % 3, 8) for k in range(8)]
