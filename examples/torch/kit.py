@@ -265,15 +265,15 @@ def run_side(train: Callable[[Run], None], side: str, args: argparse.Namespace, 
 def find_ecornn() -> str | None:
     """Makes ecornn.torch importable, here and in child processes.  Returns why it is not.
 
-    Without an installed package it is the source tree's, with the library built there.
+    Without an installed package it is the source tree's, which takes the library built there.
     """
+    top = Path(__file__).resolve().parents[2]
     if importlib.util.find_spec("ecornn") is None:
-        top = Path(__file__).resolve().parents[2]
         sys.path.append(str(top / "python"))
         importlib.invalidate_caches()
-        built = top / "build" / ".libs" / "libecornn.so"
-        if built.exists():
-            os.environ.setdefault("ECORNN_LIBRARY", str(built))
+    spec, built = importlib.util.find_spec("ecornn"), top / "build" / ".libs" / "libecornn.so"
+    if spec and spec.origin and top in Path(spec.origin).resolve().parents and built.exists():
+        os.environ.setdefault("ECORNN_LIBRARY", str(built))
     try:
         importlib.import_module("ecornn.torch")
     except ImportError as error:

@@ -6,6 +6,7 @@ It gets what kit.Run.result returns for each side, plain numbers, and does not n
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import statistics
@@ -97,7 +98,7 @@ def text_plot(curves: dict[str, tuple[list[float], list[float]]], width: int = 7
     lines = [f"{v:9.3f} |{''.join(row)}".rstrip() for v, row in zip(labels, rows)]
     names = ", ".join(f"{mark} {name}" for mark, name in zip("o*", curves))
     return "\n".join([f"     loss  ({names})", *lines, " " * 10 + "+" + "-" * width,
-                      f"{'':11}0{right:{width - 1}.1f} s"])
+                      f"{'':11}0{right:{width - 1}.1f} s after the first step"])
 
 
 def image(curves: dict, title: str, path: str) -> bool:
@@ -112,7 +113,7 @@ def image(curves: dict, title: str, path: str) -> bool:
     figure, axes = pyplot.subplots(figsize=(8, 5))
     for name, (x, y) in curves.items():
         axes.plot(x, y, label=name)
-    axes.set(xlabel="seconds of training", ylabel="loss", title=title)
+    axes.set(xlabel="seconds of training after the first step", ylabel="loss", title=title)
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120, bbox_inches="tight")
@@ -169,7 +170,8 @@ def report(name: str, args: argparse.Namespace, results: dict[str, dict], wall: 
     sums = {side: summary(result) for side, result in results.items()}
     curves = {}
     for side, result in results.items():
-        times = [sum(result["seconds"][:k + 1]) for k in range(len(result["seconds"]))]
+        # The first step, which compiles and plans, may take longer than all others.
+        times = list(itertools.accumulate(result["seconds"][1:], initial=0.0))
         curves["torch.nn" if side == "torch" else side] = (times, smoothed(result["loss"]))
     print(text_plot(curves), table(sums, results, unit), sep="\n\n")
     failures = verdict(args, results)

@@ -25,6 +25,7 @@ if not (FOLDER / "kit.py").exists():
     pytest.skip("installed without the examples", allow_module_level=True)
 sys.path[:0] = [str(FOLDER), str(ROOT / "python")]
 
+import kit  # noqa: E402
 import policy_ppo  # noqa: E402
 import policy_world  # noqa: E402
 import speech_ctc  # noqa: E402
@@ -33,16 +34,7 @@ import translate  # noqa: E402
 import translate_data  # noqa: E402
 
 
-def have_ecornn() -> bool:
-    """Whether the package finds its library."""
-    try:
-        import ecornn.torch  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-SIDES = ["torch", "ecornn"] if have_ecornn() else ["torch"]
+SIDES = ["torch"] if kit.find_ecornn() else ["torch", "ecornn"]
 
 
 def run(name: str, folder: Path, *options: str) -> dict:
