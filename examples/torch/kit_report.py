@@ -98,7 +98,7 @@ def text_plot(curves: dict[str, tuple[list[float], list[float]]], width: int = 7
     lines = [f"{v:9.3f} |{''.join(row)}".rstrip() for v, row in zip(labels, rows)]
     names = ", ".join(f"{mark} {name}" for mark, name in zip("o*", curves))
     return "\n".join([f"     loss  ({names})", *lines, " " * 10 + "+" + "-" * width,
-                      f"{'':11}0{right:{width - 1}.1f} s after the first step"])
+                      f"{'':11}0{f'{right:.1f} s after the first step':>{width - 1}}"])
 
 
 def image(curves: dict, title: str, path: str) -> bool:
