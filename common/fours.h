@@ -11,6 +11,7 @@
 enum { ECO_FOUR = 4 };
 typedef uint32_t eco_four __attribute__((vector_size(ECO_FOUR * sizeof(uint32_t))));
 typedef int32_t eco_signed_four __attribute__((vector_size(ECO_FOUR * sizeof(int32_t))));
+typedef float eco_float_four __attribute__((vector_size(ECO_FOUR * sizeof(float))));
 
 static inline eco_four eco_four_load(const void *from)
 {

@@ -164,11 +164,21 @@ void eco_type_move(void *to, ecornn_type to_type, const void *from, ecornn_type 
             eco_type_set(to, i, to_type, eco_type_get(from, i, from_type));
 }
 
+static void add_floats(float *to, const float *from, size_t n)
+{
+    for (; n >= AT_A_TIME; n -= AT_A_TIME, to += AT_A_TIME, from += AT_A_TIME)
+#pragma GCC unroll 4
+        for (int i = 0; i < AT_A_TIME; i += ECO_FOUR)
+            eco_four_store(to + i, (eco_four)((eco_float_four)eco_four_load(to + i) +
+                                              (eco_float_four)eco_four_load(from + i)));
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
 void eco_type_add(void *to, ecornn_type to_type, const void *from, ecornn_type from_type, size_t n)
 {
     if (to_type == ECORNN_F32 && from_type == ECORNN_F32)
-        for (size_t i = 0; i < n; i++)
-            ((float *)to)[i] += ((const float *)from)[i];
+        add_floats(to, from, n);
     else
         for (size_t i = 0; i < n; i++)
             eco_type_set(to, i, to_type,
