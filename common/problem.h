@@ -43,16 +43,18 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
 /* Problem string to description (see ecornn_desc_parse). */
 ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell);
 
-/* parameters.c: number index of the block: what ecornn_param_get shows, and where it belongs. */
+/* parameters.c: where number index of the block belongs, and its shape. */
 struct eco_param_place {
-    ecornn_param param;
     int layer, direction;
     int recipe_param; /* in cell->recipe.param, or -1: the projection */
     bool vector;      /* else a matrix */
+    int32_t rows, cols;
     size_t elements;
 };
 int eco_problem_params(const struct eco_problem *problem);
-void eco_problem_param(const struct eco_problem *problem, int index, struct eco_param_place *place);
+void eco_problem_place(const struct eco_problem *problem, int index, struct eco_param_place *place);
+/* The same as ecornn_param_get shows it: its name and offset, which take longer to find. */
+void eco_problem_param(const struct eco_problem *problem, int index, ecornn_param *param);
 /* Elements of the whole block; SIZE_MAX on overflow. */
 size_t eco_problem_param_elements(const struct eco_problem *problem);
 

@@ -17,15 +17,15 @@ static struct place place_of(const struct ecornn_plan *plan, int i)
     const struct eco_layout *layout = &plan->layout[0];
     struct eco_param_place at;
     int before = 0;
-    eco_problem_param(&plan->problem, i, &at);
+    eco_problem_place(&plan->problem, i, &at);
     const int part = eco_problem_part(&plan->problem, &at, &before);
     const struct eco_matrix *matrix = eco_layout_matrix(layout, at.layer, part);
     const size_t elements = (size_t)before * (size_t)matrix->height * (size_t)matrix->row;
-    struct place found = {.param = at.param,
-                          .row = (size_t)matrix->row,
+    struct place found = {.row = (size_t)matrix->row,
                           .vector = part == ECO_PART_VECTORS,
                           .type = part == ECO_PART_VECTORS ? layout->sum : layout->weight,
                           .gradient_type = layout->sum};
+    eco_problem_param(&plan->problem, i, &found.param);
     found.weights = eco_layout_weights(layout, at.layer, at.direction, part) +
                     elements * eco_type_bytes(found.type);
     found.gradient = eco_layout_gradient(layout, at.layer, at.direction, part) +

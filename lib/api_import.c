@@ -65,10 +65,8 @@ static void move_block(const struct walk *walk, const struct block *block)
 /* Number k of a pair's parameters; behind the cell's is the projection. */
 static void get_param(const struct eco_problem *problem, int pair, int k, ecornn_param *param)
 {
-    struct eco_param_place place;
     const int per_pair = problem->cell->recipe.n_params + (problem->projected ? 1 : 0);
-    eco_problem_param(problem, pair * per_pair + k, &place);
-    *param = place.param;
+    eco_problem_param(problem, pair * per_pair + k, param);
 }
 
 static void walk_projection(struct walk *walk, int pair)

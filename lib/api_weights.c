@@ -40,9 +40,7 @@ ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param 
                         plan->problem.text);
     if (index < 0 || index >= count)
         return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index, count - 1);
-    struct eco_param_place place;
-    eco_problem_param(&plan->problem, index, &place);
-    *param = place.param;
+    eco_problem_param(&plan->problem, index, param);
     return ECORNN_OK;
 }
 

@@ -159,7 +159,7 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
     struct pack pack = {.layout = layout, .to = layout->weight, .weights = weights, .part = part};
     for (int i = 0; i < count; i++) {
         struct eco_param_place place;
-        eco_problem_param(&plan->problem, i, &place);
+        eco_problem_place(&plan->problem, i, &place);
         if (place.layer != pack.layer || place.direction != pack.d) {
             pack_direction(&pack);
             pack.n = 0;
@@ -168,8 +168,8 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
         pack.d = place.direction;
         struct source *source = &pack.source[pack.n++];
         source->from = (struct eco_lanes_source){.data = params[i],
-                                                 .rows = (size_t)place.param.rows,
-                                                 .cols = (size_t)place.param.cols,
+                                                 .rows = (size_t)place.rows,
+                                                 .cols = (size_t)place.cols,
                                                  .type = plan->problem.param_type};
         source->part = eco_problem_part(&plan->problem, &place, &source->before);
     }
@@ -186,7 +186,7 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void 
             continue;
         struct eco_param_place place;
         int before;
-        eco_problem_param(&plan->problem, i, &place);
+        eco_problem_place(&plan->problem, i, &place);
         const int of = eco_problem_part(&plan->problem, &place, &before);
         const size_t n = place.elements;
         const struct share share = share_of(n, part);

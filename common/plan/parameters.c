@@ -61,25 +61,34 @@ size_t eco_problem_param_elements(const struct eco_problem *problem)
     return all.overflow ? SIZE_MAX : all.value;
 }
 
-void eco_problem_param(const struct eco_problem *problem, int index, struct eco_param_place *place)
+void eco_problem_place(const struct eco_problem *problem, int index, struct eco_param_place *place)
 {
     const struct eco_recipe *recipe = &problem->cell->recipe;
     const int each = recipe->n_params + (problem->projected ? 1 : 0);
-    const int inside = index % each;
+    const int inside = index % each, pair = index / each;
     const int k = inside < recipe->n_params ? inside : -1;
     *place = (struct eco_param_place){
-        .layer = index / each / problem->D,
-        .direction = index / each % problem->D,
+        .layer = pair / problem->D,
+        .direction = pair % problem->D,
         .recipe_param = k,
         .vector = k >= 0 && recipe->param[k].kind == ECO_PARAM_VECTOR,
     };
-    ecornn_param *param = &place->param;
-    snprintf(param->name, sizeof param->name, "%d.%s.%s", place->layer,
-             eco_problem_reversed(problem, place->direction) ? "rev" : "fwd",
+    param_shape(problem, place->layer, inside, &place->rows, &place->cols);
+    place->elements = (size_t)place->rows * (size_t)place->cols;
+}
+
+void eco_problem_param(const struct eco_problem *problem, int index, ecornn_param *param)
+{
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    struct eco_param_place place;
+    eco_problem_place(problem, index, &place);
+    const int k = place.recipe_param;
+    *param = (ecornn_param){.rows = place.rows, .cols = place.cols};
+    snprintf(param->name, sizeof param->name, "%d.%s.%s", place.layer,
+             eco_problem_reversed(problem, place.direction) ? "rev" : "fwd",
              k >= 0 ? recipe->param[k].name : "proj");
-    param_shape(problem, place->layer, inside, &param->rows, &param->cols);
-    place->elements = (size_t)param->rows * (size_t)param->cols;
-    param->offset = eco_size_add(elements_before(problem, place->layer, place->direction),
-                                 elements_until(problem, place->layer, inside))
-                        .value;
+    param->offset =
+        eco_size_add(elements_before(problem, place.layer, place.direction),
+                     elements_until(problem, place.layer, k >= 0 ? k : recipe->n_params))
+            .value;
 }

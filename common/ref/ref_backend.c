@@ -90,12 +90,13 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
     (void)stream;
     const struct eco_problem *problem = &plan->problem;
     const ecornn_type sum = eco_type_sum(problem->type);
+    size_t at = 0;
     for (int i = 0; i < eco_problem_params(problem); i++) {
         struct eco_param_place place;
-        eco_problem_param(problem, i, &place);
-        for (size_t j = 0; j < place.elements; j++) {
+        eco_problem_place(problem, i, &place);
+        for (size_t j = 0; j < place.elements; j++, at++) {
             const double value = eco_type_get(params[i], j, problem->param_type);
-            eco_type_set(weights, place.param.offset + j, sum,
+            eco_type_set(weights, at, sum,
                          place.vector ? value : eco_type_round(value, problem->weight_type));
         }
     }
@@ -107,12 +108,13 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
 {
     (void)stream;
     const ecornn_type to = plan->problem.param_type, from = eco_type_sum(plan->problem.type);
+    const char *gradient = weights;
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         struct eco_param_place place;
-        eco_problem_param(&plan->problem, i, &place);
-        const char *gradient = (const char *)weights + place.param.offset * eco_type_bytes(from);
+        eco_problem_place(&plan->problem, i, &place);
         if (params[i])
             (add ? eco_type_add : eco_type_move)(params[i], to, gradient, from, place.elements);
+        gradient += place.elements * eco_type_bytes(from);
     }
     return ECORNN_OK;
 }

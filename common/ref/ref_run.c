@@ -27,9 +27,9 @@ static void choose_pair(struct eco_reference *run, int layer, int d)
     run->d = d;
     run->input = eco_problem_input(problem, layer);
     for (int i = 0; i < each; i++) {
-        struct eco_param_place place;
-        eco_problem_param(problem, (layer * problem->D + d) * each + i, &place);
-        run->offset[i] = place.param.offset;
+        ecornn_param param;
+        eco_problem_param(problem, (layer * problem->D + d) * each + i, &param);
+        run->offset[i] = param.offset;
     }
 }
 
