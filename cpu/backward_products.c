@@ -73,14 +73,25 @@ struct column_sums {
     } sum, lost;
 };
 
-/* to (+)= the sums; what an infinity lost is no number. */
+/* What an infinity lost is no number. */
+static double whole(double sum, double lost)
+{
+    return isfinite(sum) ? sum + lost : sum;
+}
+
+/* to (+)= the sums. */
 static void take_sums(void *to, const struct column_sums *sums, int32_t n, ecornn_type type,
                       bool add)
 {
-    for (size_t i = 0; i < (size_t)n; i++) {
-        const double sum = eco_type_get(&sums->sum, i, type);
-        const double all = isfinite(sum) ? sum + eco_type_get(&sums->lost, i, type) : sum;
-        eco_type_set(to, i, type, add ? eco_type_get(to, i, type) + all : all);
+    float *f32 = to;
+    double *f64 = to;
+    for (int32_t i = 0; type == ECORNN_F32 && i < n; i++) {
+        const double all = whole((double)sums->sum.f32[i], (double)sums->lost.f32[i]);
+        f32[i] = (float)(add ? (double)f32[i] + all : all);
+    }
+    for (int32_t i = 0; type == ECORNN_F64 && i < n; i++) {
+        const double all = whole(sums->sum.f64[i], sums->lost.f64[i]);
+        f64[i] = add ? f64[i] + all : all;
     }
 }
 
@@ -90,8 +101,10 @@ static void sum_columns(const struct eco_cpu_run *run, const struct eco_multiply
 {
     const ecornn_type type = run->layout->sum;
     for (int32_t j = 0; j < n; j += COLUMNS) {
-        struct column_sums sums = {0};
+        struct column_sums sums;
         const int32_t some = n - j < COLUMNS ? n - j : COLUMNS;
+        memset(&sums.sum, 0, (size_t)some * eco_type_bytes(type));
+        memset(&sums.lost, 0, (size_t)some * eco_type_bytes(type));
         for (struct eco_stretch at = {0}; eco_cpu_stretch(run, multiply->op, &at);) {
             const size_t row = (size_t)at.step * (size_t)run->args->N;
             run->kernels->add_columns(&sums.sum, &sums.lost,
