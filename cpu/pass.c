@@ -9,8 +9,9 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
     const struct eco_array mean =
         eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_MEAN);
     const struct eco_lowered *lowered = run->lowered;
+    const bool narrow = run->layout->type != run->layout->sum; /* else all are, and nobody asks */
     unsigned wide = 0;
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
+    for (int s = 0; narrow && s < run->problem->cell->recipe.n_states; s++)
         if (eco_layout_state(run->layout, op->layer, op->d, s).type == run->layout->sum)
             wide |= 1u << s;
     return (struct eco_pointwise){
