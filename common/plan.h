@@ -13,6 +13,7 @@
 #include "common/tape.h"
 
 struct eco_algo;
+struct eco_lanes_code;
 
 enum { ECO_MAX_REASON = 600 };
 
@@ -37,12 +38,12 @@ void eco_plan_free(struct ecornn_plan *plan);
 /* describe.c: as snprintf. */
 int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);
 /* pack.c, host memory: parameters to packed weights, gradients to those of the parameters.  Each of
- * `count` threads does its part. */
+ * `count` threads does its part; code: what fills panels (plan/lanes.h). */
 struct eco_portion {
     int id, count;
 };
 void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                   struct eco_portion part);
+                   const struct eco_lanes_code *code, struct eco_portion part);
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
                      bool add, struct eco_portion part);
 

@@ -157,7 +157,8 @@ enum { BYTES_OF_A_THREAD = 1 << 18 };
 static void pack_portion(void *own, int id, int count)
 {
     const struct packing *packing = own;
-    eco_plan_pack(packing->plan, packing->params, packing->weights,
+    const struct eco_cpu_plan *of_plan = packing->plan->own;
+    eco_plan_pack(packing->plan, packing->params, packing->weights, of_plan->isa->lanes,
                   (struct eco_portion){id, count});
 }
 

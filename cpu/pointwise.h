@@ -92,6 +92,7 @@ struct eco_pointwise_kernels {
 struct eco_tile_kernel; /* tile.h */
 struct eco_narrow_rows;
 struct eco_pair_rows;
+struct eco_lanes_code; /* common/plan/lanes.h */
 
 /* An instruction set: isa.h lists them.  f64 is the same plain C in all of them. */
 struct eco_isa {
@@ -101,6 +102,7 @@ struct eco_isa {
     const struct eco_tile_kernel *narrow;    /* for BF16 weights */
     const struct eco_tile_kernel *dot, *amx; /* and BF16 rows; NULL: without it */
     const struct eco_narrow_rows *narrow_rows;
+    const struct eco_lanes_code *lanes;
     const struct eco_pair_rows *pair_rows; /* for dot, amx */
     bool fused; /* has a fused multiply-add: all sets that have one give the same bits, and so do
                  * all that have none */

@@ -80,14 +80,40 @@ static inline vec v_scale(vec x, vec n)
 #define VEC_HAS_NARROW
 typedef uint16_t vech __attribute__((vector_size(2 * VEC_LANES)));
 
-static inline vech v_to_narrow(vec v)
+static inline vecu v_rounded(vec v)
 {
     const __m512i bits = (__m512i)v;
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    const __m512i kept = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
-    return (vech)_mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16));
+    return (vecu)_mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x400000));
+}
+
+static inline vech v_to_narrow(vec v)
+{
+    return (vech)_mm512_cvtepi32_epi16(_mm512_srli_epi32((__m512i)v_rounded(v), 16));
+}
+
+/* vec_turn.h: four words of rows i, i + 4, i + 8 and i + 12. */
+#define VEC_HAS_TURN
+static inline __m512i v_four_fours(const char *from, size_t row)
+{
+    __m512i fours = _mm512_castsi128_si512(_mm_loadu_si128((const void *)from));
+    fours = _mm512_inserti32x4(fours, _mm_loadu_si128((const void *)(from + 4 * row)), 1);
+    fours = _mm512_inserti32x4(fours, _mm_loadu_si128((const void *)(from + 8 * row)), 2);
+    return _mm512_inserti32x4(fours, _mm_loadu_si128((const void *)(from + 12 * row)), 3);
+}
+
+static inline void v_turn(vecu line[4], const char *from, size_t row)
+{
+    const __m512i r0 = v_four_fours(from, row), r1 = v_four_fours(from + row, row),
+                  r2 = v_four_fours(from + 2 * row, row), r3 = v_four_fours(from + 3 * row, row);
+    const __m512i a = _mm512_unpacklo_epi32(r0, r1), b = _mm512_unpacklo_epi32(r2, r3),
+                  c = _mm512_unpackhi_epi32(r0, r1), d = _mm512_unpackhi_epi32(r2, r3);
+    line[0] = (vecu)_mm512_unpacklo_epi64(a, b);
+    line[1] = (vecu)_mm512_unpackhi_epi64(a, b);
+    line[2] = (vecu)_mm512_unpacklo_epi64(c, d);
+    line[3] = (vecu)_mm512_unpackhi_epi64(c, d);
 }
 
 #endif /* ECO_VEC_AVX512_H */

@@ -20,12 +20,17 @@ static inline vec v_load_narrow(const uint16_t *from)
 }
 
 #ifndef VEC_HAS_NARROW
-static inline vech v_to_narrow(vec v)
+/* BF16 in the upper halves. */
+static inline vecu v_rounded(vec v)
 {
     const vecu bits = (vecu)v, rounded = bits + 0x7fffu + (bits >> 16 & 1u);
     const vecu nan = (vecu)((veci)(bits & 0x7fffffffu) > 0x7f800000);
-    const vecu kept = (rounded & ~nan) | ((bits | 0x400000u) & nan);
-    return __builtin_convertvector(kept >> 16, vech);
+    return (rounded & ~nan) | ((bits | 0x400000u) & nan);
+}
+
+static inline vech v_to_narrow(vec v)
+{
+    return __builtin_convertvector(v_rounded(v) >> 16, vech);
 }
 #endif
 

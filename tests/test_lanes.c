@@ -1,24 +1,26 @@
 /*
- * How packed weights are written: every way of filling lanes, next to what lanes.h says an element
- * is and where it lies, for all counts of lanes and k, with NaNs and infinities among the numbers.
+ * How packed weights are written: the code of every instruction set, next to what lanes.h says an
+ * element is and where it lies, for all counts of lanes and k, with NaNs and infinities among the
+ * numbers.
  */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/plan/lanes.h"
+#include "cpu/isa.h"
 #include "tests/suite.h"
 
-enum { MOST_K = 80, MOST_UNITS = 70, GROUP = 32, UNTOUCHED = 0x5A };
+enum { MOST_K = 80, MOST_UNITS = 140, UNTOUCHED = 0x5A, EXTRA = 64 };
+enum { VECTORS = 4, BLOCKS = 3, MOST_LANES = ECO_TILE_LANES * VECTORS };
 
 static const struct form {
     ecornn_type from, to;
-    size_t group, pair;
-} form[] = {{ECORNN_F32, ECORNN_F32, 1, 1},       {ECORNN_F64, ECORNN_F64, 1, 1},
-            {ECORNN_BF16, ECORNN_F32, 1, 1},      {ECORNN_F32, ECORNN_BF16, GROUP, 2},
-            {ECORNN_BF16, ECORNN_BF16, GROUP, 2}, {ECORNN_F64, ECORNN_BF16, GROUP, 2},
-            {ECORNN_F32, ECORNN_BF16, 1, 1}};
+    bool rounded;
+} form[] = {{ECORNN_F32, ECORNN_F32, false},   {ECORNN_BF16, ECORNN_F32, false},
+            {ECORNN_F16, ECORNN_F32, false},   {ECORNN_F32, ECORNN_F32, true},
+            {ECORNN_F16, ECORNN_F32, true},    {ECORNN_F32, ECORNN_BF16, false},
+            {ECORNN_BF16, ECORNN_BF16, false}, {ECORNN_F16, ECORNN_BF16, false}};
 enum { FORMS = sizeof form / sizeof *form };
 
 static double number(void)
@@ -33,79 +35,134 @@ static void fill(char *data, size_t n, ecornn_type type)
         eco_type_set(data, i, type, number());
 }
 
-/* Where element k of lane j lies. */
-static const char *element(const struct eco_lanes *lanes, size_t j, size_t k)
+/* What is packed, as a matrix [units, all k] in room. */
+struct packed {
+    struct eco_lanes lanes;
+    size_t width; /* lanes of a vector */
+    char *room;
+    size_t bytes;
+    char *seen; /* [bytes]: is it an element's? */
+};
+
+/* Where element k of a unit lies. */
+static char *element(const struct packed *packed, size_t unit, size_t k)
 {
-    const size_t inside = k % lanes->group;
-    return lanes->to + k / lanes->group * lanes->stride +
-           (inside / lanes->pair * lanes->width * lanes->pair + j * lanes->pair +
-            inside % lanes->pair) *
-               eco_type_bytes(lanes->type);
+    const struct eco_lanes *lanes = &packed->lanes;
+    const size_t of_block = lanes->vectors * packed->width, lane = unit % packed->width;
+    const size_t vector = unit % of_block / packed->width;
+    char *block = lanes->to + unit / of_block * lanes->block;
+    if (lanes->type == ECORNN_F32)
+        return block + k * lanes->stride + (vector * packed->width + lane) * sizeof(float);
+    const size_t group = ECO_LANES_GROUP, inside = k % group;
+    const size_t pairs = vector * group / 2 * packed->width + inside / 2 * packed->width + lane;
+    return block + k / group * lanes->stride + (2 * pairs + inside % 2) * sizeof(uint16_t);
 }
 
-static bool is_right(const struct eco_lanes *lanes, size_t j, size_t k, const char *from, size_t at,
-                     ecornn_type type)
+/* An element of the parameter as it is packed. */
+static double expected(const struct form *f, const char *data, size_t at)
 {
-    char expected[sizeof(double)];
-    eco_type_set(expected, 0, lanes->type, eco_type_get(from, at, type));
-    const double x = eco_type_get(element(lanes, j, k), 0, lanes->type),
-                 y = eco_type_get(expected, 0, lanes->type);
-    return x == y || (isnan(x) && isnan(y));
+    const double value = eco_type_get(data, at, f->from);
+    return f->rounded || f->to == ECORNN_BF16 ? eco_type_round(value, ECORNN_BF16) : value;
 }
 
-static bool is_untouched(const char *from, size_t bytes)
+/* Marks it as seen. */
+static bool holds(const struct packed *packed, size_t unit, size_t k, double value)
 {
-    for (size_t i = 0; i < bytes; i++)
-        if (from[i] != UNTOUCHED)
+    const ecornn_type type = packed->lanes.type;
+    const char *at = element(packed, unit, k);
+    const double got = eco_type_get(at, 0, type);
+    memset(packed->seen + (at - packed->room), 1, eco_type_bytes(type));
+    return got == value || (isnan(got) && isnan(value));
+}
+
+static bool rest_is_untouched(const struct packed *packed)
+{
+    for (size_t i = 0; i < packed->bytes; i++)
+        if (!packed->seen[i] && packed->room[i] != UNTOUCHED)
             return false;
     return true;
 }
 
-/* As panels have them: `extra` other lanes between one k and the next; nothing is written there. */
-static void check(const struct form *f, size_t k, size_t unit, size_t count, bool columns)
+/* Room as panels have it, with something between one k and the next, and between blocks. */
+static struct packed packed_new(const struct form *f, size_t width, size_t k, size_t blocks)
 {
-    static char room[2 * MOST_K * 2 * ECO_MOST_LANES * sizeof(double)];
-    static char data[MOST_K * MOST_UNITS * sizeof(double)];
-    const size_t width = (count + 15) / 16 * 16, extra = 16, bytes = eco_type_bytes(f->to);
-    const size_t first = columns ? 3 : 0, groups = (first + k + f->group - 1) / f->group;
-    const struct eco_lanes lanes = {.to = room,
-                                    .stride = f->group * (width + extra) * bytes,
-                                    .group = f->group,
-                                    .pair = f->pair,
-                                    .width = width,
-                                    .count = count,
-                                    .unit = unit,
-                                    .type = f->to};
-    const struct eco_lanes_source source = {.data = data,
-                                            .rows = columns ? k : unit + count,
-                                            .cols = columns ? unit + count : k,
-                                            .type = f->from};
-    fill(data, source.rows * source.cols, f->from);
+    static char room[BLOCKS * (2 * MOST_K * (MOST_LANES * sizeof(float) + EXTRA) + EXTRA)];
+    static char seen[sizeof room];
+    const size_t group = f->to == ECORNN_F32 ? 1 : ECO_LANES_GROUP;
+    struct packed packed = {.width = width, .room = room, .bytes = sizeof room, .seen = seen};
+    struct eco_lanes *lanes = &packed.lanes;
+    *lanes = (struct eco_lanes){
+        .to = room, .vectors = 1 + k % VECTORS, .blocks = blocks, .k = k, .type = f->to};
+    lanes->stride = lanes->vectors * width * group * eco_type_bytes(f->to) + EXTRA;
+    lanes->block = (k + group - 1) / group * lanes->stride + EXTRA;
+    lanes->rounded = f->rounded;
     memset(room, UNTOUCHED, sizeof room);
-    if (columns)
-        eco_lanes_put_columns(&lanes, &source, first);
-    else
-        eco_lanes_put_rows(&lanes, &source);
-    bool right = true, alone = true;
-    for (size_t j = 0; j < count; j++)
-        for (size_t i = 0; i < k; i++)
-            right &= is_right(&lanes, j, first + i, data,
-                              columns ? i * source.cols + unit + j : (unit + j) * k + i, f->from);
-    const size_t ours = f->group * width * bytes, end = groups * lanes.stride;
-    for (size_t g = 0; g < groups; g++)
-        alone &= is_untouched(room + g * lanes.stride + ours, lanes.stride - ours);
-    alone &= is_untouched(room + end, sizeof room - end);
-    ck_assert_msg(right, "%zu lanes from unit %zu, %zu k", count, unit, k);
-    ck_assert_msg(alone, "%zu lanes from unit %zu, %zu k: others written", count, unit, k);
+    memset(seen, 0, sizeof seen);
+    return packed;
+}
+
+static size_t filled_up(const struct packed *packed, size_t k)
+{
+    const size_t group = packed->lanes.type == ECORNN_F32 ? 1 : ECO_LANES_GROUP;
+    return (k + group - 1) / group * group;
+}
+
+static void check_rows(const struct eco_isa *isa, const struct form *f, size_t k, size_t count)
+{
+    static char data[MOST_K * MOST_UNITS * sizeof(double)];
+    const struct packed packed = packed_new(f, (size_t)isa->tile->lanes, k, 1);
+    const size_t room = packed.lanes.vectors * packed.width;
+    const size_t units = count < room ? count : room;
+    const struct eco_lanes_source source = {
+        .data = data, .rows = units, .cols = k, .type = f->from};
+    fill(data, units * k, f->from);
+    isa->lanes->put_rows(&packed.lanes, &source);
+    bool right = true;
+    for (size_t u = 0; u < room; u++)
+        for (size_t i = 0; i < filled_up(&packed, k); i++)
+            right &= holds(&packed, u, i, u < units && i < k ? expected(f, data, u * k + i) : 0);
+    ck_assert_msg(right, "%s: %zu of %zu lanes, %zu k", isa->name, units, room, k);
+    ck_assert_msg(rest_is_untouched(&packed), "%s: %zu of %zu lanes, %zu k: others written",
+                  isa->name, units, room, k);
+}
+
+/* Of k in all some, from `first` on. */
+static void check_columns(const struct eco_isa *isa, const struct form *f, size_t first, size_t k,
+                          size_t all)
+{
+    static char data[MOST_K * MOST_UNITS * sizeof(double)];
+    const struct packed packed = packed_new(f, (size_t)isa->tile->lanes, all, BLOCKS);
+    const size_t room = BLOCKS * packed.lanes.vectors * packed.width;
+    const size_t units = (room < MOST_UNITS ? room : MOST_UNITS) - all % 19 % packed.width;
+    const struct eco_lanes_source source = {
+        .data = data, .rows = k, .cols = units, .type = f->from};
+    const size_t end = first + k == all ? filled_up(&packed, all) : first + k;
+    fill(data, units * k, f->from);
+    isa->lanes->put_columns(&packed.lanes, &source, first);
+    bool right = true;
+    for (size_t u = 0; u < room; u++)
+        for (size_t i = first; i < end; i++)
+            right &= holds(&packed, u, i,
+                           u < units && i < all ? expected(f, data, (i - first) * units + u) : 0);
+    ck_assert_msg(right, "%s: %zu of %zu lanes, k %zu to %zu of %zu", isa->name, units, room, first,
+                  first + k, all);
+    ck_assert_msg(rest_is_untouched(&packed),
+                  "%s: %zu of %zu lanes, k %zu to %zu of %zu: others written", isa->name, units,
+                  room, first, first + k, all);
 }
 
 START_TEST(puts_what_it_says)
 {
-    const struct form *f = &form[_i % FORMS];
+    const struct eco_isa *isa;
     srand(1);
-    for (size_t count = 1; count <= ECO_MOST_LANES; count += count < 20 ? 1 : 11)
-        for (size_t k = 1; k <= MOST_K - 3; k += k < 12 ? 1 : 7)
-            check(f, k, k % 5, count, _i >= FORMS);
+    for (int s = 0; (isa = eco_isa_supported(s)) != NULL; s++)
+        for (size_t k = 1; k <= MOST_K; k += k < 36 ? 1 : 11) {
+            for (size_t count = 0; count <= MOST_LANES; count += count < 17 ? 1 : 23)
+                check_rows(isa, &form[_i], k, count);
+            for (size_t first = 0; first < k; first += 1 + first / 3)
+                for (size_t n = 1; first + n <= k; n += 1 + n / 2)
+                    check_columns(isa, &form[_i], first, n, k);
+        }
 }
 END_TEST
 
@@ -113,7 +170,8 @@ int main(void)
 {
     Suite *suite = suite_create("lanes");
     TCase *tests = tcase_create("lanes");
-    tcase_add_loop_test(tests, puts_what_it_says, 0, 2 * FORMS);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, puts_what_it_says, 0, FORMS);
     suite_add_tcase(suite, tests);
     return suite_run(suite, true);
 }

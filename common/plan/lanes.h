@@ -1,35 +1,44 @@
 /*
- * Lanes of a panel, filled from the rows or the columns of a parameter: how packed weights are
- * written.  Knows no problem and no layout.
+ * Vectors of panels, filled from the rows of a parameter: how packed weights are written.  Knows no
+ * problem and no layout.  A backend has the code (cpu/lanes.c).
  */
 #ifndef ECO_LANES_H
 #define ECO_LANES_H
 
 #include "common/type.h"
 
-enum { ECO_MOST_LANES = 64 };
+/* k of a group, in panels of BF16: two neighbouring k of a lane lie side by side.  Floats have
+ * groups of one. */
+enum { ECO_LANES_GROUP = 32 };
 
-/* A parameter [rows, cols]. */
+/* Some rows of a parameter [rows, cols]. */
 struct eco_lanes_source {
     const char *data;
     size_t rows, cols;
     ecornn_type type;
 };
 
-/* Neighbouring lanes of a panel, for each k: the first `count` are units from `unit` on.  k lies in
- * groups; in a group, `pair` neighbouring k of a lane are side by side. */
+/* Neighbouring vectors, of as many lanes as the code's set has.  In BF16 a vector is a group of k,
+ * [16, lanes, 2]. */
 struct eco_lanes {
-    char *to;      /* lane 0 of k = 0 */
-    size_t stride; /* bytes from one group of k to the next */
-    size_t group, pair;
-    size_t width, count, unit;
-    ecornn_type type;
+    char *to;         /* the first vector of k = 0 */
+    size_t stride;    /* bytes from one k, or group of k, to the next */
+    size_t vectors;   /* side by side in a block */
+    size_t blocks;    /* of put_columns */
+    size_t block;     /* bytes from one to the next */
+    size_t k;         /* in all; groups are filled up with zeros */
+    ecornn_type type; /* F32, BF16 */
+    bool rounded;     /* floats, each rounded to BF16 */
 };
 
-/* M[unit, k] = the parameter's row `unit`, element k. */
-void eco_lanes_put_rows(const struct eco_lanes *lanes, const struct eco_lanes_source *source);
-/* M^T: a unit is a column, a row of the parameter one k, from k `first` on. */
-void eco_lanes_put_columns(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
-                           size_t first);
+struct eco_lanes_code {
+    /* M: rows are lanes of one block; elements of a row are k.  Lanes past the last row become 0.
+     */
+    void (*put_rows)(const struct eco_lanes *lanes, const struct eco_lanes_source *source);
+    /* M^T: columns are lanes, block after block; a row is one k, from k `first` on.  Lanes past the
+     * last column become 0, and so does what fills up the group after the last k. */
+    void (*put_columns)(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
+                        size_t first);
+};
 
 #endif /* ECO_LANES_H */

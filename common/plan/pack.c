@@ -4,10 +4,9 @@
  */
 #include "common/plan.h"
 
-#include <string.h>
+#include <assert.h>
 
 #include "common/plan/lanes.h"
-#include "common/util.h"
 
 /* This thread's part of n things. */
 struct share {
@@ -29,6 +28,7 @@ struct source {
 /* The parameters of one layer and direction, and what they become. */
 struct pack {
     const struct eco_layout *layout;
+    const struct eco_lanes_code *code;
     int layer, d;
     struct source source[ECO_MAX_PARAMS + 1]; /* the projection too */
     int n;
@@ -39,76 +39,82 @@ struct pack {
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-/* Vectors [v, end) of a panel as neighbouring lanes, as many as are of one number; the first vector
- * that is not one of them. */
-static int32_t find_lanes(const struct eco_panels *panels, int32_t block, int32_t v, int32_t end,
-                          struct eco_lanes *lanes)
+/* Rows [row, row + n) of a parameter, as many as there are. */
+static struct eco_lanes_source rows_of(const struct eco_lanes_source *from, size_t row, size_t n)
 {
-    const int32_t span = v % panels->spans, last = v + panels->spans - span;
-    const int32_t next = panels->group > 1 ? v + 1 : last < end ? last : end;
-    const int32_t unit = (block * panels->spans + span) * panels->lanes;
-    const int32_t left = panels->units > unit ? panels->units - unit : 0;
-    lanes->unit = (size_t)unit;
-    lanes->width = (size_t)((next - v) * panels->lanes);
-    lanes->count = (size_t)left < lanes->width ? (size_t)left : lanes->width;
-    return next;
+    const size_t left = from->rows > row ? from->rows - row : 0;
+    struct eco_lanes_source rows = *from;
+    rows.rows = left < n ? left : n;
+    rows.data += (from->rows - left) * from->cols * eco_type_bytes(from->type);
+    return rows;
 }
 
-/* Whatever of the part belongs to these lanes, which are all of one number. */
-static void pack_lanes(const struct pack *pack, int part, int32_t number, bool transposed,
-                       const struct eco_lanes *lanes)
+static struct eco_lanes lanes_of(const struct pack *pack, const struct eco_panels *panels,
+                                 int32_t vectors)
 {
-    for (int i = 0; i < pack->n; i++) {
-        const struct source *source = &pack->source[i];
-        if (source->part != part || lanes->count == 0)
-            continue;
-        if (transposed) /* all numbers lie one behind the other in k */
-            eco_lanes_put_columns(lanes, &source->from, (size_t)source->before * source->from.rows);
-        else if (source->before == number)
-            eco_lanes_put_rows(lanes, &source->from);
-    }
+    const size_t vector = (size_t)(panels->group * panels->lanes) * eco_type_bytes(pack->to);
+    return (struct eco_lanes){.stride = (size_t)vectors * vector,
+                              .k = (size_t)panels->k,
+                              .type = pack->to,
+                              .rounded = pack->to != pack->layout->problem->weight_type};
 }
 
-/* n elements as the weights' type has them. */
-static void round_lanes(const struct pack *pack, char *at, size_t n)
+/* The units of a block, in a parameter's vectors of its panels. */
+static void pack_units(const struct pack *pack, const struct eco_panels *panels, int32_t block,
+                       const struct source *source, char *weights)
 {
-    enum { SOME = 64 };
-    char rounded[SOME * sizeof(double)];
-    const ecornn_type type = pack->layout->problem->weight_type;
-    for (size_t some; n > 0; n -= some, at += some * eco_type_bytes(pack->to)) {
-        some = n < SOME ? n : SOME;
-        eco_type_move(rounded, type, at, pack->to, some);
-        eco_type_move(at, pack->to, rounded, type, some);
-    }
-}
-
-static void pack_block(const struct pack *pack, int part, bool transposed, int32_t block,
-                       char *weights)
-{
-    const struct eco_panels *panels =
-        eco_layout_panels(pack->layout, pack->layer, part, transposed);
-    const size_t element = eco_type_bytes(pack->to);
-    const size_t vector = (size_t)(panels->group * panels->lanes) * element;
-    char *const first = weights + eco_panels_offset(panels, block, 0) * element;
-    char *const last = weights + eco_panels_offset(panels, block + 1, 0) * element;
-    if ((block + 1) * panels->lanes * panels->spans > panels->units || panels->depth > panels->k)
-        memset(first, 0, (size_t)(last - first)); /* what fills up */
+    const int32_t first = source->before * panels->spans, end = first + panels->spans;
     for (int32_t panel = 0; panel < panels->panels; panel++) {
         const int32_t from = eco_panels_vector(panels, panel);
-        const int32_t end = eco_panels_vector(panels, panel + 1);
-        char *to = weights + eco_panels_offset(panels, block, panel) * element;
-        for (int32_t v = from, next; v < end; v = next) {
-            struct eco_lanes lanes = {.to = to + (size_t)(v - from) * vector,
-                                      .stride = (size_t)(end - from) * vector,
-                                      .group = (size_t)panels->group,
-                                      .pair = (size_t)panels->pair,
-                                      .type = pack->to};
-            next = find_lanes(panels, block, v, end, &lanes);
-            pack_lanes(pack, part, v / panels->spans, transposed, &lanes);
+        const int32_t to = eco_panels_vector(panels, panel + 1);
+        const int32_t v = from > first ? from : first, next = to < end ? to : end;
+        if (v >= next)
+            continue;
+        struct eco_lanes lanes = lanes_of(pack, panels, to - from);
+        const int32_t unit = (block * panels->spans + v - first) * panels->lanes;
+        const struct eco_lanes_source rows =
+            rows_of(&source->from, (size_t)unit, (size_t)((next - v) * panels->lanes));
+        lanes.to = weights + eco_panels_offset(panels, block, panel) * eco_type_bytes(pack->to) +
+                   (size_t)(v - from) * (lanes.stride / (size_t)(to - from));
+        lanes.vectors = (size_t)(next - v);
+        pack->code->put_rows(&lanes, &rows);
+    }
+}
+
+/* The same units as so many k of M^T, whose blocks have a panel each. */
+static void pack_back(const struct pack *pack, const struct eco_panels *panels,
+                      const struct source *source, struct share units, char *weights)
+{
+    struct eco_lanes lanes = lanes_of(pack, panels, panels->spans);
+    const struct eco_lanes_source rows = rows_of(&source->from, units.from, units.to - units.from);
+    assert(panels->panels == 1);
+    lanes.to = weights;
+    lanes.vectors = (size_t)panels->spans;
+    lanes.blocks = (size_t)panels->blocks;
+    lanes.block = eco_panels_offset(panels, 1, 0) * eco_type_bytes(pack->to);
+    pack->code->put_columns(&lanes, &rows, (size_t)source->before * source->from.rows + units.from);
+}
+
+/* This thread's blocks of a part: while rows of a parameter are near, all that they become. */
+static void pack_part(const struct pack *pack, int part)
+{
+    const struct eco_panels *panels = eco_layout_panels(pack->layout, pack->layer, part, false);
+    const struct eco_panels *back = eco_layout_panels(pack->layout, pack->layer, part, true);
+    char *const weights =
+        pack->weights + eco_layout_weights(pack->layout, pack->layer, pack->d, part);
+    char *const weights_back =
+        pack->weights + eco_layout_weights_back(pack->layout, pack->layer, pack->d, part);
+    const struct share share = share_of((size_t)panels->blocks, pack->part);
+    const size_t units = (size_t)(panels->spans * panels->lanes);
+    for (int i = 0; i < pack->n; i++) {
+        const struct source *source = &pack->source[i];
+        for (size_t block = share.from; source->part == part && block < share.to; block++) {
+            pack_units(pack, panels, (int32_t)block, source, weights);
+            if (pack->layout->problem->training)
+                pack_back(pack, back, source, (struct share){block * units, (block + 1) * units},
+                          weights_back);
         }
     }
-    if (pack->to != pack->layout->problem->weight_type)
-        round_lanes(pack, first, (size_t)(last - first) / element);
 }
 
 static void pack_dense(const struct pack *pack, const struct source *source, ecornn_type type,
@@ -135,28 +141,19 @@ static void pack_direction(const struct pack *pack)
                            eco_layout_weights(layout, pack->layer, pack->d, source->part));
     }
     for (int part = 0; part < ECO_PARTS && layout->wishes.lanes > 0; part++)
-        for (int back = 0; back <= (int)layout->problem->training; back++) {
-            if (part == ECO_PART_VECTORS)
-                continue;
-            char *weights = pack->weights + (back ? eco_layout_weights_back : eco_layout_weights)(
-                                                layout, pack->layer, pack->d, part);
-            const size_t blocks =
-                (size_t)eco_layout_panels(layout, pack->layer, part, back)->blocks;
-            const struct share share = share_of(
-                eco_layout_matrix(layout, pack->layer, part)->n > 0 ? blocks : 0, pack->part);
-            for (size_t block = share.from; block < share.to; block++)
-                pack_block(pack, part, back, (int32_t)block, weights);
-        }
+        if (part != ECO_PART_VECTORS && eco_layout_matrix(layout, pack->layer, part)->n > 0)
+            pack_part(pack, part);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
-                   struct eco_portion part)
+                   const struct eco_lanes_code *code, struct eco_portion part)
 {
     const struct eco_layout *layout = &plan->layout[0];
     const int count = eco_problem_params(&plan->problem);
-    struct pack pack = {.layout = layout, .to = layout->weight, .weights = weights, .part = part};
+    struct pack pack = {
+        .layout = layout, .code = code, .to = layout->weight, .weights = weights, .part = part};
     for (int i = 0; i < count; i++) {
         struct eco_param_place place;
         eco_problem_place(&plan->problem, i, &place);
