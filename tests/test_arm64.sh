@@ -25,7 +25,7 @@ mkdir -p $build
         CFLAGS=-O2 BLAS_CFLAGS="-I$source/tests/cross" BLAS_LIBS="$PWD/cblas.o" \
         CHECK_CFLAGS="-I$source/tests/cross" CHECK_LIBS=-lm
     make -s -j"$(getconf _NPROCESSORS_ONLN)" libecornn.la examples/hello \
-        tests/bits tests/test_activations tests/test_backend tests/test_kernels \
+        tests/bits tests/test_activations tests/test_backend tests/test_kernels tests/test_lanes \
         tests/test_rows tests/test_walk
 ) > $build/build.log 2>&1 || { tail -n 40 $build/build.log; fail "the build"; }
 
@@ -39,6 +39,7 @@ emulated() { # program of the build, arguments
 
 emulated examples/hello > $build/hello.log
 emulated tests/test_kernels
+emulated tests/test_lanes
 emulated tests/test_activations
 for problem in lstm/f32/train/L2/bi/T5/N4/I7/H19/states gru/f32/infer/T3/N13/I33/H40 \
     lstm/f32/train/P5/T4/N3/I6/H21/lengths:random rnn-tanh/f64/train/T3/N2/I4/H9; do
