@@ -33,18 +33,61 @@ static struct place place_of(const struct ecornn_plan *plan, int i)
     return found;
 }
 
+/* Parameters that follow each other on both sides are moved at once: the gates of a framework's
+ * tensor, which it has under each other.  add: to what is there. */
+struct mover {
+    struct eco_move_call call; /* rows is 0: nothing yet */
+    bool vectors;
+    cudaStream_t stream;
+};
+
+static size_t bytes_of(const struct eco_plane *plane, const struct eco_move_call *call)
+{
+    const size_t row = call->rows == 1 ? (size_t)call->width : plane->row;
+    return (size_t)call->rows * row * eco_type_bytes(plane->type);
+}
+
+static bool follows(const struct eco_plane *next, const struct eco_plane *plane,
+                    const struct eco_move_call *call)
+{
+    return next->data == (char *)plane->data + bytes_of(plane, call) && next->row == plane->row &&
+           next->type == plane->type;
+}
+
+static ecornn_status flush(struct mover *mover)
+{
+    const bool any = mover->call.rows > 0;
+    const ecornn_status status =
+        any ? eco_cuda_status(eco_launch_move(&mover->call, mover->stream), "moving parameters")
+            : ECORNN_OK;
+    mover->call.rows = 0;
+    return status;
+}
+
 /* One row for a vector; the caller's rows are dense. */
-static ecornn_status move(const struct place *place, struct eco_plane to, struct eco_plane from,
-                          bool add, cudaStream_t stream)
+static ecornn_status move(struct mover *mover, const struct place *place, struct eco_plane to,
+                          struct eco_plane from)
 {
     const ecornn_param *param = &place->param;
-    const struct eco_move_call call = {.to = to,
-                                       .from = from,
-                                       .steps = 1,
-                                       .rows = place->vector ? 1 : param->rows,
-                                       .width = place->vector ? param->rows : param->cols,
-                                       .add = add};
-    return eco_cuda_status(eco_launch_move(&call, stream), "moving a parameter");
+    struct eco_move_call *call = &mover->call;
+    const int32_t rows = place->vector ? 1 : param->rows;
+    const int32_t width = place->vector ? param->rows : param->cols;
+    const bool next = call->rows > 0 && mover->vectors == place->vector &&
+                      follows(&to, &call->to, call) && follows(&from, &call->from, call);
+    if (next && place->vector && width <= INT32_MAX - call->width) {
+        call->width += width;
+        return ECORNN_OK;
+    }
+    if (next && !place->vector && width == call->width && call->rows > 1 && rows > 1 &&
+        rows <= INT32_MAX - call->rows) {
+        call->rows += rows;
+        return ECORNN_OK;
+    }
+    const ecornn_status status = flush(mover);
+    mover->vectors = place->vector;
+    *call = (struct eco_move_call){
+        .to = to, .from = from, .steps = 1, .rows = rows, .width = width, .add = call->add};
+    return status;
 }
 
 /* Is there anything between the matrices' elements? */
@@ -70,6 +113,7 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
     if (status == ECORNN_OK && has_gaps(&plan->layout[0]))
         status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
                                  "clearing packed weights");
+    struct mover mover = {.stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         const struct place place = place_of(plan, i);
         const struct eco_plane to = {
@@ -79,8 +123,10 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
                                        .type = plan->problem.param_type};
         status = eco_gpu_check_pointer(plan->device->own, place.param.name, params[i]);
         if (status == ECORNN_OK)
-            status = move(&place, to, from, false, stream);
+            status = move(&mover, &place, to, from);
     }
+    if (status == ECORNN_OK)
+        status = flush(&mover);
     eco_gpu_leave(&scope);
     return status;
 }
@@ -93,6 +139,7 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_check_pointer(plan->device->own, "dweights", dweights);
+    struct mover mover = {.call.add = add, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         const struct place place = place_of(plan, i);
         const struct eco_plane to = {
@@ -102,8 +149,10 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
                                        .type = place.gradient_type};
         status = eco_gpu_check_pointer(plan->device->own, place.param.name, params[i]);
         if (status == ECORNN_OK && params[i] != NULL)
-            status = move(&place, to, from, add, stream);
+            status = move(&mover, &place, to, from);
     }
+    if (status == ECORNN_OK)
+        status = flush(&mover);
     eco_gpu_leave(&scope);
     return status;
 }

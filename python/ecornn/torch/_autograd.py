@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
 import torch
@@ -87,8 +88,7 @@ def _twice(call: Call, x, lengths, states, weights, outputs, wanted):
     rows = call.packing.batch if call.packing else x.shape[0 if call.batch_major else 1]
     states = [x.new_zeros((spec.pairs, rows, width)) if state is None else state
               for state, width in zip(states, spec.widths)]
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), \
-            torch.backends.mkldnn.flags(enabled=False):
+    with torch.enable_grad(), differentiable():
         result = native(spec, x, states, weights, call.batch_major, call.packing)
         asked = [tensor for tensor, want in zip([x, *states, *weights], wanted) if want]
         pairs = [(out, d) for out, d in zip(result, outputs) if d is not None]
@@ -97,6 +97,20 @@ def _twice(call: Call, x, lengths, states, weights, outputs, wanted):
                                          allow_unused=True))
     gradients = [next(found) if want else None for want in wanted]
     return (gradients[0], None, *gradients[1:])
+
+
+@contextlib.contextmanager
+def differentiable():
+    """torch's layers of operators that can be differentiated any number of times, both ways."""
+    # The public flags() of torch.backends set precisions too, with a warning.
+    cudnn, onednn = torch._C._get_cudnn_enabled(), torch._C._get_mkldnn_enabled()
+    torch._C._set_cudnn_enabled(False)
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_cudnn_enabled(cudnn)
+        torch._C._set_mkldnn_enabled(onednn)
 
 
 def native(spec: Spec, x, states, weights, batch_major: bool, packing: Packing | None):

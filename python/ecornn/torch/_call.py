@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from .. import _library as lib
-from . import _run
+from . import _run, _weights
 from ._autograd import Call, Run
 from ._packing import Packing
 from ._run import dense
@@ -22,17 +22,20 @@ _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 def transformed() -> bool:
-    """Is a transform of torch.func under way?"""
-    return _functorch_level() is not None
+    """Is a transform of torch.func, or forward-mode differentiation, under way?"""
+    return _functorch_level() is not None or _forward_ad._current_level >= 0
+
+
+def watched() -> bool:
+    """Is there a transform, a mode or a tracer that wants to see each operator?"""
+    return transformed() or _dispatch_modes() > 0 or _tracing() is not None
 
 
 def plain(x, weights) -> bool:
     """Are these ordinary tensors that nobody watches: no transform, no tracer, no subclass?"""
     if type(x) not in _PLAIN or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES:
         return False
-    if _functorch_level() is not None or _dispatch_modes() or _tracing() is not None:
-        return False
-    if _forward_ad._current_level >= 0 or x.layout is not torch.strided:
+    if watched() or x.layout is not torch.strided:
         return False
     get_device = x.get_device()  # -1: a CPU
     for weight in weights:
@@ -49,9 +52,9 @@ def number_types(cell: str, kind: str, x, weights):
     result = dtype
     if torch.is_autocast_enabled(kind):
         lower = torch.get_autocast_dtype(kind)
-        # torch's own CPU autocast lowers LSTMs only.
+        # On a CPU torch's own autocast leaves GRUs as they are.
         if params == torch.float32 and dtype != torch.float64 and lower != torch.float32:
-            result = lower if kind != "cpu" or cell == "lstm" else torch.float32
+            result = lower if kind != "cpu" or cell != "gru" else torch.float32
         else:
             result = params
         dtype = result
@@ -134,3 +137,66 @@ def _typed(spec: Spec, x, lengths, states, weights, batch_major, train, packing)
     return (y if packing is None else packing.pack(y), *final)
 
 
+
+
+# ---- the same call again ------------------------------------------------------------------------
+
+
+class Again:
+    """A module's call without gradients: the next one like it goes straight to the run."""
+
+    __slots__ = ("shape", "dtype", "where", "spec", "job", "shapes", "none")
+
+    def __init__(self, spec: Spec, x, job: _run.Job):
+        self.shape, self.dtype, self.where = x.shape, x.dtype, _where(x)
+        self.spec, self.job = spec, job
+        self.shapes = [(spec.pairs, job.batch, width) for width in spec.widths]
+        self.none = [None] * spec.states
+
+    def run(self, x, hx, weights):
+        """What the module returns, or None where this call is another."""
+        if (x.shape != self.shape or x.dtype is not self.dtype or _where(x) != self.where
+                or torch.is_grad_enabled() or watched() or torch.is_autocast_enabled("cpu")
+                or torch.is_autocast_enabled("cuda") or not x.is_contiguous()):
+            return None
+        states = self.none if hx is None else self._states(x, hx)
+        job, stream = self.job, 0
+        if job.on_gpu:
+            if _run.capturing():
+                return None
+            stream = _run.stream_of(job.index)
+        packed = _weights.peek(job.plan, weights, stream)
+        if packed is None or states is None:
+            return None
+        y, final, _, _ = _run.forward(self.spec, job, x, None, states, weights, False, 0, True,
+                                      packed)
+        return y, final[0] if len(final) == 1 else tuple(final)
+
+    def _states(self, x, hx):
+        states = hx if len(self.shapes) > 1 else [hx]
+        if not isinstance(states, (tuple, list)) or len(states) != len(self.shapes):
+            return None
+        where = x.get_device()
+        for state, shape in zip(states, self.shapes):
+            if (type(state) is not torch.Tensor or state.shape != shape
+                    or state.dtype is not self.dtype or state.get_device() != where
+                    or not state.is_contiguous()):
+                return None
+        return states
+
+
+def _where(x) -> int:
+    return -torch.get_num_threads() if x.is_cpu else x.get_device()
+
+
+def again(spec: Spec, x, states, weights, batch_major: bool, train: bool) -> Again | None:
+    """For calls like this one, which ran without gradients; None where one is not to be kept."""
+    kind = "cpu" if x.is_cpu else "cuda"
+    types = number_types(spec.cell, kind, x, weights)
+    if types != (x.dtype, x.dtype, x.dtype) or type(x) is not torch.Tensor or not weights:
+        return None
+    if train and (spec.random or spec.dropout > 0) or torch.is_autocast_enabled(kind):
+        return None
+    flags = 0 if x.is_cpu else flags_of("cuda", x.dtype)
+    return Again(spec, x, _run.job_of(spec, x, x.dtype, x.shape[:2], batch_major, False, False,
+                                      flags))

@@ -40,17 +40,31 @@ class Forward:
             weights = [getattr(self, name) for name in self._flat_weights_names]
             out = _op.module(self, input, hx, lengths, weights)
             return self._otherwise(input, hx, lengths) if out is None else out
-        if isinstance(input, torch.fx.Proxy):  # a leaf of a traced model, as torch.nn's are
+        weights = self._tensors()
+        if type(input) is torch.Tensor:
+            again = self.__dict__.get("_again")
+            if again is not None and lengths is None:
+                out = again.run(input, hx, weights)
+            if out is None and _call.plain(input, weights):
+                out = self._padded(input, hx, lengths, weights)
+        elif type(input) is PackedSequence:
+            out = self._packed(input, hx, weights)
+        elif isinstance(input, torch.fx.Proxy):  # a leaf of a traced model, as torch.nn's are
             path = input.tracer.path_of_module(self)
             return input.tracer.create_proxy("call_module", path, (input, hx), {})
-        weights = self._tensors()
-        if type(input) is PackedSequence:
-            out = self._packed(input, hx, weights)
-        elif _call.plain(input, weights):
-            out = self._padded(input, hx, lengths, weights)
-        if out is not None:
-            return out
-        return self._otherwise(input, hx, lengths)
+        return self._otherwise(input, hx, lengths) if out is None else out
+
+    # ---- the last call, for the next one: never copied, forgotten with any change --------------
+
+    def __setattr__(self, name, value):
+        self.__dict__.pop("_again", None)
+        super().__setattr__(name, value)
+
+    def __getstate__(self):
+        inherited = getattr(super(), "__getstate__", None)
+        state = dict(inherited()) if inherited is not None else self.__dict__.copy()
+        state.pop("_again", None)
+        return state
 
     def _states(self, hx, batch: int, dim: int):
         """Initial states as [L*D,N,*], None where their shapes are wrong."""
@@ -87,6 +101,9 @@ class Forward:
         out = _call.layer(spec, x, lengths, states, weights, batch_major, self.training)
         if out is None:
             return None
+        if dim == 3 and lengths is None and not torch.is_grad_enabled():
+            self.__dict__["_again"] = _call.again(spec, x, states, weights, batch_major,
+                                                  self.training)
         if dim == 2:
             out = (out[0].squeeze(0 if batch_major else 1), *[s.squeeze(1) for s in out[1:]])
         return out[0], out[1] if spec.states == 1 else out[1:]

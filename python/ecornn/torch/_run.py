@@ -21,8 +21,8 @@ TYPES = {torch.float32: lib.F32, torch.float64: lib.F64, torch.bfloat16: lib.BF1
          torch.float16: lib.F16}
 _NONE = (0, 0, 0, 0)
 _local = threading.local()
-_stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
+stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
 _SMALL = 4096  # elements of a result that a job keeps one of
 _JOBS = 256    # that a stack of layers keeps
 _SCRATCH = 64 << 20  # bytes, of each scratch that a CPU's thread keeps
@@ -106,20 +106,20 @@ def _address(tensor) -> int:
 
 
 def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed: int,
-            cached: bool):
+            cached: bool, packed=None):
     """y, final states, reserve (None unless keep) and packed weights.
 
     x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
     [L*D,N,*] each, dense, or None.  cached: weights packed by another run will do.
+    packed: they are here already.
     """
     plan, stream, device = job.plan, 0, None
     if job.on_gpu:
-        device, stream = x.device, _stream_of(job.index)
+        device, stream = x.device, stream_of(job.index)
         # A graph that is replayed packs what its parameters hold by then.
-        cached = cached and not _capturing()
+        cached = cached and not capturing()
     y, final = job.y(), [make() for make in job.final]
-    packed = None
-    if job.steps and job.batch:
+    if packed is None and job.steps and job.batch:
         packed = _weights.packed(spec, plan, weights, stream, cached)
     reserve = torch.empty(plan.reserve, dtype=torch.uint8, device=device) if keep else None
     workspace = _scratch(plan.workspace, device, "workspace")
@@ -142,7 +142,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
     """
     plan, count, stream, device = job.plan, spec.states, 0, None
     if job.on_gpu:
-        device, stream = x.device, _stream_of(job.index)
+        device, stream = x.device, stream_of(job.index)
     dx = torch.empty_like(x) if wanted[0] else None
     dstates = [make() if want else None for want, make in zip(wanted[1:], job.final)]
     want_weights = wanted[1 + count:]

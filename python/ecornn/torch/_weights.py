@@ -111,6 +111,12 @@ def packed(spec: Spec, plan: Plan, weights, stream: int, keep: bool) -> torch.Te
         return _packed_anew(spec, plan, weights, stream, key)
 
 
+def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
+    """The packed weights of a plan where they are there and hold, else None."""
+    entry = _entries.get(id(weights[0])) if weights else None
+    return entry.find(plan, stream) if entry is not None and entry.holds(weights) else None
+
+
 def _packed_anew(spec: Spec, plan: Plan, weights, stream: int, key: int) -> torch.Tensor:
     entry = _entries.get(key)
     if entry is None or entry.first() is not weights[0]:
@@ -135,16 +141,18 @@ def forget(weights) -> None:
 
 
 def _pack(spec: Spec, plan: Plan, weights, stream: int, buffer: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        tensors = [weight.detach().contiguous() for weight in weights]
-        pairs = spec.bias_pairs
-        if pairs:
-            tensors += torch._foreach_add([tensors[ih] for ih, _ in pairs],
-                                          [tensors[hh] for _, hh in pairs])
-        elif spec.torch:
-            rows = tensors[0].shape[0]
-            tensors += [torch.zeros(rows, dtype=tensors[0].dtype, device=tensors[0].device)
-                        ] * spec.pairs
+    tensors = [weight if weight.is_contiguous() else weight.detach().contiguous()
+               for weight in weights]
+    pairs = spec.bias_pairs
+    if pairs:
+        with torch.no_grad():
+            if len(pairs) == 1:
+                tensors.append(torch.add(tensors[2], tensors[3]))
+            else:
+                tensors += torch._foreach_add([tensors[ih] for ih, _ in pairs],
+                                              [tensors[hh] for _, hh in pairs])
+    elif spec.torch:
+        tensors += [tensors[0].new_zeros(tensors[0].shape[0])] * spec.pairs
     size = tensors[0].element_size()
     start = [tensor.data_ptr() for tensor in tensors]
     blocks = _pointers(len(spec.places))(*[start[tensor] + offset * size
@@ -161,7 +169,8 @@ def _pointers(count: int):
 
 def gradients(spec: Spec, plan: Plan, dweights: torch.Tensor, weights, wanted, stream: int):
     """The gradients of the flat weights from the packed one; None where not wanted."""
-    found = [torch.empty_like(weight, memory_format=torch.contiguous_format) if want else None
+    found = [None if not want else torch.empty_like(weight) if weight.is_contiguous()
+             else torch.empty_like(weight, memory_format=torch.contiguous_format)
              for weight, want in zip(weights, wanted)]
     pairs = spec.bias_pairs
     for ih, hh in pairs:

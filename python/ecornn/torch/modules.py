@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import _call, aten
+from ._autograd import differentiable
 from ._forward import Forward
 from ._spec import CELLS, Spec, spec_of
 
@@ -31,6 +32,8 @@ class _Layers(Forward, _nn.RNNBase):
                              f"({getattr(input, 'dtype', None)}, {getattr(input, 'shape', None)})")
         if _call.transformed():
             aten.allow_vmap()
+            with differentiable():
+                return self._torch.forward(self, input, hx)
         return self._torch.forward(self, input, hx)
 
 

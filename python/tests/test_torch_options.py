@@ -1,0 +1,87 @@
+"""Every combination of torch.nn's options: the same values, gradients, types and shapes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+ecornn_torch = pytest.importorskip("ecornn.torch")
+
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+# Of the largest value: two runs of one type round differently.
+TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10, torch.bfloat16: 6e-2, torch.float16: 1e-2}
+T, N, I, H, P = 6, 4, 5, 7, 3
+
+
+@pytest.fixture(autouse=True)
+def full_precision(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    torch.manual_seed(0)
+
+
+def _states(kind, layers, both, proj, unbatched, dtype, device):
+    first = (layers * (2 if both else 1),) + ((),  (N,))[not unbatched]
+    h = torch.randn(*first, proj or H, dtype=dtype, device=device)
+    if kind != "LSTM":
+        return h
+    return h, torch.randn(*first, H, dtype=dtype, device=device)
+
+
+def _run(module, x, hx, packed):
+    """All that comes out of a training step."""
+    x = x.clone().requires_grad_()
+    given = x
+    if packed:
+        given = torch.nn.utils.rnn.pack_padded_sequence(
+            x, torch.tensor([3, 6, 1, 4]), batch_first=module.batch_first, enforce_sorted=False)
+    if hx is not None:
+        hx = (tuple(s.clone().requires_grad_() for s in hx) if isinstance(hx, tuple)
+              else hx.clone().requires_grad_())
+    y, final = module(given, hx)
+    final = final if isinstance(final, tuple) else (final,)
+    y = y.data if packed else y
+    weight = torch.linspace(0, 1, y.numel(), device=y.device).view(y.shape)
+    loss = (y.float() * weight).sum() + sum((s.float() ** 2).sum() for s in final)
+    loss.backward()
+    states = () if hx is None else hx if isinstance(hx, tuple) else (hx,)
+    found = [y, *final, x.grad, *(s.grad for s in states), *(p.grad for p in module.parameters())]
+    module.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "RNN-relu"])
+def test_options(kind, dtype, device):
+    relu = kind == "RNN-relu"
+    if relu and dtype in (torch.bfloat16, torch.float16):
+        pytest.skip("a value near 0 has another sign where it is rounded elsewhere")
+    kind = kind[:4].rstrip("-")
+    options = itertools.product([1, 2], [0, 1], [0, 1], [0, 1], [0, P], [0, 1], [0, 1], [0, 1])
+    count = 0
+    for layers, both, bias, first, proj, given, unbatched, packed in options:
+        if proj and kind != "LSTM" or packed and unbatched:
+            continue
+        options = dict(num_layers=layers, bidirectional=bool(both), bias=bool(bias),
+                       batch_first=bool(first), dtype=dtype, device=device)
+        if proj:
+            options["proj_size"] = proj
+        if relu:
+            options["nonlinearity"] = "relu"
+        theirs = getattr(torch.nn, kind)(I, H, **options)
+        ours = getattr(ecornn_torch, kind)(I, H, **options)
+        ours.load_state_dict(theirs.state_dict())
+        theirs.load_state_dict(ours.state_dict())
+        shape = (T, I) if unbatched else (N, T, I) if first else (T, N, I)
+        x = torch.randn(*shape, dtype=dtype, device=device)
+        hx = _states(kind, layers, both, proj, unbatched, dtype, device) if given else None
+        expected, found = _run(theirs, x, hx, packed), _run(ours, x, hx, packed)
+        for k, (want, have) in enumerate(zip(expected, found)):
+            what = (k, options, given, unbatched, packed)
+            assert have.dtype == want.dtype and have.shape == want.shape, what
+            limit = TOLERANCE[dtype] * max(1.0, float(want.detach().double().abs().max()))
+            assert float((have.detach().double() - want.detach().double()).abs().max()) <= limit, what
+        count += 1
+    print("cases:", count)
