@@ -120,7 +120,7 @@ def _lengths(given: Any, steps: int, batch: int, layer: Layer, stream: int) -> V
         raise BadArgument(f"lengths are {list(host.shape)}, must be [{batch}]")
     for row in numpy.flatnonzero((host < 0) | (host > steps))[:1]:
         raise BadArgument(f"lengths[{row}] is {host[row]}, must be 0 to {steps}")
-    host = numpy.ascontiguousarray(host, numpy.int32)
+    host = numpy.array(host, numpy.int32)
     address = host.__array_interface__["data"][0]
     if not place.on_gpu:
         return View(address, host.shape, INT32, host, given)
@@ -162,8 +162,8 @@ class Run:
     """A forward run that kept what its backward needs.
 
     y: [T,N,D*P] or [N,T,D*P].  final: a tuple of the states at each row's last step, [L*D,N,P],
-    later ones [L*D,N,H].  Until the last backward x, initial, lengths and, on a GPU, y must stay
-    as they are.  The weights are those of the forward, even if the parameters change.
+    later ones [L*D,N,H].  Until the last backward x, initial and, on a GPU, y must stay as they
+    are.  The weights are those of the forward, even if the parameters change.
     """
 
     __slots__ = ("y", "final", "_job", "_out", "_reserve")

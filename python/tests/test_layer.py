@@ -183,6 +183,13 @@ def test_backward_gives_what_is_wanted_and_runs_again():
     assert one.x.any() and not run.backward().x.any()
 
 
+def test_lengths_are_copied():
+    layer, lengths = Layer("lstm", 3, 4), np.array([5, 2], np.int32)
+    run = layer.forward(draw(5, 2, 3), lengths=lengths)
+    lengths[:] = 1
+    assert not run.backward(run.y).x[2:, 1].any()
+
+
 def test_gradients_of_parameters_add_up():
     layer = Layer("gru", 3, 4, dtype="f64")
     runs = [layer.forward(draw(5, 2, 3, dtype="f64")) for _ in range(3)]
