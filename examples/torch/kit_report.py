@@ -51,6 +51,15 @@ def summary(result: dict) -> dict:
             **result["figures"]}
 
 
+def merged(rounds: list[dict]) -> dict:
+    """One result for several of the same side: what others on the machine cost is taken off.
+
+    A step's seconds are the least of all rounds, peaks the largest; the rest is the first round's.
+    """
+    return {**rounds[0], "seconds": [min(s) for s in zip(*(r["seconds"] for r in rounds))],
+            "peak_bytes": max(r["peak_bytes"] for r in rounds)}
+
+
 def smoothed(loss: list[float]) -> list[float]:
     """Means over the last twentieth of all steps: single steps are too noisy to look at."""
     window = max(1, len(loss) // 20)

@@ -20,6 +20,7 @@ import functools
 import gc
 import json
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -220,6 +221,9 @@ def launch(args: argparse.Namespace, side: str) -> dict:
 def main(argv: list[str] | None = None) -> int:
     """Start the processes, or be one of torchrun's; rank 0 reports."""
     args = lm.options(__doc__, argv, more_options)
+    if args.rounds > 1:
+        print("--rounds: only one with several processes", file=sys.stderr)
+        return 2
     sides = kit.sides_of(args)
     if sides is None:
         return 1

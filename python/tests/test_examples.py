@@ -102,6 +102,12 @@ def test_difference_of_curves() -> None:
     assert kit_report.difference([1.0, 1.0], [1.0, 1.0]) == 0
 
 
+def test_rounds_become_one() -> None:
+    rounds = [{"loss": [1.0], "seconds": [2.0, 5.0], "peak_bytes": 7},
+              {"loss": [1.0], "seconds": [3.0, 4.0], "peak_bytes": 8}]
+    assert kit_report.merged(rounds) == {"loss": [1.0], "seconds": [2.0, 4.0], "peak_bytes": 8}
+
+
 def test_seconds_to_a_loss() -> None:
     result = {"loss": [4.0, 3.0, 2.0], "seconds": [1.0, 1.0, 1.0]}
     assert kit_report.seconds_to(result, 3.0) == 2.0
