@@ -63,14 +63,13 @@ class Run:
 
     def __init__(self, side: str, args: argparse.Namespace, unit: str, quiet: bool = False) -> None:
         self.side, self.args, self.unit = side, args, unit
-        self.device = torch.device(args.device)
+        self.device = set_up_torch(args)
         self.dtype = PRECISIONS[args.precision]
         self.figures: dict[str, float] = {}
         self.notes: dict[str, object] = {}
         self.losses: list[torch.Tensor] = []
         self.samples: list[int] = []
         self.progress = Progress(side, args.steps, unit, quiet)
-        set_up_torch(args, self.device)
         if side == "ecornn":
             importlib.import_module("ecornn.torch")  # now: libraries are not the model's memory
         self.clock = Clock(self.device)
@@ -151,8 +150,11 @@ class Run:
                 **peak_memory(self.device, self.start), **self.notes}
 
 
-def set_up_torch(args: argparse.Namespace, device: torch.device) -> None:
-    """Threads, TF32 and determinism.  torch lets cuDNN use TF32 unless it is told not to."""
+def set_up_torch(args: argparse.Namespace) -> torch.device:
+    """Threads, TF32 and determinism.  torch lets cuDNN use TF32 unless it is told not to.
+
+    Returns the device with its number, and makes it the current one.
+    """
     if args.threads:
         torch.set_num_threads(args.threads)
     torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
@@ -160,8 +162,14 @@ def set_up_torch(args: argparse.Namespace, device: torch.device) -> None:
     if args.exact:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # It would fill every new tensor with NaN, which takes time.
+        torch.utils.deterministic.fill_uninitialized_memory = False
+    device = torch.device(args.device)
     if device.type == "cuda":
+        torch.cuda.init()
+        device = torch.device("cuda", device.index or 0)
         torch.cuda.set_device(device)
+    return device
 
 
 def swap(model: torch.nn.Module) -> tuple[torch.nn.Module, str]:

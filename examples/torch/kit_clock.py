@@ -65,7 +65,8 @@ def start_memory(device: torch.device) -> dict[str, int]:
     """Forget earlier peaks.  Returns what is in use now, for peak_memory to take off."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-        return {"free": torch.cuda.mem_get_info(device)[0]}
+        return {"allocated": torch.cuda.memory_allocated(device),
+                "free": torch.cuda.mem_get_info(device)[0]}
     try:
         Path("/proc/self/clear_refs").write_text("5")  # 5 resets VmHWM; it needs Linux 4.0
         return {"resident": status_bytes("VmRSS")}
@@ -76,13 +77,14 @@ def start_memory(device: torch.device) -> dict[str, int]:
 def peak_memory(device: torch.device, start: dict[str, int]) -> dict[str, int]:
     """Bytes since start_memory.
 
-    peak_bytes: on a GPU the peak of torch's allocator; on a CPU the growth of the process' peak.
+    peak_bytes: by how much the peak is above the start: on a GPU of torch's allocator, on a CPU of
+    the process' resident memory.
     device_bytes: on a GPU what the device has given away since, whoever asked: also to libraries
     that allocate beside torch, and what torch caches.
     """
     if device.type == "cuda":
         torch.cuda.synchronize()
-        return {"peak_bytes": torch.cuda.max_memory_allocated(device),
+        return {"peak_bytes": torch.cuda.max_memory_allocated(device) - start["allocated"],
                 "device_bytes": start["free"] - torch.cuda.mem_get_info(device)[0]}
     return {"peak_bytes": max(0, status_bytes("VmHWM") - start["resident"])}
 

@@ -50,6 +50,8 @@ def parse(parser: argparse.ArgumentParser, argv: list[str] | None = None, *, ste
         parser.error(f"--steps {args.steps}: at least 1")
     if args.rounds < 1:
         parser.error(f"--rounds {args.rounds}: at least 1")
+    if torch.device(args.device).type == "cuda" and not torch.cuda.is_available():
+        parser.error(f"--device {args.device}: torch finds no GPU")
     if args.exact:
         if args.precision != "f32":
             parser.error(f"--exact compares f32, not {args.precision}")

@@ -224,6 +224,10 @@ def main(argv: list[str] | None = None) -> int:
     if args.rounds > 1:
         print("--rounds: only one with several processes", file=sys.stderr)
         return 2
+    cuda = torch.device(args.device).type == "cuda"
+    if cuda and "WORLD_SIZE" not in os.environ and args.gpus > torch.cuda.device_count():
+        print(f"--gpus {args.gpus}: there are {torch.cuda.device_count()}", file=sys.stderr)
+        return 2
     sides = kit.sides_of(args)
     if sides is None:
         return 1

@@ -92,8 +92,9 @@ def test_defaults_give_way() -> None:
     assert (args.batch, args.hidden, args.masks, args.dropout) == (3, 128, "locked", 0.4)
     exact = options("--exact")
     assert exact.dropout == exact.dropout_inside == exact.dropout_words == 0
-    with pytest.raises(SystemExit):
-        options("--exact", "--precision", "tf32")
+    for wrong in (["--exact", "--precision", "tf32"], ["--steps", "0"], ["--rounds", "0"]):
+        with pytest.raises(SystemExit):
+            options(*wrong)
 
 
 def test_difference_of_curves() -> None:
