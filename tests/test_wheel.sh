@@ -4,7 +4,7 @@
 # ECORNN_PYTHON, and without it the rest is tried.
 set -eu
 source=$(cd "${srcdir:-.}" && pwd)/tests
-torch=${ECORNN_PYTHON-python3}
+torch=${ECORNN_PYTHON:-python3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 unset ECORNN_LIBRARY ECORNN_MODULE_DIR MAKEFLAGS MAKELEVEL MFLAGS PYTHONPATH 2> /dev/null || true

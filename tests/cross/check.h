@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { CK_ENV, CK_NOFORK, CHECK_MOST = 100 };
 
@@ -74,7 +75,8 @@ static inline void srunner_run_all(const SRunner *runner, int unused)
     for (const TTest *test = runner->test; test < runner->test + runner->n; test++) {
         for (int i = test->from; i < test->to; i++)
             test->run(i);
-        printf("ok - %s, %d cases\n", test->name, test->to - test->from);
+        printf("ok - %s, %d cases, %.1f s\n", test->name, test->to - test->from,
+               (double)clock() / CLOCKS_PER_SEC);
         fflush(stdout);
     }
 }
