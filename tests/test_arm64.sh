@@ -18,16 +18,28 @@ fail() {
 
 # Neither a CBLAS nor Check comes with a cross compiler: tests/cross has what is needed of both.
 mkdir -p $build
+made() { # targets
+    make -s -j"$(getconf _NPROCESSORS_ONLN)" -C $build "$@" >> $build/build.log 2>&1 ||
+        { tail -n 40 $build/build.log; fail "the build"; }
+}
 (
     cd $build
     $host-gcc -O2 -fPIC -c "$source/tests/cross/cblas.c" -o cblas.o
     [ -e config.status ] || "$source/configure" -q --host=$host --enable-werror \
         CFLAGS=-O2 BLAS_CFLAGS="-I$source/tests/cross" BLAS_LIBS="$PWD/cblas.o" \
         CHECK_CFLAGS="-I$source/tests/cross" CHECK_LIBS=-lm
-    make -s -j"$(getconf _NPROCESSORS_ONLN)" libecornn.la examples/hello \
-        tests/bits tests/test_activations tests/test_backend tests/test_kernels tests/test_lanes \
-        tests/test_rows tests/test_walk
-) > $build/build.log 2>&1 || { tail -n 40 $build/build.log; fail "the build"; }
+) > $build/build.log 2>&1 || { tail -n 40 $build/build.log; fail "configure"; }
+
+# The longest, which counts kernels in one process, runs beside all others.
+made tests/test_walk
+(
+    cd $build
+    srcdir=$source exec ./libtool --mode=execute "$qemu" -L /usr/$host tests/test_walk
+) > $build/walk.log 2>&1 &
+walk=$!
+trap 'kill $walk 2> /dev/null || true' EXIT
+made libecornn.la examples/hello tests/bits tests/test_activations tests/test_backend \
+    tests/test_kernels tests/test_lanes tests/test_rows
 
 emulated() { # program of the build, arguments
     program=$1
@@ -36,14 +48,6 @@ emulated() { # program of the build, arguments
     (cd $build && srcdir=$source ./libtool --mode=execute "$qemu" -L /usr/$host "$program" "$@") ||
         fail "$program $*"
 }
-
-# The longest, which counts kernels in one process, runs beside all others.
-(
-    cd $build
-    srcdir=$source exec ./libtool --mode=execute "$qemu" -L /usr/$host tests/test_walk
-) > $build/walk.log 2>&1 &
-walk=$!
-trap 'kill $walk 2> /dev/null || true' EXIT
 
 emulated examples/hello > $build/hello.log
 emulated tests/test_kernels

@@ -39,7 +39,7 @@ done
 rm -r "$folder/second"
 
 newest() { # library: of the versions of glibc that it asks for
-    objdump -T "$1" | sed -n 's/.*(GLIBC_\([0-9.]*\)).*/\1/p' | sort -V | tail -n 1
+    objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | cut -d _ -f 2 | sort -V | tail -n 1
 }
 for library in "$folder"/first/linked/*.so*; do
     version=$(newest "$library")
@@ -93,5 +93,27 @@ if $torch -c 'import torch' 2> /dev/null; then
     done
 else
     echo "$torch has no torch: not tried beside it"
+fi
+
+# ---- the module for GPUs -------------------------------------------------------------------------
+
+# Without a GPU: the package finds the module, and that NVIDIA's libraries where their wheels put
+# them, which torch needs too.  Then CUDA refuses the driver, which is made up.
+cuda=$(echo "$folder"/first/ecornn_cu1*.whl)
+nvidia=$($torch -c 'import nvidia; print(list(nvidia.__path__)[0])' 2> /dev/null) || nvidia=
+if [ -e "$cuda" ] && [ -n "$nvidia" ]; then
+    python3 -m pip install -q --no-index --no-deps --target "$folder/with" "$folder"/first/*.whl \
+        2> "$folder/log" || fail "pip install of the module"
+    ln -s "$nvidia" "$folder/with/nvidia"
+    echo 'int nothing;' > nothing.c && $CC -shared -fPIC -o libcuda.so.1 nothing.c
+    said=$(LD_LIBRARY_PATH=$folder PYTHONPATH=$folder/with python3 -c '
+import ctypes
+from ecornn import _library as lib
+lib.library.ecornn_device_open(ctypes.byref(ctypes.c_void_p()), b"cuda:0")
+print(lib.library.ecornn_error_detail().decode())')
+    case $said in
+    'CUDA: '*) passed "${cuda##*/}: $said" ;;
+    *) fail "${cuda##*/}: $said" ;;
+    esac
 fi
 echo "cases: $cases"

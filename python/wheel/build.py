@@ -110,9 +110,9 @@ def module_wheel(options: argparse.Namespace) -> Path:
     needs, folders = NVIDIA[generation]
     module, exported = work / "ecornn-cuda.so", work / "module.map"
     exported.write_text("{ global: eco_module_open; local: *; };\n")
-    objects = [in_libs(part) for part in options.module]
+    objects = [*map(in_libs, options.module), str(Path(options.cuda) / "libcudart_static.a")]
     paths = [f"-Wl,-rpath,$ORIGIN/../../nvidia/{folder}" for folder in folders]
-    libraries = [f"-L{options.cuda}", "-lcublasLt", "-lcublas", "-lcudart_static", "-lstdc++"]
+    libraries = [f"-L{options.cuda}", "-lcublasLt", "-lcublas", "-lstdc++"]
     link.link(module, objects, exported, [*libraries, *paths], options.cc)
     name, package = f"ecornn-cu{generation}", f"ecornn_cu{generation}"
     files = {f"{package}/__init__.py": MODULE_TEXT.encode()}
