@@ -152,7 +152,7 @@ struct packing {
     void *const *dparams;
     bool add;
 };
-enum { BYTES_OF_A_THREAD = 1 << 18 };
+enum { BYTES_OF_A_THREAD = 1 << 20 };
 
 static void pack_portion(void *own, int id, int count)
 {
