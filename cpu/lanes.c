@@ -164,19 +164,20 @@ static void put_rows(const struct eco_lanes *lanes, const struct eco_lanes_sourc
     const ecornn_type type = turned_type(lanes, source);
     const size_t some = turned_k(lanes), vectors = source->rows / VEC_LANES;
     const size_t whole = source->type == type && vectors > 0 ? lanes->k / some * some : 0;
-    for (size_t k = 0; k < whole; k += some)
-        for (size_t v = 0, next; v < vectors; v = next) {
+    const bool plain = lanes->type == ECORNN_F32 && !lanes->rounded;
+    for (size_t v = 0, next; v < vectors; v = next) {
+        const bool together = plain && vectors - v >= TOGETHER;
+        next = v + (together ? TOGETHER : 1);
+        for (size_t k = 0; k < whole; k += some) {
             struct turn turn = turn_to(lanes, v, k);
             turn.from = element_of(source, v * VEC_LANES, k);
             turn.row = source->cols * eco_type_bytes(type);
-            next = v + TOGETHER;
-            if (lanes->type == ECORNN_F32 && !lanes->rounded && next <= vectors)
+            if (together)
                 turn_words(&turn, TOGETHER, false);
-            else {
+            else
                 turn_k(lanes, &turn, type);
-                next = v + 1;
-            }
         }
+    }
     for (size_t v = 0; v < lanes->vectors; v++)
         turn_copies(lanes, source, v, v < vectors ? whole : 0);
 }
