@@ -225,7 +225,7 @@ ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const 
  * differ where the fastest form does not; weights packed for training fit inference, never the
  * other way round.  Gradients belong to the plan that ran backward. */
 ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
-/* A number that changes when blocks of host memory do: blocks[k] has bytes[k] bytes, or is NULL.  Of
+/* A number that changes when blocks of host memory do: blocks[k] has bytes[k] bytes, or is NULL. Of
  * a block of up to 16 KB it sees every change, of a larger one such as an optimizer's step, which
  * writes everywhere: 17 of its words are looked at.  To see, in a microsecond, whether parameters
  * must be packed again.  0 without blocks. */
