@@ -9,7 +9,6 @@ import torch
 
 from . import _run
 from ._packing import Packing
-from ._run import dense
 from ._spec import Spec
 
 
@@ -22,6 +21,20 @@ class Call(NamedTuple):
     seed: int
     drop: bool
     packing: Packing | None
+    dtype: torch.dtype  # of rows and states in the run: x and given states may have another
+    result: torch.dtype
+
+
+def in_run(tensor, dtype: torch.dtype):
+    """Dense, in the run's type; or None.  Here a conversion costs no node of the graph."""
+    if tensor is None:
+        return None
+    return tensor.contiguous() if tensor.dtype is dtype else tensor.to(dtype).contiguous()
+
+
+def _back(gradient, like):
+    """A gradient in the type of what it is of."""
+    return gradient if gradient is None or gradient.dtype is like else gradient.to(like)
 
 
 class Run(torch.autograd.Function):
@@ -29,38 +42,46 @@ class Run(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, call: Call, x, lengths, *tensors):
-        spec, count = call.spec, call.spec.states
+        spec, job, dtype = call.spec, call.job, call.dtype
+        count = spec.states
         ctx.set_materialize_grads(False)
-        states, weights = tensors[:count], tensors[count:]
-        rows = dense(x) if call.packing is None else call.packing.pad(x)
-        states = [dense(state) for state in states]
-        y, final, reserve, packed = _run.forward(
-            spec, call.job, rows, lengths, states, weights, True, call.seed, not call.job.on_gpu)
+        states = [in_run(state, dtype) for state in tensors[:count]]
+        weights = tensors[count:]
+        rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
+        y, final, reserve, packed = _run.forward(spec, job, rows, lengths, states, weights, True,
+                                                 call.seed, not job.on_gpu)
         out = y if call.packing is None else call.packing.pack(y)
         # On a GPU backward reads y, as the run left it; a packed copy is the caller's alone.
-        kept = y if call.job.on_gpu else None
-        ctx.call, ctx.packed = call, packed
-        ctx.save_for_backward(rows, kept, lengths, reserve, x if rows is not x else None, *states,
-                              *weights)
+        kept = [y if job.on_gpu else None, lengths, x if rows is not x else None, *states]
+        ctx.call, ctx.packed, ctx.kept = call, packed, [tensor is not None for tensor in kept]
+        ctx.types = x.dtype, *(None if s is None else s.dtype for s in tensors[:count])
+        ctx.save_for_backward(rows, reserve, *weights, *[t for t in kept if t is not None])
+        if call.result is not dtype:
+            return (out.to(call.result), *[state.to(call.result) for state in final])
         return (out, *final)
 
     @staticmethod
     def backward(ctx, dy, *dfinal):
         call = ctx.call
-        spec, count = call.spec, call.spec.states
-        rows, y, lengths, reserve, x, *tensors = ctx.saved_tensors
-        states, weights = tensors[:count], tensors[count:]
+        spec, count, dtype = call.spec, call.spec.states, call.dtype
+        rows, reserve, *rest = ctx.saved_tensors
+        some = sum(ctx.kept)
+        weights = rest[:len(rest) - some]
+        kept = iter(rest[len(rest) - some:])
+        y, lengths, x, *states = [next(kept) if there else None for there in ctx.kept]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
         if torch.is_grad_enabled():
             x = rows if x is None else x
             return (None, *_twice(call, x, lengths, states, weights, (dy, *dfinal), wanted))
         if dy is not None:
-            dy = dense(dy) if call.packing is None else call.packing.pad(dy)
+            dy = (in_run(dy, dtype) if call.packing is None
+                  else call.packing.pad(dy).to(dtype))
         dx, dstates, dweights = _run.backward(
             spec, call.job, rows, y, lengths, states, weights, reserve, ctx.packed, call.seed, dy,
-            [dense(d) for d in dfinal], wanted)
-        if dx is not None and call.packing is not None:
-            dx = call.packing.pack(dx)
+            [in_run(d, dtype) for d in dfinal], wanted)
+        if dx is not None:
+            dx = _back(dx if call.packing is None else call.packing.pack(dx), ctx.types[0])
+        dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
         return (None, dx, None, *dstates, *dweights)
 
 
@@ -69,8 +90,10 @@ class Run(torch.autograd.Function):
 _TORCH = {"lstm": "lstm", "gru": "gru", "rnn-tanh": "rnn_tanh", "rnn-relu": "rnn_relu"}
 
 
-def _refuse_twice(call: Call, lengths) -> None:
-    if not call.spec.torch:
+def _refuse_twice(call: Call, lengths, x) -> None:
+    if x.dtype is not call.result:
+        why = "with autocast: call the layer outside of it"
+    elif not call.spec.torch:
         why = "of a cell from text"
     elif call.drop:
         why = "with dropout: its mask is drawn inside the run"
@@ -83,7 +106,7 @@ def _refuse_twice(call: Call, lengths) -> None:
 
 def _twice(call: Call, x, lengths, states, weights, outputs, wanted):
     """Gradients that have a gradient themselves: through torch's own layers."""
-    _refuse_twice(call, lengths)
+    _refuse_twice(call, lengths, x)
     spec = call.spec
     rows = call.packing.batch if call.packing else x.shape[0 if call.batch_major else 1]
     states = [x.new_zeros((spec.pairs, rows, width)) if state is None else state

@@ -9,9 +9,8 @@ import torch
 
 from .. import _library as lib
 from . import _run, _weights
-from ._autograd import Call, Run
+from ._autograd import Call, Run, in_run
 from ._packing import Packing
-from ._run import dense
 from ._spec import Spec
 
 _functorch_level = torch._C._functorch.maybe_current_level
@@ -94,15 +93,31 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     if types is None or (train and spec.drops_all):
         return None
     dtype, params, result = types
-    if x.dtype != dtype:
-        x = x.to(dtype)
-    states = [state if state is None or state.dtype == dtype else state.to(dtype)
-              for state in states]
-    if weights and weights[0].dtype != params:
+    if weights and weights[0].dtype is not params:
         weights = [weight.to(params) for weight in weights]
-    out = _typed(spec, x, lengths, states, weights, batch_major, train, packing)
-    if result != dtype:
-        out = tuple(tensor.to(result) for tensor in out)
+    drop = train and (spec.random or (spec.dropout > 0 and spec.layers > 1))
+    gradient = _wants_gradient(x, states, weights)
+    flags = 0 if x.is_cpu else flags_of("cuda", dtype)
+    first = x.shape[:2] if packing is None else (packing.steps, packing.batch)
+    if packing is not None:
+        lengths = packing.lengths
+    job = _run.job_of(spec, x, dtype, params, first, batch_major, gradient or drop, drop, flags)
+    seed = draw_seed() if drop else 0
+    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result)
+    if gradient:
+        return Run.apply(call, x, lengths, *states, *weights)
+    return run(call, x, lengths, states, weights)
+
+
+def run(call: Call, x, lengths, states, weights):
+    """The run without gradients."""
+    rows = in_run(x if call.packing is None else call.packing.pad(x), call.dtype)
+    states = [in_run(state, call.dtype) for state in states]
+    y, final, _, _ = _run.forward(call.spec, call.job, rows, lengths, states, weights, call.drop,
+                                  call.seed, True)
+    out = (y if call.packing is None else call.packing.pack(y), *final)
+    if call.result is not call.dtype:
+        out = tuple(tensor.to(call.result) for tensor in out)
     return out
 
 
@@ -115,28 +130,6 @@ def _wants_gradient(x, states, weights) -> bool:
         if weight.requires_grad:
             return True
     return any(state is not None and state.requires_grad for state in states)
-
-
-def _typed(spec: Spec, x, lengths, states, weights, batch_major, train, packing):
-    """The run, in the types that the library takes."""
-    drop = train and (spec.random or (spec.dropout > 0 and spec.layers > 1))
-    gradient = _wants_gradient(x, states, weights)
-    flags = 0 if x.is_cpu else flags_of("cuda", x.dtype)
-    first = x.shape[:2] if packing is None else (packing.steps, packing.batch)
-    if packing is not None:
-        lengths = packing.lengths
-    job = _run.job_of(spec, x, weights[0].dtype if weights else x.dtype, first, batch_major,
-                      gradient or drop, drop, flags)
-    seed = draw_seed() if drop else 0
-    if gradient:
-        call = Call(spec, job, batch_major, seed, drop, packing)
-        return Run.apply(call, x, lengths, *states, *weights)
-    rows = dense(x) if packing is None else packing.pad(x)
-    y, final, _, _ = _run.forward(spec, job, rows, lengths, [dense(s) for s in states], weights,
-                                  drop, seed, True)
-    return (y if packing is None else packing.pack(y), *final)
-
-
 
 
 # ---- the same call again ------------------------------------------------------------------------
@@ -198,5 +191,5 @@ def again(spec: Spec, x, states, weights, batch_major: bool, train: bool) -> Aga
     if train and (spec.random or spec.dropout > 0) or torch.is_autocast_enabled(kind):
         return None
     flags = 0 if x.is_cpu else flags_of("cuda", x.dtype)
-    return Again(spec, x, _run.job_of(spec, x, x.dtype, x.shape[:2], batch_major, False, False,
-                                      flags))
+    return Again(spec, x, _run.job_of(spec, x, x.dtype, x.dtype, x.shape[:2], batch_major, False,
+                                      False, flags))

@@ -35,7 +35,7 @@ def _given(spec: Spec, states):
 def _job(spec: Spec, x, weights, batch_major: bool, drop: bool, keep: bool):
     flags = 0 if x.is_cpu else _call.flags_of("cuda", x.dtype)
     params = weights[0].dtype if weights else x.dtype
-    return _run.job_of(spec, x, params, x.shape[:2], batch_major, keep or drop, drop,
+    return _run.job_of(spec, x, x.dtype, params, x.shape[:2], batch_major, keep or drop, drop,
                        flags)
 
 
@@ -68,7 +68,7 @@ def _layer_fake(x, lengths, states, weights, cell, shape, dropout, batch_major, 
         flags = 0 if x.device.type == "cpu" else _call.flags_of("cuda", x.dtype)
         first = (int(x.shape[0]), int(x.shape[1]))
         params = weights[0].dtype if weights else x.dtype
-        plan = _run.plan_of(spec, x, params, first, batch_major, True, drop, flags)
+        plan = _run.plan_of(spec, x, x.dtype, params, first, batch_major, True, drop, flags)
         sizes = (plan.reserve, plan.weights if first[0] and first[1] else 0)
     return [y, *final, *(x.new_empty(size, dtype=torch.uint8) for size in sizes)]
 

@@ -38,16 +38,16 @@ def dense(tensor):
     return None if tensor is None else tensor.contiguous()
 
 
-def plan_of(spec: Spec, x, params: torch.dtype, first, batch_major: bool, training: bool,
+def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool, training: bool,
             drop: bool, flags: int) -> Plan:
-    """The plan of runs on rows like x's, of [T,N] or [N,T] = first."""
+    """The plan of runs in that type, where x is, of [T,N] or [N,T] = first."""
     steps, batch = (first[1], first[0]) if batch_major else first
     if x.device.type != "cpu":
         # On a GPU the choice of algorithm takes longer than a run of a few steps.
         steps = round_up(steps)
     plans = spec.plans(batch_major, drop, flags)
-    return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[x.dtype],
-                     TYPES[params], training)
+    return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype], TYPES[params],
+                     training)
 
 
 class Job:
@@ -55,35 +55,35 @@ class Job:
 
     __slots__ = ("plan", "steps", "batch", "y", "final", "on_gpu", "index", "pad")
 
-    def __init__(self, spec: Spec, x, params: torch.dtype, first, batch_major: bool,
+    def __init__(self, spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
                  training: bool, drop: bool, flags: int):
         steps, batch = (first[1], first[0]) if batch_major else first
         self.on_gpu, self.index = not x.is_cpu, x.device.index
-        self.plan = plan_of(spec, x, params, first, batch_major, training, drop, flags)
+        self.plan = plan_of(spec, x, dtype, params, first, batch_major, training, drop, flags)
         self.steps, self.batch = steps, batch
         shapes = [(*first, spec.out), *((spec.pairs, batch, width) for width in spec.widths)]
-        makers = [_maker(x, shape) for shape in shapes]
+        makers = [_maker(shape, dtype, x.device) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
         self.pad = _NONE[spec.states:]
 
 
-def _maker(x, shape):
+def _maker(shape, dtype: torch.dtype, device):
     """Makes tensors of that shape: of a small one like another, which takes two thirds."""
     if math.prod(shape) <= _SMALL:
         with torch.inference_mode(False):
             return functools.partial(torch.empty_like, torch.empty(
-                shape, dtype=x.dtype, device=x.device))
-    return functools.partial(torch.empty, shape, dtype=x.dtype, device=x.device)
+                shape, dtype=dtype, device=device))
+    return functools.partial(torch.empty, shape, dtype=dtype, device=device)
 
 
-def job_of(spec: Spec, x, params: torch.dtype, first, batch_major: bool, training: bool,
+def job_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool, training: bool,
            drop: bool, flags: int) -> Job:
-    """The job of a run on rows like x's, of [T,N] or [N,T] = first."""
-    key = (first, x.dtype, params, torch.get_num_threads() if x.is_cpu else x.device, batch_major,
+    """The job of a run in that type, where x is, of [T,N] or [N,T] = first."""
+    key = (first, dtype, params, torch.get_num_threads() if x.is_cpu else x.device, batch_major,
            training, drop, flags)
     job = spec.jobs.get(key)
     if job is None:
-        job = Job(spec, x, params, first, batch_major, training, drop, flags)
+        job = Job(spec, x, dtype, params, first, batch_major, training, drop, flags)
         if len(spec.jobs) >= _JOBS:
             spec.jobs.pop(next(iter(spec.jobs)), None)
         spec.jobs[key] = job
