@@ -1,0 +1,260 @@
+"""The operator: compiled and exported graphs, fake tensors, and torch.nn's own modules sent here."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+et = pytest.importorskip("ecornn.torch")
+from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
+
+KINDS = ["LSTM", "GRU", "RNN"]
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """A list that grows by one with every run of the library."""
+    from ecornn.torch import _run
+
+    found, forward = [], _run.forward
+    monkeypatch.setattr(_run, "forward",
+                        lambda *args, **more: found.append(1) or forward(*args, **more))
+    return found
+
+
+def _step(function, module, x, hx=None):
+    x = x.clone().requires_grad_()
+    y, _ = function(x, hx) if hx is not None else function(x)
+    return [y, *torch.autograd.grad(y.pow(2).sum(), [x, *module.parameters()])]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first,unbatched,given", [(0, 0, 0), (1, 0, 1), (0, 1, 1)])
+def test_compile(kind, first, unbatched, given):
+    module = getattr(et, kind)(3, 4, num_layers=2, bidirectional=True, batch_first=bool(first))
+    x = torch.randn(5, 3) if unbatched else torch.randn(5, 2, 3)
+    h = torch.randn(4, 4) if unbatched else torch.randn(4, 5 if first else 2, 4)
+    hx = None if not given else (h, 2 * h) if kind == "LSTM" else h
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for want, have in zip(_step(module, module, x, hx), _step(compiled, module, x, hx)):
+        assert torch.equal(want, have)
+
+
+def test_compile_is_one_node():
+    seen = []
+
+    def backend(graph, _):
+        seen.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
+        return graph
+
+    module = et.LSTM(3, 4, num_layers=3)
+    torch.compile(module, fullgraph=True, backend=backend)(torch.randn(50, 2, 3))
+    assert sum("layer" in str(target) for target in seen) == 1
+
+
+def test_compile_in_a_model():
+    model = torch.nn.Sequential()
+    model.embed, model.rnn = torch.nn.Linear(3, 3), et.GRU(3, 4, num_layers=2, dropout=0.5)
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = model
+
+        def forward(self, x):
+            return torch.relu(self.parts.rnn(torch.tanh(self.parts.embed(x)))[0])
+
+    net = Net()
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    x = torch.randn(5, 2, 3)
+    torch.manual_seed(1)
+    first = compiled(x)
+    torch.manual_seed(1)
+    assert torch.equal(first, compiled(x)) and not torch.equal(first, compiled(x))
+    net.eval()
+    assert torch.allclose(compiled(x), net(x), atol=1e-6)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.allclose(compiled(x).float(), net(x).float(), atol=2e-2)
+
+
+def test_export():
+    module = et.LSTM(3, 4, num_layers=2).eval()
+    x = torch.randn(5, 2, 3)
+    program = torch.export.export(module, (x,))
+    assert any("ecornn.layer" in str(node.target) for node in program.graph.nodes)
+    assert torch.equal(program.module()(x)[0], module(x)[0])
+
+
+def test_fake_tensors():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        module = et.LSTM(3, 4, bidirectional=True, proj_size=2)
+        y, (h, c) = module(torch.randn(5, 2, 3))
+    assert (y.shape, h.shape, c.shape) == ((5, 2, 4), (2, 2, 2), (2, 2, 4))
+
+
+def test_operator_is_registered_well():
+    module = et.LSTM(3, 4)
+    weights = [p.detach().requires_grad_() for p in module.parameters()]
+    arguments = (torch.randn(5, 2, 3), None, [], weights, "lstm", [3, 4, 1, 1, 0, 0], 0.0, False,
+                 False, None, True)
+    # Not its outputs' bits: the reserve has places that nobody writes.
+    torch.library.opcheck(torch.ops.ecornn.layer.default, arguments, test_utils=(
+        "test_schema", "test_autograd_registration", "test_faketensor"))
+
+
+# ---- torch.nn's own modules ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_enabled(kind, packed, runs):
+    module = getattr(torch.nn, kind)(3, 4, num_layers=2, bidirectional=True)
+    x = torch.randn(5, 3, 3, requires_grad=True)
+
+    def step():
+        given = x
+        if packed:
+            given = pack_padded_sequence(x, torch.tensor([5, 2, 4]), enforce_sorted=False)
+        y, _ = module(given)
+        y = y.data if packed else y
+        return [y, *torch.autograd.grad(y.pow(2).sum(), [x, *module.parameters()])]
+
+    want = step()
+    with et.enabled():
+        have = step()
+        assert len(runs) == 1
+        with torch.no_grad():
+            step if packed else module(x)
+        with torch.inference_mode():
+            module(x)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            module(x)
+        assert len(runs) == 4 - packed
+    count = len(runs)
+    step()
+    assert len(runs) == count
+    for a, b in zip(want, have):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_enabled_refuses_to_torch():
+    module = torch.nn.LSTM(3, 4)
+    x = torch.randn(5, 2, 3)
+    want = module(x)[0]
+    with et.enabled():
+        with pytest.raises(RuntimeError, match="input.size"):
+            module(torch.randn(5, 2, 4))
+        with pytest.raises(RuntimeError):
+            module(torch.randn(0, 2, 3))
+        many = torch.func.vmap(lambda x: module(x)[0])(torch.stack([x, x]))
+        assert torch.allclose(many[0], want, atol=1e-6)
+        double = torch.nn.LSTM(2, 3).double()
+        x = torch.randn(3, 2, 2, dtype=torch.double, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x: double(x)[0], x)
+        assert torch.autograd.gradgradcheck(lambda x: double(x)[0], x)
+
+
+def test_enabled_nests():
+    module, x = torch.nn.GRU(3, 4), torch.randn(5, 2, 3)
+    outer = et.enabled()
+    with et.enabled():
+        pass
+    want = module(x)[0]
+    outer.disable()
+    outer.disable()
+    assert torch.allclose(module(x)[0], want, atol=1e-6)
+
+
+# ---- cells of one's own, and swapping -----------------------------------------------------------
+
+CELLS = ["CoupledLSTM", "IndRNN", "LayerNormLSTM", "MGU", "PeepholeLSTM", "ResetFirstGRU",
+         "ZoneoutLSTM"]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells(name):
+    import pickle
+
+    module = getattr(et, name)(3, 4, num_layers=2, bidirectional=True).double().eval()
+    x = torch.randn(4, 2, 3, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, *_: module(x)[0], (x, *module.parameters()))
+    y = module(x)[0]
+    assert torch.equal(pickle.loads(pickle.dumps(module))(x)[0], y)
+    assert torch.equal(torch.compile(module, fullgraph=True, backend="aot_eager")(x)[0], y)
+    packed = module(pack_padded_sequence(x, torch.tensor([4, 2])))[0]
+    assert packed.data.shape == (6, 8)
+    module.train()
+    module(x)[0].sum().backward()
+    assert all(p.grad is not None for p in module.parameters())
+    with pytest.raises(NotImplementedError, match="of a cell from text"):
+        torch.autograd.grad(module(x)[0].sum(), x, create_graph=True)
+
+
+def test_own_cell_is_an_lstm():
+    text = """cell mine(h, c)
+i = sigmoid(W x + R h + b)
+f = sigmoid(W x + R h + b)
+g = tanh(W x + R h + b)
+o = sigmoid(W x + R h + b)
+c' = f * c + i * g
+h' = o * tanh(c')
+"""
+    module, theirs = et.Recurrent(3, 4, cell=text), torch.nn.LSTM(3, 4)
+    with torch.no_grad():
+        module.weight_ih_l0.copy_(theirs.weight_ih_l0)
+        module.weight_hh_l0.copy_(theirs.weight_hh_l0)
+        module.bias_l0.copy_(theirs.bias_ih_l0 + theirs.bias_hh_l0)
+    x = torch.randn(5, 2, 3)
+    y, (h, c) = module(x)
+    want, (wanted_h, wanted_c) = theirs(x)
+    for a, b in ((y, want), (h, wanted_h), (c, wanted_c)):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("arguments,error", [
+    (dict(), "cell is missing"), (dict(cell="mug"), "cell is 'mug', must be one of"),
+    (dict(cell="cell a(h)\nh' = W y"), "2:8"), (dict(cell="mgu", hidden_size=0), "hidden_size is 0"),
+    (dict(cell="mgu", dropout=2), "dropout is 2"), (dict(cell="mgu", proj_size=2), "projection")])
+def test_recurrent_errors(arguments, error):
+    arguments = {"input_size": 3, "hidden_size": 4, **arguments}
+    with pytest.raises((ValueError, NotImplementedError), match=error):
+        et.Recurrent(**arguments)(torch.randn(5, 2, 3))
+
+
+def test_recurrent_input_errors():
+    module = et.MGU(3, 4)
+    for arguments in ((torch.randn(5, 2, 4),), (torch.randn(3),), (torch.randn(5, 2, 3).double(),),
+                      (torch.randn(5, 2, 3), torch.zeros(1, 3, 4)), (torch.randn(0, 2, 3),)):
+        with pytest.raises(ValueError, match="MGU takes x"):
+            module(*arguments)
+
+
+def test_replace():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = torch.nn.LSTM(3, 4)
+            self.b = torch.nn.Sequential(torch.nn.GRU(4, 5), torch.nn.Linear(2, 2))
+            self.c, self.again = torch.nn.LSTMCell(2, 2), self.a
+            self.own = type("Own", (torch.nn.GRU,), {})(2, 2)
+
+    net = Net()
+    before, names = [id(p) for p in net.parameters()], list(net.state_dict())
+    seen = []
+    net.a.register_forward_hook(lambda *_: seen.append(1))
+    report = et.Report()
+    assert et.replace(net, report) is net and report.swapped == 2
+    assert [name for name, _ in report] == ["c", "own"] and "own" in str(report)
+    assert net.again is net.a and type(net.a) is et.LSTM and type(net.b[0]) is et.GRU
+    assert [id(p) for p in net.parameters()] == before and list(net.state_dict()) == names
+    net.a(torch.randn(5, 2, 3))
+    assert seen == [1]
+    assert type(et.replace(torch.nn.RNN(2, 3, nonlinearity="relu").eval())) is et.RNN
