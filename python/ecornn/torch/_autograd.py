@@ -52,8 +52,8 @@ class Run(torch.autograd.Function):
                                                  call.seed, not job.on_gpu)
         out = y if call.packing is None else call.packing.pack(y)
         # On a GPU backward reads y, as the run left it; a packed copy is the caller's alone.
-        kept = [y if job.on_gpu else None, lengths, x if rows is not x else None, *states]
-        ctx.call, ctx.packed, ctx.kept = call, packed, [tensor is not None for tensor in kept]
+        kept = [y if job.on_gpu else None, lengths, x if rows is not x else None, packed, *states]
+        ctx.call, ctx.kept = call, [tensor is not None for tensor in kept]
         ctx.types = x.dtype, *(None if s is None else s.dtype for s in tensors[:count])
         ctx.save_for_backward(rows, reserve, *weights, *[t for t in kept if t is not None])
         if call.result is not dtype:
@@ -68,7 +68,7 @@ class Run(torch.autograd.Function):
         some = sum(ctx.kept)
         weights = rest[:len(rest) - some]
         kept = iter(rest[len(rest) - some:])
-        y, lengths, x, *states = [next(kept) if there else None for there in ctx.kept]
+        y, lengths, x, packed, *states = [next(kept) if there else None for there in ctx.kept]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
         if torch.is_grad_enabled():
             x = rows if x is None else x
@@ -77,7 +77,7 @@ class Run(torch.autograd.Function):
             dy = (in_run(dy, dtype) if call.packing is None
                   else call.packing.pad(dy).to(dtype))
         dx, dstates, dweights = _run.backward(
-            spec, call.job, rows, y, lengths, states, weights, reserve, ctx.packed, call.seed, dy,
+            spec, call.job, rows, y, lengths, states, weights, reserve, packed, call.seed, dy,
             [in_run(d, dtype) for d in dfinal], wanted)
         if dx is not None:
             dx = _back(dx if call.packing is None else call.packing.pack(dx), ctx.types[0])

@@ -34,6 +34,12 @@ def _refcount(values: list) -> int:
 _FREE = _refcount([object()])  # of what only a list and the loop hold
 
 
+def _free(buffer: torch.Tensor, references: int) -> bool:
+    """Does nobody hold the buffer any more: no run (a reference), no graph (a use)?"""
+    uses = getattr(buffer, "_use_count", None)  # torch 2.4 has none: then never
+    return references <= _FREE and uses is not None and uses() == 1
+
+
 def _version(weight: torch.Tensor) -> int:
     try:
         return weight._version
@@ -86,7 +92,7 @@ class _Entry:
         """Memory for packed weights: what no pending backward reads any more, or new."""
         count = 0
         for spare in self.spare:
-            if spare.numel() == plan.weights and sys.getrefcount(spare) <= _FREE:
+            if spare.numel() == plan.weights and _free(spare, sys.getrefcount(spare)):
                 del self.spare[count]
                 return spare
             count += 1
