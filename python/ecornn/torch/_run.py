@@ -38,8 +38,8 @@ def dense(tensor):
     return None if tensor is None else tensor.contiguous()
 
 
-def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool, training: bool,
-            drop: bool, flags: int) -> Plan:
+def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
+            training: bool, drop: bool, flags: int) -> Plan:
     """The plan of runs in that type, where x is, of [T,N] or [N,T] = first."""
     steps, batch = (first[1], first[0]) if batch_major else first
     if x.device.type != "cpu":
@@ -55,8 +55,8 @@ class Job:
 
     __slots__ = ("plan", "steps", "batch", "y", "final", "on_gpu", "index", "pad")
 
-    def __init__(self, spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
-                 training: bool, drop: bool, flags: int):
+    def __init__(self, spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first,
+                 batch_major: bool, training: bool, drop: bool, flags: int):
         steps, batch = (first[1], first[0]) if batch_major else first
         self.on_gpu, self.index = not x.is_cpu, x.device.index
         self.plan = plan_of(spec, x, dtype, params, first, batch_major, training, drop, flags)
@@ -76,8 +76,8 @@ def _maker(shape, dtype: torch.dtype, device):
     return functools.partial(torch.empty, shape, dtype=dtype, device=device)
 
 
-def job_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool, training: bool,
-           drop: bool, flags: int) -> Job:
+def job_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_major: bool,
+           training: bool, drop: bool, flags: int) -> Job:
     """The job of a run in that type, where x is, of [T,N] or [N,T] = first."""
     key = (first, dtype, params, torch.get_num_threads() if x.is_cpu else x.device, batch_major,
            training, drop, flags)

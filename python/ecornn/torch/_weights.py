@@ -92,7 +92,8 @@ class _Entry:
         """Memory for packed weights: what no pending backward reads any more, or new."""
         count = 0
         for spare in self.spare:
-            if spare.numel() == plan.weights and _free(spare, sys.getrefcount(spare)):
+            references = sys.getrefcount(spare)
+            if spare.numel() == plan.weights and _free(spare, references):
                 del self.spare[count]
                 return spare
             count += 1

@@ -99,11 +99,12 @@ class Recurrent(Forward, torch.nn.Module):
     def _otherwise(self, input, hx, lengths):
         data = input[0] if isinstance(input, tuple) else input
         kind = self._flat_weights[0].dtype if self._flat_weights_names else "any type"
+        states = hx if isinstance(hx, (tuple, list)) else [hx] * (hx is not None)
         raise ValueError(
             f"{type(self).__name__} takes x [T,N,{self.input_size}], unbatched or packed, on a CPU "
             f"or CUDA device, with {kind} as its weights, without transforms of torch.func; "
             f"x is {list(data.shape)}, {data.dtype} on {data.device}, states "
-            f"{[list(s.shape) for s in (hx if isinstance(hx, (tuple, list)) else [hx] * (hx is not None))]}")
+            f"{[list(state.shape) for state in states]}")
 
 
 class PeepholeLSTM(Recurrent):
