@@ -273,7 +273,9 @@ static char *pair_at(char *to, size_t stride, size_t k)
 static void put_half(char *to, size_t stride, const struct columns *columns, size_t r, size_t k)
 {
     uint16_t *pair = (void *)pair_at(to, stride, k), half[VEC_LANES] = {0};
-    eco_type_move(half, ECORNN_BF16, columns->from + r * columns->row, columns->type, columns->n);
+    if (columns->n > 0)
+        eco_type_move(half, ECORNN_BF16, columns->from + r * columns->row, columns->type,
+                      columns->n);
     for (size_t u = 0; u < VEC_LANES; u++)
         pair[2 * u + k % 2] = half[u];
 }
