@@ -52,10 +52,13 @@ def test_runs_by_the_library(kind, runs):
     dict(input_size=3, hidden_size=4, proj_size=-1), dict(input_size=3),
     dict(input_size=3, hidden_size=4, nonlinearity="sigmoid")])
 def test_constructor_errors(kind, arguments):
-    with pytest.raises(Exception) as theirs:
+    try:
         getattr(torch.nn, kind)(**arguments)
-    with pytest.raises(theirs.type):
-        getattr(et, kind)(**arguments)
+    except Exception as theirs:
+        with pytest.raises(type(theirs)):
+            getattr(et, kind)(**arguments)
+    else:
+        pytest.skip("this torch takes it")
 
 
 def _calls(kind):
@@ -302,14 +305,21 @@ def test_transforms():
     assert torch.equal(traced(x)[0], ours(x)[0])
 
 
-def test_hooks_and_saved_tensors():
+def test_saved_tensors():
+    ours, x = et.LSTM(3, 4, num_layers=2), torch.randn(5, 2, 3, requires_grad=True)
+    want = torch.autograd.grad(ours(x)[0].pow(2).sum(), [x, *ours.parameters()])
+    with torch.autograd.graph.save_on_cpu():
+        have = torch.autograd.grad(ours(x)[0].pow(2).sum(), [x, *ours.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(want, have))
+
+
+def test_hooks():
     ours = et.GRU(3, 4)
     seen = []
     ours.register_forward_hook(lambda *_: seen.append("forward"))
     ours.register_full_backward_hook(lambda *_: seen.append("backward"))
     ours.weight_ih_l0.register_hook(lambda g: seen.append("gradient"))
-    with torch.autograd.graph.save_on_cpu():
-        ours(torch.randn(5, 2, 3, requires_grad=True))[0].sum().backward()
+    ours(torch.randn(5, 2, 3, requires_grad=True))[0].sum().backward()
     assert sorted(seen) == ["backward", "forward", "gradient"]
 
 

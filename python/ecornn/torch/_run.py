@@ -21,6 +21,7 @@ TYPES = {torch.float32: lib.F32, torch.float64: lib.F64, torch.bfloat16: lib.BF1
          torch.float16: lib.F16}
 _NONE = (0, 0, 0, 0)
 _local = threading.local()
+_lock = threading.Lock()
 stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
 _SMALL = 4096  # elements of a result that a job keeps one of
@@ -46,8 +47,8 @@ def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch
         # On a GPU the choice of algorithm takes longer than a run of a few steps.
         steps = round_up(steps)
     plans = spec.plans(batch_major, drop, flags)
-    return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype], TYPES[params],
-                     training)
+    return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype],
+                     TYPES[params], training)
 
 
 class Job:
@@ -84,9 +85,10 @@ def job_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch_
     job = spec.jobs.get(key)
     if job is None:
         job = Job(spec, x, dtype, params, first, batch_major, training, drop, flags)
-        if len(spec.jobs) >= _JOBS:
-            spec.jobs.pop(next(iter(spec.jobs)), None)
-        spec.jobs[key] = job
+        with _lock:
+            if len(spec.jobs) >= _JOBS:
+                del spec.jobs[next(iter(spec.jobs))]
+            spec.jobs[key] = job
     return job
 
 
