@@ -179,11 +179,19 @@ class Plans:
     """The plans of one shape, made when they are asked for; the oldest go first."""
 
     LIMIT = 64
+    EXACT = 8  # plans of exactly the steps asked for, where making one takes long
 
     def __init__(self, shape: Shape):
         self.shape = shape
         self._plans: dict[tuple, Plan] = {}
         self._lock = threading.Lock()
+
+    def near(self, on: str, steps: int, batch: int, *rest) -> Plan:
+        """As get, for a device whose plans take long to make: where many sizes come, of more
+        steps than asked for, so that a plan serves several."""
+        if (on, steps, batch, *rest) not in self._plans and len(self._plans) >= self.EXACT:
+            steps = round_up(steps)
+        return self.get(on, steps, batch, *rest)
 
     def get(self, on: str, steps: int, batch: int, type: int, params: int, training: bool) -> Plan:
         """A plan for runs of up to that many steps and rows."""

@@ -16,6 +16,9 @@ from ._spec import Spec
 _functorch_level = torch._C._functorch.maybe_current_level
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _tracing = torch._C._get_tracing_state
+# Of any device; torch 2.4 lacks it.
+_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: (
+    torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")))
 _forward_ad = torch.autograd.forward_ad
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
@@ -149,8 +152,7 @@ class Again:
     def run(self, x, hx, weights):
         """What the module returns, or None where this call is another."""
         if (x.shape != self.shape or x.dtype is not self.dtype or _where(x) != self.where
-                or torch.is_grad_enabled() or watched() or torch.is_autocast_enabled("cpu")
-                or torch.is_autocast_enabled("cuda") or not x.is_contiguous()):
+                or torch.is_grad_enabled() or watched() or _autocast() or not x.is_contiguous()):
             return None
         states = self.none if hx is None else self._states(x, hx)
         job, stream = self.job, 0

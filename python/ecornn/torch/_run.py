@@ -13,7 +13,7 @@ import torch
 
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
-from .._plan import Plan, round_up
+from .._plan import Plan
 from . import _weights
 from ._spec import Spec
 
@@ -43,12 +43,11 @@ def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch
             training: bool, drop: bool, flags: int) -> Plan:
     """The plan of runs in that type, where x is, of [T,N] or [N,T] = first."""
     steps, batch = (first[1], first[0]) if batch_major else first
-    if x.device.type != "cpu":
-        # On a GPU the choice of algorithm takes longer than a run of a few steps.
-        steps = round_up(steps)
     plans = spec.plans(batch_major, drop, flags)
-    return plans.get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype],
-                     TYPES[params], training)
+    # On a GPU the choice of algorithm takes a millisecond.
+    get = plans.get if x.device.type == "cpu" else plans.near
+    return get(device_name(x.device), max(steps, 1), max(batch, 1), TYPES[dtype], TYPES[params],
+               training)
 
 
 class Job:
