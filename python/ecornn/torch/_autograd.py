@@ -85,6 +85,9 @@ class Run(torch.autograd.Function):
         return (None, dx, None, *dstates, *dweights)
 
 
+# torch's own apply looks through all arguments for tensors of torch.func; here there are none.
+apply = super(torch.autograd.Function, Run).apply
+
 # ---- gradients of gradients: torch's own equations, run again -----------------------------------
 
 _TORCH = {"lstm": "lstm", "gru": "gru", "rnn-tanh": "rnn_tanh", "rnn-relu": "rnn_relu"}

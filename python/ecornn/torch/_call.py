@@ -9,7 +9,7 @@ import torch
 
 from .. import _library as lib
 from . import _run, _weights
-from ._autograd import Call, Run, in_run
+from ._autograd import Call, apply, in_run
 from ._packing import Packing
 from ._spec import Spec
 
@@ -108,7 +108,7 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     seed = draw_seed() if drop else 0
     call = Call(spec, job, batch_major, seed, drop, packing, dtype, result)
     if gradient:
-        return Run.apply(call, x, lengths, *states, *weights)
+        return apply(call, x, lengths, *states, *weights)
     return run(call, x, lengths, states, weights)
 
 
