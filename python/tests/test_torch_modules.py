@@ -372,3 +372,23 @@ def test_lengths(lengths):
         ours(x, lengths=torch.tensor([6, 1]))
     with pytest.raises(ValueError, match=r"shape \[3\], must be \[2\]"):
         ours(x, lengths=torch.tensor([1, 1, 1]))
+
+
+def test_wrong_tensors_are_refused():
+    """Nothing is read that is not there."""
+    x = torch.randn(5, 2, 3)
+    for wrong in (torch.randn(15, 3), torch.randn(16, 2), torch.randn(16, 3).double()):
+        ours = et.LSTM(3, 4, num_layers=2)
+        ours.weight_ih_l0 = torch.nn.Parameter(wrong)
+        with pytest.raises((RuntimeError, ValueError)):
+            ours(x)
+    ours = et.LSTM(3, 4)
+    ours.bias_hh_l0 = torch.nn.Parameter(torch.randn(4))
+    with pytest.raises(RuntimeError, match=r"bias_hh_l0 is \[4\], .* must be \[16\]"):
+        ours(x)
+    ours = et.LSTM(3, 4, num_layers=2)
+    ours.weight_hh_l1 = torch.nn.Parameter(torch.randn(16, 4).half())
+    with pytest.raises(RuntimeError, match="weight_hh_l1"):
+        ours(x)
+    with pytest.raises((RuntimeError, ValueError)):
+        et.LSTM(3, 4)(x, (torch.zeros(1, 2, 4, device="meta"), torch.zeros(1, 2, 4, device="meta")))

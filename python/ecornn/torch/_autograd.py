@@ -63,7 +63,7 @@ class Run(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dy, *dfinal):
         call = ctx.call
-        spec, count, dtype = call.spec, call.spec.states, call.dtype
+        spec, dtype = call.spec, call.dtype
         rows, reserve, *rest = ctx.saved_tensors
         some = sum(ctx.kept)
         weights = rest[:len(rest) - some]

@@ -66,8 +66,8 @@ class Forward:
         state.pop("_again", None)
         return state
 
-    def _states(self, hx, batch: int, dim: int):
-        """Initial states as [L*D,N,*], None where their shapes are wrong."""
+    def _states(self, hx, batch: int, dim: int, device):
+        """Initial states as [L*D,N,*], None where shapes or devices are wrong."""
         spec = self._spec()
         if hx is None:
             return spec, [None] * spec.states
@@ -79,7 +79,7 @@ class Forward:
                 return spec, None
             if dim == 2:
                 states[k] = state = state.unsqueeze(1)
-            if state.shape != (spec.pairs, batch, spec.widths[k]):
+            if state.shape != (spec.pairs, batch, spec.widths[k]) or state.device != device:
                 return spec, None
         return spec, states
 
@@ -93,7 +93,7 @@ class Forward:
         batch, steps = x.shape[0], x.shape[1]
         if not batch_major:
             batch, steps = steps, batch
-        spec, states = self._states(hx, batch, dim)
+        spec, states = self._states(hx, batch, dim, x.device)
         if states is None or not steps:
             return None
         if lengths is not None:
@@ -115,7 +115,7 @@ class Forward:
         if not len(batch_sizes):
             return None
         packing = packing_of(batch_sizes, data.device)
-        spec, states = self._states(hx, packing.batch, 3)
+        spec, states = self._states(hx, packing.batch, 3, data.device)
         if states is None:
             return None
         if sorted_indices is not None:

@@ -28,6 +28,26 @@ def _spec(cell: str, shape, dropout) -> Spec:
     return spec_of(cell, input, hidden, layers, bool(bias), float(dropout), bool(both), proj)
 
 
+def _check(spec: Spec, x, lengths, states, batch_major: bool) -> None:
+    """Refuses what the library would read wrongly; weights are checked where they are packed."""
+    if x.dim() != 3 or x.shape[2] != spec.input or x.dtype not in _run.TYPES:
+        raise RuntimeError(f"x is {list(x.shape)}, {x.dtype}, must be [T,N,{spec.input}] of floats")
+    steps, batch = (x.shape[1], x.shape[0]) if batch_major else (x.shape[0], x.shape[1])
+    if steps < 1:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    if len(states) not in (0, spec.states):
+        raise RuntimeError(f"{len(states)} initial states, must be 0 or {spec.states}")
+    for state, width in zip(states, spec.widths):
+        shape = (spec.pairs, batch, width)
+        if tuple(state.shape) != shape or state.dtype != x.dtype or state.device != x.device:
+            raise RuntimeError(f"an initial state is {list(state.shape)}, {state.dtype} on "
+                               f"{state.device}, must be {list(shape)}, {x.dtype} on {x.device}")
+    if lengths is not None and (tuple(lengths.shape) != (batch,) or lengths.dtype != torch.int32
+                                or lengths.device != x.device):
+        raise RuntimeError(f"lengths is {list(lengths.shape)}, {lengths.dtype} on "
+                           f"{lengths.device}, must be [{batch}], torch.int32 on {x.device}")
+
+
 def _given(spec: Spec, states):
     return list(states) or [None] * spec.states
 
@@ -46,6 +66,7 @@ def _seed(seed) -> int:
 @torch.library.impl("ecornn::layer", ("cpu", "cuda"))
 def _layer(x, lengths, states, weights, cell, shape, dropout, batch_major, drop, seed, keep):
     spec = _spec(cell, shape, dropout)
+    _check(spec, x, lengths, states, batch_major)
     job = _job(spec, x, weights, batch_major, drop, keep)
     states = [_run.dense(state) for state in _given(spec, states)]
     # What an operator returns is its caller's: with keep, weights are packed for this run alone.
@@ -60,6 +81,7 @@ def _layer(x, lengths, states, weights, cell, shape, dropout, batch_major, drop,
 @torch.library.register_fake("ecornn::layer")
 def _layer_fake(x, lengths, states, weights, cell, shape, dropout, batch_major, drop, seed, keep):
     spec = _spec(cell, shape, dropout)
+    _check(spec, x, lengths, states, batch_major)
     batch = x.shape[0 if batch_major else 1]
     y = x.new_empty((x.shape[0], x.shape[1], spec.out))
     final = [x.new_empty((spec.pairs, batch, width)) for width in spec.widths]
@@ -77,7 +99,14 @@ def _layer_fake(x, lengths, states, weights, cell, shape, dropout, batch_major, 
 def _layer_backward(dy, dfinal, x, y, lengths, states, weights, reserve, packed, cell, shape,
                     dropout, batch_major, drop, seed, wanted):
     spec = _spec(cell, shape, dropout)
+    _check(spec, x, lengths, states, batch_major)
     job = _job(spec, x, weights, batch_major, drop, True)
+    final = [(spec.pairs, job.batch, width) for width in spec.widths]
+    for tensor, size in ((y, (*x.shape[:2], spec.out)), (dy, (*x.shape[:2], spec.out)),
+                         *zip(dfinal, final), (packed, (job.plan.weights if job.batch else 0,))):
+        if tensor is not None and tuple(tensor.shape) != size:
+            raise RuntimeError(
+                f"a tensor of backward is {list(tensor.shape)}, must be {list(size)}")
     states = [_run.dense(state) for state in _given(spec, states)]
     dx, dstates, dweights = _run.backward(
         spec, job, x.contiguous(), y, lengths, states, weights, reserve, packed, _seed(seed),

@@ -153,7 +153,8 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
     io = pack_io(
         job.steps, job.batch, _address(lengths), x.data_ptr(), _address(y),
         *[_address(state) for state in states], *job.pad, *_NONE, _address(packed),
-        workspace.data_ptr(), reserve.data_ptr(), seed, stream, workspace.numel(), plan.reserve)
+        workspace.data_ptr(), reserve.data_ptr(), seed, stream, workspace.numel(),
+        reserve.numel())
     gradient = pack_gradient(
         _address(dy), *[_address(d) for d in dfinal], *job.pad, _address(dx),
         *[_address(d) for d in dstates], *job.pad,

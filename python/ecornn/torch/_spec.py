@@ -79,6 +79,10 @@ class Spec:
 
     def names(self) -> list[str]:
         """Of the tensors of a pair, in order: ``weight_ih`` and so on."""
+        return self._names
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
         if self.torch:
             names = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.bias
         else:
@@ -88,6 +92,17 @@ class Spec:
 
     def shapes(self, layer: int) -> list[tuple[int, ...]]:
         """Of the tensors of a pair of that layer, as names."""
+        return self._first_shapes if layer == 0 else self._later_shapes
+
+    @functools.cached_property
+    def _first_shapes(self):
+        return self._find_shapes(0)
+
+    @functools.cached_property
+    def _later_shapes(self):
+        return self._find_shapes(1)
+
+    def _find_shapes(self, layer: int) -> list[tuple[int, ...]]:
         width, hidden = self.input if layer == 0 else self.out, self.hidden
         count = self.counts
         shape = {

@@ -147,7 +147,25 @@ def forget(weights) -> None:
         _entries.pop(id(weights[0]), None)
 
 
+def _check(spec: Spec, weights) -> None:
+    """Refuses tensors that are not what the library will read."""
+    names = spec.names()
+    if len(weights) != spec.pairs * len(names):
+        raise RuntimeError(f"{len(weights)} weights, must be {spec.pairs * len(names)}")
+    first = weights[0]
+    for k, weight in enumerate(weights):
+        pair, number = divmod(k, len(names))
+        layer, reverse = divmod(pair, spec.directions)
+        shape = spec.shapes(layer)[number]
+        if weight.shape != shape or weight.dtype != first.dtype or weight.device != first.device:
+            name = f"{names[number]}_l{layer}" + "_reverse" * reverse
+            raise RuntimeError(
+                f"{name} is {list(weight.shape)}, {weight.dtype} on {weight.device}, must be "
+                f"{list(shape)}, {first.dtype} on {first.device}")
+
+
 def _pack(spec: Spec, plan: Plan, weights, stream: int, buffer: torch.Tensor) -> torch.Tensor:
+    _check(spec, weights)
     tensors = [weight if weight.is_contiguous() else weight.detach().contiguous()
                for weight in weights]
     pairs = spec.bias_pairs
