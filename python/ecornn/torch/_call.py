@@ -12,6 +12,7 @@ from . import _run, _weights
 from ._autograd import Call, apply, in_run
 from ._packing import Packing
 from ._spec import Spec
+from ._stream import capturing, stream_of
 
 _functorch_level = torch._C._functorch.maybe_current_level
 _dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -157,9 +158,9 @@ class Again:
         states = self.none if hx is None else self._states(x, hx)
         job, stream = self.job, 0
         if job.on_gpu:
-            if _run.capturing():
+            if capturing():
                 return None
-            stream = _run.stream_of(job.index)
+            stream = stream_of(job.index)
         packed = _weights.peek(job.plan, weights, stream)
         if packed is None or states is None:
             return None

@@ -11,6 +11,8 @@ from collections import OrderedDict
 
 import torch
 
+from ._stream import capturing, stream_of
+
 _LIMIT = 32
 _kept: OrderedDict[tuple, tuple] = OrderedDict()
 
@@ -50,7 +52,12 @@ class Packing:
 
 def packing_of(batch_sizes: torch.Tensor, device: torch.device) -> Packing:
     """The packing of these batch sizes; the last ones are kept, since layers share them."""
-    key = (id(batch_sizes), device)
+    stream = 0
+    if device.type != "cpu":
+        if capturing():  # its tensors would belong to the graph
+            return Packing(batch_sizes, device)
+        stream = stream_of(device.index)
+    key = (id(batch_sizes), device, stream)
     kept = _kept.get(key)
     if kept is not None and kept[0]() is batch_sizes and kept[1] == batch_sizes._version:
         return kept[2]

@@ -16,14 +16,13 @@ from .._library import check, library, pack_gradient, pack_io
 from .._plan import Plan
 from . import _weights
 from ._spec import Spec
+from ._stream import capturing, stream_of
 
 TYPES = {torch.float32: lib.F32, torch.float64: lib.F64, torch.bfloat16: lib.BF16,
          torch.float16: lib.F16}
 _NONE = (0, 0, 0, 0)
 _local = threading.local()
 _lock = threading.Lock()
-stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
 _SMALL = 4096  # elements of a result that a job keeps one of
 _JOBS = 256    # that a stack of layers keeps
 _SCRATCH = 64 << 20  # bytes, of each scratch that a CPU's thread keeps

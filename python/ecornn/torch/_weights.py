@@ -74,7 +74,8 @@ class _Entry:
         self.refs = [weakref.ref(weight) for weight in weights]
         self.versions = [_version(weight) for weight in weights]
         self.pointers = [weight.data_ptr() for weight in weights]
-        self.spare += [buffer for _, buffer, _ in self.packed]
+        if on_cpu:  # a GPU's may still be read by what is queued
+            self.spare += [buffer for _, buffer, _ in self.packed]
         self.packed = []
         if on_cpu and all(weight.is_contiguous() for weight in weights):
             count = len(weights)
