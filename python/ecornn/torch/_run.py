@@ -159,6 +159,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
         *[_address(d) for d in dstates], *job.pad,
         dweights.data_ptr() if some and plan.dweights else 0, 0)
     check(library.ecornn_backward(plan.handle, io, gradient))
+    del workspace  # its memory may hold what comes next: on a GPU that is queued behind the run
     found = [None] * len(weights)
     if some and job.steps and job.batch:
         found = _weights.gradients(spec, plan, dweights, weights, want_weights, stream)
