@@ -45,17 +45,17 @@ class Run(torch.autograd.Function):
         spec, job, dtype = call.spec, call.job, call.dtype
         count = spec.states
         ctx.set_materialize_grads(False)
-        states = [in_run(state, dtype) for state in tensors[:count]]
-        weights = tensors[count:]
+        states, weights = tensors[:count], tensors[count:]
+        ctx.types = x.dtype, *[None if state is None else state.dtype for state in states]
+        states = [in_run(state, dtype) for state in states]
         rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
         y, final, reserve, packed = _run.forward(spec, job, rows, lengths, states, weights, True,
                                                  call.seed, not job.on_gpu)
         out = y if call.packing is None else call.packing.pack(y)
+        ctx.call = call
         # On a GPU backward reads y, as the run left it; a packed copy is the caller's alone.
-        kept = [y if job.on_gpu else None, lengths, x if rows is not x else None, packed, *states]
-        ctx.call, ctx.kept = call, [tensor is not None for tensor in kept]
-        ctx.types = x.dtype, *(None if s is None else s.dtype for s in tensors[:count])
-        ctx.save_for_backward(rows, reserve, *weights, *[t for t in kept if t is not None])
+        ctx.save_for_backward(rows, reserve, packed, y if job.on_gpu else None, lengths,
+                              x if rows is not x else None, *states, *weights)
         if call.result is not dtype:
             return (out.to(call.result), *[state.to(call.result) for state in final])
         return (out, *final)
@@ -64,11 +64,8 @@ class Run(torch.autograd.Function):
     def backward(ctx, dy, *dfinal):
         call = ctx.call
         spec, dtype = call.spec, call.dtype
-        rows, reserve, *rest = ctx.saved_tensors
-        some = sum(ctx.kept)
-        weights = rest[:len(rest) - some]
-        kept = iter(rest[len(rest) - some:])
-        y, lengths, x, packed, *states = [next(kept) if there else None for there in ctx.kept]
+        rows, reserve, packed, y, lengths, x, *tensors = ctx.saved_tensors
+        states, weights = tensors[:spec.states], tensors[spec.states:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
         if torch.is_grad_enabled():
             x = rows if x is None else x

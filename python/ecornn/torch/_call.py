@@ -140,33 +140,58 @@ def _wants_gradient(x, states, weights) -> bool:
 
 
 class Again:
-    """A module's call without gradients: the next one like it goes straight to the run."""
+    """A module's call, with or without gradients: the next one like it goes straight to the run."""
 
-    __slots__ = ("shape", "dtype", "where", "spec", "job", "shapes", "none")
+    __slots__ = ("shape", "dtype", "where", "spec", "job", "call", "shapes", "none", "flags")
 
-    def __init__(self, spec: Spec, x, job: _run.Job):
+    def __init__(self, call: Call, x, gradient: bool, flags: int):
+        self.flags = flags
         self.shape, self.dtype, self.where = x.shape, x.dtype, _where(x)
-        self.spec, self.job = spec, job
-        self.shapes = [(spec.pairs, job.batch, width) for width in spec.widths]
-        self.none = [None] * spec.states
+        self.spec, self.job = call.spec, call.job
+        self.call = call if gradient else None
+        self.shapes = [(call.spec.pairs, call.job.batch, width) for width in call.spec.widths]
+        self.none = [None] * call.spec.states
 
     def run(self, x, hx, weights):
         """What the module returns, or None where this call is another."""
         if (x.shape != self.shape or x.dtype is not self.dtype or _where(x) != self.where
-                or torch.is_grad_enabled() or watched() or _autocast() or not x.is_contiguous()):
+                or watched() or _autocast() or not x.is_contiguous()):
+            return None
+        if self.job.on_gpu and flags_of("cuda", x.dtype) != self.flags:
             return None
         states = self.none if hx is None else self._states(x, hx)
+        if states is None:
+            return None
+        out = self._kept(x, states, weights) if self.call is None else self._graph(
+            x, states, weights)
+        if out is None:
+            return None
+        return out[0], out[1] if len(out) == 2 else tuple(out[1:])
+
+    def _kept(self, x, states, weights):
+        """Without gradients, where the weights are packed."""
         job, stream = self.job, 0
         if job.on_gpu:
             if capturing():
                 return None
             stream = stream_of(job.index)
         packed = _weights.peek(job.plan, weights, stream)
-        if packed is None or states is None:
+        if packed is None:
             return None
         y, final, _, _ = _run.forward(self.spec, job, x, None, states, weights, False, 0, True,
                                       packed)
-        return y, final[0] if len(final) == 1 else tuple(final)
+        return (y, *final)
+
+    def _graph(self, x, states, weights):
+        """With gradients; of which tensors, autograd finds out."""
+        where = x.get_device()
+        if not weights[0].requires_grad:
+            return None
+        for weight in weights:
+            if (type(weight) not in _PLAIN or weight.get_device() != where
+                    or weight.dtype is not self.dtype):
+                return None
+        return apply(self.call, x, None, *states, *weights)
 
     def _states(self, x, hx):
         states = hx if len(self.shapes) > 1 else [hx]
@@ -185,8 +210,8 @@ def _where(x) -> int:
     return -torch.get_num_threads() if x.is_cpu else x.get_device()
 
 
-def again(spec: Spec, x, states, weights, batch_major: bool, train: bool) -> Again | None:
-    """For calls like this one, which ran without gradients; None where one is not to be kept."""
+def again(spec: Spec, x, weights, batch_major: bool, train: bool, gradient: bool) -> Again | None:
+    """For calls like this one, which ran; None where one is not to be kept."""
     kind = "cpu" if x.is_cpu else "cuda"
     types = number_types(spec.cell, kind, x, weights)
     if types != (x.dtype, x.dtype, x.dtype) or type(x) is not torch.Tensor or not weights:
@@ -194,5 +219,6 @@ def again(spec: Spec, x, states, weights, batch_major: bool, train: bool) -> Aga
     if train and (spec.random or spec.dropout > 0) or torch.is_autocast_enabled(kind):
         return None
     flags = 0 if x.is_cpu else flags_of("cuda", x.dtype)
-    return Again(spec, x, _run.job_of(spec, x, x.dtype, x.dtype, x.shape[:2], batch_major, False,
-                                      False, flags))
+    job = _run.job_of(spec, x, x.dtype, x.dtype, x.shape[:2], batch_major, gradient, False, flags)
+    call = Call(spec, job, batch_major, 0, False, None, x.dtype, x.dtype)
+    return Again(call, x, gradient, flags)

@@ -44,7 +44,9 @@ class Forward:
         if type(input) is torch.Tensor:
             again = self.__dict__.get("_again")
             if again is not None and lengths is None:
-                out = again.run(input, hx, weights)
+                again = again[torch.is_grad_enabled()]
+                if again is not None:
+                    out = again.run(input, hx, weights)
             if out is None and _call.plain(input, weights):
                 out = self._padded(input, hx, lengths, weights)
         elif type(input) is PackedSequence:
@@ -101,9 +103,10 @@ class Forward:
         out = _call.layer(spec, x, lengths, states, weights, batch_major, self.training)
         if out is None:
             return None
-        if dim == 3 and lengths is None and not torch.is_grad_enabled():
-            self.__dict__["_again"] = _call.again(spec, x, states, weights, batch_major,
-                                                  self.training)
+        if dim == 3 and lengths is None:
+            gradient = torch.is_grad_enabled()
+            self.__dict__.setdefault("_again", [None, None])[gradient] = _call.again(
+                spec, x, weights, batch_major, self.training, gradient)
         if dim == 2:
             out = (out[0].squeeze(0 if batch_major else 1), *[s.squeeze(1) for s in out[1:]])
         return out[0], out[1] if spec.states == 1 else out[1:]
