@@ -132,7 +132,7 @@ class Plan:
         self.weights, self.dweights = sizes.weights, sizes.dweights
         self.workspace, self.reserve = sizes.workspace, sizes.reserve
         self.alignment = sizes.alignment
-        self._fits: dict[int, bool] = {}
+        self._fits: tuple[Plan | None, bool] = (None, False)  # the last answer
 
     def __del__(self, free=library.ecornn_plan_free):
         handle = getattr(self, "handle", None)
@@ -143,13 +143,11 @@ class Plan:
         """May runs of this plan take weights that were packed for that one?"""
         if packed is self:
             return True
-        # The other plan lives as long as the answer is asked for; a new one may have its handle,
-        # so the answer is kept with an object of that plan.
-        fits = self._fits.get(id(packed))
-        if fits is None or fits[0] is not packed:
-            fits = (packed, library.ecornn_weights_fit(packed.handle, self.handle) == 0)
-            self._fits = {id(packed): fits}
-        return fits[1]
+        known, fits = self._fits
+        if known is not packed:
+            fits = library.ecornn_weights_fit(packed.handle, self.handle) == 0
+            self._fits = (packed, fits)
+        return fits
 
     def parameters(self) -> list[Parameter]:
         """Names and places of all parameters, in the order of the block."""

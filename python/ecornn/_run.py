@@ -16,7 +16,6 @@ from ._errors import BadArgument
 from ._library import check, library, pack_gradient, pack_io
 from ._memory import Memory, reserve, scratch, wait
 from ._parameters import Parameters, unpack
-from ._plan import round_up
 from .arrays import INT32, View
 from .results import Results
 
@@ -84,9 +83,9 @@ class Job:
         ]
         self.lengths = None if lengths is None else _lengths(
             lengths, self.steps, self.batch, layer, self.stream)
-        steps = round_up(self.steps) if place.on_gpu else self.steps
-        self.plan = layer._plans.get(layer.device, max(steps, 1), max(self.batch, 1), type,
-                                     layer._param_type, training)
+        get = layer._plans.near if place.on_gpu else layer._plans.get
+        self.plan = get(layer.device, max(self.steps, 1), max(self.batch, 1), type,
+                        layer._param_type, training)
         self.weights = layer._packed.of(self.plan) if self.steps and self.batch else None
 
     def io(self, y: int, final: list[int], reserve: Memory | None):

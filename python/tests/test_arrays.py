@@ -6,7 +6,6 @@ import array
 import ctypes
 import gc
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -417,7 +416,7 @@ def test_cupy_s_arrays_on_a_gpu():
         Layer("gru", 16, 32, device="cpu")(x)
 
 
-def test_threads_share_a_gpu_s_layer():
+def test_threads_share_a_gpu_s_layer(in_threads):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("no GPU")
@@ -426,27 +425,18 @@ def test_threads_share_a_gpu_s_layer():
     reference = Layer(text, 16, 32, layers=2, direction="both", device="reference")
     inputs = [draw(3 + k, 1 + k % 3, 16) for k in range(6)]
     right = [reference(x)[0] for x in inputs]
-    failures = []
 
     def work(k):
-        try:
-            stream = torch.cuda.Stream()
-            with torch.cuda.stream(stream):
-                for turn in range(40):
-                    x = torch.from_numpy(inputs[(k + turn) % 6]).cuda()
-                    run = layer.forward(x, stream=stream if turn % 2 else None)
-                    assert run.backward(run.y).x.shape == x.shape
-                    found = run.y.cpu().numpy()
-                    np.testing.assert_allclose(found, right[(k + turn) % 6], rtol=1e-4, atol=1e-5)
-        except BaseException as failure:
-            failures.append(failure)
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for turn in range(40):
+                x = torch.from_numpy(inputs[(k + turn) % 6]).cuda()
+                run = layer.forward(x, stream=stream if turn % 2 else None)
+                assert run.backward(run.y).x.shape == x.shape
+                found = run.y.cpu().numpy()
+                np.testing.assert_allclose(found, right[(k + turn) % 6], rtol=1e-4, atol=1e-5)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work)
 
 
 def test_memory_of_a_gpu_is_freed():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
 
 import numpy as np
 import pytest
@@ -364,36 +363,27 @@ def test_gradients_are_pickled_and_copied():
     assert not (grads.parameters["0.fwd.W.i"] == 7).all()
 
 
-def test_threads_share_a_layer():
+def test_threads_share_a_layer(in_threads):
     layer = Layer("lstm", 8, 16, layers=2, direction="both")
     inputs = [draw(3 + k % 4, 1 + k % 3, 8) for k in range(8)]
     right = []
     for x in inputs:
         run = layer.forward(x)
         right.append((layer(x)[0], run.y, run.backward(run.y)))
-    failures = []
 
     def work(k):
-        try:
-            for turn in range(60):
-                x, (y, trained, grads) = inputs[(k + turn) % 8], right[(k + turn) % 8]
-                np.testing.assert_array_equal(layer(x)[0], y)
-                run = layer.forward(x)
-                found = run.backward(run.y)
-                np.testing.assert_array_equal(run.y, trained)
-                np.testing.assert_array_equal(found.x, grads.x)
-                np.testing.assert_array_equal(found.parameters.block, grads.parameters.block)
-                if turn % 16 == k:
-                    layer.changed()
-        except BaseException as failure:
-            failures.append(failure)
+        for turn in range(60):
+            x, (y, trained, grads) = inputs[(k + turn) % 8], right[(k + turn) % 8]
+            np.testing.assert_array_equal(layer(x)[0], y)
+            run = layer.forward(x)
+            found = run.backward(run.y)
+            np.testing.assert_array_equal(run.y, trained)
+            np.testing.assert_array_equal(found.x, grads.x)
+            np.testing.assert_array_equal(found.parameters.block, grads.parameters.block)
+            if turn % 16 == k:
+                layer.changed()
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work)
 
 
 # ---- memory -----------------------------------------------------------------------------------

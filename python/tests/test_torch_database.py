@@ -1,4 +1,4 @@
-"""torch's own database of modules (its test_modules.py is made of it), with ecornn's in their place.
+"""torch's own database of modules, which its test_modules.py is made of, with ecornn's in it.
 
 Each input of the database goes through what torch checks of every module: values, both gradients,
 copies, devices and strides.

@@ -84,6 +84,7 @@ def test_options(kind, dtype, device):
             what = (k, options, given, unbatched, packed)
             assert have.dtype == want.dtype and have.shape == want.shape, what
             limit = TOLERANCE[dtype] * max(1.0, float(want.detach().double().abs().max()))
-            assert float((have.detach().double() - want.detach().double()).abs().max()) <= limit, what
+            error = float((have.detach().double() - want.detach().double()).abs().max())
+            assert error <= limit, what
         count += 1
     print("cases:", count)

@@ -86,6 +86,7 @@ def _twin(module, kind: type):
     """A module of that class with this one's attributes, parameters and hooks."""
     twin = kind.__new__(kind)
     twin.__dict__.update(module.__dict__)
+    twin.__dict__.pop("_again", None)
     for name in ("_parameters", "_buffers", "_modules"):
         twin.__dict__[name] = module.__dict__[name].copy()
     twin._flat_weights = list(module._flat_weights)
@@ -100,5 +101,3 @@ def to_torch(module: _Layers):
 def from_torch(module):
     """This package's module with the parameters of one of torch.nn's (the same tensors)."""
     return _twin(module, OURS[type(module)])
-
-
