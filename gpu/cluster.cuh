@@ -4,6 +4,12 @@
  * block that writes in a step has what it was sent in the step before, so the others have read what
  * they were sent in the one before that.
  */
+#if __CUDA_ARCH__ >= 900
+#define HAS_CLUSTERS 1
+#else
+#define HAS_CLUSTERS 0
+#endif
+
 static __shared__ uint64_t arrivals[2];
 
 WORD unsigned shared_address(const void *at)
@@ -14,7 +20,7 @@ WORD unsigned shared_address(const void *at)
 /* Waits for all threads of the cluster. */
 WORD void meet_cluster(void)
 {
-#if __CUDA_ARCH__ >= 900
+#if HAS_CLUSTERS
     asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;"
                  :
                  :
@@ -25,7 +31,7 @@ WORD void meet_cluster(void)
 /* Once, before anything is written to another block. */
 WORD void open_cluster(void)
 {
-#if __CUDA_ARCH__ >= 900
+#if HAS_CLUSTERS
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++)
             asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;"
@@ -41,7 +47,7 @@ WORD void open_cluster(void)
 /* One thread says how much comes in a step. */
 WORD void expect_bytes(int step, unsigned bytes)
 {
-#if __CUDA_ARCH__ >= 900
+#if HAS_CLUSTERS
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  :
                  : "r"(shared_address(&arrivals[step & 1])), "r"(bytes)
@@ -52,7 +58,7 @@ WORD void expect_bytes(int step, unsigned bytes)
 /* Where `at` is in this block, in block `rank`. */
 WORD void send_in_cluster(int rank, const void *at, int step, float4 v)
 {
-#if __CUDA_ARCH__ >= 900
+#if HAS_CLUSTERS
     asm volatile("{ .reg .u32 there, counter;"
                  " mapa.shared::cluster.u32 there, %0, %2;"
                  " mapa.shared::cluster.u32 counter, %1, %2;"
@@ -69,7 +75,7 @@ WORD void send_in_cluster(int rank, const void *at, int step, float4 v)
  * wider scope than the block's is needed, which would throw out of the L1 what is there. */
 WORD void wait_for_bytes(int step)
 {
-#if __CUDA_ARCH__ >= 900
+#if HAS_CLUSTERS
     unsigned there = 0;
     while (!there)
         asm volatile("{ .reg .pred p;"

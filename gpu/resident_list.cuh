@@ -6,7 +6,8 @@
     linkage __global__ void __launch_bounds__(THREADS, 1)                                          \
         name(const __grid_constant__ struct eco_resident_call call)                                \
     {                                                                                              \
-        if constexpr (form == ECO_RESIDENT_SQUARE && !HAS_SQUARES)                                 \
+        if constexpr ((form == ECO_RESIDENT_SQUARE && !HAS_SQUARES) ||                             \
+                      (spread > 0 && !HAS_CLUSTERS))                                               \
             return;                                                                                \
         else if constexpr (numbers<number>::products == 1)                                         \
             all_steps<number, shift, spread, form>(call);                                          \
