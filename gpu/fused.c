@@ -29,10 +29,10 @@ static cudaError_t give_shared_memory(const void *kernel, int accs, int shape)
 
 ecornn_status eco_fused_load(bool *usable)
 {
-    struct cudaFuncAttributes code = {0};
-    ecornn_status status = ECO_CUDA(cudaFuncGetAttributes(&code, eco_fused_bf16->by_shape[0]));
+    int version;
+    ecornn_status status = ECO_CUDA(eco_kernel_version(eco_fused_bf16->by_shape[0], &version));
     /* What was compiled for older devices only has none of it. */
-    *usable = status == ECORNN_OK && code.ptxVersion >= ECO_FUSED_VERSION;
+    *usable = status == ECORNN_OK && version >= ECO_FUSED_VERSION;
     for (int i = 0; i < 2 * ECO_TYPES && *usable; i++)
         for (const struct eco_fused_kernel *kernel = lists[i / 2][i % 2] ? *lists[i / 2][i % 2]
                                                                          : NULL;

@@ -181,6 +181,10 @@ extern const void *const *const eco_few_f16;
 extern const void *const *const eco_few_f32;
 extern const void *const *const eco_few_f32_fast;
 
+/* The compute capability, times ten, that the code of a kernel on this device was compiled for; 0:
+ * there is none. */
+cudaError_t eco_kernel_version(const void *kernel, int *version);
+
 /* Is there code for the current device in this module?  overlap: code that waits by itself for the
  * kernel ahead, so that it may be put in place before that has ended. */
 cudaError_t eco_kernels_load(bool *overlap);

@@ -1,6 +1,6 @@
 /*
  * Launching kernels that may be put in place before the one ahead has ended; of a stage's kernel,
- * whichever way it was compiled, the grid over rows and units.
+ * whichever way it was compiled, the grid over rows and units.  For which devices there is code.
  */
 #include "gpu/kernels.h"
 
@@ -15,6 +15,17 @@ static void shape_of(const struct eco_stage_call *call, dim3 *blocks, dim3 *bloc
     *block = (dim3){threads, 1, 1};
     *blocks =
         (dim3){call->means ? 1 : across, call->rows < 65535 ? (unsigned)call->rows : 65535, 1};
+}
+
+cudaError_t eco_kernel_version(const void *kernel, int *version)
+{
+    struct cudaFuncAttributes code;
+    const cudaError_t error = cudaFuncGetAttributes(&code, kernel);
+    *version = error == cudaSuccess ? code.ptxVersion : 0;
+    if (error != cudaErrorNoKernelImageForDevice && error != cudaErrorInvalidDeviceFunction)
+        return error;
+    (void)cudaGetLastError();
+    return cudaSuccess;
 }
 
 /* With overlap the kernel waits for the one before it itself (ahead.cuh). */

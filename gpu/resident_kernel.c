@@ -90,14 +90,14 @@ static void count_clusters(struct ecornn_device *device, int code_version)
 
 ecornn_status eco_resident_load(struct ecornn_device *device)
 {
-    struct cudaFuncAttributes code = {0};
+    int version = 0;
     ecornn_status status = ECORNN_OK;
     if (device->caps.version >= ECO_RESIDENT_VERSION)
-        status = ECO_CUDA(cudaFuncGetAttributes(
-            &code,
-            eco_resident_forward_bf16->by_shape[ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_FEW)]));
+        status = ECO_CUDA(eco_kernel_version(
+            eco_resident_forward_bf16->by_shape[ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_FEW)],
+            &version));
     /* What was compiled for older devices only runs here too, but has none of the instructions. */
-    if (status != ECORNN_OK || code.ptxVersion < ECO_RESIDENT_VERSION) {
+    if (status != ECORNN_OK || version < ECO_RESIDENT_VERSION) {
         device->caps.block_bytes = 0;
         return status;
     }
@@ -111,7 +111,7 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
             }
     }
     if (status == ECORNN_OK)
-        count_clusters(device, code.ptxVersion);
+        count_clusters(device, version);
     return status;
 }
 

@@ -1,6 +1,7 @@
 # ECO_CUDA(least version): the CUDA toolkit for gpu/, or why there is none, in eco_cuda_msg; stops
-# only where CUDA was asked for by name.  Sets the conditional HAVE_CUDA and NVCC, NVCC_HOST,
-# CUDA_GENCODE, CUDA_GENCODE_RESIDENT, CUDA_CPPFLAGS, CUDA_LIBDIR for gpu/gpu.am.  libecornn itself never needs CUDA.
+# only where CUDA was asked for by name.  Sets the conditionals HAVE_CUDA and CUDA_SEEN (this machine has
+# a device), and NVCC, NVCC_HOST, CUDA_GENCODE, CUDA_GENCODE_MATRIX, CUDA_COMPRESS, CUDA_ARCHS,
+# CUDA_CPPFLAGS, CUDA_LIBDIR for gpu/gpu.am.  libecornn itself never needs CUDA.
 
 # _ECO_CUDA_TOOLKIT(least version): nvcc, its version and folder; eco_cuda_why says what is missing.
 AC_DEFUN([_ECO_CUDA_TOOLKIT], [
@@ -35,51 +36,119 @@ AC_DEFUN([_ECO_CUDA_GENCODE], [
     [AS_VAR_APPEND([$1], [" -gencode arch=compute_$eco_ptx,code=compute_$eco_ptx"])])
 ])
 
-# The same for the resident kernels, of which there are hundreds: 8.6 and 8.9 run what was compiled for 8.0.
-AC_DEFUN([_ECO_CUDA_GENCODE_RESIDENT], [
+# The same for kernels that need matrix instructions of 8.0: none before, and 8.6 and 8.9 run what was
+# compiled for 8.0, of which there is much.
+AC_DEFUN([_ECO_CUDA_GENCODE_MATRIX], [
   eco_archs=
-  for eco_arch in $with_cuda_arch; do
-    AS_CASE([" $with_cuda_arch :$eco_arch"], [*" 80 "*:8@<:@69@:>@], [],
+  for eco_arch in $eco_cuda_archs; do
+    AS_CASE([" $eco_cuda_archs :$eco_arch"], [*:7*], [], [*" 80 "*:8@<:@69@:>@], [],
       [AS_VAR_APPEND([eco_archs], [" $eco_arch"])])
   done
-  _ECO_CUDA_GENCODE([CUDA_GENCODE_RESIDENT], [$eco_archs])
+  _ECO_CUDA_GENCODE([CUDA_GENCODE_MATRIX], [${eco_archs:-$eco_cuda_archs}])
+])
+
+# _ECO_CUDA_SEEN: the compute capabilities of this machine's devices, in eco_cuda_seen; the driver says.
+# Empty: there is none, or we build for another machine.
+AC_DEFUN([_ECO_CUDA_SEEN], [
+  AC_MSG_CHECKING([for devices of CUDA])
+  eco_cuda_seen=
+  AC_RUN_IFELSE([AC_LANG_SOURCE([[
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+static void *cuda;
+static int call(const char *name, void *to, long a, long b)
+{
+    int (*f)(void *, long, long);
+    void *symbol = dlsym(cuda, name);
+    memcpy(&f, &symbol, sizeof f);
+    return symbol != NULL ? f(to, a, b) : 1;
+}
+int main(void)
+{
+    enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_* */
+    int n = 0, device, major, minor;
+    FILE *file = fopen("conftest.out", "w");
+    cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    if (file == NULL || cuda == NULL || call("cuInit", NULL, 0, 0) != 0 ||
+        call("cuDeviceGetCount", &n, 0, 0) != 0)
+        return 1;
+    for (int k = 0; k < n; k++)
+        if (call("cuDeviceGet", &device, k, 0) == 0 &&
+            call("cuDeviceGetAttribute", &major, MAJOR, device) == 0 &&
+            call("cuDeviceGetAttribute", &minor, MINOR, device) == 0)
+            fprintf(file, "%d%d\n", major, minor);
+    return fclose(file) != 0;
+}
+]])], [eco_cuda_seen=`sort -n -u conftest.out | tr '\n' ' '`], [:], [:])
+  rm -f conftest.out
+  AC_MSG_RESULT([${eco_cuda_seen:-none}])
+])
+
+# _ECO_CUDA_ARCHS: what --with-cuda-arch means, in eco_cuda_archs.  Code for 9.0 uses instructions that
+# only 9.0 has: 90a.  native is all where no device is seen, or one that this nvcc does not know.
+AC_DEFUN([_ECO_CUDA_ARCHS], [
+  eco_known=" `$NVCC --list-gpu-arch 2> /dev/null | $SED 's/compute_//' | tr '\n' ' '` "
+  eco_cuda_archs=`echo "$with_cuda_arch" | tr , ' '` eco_cuda_by=
+  AS_IF([test "x$with_cuda_arch" = xnative], [
+    eco_cuda_archs=$eco_cuda_seen eco_cuda_by=" (seen)"
+    for eco_arch in $eco_cuda_seen; do
+      AS_CASE([$eco_known], [*" $eco_arch "*], [], [eco_cuda_archs=])
+    done])
+  AS_CASE([$eco_cuda_archs], [''|all], [eco_cuda_archs= eco_cuda_by=" (all)"
+    for eco_arch in 75 80 86 89 90; do
+      AS_CASE([$eco_known], [*" $eco_arch "*], [AS_VAR_APPEND([eco_cuda_archs], [" $eco_arch"])])
+    done])
+  AS_IF([test -n "$eco_cuda_by"],
+    [eco_cuda_archs=`echo " $eco_cuda_archs " | $SED 's/ 90 / 90a /'`])
+  eco_cuda_archs=`echo $eco_cuda_archs`
+])
+
+# _ECO_CUDA_COMPRESS: a sixth of the size.  The smallest form needs a driver of 12.4, which 13.0 has.
+AC_DEFUN([_ECO_CUDA_COMPRESS], [
+  AS_VERSION_COMPARE([$eco_cuda_version], [13.0],
+    [CUDA_COMPRESS=-Xfatbin=-compress-all], [CUDA_COMPRESS=--compress-mode=size],
+    [CUDA_COMPRESS=--compress-mode=size])
 ])
 
 AC_DEFUN([_ECO_CUDA_TRY], [
-  AC_MSG_CHECKING([whether $NVCC compiles for $with_cuda_arch])
+  AC_MSG_CHECKING([whether $NVCC compiles for $eco_cuda_archs])
   cat > conftest.cu <<_ACEOF
 @%:@include <cuda_runtime.h>
 @%:@include <cublas_v2.h>
 __global__ void kernel(float *x) { *x = 1; }
 _ACEOF
-  AS_IF([$NVCC $NVCC_HOST $CUDA_GENCODE $NVCCFLAGS -c conftest.cu -o conftest.o >&AS_MESSAGE_LOG_FD 2>&1],
+  AS_IF([$NVCC $NVCC_HOST $CUDA_GENCODE $CUDA_COMPRESS $NVCCFLAGS -c conftest.cu -o conftest.o >&AS_MESSAGE_LOG_FD 2>&1],
     [AC_MSG_RESULT([yes])],
     [AC_MSG_RESULT([no])
-     eco_cuda_why="nvcc cannot compile for $with_cuda_arch (see config.log)"])
+     eco_cuda_why="nvcc cannot compile for $eco_cuda_archs (see config.log)"])
   rm -f conftest.cu conftest.o
 ])
 
 AC_DEFUN([ECO_CUDA], [
   AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR],
     [build the CUDA backend, a module of its own; DIR/bin/nvcc])], [], [with_cuda=auto])
-  AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=LIST],
-    [compute capabilities to compile for, with commas or blanks (75,80,86,89,90a)])], [],
-    [with_cuda_arch=75,80,86,89,90a])
-  with_cuda_arch=`echo "$with_cuda_arch" | tr , ' '`
+  AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=native|all|LIST],
+    [compute capabilities to compile for: of this machine's devices, or all if there is none; all
+     (75,80,86,89,90a); or a list with commas or blanks @<:@native@:>@])], [], [with_cuda_arch=native])
   AC_ARG_VAR([NVCC], [CUDA compiler])
   AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags])
   AC_ARG_VAR([NVCC_CCBIN], [host compiler for nvcc])
   : ${NVCCFLAGS=-O3}
-  eco_cuda_why= NVCC_HOST=
+  eco_cuda_why= NVCC_HOST= eco_cuda_seen= eco_cuda_archs=
   AS_IF([test -n "$NVCC_CCBIN"], [NVCC_HOST="-ccbin $NVCC_CCBIN"])
   AS_IF([test "x$with_cuda" = xno], [eco_cuda_why="not wanted"],
         [test "x$enable_shared" = xno], [eco_cuda_why="a module needs --enable-shared"],
         [_ECO_CUDA_TOOLKIT([$1])])
-  _ECO_CUDA_GENCODE([CUDA_GENCODE], [$with_cuda_arch])
-  _ECO_CUDA_GENCODE_RESIDENT
-  AS_IF([test -z "$eco_cuda_why"], [_ECO_CUDA_TRY])
+  AS_IF([test -z "$eco_cuda_why"], [
+    _ECO_CUDA_SEEN
+    _ECO_CUDA_ARCHS
+    _ECO_CUDA_GENCODE([CUDA_GENCODE], [$eco_cuda_archs])
+    _ECO_CUDA_GENCODE_MATRIX
+    _ECO_CUDA_COMPRESS
+    _ECO_CUDA_TRY])
   AS_IF([test -z "$eco_cuda_why"],
-    [eco_cuda_msg="$eco_cuda_version for $with_cuda_arch"],
+    [eco_cuda_msg="$eco_cuda_version for $eco_cuda_archs$eco_cuda_by"],
     [eco_cuda_msg="no ($eco_cuda_why)"
      AS_CASE([$with_cuda], [auto|no], [], [AC_MSG_ERROR([--with-cuda=$with_cuda: $eco_cuda_why])])])
   # bench/bench_gpu measures against cuDNN where it lies beside CUDA.
@@ -88,9 +157,12 @@ AC_DEFUN([ECO_CUDA], [
     [AC_SUBST([CUDNN_CPPFLAGS], [-DECO_HAVE_CUDNN])
      AC_SUBST([CUDNN_LIBS], [-lcudnn])])
   AM_CONDITIONAL([HAVE_CUDA], [test -z "$eco_cuda_why"])
+  AM_CONDITIONAL([CUDA_SEEN], [test -n "$eco_cuda_seen"])
   AC_SUBST([NVCC_HOST])
   AC_SUBST([CUDA_GENCODE])
-  AC_SUBST([CUDA_GENCODE_RESIDENT])
+  AC_SUBST([CUDA_GENCODE_MATRIX])
+  AC_SUBST([CUDA_COMPRESS])
+  AC_SUBST([CUDA_ARCHS], [$eco_cuda_archs])
   AC_SUBST([CUDA_CPPFLAGS], ["-isystem $eco_cuda_root/include"])
   AC_SUBST([CUDA_LIBDIR])
 ])
