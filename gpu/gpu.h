@@ -2,8 +2,8 @@
  * What the host's files of the CUDA backend share: the device's private part, one run, its
  * products.  Knows the tape's operations, no cell.
  */
-#ifndef ECO_GPU_H
-#define ECO_GPU_H
+#ifndef ECO_GPU_GPU_H
+#define ECO_GPU_GPU_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,11 +13,11 @@
 
 #include "common/module.h"
 #include "common/util.h"
-#include "gpu/force.h"
+#include "gpu/algo/force.h"
 #include "gpu/kernels.h"
-#include "gpu/version.h"
+#include "gpu/device/cuda_compat.h"
 
-/* ---- errors, check.c ------------------------------------------------------------------------- */
+/* ---- errors, device/status.c ----------------------------------------------------------------- */
 
 extern const struct eco_services *eco_gpu_services; /* set once, by eco_module_open */
 
@@ -33,7 +33,7 @@ ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing);
 #define ECO_CUBLAS(call)                                                                           \
     eco_cublas_error(ECO_FAILS() ? CUBLAS_STATUS_INTERNAL_ERROR : (call), #call)
 
-/* ---- device, cuda.c and sets.c --------------------------------------------------------------- */
+/* ---- device, backend.c and device/handle_pool.c ---------------------------------------------- */
 
 /* Streams of one run at most: lanes of the tape beyond share them. */
 enum { ECO_MAX_STREAMS = 8 };
@@ -59,7 +59,7 @@ struct eco_gpu {
     long patience_s;  /* how long blocks of a kernel wait for each other: ECORNN_PATIENCE */
     uint32_t *failed; /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
-    struct eco_own_code *own_codes;       /* own_cell.c; at creation of plans only */
+    struct eco_own_code *own_codes;       /* jit/user_cells.c; at creation of plans only */
     pthread_mutex_t own_codes_lock;
 };
 
@@ -84,7 +84,7 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
 
-/* ---- what plans keep, plan.c ----------------------------------------------------------------- */
+/* ---- what plans keep, algo/plan.c ------------------------------------------------------------ */
 
 /* Of algorithm resident, one way. */
 struct eco_resident_kernels {
@@ -114,11 +114,11 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan);
 void eco_gpu_release(struct ecornn_plan *plan);
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text);
 
-/* graph.c */
+/* run/graph.c */
 ecornn_status eco_gpu_make_graphs(const struct ecornn_plan *plan, struct eco_graphs **graphs);
 void eco_gpu_free_graphs(struct eco_graphs *graphs);
 
-/* own_cell.c: code of cells from text, the device's until it is closed; NULL: why not. */
+/* jit/user_cells.c: code of cells from text, the device's until it is closed; NULL: why not. */
 struct eco_resident_kind;
 /* The stages of the problem's cell for its type of rows: kernels of forward, then of backward. */
 const struct eco_own_code *
@@ -133,7 +133,7 @@ const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct e
 const void *eco_own_kernel(const struct eco_own_code *own, int k);
 void eco_own_codes_free(struct eco_gpu *gpu);
 
-/* ---- code compiled at run time, load.c ------------------------------------------------------- */
+/* ---- code compiled at run time, jit/load.c --------------------------------------------------- */
 
 struct eco_gpu_code {
     const char *text;           /* CUDA C++; may include the headers listed in gpu.am */
@@ -176,7 +176,7 @@ struct eco_gpu_run {
     bool overlap;            /* the op has queued a kernel there before */
     bool stepping;           /* and a stage since R was prepared */
     bool chained;            /* in one lane there is a kernel ahead, of whatever op */
-    struct eco_few_call few; /* few.c: what is still to be launched */
+    struct eco_few_call few; /* gemm/grouped/grouped.c: what is still to be launched */
     bool collects;           /* and the op at hand adds to it */
     bool apart; /* the run has queued kernels that touch nothing that is exchanged since
                  * its last resident kernel */
@@ -208,34 +208,35 @@ static inline bool eco_gpu_overlap(struct eco_gpu_run *run)
 
 void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing);
 
-void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op); /* moves.c */
+void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op); /* ops/copies.c */
 void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_op *op, int s); /* of these one */
 void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_op *op);
-void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op);  /* input.c */
-void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op);   /* step.c */
-void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op); /* step_back.c */
+void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op);  /* ops/input.c */
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op);   /* ops/step.c */
+void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op); /* ops/step_backward.c */
 /* Bit s: nothing comes to the last step's state s from behind, and its first kernel knows. */
 uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
 void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op);
 
-/* run.c: enters the device, checks the pointers, queues the tape. */
+/* run/run.c: enters the device, checks the pointers, queues the tape. */
 ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,
                                const struct eco_layout *layout, const struct eco_args *args,
                                const eco_gpu_ops *together);
 
-/* graph.c: queues a tape, or launches the graph that was kept of it. */
+/* run/graph.c: queues a tape, or launches the graph that was kept of it. */
 ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape);
 
-/* queue.c: all ops of a tape, on the caller's stream and those that fork from it and join it. */
+/* run/executor.c: all ops of a tape, on the caller's stream and those that fork from it and join
+ * it. */
 ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
                             cudaStream_t stream);
 
-/* ---- addresses, addresses.c ------------------------------------------------------------------ */
+/* ---- addresses, view/arrays.c ---------------------------------------------------------------- */
 
 void *eco_gpu_after(const void *p, size_t elements, ecornn_type type);
 void *eco_gpu_at(const struct eco_gpu_run *run, const struct eco_array *array, size_t step);
@@ -270,14 +271,14 @@ void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_op *o
 void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
                              struct eco_stage_call *call);
 
-/* ---- what fills up rows, fill.c -------------------------------------------------------------- */
+/* ---- what fills up rows, ops/zero_padding.c -------------------------------------------------- */
 
 /* Zeros between the elements of what products read, before the first step: forward; backward, where
  * products run over all of a row in any case. */
 void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_op *op);
 void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op);
 
-/* ---- states, states.c ------------------------------------------------------------------------ */
+/* ---- states, view/states.c ------------------------------------------------------------------- */
 
 /* y of this direction of the layer from step t on; data NULL: nobody wants it. */
 struct eco_plane eco_gpu_y(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t);
@@ -301,7 +302,7 @@ void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op 
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 
-/* step_time.c; seconds of the products over all steps: of inputs and, in training, gradients; with
+/* algo/cost.c; seconds of the products over all steps: of inputs and, in training, gradients; with
  * what products lose, or copies cost, where rows are no whole groups (steps: those of a step too)
  */
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -326,14 +327,14 @@ enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
 /* Is what follows a layer's steps back one launch, and all of a run a chunk?  Then layers had
  * better follow each other. */
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
-/* algo_step.c; are rows filled to whole groups?  Where that is forced, or products gain more than
- * copies cost. */
+/* algo/per_step.c; are rows filled to whole groups?  Where that is forced, or products gain more
+ * than copies cost. */
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
 /* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               const struct eco_wishes *wishes);
 extern const struct eco_algo eco_algo_step;
-extern const struct eco_algo eco_algo_resident; /* algo_resident.c */
-extern const struct eco_algo eco_algo_fused;    /* algo_fused.c */
+extern const struct eco_algo eco_algo_resident; /* algo/persistent.c */
+extern const struct eco_algo eco_algo_fused;    /* algo/fused_step.c */
 
-#endif /* ECO_GPU_H */
+#endif /* ECO_GPU_GPU_H */

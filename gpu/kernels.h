@@ -9,16 +9,16 @@
 #include <cuda_runtime_api.h>
 
 #include "common/cell/cell.h"
-#include "gpu/few_call.h"
-#include "gpu/fused_call.h"
-#include "gpu/resident_call.h"
-#include "gpu/stage_call.h"
+#include "gpu/gemm/grouped/args.h"
+#include "gpu/fused_step/args.h"
+#include "gpu/persistent/args.h"
+#include "gpu/cell/args.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ---- the stages of cells, stages.cuh and launch.c -------------------------------------------- */
+/* ---- the stages of cells, cell/stages.cuh and device/launch.c -------------------------------- */
 
 typedef void (*eco_stage_kernel)(const struct eco_stage_call call);
 typedef void (*eco_interpreter_kernel)(const struct eco_interpreted_call call);
@@ -26,7 +26,7 @@ struct eco_cell_kernels {
     eco_stage_kernel forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
 };
 
-/* The kernels of one type of rows: cell_f32.cu and so on. */
+/* The kernels of one type of rows: instances/stages_f32.cu and so on. */
 struct eco_stage_kernels {
     const struct eco_cell_kernels *builtin; /* by number of the cell */
     eco_interpreter_kernel interpret[2];    /* [forward, backward] */
@@ -41,7 +41,7 @@ cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arg
 cudaError_t eco_launch_stage(const void *kernel, const struct eco_stage_call *shape,
                              const void *argument, bool overlap, cudaStream_t stream);
 
-/* ---- moving rows, move.cu -------------------------------------------------------------------- */
+/* ---- moving rows, copy/move.cu --------------------------------------------------------------- */
 
 /* A block of rows of many steps: element (t, n, i) at t*step + n*row + i. */
 struct eco_plane {
@@ -103,7 +103,7 @@ struct eco_project_back_call {
 };
 cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cudaStream_t stream);
 
-/* ---- columns, column.cu ---------------------------------------------------------------------- */
+/* ---- columns, copy/columns.cu ---------------------------------------------------------------- */
 
 /* H-wide groups of columns; group k has its own place elsewhere. */
 struct eco_columns_call {
@@ -123,7 +123,7 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
  * overlap: of two launches the second is put in place early. */
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cudaStream_t stream);
 
-/* ---- all steps in one launch, resident_forward_bf16.cu and so on ----------------------------- */
+/* ---- all steps in one launch, instances/persistent_forward_bf16.cu and so on ----------------- */
 
 /* What n launched (layer, direction)s exchange, before the first step: all bits of a number set
  * where a unit will write it, else 0.  Sizes as in eco_resident_call. */
@@ -161,7 +161,7 @@ extern const struct eco_resident_kernel *const eco_resident_backward_f16;
 extern const struct eco_resident_kernel *const eco_resident_backward_f32_fast;
 extern const struct eco_resident_kernel *const eco_resident_backward_f32_scaled;
 
-/* ---- a step in one launch, fused_bf16.cu and so on ------------------------------------------- */
+/* ---- a step in one launch, instances/fused_step_bf16.cu and so on ---------------------------- */
 
 /* Kernels of one cell; NULL: there is none of that shape.  The list ends with ECO_FUSED_END. */
 struct eco_fused_kernel {
@@ -173,7 +173,7 @@ extern const struct eco_fused_kernel *const eco_fused_f16;
 extern const struct eco_fused_kernel *const eco_fused_f32;
 extern const struct eco_fused_kernel *const eco_fused_f32_fast;
 
-/* ---- products of few rows, few_bf16.cu and so on --------------------------------------------- */
+/* ---- products of few rows, instances/grouped_bf16.cu and so on ------------------------------- */
 
 /* [ECO_FEW_SHAPES] */
 extern const void *const *const eco_few_bf16;

@@ -15,8 +15,8 @@ build() {
     rm -rf "$here-coverage"
     cp -pR "$here" "$here-coverage"
     cd "$here-coverage"
-    rm -f gpu/ecornn_cuda_la-*.lo gpu/libcompile_la-*.lo gpu/libcompile.la ecornn-cuda.la \
-        tests/test_cache tests/test_compile
+    find gpu \( -name 'ecornn_cuda_la-*.lo' -o -name 'libcompile_la-*.lo' \) -exec rm -f {} +
+    rm -f gpu/libcompile.la ecornn-cuda.la tests/test_cache tests/test_compile
     make ecornn-cuda.la tests/test_cache tests/test_compile \
         CFLAGS='-g -O0 --coverage -DNDEBUG -Wno-error'
     cd "$here"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "common/backend.h"
-#include "gpu/resident.h"
+#include "gpu/persistent/persistent.h"
 #include "tests/launches.h"
 
 /* ---- problems -------------------------------------------------------------------------------- */

@@ -15,11 +15,25 @@ common/cell/     : include/ common/util.h                                       
 common/ref/      : include/ common/cell/ common/problem.h common/backend.h common/host.h common/type.h common/util.h common/number.h : immintrin omp.h cblas cuda
 common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 cpu/             : include/ common/ config.h                                              : cuda
-gpu/             : include/ common/ config.h                                              : immintrin omp.h cblas
+gpu/arch/        :                                                                        : immintrin omp.h cblas cuda_runtime cublas
+gpu/tile/        : gpu/arch/                                                              : immintrin omp.h cblas cuda_runtime cublas
+gpu/cell/        : include/ common/ gpu/arch/ gpu/kernels.h                               : immintrin omp.h cblas cublas
+gpu/copy/        : include/ common/ gpu/arch/ gpu/kernels.h                               : immintrin omp.h cblas cublas
+gpu/device/      : include/ common/ gpu/gpu.h gpu/kernels.h                               : immintrin omp.h cblas
+gpu/view/        : include/ common/ gpu/gpu.h                                             : immintrin omp.h cblas cublas
+gpu/jit/         : include/ common/ config.h gpu/gpu.h gpu/device/ gpu/fused_step/args.h gpu/persistent/args.h : immintrin omp.h cblas cublas
+gpu/gemm/        : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/cell/math.cuh gpu/gemm/ : immintrin omp.h cblas
+gpu/ops/         : include/ common/ gpu/gpu.h gpu/gemm/                                   : immintrin omp.h cblas
+gpu/fused_step/  : include/ common/ gpu/gpu.h gpu/arch/ gpu/tile/ gpu/cell/               : immintrin omp.h cblas
+gpu/persistent/  : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/cell/ gpu/jit/compile.h : immintrin omp.h cblas
+gpu/instances/   : gpu/kernels.h gpu/cell/ gpu/gemm/grouped/ gpu/fused_step/ gpu/persistent/ : immintrin omp.h cblas cublas
+gpu/run/         : include/ common/ gpu/gpu.h gpu/gemm/grouped/grouped.h                  : immintrin omp.h cblas
+gpu/algo/        : include/ common/ gpu/gpu.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/jit/ : immintrin omp.h cblas
+gpu/             : include/ common/ gpu/ config.h                                         : immintrin omp.h cblas
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
 tests/consumer.c : include/                                                               : immintrin omp.h cblas cuda
-tests/           : include/ common/ cpu/ gpu/compile.h gpu/few.h gpu/fused.h gpu/resident.h gpu/split_shape.h lib/ examples/ config.h                    :
+tests/           : include/ common/ cpu/ gpu/jit/compile.h gpu/gemm/grouped/grouped.h gpu/fused_step/fused_step.h gpu/persistent/persistent.h gpu/gemm/emulated_f32/tiling.h lib/ examples/ config.h                    :
 tools/           : include/                                                               : cuda
 python/          :                                                                        : immintrin omp.h cblas cuda
 bench/bench_gpu.c : include/ bench/ :
@@ -66,6 +80,8 @@ function refuse(why)
 function check_quoted(path, row,    i, n, list)
 {
     path = found(FILENAME, path)
+    if (path ~ /\.cuh$/ && FILENAME !~ /\.(cuh?|inc)$/)
+        refuse("is for the host only: no \"" path "\"")
     if (who[row] ~ /\/$/ && folder(path) == folder(FILENAME))
         return
     n = split(may[row], list, " ")

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gpu/compile.h"
+#include "gpu/jit/compile.h"
 #include "tests/suite.h"
 
 static char place[64], folder[96]; /* of this test alone; in it what ECORNN_CACHE names */

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gpu/compile.h"
-#include "gpu/resident.h"
+#include "gpu/jit/compile.h"
+#include "gpu/persistent/persistent.h"
 #include "tests/suite.h"
 #include "tests/testing.h"
 
@@ -273,12 +273,12 @@ END_TEST
 /* Whoever writes where the program happens to run does not write our headers. */
 START_TEST(reads_no_files)
 {
-    static const char *const name[] = {"near.h", "gpu/cell.cuh", "stdint.h"};
+    static const char *const name[] = {"near.h", "gpu/cell/words.cuh", "stdint.h"};
     struct eco_code code;
     char before[1024];
     ck_assert_ptr_nonnull(getcwd(before, sizeof before));
     ck_assert_int_eq(chdir(folder), 0);
-    ck_assert_int_eq(mkdir("gpu", 0700), 0);
+    ck_assert_int_eq(mkdir("gpu", 0700) | mkdir("gpu/cell", 0700), 0);
     for (int i = 0; i < 3; i++) {
         FILE *file = fopen(name[i], "w");
         fputs("#define FOUND 1\n", file);
@@ -287,7 +287,7 @@ START_TEST(reads_no_files)
     struct eco_source source = {"#include \"near.h\"\n", "sm_90a", NULL};
     ck_assert(!eco_nvrtc_compile(&source, &code, reason()));
     ck_assert_msg(strstr(why, "near.h"), "%s", why);
-    source.text = "#define ECO_ROWS_F32 1\n#include \"gpu/cell.cuh\"\n"
+    source.text = "#define ECO_ROWS_F32 1\n#include \"gpu/cell/words.cuh\"\n"
                   "#ifdef FOUND\n#error found\n#endif\n";
     ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
     eco_free(code.data);

@@ -1,10 +1,11 @@
 /*
- * What products of few rows are launched together: gpu/few.c, tested without a device.
+ * What products of few rows are launched together: gpu/gemm/grouped/grouped.c, tested without a
+ * device.
  */
 #include <check.h>
 
 #include "common/backend.h"
-#include "gpu/few.h"
+#include "gpu/gemm/grouped/grouped.h"
 #include "tests/suite.h"
 
 /* ---- what it calls ----------------------------------------------------------------------------

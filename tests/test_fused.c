@@ -4,7 +4,7 @@
 #include <check.h>
 
 #include "common/backend.h"
-#include "gpu/fused.h"
+#include "gpu/fused_step/fused_step.h"
 #include "tests/suite.h"
 
 static const struct eco_caps h200 = {.threads = 132, .block_bytes = 227 << 10, .fuses = true},

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "gpu/split_shape.h"
+#include "gpu/gemm/emulated_f32/tiling.h"
 #include "tests/suite.h"
 
 enum { PROCESSORS = 132 };

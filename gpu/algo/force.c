@@ -1,0 +1,236 @@
+/*
+ * The keys of ECORNN_FORCE that this backend knows, and the variables that say the same.
+ */
+#include "gpu/algo/force.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/force.h"
+#include "common/util.h"
+#include "gpu/gemm/grouped/args.h"
+#include "gpu/fused_step/args.h"
+#include "gpu/persistent/args.h"
+
+enum { VALUE = 32 };
+
+bool eco_gpu_asked(const char *key, const char *variable, char *value, size_t size)
+{
+    const char *asked = variable != NULL ? eco_environment(variable) : NULL;
+    if (eco_force_text(key, value, size))
+        return true;
+    if (asked == NULL || *asked == '\0')
+        return false;
+    value[0] = '\0';
+    strncat(value, asked, size - 1);
+    return true;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* Which of n words the first so many letters are; -1: none. */
+static int word(const char *const words[], int n, const char *text, size_t letters)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(words[i]) == letters && strncmp(words[i], text, letters) == 0)
+            return i;
+    return -1;
+}
+
+/* Of least << 0, least << 1 ... the one; -1: none. */
+static int power(int value, int least, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (value == least << i)
+            return i;
+    return -1;
+}
+
+/* "WORD:AxB" or "WORD:AxBxC": the numbers; false: other text. */
+static bool numbers(const char *text, int n, int number[])
+{
+    const char *at = strchr(text, ':');
+    for (int i = 0; at != NULL && i < n; i++) {
+        char *end;
+        const long value = strtol(at + 1, &end, 10);
+        if (end == at + 1 || value < 0 || value > INT_MAX || *end != (i + 1 < n ? 'x' : '\0'))
+            return false;
+        number[i] = (int)value;
+        at = end;
+    }
+    return at != NULL;
+}
+
+/* ---- one key each ---------------------------------------------------------------------------- */
+
+/* Places of algorithm resident: "FORM:UNITSxBLOCKS". */
+static bool read_division(const char *text, uint64_t *shapes)
+{
+    static const char *const forms[ECO_RESIDENT_FORMS] = {[ECO_RESIDENT_FEW] = "few",
+                                                          [ECO_RESIDENT_MANY] = "many",
+                                                          [ECO_RESIDENT_DIRECT] = "direct",
+                                                          [ECO_RESIDENT_WIDE] = "wide",
+                                                          [ECO_RESIDENT_SQUARE] = "square"};
+    int number[2] = {0, 0};
+    const int form = word(forms, ECO_RESIDENT_FORMS, text, strcspn(text, ":"));
+    if (form < 0 || !numbers(text, 2, number))
+        return false;
+    const int units = power(number[0], 1 << ECO_RESIDENT_SHIFT, ECO_RESIDENT_SHIFTS),
+              spread = power(number[1], 1, ECO_RESIDENT_SPREADS);
+    if (units < 0 || spread < 0)
+        return false;
+    *shapes = UINT64_C(1) << ECO_RESIDENT_PLACE(units + ECO_RESIDENT_SHIFT, spread, form);
+    return true;
+}
+
+static bool read_forward(const char *text, struct eco_gpu_force *force)
+{
+    force->divides[0] = true;
+    return read_division(text, &force->shapes[0]);
+}
+
+static bool read_backward(const char *text, struct eco_gpu_force *force)
+{
+    force->steps_back = strcmp(text, "step") == 0;
+    force->divides[1] = !force->steps_back;
+    if (!force->steps_back)
+        return read_division(text, &force->shapes[1]);
+    force->shapes[1] = 0;
+    return true;
+}
+
+static bool read_number(const char *text, int32_t *number)
+{
+    char *end;
+    const long value = strtol(text, &end, 10);
+    *number = value > 0 && value <= INT_MAX ? (int32_t)value : 0;
+    return end != text && *end == '\0' && value >= 0 && value <= INT_MAX;
+}
+
+static bool read_groups(const char *text, struct eco_gpu_force *force)
+{
+    return read_number(text, &force->groups) && force->groups > 0;
+}
+
+static bool read_rows_of(const char *text, int least, int n, unsigned *shapes)
+{
+    int32_t rows;
+    const int shape = read_number(text, &rows) ? power(rows, least, n) : -1;
+    *shapes = shape < 0 ? 0 : 1u << shape;
+    return shape >= 0;
+}
+
+static bool read_fused(const char *text, struct eco_gpu_force *force)
+{
+    return read_rows_of(text, ECO_FUSED_N, ECO_FUSED_SHAPES, &force->fused);
+}
+
+static bool read_projected(const char *text, struct eco_gpu_force *force)
+{
+    return read_rows_of(text, ECO_FUSED_N, ECO_FUSED_SHAPES, &force->projected);
+}
+
+static bool read_few(const char *text, struct eco_gpu_force *force)
+{
+    int32_t rows = 0;
+    const bool is_number = read_number(text, &rows);
+    force->few = rows == 0 ? ECO_FEW_NEVER : power(rows, ECO_FEW_BACK_ROWS(0), ECO_FEW_SHAPES);
+    return is_number && force->few != ECO_NOT_FORCED;
+}
+
+/* 0, 1, and 2: with the states of steps prepared.  Large products in F16 do the same, unless they
+ * have a key of their own. */
+static bool read_split(const char *text, struct eco_gpu_force *force)
+{
+    force->splits = *text == '0'   ? ECO_WISH_NEVER
+                    : *text == '2' ? ECO_WISH_ALWAYS_PREPARED
+                                   : ECO_WISH_ALWAYS;
+    force->halves = force->splits;
+    return true;
+}
+
+static bool read_half(const char *text, struct eco_gpu_force *force)
+{
+    force->halves = *text == '0' ? ECO_WISH_NEVER : ECO_WISH_ALWAYS;
+    return strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
+}
+
+static bool read_shared(const char *text, struct eco_gpu_force *force)
+{
+    force->shared = *text == '1';
+    return strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
+}
+
+/* "KIND:ROWSxCOLUMNSxSLICES" */
+static bool read_cut(const char *text, struct eco_gpu_force *force)
+{
+    static const char *const kinds[ECO_SPLIT_KINDS] = {[ECO_SPLIT_SPLITS] = "splits",
+                                                       [ECO_SPLIT_PREPARED] = "prepared",
+                                                       [ECO_SPLIT_PREPARED_SINGLES] = "singles"};
+    int number[3] = {0, 0, 0};
+    const int kind = word(kinds, ECO_SPLIT_KINDS, text, strcspn(text, ":"));
+    force->cuts = true;
+    force->steps = (struct eco_split_choices){.kinds = 0};
+    if (kind < 0 || !numbers(text, 3, number) || number[2] < 1 || number[2] > ECO_SPLIT_SLICES)
+        return false;
+    const int height = power(number[0], ECO_SPLIT_LEAST_ROWS, ECO_SPLIT_HEIGHTS),
+              width = power(number[1], ECO_SPLIT_LEAST_COLUMNS, ECO_SPLIT_WIDTHS);
+    if (height < 0 || width < 0)
+        return false;
+    force->steps = (struct eco_split_choices){1u << kind, 1u << height, 1u << width,
+                                              1u << (number[2] - 1), true};
+    return true;
+}
+
+static bool read_chunk(const char *text, struct eco_gpu_force *force)
+{
+    return read_number(text, &force->chunk);
+}
+
+static bool read_wavefront(const char *text, struct eco_gpu_force *force)
+{
+    force->one_by_one = strcmp(text, "0") == 0;
+    return force->one_by_one || strcmp(text, "1") == 0;
+}
+
+static bool read_rows(const char *text, struct eco_gpu_force *force)
+{
+    force->rows = strcmp(text, "filled") == 0 ? ECO_ROWS_FILLED : ECO_ROWS_DENSE;
+    return force->rows == ECO_ROWS_FILLED || strcmp(text, "dense") == 0;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+struct eco_gpu_force eco_gpu_force(void)
+{
+    static const struct {
+        const char *key, *variable;
+        bool (*read)(const char *text, struct eco_gpu_force *force);
+    } keys[] = {
+        {"forward", NULL, read_forward},       {"backward", NULL, read_backward},
+        {"groups", NULL, read_groups},         {"fused", NULL, read_fused},
+        {"projection", NULL, read_projected},  {"few", NULL, read_few},
+        {"split", "ECORNN_SPLIT", read_split}, {"half", NULL, read_half},
+        {"shared", NULL, read_shared},         {"cut", NULL, read_cut},
+        {"chunk", "ECORNN_CHUNK", read_chunk}, {"wavefront", "ECORNN_WAVEFRONT", read_wavefront},
+        {"rows", "ECORNN_ROWS", read_rows}};
+    struct eco_gpu_force force = {.shapes = {UINT64_MAX, UINT64_MAX},
+                                  .fused = UINT_MAX,
+                                  .projected = UINT_MAX,
+                                  .few = ECO_NOT_FORCED,
+                                  .shared = ECO_NOT_FORCED,
+                                  .steps = ECO_SPLIT_ANY(UINT_MAX)};
+    struct eco_text all = {force.text, sizeof force.text, 0};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char value[VALUE];
+        if (!eco_gpu_asked(keys[i].key, keys[i].variable, value, sizeof value))
+            continue;
+        eco_text_add(&all, "%s%s=%s", all.length > 0 ? "," : "", keys[i].key, value);
+        if (!keys[i].read(value, &force) && force.wrong[0] == '\0')
+            eco_text_add(&(struct eco_text){force.wrong, sizeof force.wrong, 0}, "%s=%s",
+                         keys[i].key, value);
+    }
+    return force;
+}

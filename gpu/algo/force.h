@@ -1,0 +1,50 @@
+/*
+ * What ECORNN_FORCE takes from the planner of this backend (doc/adding.md lists the keys).  Read as
+ * a plan is made and kept with it: runs read the plan's.
+ */
+#ifndef ECO_GPU_ALGO_FORCE_H
+#define ECO_GPU_ALGO_FORCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/gemm/emulated_f32/tiling.h"
+
+/* Of products of other implementations: where that is faster by prediction, nowhere, everywhere. */
+enum eco_wish {
+    ECO_WISH_FASTER,
+    ECO_WISH_NEVER,
+    ECO_WISH_ALWAYS,
+    ECO_WISH_ALWAYS_PREPARED /* states of steps prepared, too */
+};
+/* How rows lie. */
+enum eco_rows { ECO_ROWS_FASTER, ECO_ROWS_FILLED, ECO_ROWS_DENSE };
+
+enum { ECO_NOT_FORCED = -1, ECO_FEW_NEVER = -2, ECO_FORCE_TEXT = 128 };
+
+struct eco_gpu_force {
+    char text[ECO_FORCE_TEXT];  /* of all keys, for people; "": nothing */
+    char wrong[ECO_FORCE_TEXT]; /* a key whose value is none; "": there is none */
+    /* Of algorithm resident, [forward, backward]: bits eco_resident_place(); none of them: no such
+     * division, or steps back of algorithm step. */
+    bool divides[2], steps_back;
+    uint64_t shapes[2];
+    int32_t groups;            /* of blocks, at most; 0: any */
+    unsigned fused, projected; /* blocks of algorithm fused: a bit for each shape */
+    int few;                   /* shape of blocks, or one of the above */
+    enum eco_wish splits, halves;
+    int shared;                     /* large split products share tiles: 0, 1 or ECO_NOT_FORCED */
+    struct eco_split_choices steps; /* of products of steps with R prepared */
+    bool cuts;                      /* is that forced? */
+    int32_t chunk;                  /* steps; 0: not forced */
+    bool one_by_one;                /* layers */
+    enum eco_rows rows;
+};
+
+/* At creation of a plan only. */
+struct eco_gpu_force eco_gpu_force(void);
+/* The value of a key of ECORNN_FORCE, or of a variable of its own; false: neither is there. */
+bool eco_gpu_asked(const char *key, const char *variable, char *value, size_t size);
+
+#endif /* ECO_GPU_ALGO_FORCE_H */

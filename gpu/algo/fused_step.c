@@ -1,0 +1,97 @@
+/*
+ * Algorithm fused: a step of a layer is one launch, in which blocks multiply input and state and
+ * finish the cell; with a projection two.  For runs of few steps, which are over before algorithm
+ * resident has read R, and for rows that may not depend on others: in what order a sum is added
+ * depends on k alone.  Steps back are those of algorithm step.
+ */
+#include "gpu/fused_step/fused_step.h"
+
+#include <limits.h>
+
+#include "gpu/jit/compile.h"
+
+/* Steps at most; what a step may take by prediction: where launches and the way to the L2 are most
+ * of it.  Longer ones are multiplied better by large products. */
+enum { MOST_STEPS = 16, MOST_ROWS = 65535 * ECO_FUSED_N };
+static const double most_time = 64e-6;
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    char unused[1];
+    const struct ecornn_cell *cell = problem->cell;
+    if (!caps->fuses)
+        return "a device without what it needs";
+    if (eco_type_bytes(problem->type) > 4)
+        return "a type without a kernel";
+    if (problem->weight_type != problem->type)
+        return "weights of another type than the rows";
+    if (eco_cell_products(cell) != 1)
+        return "a cell of other products than one with the output state";
+    if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)
+        return "a projection whose rows are no whole pieces";
+    if (problem->T > MOST_STEPS && !problem->row_invariant)
+        return "many steps";
+    if (problem->N > MOST_ROWS)
+        return "more rows than a launch has blocks for";
+    const struct eco_gpu_force force = eco_gpu_force();
+    const struct eco_fused_size size = eco_fused_size(problem, &force, 0, problem->N),
+                                projection = eco_fused_projection(problem, &force, problem->N);
+    const struct eco_fused_choice choice = eco_fused_choose(&size, caps);
+    if (choice.shape < 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
+        return "more accumulators than a block has room for";
+    if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant)
+        return "steps of much work";
+    if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
+        return "a cell from text where there is no NVRTC";
+    return NULL;
+}
+
+/* Seconds of all steps forward. */
+static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const struct eco_gpu_force force = eco_gpu_force();
+    double step = 0;
+    for (int32_t layer = 0; layer < problem->L; layer++) {
+        const struct eco_fused_size size = eco_fused_size(problem, &force, layer, problem->N),
+                                    projection = eco_fused_projection(problem, &force, problem->N);
+        step += eco_fused_choose(&size, caps).time;
+        if (problem->projected)
+            step += eco_fused_choose(&projection, caps).time;
+    }
+    return step * problem->D * problem->T;
+}
+
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    static const double back = 2. / 3; /* of the large products in training, all but the input's */
+    const double forward = forward_time(problem, caps);
+    if (!problem->training)
+        return forward;
+    return forward + eco_step_launches(problem, caps, true) + eco_step_time(problem, caps, true) +
+           back * eco_step_products(problem, caps, true);
+}
+
+/* What steps back and large products of algorithm step wish; forward nothing. */
+static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes)
+{
+    eco_algo_step.wishes(problem, caps, wishes);
+    wishes->turned[0] = false;
+    wishes->prepared_bytes[0] = 0;
+    wishes->wavefront = wishes->wavefront && problem->training; /* back */
+    /* No accumulators in memory, no input product of many rows; of a cell from text steps may be
+     * those of algorithm step. */
+    wishes->fuse_input = problem->cell->builtin >= 0;
+    wishes->rows_apart |= wishes->fuse_input;
+}
+
+static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                         const struct eco_layout *layout, const struct eco_args *args)
+{
+    static const eco_gpu_ops ops[ECO_OP_KINDS] = {
+        [ECO_INPUT] = eco_fused_input, [ECO_STEP] = eco_fused_step, [ECO_END] = eco_fused_end};
+    const struct eco_gpu_plan *own = plan->own;
+    return eco_gpu_run_plan(plan, tape, layout, args, own->fused.used ? ops : NULL);
+}
+
+const struct eco_algo eco_algo_fused = {"fused", refuses, wishes, estimate, run};

@@ -1,0 +1,147 @@
+/*
+ * Algorithm step: a product and one fused kernel per step and stage.  Runs every cell, option
+ * and type; what an algorithm of its own must beat.
+ */
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/gemm/presplit.h"
+
+#include <math.h>
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    (void)caps;
+    return problem->row_invariant ? "row-invariant: its rows may depend on others" : NULL;
+}
+
+static bool overlaps_layers(const struct eco_problem *problem)
+{
+    return problem->L > 1 && problem->D == 1 && !eco_gpu_force().one_by_one;
+}
+
+static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
+{
+    enum { MOST_CHUNKS = 12 };
+    if (eco_step_asked(problem) > 0)
+        return eco_step_asked(problem);
+    int32_t steps = (ECO_STEP_ROWS + problem->N - 1) / problem->N;
+    if (wavefront && steps > problem->T / MOST_CHUNKS)
+        steps = problem->T / MOST_CHUNKS;
+    return steps < ECO_STEP_CHUNK ? ECO_STEP_CHUNK : steps;
+}
+
+static size_t clamp(double value, double least, double most)
+{
+    return (size_t)(value < least ? least : value > most ? most : value);
+}
+
+/* Of gradients of vectors one value of each column at least (copy/columns.cu). */
+static double sums_bytes(const struct eco_problem *problem)
+{
+    const struct eco_matrix vectors = eco_problem_matrix(problem, 0, ECO_PART_VECTORS);
+    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    const size_t column = eco_wishes_row(&aligned, (size_t)vectors.units);
+    return problem->training ? (double)vectors.n * (double)column *
+                                       (double)eco_type_bytes(eco_type_sum(problem->type)) +
+                                   ECO_ROOM_ALIGNMENT
+                             : 0;
+}
+
+/* Partial sums of a step's product, split some ways.  F32 has products that want more, but not so
+ * small a plan that this would be most of its memory; in full and where there are not many lanes,
+ * operands that are split. */
+static size_t sums_or_splits(const struct eco_problem *problem, const struct eco_caps *caps,
+                             const struct eco_wishes *wishes)
+{
+    static const double least_work = 1e6;
+    const double accs = problem->cell->lowered.n_accs * (double)problem->H;
+    const double work = accs * problem->H * problem->N;
+    const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
+    const bool splits = caps->splits && !problem->fast && !wishes->wavefront &&
+                        eco_gpu_force().splits != ECO_WISH_NEVER;
+    if (problem->type == ECORNN_F32 && used && work >= least_work)
+        return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
+    const double least = fmax(65536, sums_bytes(problem));
+    return clamp(32 * accs * problem->N, least, fmax(least, 8 << 20));
+}
+
+size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              const struct eco_wishes *wishes)
+{
+    const size_t bytes = sums_or_splits(problem, caps, wishes),
+                 halves = eco_half_bytes(problem, caps, wishes);
+    return bytes > halves ? bytes : halves;
+}
+
+/* cuBLAS reads R^T by rows faster than R in full F32 where the batch has so many rows, measured
+ * from so many units on; not where layers of a wavefront share the chip.  The copy wants some
+ * steps. */
+static bool turns_forward(const struct eco_problem *problem)
+{
+    enum { ROWS_ALIVE = 32, UNITS = 512, STEPS = 16 };
+    const enum eco_rows asked = eco_gpu_force().rows;
+    if (asked != ECO_ROWS_FASTER)
+        return asked == ECO_ROWS_FILLED;
+    return problem->type == ECORNN_F32 && !problem->fast && problem->N >= ROWS_ALIVE &&
+           problem->H >= UNITS && problem->T >= STEPS && !overlaps_layers(problem);
+}
+
+/* It multiplies in TF32 twice as fast where k is contiguous in both operands. */
+static bool turns_back(const struct eco_problem *problem)
+{
+    enum { STEPS = 4 };
+    return problem->type == ECORNN_F32 && problem->fast && problem->T >= STEPS;
+}
+
+static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes)
+{
+    const bool wavefront = overlaps_layers(problem) && !eco_step_is_over_at_once(problem, caps);
+    const int32_t steps = steps_for(problem, wavefront);
+    const bool alone = wavefront || problem->row_invariant; /* products back are grouped */
+    const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
+                                alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
+    *wishes = (struct eco_wishes){
+        .wavefront = wavefront,
+        .lean = true,
+        .widened = problem->weight_type != problem->type,
+        .prepared_bytes = {prepared[0], prepared[1]},
+        .turned = {prepared[0] == 0 && turns_forward(problem),
+                   prepared[1] == 0 && problem->training && turns_back(problem) &&
+                       !problem->row_invariant},
+        .rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */
+        .aligned = ECO_GPU_ALIGNED,
+        .filled = eco_step_fills(problem, caps, true),
+        .chunk = steps,
+        .chunk_backward = steps,
+        .weights_chunks = wavefront ? (int32_t)(ECO_STEP_ROWS / ((int64_t)steps * problem->N)) : 0,
+    };
+    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
+}
+
+bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
+{
+    const enum eco_rows asked = eco_gpu_force().rows;
+    if (asked != ECO_ROWS_FASTER)
+        return asked == ECO_ROWS_FILLED;
+    return eco_step_gains_by_groups(problem, caps, steps);
+}
+
+/* ---- estimate -------------------------------------------------------------------------------- */
+
+/* Seconds; lanes overlap. */
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_step_launches(problem, caps, false) +
+           (problem->training ? eco_step_launches(problem, caps, true) : 0) +
+           eco_step_time(problem, caps, false) +
+           (problem->training ? eco_step_time(problem, caps, true) : 0) +
+           eco_step_products(problem, caps, true);
+}
+
+static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                         const struct eco_layout *layout, const struct eco_args *args)
+{
+    return eco_gpu_run_plan(plan, tape, layout, args, NULL);
+}
+
+const struct eco_algo eco_algo_step = {"step", refuses, wishes, estimate, run};

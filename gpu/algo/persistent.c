@@ -1,0 +1,232 @@
+/*
+ * Algorithm resident: one launch runs all steps; R stays in registers and shared memory of the
+ * multiprocessors, which tell each other the new states through the L2 (Diamos et al., "Persistent
+ * RNNs", ICML 2016).  Input products, weight gradients and dx are as in algorithm step; so are
+ * steps back that do not fit.
+ */
+#include "gpu/gemm/presplit.h"
+#include "gpu/persistent/persistent.h"
+
+#include <math.h>
+
+static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                        bool backward, int32_t jobs)
+{
+    struct eco_resident_shape shape;
+    const struct eco_resident_need need =
+        eco_resident_need(problem, caps, backward, problem->N, 1, jobs);
+    return eco_resident_shape(&need, &shape);
+}
+
+/* Kernels know where an element of a step lies in 32 bits; rows of the caller's may be T apart. */
+static bool is_near(const struct eco_problem *problem)
+{
+    const double state = (double)problem->D * problem->H, row = problem->order == ECORNN_BATCH_MAJOR
+                                                                    ? problem->T * state
+                                                                    : ECO_MAX_ACCS * state;
+    return problem->N * row < UINT32_MAX;
+}
+
+/* Can the steps back stay on the chip, too? */
+static bool also_back(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_resident_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
+}
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    if (problem->row_invariant)
+        return "row-invariant: its rows may depend on others";
+    if (caps->version < ECO_RESIDENT_VERSION || caps->block_bytes == 0)
+        return "a device without what it needs";
+    if (problem->projected)
+        return "a projection";
+    if (problem->weight_type != problem->type)
+        return "weights of another type than the rows";
+    if (eco_resident_refuses(problem, false) != NULL)
+        return eco_resident_refuses(problem, false);
+    if (!is_near(problem))
+        return "rows too far apart";
+    if (!(step_time(problem, caps, false, 1) > 0))
+        return eco_gpu_force().divides[0] ? "a problem that the forced division does not fit"
+                                          : "weights that the chip cannot hold";
+    return problem->training && eco_gpu_force().divides[1] && !also_back(problem, caps)
+               ? "a problem that the forced division back does not fit"
+               : NULL;
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+/* Chunks are as few as keep what steps read, and what they send, to so many bytes, and sums of
+ * weight gradients to so many rows: each has launches, and reads R anew.  Forward a number that is
+ * sent, or is of a row that is not there, counts as many bytes as the accumulators of an LSTM's
+ * unit.  Layers that overlap have a chunk each, and want more of them. */
+enum {
+    BYTES = 120 << 20,
+    OF_EACH_LAYER = 30 << 20,
+    SENT_BYTES = 16,
+    ROWS = 32768,
+    LEAST_STEPS = 32,
+    CHUNKS = 8,
+    LEAST_OVERLAPPED = 12
+};
+
+/* Bytes of a step. */
+static double step_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward)
+{
+    struct eco_resident_shape shape;
+    const struct eco_resident_need need =
+        eco_resident_need(problem, caps, backward, problem->N, 1, 1);
+    const size_t value = eco_type_bytes(backward ? problem->type : ECORNN_F32);
+    const double accs =
+        (double)problem->cell->lowered.n_accs * problem->H * (double)value * problem->N;
+    if (!(eco_resident_shape(&need, &shape) > 0))
+        return accs;
+    const double sent = (double)shape.exchange_bytes * (backward ? 1. : SENT_BYTES / need.operand);
+    return fmax(accs, sent);
+}
+
+static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward, bool wavefront)
+{
+    const double bytes = step_bytes(problem, caps, backward) / (wavefront ? OF_EACH_LAYER : BYTES),
+                 rows = (double)problem->N / ROWS;
+    const double chunks = ceil(problem->T * fmax(bytes, rows));
+    const int32_t even = (int32_t)ceil(problem->T / chunks);
+    const int32_t steps = even < LEAST_STEPS ? LEAST_STEPS : even;
+    const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
+    if (eco_step_asked(problem) > 0)
+        return eco_step_asked(problem);
+    if (!wavefront || eighth >= steps)
+        return steps;
+    return eighth < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : eighth;
+}
+
+/* What a launch costs beside its steps, measured on an H200. */
+static const double launch_time = 10e-6;
+
+/* R on its way to the chip, at first (later chunks find it in the L2), which is arranged anew, back
+ * from rows that are columns there; fitted to some 800 runs of 1 to 16 steps (doc/performance.md,
+ * "Runs of few steps"). */
+static double reading_time(const struct eco_problem *problem, bool backward)
+{
+    const double element = eco_type_bytes(problem->type) == 2 ? 0.5e-12 : 1.5e-12;
+    return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
+}
+
+/* All layers: with a wavefront as many at a time as pay; 0: they do not fit. */
+static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward, bool wavefront)
+{
+    const int32_t lanes = wavefront ? problem->L : problem->D;
+    const int32_t chunk = steps_for(problem, caps, backward, wavefront);
+    const double chunks = (double)((problem->T + chunk - 1) / chunk);
+    double least = 0;
+    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {
+        const double step = 1e-6 * step_time(problem, caps, backward, jobs);
+        const double rounds = (double)problem->L * problem->D / jobs;
+        /* A wavefront's first and last launches are not full. */
+        const double launches = rounds * (chunks + (wavefront ? jobs - 1 : 0));
+        const double time = launches * (step * problem->T / chunks + launch_time) +
+                            rounds * reading_time(problem, backward);
+        if (step > 0 && (least == 0 || time < least))
+            least = time;
+    }
+    return least;
+}
+
+static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                           bool wavefront)
+{
+    /* Input products of the short chunks of a wavefront take about twice as long, measured. */
+    const double products = (1 + (int)wavefront) * eco_step_products(problem, caps, false);
+    return products + steps_time(problem, caps, false, wavefront);
+}
+
+/* Is a wavefront of layers faster than one after the other?  Steps back of different layers are not
+ * of one level, so no launch takes them together. */
+static bool overlaps_layers(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return problem->L > 1 && problem->D == 1 && !problem->training &&
+           forward_time(problem, caps, true) < forward_time(problem, caps, false);
+}
+
+/* Steps back as algorithm step has them, with what their products lose where rows are no whole
+ * groups. */
+static double back_outside(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_step_time(problem, caps, true) + eco_step_products(problem, caps, true) -
+           eco_step_products(problem, caps, false);
+}
+
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double forward =
+        eco_gpu_launches(problem, 1) + forward_time(problem, caps, overlaps_layers(problem, caps));
+    if (!problem->training)
+        return forward;
+    return forward + eco_gpu_after_back(problem, caps) +
+           (also_back(problem, caps) ? steps_time(problem, caps, true, false)
+                                     : back_outside(problem, caps));
+}
+
+/* ---- wishes ---------------------------------------------------------------------------------- */
+
+/* The most that a run of up to N rows may exchange, with other jobs in its launch or without. */
+static size_t exchange_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                             const struct eco_wishes *wishes)
+{
+    size_t most = 0;
+    for (int backward = 0; backward <= (int)problem->training; backward++) {
+        const int32_t chunk = backward ? wishes->chunk_backward : wishes->chunk;
+        const int32_t steps = chunk < problem->T ? chunk : problem->T;
+        struct eco_resident_need need = eco_resident_need(problem, caps, backward, 1, steps, 1);
+        for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS; need.jobs++)
+            for (need.rows = 1; need.rows <= problem->N; need.rows++) {
+                struct eco_resident_shape shape;
+                if (eco_resident_shape(&need, &shape) > 0 && shape.exchange_bytes > most)
+                    most = shape.exchange_bytes;
+            }
+    }
+    return most;
+}
+
+static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes)
+{
+    eco_algo_step.wishes(problem, caps, wishes);
+    wishes->wavefront = wishes->wavefront && overlaps_layers(problem, caps);
+    wishes->weights_chunks = 0;
+    wishes->turned[0] = false;
+    wishes->prepared_bytes[0] = 0;
+    wishes->prepared_bytes[1] = also_back(problem, caps) || wishes->wavefront
+                                    ? 0
+                                    : eco_gpu_prepared_bytes(problem, caps, true);
+    /* steps back read it by rows */
+    wishes->turned[1] = problem->training && wishes->prepared_bytes[1] == 0;
+    wishes->filled = eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
+    wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
+    wishes->chunk_backward = steps_for(problem, caps, true, wishes->wavefront);
+    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
+    wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
+}
+
+static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                         const struct eco_layout *layout, const struct eco_args *args)
+{
+    /* by what has kernels: [forward][backward] */
+    static const eco_gpu_ops ops[2][2][ECO_OP_KINDS] = {
+        {{0}, {[ECO_D_STEP] = eco_resident_run}},
+        {{[ECO_STEP] = eco_resident_run},
+         {[ECO_STEP] = eco_resident_run, [ECO_D_STEP] = eco_resident_run}}};
+    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_gpu *gpu = plan->device->own;
+    if (*(volatile uint32_t *)gpu->failed != 0)
+        return eco_gpu_services->fail(
+            ECORNN_FAILED, "a resident kernel waited too long for its blocks in an earlier run");
+    return eco_gpu_run_plan(plan, tape, layout, args,
+                            ops[own->resident[0].used][own->resident[1].used]);
+}
+
+const struct eco_algo eco_algo_resident = {"resident", refuses, wishes, estimate, run};

@@ -1,0 +1,130 @@
+/*
+ * What the CUDA backend keeps with a plan: its graphs, and the kernels of a cell that is not built
+ * in.
+ */
+#include <inttypes.h>
+#include <limits.h>
+
+#include "gpu/gemm/grouped/grouped.h"
+#include "gpu/fused_step/fused_step.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/persistent/persistent.h"
+
+/* Does it have steps of algorithm step? */
+static bool has_stages(const struct ecornn_plan *plan)
+{
+    const struct eco_gpu_plan *own = plan->own;
+    return !(own->resident[0].used || own->fused.used) ||
+           (plan->problem.training && !own->resident[1].used);
+}
+
+/* Without compiled kernels a cell is interpreted: slower, with the same results. */
+static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
+{
+    struct eco_gpu_scope scope;
+    struct eco_text why = {own->why, sizeof own->why, 0};
+    if (eco_gpu_enter(&scope, plan->device) != ECORNN_OK)
+        return;
+    if (plan->algo == &eco_algo_resident)
+        eco_resident_prepare(plan);
+    if (plan->algo == &eco_algo_fused)
+        eco_fused_prepare(plan);
+    if (plan->problem.cell->builtin < 0 && has_stages(plan))
+        own->cell = eco_own_stages_get(plan->device->own, &plan->problem, &why);
+    eco_gpu_leave(&scope);
+}
+
+/* What is forced is of the algorithm that the plan takes, and can be. */
+static ecornn_status check_force(const struct ecornn_plan *plan, const struct eco_gpu_force *force)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const bool resident =
+                   force->divides[0] || force->divides[1] || force->steps_back || force->groups > 0,
+               fused = (force->fused & force->projected) != UINT_MAX;
+    const size_t prepared = plan->wishes.prepared_bytes[0] + plan->wishes.prepared_bytes[1];
+    const char *wants = NULL;
+    if (force->wrong[0] != '\0')
+        return eco_gpu_services->fail(
+            ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s is none of the values of that key", force->wrong);
+    if (resident && plan->algo != &eco_algo_resident)
+        wants = "algorithm resident";
+    else if (fused && plan->algo != &eco_algo_fused)
+        wants = "algorithm fused";
+    else if (force->few >= 0 &&
+             !(problem->training && eco_gpu_has_few(problem, &plan->device->caps)))
+        wants = "products of few rows";
+    else if (force->cuts && prepared == 0)
+        wants = "such products of steps";
+    if (wants != NULL)
+        return eco_gpu_services->fail(ECORNN_UNSUPPORTED,
+                                      "ECORNN_FORCE: %s wants %s, and the plan has algorithm %s "
+                                      "without",
+                                      force->text, wants, plan->algo->name);
+    return ECORNN_OK;
+}
+
+ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
+{
+    struct eco_gpu_plan *own = eco_alloc_zeroed(sizeof *own);
+    if (own == NULL)
+        return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
+                                      sizeof *own);
+    plan->own = own;
+    own->force = eco_gpu_force();
+    ecornn_status status = check_force(plan, &own->force);
+    if (status == ECORNN_OK)
+        status = eco_gpu_make_graphs(plan, &own->graphs);
+    if (status == ECORNN_OK)
+        find_kernels(plan, own);
+    if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used)
+        status = eco_gpu_services->fail(
+            ECORNN_UNSUPPORTED, "row-invariant wants steps of algorithm fused: %s", own->fused.why);
+    return status;
+}
+
+void eco_gpu_release(struct ecornn_plan *plan)
+{
+    struct eco_gpu_plan *own = plan->own;
+    eco_gpu_free_graphs(own->graphs);
+    eco_free(own);
+}
+
+/* How rows lie, where that was a choice. */
+static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_wishes *wishes = &plan->wishes;
+    const int32_t width[] = {problem->I, problem->H};
+    for (int i = problem->I == problem->H; i < 2; i++) {
+        const size_t row = eco_wishes_row(wishes, (size_t)width[i]);
+        if (row != (size_t)width[i])
+            eco_text_add(text, "rows of %zu elements for %" PRId32 "%s\n", row, width[i],
+                         wishes->filled ? ", also of copies of the caller's" : " in weights");
+    }
+    for (int backward = 0; backward <= (int)problem->training; backward++)
+        if (wishes->turned[backward])
+            eco_text_add(text, "R transposed for steps %s\n", backward ? "back" : "forward");
+    for (int backward = 0; backward <= (int)problem->training; backward++)
+        if (wishes->prepared_bytes[backward] > 0)
+            eco_text_add(text, "R prepared once in a run for steps %s\n",
+                         backward ? "back" : "forward");
+}
+
+void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_gpu_plan *own = plan->own;
+    if (own->force.text[0] != '\0')
+        eco_text_add(text, "forced: %s\n", own->force.text);
+    describe_rows(plan, text);
+    eco_half_describe(plan, text);
+    if (plan->algo == &eco_algo_resident)
+        eco_resident_describe(plan, text);
+    if (plan->algo == &eco_algo_fused)
+        eco_fused_describe(plan, text);
+    if (plan->problem.cell->builtin >= 0)
+        return;
+    if (own->why[0] == '\0')
+        eco_text_add(text, "cell: compiled\n");
+    else
+        eco_text_add(text, "cell: interpreted (%s)\n", own->why);
+}

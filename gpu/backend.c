@@ -1,0 +1,288 @@
+/*
+ * The CUDA backend: opening a device, memory, and the list of algorithms; and the one function that
+ * its module exports.
+ */
+#include "gpu/fused_step/fused_step.h"
+#include "gpu/persistent/persistent.h"
+#include "gpu/gemm/emulated_f32/emulated_f32.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+/* sm_75: the oldest that the toolkits we build with know. */
+enum { OLDEST = 75 };
+
+static int capability(int device)
+{
+    int major = 0, minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess)
+        return 0;
+    return 10 * major + minor;
+}
+
+/* Those that are new enough; number K of the name counts the others too. */
+static int count(void)
+{
+    int devices = 0, usable = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess)
+        devices = 0;
+    for (int k = 0; k < devices; k++)
+        usable += capability(k) >= OLDEST;
+    cudaGetLastError();
+    return usable;
+}
+
+/* ---- open, close ----------------------------------------------------------------------------- */
+
+ecornn_status eco_gpu_enter(struct eco_gpu_scope *scope, const struct ecornn_device *device)
+{
+    scope->device = ((const struct eco_gpu *)device->own)->device;
+    scope->before = scope->device;
+    cudaError_t error = cudaGetDevice(&scope->before);
+    if (error == cudaSuccess && scope->before != scope->device)
+        error = cudaSetDevice(scope->device);
+    return eco_cuda_status(error, "cudaSetDevice");
+}
+
+void eco_gpu_leave(const struct eco_gpu_scope *scope)
+{
+    if (scope->before != scope->device)
+        cudaSetDevice(scope->before);
+}
+
+static ecornn_status check_device(int number)
+{
+    int devices = 0;
+    const cudaError_t error = cudaGetDeviceCount(&devices);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        return eco_gpu_services->fail(ECORNN_NO_DEVICE, "CUDA: %s (%s)", cudaGetErrorString(error),
+                                      cudaGetErrorName(error));
+    }
+    if (number >= devices)
+        return eco_gpu_services->fail(ECORNN_NO_DEVICE, "no device cuda:%d, this machine has %d",
+                                      number, devices);
+    const int is = capability(number);
+    if (is < OLDEST)
+        return eco_gpu_services->fail(ECORNN_NO_DEVICE,
+                                      "cuda:%d has compute capability %d.%d, must have %d.%d",
+                                      number, is / 10, is % 10, OLDEST / 10, OLDEST % 10);
+    return ECORNN_OK;
+}
+
+static ecornn_status fill_info(struct ecornn_device *device, int number)
+{
+    struct cudaDeviceProp properties;
+    const ecornn_status status = ECO_CUDA(cudaGetDeviceProperties(&properties, number));
+    if (status != ECORNN_OK)
+        return status;
+    struct eco_text name = {device->info.name, sizeof device->info.name, 0};
+    struct eco_text variant = {device->info.variant, sizeof device->info.variant, 0};
+    eco_text_add(&name, "%s", properties.name);
+    eco_text_add(&variant, "sm_%d%d", properties.major, properties.minor);
+    device->info.threads = properties.multiProcessorCount;
+    device->info.memory_bytes = properties.totalGlobalMem;
+    device->caps = (struct eco_caps){
+        .threads = properties.multiProcessorCount,
+        .flops = 128 * 2 * 1.5e9, /* of one multiprocessor: 128 fused multiply-adds a clock */
+        .bytes_per_s = 2e12 / properties.multiProcessorCount,
+        .cache_bytes = (size_t)properties.l2CacheSize,
+        .block_bytes = properties.cooperativeLaunch ? properties.sharedMemPerBlockOptin : 0,
+        .version = ((const struct eco_gpu *)device->own)->capability,
+        .own_memory = true};
+    return ECORNN_OK;
+}
+
+/* The first set now, so that a first run does not pay for cuBLAS. */
+static ecornn_status prepare(struct ecornn_device *device)
+{
+    struct eco_gpu *gpu = device->own;
+    struct eco_gpu_set *set;
+    ecornn_status status = eco_gpu_take_set(gpu, &set);
+    if (status != ECORNN_OK)
+        return status;
+    eco_gpu_return_set(set);
+    status = eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(eco_split_load(&device->caps.splits));
+    _Static_assert(sizeof device->caps.clusters / sizeof *device->caps.clusters == ECO_SPLIT_SLICES,
+                   "clusters of all sizes");
+    if (status == ECORNN_OK && device->caps.version >= ECO_FUSED_VERSION)
+        status = eco_fused_load(&device->caps.fuses);
+    if (status == ECORNN_OK && device->caps.splits)
+        eco_split_step_count(device->caps.clusters);
+    if (status == ECORNN_OK)
+        status = ECO_CUDA(
+            cudaHostAlloc((void **)&gpu->failed, sizeof *gpu->failed, cudaHostAllocMapped));
+    if (status != ECORNN_OK)
+        return status;
+    *gpu->failed = 0;
+    return eco_resident_load(device);
+}
+
+static void close_device(struct ecornn_device *device)
+{
+    struct eco_gpu_scope scope;
+    struct eco_gpu *gpu = device->own;
+    if (eco_gpu_enter(&scope, device) == ECORNN_OK) {
+        for (int i = 0; i < ECO_MAX_SETS; i++)
+            eco_gpu_free_set(&gpu->set[i]);
+        eco_own_codes_free(gpu);
+        if (gpu->failed != NULL)
+            cudaFreeHost(gpu->failed);
+        eco_gpu_leave(&scope);
+    }
+    pthread_mutex_destroy(&gpu->own_codes_lock);
+    eco_free(gpu);
+}
+
+/* Long waits are for tools under which kernels run a thousand times as long. */
+static long patience(void)
+{
+    enum { USUAL_S = 2, MOST_S = 3600 };
+    const char *asked = eco_environment("ECORNN_PATIENCE");
+    const long seconds = asked == NULL ? 0 : strtol(asked, NULL, 10);
+    return seconds <= 0 ? USUAL_S : seconds < MOST_S ? seconds : MOST_S;
+}
+
+static ecornn_status open(struct ecornn_device *device, int argument)
+{
+    const int number = argument < 0 ? 0 : argument;
+    ecornn_status status = check_device(number);
+    if (status != ECORNN_OK)
+        return status;
+    struct eco_gpu *gpu = eco_alloc_zeroed(sizeof *gpu);
+    if (gpu == NULL)
+        return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes",
+                                      sizeof *gpu);
+    char graphs[4];
+    gpu->device = number;
+    gpu->capability = capability(number);
+    gpu->graphs =
+        !eco_gpu_asked("graph", "ECORNN_GRAPH", graphs, sizeof graphs) || strcmp(graphs, "0") != 0;
+    gpu->patience_s = patience();
+    pthread_mutex_init(&gpu->own_codes_lock, NULL);
+    device->own = gpu;
+    struct eco_gpu_scope scope;
+    status = eco_gpu_enter(&scope, device);
+    if (status == ECORNN_OK) {
+        status = fill_info(device, number);
+        if (status == ECORNN_OK)
+            status = prepare(device);
+        eco_gpu_leave(&scope);
+    }
+    if (status != ECORNN_OK)
+        close_device(device);
+    return status;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void *alloc(struct ecornn_device *device, size_t bytes)
+{
+    struct eco_gpu_scope scope;
+    void *memory = NULL;
+    if (eco_gpu_enter(&scope, device) != ECORNN_OK)
+        return NULL;
+    if (cudaMalloc(&memory, bytes) != cudaSuccess) {
+        cudaGetLastError();
+        memory = NULL;
+    }
+    eco_gpu_leave(&scope);
+    return memory;
+}
+
+static void free_memory(struct ecornn_device *device, void *memory)
+{
+    struct eco_gpu_scope scope;
+    if (eco_gpu_enter(&scope, device) != ECORNN_OK)
+        return;
+    cudaFree(memory);
+    eco_gpu_leave(&scope);
+}
+
+static ecornn_status copy(struct ecornn_device *device, void *to, const void *from, size_t bytes,
+                          bool to_device)
+{
+    struct eco_gpu_scope scope;
+    ecornn_status status = eco_gpu_enter(&scope, device);
+    if (status != ECORNN_OK)
+        return status;
+    status = ECO_CUDA(
+        cudaMemcpy(to, from, bytes, to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost));
+    eco_gpu_leave(&scope);
+    return status;
+}
+
+static ecornn_status fill_one(const struct eco_fill *fill, void *stream)
+{
+    if (fill->from == NULL)
+        return ECO_CUDA(cudaMemsetAsync(fill->to, 0, fill->bytes, stream));
+    return ECO_CUDA(cudaMemcpyAsync(fill->to, fill->from, fill->bytes, cudaMemcpyDefault, stream));
+}
+
+static ecornn_status fill(const struct ecornn_plan *plan, const struct eco_fill *fills, int count,
+                          void *stream)
+{
+    struct eco_gpu_scope scope;
+    ecornn_status status = eco_gpu_enter(&scope, plan->device);
+    if (status != ECORNN_OK)
+        return status;
+    for (int k = 0; status == ECORNN_OK && k < count; k++) {
+        status = eco_gpu_check_pointer(plan->device->own, fills[k].name, fills[k].to);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(plan->device->own, fills[k].from_name, fills[k].from);
+    }
+    for (int k = 0; status == ECORNN_OK && k < count; k++)
+        status = fill_one(&fills[k], stream);
+    eco_gpu_leave(&scope);
+    return status;
+}
+
+static ecornn_status wait(struct ecornn_device *device, void *stream)
+{
+    struct eco_gpu_scope scope;
+    ecornn_status status = eco_gpu_enter(&scope, device);
+    if (status != ECORNN_OK)
+        return status;
+    status = ECO_CUDA(cudaStreamSynchronize(stream));
+    eco_gpu_leave(&scope);
+    return status;
+}
+
+/* ---- the backend ----------------------------------------------------------------------------- */
+
+static const struct eco_algo *const algos[] = {&eco_algo_resident, &eco_algo_fused, &eco_algo_step,
+                                               NULL};
+
+static const struct eco_backend backend = {
+    .name = "cuda",
+    .count = count,
+    .open = open,
+    .close = close_device,
+    .alloc = alloc,
+    .free = free_memory,
+    .copy = copy,
+    .fill = fill,
+    .wait = wait,
+    .pack = eco_gpu_pack,
+    .unpack = eco_gpu_unpack,
+    .prepare = eco_gpu_prepare,
+    .release = eco_gpu_release,
+    .describe = eco_gpu_describe,
+    .algos = algos,
+};
+
+__attribute__((visibility("default"))) const struct eco_module *
+eco_module_open(const struct eco_services *services);
+
+const struct eco_module *eco_module_open(const struct eco_services *services)
+{
+    static struct eco_module module;
+    eco_gpu_services = services;
+    module = (struct eco_module){ECO_BUILD, &backend};
+    return &module;
+}

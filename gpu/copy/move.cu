@@ -1,0 +1,281 @@
+/*
+ * Rows from place to place: order, padding, dropout, types; and the two ends of a projection.  One
+ * thread to an element.
+ */
+#include "gpu/kernels.h"
+#include "gpu/arch/device.cuh"
+
+#include "common/type.h"
+#include "gpu/arch/grid_dependency.cuh"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#define ECO_DEVICE_FUNCTION static __device__ __forceinline__
+#include "common/number.h"
+
+static __device__ __forceinline__ double get(const struct eco_plane *plane, size_t i)
+{
+    switch (plane->type) {
+    case ECORNN_F64:
+        return ((const double *)plane->data)[i];
+    case ECORNN_BF16:
+        return (double)__bfloat162float(((const __nv_bfloat16 *)plane->data)[i]);
+    case ECORNN_F16:
+        return (double)__half2float(((const __half *)plane->data)[i]);
+    default:
+        return (double)((const float *)plane->data)[i];
+    }
+}
+
+/* Rounded once. */
+static __device__ __forceinline__ void set(const struct eco_plane *plane, size_t i, double value)
+{
+    switch (plane->type) {
+    case ECORNN_F64:
+        ((double *)plane->data)[i] = value;
+        break;
+    case ECORNN_BF16:
+        ((__nv_bfloat16 *)plane->data)[i] = __double2bfloat16(value);
+        break;
+    case ECORNN_F16:
+        ((__half *)plane->data)[i] = __double2half(value);
+        break;
+    default:
+        ((float *)plane->data)[i] = (float)value;
+    }
+}
+
+static __device__ __forceinline__ size_t place_of(const struct eco_plane *plane, int32_t t,
+                                                  int32_t n, int32_t i)
+{
+    return (size_t)t * plane->step + (size_t)n * plane->row + (size_t)i;
+}
+
+/* ---- launches: x along a row, y over rows (and steps) ---------------------------------------- */
+
+enum { THREADS = 128, MOST_BLOCKS = 65535 };
+
+static cudaError_t launch(const void *kernel, const void *call, int32_t width, int64_t rows,
+                          cudaStream_t stream)
+{
+    void *argument[] = {(void *)call};
+    unsigned threads = THREADS;
+    while (threads > 32 && (int32_t)threads / 2 >= width)
+        threads /= 2;
+    if (width <= 0 || rows <= 0)
+        return cudaSuccess;
+    const dim3 grid(((unsigned)width + threads - 1) / threads,
+                    rows < MOST_BLOCKS ? (unsigned)rows : MOST_BLOCKS);
+    return cudaLaunchKernel(kernel, grid, dim3(threads), argument, 0, stream);
+}
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
+/* Selected, not multiplied: what is dropped may be infinite. */
+static __device__ double dropped(const struct eco_move_call *call, int32_t t, int32_t n, int32_t i,
+                                 double value)
+{
+    const struct eco_coordinates at = {call->seed, call->layer, 0, 0, (uint32_t)(call->t0 + t),
+                                       (uint32_t)n};
+    uint32_t word[4];
+    eco_random_quad(&at, (uint32_t)i / 4, word);
+    return word[i % 4] < call->threshold ? 0 : value * call->scale;
+}
+
+static __global__ void move_rows(const __grid_constant__ struct eco_move_call call)
+{
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    const int64_t rows = (int64_t)call.steps * call.rows;
+    const bool fills = i >= call.width;
+    if (i >= call.width + call.filled)
+        return;
+    for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
+        const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
+        const bool masked = fills || (call.lengths && call.t0 + t >= call.lengths[n]);
+        const size_t to = place_of(&call.to, t, n, i);
+        double value = 0;
+        if (!masked && call.from.data)
+            value = get(&call.from, place_of(&call.from, t, n, i));
+        if (masked && !fills && call.padding.data)
+            value = get(&call.padding, place_of(&call.padding, 0, n, i));
+        if (!masked && call.drop)
+            value = dropped(&call, t, n, i, value);
+        set(&call.to, to, call.add ? get(&call.to, to) + value : value);
+    }
+}
+
+/* Rows that are copied as they lie, in pieces of 16 bytes; so are the steps. */
+struct copy {
+    uint4 *to;
+    const uint4 *from;
+    size_t to_step, to_row, from_step, from_row;
+    uint32_t all, rows, wide, filled; /* pieces; rows of a step; pieces of a row: copied, zeros */
+    int32_t t0;
+    const int32_t *lengths;
+};
+
+static __global__ void copy_rows(const __grid_constant__ struct copy copy)
+{
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy.wide + copy.filled;
+    if (i >= copy.all)
+        return;
+    const uint32_t r = i / row, k = i % row, t = r / copy.rows, n = r % copy.rows;
+    const bool masked = k >= copy.wide || (copy.lengths && copy.t0 + (int32_t)t >= copy.lengths[n]);
+    copy.to[t * copy.to_step + n * copy.to_row + k] =
+        masked ? make_uint4(0, 0, 0, 0) : copy.from[t * copy.from_step + n * copy.from_row + k];
+}
+
+/* False: it is more than that. */
+static bool describe_copy(const struct eco_move_call *call, struct copy *copy)
+{
+    const size_t piece = sizeof(uint4), bytes = eco_type_bytes(call->to.type),
+                 places = (size_t)call->to.data | (size_t)call->from.data |
+                          (call->to.step | call->to.row | call->from.step | call->from.row |
+                           (size_t)call->width | (size_t)call->filled) *
+                              bytes;
+    const uint64_t all = (uint64_t)call->steps * (uint64_t)call->rows *
+                         (((uint64_t)call->width + (uint64_t)call->filled) * bytes / piece);
+    *copy = (struct copy){(uint4 *)call->to.data,
+                          (const uint4 *)call->from.data,
+                          call->to.step * bytes / piece,
+                          call->to.row * bytes / piece,
+                          call->from.step * bytes / piece,
+                          call->from.row * bytes / piece,
+                          (uint32_t)all,
+                          (uint32_t)call->rows,
+                          (uint32_t)((size_t)call->width * bytes / piece),
+                          (uint32_t)((size_t)call->filled * bytes / piece),
+                          call->t0,
+                          call->lengths};
+    return call->from.data && call->from.type == call->to.type && !call->padding.data &&
+           !call->add && !call->drop && places % piece == 0 && 0 < all && all <= INT32_MAX;
+}
+
+cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream)
+{
+    struct copy copy;
+    void *argument[] = {&copy};
+    if (describe_copy(call, &copy))
+        return cudaLaunchKernel((const void *)copy_rows, dim3((copy.all + THREADS - 1) / THREADS),
+                                dim3(THREADS), argument, 0, stream);
+    return launch((const void *)move_rows, call, call->width + call->filled,
+                  (int64_t)call->steps * call->rows, stream);
+}
+
+/* ---- gaps ------------------------------------------------------------------------------------ */
+
+template <typename element>
+static __global__ void clear_gaps(const __grid_constant__ struct eco_gaps_call call)
+{
+    const int64_t all = call.times * call.width;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < all;
+         i += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t at = all <= INT32_MAX ? (int32_t)i / call.width : i / call.width;
+        ((element *)call.data)[(size_t)at * call.row + (size_t)(i - at * call.width)] = 0;
+    }
+}
+
+cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t stream)
+{
+    enum { MOST = 1024 };
+    void *argument[] = {(void *)call};
+    const int64_t blocks = (call->times * call->width + THREADS - 1) / THREADS;
+    const void *kernel = call->bytes == 2   ? (const void *)clear_gaps<uint16_t>
+                         : call->bytes == 4 ? (const void *)clear_gaps<uint32_t>
+                                            : (const void *)clear_gaps<uint64_t>;
+    if (blocks == 0)
+        return cudaSuccess;
+    return cudaLaunchKernel(kernel, dim3(blocks < MOST ? (unsigned)blocks : MOST), dim3(THREADS),
+                            argument, 0, stream);
+}
+
+/* ---- transposition: a block turns a tile in its own memory ----------------------------------- */
+
+enum { TILE = 32, TILE_THREADS = 8 };
+
+template <typename element>
+static __global__ void turn(const __grid_constant__ struct eco_turn_call call)
+{
+    __shared__ element tile[TILE][TILE + 1];
+    let_next_start();
+    const int32_t x = (int32_t)(blockIdx.x * TILE), y = (int32_t)(blockIdx.y * TILE);
+    const int32_t across = (int32_t)threadIdx.x;
+    for (int32_t i = (int32_t)threadIdx.y; i < TILE; i += TILE_THREADS)
+        if (y + i < call.rows && x + across < call.columns)
+            tile[i][across] =
+                ((const element *)call.from)[(size_t)(y + i) * call.columns + (size_t)(x + across)];
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.y; i < TILE; i += TILE_THREADS)
+        if (x + i < call.columns && y + across < call.rows)
+            ((element *)call.to)[(size_t)(x + i) * call.rows + (size_t)(y + across)] =
+                tile[across][i];
+}
+
+cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t stream)
+{
+    void *argument[] = {(void *)call};
+    const dim3 grid(((unsigned)call->columns + TILE - 1) / TILE,
+                    ((unsigned)call->rows + TILE - 1) / TILE);
+    if (call->rows == 0 || call->columns == 0)
+        return cudaSuccess;
+    const void *kernel = call->bytes == 2   ? (const void *)turn<uint16_t>
+                         : call->bytes == 4 ? (const void *)turn<uint32_t>
+                                            : (const void *)turn<uint64_t>;
+    return cudaLaunchKernel(kernel, grid, dim3(TILE, TILE_THREADS), argument, 0, stream);
+}
+
+/* ---- projection ------------------------------------------------------------------------------ */
+
+static __global__ void project(const __grid_constant__ struct eco_project_call call)
+{
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i >= call.width)
+        return;
+    for (int32_t n = (int32_t)blockIdx.y; n < call.rows; n += (int32_t)gridDim.y) {
+        const bool masked = call.lengths && call.t >= call.lengths[n];
+        const double h = get(masked ? &call.before : &call.h,
+                             place_of(masked ? &call.before : &call.h, 0, n, i));
+        set(&call.next, place_of(&call.next, 0, n, i), h);
+        if (call.y.data)
+            set(&call.y, place_of(&call.y, 0, n, i), masked ? 0 : h);
+    }
+}
+
+cudaError_t eco_launch_project(const struct eco_project_call *call, cudaStream_t stream)
+{
+    return launch((const void *)project, call, call->width, call->rows, stream);
+}
+
+static __global__ void project_back(const __grid_constant__ struct eco_project_back_call call)
+{
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i >= call.width)
+        return;
+    for (int32_t n = (int32_t)blockIdx.y; n < call.rows; n += (int32_t)gridDim.y) {
+        const size_t carry = place_of(&call.carry, 0, n, i);
+        const bool masked = call.lengths && call.t >= call.lengths[n];
+        double dh = 0;
+        if (!masked) {
+            dh = get(&call.carry, carry);
+            if (call.dy.data)
+                dh += get(&call.dy, place_of(&call.dy, 0, n, i));
+            set(&call.carry, carry, 0);
+        }
+        set(&call.dh, place_of(&call.dh, 0, n, i), dh);
+    }
+}
+
+cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cudaStream_t stream)
+{
+    return launch((const void *)project_back, call, call->width, call->rows, stream);
+}
+
+/* What the code was compiled for, not what runs it: a newer device may have translated it. */
+cudaError_t eco_kernels_load(bool *overlap)
+{
+    struct cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, (const void *)move_rows);
+    *overlap = error == cudaSuccess && attributes.ptxVersion >= 90;
+    return error;
+}

@@ -1,0 +1,78 @@
+/*
+ * What differs between versions of CUDA: nothing else asks for them.
+ */
+#ifndef ECO_GPU_DEVICE_CUDA_COMPAT_H
+#define ECO_GPU_DEVICE_CUDA_COMPAT_H
+
+#include <cuda_runtime_api.h>
+
+/* The graph that a stream captures into, and the nodes that its next one comes after. */
+static inline cudaError_t eco_capture_info(cudaStream_t stream,
+                                           enum cudaStreamCaptureStatus *status, cudaGraph_t *graph,
+                                           const cudaGraphNode_t **after, size_t *count)
+{
+#if CUDART_VERSION >= 13000
+    return cudaStreamGetCaptureInfo(stream, status, NULL, graph, after, NULL, count);
+#else
+    return cudaStreamGetCaptureInfo_v2(stream, status, NULL, graph, after, count);
+#endif
+}
+
+/* The stream's next node comes after this one. */
+static inline cudaError_t eco_capture_continue(cudaStream_t stream, cudaGraphNode_t *node)
+{
+#if CUDART_VERSION >= 13000
+    return cudaStreamUpdateCaptureDependencies(stream, node, NULL, 1,
+                                               cudaStreamSetCaptureDependencies);
+#else
+    return cudaStreamUpdateCaptureDependencies(stream, node, 1, cudaStreamSetCaptureDependencies);
+#endif
+}
+
+/* Code that was compiled at run time. */
+#if CUDART_VERSION >= 12080
+static inline cudaError_t eco_library_load(cudaLibrary_t *library, const void *data)
+{
+    return cudaLibraryLoadData(library, data, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+static inline cudaError_t eco_library_kernel(cudaLibrary_t library, const char *name,
+                                             const void **kernel)
+{
+    cudaKernel_t found = NULL;
+    const cudaError_t error = cudaLibraryGetKernel(&found, library, name);
+    *kernel = (const void *)found;
+    return error;
+}
+
+static inline cudaError_t eco_library_unload(cudaLibrary_t library)
+{
+    return cudaLibraryUnload(library);
+}
+#else /* the toolkit cannot: cells are interpreted */
+typedef void *cudaLibrary_t;
+
+static inline cudaError_t eco_library_load(cudaLibrary_t *library, const void *data)
+{
+    (void)library;
+    (void)data;
+    return cudaErrorNotSupported;
+}
+
+static inline cudaError_t eco_library_kernel(cudaLibrary_t library, const char *name,
+                                             const void **kernel)
+{
+    (void)library;
+    (void)name;
+    (void)kernel;
+    return cudaErrorNotSupported;
+}
+
+static inline cudaError_t eco_library_unload(cudaLibrary_t library)
+{
+    (void)library;
+    return cudaErrorNotSupported;
+}
+#endif
+
+#endif /* ECO_GPU_DEVICE_CUDA_COMPAT_H */

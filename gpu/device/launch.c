@@ -1,0 +1,52 @@
+/*
+ * Launching kernels that may be put in place before the one ahead has ended; of a stage's kernel,
+ * whichever way it was compiled, the grid over rows and units.  For which devices there is code.
+ */
+#include "gpu/kernels.h"
+
+/* Threads along the units of a row.  A row whose means are summed belongs to one block; its sums
+ * are added in pairs, so a power of two. */
+static void shape_of(const struct eco_stage_call *call, dim3 *blocks, dim3 *block)
+{
+    unsigned threads = 32;
+    while (threads < ECO_STAGE_THREADS && (int32_t)threads < call->hidden)
+        threads *= 2;
+    const unsigned across = ((unsigned)call->hidden + threads - 1) / threads;
+    *block = (dim3){threads, 1, 1};
+    *blocks =
+        (dim3){call->means ? 1 : across, call->rows < 65535 ? (unsigned)call->rows : 65535, 1};
+}
+
+cudaError_t eco_kernel_version(const void *kernel, int *version)
+{
+    struct cudaFuncAttributes code;
+    const cudaError_t error = cudaFuncGetAttributes(&code, kernel);
+    *version = error == cudaSuccess ? code.ptxVersion : 0;
+    if (error != cudaErrorNoKernelImageForDevice && error != cudaErrorInvalidDeviceFunction)
+        return error;
+    (void)cudaGetLastError();
+    return cudaSuccess;
+}
+
+/* With overlap the kernel waits for the one before it itself (arch/grid_dependency.cuh). */
+cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arguments,
+                       bool overlap, cudaStream_t stream)
+{
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    const cudaLaunchConfig_t config = {.gridDim = blocks,
+                                       .blockDim = threads,
+                                       .stream = stream,
+                                       .attrs = &attribute,
+                                       .numAttrs = overlap ? 1 : 0};
+    return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+cudaError_t eco_launch_stage(const void *kernel, const struct eco_stage_call *shape,
+                             const void *argument, bool overlap, cudaStream_t stream)
+{
+    dim3 blocks, threads;
+    void *arguments[] = {(void *)(uintptr_t)argument};
+    shape_of(shape, &blocks, &threads);
+    return eco_launch(kernel, blocks, threads, arguments, overlap, stream);
+}

@@ -1,9 +1,0 @@
-/*
- * Products of few rows in F16.
- */
-#define ECO_ROWS_F16 1
-#include "gpu/kernels.h"
-
-#include "gpu/few.cuh"
-
-const void *const *const eco_few_f16 = kernels;

@@ -1,9 +1,0 @@
-/*
- * Products of few rows in F32.
- */
-#define ECO_ROWS_F32 1
-#include "gpu/kernels.h"
-
-#include "gpu/few.cuh"
-
-const void *const *const eco_few_f32 = kernels;

@@ -1,0 +1,48 @@
+/*
+ * Algorithm fused on the host's side: which kernels, what a step takes by prediction, its launches.
+ */
+#ifndef ECO_GPU_FUSED_STEP_FUSED_STEP_H
+#define ECO_GPU_FUSED_STEP_FUSED_STEP_H
+
+#include "gpu/fused_step/args.h"
+#include "gpu/gpu.h"
+
+/* ---- tiling.c -------------------------------------------------------------------------------- */
+
+/* What sums are of. */
+struct eco_fused_size {
+    ecornn_type type;
+    bool fast;
+    int32_t accs, units, rows;
+    int32_t k;       /* of all sources */
+    unsigned shapes; /* to choose from: a bit for each */
+};
+/* The fastest shape of blocks, and seconds of a step in such blocks; shape -1: none. */
+struct eco_fused_choice {
+    int shape;
+    double time;
+};
+struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
+                                         const struct eco_caps *caps);
+/* Of a layer's steps; of its projection, which they are followed by. */
+struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
+                                     const struct eco_gpu_force *force, int32_t layer,
+                                     int32_t rows);
+struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
+                                           const struct eco_gpu_force *force, int32_t rows);
+
+/* ---- launch.c -------------------------------------------------------------------------------- */
+
+/* Once for a device.  usable: the module has code for it. */
+ecornn_status eco_fused_load(bool *usable);
+/* At creation of a plan of algorithm fused: finds its kernels, or compiles them. */
+void eco_fused_prepare(const struct ecornn_plan *plan);
+/* The blocks of a full run's steps, of the first layer, in words. */
+void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text);
+
+/* All ops of a level. */
+void eco_fused_input(struct eco_gpu_run *run, const struct eco_op *ops, int n);
+void eco_fused_step(struct eco_gpu_run *run, const struct eco_op *ops, int n);
+void eco_fused_end(struct eco_gpu_run *run, const struct eco_op *ops, int n);
+
+#endif /* ECO_GPU_FUSED_STEP_FUSED_STEP_H */

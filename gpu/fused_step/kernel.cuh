@@ -1,0 +1,237 @@
+/*
+ * A step in one launch: a block multiplies the input and the state of some batch rows by the rows
+ * of W and R of some units, and finishes these in the cell's text.  Warps share k, each reads what
+ * it multiplies from memory into the registers of matrix instructions, once in the block; what is
+ * not written in the run, the matrices, is read before kernels ahead have ended.
+ *
+ * k is taken in an order of our own, as in persistent/block.cuh: of an item, 64 bytes of a row,
+ * lane 4g + q holds the qth 16.
+ */
+#define ECO_FUSED 1
+#include "gpu/cell/words.cuh"
+
+#include "gpu/fused_step/args.h"
+#include "gpu/tile/warp_mainloop.cuh"
+
+#undef CELL_TEMPLATE
+#undef CELL_KERNEL
+#define CELL_TEMPLATE "gpu/cell/nothing.cuh"
+#include "gpu/cell/cells.inc"
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+enum { THREADS = ECO_FUSED_THREADS, WARPS = ECO_FUSED_WARPS, PROJECTION = ECO_FUSED_PROJECTION };
+
+/* Of the projection, too: its sums are the state. */
+template <int CELL> struct numbers;
+template <> struct numbers<PROJECTION> {
+    enum { accs = 1, states = 1, products = 1 };
+};
+#define FUSED_NUMBERS(cell, n_accs, n_states, n_saves, n_first, n_second, ...)                     \
+    template <> struct numbers<cell> {                                                             \
+        enum { accs = n_accs, states = n_states, products = n_second > 0 ? 2 : 1 };                \
+    };
+CELLS_RESIDENT(FUSED_NUMBERS)
+
+template <int NUMBER, int SHAPE> struct block_of {
+    enum {
+        accs = numbers<NUMBER>::accs,
+        states = numbers<NUMBER>::states,
+        units = ECO_FUSED_UNITS(accs),
+        tiles = ECO_FUSED_TILES(accs),
+        across = ECO_FUSED_ACROSS(SHAPE),
+        columns = ECO_FUSED_COLUMNS(SHAPE),
+        line = ECO_FUSED_LINE(accs),
+        pairs = (units * columns + THREADS - 1) / THREADS /* of unit and row, a thread's */
+    };
+    typedef struct operands<tiles, across> operands;
+    typedef struct sums<tiles, across> sums;
+    typedef struct fetched<tiles, across> fetched;
+    enum { ahead = ::ahead<fetched>::items };
+};
+
+/* What a warp multiplies.  Rows that are not there are others; nobody reads their sums. */
+template <class BLOCK>
+static __device__ __forceinline__ typename BLOCK::operands
+operands_of(const struct eco_fused_call &call, int warp, int lane)
+{
+    const int first = call.source[0].warps, second = warp >= first;
+    const struct eco_fused_source &source = call.source[second];
+    const int rank = warp - (second ? first : 0);
+    const int items = (source.k + ITEM - 1) / ITEM;
+    typename BLOCK::operands at;
+    at.first = items * rank / source.warps;
+    at.end = items * (rank + 1) / source.warps;
+    at.k = source.k;
+    at.matrix_row = source.matrix_row;
+    at.quarter = lane % 4;
+    at.aligned = source.aligned;
+#pragma unroll
+    for (int t = 0; t < BLOCK::tiles; t++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int of_block = t * ECO_FUSED_M + half * 8 + lane / 4,
+                      acc = of_block / BLOCK::units,
+                      unit = (int)blockIdx.x * BLOCK::units + of_block % BLOCK::units,
+                      group = acc < BLOCK::accs ? source.group[acc] : -1;
+            const bool there = group >= 0 && unit < call.stage.hidden;
+            const size_t row = there ? (size_t)group * (size_t)call.stage.column + unit : 0;
+            at.matrix[t][half] = (const narrow *)source.matrix + row * source.matrix_row;
+        }
+#pragma unroll
+    for (int t = 0; t < BLOCK::across; t++) {
+        const int n = (int)blockIdx.y * BLOCK::columns + t * ECO_FUSED_N + lane / 4;
+        at.row[t] = (const narrow *)source.rows + min(n, call.stage.rows - 1) * source.row;
+    }
+    return at;
+}
+
+/* ---- units ----------------------------------------------------------------------------------- */
+
+/* A thread's pth pair of unit and batch row. */
+template <class BLOCK>
+static __device__ __forceinline__ struct place place_of(const struct eco_fused_call &call, int p)
+{
+    const int i = (int)threadIdx.x + p * THREADS;
+    return {&call.stage,
+            (size_t)blockIdx.y * BLOCK::columns + i / BLOCK::units,
+            (size_t)blockIdx.x * BLOCK::units + i % BLOCK::units,
+            (size_t)call.stage.hidden,
+            (size_t)call.stage.column,
+            NULL};
+}
+
+/* What is read of it while products are under way. */
+template <class BLOCK> struct early {
+    vec bias[BLOCK::accs], state[BLOCK::states];
+};
+
+template <class BLOCK>
+static __device__ __forceinline__ void read_early(const struct eco_fused_call &call,
+                                                  struct early<BLOCK> early[BLOCK::pairs])
+{
+#pragma unroll
+    for (int p = 0; p < BLOCK::pairs; p++) {
+        struct place at = place_of<BLOCK>(call, p);
+        at.row = min((int)at.row, call.stage.rows - 1); /* of another where it is not there */
+        at.unit = min((int)at.unit, call.stage.hidden - 1);
+#pragma unroll
+        for (int a = 0; a < BLOCK::accs; a++)
+            early[p].bias[a] = call.bias[a] >= 0 ? load_vector(&at, call.bias[a]) : 0;
+#pragma unroll
+        for (int s = 0; s < BLOCK::states; s++)
+            early[p].state[s] = state_before(&at, s);
+    }
+}
+
+extern __shared__ float shared[]; /* [warps, columns, line] */
+
+/* What an accumulator has of one source. */
+WORD float source_anew(const struct place *at, const struct eco_fused_source *source, int acc)
+{
+    const int group = source->group[acc];
+    const size_t of = (size_t)group * at->column + at->unit;
+    return sum_anew((const narrow *)source->matrix + of * (size_t)source->matrix_row, 1,
+                    (const narrow *)source->rows + at->row * source->row, 1,
+                    group >= 0 ? source->k : 0);
+}
+
+/* Of all warps whose source the accumulator has; from: the first warp's. */
+template <class BLOCK>
+static __device__ __forceinline__ float sum_of(const struct eco_fused_call &call,
+                                               const struct place *at, const float *from, int acc)
+{
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+        const bool there = call.source[w >= call.source[0].warps].group[acc] >= 0;
+        const float part = from[w * (BLOCK::columns * BLOCK::line) + acc * BLOCK::units];
+        sum += there ? part : 0;
+    }
+    if (!is_finite(sum))
+        sum = source_anew(at, &call.source[0], acc) + source_anew(at, &call.source[1], acc);
+    return sum;
+}
+
+template <int NUMBER> static __device__ __forceinline__ void finish(struct place *at)
+{
+    if constexpr (NUMBER == PROJECTION)
+        store_next(at, 0, load_acc(at, 0));
+#define CELLS_CASE(k, name)                                                                        \
+    if constexpr (NUMBER == k)                                                                     \
+        name(at);
+    CELLS_forward_0(CELLS_CASE)
+#undef CELLS_CASE
+}
+
+template <int NUMBER, class BLOCK>
+static __device__ __forceinline__ void finish_all(const struct eco_fused_call &call,
+                                                  const struct early<BLOCK> early[BLOCK::pairs])
+{
+#pragma unroll
+    for (int p = 0; p < BLOCK::pairs; p++) {
+        struct place at = place_of<BLOCK>(call, p);
+        const int i = (int)threadIdx.x + p * THREADS;
+        const float *const from = shared + i / BLOCK::units * BLOCK::line + i % BLOCK::units;
+        vec acc[BLOCK::accs];
+        if (i >= BLOCK::units * BLOCK::columns || at.unit >= at.hidden ||
+            (int)at.row >= call.stage.rows)
+            continue;
+#pragma unroll
+        for (int a = 0; a < BLOCK::accs; a++)
+            acc[a] = sum_of<BLOCK>(call, &at, from, a) + early[p].bias[a];
+        at.acc = acc;
+        at.before = early[p].state;
+        if (row_masked(&call.stage, (int)at.row))
+            mask_forward(&at);
+        else
+            finish<NUMBER>(&at);
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+template <int NUMBER, int SHAPE>
+static __device__ __forceinline__ void run_step(const struct eco_fused_call &call)
+{
+#if __CUDA_ARCH__ >= 10 * ECO_FUSED_VERSION
+    typedef block_of<NUMBER, SHAPE> block;
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    struct early<block> early[block::pairs];
+    typename block::sums sums = {};
+    let_next_start(); /* which reads no more than matrices before it waits */
+    multiply<typename block::fetched, block::ahead>(operands_of<block>(call, warp, lane), &sums,
+                                                    [&] { read_early<block>(call, early); });
+    put_sums<block::line>(sums, shared + warp * block::columns * block::line, lane);
+    __syncthreads();
+    finish_all<NUMBER, block>(call, early);
+#endif
+}
+
+#define FUSED(linkage, name, number, shape)                                                        \
+    linkage __global__ void __launch_bounds__(THREADS, 2)                                          \
+        name(const __grid_constant__ struct eco_fused_call call)                                   \
+    {                                                                                              \
+        run_step<number, shape>(call);                                                             \
+    }
+
+/* ---- the module's ---------------------------------------------------------------------------- */
+
+#if !defined(ECO_FUSED_ALONE) /* else kernels by name, of a cell compiled at run time */
+template <int NUMBER, int SHAPE>
+FUSED(static, fused, NUMBER, SHAPE)
+
+template <int NUMBER, int SHAPE>
+static const void *kernel_of(void)
+{
+    typedef numbers<NUMBER> cell;
+    if constexpr (cell::products == 1 && ECO_FUSED_MADE(cell::accs, SHAPE))
+        return (const void *)fused<NUMBER, SHAPE>;
+    return nullptr;
+}
+#define FUSED_KERNELS(cell, ...)                                                                   \
+    {cell, numbers<cell>::accs, {kernel_of<cell, 0>(), kernel_of<cell, 1>(), kernel_of<cell, 2>()}},
+
+static const struct eco_fused_kernel kernels[] = {
+    FUSED_KERNELS(ECO_FUSED_PROJECTION) CELLS_RESIDENT(FUSED_KERNELS){ECO_FUSED_END, 0, {}}};
+#endif

@@ -1,0 +1,305 @@
+/*
+ * The launches of algorithm fused, and the kernels that they take.
+ */
+#include "gpu/fused_step/fused_step.h"
+
+#include <string.h>
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* [type, fast] */
+static const struct eco_fused_kernel *const *const lists[ECO_TYPES][2] = {
+    [ECORNN_F32] = {&eco_fused_f32, &eco_fused_f32_fast},
+    [ECORNN_BF16] = {&eco_fused_bf16, &eco_fused_bf16},
+    [ECORNN_F16] = {&eco_fused_f16, &eco_fused_f16}};
+
+static const struct eco_fused_kernel *kernels_of(const struct eco_problem *problem, int cell)
+{
+    const struct eco_fused_kernel *kernel = *lists[problem->type][problem->fast];
+    while (kernel->cell != cell)
+        kernel++;
+    return kernel;
+}
+
+static cudaError_t give_shared_memory(const void *kernel, int accs, int shape)
+{
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                ECO_FUSED_SHARED(accs, shape));
+}
+
+ecornn_status eco_fused_load(bool *usable)
+{
+    int version;
+    ecornn_status status = ECO_CUDA(eco_kernel_version(eco_fused_bf16->by_shape[0], &version));
+    /* What was compiled for older devices only has none of it. */
+    *usable = status == ECORNN_OK && version >= ECO_FUSED_VERSION;
+    for (int i = 0; i < 2 * ECO_TYPES && *usable; i++)
+        for (const struct eco_fused_kernel *kernel = lists[i / 2][i % 2] ? *lists[i / 2][i % 2]
+                                                                         : NULL;
+             kernel != NULL && kernel->cell != ECO_FUSED_END && status == ECORNN_OK; kernel++)
+            for (int n = 0; n < ECO_FUSED_SHAPES && status == ECORNN_OK; n++)
+                if (kernel->by_shape[n] != NULL)
+                    status = ECO_CUDA(give_shared_memory(kernel->by_shape[n], kernel->accs, n));
+    return status;
+}
+
+void eco_fused_prepare(const struct ecornn_plan *plan)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const int cell = problem->cell->builtin, accs = problem->cell->lowered.n_accs;
+    struct eco_fused_kernels *fused = &((struct eco_gpu_plan *)plan->own)->fused;
+    struct eco_text why = {fused->why, sizeof fused->why, 0};
+    memcpy(fused->projection, kernels_of(problem, ECO_FUSED_PROJECTION)->by_shape,
+           sizeof fused->projection);
+    if (cell >= 0) {
+        memcpy(fused->by_shape, kernels_of(problem, cell)->by_shape, sizeof fused->by_shape);
+        fused->used = true;
+        return;
+    }
+    const struct eco_own_code *code = eco_own_fused_get(plan->device->own, problem, &why);
+    fused->used = code != NULL;
+    for (int shape = 0, n = 0; shape < ECO_FUSED_SHAPES && fused->used; shape++)
+        if (ECO_FUSED_MADE(accs, shape)) {
+            fused->by_shape[shape] = eco_own_kernel(code, n++);
+            fused->used = eco_cuda_status(give_shared_memory(fused->by_shape[shape], accs, shape),
+                                          "shared memory") == ECORNN_OK;
+        }
+}
+
+static void describe(const struct eco_fused_size *size, const struct eco_caps *caps,
+                     const char *what, struct eco_text *text)
+{
+    const struct eco_fused_choice choice = eco_fused_choose(size, caps);
+    eco_text_add(text, "%s: one launch, blocks of %d units and %d rows, %.2f us by prediction\n",
+                 what, ECO_FUSED_UNITS(size->accs), ECO_FUSED_COLUMNS(choice.shape),
+                 1e6 * choice.time);
+}
+
+void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_fused_kernels *fused = &own->fused;
+    const struct eco_fused_size size = eco_fused_size(problem, &own->force, 0, problem->N),
+                                projection = eco_fused_projection(problem, &own->force, problem->N);
+    if (!fused->used) {
+        eco_text_add(text, "steps as of algorithm step (%s)\n", fused->why);
+        return;
+    }
+    describe(&size, &plan->device->caps, "step", text);
+    if (problem->projected)
+        describe(&projection, &plan->device->caps, "projection", text);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+static int32_t end_step(const struct eco_gpu_run *run, const struct eco_op *op, bool last)
+{
+    return op->reversed != last ? run->args->T - 1 : 0;
+}
+
+/* Is what a state's last step writes free for the caller's final state, or a place beside it?  Not
+ * where the same step reads all of it; and a row that has ended writes zeros beside it. */
+static bool ends_there(const struct eco_gpu_run *run, const struct eco_op *op, int s)
+{
+    const struct eco_args *args = run->args;
+    if (s > 0)
+        return true;
+    if (args->T == 1 && args->final[0] == args->initial[0])
+        return false;
+    return args->lengths == NULL || eco_layout_state(run->layout, op->layer, op->d, 0).wrap > 0;
+}
+
+/* The first step reads the caller's initial states. */
+static void point_at_initial(const struct eco_gpu_run *run, const struct eco_op *op,
+                             struct eco_stage_call *call)
+{
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_plane from = eco_gpu_caller_state(run, op, s, run->args->initial[s]);
+        const bool zero = from.data == NULL; /* then it is read from where something lies */
+        call->state[s] = zero ? call->next[s] : from.data;
+        call->state_row[s] = zero ? call->next_row[s] : from.row;
+        call->zero_states |= (uint16_t)((unsigned)zero << s);
+        call->wide_states &= (uint16_t) ~(1u << s);
+    }
+}
+
+/* The last writes final ones, in the place of planes that nobody reads, or of y, which layers below
+ * the last do not write then. */
+static void point_at_final(const struct eco_gpu_run *run, const struct eco_op *op,
+                           struct eco_stage_call *call)
+{
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_plane to = eco_gpu_caller_state(run, op, s, run->args->final[s]);
+        if (to.data == NULL || !ends_there(run, op, s))
+            continue;
+        if (eco_layout_state(run->layout, op->layer, op->d, s).wrap > 0) {
+            call->next[s] = to.data;
+            call->next_row[s] = to.row;
+            call->wide_next &= (uint16_t) ~(1u << s);
+        } else {
+            call->y = to.data;
+            call->y_row = to.row;
+        }
+    }
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+struct product {
+    struct eco_plane rows;
+    int part;
+    int32_t k;
+};
+
+static struct eco_fused_source source_of(const struct eco_gpu_run *run, const struct eco_op *op,
+                                         const struct product *product)
+{
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, product->part);
+    const struct eco_accumulator *acc = run->lowered->acc;
+    struct eco_fused_source source = {.rows = product->rows.data,
+                                      .matrix = eco_gpu_weights(run, op, product->part),
+                                      .row = product->rows.row,
+                                      .matrix_row = (int32_t)matrix->row,
+                                      .k = product->k};
+    const size_t row_bytes = source.row * eco_type_bytes(run->layout->type);
+    int8_t groups = 0;
+    source.aligned = ((uintptr_t)source.rows | row_bytes) % 16 == 0;
+    memset(source.group, -1, sizeof source.group);
+    if (product->part == ECO_PART_PROJECT) {
+        source.group[0] = 0;
+        return source;
+    }
+    for (int a = 0; a < run->lowered->n_accs; a++) {
+        const int param = product->part == ECO_PART_INPUT ? acc[a].input : acc[a].recurrent[0];
+        source.group[a] = (int8_t)(param >= 0 ? groups++ : -1);
+    }
+    return source;
+}
+
+/* Warps by what they multiply of k; at least one for each source. */
+static void share_warps(struct eco_fused_call *call)
+{
+    enum { ALL = ECO_FUSED_WARPS };
+    struct eco_fused_source *first = &call->source[0], *second = &call->source[1];
+    if (first->k == 0 || second->k == 0) {
+        first->warps = second->k == 0 ? ALL : 0;
+    } else {
+        const double part = (double)first->k / ((double)first->k + second->k);
+        const int32_t warps = (int32_t)(part * ALL + 0.5);
+        first->warps = warps < 1 ? 1 : warps < ALL ? warps : ALL - 1;
+    }
+    second->warps = ALL - first->warps;
+}
+
+static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_SHAPES],
+                   const struct eco_fused_size *size, struct eco_fused_call *call)
+{
+    const struct eco_gpu *gpu = run->plan->device->own;
+    const int shape = eco_fused_choose(size, &run->plan->device->caps).shape;
+    const int32_t units = ECO_FUSED_UNITS(size->accs), columns = ECO_FUSED_COLUMNS(shape);
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    const cudaLaunchConfig_t config = {
+        .gridDim = {(unsigned)((size->units + units - 1) / units),
+                    (unsigned)((size->rows + columns - 1) / columns), 1},
+        .blockDim = {ECO_FUSED_THREADS, 1, 1},
+        .dynamicSmemBytes = (size_t)ECO_FUSED_SHARED(size->accs, shape),
+        .stream = run->stream,
+        .attrs = &attribute,
+        .numAttrs = run->chained && gpu->overlap};
+    void *arguments[] = {call};
+    share_warps(call);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, kernels[shape], arguments),
+                          "a fused step");
+    run->chained = run->lanes == 1; /* what follows on the stream follows this */
+}
+
+/* h = P u, to where the cell's output state goes without a projection. */
+static void project(struct eco_gpu_run *run, const struct eco_op *op,
+                    const struct eco_stage_call *call, struct eco_plane u)
+{
+    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_fused_size size =
+        eco_fused_projection(run->problem, &own->force, run->args->N);
+    struct eco_fused_call project = {.stage = *call};
+    project.stage.hidden = run->problem->P;
+    project.stage.n_states = 1;
+    project.stage.projected = false;
+    project.source[0] = source_of(run, op, &(struct product){u, ECO_PART_PROJECT, run->problem->H});
+    memset(project.source[1].group, -1, sizeof project.source[1].group);
+    memset(project.bias, -1, sizeof project.bias);
+    launch(run, own->fused.projection, &size, &project);
+}
+
+/* The fields that are the same for every step, and what it starts from, writes and ends with. */
+static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struct eco_op *op,
+                                      int32_t t, struct eco_stage_call *whole)
+{
+    *whole = eco_gpu_call(run, op);
+    whole->last = true;
+    eco_gpu_point_at_step(run, op, t, whole);
+    if (t == end_step(run, op, false))
+        point_at_initial(run, op, whole);
+    if (t == end_step(run, op, true))
+        point_at_final(run, op, whole);
+    struct eco_stage_call stage = *whole;
+    if (run->problem->projected)
+        eco_gpu_point_at_output(run, op, t, &stage);
+    return stage;
+}
+
+static void run_step(struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
+{
+    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_problem *problem = run->problem;
+    const struct eco_fused_size size =
+        eco_fused_size(problem, &own->force, op->layer, run->args->N);
+    struct eco_stage_call whole;
+    struct eco_fused_call call = {.stage = stage_of(run, op, t, &whole)};
+    struct eco_plane x = eco_gpu_product_input(run, op);
+    x.data = eco_gpu_after(x.data, (size_t)(t - op->t0) * x.step, x.type);
+    const struct eco_plane h = {(void *)(uintptr_t)call.stage.state[0], 0, call.stage.state_row[0],
+                                run->layout->type};
+    call.source[0] = source_of(
+        run, op, &(struct product){x, ECO_PART_INPUT, eco_problem_input(problem, op->layer)});
+    call.source[1] = source_of(run, op, &(struct product){h, ECO_PART_RECURRENT, problem->P});
+    if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n == 0)
+        call.source[0].k = 0;
+    if (call.stage.zero_states & 1)
+        call.source[1].k = 0;
+    for (int a = 0; a < run->lowered->n_accs; a++)
+        call.bias[a] = (int8_t)eco_gpu_bias(run, a);
+    launch(run, own->fused.by_shape, &size, &call);
+    if (problem->projected)
+        project(
+            run, op, &whole,
+            (struct eco_plane){call.stage.next[0], 0, call.stage.next_row[0], run->layout->type});
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+/* Steps multiply their input themselves. */
+void eco_fused_input(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+{
+    (void)run;
+    (void)ops;
+    (void)n;
+}
+
+void eco_fused_step(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+{
+    for (int k = 0; k < n; k++)
+        for (int32_t i = 0; i < ops[k].t1 - ops[k].t0 && run->status == ECORNN_OK; i++)
+            run_step(run, &ops[k], ops[k].reversed ? ops[k].t1 - 1 - i : ops[k].t0 + i);
+}
+
+/* Final states that steps did not write. */
+void eco_fused_end(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+{
+    for (int k = 0; k < n; k++)
+        for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
+            if (!ends_there(run, &ops[k], s))
+                eco_gpu_end_state(run, &ops[k], s);
+}

@@ -1,0 +1,66 @@
+/*
+ * How algorithm fused cuts a step into blocks, and how long that takes, measured on an H200
+ * (doc/performance.md).
+ */
+#include "gpu/fused_step/fused_step.h"
+
+#include <math.h>
+
+struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
+                                     const struct eco_gpu_force *force, int32_t layer, int32_t rows)
+{
+    return (struct eco_fused_size){.type = problem->type,
+                                   .fast = problem->fast,
+                                   .accs = problem->cell->lowered.n_accs,
+                                   .units = problem->H,
+                                   .rows = rows,
+                                   .k = eco_problem_input(problem, layer) + problem->P,
+                                   .shapes = force->fused};
+}
+
+struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
+                                           const struct eco_gpu_force *force, int32_t rows)
+{
+    return (struct eco_fused_size){.type = problem->type,
+                                   .fast = problem->fast,
+                                   .accs = 1,
+                                   .units = problem->P,
+                                   .rows = rows,
+                                   .k = problem->H,
+                                   .shapes = force->projected};
+}
+
+static double up(double a, double b)
+{
+    return ceil(a / b);
+}
+
+/* A launch with its sums and its cell, what blocks read, what they multiply; of more blocks than
+ * multiprocessors each has its share. */
+static double time_of(const struct eco_fused_size *size, const struct eco_caps *caps, int shape)
+{
+    static const double launch = 2.6e-6, bytes_in_a_second = 60e9, of_parts = 50e9;
+    const bool parts = size->type == ECORNN_F32 && !size->fast;
+    const double term = parts ? 6.4e-12 : size->type == ECORNN_F32 ? 1.1e-12 : 0.5e-12;
+    const double rows = ECO_FUSED_TILES(size->accs) * ECO_FUSED_M,
+                 columns = ECO_FUSED_COLUMNS(shape), terms = rows * columns * size->k;
+    const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);
+    const double blocks = up(size->units, ECO_FUSED_UNITS(size->accs)) * up(size->rows, columns);
+    return launch + fmax(1, blocks / caps->threads) *
+                        fmax(reading / (parts ? of_parts : bytes_in_a_second), term * terms);
+}
+
+struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
+                                         const struct eco_caps *caps)
+{
+    struct eco_fused_choice best = {-1, 0};
+    for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++) {
+        if (!(size->shapes >> shape & 1) || !ECO_FUSED_MADE(size->accs, shape) ||
+            (size_t)ECO_FUSED_SHARED(size->accs, shape) > caps->block_bytes)
+            continue;
+        const double time = time_of(size, caps, shape);
+        if (best.shape < 0 || time < best.time)
+            best = (struct eco_fused_choice){shape, time};
+    }
+    return best;
+}

@@ -1,0 +1,296 @@
+/*
+ * Products of floats on the tensor cores, of operands split into two numbers of F16 each
+ * (split_operands.cu): x = x1 + x2, x y = x1 y1 + x1 y2 + x2 y1; left out is at most 2^-22 of it.
+ * Tensor cores cut off where they add, so they add 64 of k at most, the small products first;
+ * these sums are added as floats are.  A thread of a block has operands copied to shared memory,
+ * those that both blocks of a cluster read only once; the others multiply.  Rows of C whose
+ * operands are not finite are computed term by term.  Needs compute capability 9.0a; elsewhere the
+ * kernels are empty.
+ */
+#include "gpu/gemm/emulated_f32/args.h"
+#include "gpu/arch/device.cuh"
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/arch/cluster_sync.cuh"
+#include "gpu/tile/f16_pair.cuh"
+#include "gpu/gemm/emulated_f32/nonfinite.cuh"
+#include "gpu/arch/wgmma_shared.cuh"
+
+#include "gpu/gemm/emulated_f32/pipeline.cuh"
+
+#include "gpu/gemm/emulated_f32/tile_scheduler.cuh"
+#include "gpu/gemm/emulated_f32/epilogue.cuh"
+
+#if HAS_SQUARES
+#define IN_PAIRS __cluster_dims__(PAIR, 1, 1)
+#else
+#define IN_PAIRS
+#endif
+
+enum {
+    EIGHTS = TILE / 8,      /* of a tile's columns */
+    SHARES = 4,             /* blocks that add the parts of a tile */
+    TILE_SCALES = TILE * 4, /* bytes of an operand's */
+    CONSUMER_REGISTERS = 240,
+    COPYING_REGISTERS = 24 /* of the warps that fill stages: one of their threads does */
+};
+typedef block_of<ECO_SPLIT_PAIRS, TILE, TILE, false> kind;
+enum { CONSUMERS = kind::consumers, THREADS = kind::threads };
+
+/* What a block has besides stages: lines of each warp that multiplies, and scales of tiles, those
+ * of A's rows first.  A tile's end comes before a stage of the next is left, and one may have a
+ * stage only: so scales of so many tiles are there. */
+enum { COLUMNS = TILE / 2, SCALED_TILES = kind::stages + 1 };
+struct ends {
+    float lines[CONSUMERS / WARP][lines<COLUMNS>::FLOATS];
+    float scales[SCALED_TILES][2][TILE];
+};
+static_assert(kind::stages * kind::stage_bytes + sizeof(ends) <= STAGES_BYTES + SCALES_BYTES,
+              "they fit");
+
+WORD ends *ends_of(unsigned shared)
+{
+    extern __shared__ char room[];
+    return (ends *)(room + (shared - address_of(room)) + kind::stages * kind::stage_bytes);
+}
+
+/* ---- copying --------------------------------------------------------------------------------- */
+
+WORD void copy_scales(const eco_split_call &call, const course &c, const tile &t, float to[2][TILE],
+                      uint64_t *full)
+{
+    const int32_t m = min(t.m, c.tiles_m - 1);
+    copy(address_of(to[0]), (const char *)(call.a.scales + m * TILE), TILE_SCALES, full);
+    copy(address_of(to[1]), (const char *)(call.b.scales + t.n * TILE), TILE_SCALES, full);
+}
+
+/* Each block of the pair copies a plane of B to both. */
+WORD void fill_stages(const eco_split_call &call, const course &c, unsigned shared, barriers *b)
+{
+    const int32_t cluster = (int32_t)blockIdx.x / PAIR, rank = (int32_t)rank_in_cluster();
+    int32_t before_turn = 0; /* stages */
+    turn turn = turn_of(c, cluster, 0);
+    for (int32_t k = 0; turn.from < turn.to; turn = turn_of(c, cluster, ++k)) {
+        const tile t = tile_of(c, turn.pair, rank);
+        const char *a = piece_of<kind>(call.a, c.steps, min(t.m, c.tiles_m - 1), turn.from),
+                   *w = piece_of<kind>(call.b, c.steps, t.n, turn.from) + rank * PLANE_BYTES;
+        for (int32_t i = 0; i < turn.to - turn.from; i++) {
+            const slot<kind::stages> slot(before_turn + i);
+            const unsigned stage = shared + slot.stage * kind::stage_bytes;
+            uint64_t *full = &b->full[slot.stage];
+            wait_for_room(b, slot);
+            expect(full, kind::stage_bytes + (i == 0 ? 2 * TILE_SCALES : 0));
+            copy(stage, a + (size_t)i * PIECE_BYTES, PIECE_BYTES, full);
+            copy_to_all(stage + PIECE_BYTES + rank * kind::b_bytes, w + (size_t)i * PIECE_BYTES,
+                        kind::b_bytes, full, (1 << PAIR) - 1);
+            if (i == 0)
+                copy_scales(call, c, t, ends_of(shared)->scales[k % SCALED_TILES], full);
+        }
+        before_turn += turn.to - turn.from;
+    }
+}
+
+/* ---- multiplying ----------------------------------------------------------------------------- */
+
+template <int n> WORD void put_aside(float4 *part, const float (&sum)[n])
+{
+#pragma unroll
+    for (int i = 0; i < n / 4; i++)
+        part[i * CONSUMERS + threadIdx.x] =
+            make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
+}
+
+/* Who multiplies. */
+struct multiplier {
+    const eco_split_call &call;
+    const course &c;
+    consumer<kind> me;
+    int32_t cluster, rank;
+
+    /* What becomes of the sums of turn k. */
+    __device__ __forceinline__ void finish(int32_t k, const float (&sum)[kind::held]) const
+    {
+        const turn turn = turn_of(c, cluster, k);
+        if (is_whole(c, turn)) {
+            const int32_t warp = (int32_t)threadIdx.x / WARP;
+            const tile t = tile_of(c, turn.pair, rank);
+            ends *const e = ends_of(me.shared);
+            const float(*scales)[TILE] = e->scales[k % SCALED_TILES];
+            write_tile<COLUMNS>(call,
+                                {scales[0] + warp * WARP_ROWS, scales[1], e->lines[warp],
+                                 t.m * TILE + warp * WARP_ROWS, t.n * TILE},
+                                sum);
+        } else {
+            const bool last = turn.pair > bound(c, cluster).pair;
+            put_aside(part_of(call, cluster, rank, last), sum);
+        }
+    }
+
+    /* The sums of turn k; the turn before is finished while two stages of this one are under way.
+     */
+    __device__ __forceinline__ void add(int32_t k, int32_t stages, float (&sum)[kind::held])
+    {
+        float d[kind::held], e[kind::held];
+        int of_d = me.begin(d), of_e = me.begin(e);
+        if (k > 0)
+            finish(k - 1, sum);
+        clear(sum);
+        me.end<1>(of_d, d, sum);
+        for (; stages > 3; stages -= 2) {
+            of_d = me.begin(d);
+            me.end<1>(of_e, e, sum);
+            of_e = me.begin(e);
+            me.end<1>(of_d, d, sum);
+        }
+        if (stages == 3) {
+            of_d = me.begin(d);
+            me.end<1>(of_e, e, sum);
+            me.end<0>(of_d, d, sum);
+        } else {
+            me.end<0>(of_e, e, sum);
+        }
+    }
+
+    /* Of one stage. */
+    __device__ __forceinline__ void add_one(float (&sum)[kind::held])
+    {
+        float d[kind::held];
+        const int of_d = me.begin(d);
+        clear(sum);
+        me.end<0>(of_d, d, sum);
+    }
+
+    __device__ __forceinline__ void clear(float (&sum)[kind::held]) const
+    {
+#pragma unroll
+        for (int i = 0; i < kind::held; i++)
+            sum[i] = 0;
+    }
+
+    __device__ __forceinline__ void take_all_turns(void)
+    {
+        float sum[kind::held];
+        for (int32_t k = 0;; k++) {
+            const turn turn = turn_of(c, cluster, k);
+            const int32_t stages = turn.to - turn.from;
+            if (stages > 1) {
+                add(k, stages, sum);
+                continue;
+            }
+            if (k > 0)
+                finish(k - 1, sum);
+            if (stages == 0)
+                return;
+            add_one(sum);
+        }
+    }
+};
+
+WORD void empty_stages(const eco_split_call &call, const course &c, unsigned shared, barriers *b)
+{
+    multiplier m = {
+        call, c, {shared, b, 0, PAIR, 0}, (int32_t)blockIdx.x / PAIR, (int32_t)rank_in_cluster()};
+    m.take_all_turns();
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
+    multiply(const __grid_constant__ eco_split_call call)
+{
+#if HAS_SQUARES
+    extern __shared__ char room[];
+    __shared__ barriers b;
+    const unsigned shared = aligned(room);
+    const course c = course_of(call, (int32_t)gridDim.x / PAIR);
+    if (threadIdx.x == 0)
+        open_stages<kind>(&b, 1, PAIR);
+    meet_all();
+    let_next_start(); /* where no tiles are left */
+    if (threadIdx.x < CONSUMERS) {
+        more_registers<CONSUMER_REGISTERS>();
+        empty_stages(call, c, shared, &b);
+    } else {
+        fewer_registers<COPYING_REGISTERS>();
+        if (threadIdx.x == CONSUMERS)
+            fill_stages(call, c, shared, &b);
+        __syncwarp();
+    }
+    meet_all(); /* nothing comes to a block that has gone */
+#endif
+}
+
+/* Of the tiles that cluster blockIdx.x begins and others end, that of rank blockIdx.z: its parts in
+ * the order of k, columns of share blockIdx.y. */
+static __global__ void __launch_bounds__(CONSUMERS)
+    add_parts(const __grid_constant__ eco_split_call call)
+{
+#if HAS_SQUARES
+    enum { SHARE = EIGHTS / SHARES, OF_SHARE = SHARE * EIGHT };
+    __shared__ __align__(16) float room[CONSUMERS / WARP][lines<OF_SHARE>::FLOATS];
+    const course c = course_of(call, (int32_t)gridDim.x);
+    int32_t cluster = (int32_t)blockIdx.x;
+    const int32_t rank = (int32_t)blockIdx.z, from = (int32_t)blockIdx.y * SHARE,
+                  warp = (int32_t)threadIdx.x / WARP;
+    const place first = bound(c, cluster), end = bound(c, cluster + 1);
+    const bool begins = end.step > 0 && (first.pair < end.pair || first.step == 0);
+    if (!begins)
+        return;
+    float sum[4 * SHARE] = {0};
+    bool last = end.pair > first.pair;
+    do {
+        const float4 *part = part_of(call, cluster, rank, last) + from * CONSUMERS;
+#pragma unroll
+        for (int i = 0; i < SHARE; i++) {
+            const float4 x = part[i * CONSUMERS + threadIdx.x];
+            sum[4 * i] += x.x;
+            sum[4 * i + 1] += x.y;
+            sum[4 * i + 2] += x.z;
+            sum[4 * i + 3] += x.w;
+        }
+        last = false;
+        cluster++;
+    } while (before(bound(c, cluster), {end.pair + 1, 0}));
+    const tile t = tile_of(c, end.pair, rank);
+    const int32_t row = t.m * TILE + warp * WARP_ROWS, column = t.n * TILE + from * EIGHT;
+    write_tile<OF_SHARE>(
+        call, {call.a.scales + row, call.b.scales + column, room[warp], row, column}, sum);
+#endif
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+cudaError_t eco_launch_split(const struct eco_split_call *call, int32_t clusters,
+                             cudaStream_t stream)
+{
+    void *argument[] = {(void *)call};
+    const cudaError_t error =
+        cudaLaunchKernel((const void *)multiply, dim3((unsigned)clusters * PAIR), dim3(THREADS),
+                         argument, SHARED_BYTES, stream);
+    if (error != cudaSuccess || call->parts == NULL)
+        return error;
+    return cudaLaunchKernel((const void *)add_parts, dim3((unsigned)clusters, SHARES, PAIR),
+                            dim3(CONSUMERS), argument, 0, stream);
+}
+
+cudaError_t eco_split_load(bool *usable)
+{
+    cudaError_t error = eco_split_load_kernel((const void *)multiply, SHARED_BYTES, usable);
+    if (error == cudaSuccess && *usable)
+        error = eco_split_step_load(usable);
+    if (error == cudaSuccess && *usable)
+        error = eco_split_prepare_load();
+    return error;
+}
+
+/* An empty kernel takes few registers. */
+cudaError_t eco_split_load_kernel(const void *kernel, int shared_bytes, bool *usable)
+{
+    enum { FEW_REGISTERS = 32 };
+    struct cudaFuncAttributes attributes = {0};
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    *usable = error == cudaSuccess && attributes.numRegs > FEW_REGISTERS;
+    return *usable ? cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          shared_bytes)
+                   : error;
+}

@@ -1,0 +1,61 @@
+/*
+ * From sums of products of scaled numbers to those of the numbers themselves.
+ */
+#include "gpu/tile/pow2_scale.cuh"
+
+WORD bool is_odd(float scale)
+{
+    return !(scale <= __uint_as_float(0x7F7FFFFF));
+}
+
+WORD float element(const eco_split_operand &o, int32_t row, int32_t k)
+{
+    return o.data[o.turned ? (size_t)(k - o.begin) * o.row + row : (size_t)row * o.row + k];
+}
+
+/* A sum some terms of which are not finite, so neither is it: NaN as it is, infinity times what it
+ * meets.  A warp adds it, until it is NaN. */
+WORD float term_by_term(const eco_split_call &call, int32_t row, int32_t column)
+{
+    enum { LOOK_EVERY = 4 };
+    const int32_t end = min(call.a.k, call.b.k);
+    float sum = 0;
+    for (int32_t k0 = max(call.a.begin, call.b.begin); k0 < end && !__any_sync(~0u, sum != sum);
+         k0 += LOOK_EVERY * 32)
+#pragma unroll
+        for (int32_t i = 0; i < LOOK_EVERY; i++) {
+            const int32_t k = k0 + i * 32 + (int32_t)threadIdx.x % 32;
+            if (k < end)
+                sum = __fmaf_rn(element(call.a, row, k), element(call.b, column, k), sum);
+        }
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        sum += __shfl_xor_sync(~0u, sum, lanes);
+    return sum;
+}
+
+/* The same for those that have many. */
+[[maybe_unused]] static __device__ __noinline__ float
+term_by_term_apart(const eco_split_call &call, int32_t row, int32_t column)
+{
+    return term_by_term(call, row, column);
+}
+
+/* Of all threads of a warp: the sum, or one that is odd anew. */
+WORD float replaced(const eco_split_call &call, bool odd, int32_t row, int32_t column, float sum)
+{
+    for (unsigned left = __ballot_sync(~0u, odd); left != 0; left &= left - 1) {
+        const int lane = __ffs((int)left) - 1;
+        const float x =
+            term_by_term_apart(call, __shfl_sync(~0u, row, lane), __shfl_sync(~0u, column, lane));
+        sum = (int)threadIdx.x % 32 == lane ? x : sum;
+    }
+    return sum;
+}
+
+/* A sum divided by two powers of two; not out of range between them. */
+WORD float divided(float x, float s, float t)
+{
+    const float f = over(s), g = over(t);
+    return x * fminf(f, g) * fmaxf(f, g);
+}

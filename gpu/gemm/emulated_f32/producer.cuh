@@ -1,0 +1,148 @@
+/*
+ * How stages of a step's product are filled: R by copies of one thread, as many as there are stages
+ * before the states are there; the states by copies, too, or by warps that split them.
+ */
+/* What a block has of k, in the order in which it goes through it: stages of its tile. */
+struct slice {
+    int32_t first, step, stages, all; /* all: of the tile */
+
+    __device__ __forceinline__ int32_t stage_of(int32_t i) const
+    {
+        return first + i * step;
+    }
+};
+
+WORD slice slice_of(const eco_split_call &call)
+{
+    const int32_t rank = (int32_t)rank_in_cluster(), blocks = (int32_t)blocks_in_cluster(),
+                  all = (call.k + DEPTH - 1) / DEPTH, from = all * rank / blocks,
+                  to = all * (rank + 1) / blocks;
+    if (call.from_end)
+        return {to - 1, -1, to - from, all};
+    return {from, 1, to - from, all};
+}
+
+#include "gpu/gemm/emulated_f32/splitting_producer.cuh"
+
+/* ---- R --------------------------------------------------------------------------------------- */
+
+/* What all know who fill stages. */
+template <class kind> struct filler {
+    const eco_split_call &call;
+    slice s;
+    unsigned shared;
+    barriers *b;
+    int32_t row, column; /* first of the tile */
+
+    __device__ __forceinline__ unsigned stage_at(int32_t i) const
+    {
+        return shared + slot<kind::stages>(i).stage * kind::stage_bytes;
+    }
+
+    __device__ __forceinline__ uint64_t *full(int32_t i) const
+    {
+        return &b->full[slot<kind::stages>(i).stage];
+    }
+
+    /* By one thread: so many planes of the pieces that have these rows. */
+    __device__ __forceinline__ void copy_planes(const eco_split_operand &o, int32_t first,
+                                                int32_t i, unsigned to, unsigned bytes) const
+    {
+        const char *from =
+            piece_of<kind>(o, s.all, first / TILE, s.stage_of(i)) + first % TILE * LINE_BYTES;
+#pragma unroll
+        for (int plane = 0; plane < kind::planes; plane++)
+            copy(to + plane * bytes, from + plane * PLANE_BYTES, bytes, full(i));
+    }
+
+    /* By one thread, when there is room. */
+    __device__ __forceinline__ void copy_r(int32_t i) const
+    {
+        expect(full(i), kind::splits ? kind::planes * kind::a_bytes : kind::stage_bytes);
+        copy_planes(call.a, row, i, stage_at(i), kind::a_bytes);
+    }
+};
+
+/* ---- the states ------------------------------------------------------------------------------ */
+
+template <class kind> WORD unsigned states_at(const filler<kind> &f, int32_t i)
+{
+    return f.stage_at(i) + kind::planes * kind::a_bytes;
+}
+
+/* By one thread, as they are prepared. */
+template <class kind> WORD void copy_states(const filler<kind> &f, int32_t ahead)
+{
+    for (int32_t i = 0; i < f.s.stages; i++) {
+        if (i >= ahead) {
+            wait_for_room(f.b, slot<kind::stages>(i));
+            f.copy_r(i);
+        }
+        f.copy_planes(f.call.b, f.column, i, states_at(f, i), kind::b_bytes);
+    }
+}
+
+/* Of each row's threads one says that they are there. */
+template <class kind, bool whole>
+WORD void split_states(const filler<kind> &f, int32_t ahead, bool copies)
+{
+    extern __shared__ char anywhere[];
+    const auto me = splitter_of<kind, whole>(f.call.b, f.s, f.column);
+    __align__(16) float x[AHEAD][splitter<kind, whole>::held][GROUP];
+#pragma unroll
+    for (int j = 0; j < AHEAD - 1; j++)
+        me.load(j, x[j]);
+    for (int32_t first = 0; first < f.s.stages; first += AHEAD)
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            const int32_t i = first + j;
+            const slot<kind::stages> slot(i);
+            if (i >= f.s.stages)
+                break;
+            me.load(i + AHEAD - 1, x[(j + AHEAD - 1) % AHEAD]);
+            wait_for_room(f.b, slot);
+            if (copies && i >= ahead)
+                f.copy_r(i);
+            __syncwarp();
+            me.keep(anywhere + (states_at(f, i) - address_of(anywhere)),
+                    (float *)scales_of<kind>(f.shared, slot.stage), x[j]);
+            __syncwarp();
+            if (me.eighth == 0)
+                arrive(f.full(i), rank_in_cluster());
+        }
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+/* Arrivals that fill a stage. */
+template <class kind> WORD int arrivals_of(void)
+{
+    return 1 + (kind::splits ? kind::filling / EIGHTS : 0);
+}
+
+/* By the warps that fill. */
+template <class kind>
+WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned shared, barriers *b)
+{
+    const filler<kind> f = {call,
+                            s,
+                            shared,
+                            b,
+                            (int32_t)(blockIdx.x / blocks_in_cluster()) * kind::rows,
+                            (int32_t)blockIdx.y * kind::columns};
+    const int32_t ahead = min(s.stages, kind::stages);
+    const bool copies = threadIdx.x == kind::consumers;
+    for (int32_t i = 0; copies && i < ahead; i++)
+        f.copy_r(i);
+    __syncwarp();
+    wait_for_kernels_ahead();
+    let_next_start();
+    if constexpr (!kind::splits) {
+        if (copies)
+            copy_states(f, ahead);
+    } else if (is_aligned(call.b) && call.b.k % GROUP == 0) {
+        split_states<kind, true>(f, ahead, copies);
+    } else {
+        split_states<kind, false>(f, ahead, copies);
+    }
+}

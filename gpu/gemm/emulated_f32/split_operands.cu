@@ -1,0 +1,253 @@
+/*
+ * Operands prepared in pieces as args.h says.  Floats: rows brought near to 2^15 by powers of
+ * two, split into the nearest number of F16 and, of pairs, the nearest to what that leaves.  22
+ * bits and more of each number are there, or all down to 2^-40 of the largest of its row, whichever
+ * is less; of single ones 11 of those that are not below 2^-29 of it.
+ */
+#include "gpu/gemm/emulated_f32/args.h"
+#include "gpu/arch/device.cuh"
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/arch/cluster_sync.cuh"
+#include "gpu/tile/pow2_scale.cuh"
+#include "gpu/tile/f16_pair.cuh"
+
+enum {
+    THREADS = 256,
+    WARP = 32,
+    WARPS = THREADS / WARP,
+    TILE = ECO_SPLIT_TILE,
+    DEPTH = ECO_SPLIT_DEPTH,
+    GROUPS = DEPTH / GROUP,   /* of a row in a piece */
+    COLUMNS = 16,             /* turned rows of a block */
+    STEP = THREADS / COLUMNS, /* groups of one that its threads hold, each the first */
+    HELD_STRAIGHT = 8,        /* groups that a thread holds */
+    HELD_TURNED = 8,
+    OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* k */
+    OF_BLOCK = HELD_TURNED * STEP * GROUP,
+    MOST_BLOCKS = ECO_SPLIT_MOST_K / OF_BLOCK
+};
+static_assert(OF_WARP * WARPS >= ECO_SPLIT_MOST_K, "a row fits a block");
+
+/* An operand, and how many warps hold a row, or blocks turned rows. */
+struct side {
+    eco_split_operand o;
+    int32_t holders;
+};
+
+struct operands {
+    side of[2];
+    int32_t k, first; /* block of the second */
+};
+
+/* ---- the largest of a row -------------------------------------------------------------------- */
+
+WORD bool is_finite(unsigned size)
+{
+    return size < 0x7F800000;
+}
+
+WORD float scale_of(unsigned most)
+{
+    return is_finite(most) ? scale_for(__uint_as_float(most)) : __uint_as_float(most);
+}
+
+/* ---- splitting ------------------------------------------------------------------------------- */
+
+/* Where eight numbers of a row belong, from k = 8 group on. */
+WORD uint4 *place_of(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces,
+                     int planes)
+{
+    const int32_t line = row % TILE, piece = group / GROUPS, at = group % GROUPS;
+    return (uint4 *)(o.pieces +
+                     ((size_t)(row / TILE) * pieces + piece) * (planes * ECO_SPLIT_PLANE_BYTES) +
+                     line * (2 * DEPTH) + (at ^ line % 8) * 16);
+}
+
+WORD void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces, float scale,
+              const float *x)
+{
+    if (o.form == ECO_SPLIT_PAIRS) {
+        uint4 *const to = place_of(o, row, group, pieces, 2);
+        split_eight(x, scale, to, (uint4 *)((char *)to + ECO_SPLIT_PLANE_BYTES));
+    } else {
+        *place_of(o, row, group, pieces, 1) = nearest_eight(x, scale);
+    }
+}
+
+/* ---- straight: k follows k ------------------------------------------------------------------- */
+
+/* So many warps prepare a row; a lane holds eights of it. */
+WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block, int32_t warps)
+{
+    __shared__ unsigned of_warp[WARPS];
+    const int32_t warp = (int32_t)threadIdx.x / WARP, lane = (int32_t)threadIdx.x % WARP,
+                  row = block * (WARPS / warps) + warp / warps;
+    const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH,
+                  first = warp % warps * WARP + lane, step = warps * WARP;
+    const float *at = o.data + (size_t)row * o.row;
+    const bool whole = is_aligned(o) && o.k % GROUP == 0;
+    __align__(16) float x[HELD_STRAIGHT][GROUP];
+    unsigned most = 0;
+#pragma unroll
+    for (int h = 0; h < HELD_STRAIGHT; h++) {
+        const int32_t i = (first + h * step) * GROUP;
+        if (whole)
+            load_whole_eight(at + i, i < end, x[h]);
+        else
+            load_eight(at + i, end - i, x[h]);
+    }
+#pragma unroll
+    for (int h = 0; h < HELD_STRAIGHT; h++)
+        most = max(most, size_of_eight(x[h]));
+#pragma unroll
+    for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
+        most = max(most, __shfl_xor_sync(~0u, most, lanes));
+    of_warp[warp] = most;
+    __syncthreads();
+    for (int i = 0; i < warps; i++)
+        most = max(most, of_warp[warp / warps * warps + i]);
+    const float scale = scale_of(most);
+    if (first == 0)
+        o.scales[row] = scale;
+#pragma unroll
+    for (int h = 0; h < HELD_STRAIGHT; h++)
+        if (first + h * step < pieces * GROUPS)
+            put(o, row, first + h * step, pieces, scale, x[h]);
+}
+
+/* ---- turned: rows follow rows ---------------------------------------------------------------- */
+
+/* The largest of a block's columns, of those that each thread has seen; then of all blocks of the
+ * cluster, each of which has other lines. */
+WORD unsigned most_of_cluster(unsigned most, int32_t blocks)
+{
+    __shared__ unsigned of_warp[WARPS][COLUMNS];
+    [[maybe_unused]] __shared__ unsigned of_block[COLUMNS];
+    const int32_t thread = (int32_t)threadIdx.x, column = thread % COLUMNS;
+    most = max(most, __shfl_xor_sync(~0u, most, COLUMNS));
+    if (thread % WARP < COLUMNS)
+        of_warp[thread / WARP][column] = most;
+    __syncthreads();
+#pragma unroll
+    for (int warp = 0; warp < WARPS; warp++)
+        most = max(most, of_warp[warp][column]);
+#if __CUDA_ARCH__ >= 900
+    if (thread < COLUMNS)
+        of_block[column] = most;
+    meet_all();
+    for (int32_t rank = 0; rank < blocks; rank++)
+        most = max(most, of_other(&of_block[column], (unsigned)rank));
+    meet_all();
+#endif
+    return most;
+}
+
+/* A cluster prepares 16 columns, a block some lines of them; a thread holds eights of one. */
+WORD void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, int32_t blocks)
+{
+    const int32_t rank = block % blocks,
+                  row = block / blocks * COLUMNS + (int32_t)threadIdx.x % COLUMNS;
+    const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH;
+    const int32_t first = rank * (HELD_TURNED * STEP) + (int32_t)threadIdx.x / COLUMNS;
+    const float *at = o.data + row;
+    float x[HELD_TURNED][GROUP];
+    unsigned most = 0;
+#pragma unroll
+    for (int h = 0; h < HELD_TURNED; h++)
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            const int32_t line = (first + h * STEP) * GROUP + i;
+            x[h][i] =
+                line >= o.begin && line < end ? __ldg(at + (size_t)(line - o.begin) * o.row) : 0;
+        }
+#pragma unroll
+    for (int h = 0; h < HELD_TURNED; h++)
+        most = max(most, size_of_eight(x[h]));
+    const float scale = scale_of(most_of_cluster(most, blocks));
+    if (first == 0)
+        o.scales[row] = scale;
+#pragma unroll
+    for (int h = 0; h < HELD_TURNED; h++)
+        if (first + h * STEP < pieces * GROUPS)
+            put(o, row, first + h * STEP, pieces, scale, x[h]);
+}
+
+/* ---- both operands --------------------------------------------------------------------------- */
+
+static __global__ void __launch_bounds__(THREADS, 2) prepare(const __grid_constant__ operands both)
+{
+    const bool second = (int32_t)blockIdx.x >= both.first;
+    const int32_t block = (int32_t)blockIdx.x - (second ? both.first : 0);
+    const side &s = both.of[second];
+    let_next_start(); /* a step's product reads nothing new before this has ended */
+    wait_for_kernels_ahead();
+    if (s.o.turned)
+        prepare_turned(s.o, both.k, block, s.holders);
+    else
+        prepare_straight(s.o, both.k, block, s.holders);
+}
+
+/* A power of two, at most MOST_BLOCKS where it is blocks; of few rows that lie straight each has a
+ * block. */
+static int32_t holders_for(const struct eco_split_operand *o, int32_t k)
+{
+    int32_t holders = !o->turned && o->rows <= TILE ? WARPS : 1;
+    while (holders * (o->turned ? OF_BLOCK : OF_WARP) < k)
+        holders *= 2;
+    return holders;
+}
+
+/* A multiple of what turned operands have to a cluster. */
+static int32_t blocks_for(const side *s)
+{
+    const int32_t tiles = (s->o.rows + TILE - 1) / TILE;
+    return tiles * (TILE / (s->o.turned ? COLUMNS : WARPS)) * s->holders;
+}
+static_assert(TILE / WARPS % MOST_BLOCKS == 0, "rows that lie straight fill clusters");
+
+static side side_of(const struct eco_split_operand *o, int32_t k)
+{
+    return {*o, holders_for(o, k)};
+}
+
+static cudaError_t launch(const operands *both, int32_t blocks, bool overlap, cudaStream_t stream)
+{
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {1, 1, 1};
+    for (int i = 0; i < 2; i++)
+        if (both->of[i].o.turned)
+            attributes[0].val.clusterDim.x = (unsigned)both->of[i].holders;
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)blocks);
+    config.blockDim = dim3(THREADS);
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = overlap ? 2 : 1;
+    void *argument[] = {(void *)both};
+    return cudaLaunchKernelExC(&config, (const void *)prepare, argument);
+}
+
+cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
+                                     bool overlap, cudaStream_t stream)
+{
+    const operands one = {{side_of(operand, k), {}}, k, INT32_MAX};
+    return launch(&one, blocks_for(&one.of[0]), overlap, stream);
+}
+
+cudaError_t eco_launch_split_prepare_both(const struct eco_split_call *call, cudaStream_t stream)
+{
+    operands both = {{side_of(&call->a, call->k), side_of(&call->b, call->k)}, call->k, 0};
+    both.first = blocks_for(&both.of[0]);
+    return launch(&both, both.first + blocks_for(&both.of[1]), false, stream);
+}
+
+/* Clusters of more than 8 blocks, for long columns, must be asked for. */
+cudaError_t eco_split_prepare_load(void)
+{
+    return cudaFuncSetAttribute((const void *)prepare,
+                                cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+}

@@ -1,0 +1,64 @@
+/*
+ * States as an operand of a step's product of pairs: some warps read them, bring the 64 numbers
+ * that a row has in a stage near to 2^15 by a power of two, split them, and leave the pieces in the
+ * stage.
+ */
+#include "gpu/tile/f16_pair.cuh"
+
+enum {
+    EIGHTS = DEPTH / GROUP, /* of a row in a stage, a thread each */
+    AHEAD = 4               /* stages that are on their way, with the one in hand */
+};
+
+/* Of a thread: of what lies in a stage an eighth of some rows.  whole: eighths of rows are aligned,
+ * and there or not. */
+template <class kind, bool whole> struct splitter {
+    static constexpr int at_once = kind::filling / EIGHTS,
+                         held = kind::columns / at_once; /* rows */
+    static_assert(held * at_once == kind::columns, "threads share rows evenly");
+    const eco_split_operand *o;
+    slice s;
+    int32_t first;   /* row of B that all begins with */
+    int row, eighth; /* of the thread */
+
+    __device__ __forceinline__ void load(int32_t i, float (&x)[held][GROUP]) const
+    {
+        const int32_t k = (s.stage_of(i) * EIGHTS + eighth) * GROUP;
+#pragma unroll
+        for (int h = 0; h < held; h++) {
+            const int32_t n = first + row + h * at_once,
+                          there = i < s.stages && n < o->rows ? o->k - k : 0;
+            const float *at = o->data + (size_t)n * o->row + k;
+            if constexpr (whole)
+                load_whole_eight(at, there > 0, x[h]);
+            else
+                load_eight(at, there, x[h]);
+        }
+    }
+
+    /* Eight threads have a row. */
+    __device__ __forceinline__ void keep(char *to, float *scales,
+                                         const float (&x)[held][GROUP]) const
+    {
+#pragma unroll
+        for (int h = 0; h < held; h++) {
+            const int n = row + h * at_once;
+            unsigned most = size_of_eight(x[h]);
+#pragma unroll
+            for (int lanes = EIGHTS / 2; lanes > 0; lanes /= 2)
+                most = max(most, __shfl_xor_sync(~0u, most, lanes));
+            const float scale = scale_for(__uint_as_float(most));
+            char *const at = to + n * LINE_BYTES + (eighth ^ n % 8) * 16;
+            split_eight(x[h], scale, (uint4 *)at, (uint4 *)(at + kind::b_bytes));
+            if (eighth == 0)
+                scales[n] = over(scale);
+        }
+    }
+};
+
+template <class kind, bool whole>
+WORD splitter<kind, whole> splitter_of(const eco_split_operand &o, const slice &s, int32_t first)
+{
+    const int thread = (int)threadIdx.x - kind::consumers;
+    return {&o, s, first, thread / EIGHTS, thread % EIGHTS};
+}

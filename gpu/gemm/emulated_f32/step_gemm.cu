@@ -1,0 +1,176 @@
+/*
+ * The product of a step: few rows by R, prepared once in a run, so C turned: R has the larger
+ * tiles.  A cluster of blocks shares a tile, each has some of k; they send each other their sums,
+ * and each adds and writes a share of the tile.  R does not wait for the states: stages are filled
+ * with it while the kernel ahead still computes these.
+ */
+#include "gpu/gemm/emulated_f32/args.h"
+#include "gpu/arch/device.cuh"
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/arch/cluster_sync.cuh"
+#include "gpu/gemm/emulated_f32/nonfinite.cuh"
+#include "gpu/arch/wgmma_shared.cuh"
+
+#include "gpu/gemm/emulated_f32/pipeline.cuh"
+
+#include "gpu/gemm/emulated_f32/producer.cuh"
+#include "gpu/gemm/emulated_f32/cluster_epilogue.cuh"
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* The sums of the block's stages, then what it writes of the tile. */
+template <class kind>
+WORD void multiply_and_write(const eco_split_call &call, int32_t stages, consumer<kind> &me,
+                             const tile_sums<kind> &sums)
+{
+    writer<kind> out = writer_of(call, sums);
+    float sum[kind::held] = {0};
+    if constexpr (kind::pairs)
+        me.add(stages, sum);
+    else
+        me.add_in_place(stages, sum);
+    wait_for_kernels_ahead();
+    __syncwarp();
+    if (sums.blocks > 1)
+        meet_to_write(); /* all have multiplied what lay where sums go now */
+    else
+        meet_some(kind::consumers);
+    out.read();
+    sums.put(sum);
+    if (sums.blocks > 1)
+        show_to_squares();
+    __syncwarp();
+    meet_some(kind::consumers);
+    if (sums.blocks > 1) {
+        if (threadIdx.x == 0)
+            sums.send();
+        __syncwarp();
+        wait_for(sums.barrier, 0);
+        __syncwarp();
+        say_met();
+    }
+    out.write();
+    __syncwarp();
+    if (sums.blocks > 1)
+        wait_till_met(); /* what it sent is where it belongs */
+}
+
+template <eco_split_form form, int rows, int columns, bool splits>
+static __global__ void __launch_bounds__(block_of<form, rows, columns, splits>::threads, 1)
+    multiply_step(const __grid_constant__ eco_split_call call)
+{
+#if HAS_SQUARES
+    typedef block_of<form, rows, columns, splits> kind;
+    extern __shared__ char anywhere[];
+    __shared__ barriers b;
+    const unsigned shared = aligned(anywhere);
+    const tile_sums<kind> sums =
+        tile_sums_of<kind>(anywhere + (shared - address_of(anywhere)), &b.sums);
+    const slice s = slice_of(call);
+    if (threadIdx.x == 0) {
+        open_barrier(&b.sums, 1);
+        open_stages<kind>(&b, arrivals_of<kind>(), 1);
+        expect(&b.sums, sums.bytes_to_come());
+    }
+    __syncthreads();
+    if (threadIdx.x < kind::consumers) {
+        consumer<kind> me = {shared, &b, rank_in_cluster(), 1, 0};
+        multiply_and_write<kind>(call, s.stages, me, sums);
+    } else {
+        fill_stages<kind>(call, s, shared, &b);
+        __syncwarp();
+        if (sums.blocks > 1) {
+            meet_to_write();
+            say_met();
+            wait_till_met();
+        }
+    }
+#endif
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* Of larger tiles a thread would have more sums than registers. */
+static const struct kernel {
+    const void *kernel;
+    int threads;
+} kernels[ECO_SPLIT_KINDS][ECO_SPLIT_HEIGHTS][ECO_SPLIT_WIDTHS] = {
+#define TILE_OF(height, width) ECO_SPLIT_LEAST_ROWS << height, ECO_SPLIT_LEAST_COLUMNS << width
+#define KERNEL(form, splits, height, width)                                                        \
+    {                                                                                              \
+        (const void *)multiply_step<form, TILE_OF(height, width), splits>,                         \
+            block_of<form, TILE_OF(height, width), splits>::threads                                \
+    }
+#define KIND(form, splits)                                                                         \
+    {                                                                                              \
+        {KERNEL(form, splits, 0, 0), KERNEL(form, splits, 0, 1)},                                  \
+        {                                                                                          \
+            KERNEL(form, splits, 1, 0), KERNEL(form, splits, 1, 1)                                 \
+        }                                                                                          \
+    }
+    [ECO_SPLIT_SPLITS] = KIND(ECO_SPLIT_PAIRS, true),
+    [ECO_SPLIT_PREPARED] = KIND(ECO_SPLIT_PAIRS, false),
+    [ECO_SPLIT_PREPARED_SINGLES] = KIND(ECO_SPLIT_SINGLES, false),
+#undef KIND
+#undef KERNEL
+#undef TILE_OF
+};
+
+/* In clusters of so many blocks. */
+static cudaLaunchConfig_t config_of(cudaLaunchAttribute attributes[2], int32_t slices, int threads)
+{
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {(unsigned)slices, 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)slices);
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = SHARED_BYTES;
+    config.attrs = attributes;
+    config.numAttrs = 1;
+    return config;
+}
+
+cudaError_t eco_launch_split_step(const struct eco_split_call *call,
+                                  const struct eco_split_cut *cut, bool overlap,
+                                  cudaStream_t stream)
+{
+    const kernel *k = &kernels[cut->kind][cut->height][cut->width];
+    const int32_t rows = eco_split_rows(cut), columns = eco_split_columns(cut),
+                  tiles = (call->a.rows + rows - 1) / rows;
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t config = config_of(attributes, cut->slices, k->threads);
+    config.gridDim =
+        dim3((unsigned)(tiles * cut->slices), (unsigned)((call->b.rows + columns - 1) / columns));
+    config.stream = stream;
+    config.numAttrs = overlap ? 2 : 1;
+    void *argument[] = {(void *)call};
+    return cudaLaunchKernelExC(&config, k->kernel, argument);
+}
+
+void eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES])
+{
+    const kernel *k = &kernels[0][0][0];
+    for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES; slices++) {
+        cudaLaunchAttribute attributes[2] = {};
+        const cudaLaunchConfig_t config = config_of(attributes, slices, k->threads);
+        int n = 0;
+        if (cudaOccupancyMaxActiveClusters(&n, k->kernel, &config) != cudaSuccess) {
+            (void)cudaGetLastError(); /* a device that cannot say does without */
+            n = 0;
+        }
+        clusters[slices - 1] = n;
+    }
+}
+
+cudaError_t eco_split_step_load(bool *usable)
+{
+    cudaError_t error = cudaSuccess;
+    const kernel *k = &kernels[0][0][0], *const end = k + sizeof kernels / sizeof *k;
+    *usable = true;
+    for (; k < end && error == cudaSuccess && *usable; k++)
+        error = eco_split_load_kernel(k->kernel, SHARED_BYTES, usable);
+    return error;
+}

@@ -1,0 +1,189 @@
+/*
+ * How products of split operands are cut; times measured on an H200 (doc/performance.md).
+ */
+#include "gpu/gemm/emulated_f32/tiling.h"
+
+#include <math.h>
+
+static int32_t up(int64_t a, int32_t b)
+{
+    return (int32_t)((a + b - 1) / b);
+}
+
+static int32_t tiles(int32_t rows)
+{
+    return up(rows, ECO_SPLIT_TILE);
+}
+
+static int32_t steps_of(int32_t k)
+{
+    return up(k, ECO_SPLIT_DEPTH);
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static size_t scale_bytes(int32_t rows)
+{
+    return (size_t)tiles(rows) * ECO_SPLIT_TILE * sizeof(float);
+}
+
+static size_t piece_bytes(enum eco_split_form form, int32_t rows, int32_t k)
+{
+    const size_t planes = form == ECO_SPLIT_PAIRS ? 2 : 1;
+    return (size_t)tiles(rows) * (size_t)steps_of(k) * planes * ECO_SPLIT_PLANE_BYTES;
+}
+
+size_t eco_split_bytes(enum eco_split_form form, int32_t rows, int32_t k)
+{
+    return scale_bytes(rows) + piece_bytes(form, rows, k);
+}
+
+void eco_split_place(struct eco_split_operand *operand, void *at)
+{
+    operand->scales = at;
+    operand->pieces = (char *)at + scale_bytes(operand->rows);
+}
+
+double eco_split_prepare_time(enum eco_split_form form, int32_t rows, int32_t k)
+{
+    static const double bytes_in_a_second = 1.5e12;
+    return (double)piece_bytes(form, rows, k) / bytes_in_a_second;
+}
+
+/* ---- large products -------------------------------------------------------------------------- */
+
+/* Of tiles of C, below each other. */
+static int64_t pairs_of(struct eco_split_size size)
+{
+    return (int64_t)up(tiles(size.m), ECO_SPLIT_PAIR) * tiles(size.n);
+}
+
+static size_t part_bytes(int32_t processors)
+{
+    return (size_t)processors * ECO_SPLIT_PART_BYTES;
+}
+
+/* The most of k that there is room for, in even pieces; 0: none. */
+static int32_t length(struct eco_split_size size, size_t room)
+{
+    const size_t scales = scale_bytes(size.m) + scale_bytes(size.n),
+                 step = piece_bytes(ECO_SPLIT_PAIRS, size.m, 1) +
+                        piece_bytes(ECO_SPLIT_PAIRS, size.n, 1);
+    if (room < scales + step)
+        return 0;
+    const size_t steps = (room - scales) / step, most_steps = ECO_SPLIT_MOST_K / ECO_SPLIT_DEPTH;
+    const int32_t most = (int32_t)(steps < most_steps ? steps : most_steps) * ECO_SPLIT_DEPTH;
+    return steps_of(up(size.k, up(size.k, most))) * ECO_SPLIT_DEPTH;
+}
+
+/* Seconds of a piece of so many steps: launches and the last end of a tile, a step, what other ends
+ * are longer than the steps they hide behind, what parts cost. */
+static double piece_time(int64_t pairs, int32_t steps, int32_t clusters, bool shared)
+{
+    static const double fixed = 6.5e-6, step = 1.08e-6, end = 1.3e-6, parts = 12e-6;
+    const double pair = steps * step + end;
+    const int64_t whole = pairs / clusters, rest = pairs - whole * clusters;
+    if (shared)
+        return fixed + (double)whole * pair + ceil((double)rest * steps / clusters) * step + parts;
+    return fixed + (double)(whole + (rest > 0)) * pair;
+}
+
+static struct eco_split_plan plan_of(struct eco_split_size size, int32_t processors, size_t room,
+                                     bool shared)
+{
+    const size_t aside = shared ? part_bytes(processors) : 0;
+    struct eco_split_plan plan = {.k = room > aside ? length(size, room - aside) : 0,
+                                  .shared = shared};
+    if (plan.k > 0)
+        plan.time = up(size.k, plan.k) * (piece_time(pairs_of(size), steps_of(plan.k),
+                                                     processors / ECO_SPLIT_PAIR, shared) +
+                                          eco_split_prepare_time(ECO_SPLIT_PAIRS, size.m, plan.k) +
+                                          eco_split_prepare_time(ECO_SPLIT_PAIRS, size.n, plan.k));
+    return plan;
+}
+
+struct eco_split_plan eco_split_plan(struct eco_split_size size, int32_t processors, size_t room,
+                                     int shared)
+{
+    const struct eco_split_plan apart = plan_of(size, processors, room, false),
+                                together = plan_of(size, processors, room, true);
+    if (shared == 0 || shared == 1)
+        return shared == 1 ? together : apart;
+    return together.k > 0 && together.time < apart.time ? together : apart;
+}
+
+int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_size size, int32_t k,
+                           int32_t processors)
+{
+    const int64_t busy = pairs_of(size) * (plan->shared ? steps_of(k) : 1);
+    const int32_t most = processors / ECO_SPLIT_PAIR;
+    return busy < most ? (int32_t)busy : most;
+}
+
+/* ---- products of steps ----------------------------------------------------------------------- */
+
+/* Launches, the cell's too; stages, that are copied and multiplied; and what comes from memory. */
+static double step_time(struct eco_split_size size, const struct eco_split_cut *cut,
+                        int32_t clusters)
+{
+    static const double slice = 0.46e-6, wave = 3.6e-6, bytes_in_a_second = 4.2e12;
+    static const struct {
+        double fixed, stage[ECO_SPLIT_HEIGHTS][ECO_SPLIT_WIDTHS];
+    } costs[ECO_SPLIT_KINDS] = {
+        [ECO_SPLIT_SPLITS] = {5.2e-6, {{0.57e-6, 0.82e-6}, {0.74e-6, 1.11e-6}}},
+        [ECO_SPLIT_PREPARED] = {7.6e-6, {{0.41e-6, 0.54e-6}, {0.45e-6, 0.78e-6}}},
+        [ECO_SPLIT_PREPARED_SINGLES] = {7.5e-6, {{0.24e-6, 0.37e-6}, {0.3e-6, 0.48e-6}}}};
+    const enum eco_split_form form =
+        cut->kind == ECO_SPLIT_PREPARED_SINGLES ? ECO_SPLIT_SINGLES : ECO_SPLIT_PAIRS;
+    const int64_t tiles_of_c =
+        (int64_t)up(size.n, eco_split_rows(cut)) * up(size.m, eco_split_columns(cut));
+    const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
+                 multiplying = waves * up(steps_of(size.k), cut->slices) *
+                               costs[cut->kind].stage[cut->height][cut->width],
+                 reading = (double)piece_bytes(form, size.n, size.k) / bytes_in_a_second;
+    return costs[cut->kind].fixed + slice * cut->slices + wave * (waves - 1) +
+           (reading > multiplying ? reading : multiplying);
+}
+
+/* Of narrow tiles several would read the same R. */
+static bool is_offered(const struct eco_split_choices *choices, int32_t m,
+                       const struct eco_split_cut *cut)
+{
+    const struct eco_split_cut narrow = {.width = 0};
+    return choices->kinds >> cut->kind & choices->heights >> cut->height &
+               choices->widths >> cut->width & 1 &&
+           (choices->any_width || cut->width == (m > eco_split_columns(&narrow)));
+}
+
+/* The best of its kind and tiles, if it is better. */
+static void try_slices(struct eco_split_cut cut, unsigned slices, struct eco_split_size size,
+                       const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes,
+                       struct eco_split_step *best)
+{
+    static const int8_t measured[] = {1, 2, 3, 4, 6, 8};
+    for (size_t i = 0; i < sizeof measured && measured[i] <= steps_of(size.k); i++) {
+        cut.slices = measured[i];
+        const int32_t all = clusters[cut.slices - 1], share = all / lanes;
+        if (all == 0 || !(slices >> (cut.slices - 1) & 1))
+            continue;
+        const double time = step_time(size, &cut, share > 0 ? share : 1);
+        if (best->time == 0 || time < best->time)
+            *best = (struct eco_split_step){cut, time};
+    }
+}
+
+struct eco_split_step eco_split_step(const struct eco_split_choices *choices,
+                                     struct eco_split_size size,
+                                     const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes)
+{
+    enum { TILES = ECO_SPLIT_HEIGHTS * ECO_SPLIT_WIDTHS };
+    struct eco_split_step best = {.time = 0};
+    for (int i = 0; i < ECO_SPLIT_KINDS * TILES; i++) {
+        const struct eco_split_cut cut = {.kind = (enum eco_split_kind)(i / TILES),
+                                          .height = i % TILES / ECO_SPLIT_WIDTHS,
+                                          .width = i % ECO_SPLIT_WIDTHS};
+        if (is_offered(choices, size.m, &cut))
+            try_slices(cut, choices->slices, size, clusters, lanes, &best);
+    }
+    return best;
+}

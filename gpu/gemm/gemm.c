@@ -1,0 +1,249 @@
+/*
+ * One product through cuBLAS; see gemm.h.  Sums are kept in float at least.
+ */
+#include "gpu/gemm/grouped/grouped.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/gemm/emulated_f32/emulated_f32.h"
+
+cudaDataType eco_gpu_cuda_type(ecornn_type type)
+{
+    static const cudaDataType of[ECO_TYPES] = {[ECORNN_F32] = CUDA_R_32F,
+                                               [ECORNN_F64] = CUDA_R_64F,
+                                               [ECORNN_BF16] = CUDA_R_16BF,
+                                               [ECORNN_F16] = CUDA_R_16F};
+    return of[type];
+}
+
+/* Sums are kept in float at least; of F32 the operands, too, unless asked otherwise. */
+cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
+                                         const struct eco_half *half)
+{
+    if (problem->type == ECORNN_F64)
+        return CUBLAS_COMPUTE_64F_PEDANTIC;
+    if (problem->type != ECORNN_F32 || half != NULL)
+        return CUBLAS_COMPUTE_32F;
+    return problem->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_PEDANTIC;
+}
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+enum { MANY_ROWS = 512 }; /* of a product that is not of one step */
+
+bool eco_gpu_is_short(int32_t rows, double work)
+{
+    return rows <= 16 && work < 32e6;
+}
+
+/* Is the product faster with the kernels that cuBLAS takes where it has ECO_SPLITTING_BYTES?  Of
+ * F32 only; measured (doc/performance.md). */
+static bool splits(const struct eco_problem *problem, const struct eco_product *p)
+{
+    if (p->kind == ECO_TN)
+        return true;
+    if (eco_gpu_is_short(p->m, (double)p->m * p->n * p->k))
+        return false;
+    if (problem->fast)
+        return p->m <= MANY_ROWS && p->k > p->n;
+    return p->m <= MANY_ROWS || p->kind == ECO_NN;
+}
+
+/* Is there room for those kernels, wherever it begins? */
+static bool has_more(const struct eco_gpu_run *run)
+{
+    return run->layout->wishes.product_bytes >= ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
+}
+
+/* Below that limit it makes no difference how much; behind lies what a product in F16 multiplies.
+ */
+size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_half *half)
+{
+    return half != NULL || has_more(run) ? (size_t)ECO_ROOM_OF_MANY
+                                         : run->layout->wishes.product_bytes - ECO_ROOM_ALIGNMENT;
+}
+
+/* How much of the room it gets. */
+static size_t room_for(const struct eco_gpu_run *run, const struct eco_product *p)
+{
+    return p->half == NULL && has_more(run) && splits(run->problem, p)
+               ? ECO_SPLITTING_BYTES
+               : eco_gpu_room_of_many(run, p->half);
+}
+
+static void give_room(struct eco_gpu_run *run, size_t bytes)
+{
+    if (run->status != ECORNN_OK || bytes == run->room_bytes)
+        return;
+    run->status = ECO_CUBLAS(cublasSetWorkspace(run->set->blas, run->room, bytes));
+    run->room_bytes = bytes;
+}
+
+/* Room of its own for every lane: what a graph keeps must not lie where another run writes. */
+void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes)
+{
+    const struct eco_array room =
+        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_PRODUCT);
+    const uintptr_t at = (uintptr_t)eco_gpu_at(run, &room, 0);
+    const uintptr_t aligned =
+        (at + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
+    *bytes = run->layout->wishes.product_bytes - (aligned - at);
+    return (void *)aligned;
+}
+
+void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream)
+{
+    size_t bytes;
+    run->room = eco_gpu_room(run, op, &bytes);
+    run->room_bytes = 0; /* a stream takes it away */
+    run->stream = stream;
+    run->overlap = run->stepping = false;
+    if (run->status == ECORNN_OK)
+        run->status = ECO_CUBLAS(cublasSetStream(run->set->blas, stream));
+}
+
+/* ---- a share of the chip --------------------------------------------------------------------- */
+
+/* Of a lane's part of the chip: so many times that are for a product; 0: all of it.  Measured
+ * (doc/performance.md). */
+struct shares {
+    int8_t step[2]; /* [forward, backward] */
+    int8_t many;    /* of the rows of many steps */
+};
+static const struct shares of_16_bits = {{1, 1}, 2}, of_tf32 = {{0, 2}, 2}, of_f32 = {{2, 2}, 0};
+
+/*
+ * cuBLAS takes kernels of as many blocks as there are multiprocessors.  Where steps of several
+ * lanes are queued, their products run beside each other only if each leaves room for the others.
+ */
+int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows)
+{
+    const bool backward = run->args->backward, f32 = run->layout->type == ECORNN_F32;
+    const bool at_once = eco_gpu_at_once(run, backward ? ECO_D_STEP : ECO_STEP);
+    const struct shares *of = !f32 ? &of_16_bits : run->problem->fast ? &of_tf32 : &of_f32;
+    const int all = run->plan->device->caps.threads;
+    if (run->lanes <= 1 || at_once || run->layout->type == ECORNN_F64)
+        return 0;
+    const int share = (many_rows ? of->many : of->step[backward]) * all / run->lanes;
+    return share < all ? share : 0;
+}
+
+static void take_share(struct eco_gpu_run *run, int share)
+{
+    if (run->status != ECORNN_OK || share == run->share)
+        return;
+    run->status = ECO_CUBLAS(cublasSetSmCountTarget(run->set->blas, share));
+    run->share = share;
+}
+
+/* ---- a product ------------------------------------------------------------------------------- */
+
+/*
+ * A sum of floats loses with the number of its terms, so in F32 in full only so many are added at
+ * once, and the sums of pieces in C: in products of more than `rows` rows and at least so many
+ * results, from `from` terms on; the first line that fits.  Few rows or results need it not: there
+ * cuBLAS splits sums itself.  Measured (doc/performance.md).
+ */
+static const struct pieces {
+    enum eco_product_kind kind;
+    int32_t rows;
+    double results;            /* elements of C */
+    int32_t widest;            /* columns of C */
+    int32_t from, least, most; /* terms; pieces; terms of one */
+} pieces[] = {
+    {ECO_NT, 256, 0, INT32_MAX, 256, 2, 512},       /* inputs */
+    {ECO_NN, MANY_ROWS, 0, 64, 129, 1, 128},        /* dx of few columns */
+    {ECO_NN, MANY_ROWS, 0, INT32_MAX, 257, 1, 256}, /* dx */
+    {ECO_TN, 0, 2e6, INT32_MAX, 513, 1, 512},       /* gradients of large matrices */
+    {ECO_TN, 0, 5e5, INT32_MAX, 3073, 1, 3072},     /* and of others */
+};
+
+int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *p)
+{
+    enum { MULTIPLE = 4 };
+    const struct pieces *way = pieces, *const end = pieces + sizeof pieces / sizeof *pieces;
+    if (run->layout->type != ECORNN_F32 || run->problem->fast)
+        return p->k;
+    while (way < end && (way->kind != p->kind || p->m <= way->rows || p->n > way->widest ||
+                         (double)p->m * p->n < way->results))
+        way++;
+    if (way == end || p->k < way->from)
+        return p->k;
+    const int32_t needed = (p->k + way->most - 1) / way->most;
+    const int32_t n = needed < way->least ? way->least : needed;
+    const int32_t each = (p->k + n - 1) / n;
+    return (each + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+}
+
+/* What a product and what C has before are multiplied by: numbers of the host, or of the device. */
+struct factors {
+    const void *alpha, *beta;
+    cublasPointerMode_t mode;
+};
+
+static struct factors factors_of(const struct eco_gpu_run *run, const struct eco_product *p)
+{
+    static const double ones = 1, zeros = 0;
+    static const float one = 1, zero = 0;
+    const struct eco_half *half = p->half;
+    if (half != NULL)
+        return (struct factors){&half->scalars->inverse[half->k],
+                                p->add ? &half->scalars->one : &half->scalars->zero,
+                                CUBLAS_POINTER_MODE_DEVICE};
+    if (run->layout->type == ECORNN_F64)
+        return (struct factors){&ones, p->add ? &ones : &zeros, CUBLAS_POINTER_MODE_HOST};
+    return (struct factors){&one, p->add ? &one : &zero, CUBLAS_POINTER_MODE_HOST};
+}
+
+/* Where C is in 16 bits sums of parts of k are rounded to it once, not each.  Not for all products:
+ * of floats cuBLAS takes slower kernels then. */
+static cublasMath_t math_of(const struct eco_product *p)
+{
+    return eco_type_bytes(p->c_type) == 2
+               ? (cublasMath_t)((int)CUBLAS_DEFAULT_MATH |
+                                (int)CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)
+               : CUBLAS_DEFAULT_MATH;
+}
+
+/* cuBLAS counts columns first: what it calls C is our C^T = B A, so the operands change places. */
+static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *p)
+{
+    const struct factors factors = factors_of(run, p);
+    const cudaDataType type = eco_gpu_cuda_type(p->half != NULL ? ECORNN_F16 : run->layout->type);
+    if (run->status != ECORNN_OK || p->m == 0 || p->n == 0)
+        return;
+    give_room(run, room_for(run, p));
+    take_share(run, eco_gpu_share(run, p->m > MANY_ROWS || p->kind == ECO_TN));
+    if (run->status != ECORNN_OK)
+        return;
+    eco_gpu_queued(run);
+    run->status = ECO_CUBLAS(cublasSetPointerMode(run->set->blas, factors.mode));
+    if (run->status == ECORNN_OK)
+        run->status = ECO_CUBLAS(cublasSetMathMode(run->set->blas, math_of(p)));
+    if (run->status != ECORNN_OK)
+        return;
+    run->status = eco_cublas_status(
+        cublasGemmEx(run->set->blas, p->kind == ECO_NT ? CUBLAS_OP_T : CUBLAS_OP_N,
+                     p->kind == ECO_TN ? CUBLAS_OP_T : CUBLAS_OP_N, p->n, p->m, p->k, factors.alpha,
+                     p->b, type, (int)p->b_row, p->a, type, (int)p->a_row, factors.beta, p->c,
+                     eco_gpu_cuda_type(p->c_type), (int)p->c_row,
+                     eco_gpu_compute_type(run->problem, p->half), CUBLAS_GEMM_DEFAULT),
+        "a product");
+}
+
+void eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *p)
+{
+    if (eco_gpu_few_product(run, p) || eco_gpu_product_split(run, p, NULL))
+        return;
+    const int32_t most = p->piece > 0 ? p->piece : eco_gpu_piece(run, p);
+    const size_t a_step = p->kind == ECO_TN ? p->a_row : 1,
+                 b_step = p->kind == ECO_NT ? 1 : p->b_row;
+    struct eco_product piece = *p;
+    piece.k = p->k < most ? p->k : most;
+    for (int32_t k = most; k < p->k; k += most) {
+        multiply_at_once(run, &piece);
+        piece.k = p->k - k < most ? p->k - k : most;
+        piece.a = eco_gpu_after(p->a, (size_t)k * a_step, run->layout->type);
+        piece.b = eco_gpu_after(p->b, (size_t)k * b_step, run->layout->type);
+        piece.add = true;
+    }
+    multiply_at_once(run, &piece);
+}

@@ -1,0 +1,116 @@
+/*
+ * Products of few rows, several in one launch: each block belongs to one.
+ */
+#include "gpu/cell/math.cuh"
+#include "gpu/gemm/grouped/args.h"
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/arch/cp_async.cuh"
+
+#include "gpu/tile/warp_mainloop.cuh"
+
+enum { THREADS = ECO_FEW_THREADS, WARPS = ECO_FEW_WARPS };
+
+/* ---- where sums go --------------------------------------------------------------------------- */
+
+WORD float after(const struct eco_few_job *job, size_t at, float sum)
+{
+    if (!job->add)
+        return sum;
+    return sum +
+           (job->narrow ? to_real(((const narrow *)job->c)[at]) : ((const float *)job->c)[at]);
+}
+
+WORD void store(const struct eco_few_job *job, size_t at, float sum)
+{
+    const float value = after(job, at, sum);
+    if (job->narrow)
+        ((narrow *)job->c)[at] = to_narrow(value);
+    else
+        ((float *)job->c)[at] = value;
+}
+
+#include "gpu/gemm/grouped/dgrad.cuh"
+#include "gpu/gemm/grouped/wgrad.cuh"
+
+/* ---- zeros ----------------------------------------------------------------------------------- */
+
+/* Of numbers that no kernel ahead in the run touches. */
+WORD void clear(const struct eco_few_job *job, int block)
+{
+    enum { EACH = ECO_FEW_ZEROS / THREADS / 4 };
+    static_assert(ECO_FEW_ZEROS % (4 * THREADS) == 0, "whole rounds of all threads");
+    const size_t first = (size_t)block * ECO_FEW_ZEROS, all = (size_t)job->m * job->n;
+    float *const to = (float *)job->c;
+    if (first + ECO_FEW_ZEROS <= all && job->a_whole) {
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            ((float4 *)(to + first))[i * THREADS + threadIdx.x] = make_float4(0, 0, 0, 0);
+        return;
+    }
+    for (size_t i = first + threadIdx.x; i < all && i < first + ECO_FEW_ZEROS; i += THREADS)
+        to[i] = 0;
+}
+
+/* ---- sums of columns ------------------------------------------------------------------------- */
+
+/* Warps share the rows, always the same ones. */
+WORD void sum_columns(const struct eco_few_job *job, int block, float *shared)
+{
+    enum { COLUMNS = ECO_FEW_SUM_COLUMNS };
+    static_assert(COLUMNS == 32 && COLUMNS <= 8 * BACK_LINE, "shared has a place for each");
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int i = block * COLUMNS + lane, group = i / job->n, unit = i % job->n;
+    const bool there = group < job->m;
+    const narrow *const from =
+        (const narrow *)job->a + (there ? (size_t)group * job->b_row + unit : 0);
+    float sum = 0;
+    wait_for_kernels_ahead();
+#pragma unroll 8
+    for (int r = warp; r < job->k; r += WARPS)
+        sum += to_real(from[(size_t)r * job->a_row]);
+    shared[warp * COLUMNS + lane] = sum;
+    __syncthreads();
+    if (warp > 0 || !there)
+        return;
+#pragma unroll
+    for (int w = 1; w < WARPS; w++)
+        sum += shared[w * COLUMNS + lane];
+    store(job, (size_t)group * job->c_row + unit, sum);
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+template <int SHAPE>
+static __global__ void __launch_bounds__(THREADS)
+    few(const __grid_constant__ struct eco_few_call call)
+{
+#if __CUDA_ARCH__ >= 800
+    enum { ACROSS_BACK = 1 << SHAPE };
+    enum { BACK_ROOM = WARPS * 8 * ACROSS_BACK * BACK_LINE };
+    __shared__ __align__(16) float shared[+BACK_ROOM > +GRADIENT_ROOM ? BACK_ROOM : GRADIENT_ROOM];
+    int block = (int)blockIdx.x, j = 0;
+    let_next_start(); /* which reads no more than matrices before it waits */
+    while (block >= call.job[j].blocks)
+        block -= call.job[j++].blocks;
+    const struct eco_few_job *const job = &call.job[j];
+    const bool whole = job->a_whole && job->b_whole;
+    if (job->kind == ECO_FEW_ZERO) {
+        clear(job, block);
+        if (blockIdx.x == 0) /* who comes next waits for this launch, and so for those ahead */
+            wait_for_kernels_ahead();
+    } else if (job->kind == ECO_FEW_SUM)
+        sum_columns(job, block, shared);
+    else if (job->kind == ECO_FEW_BACK && whole)
+        multiply_back<ACROSS_BACK, true>(job, block, shared);
+    else if (job->kind == ECO_FEW_BACK)
+        multiply_back<ACROSS_BACK, false>(job, block, shared);
+    else if (whole)
+        multiply_gradient<true>(job, block, shared);
+    else
+        multiply_gradient<false>(job, block, shared);
+#endif
+}
+
+static const void *const kernels[ECO_FEW_SHAPES] = {(const void *)few<0>, (const void *)few<1>,
+                                                    (const void *)few<2>};

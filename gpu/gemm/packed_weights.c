@@ -1,0 +1,227 @@
+/*
+ * Products with the packed weights: one for every run of neighbouring accumulators; and the copies
+ * of weights that they read.
+ */
+#include "gpu/gemm/grouped/grouped.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/gemm/presplit.h"
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
+{
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+    const struct eco_array array =
+        eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);
+    const struct eco_move_call call = {
+        .to = eco_gpu_plane(run, &array, 0),
+        .from = {.data = (char *)(uintptr_t)run->args->weights +
+                         eco_layout_weights(run->layout, op->layer, op->d, part),
+                 .row = array.row,
+                 .type = run->layout->weight},
+        .steps = 1,
+        .rows = matrix->n * matrix->height,
+        .width = matrix->row};
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "widening weights");
+}
+
+static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
+{
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+    const struct eco_array array =
+        eco_layout_turned(run->layout, run->args->backward, op->layer, op->d, part);
+    const struct eco_turn_call call = {.to = eco_gpu_at(run, &array, 0),
+                                       .from = eco_gpu_weights(run, op, part),
+                                       .rows = matrix->n * matrix->height,
+                                       .columns = matrix->row,
+                                       .bytes = eco_type_bytes(array.type)};
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
+    eco_gpu_queued(run);
+}
+
+void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_wishes *wishes = &run->layout->wishes;
+    for (int part = 0; part < ECO_PARTS && wishes->widened; part++)
+        if (part != ECO_PART_VECTORS)
+            widen(run, op, part);
+    for (int part = ECO_PART_RECURRENT; part < ECO_PARTS && wishes->turned[run->args->backward];
+         part++)
+        turn(run, op, part);
+    for (int o = 0; o < run->lowered->n_operands && eco_gpu_prepares(run); o++)
+        eco_gpu_prepare_matrix(run, op, ECO_PART_RECURRENT + o);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static struct eco_matrix matrix_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    return *eco_layout_matrix(run->layout, m->op->layer, m->part);
+}
+
+/* Of the matrix, as products see it. */
+int32_t eco_gpu_columns(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const bool whole = m->half != NULL || (run->layout->wishes.filled && !m->narrow);
+    return whole ? matrix.row : matrix.columns;
+}
+
+/* Of A and of what it meets. */
+static ecornn_type type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    return m->half != NULL ? ECORNN_F16 : run->layout->type;
+}
+
+/* A part of the weights as products read it: transposed where there is such a copy. */
+struct weights {
+    const void *data;
+    bool turned;
+    size_t row;    /* elements from one of its rows to the next */
+    size_t number; /* and from one of the matrix's n to the next */
+};
+
+static struct weights weights_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const bool backward = run->args->backward;
+    const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
+    if (m->half != NULL)
+        return (struct weights){m->half->weights, false, row, height * row};
+    if (!run->layout->wishes.turned[backward] || m->part < ECO_PART_RECURRENT)
+        return (struct weights){eco_gpu_weights(run, m->op, m->part), false, row, height * row};
+    const struct eco_array array =
+        eco_layout_turned(run->layout, backward, m->op->layer, m->op->d, m->part);
+    return (struct weights){eco_gpu_at(run, &array, 0), true, array.row, height};
+}
+
+static ecornn_type c_type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    return eco_type_bytes(m->c_type) == 2 ? m->c_type : run->layout->sum;
+}
+
+void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
+                           const struct eco_span *span)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const struct weights weights = weights_of(run, m);
+    struct eco_product product = {.kind = weights.turned ? ECO_NN : ECO_NT,
+                                  .m = m->rows,
+                                  .k = eco_gpu_columns(run, m),
+                                  .a = eco_gpu_after(m->a, (size_t)m->skip, type_of(run, m)),
+                                  .a_row = m->a_row,
+                                  .b_row = weights.row,
+                                  .c_row = m->c_row,
+                                  .c_type = c_type_of(run, m),
+                                  .half = m->half,
+                                  .add = m->add};
+    const size_t skipped = (size_t)m->skip * (weights.turned ? weights.row : 1);
+    product.n = (span->end - span->first) * matrix.height;
+    product.piece = eco_gpu_piece(run, &product);
+    product.k -= m->skip;
+    product.b = eco_gpu_after(weights.data, (size_t)span->before * weights.number + skipped,
+                              type_of(run, m));
+    product.c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, product.c_type);
+    if (eco_gpu_multiply_prepared(run, m, span, &product))
+        return;
+    eco_gpu_product(run, &product);
+}
+
+void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
+        eco_gpu_multiply_span(run, m, &span);
+}
+
+void eco_gpu_multiply_back(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const struct weights weights = weights_of(run, m);
+    struct eco_product product = {.kind = weights.turned ? ECO_NT : ECO_NN,
+                                  .m = m->rows,
+                                  .n = eco_gpu_columns(run, m),
+                                  .a_row = m->a_row,
+                                  .b_row = weights.row,
+                                  .c = m->c,
+                                  .c_row = m->c_row,
+                                  .c_type = c_type_of(run, m),
+                                  .half = m->half,
+                                  .add = m->add};
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        product.k = (span.end - span.first) * matrix.height;
+        product.a =
+            eco_gpu_after(m->a, (size_t)span.first * (size_t)matrix.height, type_of(run, m));
+        product.b =
+            eco_gpu_after(weights.data, (size_t)span.before * weights.number, type_of(run, m));
+        if (!eco_gpu_multiply_prepared(run, m, &span, &product))
+            eco_gpu_product(run, &product);
+        product.add = true;
+    }
+}
+
+static struct eco_product gradient_of(const struct eco_gpu_run *run, const struct eco_matmul *m,
+                                      const struct eco_span *span)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
+    char *gradient = (char *)run->args->dweights +
+                     eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    return (struct eco_product){
+        .kind = ECO_TN,
+        .m = (span->end - span->first) * matrix.height,
+        .n = eco_gpu_columns(run, m),
+        .k = m->rows,
+        .a = eco_gpu_after(m->a, (size_t)span->first * height, type_of(run, m)),
+        .half = m->half,
+        .a_row = m->a_row,
+        .b = m->c,
+        .b_row = m->c_row,
+        .c = eco_gpu_after(gradient, (size_t)span->before * height * row, run->layout->sum),
+        .c_row = row,
+        .c_type = run->layout->sum,
+        .add = m->add};
+}
+
+void eco_gpu_multiply_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
+        const struct eco_product product = gradient_of(run, m, &span);
+        eco_gpu_product(run, &product);
+    }
+}
+
+bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_matmul m[2],
+                                   int32_t begin)
+{
+    struct eco_product product[2];
+    struct eco_span span[2], more;
+    for (int j = 0; j < 2; j++) {
+        if (!eco_span_next(run->lowered, m[j].part, 0, &span[j]) ||
+            eco_span_next(run->lowered, m[j].part, span[j].end, &more) ||
+            span[j].first != span[0].first || span[j].end != span[0].end)
+            return false;
+        product[j] = gradient_of(run, &m[j], &span[j]);
+    }
+    return !eco_gpu_takes_few(run, &product[0]) && eco_gpu_products_split(run, product, begin);
+}
+
+void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
+{
+    const struct eco_matrix matrix = matrix_of(run, m);
+    const size_t elements = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
+    char *gradient = (char *)run->args->dweights +
+                     eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    if (eco_gpu_few_zeros(run, gradient, matrix.n * matrix.height, matrix.row))
+        return;
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(
+            run,
+            cudaMemsetAsync(gradient, 0, elements * eco_type_bytes(run->layout->sum), run->stream),
+            "clearing gradients");
+    run->overlap = run->chained = false; /* the next kernel waits for kernels, this is none */
+}

@@ -1,0 +1,180 @@
+/*
+ * R as prepared for products of steps (gemm/emulated_f32/split_operands.cu,
+ * gemm/emulated_f32/step_gemm.cu), where these multiply by it one after the other: it is brought
+ * into their order once in a run, floats are split; the states in every step.
+ */
+#include "gpu/gemm/presplit.h"
+
+#include "common/util.h"
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Rows and k of a matrix of R as steps of one way multiply by it. */
+struct size {
+    int32_t rows, k;
+};
+
+static struct size size_of(const struct eco_matrix *matrix, bool backward)
+{
+    const int32_t rows = matrix->n * matrix->height;
+    return backward ? (struct size){matrix->row, rows} : (struct size){rows, matrix->row};
+}
+
+static size_t bytes_of(enum eco_split_form form, struct size size)
+{
+    const size_t bytes = eco_split_bytes(form, size.rows, size.k);
+    return (bytes + ECO_ALIGNMENT - 1) / ECO_ALIGNMENT * ECO_ALIGNMENT;
+}
+
+/* Before there is a layout: with rows of weights at multiples of 16 bytes. */
+static struct size size_before(const struct eco_problem *problem, int operand, bool backward)
+{
+    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    const struct eco_matrix matrix =
+        eco_wished_matrix(problem, &aligned, 0, ECO_PART_RECURRENT + operand);
+    return size_of(&matrix, backward);
+}
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+static enum eco_split_form form_of(const struct eco_problem *problem)
+{
+    return problem->fast ? ECO_SPLIT_SINGLES : ECO_SPLIT_PAIRS;
+}
+
+/* Does an operand have accumulators between which there is one that does without? */
+static bool has_spans(const struct eco_problem *problem)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    for (int o = 0; o < lowered->n_operands; o++) {
+        struct eco_span span = {0, 0, 0};
+        if (!eco_span_next(lowered, ECO_PART_RECURRENT + o, 0, &span) ||
+            eco_span_next(lowered, ECO_PART_RECURRENT + o, span.end, &(struct eco_span){0, 0, 0}))
+            return true;
+    }
+    return false;
+}
+
+/* Seconds of a step with cuBLAS's product, which reads R in every step; measured on an H200
+ * (doc/performance.md). */
+static double time_of_cublas(enum eco_split_form form, int32_t rows, struct size size,
+                             bool backward)
+{
+    enum { FEW = 5, NEAR_BYTES = 40 << 20 }; /* rows which there are other kernels for; of the L2 */
+    static const struct {
+        double launches[2];     /* forward, back */
+        double near, far, more; /* of an element of R, for few rows from the L2 or from beyond */
+        double multiply;        /* it, of a row */
+    } costs[] = {[ECO_SPLIT_PAIRS] = {{4e-6, 4e-6}, 0.65e-12, 1.3e-12, 2.5e-12, 0.06e-12},
+                 [ECO_SPLIT_SINGLES] = {{5.5e-6, 12.5e-6}, 1e-12, 1e-12, 1e-12, 0.004e-12}};
+    const double elements = (double)size.rows * size.k,
+                 few = elements * sizeof(float) < NEAR_BYTES ? costs[form].near : costs[form].far;
+    return costs[form].launches[backward] +
+           elements * ((rows < FEW ? few : costs[form].more) + costs[form].multiply * rows);
+}
+
+enum { LEAST_STEPS = 6 };
+
+/* Of a step by prediction; 0: what is forced cannot be. */
+static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                        struct size size, const struct eco_gpu_force *force)
+{
+    const struct eco_split_choices choices = eco_gpu_step_choices(form_of(problem), force);
+    return eco_split_step(&choices, (struct eco_split_size){problem->N, size.rows, size.k},
+                          caps->clusters, problem->D)
+        .time;
+}
+
+/* A step's time is known. */
+static bool pays(const struct eco_problem *problem, struct size size, bool backward, double time)
+{
+    const enum eco_split_form form = form_of(problem);
+    const double saved = time_of_cublas(form, problem->N, size, backward) - time;
+    return problem->T >= LEAST_STEPS &&
+           saved * problem->T > eco_split_prepare_time(form, size.rows, size.k);
+}
+
+size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool backward)
+{
+    const enum eco_split_form form = form_of(problem);
+    const struct eco_gpu_force force = eco_gpu_force();
+    size_t bytes = 0, most = 0; /* of an operand's states */
+    if (problem->type != ECORNN_F32 || !caps->splits || force.splits == ECO_WISH_NEVER ||
+        has_spans(problem) || (backward && !problem->training))
+        return 0;
+    for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
+        const struct size size = size_before(problem, o, backward);
+        if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
+            problem->N > ECO_SPLIT_MOST_COLUMNS || caps->clusters[0] == 0)
+            return 0;
+        const double time = step_time(problem, caps, size, &force);
+        if (time == 0 || !(force.splits >= ECO_WISH_ALWAYS || pays(problem, size, backward, time)))
+            return 0;
+        bytes += bytes_of(form, size);
+        const size_t states = bytes_of(form, (struct size){problem->N, size.k});
+        most = states > most ? states : most;
+    }
+    return bytes + most; /* who multiplies may choose to have states prepared */
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+bool eco_gpu_prepares(const struct eco_gpu_run *run)
+{
+    const struct eco_gpu_plan *own = run->plan->own;
+    return run->layout->wishes.prepared_bytes[run->args->backward] > 0 &&
+           (run->args->T >= LEAST_STEPS || own->force.splits >= ECO_WISH_ALWAYS);
+}
+
+/* Where the copy of an operand's R lies: behind those of the operands before; of the one after the
+ * last: where its states are. */
+static char *place_of(const struct eco_gpu_run *run, const struct eco_op *op, int part)
+{
+    const bool backward = run->args->backward;
+    const struct eco_array array =
+        eco_layout_scratch(run->layout, backward, op->layer, op->d, ECO_SCRATCH_PREPARED);
+    char *at = eco_gpu_at(run, &array, 0);
+    for (int before = ECO_PART_RECURRENT; before < part; before++)
+        at += bytes_of(form_of(run->problem),
+                       size_of(eco_layout_matrix(run->layout, op->layer, before), backward));
+    return at;
+}
+
+static struct eco_split_operand operand_of(const struct eco_gpu_run *run, const struct eco_op *op,
+                                           int part)
+{
+    const bool backward = run->args->backward;
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+    const struct size size = size_of(matrix, backward);
+    struct eco_split_operand operand = {.form = form_of(run->problem),
+                                        .data = eco_gpu_weights(run, op, part),
+                                        .row = (size_t)matrix->row,
+                                        .rows = size.rows,
+                                        .k = size.k,
+                                        .turned = backward};
+    eco_split_place(&operand, place_of(run, op, part));
+    return operand;
+}
+
+void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, int part)
+{
+    const struct eco_split_operand operand = operand_of(run, op, part);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_split_prepare(&operand, operand.k, false, run->stream),
+                          "preparing R");
+    run->stepping = false;
+}
+
+bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *m,
+                               const struct eco_span *span, const struct eco_product *p)
+{
+    const int operand = m->part - ECO_PART_RECURRENT, n = run->lowered->n_operands;
+    if (operand < 0 || operand >= n || !eco_gpu_prepares(run) ||
+        span->end - span->first != eco_layout_matrix(run->layout, m->op->layer, m->part)->n)
+        return false;
+    const struct eco_split_operand prepared = operand_of(run, m->op, m->part);
+    eco_gpu_product_prepared(run, p, &prepared, place_of(run, m->op, ECO_PART_RECURRENT + n),
+                             m->odd);
+    return true;
+}

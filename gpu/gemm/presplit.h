@@ -1,0 +1,21 @@
+/*
+ * Recurrent products of steps with R prepared once in a run: which, and how.
+ */
+#ifndef ECO_GPU_GEMM_PRESPLIT_H
+#define ECO_GPU_GEMM_PRESPLIT_H
+
+#include "gpu/gemm/packed_weights.h"
+#include "gpu/gemm/emulated_f32/emulated_f32.h"
+
+/* How many bytes R of all operands takes, prepared for steps of one way; 0: it is not faster so. */
+size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool backward);
+/* Does the run prepare R?  Short ones of a plan do without. */
+bool eco_gpu_prepares(const struct eco_gpu_run *run);
+/* Prepares R of an operand, once in a run. */
+void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, int part);
+/* Queues a product with all of a part, if there is such a copy.  False: there is none. */
+bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *matmul,
+                               const struct eco_span *span, const struct eco_product *product);
+
+#endif /* ECO_GPU_GEMM_PRESPLIT_H */

@@ -1,0 +1,167 @@
+/*
+ * Floats brought to numbers of F16 by powers of two; see args.h.  11 bits of a number are kept
+ * that is not below 2^-29 of the largest it shares its power with, fewer of one down to 2^-39.
+ * What is infinite or NaN has no say in that, and stays what it is.
+ */
+#include "gpu/gemm/scaled_f16/args.h"
+#include "gpu/kernels.h"
+#include "gpu/arch/device.cuh"
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/gemm/scaled_f16/row_max.cuh"
+
+enum { MOST_BLOCKS = 1056 }; /* of a launch over rows */
+
+static __global__ void __launch_bounds__(THREADS)
+    find_largest(const __grid_constant__ struct eco_half_call call)
+{
+    let_next_start();
+    wait_for_kernels_ahead();
+    search(call.of[blockIdx.y], (int32_t)blockIdx.x, (int32_t)gridDim.x,
+           call.most + blockIdx.y * ECO_HALF_BLOCKS);
+}
+
+/* The power of two for the numbers of a matrix, from what so many blocks found.  By all threads. */
+WORD float power_for(const eco_half_call &call, int k, int32_t blocks)
+{
+    __shared__ float of_warp[MOST_WARPS];
+    const int32_t thread = (int32_t)threadIdx.x;
+    float most = 0;
+#pragma unroll
+    for (int32_t i = 0; i < ECO_HALF_BLOCKS; i += THREADS)
+        most = fmaxf(most, i + thread < blocks ? call.most[k * ECO_HALF_BLOCKS + i + thread] : 0);
+    most = largest_of_block(most, of_warp);
+    __syncthreads(); /* who asks again writes there */
+    return scale_for(most);
+}
+
+/* The same; of the first of two that are multiplied not so large that both leave the floats. */
+WORD float power_of(const eco_half_call &call, int k, int32_t blocks)
+{
+    const float power = power_for(call, k, blocks);
+    if (!call.together || k > 0)
+        return power;
+    return fminf(power, 0x1p120f * over(power_for(call, 1, blocks)));
+}
+
+/* By one block of each matrix. */
+WORD void tell_inverse(const eco_half_call &call, int k, float power, int32_t blocks)
+{
+    float inverse = over(power);
+    if (call.together && k == 0)
+        inverse *= over(power_for(call, 1, blocks));
+    if (threadIdx.x > 0 || (call.together && k > 0))
+        return;
+    call.scalars->inverse[k] = inverse;
+    call.scalars->zero = 0;
+    call.scalars->one = 1;
+}
+
+WORD void narrow_row(const eco_half_matrix &m, int32_t r, float power, bool fours)
+{
+    const float *from = m.from + (size_t)r * m.from_row;
+    __half *to = (__half *)m.to + (size_t)r * m.to_row;
+    const int32_t lane = (int32_t)threadIdx.x % WARP, n = m.columns / FOUR;
+    if (fours)
+        for (int32_t first = 0; first < n; first += OF_WARP) {
+            stretch x;
+            x.read(from, first, n);
+#pragma unroll
+            for (int i = 0; i < stretch::HELD; i++)
+                if (stretch::place(first, i) < n)
+                    ((uint2 *)to)[stretch::place(first, i)] = nearest_four(x.of[i], power);
+        }
+    else
+        for (int32_t i = lane; i < m.columns; i += WARP)
+            to[i] = __float2half_rn(from[i] * power);
+    for (int32_t i = m.columns + lane; i < m.to_row; i += WARP)
+        to[i] = __float2half_rn(0);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    narrow(const __grid_constant__ struct eco_half_call call, int32_t searchers)
+{
+    const int k = (int)blockIdx.y;
+    const eco_half_matrix &m = call.of[k];
+    const bool fours = in_fours(m);
+    let_next_start();
+    wait_for_kernels_ahead();
+    const float power = power_of(call, k, searchers);
+    if (blockIdx.x == 0)
+        tell_inverse(call, k, power, searchers);
+    for (int32_t r = (int32_t)(blockIdx.x * WARPS + threadIdx.x / WARP); r < m.rows;
+         r += (int32_t)gridDim.x * WARPS)
+        /* zeros have the largest power: times no infinity */
+        narrow_row(m, r, fminf(power * inverse_of(m, r), 0x1p127f), fours);
+}
+
+cudaError_t eco_launch_half(const struct eco_half_call *call, bool overlap, cudaStream_t stream)
+{
+    int32_t rows = 1;
+    for (int k = 0; k < call->n; k++)
+        rows = call->of[k].rows > rows ? call->of[k].rows : rows;
+    const int32_t needed = (rows + WARPS - 1) / WARPS;
+    int32_t searchers = call->searchers;
+    cudaError_t error = cudaSuccess;
+    void *argument[] = {(void *)call, &searchers};
+    if (searchers == 0) {
+        searchers = needed < ECO_HALF_BLOCKS ? needed : ECO_HALF_BLOCKS;
+        error = eco_launch((const void *)find_largest, dim3((unsigned)searchers, (unsigned)call->n),
+                           dim3(THREADS), argument, overlap, stream);
+    }
+    if (error != cudaSuccess)
+        return error;
+    const int32_t blocks = needed < MOST_BLOCKS ? needed : MOST_BLOCKS;
+    return eco_launch((const void *)narrow, dim3((unsigned)blocks, (unsigned)call->n),
+                      dim3(THREADS), argument, overlap, stream);
+}
+
+/* ---- from what rows of dacc gave ------------------------------------------------------------- */
+
+WORD void widen_row(const eco_half_back_call &call, int32_t r, bool fours)
+{
+    const float *from = call.from + (size_t)r * call.from_row;
+    float *to = call.to + (size_t)r * call.to_row;
+    const float inverse = over(call.scales[r]);
+    const int32_t n = call.columns / FOUR;
+    if (!fours) {
+        for (int32_t i = (int32_t)threadIdx.x % WARP; i < call.columns; i += WARP)
+            to[i] = (call.add ? to[i] : 0) + from[i] * inverse;
+        return;
+    }
+    for (int32_t first = 0; first < n; first += OF_WARP) {
+        stretch x, old;
+        x.read(from, first, n);
+        old.read(to, first, call.add ? n : 0);
+#pragma unroll
+        for (int i = 0; i < stretch::HELD; i++)
+            if (stretch::place(first, i) < n)
+                ((float4 *)to)[stretch::place(first, i)] = make_float4(
+                    old.of[i].x + x.of[i].x * inverse, old.of[i].y + x.of[i].y * inverse,
+                    old.of[i].z + x.of[i].z * inverse, old.of[i].w + x.of[i].w * inverse);
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    widen_back(const __grid_constant__ struct eco_half_back_call call)
+{
+    const bool fours = (((uintptr_t)call.from | (uintptr_t)call.to) % 16 |
+                        (call.from_row | call.to_row | (size_t)call.columns) % FOUR) == 0;
+    let_next_start();
+    wait_for_kernels_ahead();
+    for (int32_t r = (int32_t)(blockIdx.x * WARPS + threadIdx.x / WARP); r < call.rows;
+         r += (int32_t)gridDim.x * WARPS)
+        widen_row(call, r, fours);
+}
+
+cudaError_t eco_launch_half_back(const struct eco_half_back_call *call, bool overlap,
+                                 cudaStream_t stream)
+{
+    void *argument[] = {(void *)call};
+    const int32_t needed = (call->rows + WARPS - 1) / WARPS;
+    if (call->rows == 0)
+        return cudaSuccess;
+    return eco_launch((const void *)widen_back,
+                      dim3((unsigned)(needed < MOST_BLOCKS ? needed : MOST_BLOCKS)), dim3(THREADS),
+                      argument, overlap, stream);
+}

@@ -1,0 +1,252 @@
+/*
+ * Which large products of ECORNN_FAST_MATH are faster in F16, with what brings their matrices
+ * there, and how much room that takes.
+ */
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
+
+#include <math.h>
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+/* A matrix of weights as it lies in the layout, and the op's rows that meet it. */
+struct size {
+    int32_t rows, accs, row; /* accs: rows of the matrix */
+};
+
+static struct size size_of(const struct eco_problem *problem, int layer, int part, int32_t rows)
+{
+    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    const struct eco_matrix matrix = eco_wished_matrix(problem, &aligned, layer, part);
+    return (struct size){rows, matrix.n * matrix.height, matrix.row};
+}
+
+static double elements(struct size size)
+{
+    return (double)size.rows * size.row;
+}
+
+static int64_t dacc_columns(const struct eco_problem *problem)
+{
+    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    return (int64_t)(lowered->n_accs + lowered->n_extra) *
+           (int64_t)eco_wishes_row(&aligned, (size_t)problem->H);
+}
+
+/* Seconds that a product takes less than in TF32: launches and rates of cuBLAS's kernels on an
+ * H200. */
+static double saved(enum eco_product_kind kind, struct size size)
+{
+    static const struct {
+        double launch, rate;
+    } tf32[ECO_PRODUCT_KINDS] = {{8e-6, 190e12}, {8e-6, 163e12}, {12e-6, 130e12}},
+      f16[ECO_PRODUCT_KINDS] = {{7e-6, 325e12}, {6e-6, 350e12}, {6e-6, 400e12}};
+    const double work = (double)size.accs * elements(size);
+    return tf32[kind].launch - f16[kind].launch + work / tf32[kind].rate - work / f16[kind].rate;
+}
+
+/* And of bringing so many numbers, of some matrices at once; of other passes over memory. */
+static double brought(double numbers)
+{
+    return 5e-6 + 10 * numbers / 4.5e12;
+}
+
+static double passed(double bytes)
+{
+    return 2e-6 + bytes / 3.8e12;
+}
+
+static double gain_forward(const struct eco_problem *problem, int layer, int32_t rows)
+{
+    const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
+    return saved(ECO_NT, input) - brought(elements(input) + (double)input.accs * input.row);
+}
+
+/* What of an op's products with dacc is wanted. */
+struct wanted {
+    bool dx, dweights;
+};
+
+static double gain_back(const struct eco_problem *problem, int layer, int32_t rows,
+                        struct wanted wanted)
+{
+    const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
+    /* dacc is read for the sums of its columns in any case */
+    double gain = -passed(3. * rows * dacc_columns(problem)), numbers = elements(input);
+    if (wanted.dx)
+        gain += saved(ECO_NN, input) - brought((double)input.accs * input.row) -
+                passed(12 * elements(input));
+    if (!wanted.dweights)
+        return gain;
+    gain += saved(ECO_TN, input);
+    for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
+        const struct size operand = size_of(problem, layer, ECO_PART_RECURRENT + o, rows);
+        gain += saved(ECO_TN, operand);
+        numbers += elements(operand);
+    }
+    return gain - brought(numbers);
+}
+
+/* The same of all plans' runs; rates were measured where there is code for split operands, too. */
+static bool may_halve(const struct eco_problem *problem, const struct eco_caps *caps,
+                      const struct eco_wishes *wishes)
+{
+    return problem->type == ECORNN_F32 && problem->fast && caps->splits && !wishes->wavefront &&
+           !problem->row_invariant && dacc_columns(problem) <= ECO_HALF_MOST_COLUMNS;
+}
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+size_t eco_half_take(size_t *at, size_t bytes)
+{
+    const size_t taken = *at;
+    *at += (bytes + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
+    return taken;
+}
+
+struct eco_half_places eco_half_places(const struct eco_problem *problem,
+                                       const struct eco_caps *caps, int32_t rows)
+{
+    const int32_t columns = (int32_t)dacc_columns(problem);
+    /* such that all are in place at once */
+    const int32_t most = caps->threads * (columns <= 2048 ? 4 : columns <= 4096 ? 2 : 1);
+    struct eco_half_places p = {.columns = columns, .blocks = rows < most ? rows : most};
+    const size_t sums = problem->training ? (size_t)p.blocks * (size_t)columns : 0;
+    size_t at = ECO_ROOM_OF_MANY;
+    p.scalars = eco_half_take(&at, sizeof(struct eco_half_scalars));
+    p.most = eco_half_take(&at, sizeof(float) * ECO_HALF_MATRICES * ECO_HALF_BLOCKS);
+    p.scales = eco_half_take(&at, sizeof(float) * (size_t)rows);
+    p.sums = eco_half_take(&at, sizeof(float) * sums);
+    p.rest = at;
+    return p;
+}
+
+size_t eco_half_copy_bytes(int32_t rows, int32_t row)
+{
+    size_t bytes = 0;
+    eco_half_take(&bytes, (size_t)rows * (size_t)row * 2);
+    return bytes;
+}
+
+/* All that an op of so many rows takes. */
+static size_t bytes_of(const struct eco_problem *problem, const struct eco_caps *caps, int layer,
+                       int32_t rows, bool backward)
+{
+    const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
+    const size_t weights = eco_half_copy_bytes(input.accs, input.row),
+                 x = eco_half_copy_bytes(rows, input.row);
+    const size_t fixed = ECO_ROOM_ALIGNMENT + eco_half_places(problem, caps, rows).rest;
+    if (!backward)
+        return fixed + weights + x;
+    const size_t dx = weights + 2 * x;
+    size_t gradients = x;
+    for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
+        const int32_t row = size_of(problem, layer, ECO_PART_RECURRENT + o, rows).row;
+        gradients += eco_half_copy_bytes(rows, row) +
+                     eco_half_copy_bytes(problem->N, row); /* the first step's */
+    }
+    return fixed + (dx > gradients ? dx : gradients);
+}
+
+static int32_t rows_of(const struct eco_problem *problem, int32_t chunk)
+{
+    const int64_t rows =
+        (int64_t)(chunk > 0 && chunk < problem->T ? chunk : problem->T) * problem->N;
+    return rows < INT32_MAX ? (int32_t)rows : INT32_MAX;
+}
+
+/* ---- of a plan ------------------------------------------------------------------------------- */
+
+/* Of a layer's ops of one way with the plan's sizes. */
+struct choice {
+    int32_t rows;
+    double gain; /* of an op, 0: they are left in TF32 */
+};
+
+static struct choice choose(const struct eco_problem *problem, const struct eco_wishes *wishes,
+                            enum eco_wish wish, int layer, bool backward)
+{
+    const struct wanted all = {true, true};
+    const int32_t rows = rows_of(problem, backward ? wishes->chunk_backward : wishes->chunk);
+    const double gain =
+        backward ? gain_back(problem, layer, rows, all) : gain_forward(problem, layer, rows);
+    return (struct choice){rows, gain > 0 || wish >= ECO_WISH_ALWAYS ? gain : 0};
+}
+
+size_t eco_half_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                      const struct eco_wishes *wishes)
+{
+    const enum eco_wish wish = eco_gpu_force().halves;
+    size_t most = 0;
+    if (!may_halve(problem, caps, wishes) || wish == ECO_WISH_NEVER)
+        return 0;
+    for (int layer = 0; layer < problem->L && layer < 2; layer++)
+        for (int backward = 0; backward <= (int)problem->training; backward++) {
+            const struct choice choice = choose(problem, wishes, wish, layer, backward);
+            const size_t bytes = bytes_of(problem, caps, layer, choice.rows, backward);
+            if (choice.gain != 0 && bytes > most)
+                most = bytes;
+        }
+    return most;
+}
+
+void eco_half_describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const enum eco_wish wish = ((const struct eco_gpu_plan *)plan->own)->force.halves;
+    if (!may_halve(problem, &plan->device->caps, &plan->wishes) || wish == ECO_WISH_NEVER)
+        return;
+    for (int backward = 0; backward <= (int)problem->training; backward++) {
+        int layers = 0;
+        double saves = 0;
+        for (int layer = 0; layer < problem->L; layer++) {
+            const struct choice choice = choose(problem, &plan->wishes, wish, layer, backward);
+            const double ops = ceil((double)problem->T * problem->N / choice.rows) * problem->D;
+            layers += choice.gain != 0;
+            saves += choice.gain * ops;
+        }
+        if (layers > 0)
+            eco_text_add(text, "%s of %d layers in F16: %.0f us less than in TF32\n",
+                         backward ? "dx and gradients of weights" : "input products", layers,
+                         1e6 * saves);
+    }
+}
+
+/* ---- of a run -------------------------------------------------------------------------------- */
+
+static int32_t rows_of_op(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    return (op->t1 - op->t0) * run->args->N;
+}
+
+/* A run may have fewer rows than its plan has room for. */
+static bool fits(const struct eco_gpu_run *run, const struct eco_op *op, double gain)
+{
+    const struct eco_caps *caps = &run->plan->device->caps;
+    const enum eco_wish wish = ((const struct eco_gpu_plan *)run->plan->own)->force.halves;
+    return may_halve(run->problem, caps, &run->layout->wishes) && wish != ECO_WISH_NEVER &&
+           (gain > 0 || wish >= ECO_WISH_ALWAYS) &&
+           bytes_of(run->problem, caps, op->layer, rows_of_op(run, op), run->args->backward) <=
+               run->layout->wishes.product_bytes;
+}
+
+bool eco_gpu_wants_dx(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    return op->layer > 0 || run->args->dx != NULL;
+}
+
+static struct wanted wanted_of(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    return (struct wanted){eco_gpu_wants_dx(run, op), run->args->dweights != NULL};
+}
+
+bool eco_gpu_halves_input(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    return fits(run, op, gain_forward(run->problem, op->layer, rows_of_op(run, op)));
+}
+
+bool eco_gpu_halves_back(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    return fits(run, op,
+                gain_back(run->problem, op->layer, rows_of_op(run, op), wanted_of(run, op)));
+}

@@ -1,0 +1,125 @@
+/*
+ * Rows of floats on their way to F16: their largest numbers, and the nearest numbers.
+ */
+#include "gpu/tile/pow2_scale.cuh"
+
+#include <cuda_fp16.h>
+
+enum {
+    WARP = 32,
+    FOUR = 4,
+    THREADS = 256,
+    WARPS = THREADS / WARP,
+    MOST_THREADS = 512, /* of a block for dacc */
+    MOST_WARPS = MOST_THREADS / WARP
+};
+
+/* Its size, 0 of what is not finite. */
+WORD float finite_size(float x)
+{
+    const float size = fabsf(x);
+    return size < __uint_as_float(0x7F800000) ? size : 0;
+}
+
+WORD float largest_of(float4 x)
+{
+    return fmaxf(fmaxf(finite_size(x.x), finite_size(x.y)),
+                 fmaxf(finite_size(x.z), finite_size(x.w)));
+}
+
+WORD float largest_of_warp(float most)
+{
+#pragma unroll
+    for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
+    return most;
+}
+
+WORD uint2 nearest_four(float4 x, float scale)
+{
+    const __half2 a = __floats2half2_rn(x.x * scale, x.y * scale),
+                  b = __floats2half2_rn(x.z * scale, x.w * scale);
+    return make_uint2(*(const unsigned *)&a, *(const unsigned *)&b);
+}
+
+/* Of what warps have found, by all threads. */
+WORD float largest_of_block(float most, float (&of_warp)[MOST_WARPS])
+{
+    const int32_t thread = (int32_t)threadIdx.x, warps = (int32_t)blockDim.x / WARP;
+    most = largest_of_warp(most);
+    if (thread % WARP == 0)
+        of_warp[thread / WARP] = most;
+    __syncthreads();
+    for (int i = 0; i < warps; i++)
+        most = fmaxf(most, of_warp[i]);
+    return most;
+}
+
+/* ---- rows, a warp each ----------------------------------------------------------------------- */
+
+/* May rows be read in fours? */
+WORD bool in_fours(const eco_half_matrix &m)
+{
+    return ((uintptr_t)m.from | m.from_row * sizeof(float)) % 16 == 0 && m.columns % FOUR == 0;
+}
+
+WORD float inverse_of(const eco_half_matrix &m, int32_t row)
+{
+    return m.scales == nullptr ? 1 : over(m.scales[row]);
+}
+
+/* What a lane reads of a row at a time, all of it under way at once: fours, a warp's side by side.
+ */
+struct stretch {
+    enum { HELD = 4 };
+    float4 of[HELD];
+
+    static __device__ __forceinline__ int32_t place(int32_t first, int i)
+    {
+        return first + i * WARP + (int32_t)threadIdx.x % WARP;
+    }
+
+    /* Zeros from `end` on. */
+    __device__ __forceinline__ void read(const float *row, int32_t first, int32_t end)
+    {
+#pragma unroll
+        for (int i = 0; i < HELD; i++)
+            of[i] = place(first, i) < end ? ((const float4 *)row)[place(first, i)] : float4{};
+    }
+};
+enum { OF_WARP = stretch::HELD * WARP };
+
+WORD float largest_of_row(const eco_half_matrix &m, int32_t r, bool fours)
+{
+    const float *row = m.from + (size_t)r * m.from_row;
+    const int32_t n = m.columns / FOUR;
+    float most = 0;
+    if (fours)
+        for (int32_t first = 0; first < n; first += OF_WARP) {
+            stretch x;
+            x.read(row, first, n);
+#pragma unroll
+            for (int i = 0; i < stretch::HELD; i++)
+                most = fmaxf(most, largest_of(x.of[i]));
+        }
+    else
+        for (int32_t i = (int32_t)threadIdx.x % WARP; i < m.columns; i += WARP)
+            most = fmaxf(most, finite_size(row[i]));
+    return most;
+}
+
+/* Of a matrix what this block of so many finds.  By all threads. */
+WORD void search(const eco_half_matrix &m, int32_t block, int32_t blocks, float *most_of_blocks)
+{
+    __shared__ float of_warp[MOST_WARPS];
+    const int32_t warps = (int32_t)blockDim.x / WARP, warp = (int32_t)threadIdx.x / WARP;
+    const bool fours = in_fours(m);
+    float most = 0;
+    for (int32_t r = block * warps + warp; r < m.rows; r += blocks * warps) {
+        const float of_row = m.bounded ? 1 : largest_of_row(m, r, fours);
+        most = fmaxf(most, fminf(of_row * inverse_of(m, r), __uint_as_float(0x7F7FFFFF)));
+    }
+    most = largest_of_block(most, of_warp);
+    if (threadIdx.x == 0)
+        most_of_blocks[block] = most;
+}

@@ -1,0 +1,10 @@
+/*
+ * Products of few rows in F32, multiplied in TF32.
+ */
+#define ECO_ROWS_F32   1
+#define ECO_FUSED_TF32 1
+#include "gpu/kernels.h"
+
+#include "gpu/gemm/grouped/kernel.cuh"
+
+const void *const *const eco_few_f32_fast = kernels;

@@ -1,0 +1,12 @@
+/*
+ * The resident kernels backward with rows in F32, of full float accuracy: gradients have no bound.
+ */
+#define ECO_ROWS_F32     1
+#define ECO_OPERAND_PAIR 1
+#define ECO_SCALED       1
+#include "gpu/kernels.h"
+
+#include "gpu/persistent/backward.cuh"
+
+static const struct eco_resident_kernel kernels[] = {CELLS_RESIDENT(RESIDENT_KERNELS){-1, {}}};
+const struct eco_resident_kernel *const eco_resident_backward_f32_scaled = kernels;

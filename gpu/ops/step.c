@@ -1,0 +1,259 @@
+/*
+ * The forward operation: per step a product and one fused kernel for each stage of the cell.
+ * Everything is queued on the run's stream.
+ */
+#include "gpu/gemm/packed_weights.h"
+
+/* ---- a stage --------------------------------------------------------------------------------- */
+
+/* Means that the program stores, a bit for each. */
+static uint32_t means_of(const struct eco_program *program)
+{
+    uint32_t means = 0;
+    for (int i = 0; i < program->n; i++)
+        if (program->code[i].op == ECO_OP_STORE_MEAN)
+            means |= 1u << program->code[i].index;
+    return means;
+}
+
+static struct eco_interpreted_call interpreted(const struct eco_program *program,
+                                               const struct eco_stage_call *call)
+{
+    struct eco_interpreted_call copy = {.call = *call, .n = program->n};
+    for (int i = 0; i < program->n; i++) {
+        const struct eco_node *code = &program->code[i];
+        copy.code[i] = (struct eco_instruction){.op = code->op,
+                                                .index = (uint8_t)code->index,
+                                                .a = code->a,
+                                                .b = code->b,
+                                                .c = code->c,
+                                                .value = code->value};
+    }
+    return copy;
+}
+
+/* NULL: the stage was not compiled. */
+static const void *stage_kernel(const struct eco_gpu_run *run, bool backward, int stage)
+{
+    const int builtin = run->problem->cell->builtin;
+    const struct eco_own_code *own = ((const struct eco_gpu_plan *)run->plan->own)->cell;
+    if (builtin < 0)
+        return own != NULL ? eco_own_kernel(own, backward ? run->lowered->n_forward + stage : stage)
+                           : NULL;
+    const struct eco_cell_kernels *kernels = &run->stages->builtin[builtin];
+    return (const void *)(uintptr_t)(backward ? kernels->backward[stage] : kernels->forward[stage]);
+}
+
+void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
+                   const struct eco_stage_call *call)
+{
+    const struct eco_lowered *lowered = run->lowered;
+    const struct eco_program *program =
+        backward ? &lowered->backward[stage] : &lowered->forward[stage];
+    const bool overlap = eco_gpu_overlap(run);
+    struct eco_stage_call mine = *call;
+    mine.last = stage == (backward ? lowered->n_backward : lowered->n_forward) - 1;
+    mine.means = lowered->has_means ? means_of(program) : 0;
+    run->stepping = true;
+    if (run->status != ECORNN_OK)
+        return;
+    const void *kernel = stage_kernel(run, backward, stage);
+    if (kernel != NULL) {
+        eco_gpu_note_cuda(run, eco_launch_stage(kernel, &mine, &mine, overlap, run->stream),
+                          "a stage of the cell");
+        return;
+    }
+    const struct eco_interpreted_call text = interpreted(program, &mine);
+    eco_gpu_note_cuda(run,
+                      eco_launch_stage((const void *)(uintptr_t)run->stages->interpret[backward],
+                                       &mine, &text, overlap, run->stream),
+                      "an interpreted stage of the cell");
+}
+
+struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array mean =
+        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_MEAN);
+    return (struct eco_stage_call){
+        .rows = run->args->N,
+        .hidden = run->problem->H,
+        .column = eco_gpu_column(run),
+        .n_states = run->problem->cell->recipe.n_states,
+        .n_slots = run->lowered->n_slots,
+        .n_dacc = run->lowered->n_accs + run->lowered->n_extra,
+        .projected = run->problem->projected,
+        .training = run->args->reserve != NULL,
+        .seed = run->args->seed,
+        .layer = op->layer,
+        .direction = op->d,
+        .lengths = run->args->lengths,
+        .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .mean = eco_gpu_at(run, &mean, 0),
+        .mean_row = mean.row,
+    };
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+/* What stays the same over the steps of an op. */
+struct step {
+    struct eco_gpu_run *run;
+    const struct eco_op *op;
+    struct eco_array acc;
+    struct eco_stage_call call;
+    bool odd;
+    bool narrow; /* rows of the output state before may not be filled up */
+};
+
+void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                           struct eco_stage_call *call)
+{
+    const struct eco_plane y = eco_gpu_y(run, op, t);
+    eco_gpu_point_at_states(run, op, t, call);
+    call->y = y.data;
+    call->y_row = y.row;
+    if (run->args->reserve != NULL) {
+        const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
+        call->save = eco_gpu_at(run, &save, (size_t)t);
+        call->save_row = save.row;
+    }
+}
+
+void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+                             struct eco_stage_call *call)
+{
+    const struct eco_array output = eco_layout_output(run->layout, op->layer, op->d);
+    call->next[0] = eco_gpu_at(run, &output, (size_t)t);
+    call->next_row[0] = output.row;
+    call->wide_next &= (uint16_t)~1u;
+    call->y = NULL;
+}
+
+/* Where the state after step t is, of a projection, if its product writes it there: y, or the plane
+ * where there is no y.  data NULL: not where rows end early or are too far apart for a product, nor
+ * where the state is wanted in another place, too. */
+static struct eco_plane projected_state(const struct eco_gpu_run *run, const struct eco_op *op,
+                                        int32_t t)
+{
+    const int32_t last = op->reversed ? 0 : run->args->T - 1;
+    const struct eco_plane y = eco_gpu_y(run, op, t);
+    if (!run->problem->projected || run->args->lengths != NULL)
+        return (struct eco_plane){0};
+    if (y.data != NULL)
+        return t == last || y.row > INT32_MAX ? (struct eco_plane){0} : y;
+    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, 0);
+    return eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
+}
+
+/* The state before, where a projection has left it. */
+static void point_at_projected(struct step *step, int32_t t)
+{
+    const struct eco_gpu_run *run = step->run;
+    const int32_t before = step->op->reversed ? t + 1 : t - 1;
+    if (before < 0 || before >= run->args->T)
+        return;
+    const struct eco_plane state = projected_state(run, step->op, before);
+    if (state.data == NULL)
+        return;
+    step->call.state[0] = state.data;
+    step->call.state_row[0] = state.row;
+    step->narrow = true;
+}
+
+static void point_at_step(struct step *step, int32_t t)
+{
+    step->odd = t % 2 != 0;
+    step->narrow = false;
+    eco_gpu_point_at_step(step->run, step->op, t, &step->call);
+    point_at_projected(step, t);
+    step->call.acc = eco_gpu_at(step->run, &step->acc, (size_t)(t - step->op->t0));
+    if (step->call.projected)
+        eco_gpu_point_at_output(step->run, step->op, t, &step->call);
+}
+
+/* acc of this step += e R^T for operand o. */
+static void add_recurrent(const struct step *step, int o)
+{
+    const struct eco_operand *operand = &step->run->lowered->operand[o];
+    const struct eco_stage_call *call = &step->call;
+    struct eco_matmul matmul = {.op = step->op,
+                                .part = ECO_PART_RECURRENT + o,
+                                .rows = step->run->args->N,
+                                .c = (void *)(uintptr_t)call->acc,
+                                .c_row = call->acc_row,
+                                .add = true,
+                                .odd = step->odd};
+    if (operand->state >= 0 && (call->zero_states >> operand->state & 1))
+        return; /* there is nothing to add */
+    if (operand->state >= 0) {
+        matmul.a = call->state[operand->state];
+        matmul.a_row = call->state_row[operand->state];
+        matmul.narrow = step->narrow || !eco_gpu_fills_state(step->run, step->op, operand->state);
+    } else {
+        matmul.a = eco_gpu_after(call->operand, (size_t)operand->slot * (size_t)call->column,
+                                 step->run->layout->type);
+        matmul.a_row = call->operand_row;
+    }
+    eco_gpu_multiply(step->run, &matmul);
+}
+
+/* h = P u; then into the next plane, where masked rows keep their state, and to y. */
+static void project(const struct step *step, int32_t t)
+{
+    struct eco_gpu_run *run = step->run;
+    const struct eco_op *op = step->op;
+    const struct eco_array array =
+        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
+    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, 0);
+    const struct eco_plane there = projected_state(run, op, t),
+                           h = there.data != NULL ? there : eco_gpu_plane(run, &array, 0);
+    eco_gpu_multiply(run, &(struct eco_matmul){.op = op,
+                                               .part = ECO_PART_PROJECT,
+                                               .rows = run->args->N,
+                                               .a = step->call.next[0],
+                                               .a_row = step->call.next_row[0],
+                                               .c = h.data,
+                                               .c_row = h.row,
+                                               .c_type = h.type});
+    if (there.data != NULL)
+        return;
+    const struct eco_project_call call = {
+        .h = h,
+        .before = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, false)),
+        .next = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, true)),
+        .y = eco_gpu_y(run, op, t),
+        .rows = run->args->N,
+        .width = run->problem->P,
+        .t = t,
+        .lengths = run->args->lengths};
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_project(&call, run->stream), "a projection");
+}
+
+static void run_step(struct step *step, int32_t t)
+{
+    const struct eco_lowered *lowered = step->run->lowered;
+    point_at_step(step, t);
+    for (int stage = 0; stage < lowered->n_forward; stage++) {
+        for (int o = 0; o < lowered->n_operands; o++)
+            if (lowered->operand[o].forward == stage)
+                add_recurrent(step, o);
+        eco_gpu_stage(step->run, false, stage, &step->call);
+    }
+    if (step->call.projected)
+        project(step, t);
+}
+
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const struct eco_array operand =
+        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_OPERAND);
+    struct step step = {.run = run, .op = op};
+    step.acc = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
+    step.call = eco_gpu_call(run, op);
+    step.call.acc_row = step.acc.row;
+    step.call.operand = eco_gpu_at(run, &operand, 0);
+    step.call.operand_row = operand.row;
+    for (int32_t i = 0; i < op->t1 - op->t0; i++)
+        run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
+}

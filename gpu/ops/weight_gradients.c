@@ -1,0 +1,192 @@
+/*
+ * The gradients of weights: large products and sums over all steps of an op.
+ */
+#include "gpu/gemm/grouped/grouped.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/gemm/gemm.h"
+
+/* Sums of columns of dacc. */
+static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bool halves)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    const struct eco_gpu *gpu = run->plan->device->own;
+    const struct eco_op *op = matmul->op;
+    struct eco_columns_call call = {
+        .rows_of = {(void *)(uintptr_t)matmul->a, 0, matmul->a_row, run->layout->type},
+        .vectors = (char *)run->args->dweights +
+                   eco_layout_gradient(run->layout, op->layer, op->d, ECO_PART_VECTORS),
+        .vector_type = run->layout->sum,
+        .rows = matmul->rows,
+        .hidden = run->problem->H,
+        .column = eco_gpu_column(run),
+        .add = matmul->add};
+    for (int i = 0; i < recipe->n_params; i++)
+        if (recipe->param[i].kind == ECO_PARAM_VECTOR)
+            call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
+    call.parts = eco_gpu_room(run, op, &call.parts_bytes);
+    if (halves) { /* what of dacc is left of floats; room for the rest of it is behind */
+        call.rows_of = eco_gpu_half_sums(run, op, &call.rows);
+        call.parts_bytes = ECO_ROOM_OF_MANY;
+    }
+    if (run->status == ECORNN_OK && (halves || !eco_gpu_few_sums(run, &call)))
+        eco_gpu_note_cuda(run, eco_launch_sum(&call, gpu->overlap, run->stream),
+                          "gradients of vectors");
+}
+
+/* The projection's gradient: dh^T u. */
+static void projection(struct eco_gpu_run *run, struct eco_matmul matmul)
+{
+    const struct eco_op *op = matmul.op;
+    const struct eco_array dstep =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
+    const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
+    matmul.part = ECO_PART_PROJECT;
+    matmul.a = eco_gpu_at(run, &dstep, eco_layout_dacc_step(run->layout, op));
+    matmul.a_row = dstep.row;
+    matmul.c = eco_gpu_at(run, &u, (size_t)op->t0);
+    matmul.c_row = u.row;
+    eco_gpu_multiply_weights(run, &matmul);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* One of each operand; of a state two, where the direction's first step has it elsewhere. */
+enum { MOST_PRODUCTS = 1 + 2 * ECO_MAX_OPERANDS };
+
+/* Each has dacc^T C; C NULL: zeros. */
+struct products {
+    struct eco_matmul of[MOST_PRODUCTS];
+    int n;
+};
+
+/* Of the gradient of R of a state what steps [t0,t1) of the op give: dacc^T e. */
+static struct eco_matmul of_steps(const struct eco_gpu_run *run, struct eco_matmul matmul, int s,
+                                  int32_t t0, int32_t t1)
+{
+    const struct eco_plane e = eco_gpu_before(run, matmul.op, s, t0);
+    matmul.first = (t0 - matmul.op->t0) * run->args->N;
+    matmul.rows = (t1 - t0) * run->args->N;
+    matmul.a = eco_gpu_after(matmul.a, (size_t)matmul.first * matmul.a_row, run->layout->type);
+    matmul.c = e.data;
+    matmul.c_row = t1 - t0 > 1 && run->args->N == 1 ? e.step : e.row;
+    matmul.narrow = s > 0; /* the reserve's */
+    return matmul;
+}
+
+/* The steps of an op whose state s before lies where the others' do: [t0,t1).  The direction's
+ * first step has its elsewhere. */
+static void add_state(const struct eco_gpu_run *run, struct products *products,
+                      struct eco_matmul matmul, int s)
+{
+    const struct eco_op *op = matmul.op;
+    const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
+    const bool begins = eco_gpu_begins(run, op, s, first);
+    const int32_t t0 = op->t0 + (int32_t)(begins && !op->reversed),
+                  t1 = op->t1 - (int32_t)(begins && op->reversed);
+    if (t0 < t1) {
+        products->of[products->n++] = of_steps(run, matmul, s, t0, t1);
+        matmul.add = true;
+    }
+    if (begins)
+        products->of[products->n++] = of_steps(run, matmul, s, first, first + 1);
+}
+
+/* Of the input's product, o < 0, or of one with an operand that the cell computes. */
+static void add_plane(const struct eco_gpu_run *run, struct products *products,
+                      struct eco_matmul matmul, int o)
+{
+    size_t step = 0;
+    const struct eco_array operand =
+        o < 0 ? (struct eco_array){0} : eco_layout_operand(run->layout, matmul.op, o, &step);
+    const struct eco_plane e =
+        o < 0 ? eco_gpu_product_input(run, matmul.op) : eco_gpu_plane(run, &operand, step);
+    matmul.c = e.data;
+    matmul.c_row = e.row;
+    products->of[products->n++] = matmul;
+}
+
+static struct products products_of(const struct eco_gpu_run *run, struct eco_matmul matmul)
+{
+    struct products products = {.n = 0};
+    matmul.part = ECO_PART_INPUT;
+    add_plane(run, &products, matmul, -1);
+    for (int o = 0; o < run->lowered->n_operands; o++) {
+        const int state = run->lowered->operand[o].state;
+        matmul.part = ECO_PART_RECURRENT + o;
+        if (state >= 0)
+            add_state(run, &products, matmul, state);
+        else
+            add_plane(run, &products, matmul, o);
+    }
+    return products;
+}
+
+static void multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul)
+{
+    if (matmul->c != NULL)
+        eco_gpu_multiply_weights(run, matmul);
+    else if (!matmul->add) /* all that there is, and it is zeros */
+        eco_gpu_clear_weights(run, matmul);
+}
+
+/* How many are done in one: W's, and R's of the first operand's other steps. */
+static int multiply_first(struct eco_gpu_run *run, const struct products *products)
+{
+    const struct eco_matmul *of = products->of;
+    const bool both = products->n > 1 && of[1].part == ECO_PART_RECURRENT && of[1].c != NULL &&
+                      run->lowered->operand[0].state >= 0 &&
+                      eco_gpu_multiply_both_weights(run, of, of[1].first);
+    return both ? 2 : 0;
+}
+
+/* Some of them at a time; those of matrices that a cell has not, or of zeros, are none. */
+static void multiply_halves(struct eco_gpu_run *run, struct products *products)
+{
+    struct eco_half half[ECO_HALF_MATRICES];
+    struct products real = {.n = 0};
+    for (int i = 0; i < products->n; i++) {
+        const struct eco_matmul *m = &products->of[i];
+        if (m->c == NULL)
+            multiply(run, m);
+        else if (eco_layout_matrix(run->layout, m->op->layer, m->part)->n > 0)
+            real.of[real.n++] = *m;
+    }
+    for (int i = 0; i < real.n; i += ECO_HALF_MATRICES) {
+        const int n = real.n - i < ECO_HALF_MATRICES ? real.n - i : ECO_HALF_MATRICES;
+        eco_gpu_half_gradients(run, &real.of[i], n, half);
+        for (int j = i; j < i + n; j++)
+            multiply(run, &real.of[j]);
+    }
+}
+
+static void add_gradients(struct eco_gpu_run *run, const struct eco_op *op, bool halves)
+{
+    const struct eco_array dacc =
+        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
+    struct eco_matmul matmul = {.op = op,
+                                .rows = (op->t1 - op->t0) * run->args->N,
+                                .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
+                                .a_row = dacc.row,
+                                .add = op->add || run->args->accumulate};
+    struct products products = products_of(run, matmul);
+    if (halves)
+        eco_gpu_half_dacc(run, op, false);
+    vectors(run, &matmul, halves);
+    if (halves) {
+        multiply_halves(run, &products);
+    } else {
+        for (int i = multiply_first(run, &products); i < products.n; i++)
+            multiply(run, &products.of[i]);
+    }
+    if (run->problem->projected)
+        projection(run, matmul);
+}
+
+void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    const bool halves = eco_gpu_halves_back(run, op);
+    if (run->args->dweights != NULL)
+        add_gradients(run, op, halves);
+    if (halves) /* numbers of F16 lay where rows of dacc have zeros */
+        eco_gpu_fill_columns(run, op);
+}

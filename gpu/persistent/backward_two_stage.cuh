@@ -1,0 +1,165 @@
+/*
+ * The backward kernel for cells of two products: phase 0 gathers dacc of the first product, of the
+ * step after, phase 1 that of the second, which phase 0 computes.
+ */
+#include "gpu/persistent/two_stage.cuh"
+
+/* One unit of one row in one stage. */
+template <class CELL> struct staged_place : place_of<CELL> {
+    float doperand;          /* of the second product */
+    char *operand;           /* of its R's gradient */
+    bool stored[CELL::accs]; /* dacc, by this stage */
+};
+
+template <class CELL> CELL_WORD vec load_doperand(struct staged_place<CELL> *at, int slot)
+{
+    return at->doperand;
+}
+template <class CELL> CELL_WORD void store_dacc(struct staged_place<CELL> *at, int a, vec v)
+{
+    store_dacc((struct place_of<CELL> *)at, a, v);
+    if (a < CELL::accs)
+        at->stored[a] = true;
+}
+template <class CELL> CELL_WORD void store_operand(struct staged_place<CELL> *at, int slot, vec v)
+{
+    write_row(at->there,
+              (narrow *)at->operand + element_at(at->row, at->call->operand_row, at->unit),
+              to_narrow(at->masked ? 0 : v));
+}
+
+template <int NUMBER, int PHASE>
+CELL_WORD void finish_stage(struct staged_place<numbers<NUMBER>> *at)
+{
+#define CELLS_CASE(k, name)                                                                        \
+    if constexpr (NUMBER == k && PHASE == STAGE)                                                   \
+        name(at);
+#define STAGE 0
+    CELLS_backward_0(CELLS_CASE)
+#undef STAGE
+#define STAGE 1
+        CELLS_backward_1(CELLS_CASE)
+#undef STAGE
+#undef CELLS_CASE
+}
+
+/* `P` pairs of this thread, from batch row n on, side by side. */
+template <int NUMBER, class CUT, int P>
+CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct phase *phase,
+                            const struct mine *mine, int step, bool idle, int n, int round)
+{
+    enum { PHASE = CUT::product };
+    typedef numbers<NUMBER> cell;
+    const struct memory *memory = &phase->memory;
+    const struct eco_resident_job *job = &call->job[phase->share.job];
+    const int pair = (int)threadIdx.x + round * THREADS;
+    struct staged_place<cell> at[P];
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        const int row = n + p * CUT::pair_rows;
+        const int sums = sums_at<CUT>(memory, mine, step, row);
+        const float sum = idle ? 0 : sum_of<CUT>(memory, sums, 0);
+        at[p].call = call;
+        at[p].job = job;
+        at[p].memory = memory;
+        at[p].step = step;
+        at[p].unit = mine->unit;
+        at[p].row = phase->share.row0 + row;
+        at[p].there = row < mine->rows;
+        at[p].sent = mine->sent;
+        at[p].sent_row = row;
+        at[p].dacc = bases_of(step)[AT_DACC];
+        at[p].operand = bases_of(step)[AT_OPERAND];
+        at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
+        at[p].dstate = PHASE == 0 ? sum : 0; /* phase 1: it is in what is carried */
+        at[p].doperand = sum;
+        at[p].masked = at[p].there && step < job->steps && is_masked(call, memory, job, step, row);
+#pragma unroll
+        for (int a = 0; a < cell::accs; a++)
+            at[p].stored[a] = false;
+    }
+    if (PHASE == 0 && step == job->steps) {
+        for (int p = 0; p < P; p++)
+            end(&at[p]);
+        return;
+    }
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        read_fields<cell>(memory, &at[p], pair + p * THREADS);
+        add_dstate(&at[p]);
+    }
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+        if (PHASE == 0)
+            *at[p].carried = at[p].carry[0] + at[p].dstate;
+        finish_stage<NUMBER, PHASE>(&at[p]);
+    }
+#pragma unroll
+    for (int p = 0; p < P; p++)
+        send_dacc<1 - PHASE, bundle_of<PHASE == 0 ? cell::second : cell::first, CUT::shift>>(
+            &at[p]);
+#pragma unroll
+    for (int p = 0; p < P; p++)
+#pragma unroll
+        for (int a = 0; a < cell::accs; a++)
+            if (at[p].stored[a])
+                write_dacc(&at[p], a, at[p].dacc_of[a]);
+}
+
+template <int NUMBER, int SHIFT>
+CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
+{
+#if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
+    typedef numbers<NUMBER> cell;
+    typedef division<1, SHIFT, 0, 0, cell::first, 0, 2> cut;
+    typedef division<1, SHIFT, 0, 0, cell::second, 1, 2> second_cut;
+    struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
+    wait_for_kernels_ahead();
+    const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
+    struct phase phase = phase_of<cut, second_cut>(&call),
+                 second = phase_of<second_cut, cut>(&call);
+    const struct share *share = &phase.share;
+    const struct eco_resident_job *job = &call.job[share->job];
+    struct mine mine = phase.mine; /* places in the exchange are those of both phases */
+    begin_walk(&call, share);
+    struct patience patience = {0, 0};
+    phase.mine.scales = second.mine.scales = scales;
+    clear_operand(&phase.memory); /* what comes after the last step */
+    begin<cell, cut>(&call, share, &phase.memory, &mine);
+    const struct span span = span_of(&call, share, &phase.memory);
+    tell(0);
+    __syncthreads();
+    for (int step = 0;; step++) {
+        const auto read_ahead = [&] { fetch<cell, cut>(&call, share, &phase.memory, &mine, step); };
+        const bool idle = is_idle(&span, step);
+        if (step > 0 && !idle)
+            gather<cut>(&call, share, &phase.memory, &patience, &mine, read_ahead);
+        else if (!idle)
+            read_ahead();
+        __syncthreads();
+        tell(step + 1);
+        if (idle)
+            __syncthreads();
+        else
+            multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
+        for_pairs<cut>(&phase.memory, &mine, [&](auto pairs, int n, int round) {
+            finish_phase<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, idle, n,
+                                                              round);
+        });
+        if (step == job->steps)
+            break;
+        advance_phase<cut, second_cut>(&call, &phase.memory, &mine, step);
+        if (!idle) {
+            gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
+            __syncthreads();
+            multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r,
+                                 step);
+        }
+        for_pairs<second_cut>(&second.memory, &mine, [&](auto pairs, int n, int round) {
+            finish_phase<NUMBER, second_cut, decltype(pairs)::value>(&call, &second, &mine, step,
+                                                                     idle, n, round);
+        });
+        advance_phase<second_cut, cut>(&call, &second.memory, &mine, step);
+    }
+#endif
+}

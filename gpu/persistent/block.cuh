@@ -1,0 +1,314 @@
+/*
+ * Algorithm resident, what both ways share: how a block finds its share of the work, where things
+ * lie in shared memory and in the exchange between blocks.  A thread's: elements.cuh; R:
+ * weights.cuh; what it is multiplied by: gather.cuh; products:
+ * mainloop_mma.cuh.
+ *
+ * k is taken in an order of our own: of an item, 64 bytes of a row, lane 4g + q holds the qth 16,
+ * of which the first matrix instruction takes one half and the second the other (of pairs the
+ * nearest numbers are one half, what they leave the other, and three instructions take them).  So a
+ * lane's share of a row is one piece in R, in the exchange and in shared memory.
+ */
+#include "gpu/cell/math.cuh"
+#include "gpu/persistent/args.h"
+
+#include "gpu/arch/mma.cuh"
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/arch/cluster.cuh"
+#include "gpu/arch/cp_async.cuh"
+#include "gpu/arch/wgmma.cuh"
+
+enum {
+    THREADS = ECO_RESIDENT_THREADS,
+    WARPS = ECO_RESIDENT_WARPS,
+    LANES = 32,
+    FOUR = ECO_RESIDENT_FOUR,
+    TILES = ECO_RESIDENT_TILES(ECO_RESIDENT_FEW), /* of 16 rows of R, to most warps */
+    SCALES_OF_TILE = ECO_RESIDENT_N / 2           /* of 8 rows of the batch, in 8 bytes */
+};
+
+#define CELL_WORD     static __device__ __forceinline__
+#define CELL(name)    name
+#define CELL_FUNCTION template <class PLACE> CELL_WORD
+#define CELL_AT       PLACE *
+
+/* What the compiler of cells says of one: how many accumulators, states and saved values it has,
+ * how many accumulators with R of each product, and which of these each accumulator is. */
+template <int CELL> struct numbers;
+#define CELLS_STRUCT(cell, n_accs, n_states, n_saves, n_first, n_second, ...)                      \
+    template <> struct numbers<cell> {                                                             \
+        enum {                                                                                     \
+            accs = n_accs,                                                                         \
+            states = n_states,                                                                     \
+            saves = n_saves,                                                                       \
+            first = n_first,                                                                       \
+            second = n_second,                                                                     \
+            products = second > 0 ? 2 : 1                                                          \
+        };                                                                                         \
+        static __device__ constexpr int row(int i, int product = 0)                                \
+        {                                                                                          \
+            constexpr int rows[] = {__VA_ARGS__};                                                  \
+            return i < accs ? rows[product * accs + i] : -1;                                       \
+        }                                                                                          \
+    };
+
+/* How numbers with scales are exchanged: RUNS of a unit in blocks of 1 << SHIFT units. */
+template <int RUNS, int SHIFT> struct bundle_of {
+    enum {
+        shift = ECO_RESIDENT_RUN_OF(SHIFT),
+        runs = RUNS,
+        numbers = ECO_RESIDENT_BUNDLE(RUNS, SHIFT, ITEM, RESIDENT_BACKWARD),
+        halves = ITEM_SCALES && ECO_RESIDENT_HALVES(RUNS, SHIFT, ITEM, RESIDENT_BACKWARD),
+        items = numbers < ITEM ? 1 : numbers / ITEM
+    };
+};
+
+/* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
+ * eco_resident_shape divides it, for one of so many products of a step, of so many numbers of a
+ * unit. */
+template <int ROWS, int SHIFT, int SPREAD, int FORM, int RUNS, int PRODUCT = 0, int PRODUCTS = 1>
+struct division {
+    typedef bundle_of<RUNS, SHIFT> bundle;
+    enum {
+        product = PRODUCT,
+        many = FORM == ECO_RESIDENT_MANY,
+        square = FORM == ECO_RESIDENT_SQUARE,
+        direct = ECO_RESIDENT_IS_DIRECT(FORM),
+        shift = SHIFT,
+        blocks = 1 << SPREAD,
+        pair_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
+        own = ROWS << SHIFT,          /* rows of R of its units */
+        rows = own << SPREAD,         /* of all units of the cluster */
+        there = (rows + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
+        wide = ECO_RESIDENT_TILES(FORM), /* tiles of a warp */
+        tiles = square ? ECO_RESIDENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
+        squares = (tiles + FOUR - 1) / FOUR, /* of 64 rows, where they are */
+        row_tiles = ECO_RESIDENT_DIRECT_TILES(FORM, INSTRUCTIONS),
+        /* in registers */
+        items = ECO_RESIDENT_ITEMS(FORM, ITEM_SCALES, bundle::items) / PRODUCTS,
+        down = tiles / wide,
+        across = WARPS / down,
+        parts = square && squares == 1 ? WARPS / FOUR : across,
+        sum_part = ECO_RESIDENT_SUM_PART(tiles),
+        sum_row = ECO_RESIDENT_SUM_ROW(tiles, parts),
+        sum_tile = ECO_RESIDENT_SUM_AT(ECO_RESIDENT_N, sum_row),
+        /* what a thread's pair has, before products: not where that leaves too few registers */
+        reads_early = direct && (FORM != ECO_RESIDENT_WIDE || sizeof(narrow) < sizeof(real)),
+        may_be_over = many && blocks > 1,
+        part_row = ECO_RESIDENT_PART_ROW(ROWS, SHIFT)
+    };
+    static_assert(!reads_early || pair_rows >= row_tiles * ECO_RESIDENT_N, "a thread has a pair");
+};
+
+/* A block's share. */
+struct share {
+    int job, group, member;
+    int row0, rows; /* batch rows of the group */
+    int unit0;      /* first unit of the block */
+    int rank;       /* in its cluster */
+    int item0;      /* first item that it gathers */
+    int warp, lane;
+    int down, across; /* of a warp that multiplies by itself; else down_of() and across_of() say */
+};
+
+template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_call *call)
+{
+    const struct eco_resident_shape *shape = &call->shape;
+    const int blocks = shape->groups * shape->members;
+    struct share share;
+    share.job = (int)blockIdx.x / blocks;
+    share.group = (int)blockIdx.x % blocks / shape->members;
+    share.member = (int)blockIdx.x % shape->members;
+    share.row0 = share.group * shape->group_rows;
+    share.rows = call->rows - share.row0;
+    if (share.rows > shape->group_rows)
+        share.rows = shape->group_rows;
+    share.unit0 = share.member << CUT::shift;
+    share.rank = share.member % CUT::blocks;
+    share.item0 = share.rank * shape->part[CUT::product].slice;
+    share.warp = (int)threadIdx.x / LANES;
+    share.lane = (int)threadIdx.x % LANES;
+    share.down = share.warp % CUT::down;
+    share.across = share.warp / CUT::down;
+    return share;
+}
+
+/* Where a warp's tth tile stands: down along the rows of R, across along k.  Of warps that multiply
+ * together two neighbours along k add to the same sums. */
+template <class CUT> CELL_WORD int down_of(const struct share *share, int t)
+{
+    if (!CUT::square)
+        return share->down * CUT::wide + t;
+    return (share->warp / FOUR * TILES + t) % CUT::squares * FOUR + share->warp % FOUR;
+}
+template <class CUT> CELL_WORD int across_of(const struct share *share, int t)
+{
+    if (!CUT::square)
+        return share->across;
+    return (share->warp / FOUR * TILES + t) / CUT::squares;
+}
+
+/* Instructions of four warps read 128 bytes at a time, a little sooner where these do not lie in
+ * two lines. */
+extern __shared__ __align__(128) uint4 shared[];
+
+WORD float *floats(int at)
+{
+    return (float *)shared + at;
+}
+
+/* Of 8 rows of an item, of which a lane has 16 bytes of one, instructions of four warps want the
+ * first words of all lanes together, then the second ones. */
+WORD void put_words(uint4 *to, int lane, uint4 v)
+{
+    unsigned *const word = (unsigned *)(to - lane) + lane;
+    word[0] = v.x;
+    word[LANES] = v.y;
+    word[2 * LANES] = v.z;
+    word[3 * LANES] = v.w;
+}
+
+/* Kept in a register: the compiler would rather calculate it anew in every step. */
+WORD int pinned(int value)
+{
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
+/* ---- shared memory --------------------------------------------------------------------------- */
+
+/* Where the arrays begin, in floats or in groups of four; as eco_resident_shape counts them. */
+struct memory {
+    int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
+    int scales;  /* [bundles, rows], where there are any; room for those of all items */
+    int sums;    /* [tiles of a chunk, sum_tile]: parts of sums */
+    int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
+    int lengths; /* [rows] int32_t */
+    int rest;    /* each way's own */
+    int pairs;   /* for all threads */
+    int row_tiles, part_across;
+    int gathered, bundles; /* pieces; their scales for a row */
+    int power;             /* of scales a thread's first, from its first piece on, in 8 bytes */
+};
+
+/* Pieces of all that is kept of R. */
+WORD int kept_pieces(const struct eco_resident_shape *shape)
+{
+    return WARPS * shape->kept * TILES * LANES * 2;
+}
+
+/* Of a group and a step, what product `o` reads, in 16 bytes: the numbers; with their scales. */
+WORD int numbers_of(const struct eco_resident_call *call, int row_tiles, int o)
+{
+    return row_tiles * (call->shape.part[o].k / ITEM) * LANES;
+}
+
+/* Of those that there are, so many are in so many items. */
+template <class CUT> CELL_WORD int bundles_before(const struct eco_resident_call *call, int items)
+{
+    return min(items * ITEM / (int)CUT::bundle::numbers,
+               ECO_RESIDENT_BUNDLES(call->hidden, CUT::shift));
+}
+
+template <class CUT>
+CELL_WORD int64_t sent_of(const struct eco_resident_call *call, const struct memory *memory)
+{
+    const int bundles = bundles_before<CUT>(call, call->shape.part[CUT::product].k / ITEM);
+    return numbers_of(call, memory->row_tiles, CUT::product) +
+           (ITEM_SCALES ? bundles * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
+}
+
+/* Where a lane's first piece lies there, and from that its first scales, in 8 bytes: of who
+ * multiplies what it gathers those of two rows, else a thread's of all. */
+template <class CUT>
+CELL_WORD int first_item(const struct eco_resident_call *call, const struct share *share)
+{
+    return across_of<CUT>(share, 0) * call->shape.part[CUT::product].items;
+}
+
+template <class CUT>
+CELL_WORD int first_piece(const struct eco_resident_call *call, const struct share *share,
+                          int row_tiles)
+{
+    const int own = CUT::direct ? first_item<CUT>(call, share) * row_tiles : share->warp;
+    return (share->item0 * row_tiles + own) * LANES + share->lane;
+}
+
+template <class CUT>
+CELL_WORD int first_power(const struct eco_resident_call *call, const struct share *share,
+                          int row_tiles)
+{
+    const int behind =
+        numbers_of(call, row_tiles, CUT::product) - first_piece<CUT>(call, share, row_tiles);
+    const int item = share->item0 + (CUT::direct ? first_item<CUT>(call, share) : 0),
+              own = CUT::direct ? share->lane % 4 : (int)threadIdx.x;
+    return 2 * behind + bundles_before<CUT>(call, item) * row_tiles * SCALES_OF_TILE + own;
+}
+
+template <class CUT>
+CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const struct share *share)
+{
+    const struct eco_resident_shape *shape = &call->shape;
+    struct memory m;
+    m.row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
+    m.pairs = (m.row_tiles * ECO_RESIDENT_N + CUT::pair_rows - 1) / CUT::pair_rows * THREADS;
+    const struct eco_resident_part *part = &shape->part[CUT::product];
+    const int left = part->k / ITEM - share->item0;
+    const int taken = max(min(left, part->slice), 0);
+    m.gathered = m.row_tiles * taken;
+    m.bundles =
+        bundles_before<CUT>(call, share->item0 + taken) - bundles_before<CUT>(call, share->item0);
+    m.power = 0;
+    if (ITEM_SCALES)
+        m.power = pinned(first_power<CUT>(call, share, m.row_tiles));
+    m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
+    m.operand = kept_pieces(shape);
+    m.scales = (m.operand + m.row_tiles * shape->room * LANES) * 4;
+    m.sums = m.scales;
+#if defined(ECO_SCALED)
+    m.sums += m.row_tiles * ECO_RESIDENT_N * shape->room * (CUT::bundle::halves ? 2 : 1);
+#endif
+    const int turns = CUT::direct ? 2 : 1;
+    m.parts = m.sums + (shape->over ? 0 : turns * shape->chunk * shape->sums);
+    if (shape->over)
+        m.sums = m.operand * 4;
+    m.lengths = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
+    m.rest = m.lengths + m.row_tiles * ECO_RESIDENT_N;
+    return m;
+}
+
+/* ---- the exchange ---------------------------------------------------------------------------- */
+
+/* Pieces are exchanged as they lie in shared memory: [steps, groups, items, rows / 8, lanes] of 16
+ * bytes, behind those of a group their scales: [bundles, rows] floats.  What is nobody's, beyond
+ * rows and units, is there before the first step (exchange_init.cu). */
+
+/* Where in a group's exchange number k of its first row lies.  If bundles are half an item, one's
+ * numbers are those of one matrix instruction. */
+template <class BUNDLE> CELL_WORD int number_at(const struct memory *memory, unsigned k)
+{
+    const unsigned of_item =
+        BUNDLE::halves ? k % 16 / 4 * PIECE + k % ITEM / 16 * 4 + k % 4 : k % ITEM;
+    return (int)((k / ITEM * (unsigned)memory->row_tiles * LANES + of_item / PIECE) * PIECE +
+                 of_item % PIECE);
+}
+
+/* And a row, from there on. */
+WORD int row_at(int n)
+{
+    return n * ITEM;
+}
+
+/* A unit's number of accumulator `run` of those that are exchanged. */
+template <class BUNDLE>
+CELL_WORD unsigned number_of(const struct eco_resident_call *call, int run, int unit)
+{
+    if (!ITEM_SCALES)
+        return (unsigned)(run * call->column + unit);
+    const int shift = BUNDLE::shift;
+    return (unsigned)((unit >> shift) * (int)BUNDLE::numbers + (run << shift) +
+                      (unit & ((1 << shift) - 1)));
+}
+
+#include "gpu/persistent/elements.cuh"

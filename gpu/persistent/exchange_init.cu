@@ -1,0 +1,109 @@
+/*
+ * What blocks of a resident kernel tell each other, before it begins: words that are not yet
+ * written, and zeros where nobody will write.
+ */
+#include "gpu/kernels.h"
+#include "gpu/arch/device.cuh"
+
+#include "gpu/arch/grid_dependency.cuh"
+
+enum {
+    THREADS = 256,
+    LANES = 32,
+    TILE_ROWS = 8,
+    SCALE_READS = TILE_ROWS / 4, /* of a bundle and a tile */
+    BLOCKS = 528,
+    LEAST_STEPS = 4 /* of a thread */
+};
+
+/* Of a block of a group in a step, in 16 bytes: numbers, then their scales. */
+static __host__ __device__ int32_t numbers_of(const struct eco_exchange_call *call, int32_t b)
+{
+    return LANES * call->row_tiles * call->items[b];
+}
+static __host__ __device__ int32_t reads_of(const struct eco_exchange_call *call, int32_t blocks)
+{
+    int32_t reads = 0;
+    for (int32_t b = 0; b < blocks; b++)
+        reads += numbers_of(call, b) + call->bundles * call->row_tiles * SCALE_READS;
+    return reads;
+}
+
+/* Numbers of a row that there are, from the kth on, as far as they are neighbours. */
+static __device__ int32_t there_from(const struct eco_exchange_call *call, int32_t b, int32_t k)
+{
+    if (call->bundle[b] == 0) { /* accumulators begin at whole reads */
+        const int32_t unit = k < call->column ? k : (int32_t)((uint32_t)k % (uint32_t)call->column);
+        return min(call->hidden - unit, call->width[b] - k);
+    }
+    const int32_t bundle = k / call->bundle[b], of_bundle = k - bundle * call->bundle[b];
+    return of_bundle < call->runs[b] * call->run
+               ? call->hidden - bundle * call->run - of_bundle % call->run
+               : 0;
+}
+
+/* What read i of a group is of: all bits set where there are units, else 0. */
+static __device__ void mask_units(const struct eco_exchange_call *call, int32_t group, int32_t i,
+                                  uint32_t word[4])
+{
+    const int32_t first = reads_of(call, 1), b = i >= first;
+    const int32_t at = b ? i - first : i, lane = at % LANES, numbers = numbers_of(call, b);
+    const int32_t piece = (int32_t)((uint32_t)at / LANES / (uint32_t)call->row_tiles);
+    const int32_t tile = at / LANES - piece * call->row_tiles;
+    const int32_t of_word = 4 / call->operand, rows = call->rows - group * call->group_rows;
+    if (at >= numbers) {
+        const int32_t n = (at - numbers) * 4 % (call->row_tiles * TILE_ROWS);
+#pragma unroll
+        for (int32_t w = 0; w < 4; w++)
+            word[w] = n + w < min(call->group_rows, rows) ? UINT32_MAX : 0;
+        return;
+    }
+    const bool row = tile * TILE_ROWS + lane / 4 < min(call->group_rows, rows);
+    /* Two words, or all four, are of neighbours. */
+    const int32_t item = ECO_RESIDENT_BYTES / call->operand;
+    const bool halves = call->bundle[b] * 2 == item;
+    const int32_t k = piece * item + lane % 4 * (halves ? item / 8 : item / 4),
+                  next = halves ? item / 2 : 2 * of_word;
+#pragma unroll
+    for (int32_t w = 0; w < 4; w++) {
+        const int32_t of = w % 2 * of_word, there = row ? there_from(call, b, k + w / 2 * next) : 0;
+        word[w] = (of < there ? 0x0000FFFF : 0) | (of + of_word - 1 < there ? 0xFFFF0000 : 0);
+    }
+}
+
+/* The same read of some steps to a thread; as block.cuh lays them out.  Blocks: reads of a
+ * group, groups and then steps, jobs. */
+static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
+{
+    let_next_start();
+    const int32_t reads = reads_of(&call, call.blocks);
+    const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x);
+    const int32_t step = (int32_t)blockIdx.y / call.groups,
+                  group = (int32_t)blockIdx.y - step * call.groups;
+    const int32_t all = reads * call.groups, apart = (int32_t)gridDim.y / call.groups;
+    uint32_t word[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    if (i < reads) {
+        if (!call.whole)
+            mask_units(&call, group, i, word);
+        uint4 *to = (uint4 *)call.exchange[blockIdx.z] + group * reads + i;
+        for (int32_t at = step; at < call.steps; at += apart)
+            to[(int64_t)at * all] = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+    /* Who comes next waits for this kernel only; the other blocks make room for it. */
+    if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0)
+        wait_for_kernels_ahead();
+}
+
+cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,
+                                cudaStream_t stream)
+{
+    void *argument[] = {(void *)call};
+    const int32_t across = (reads_of(call, call->blocks) + THREADS - 1) / THREADS;
+    const int32_t wanted = (BLOCKS + across * call->groups - 1) / (across * call->groups),
+                  most = (call->steps + LEAST_STEPS - 1) / LEAST_STEPS;
+    return eco_launch((const void *)prepare,
+                      dim3((unsigned)across,
+                           (unsigned)(call->groups * (wanted < most ? wanted : most)),
+                           (unsigned)call->n),
+                      dim3(THREADS), argument, overlap, stream);
+}

@@ -1,0 +1,198 @@
+/*
+ * Which kernels a plan of algorithm resident has: those of the module, or of a cell from text,
+ * compiled as the plan is created.
+ */
+#include "gpu/persistent/persistent.h"
+
+#include <string.h>
+
+enum { CLUSTER_VERSION = 90 /* compute capability that clusters need, times ten */ };
+
+/* ---- the module's ---------------------------------------------------------------------------- */
+
+/* By kind, [forward, backward]. */
+static const struct eco_resident_kernel *const *const lists[ECO_RESIDENT_KINDS][2] = {
+    [ECO_BF16_IN_BF16] = {&eco_resident_forward_bf16, &eco_resident_backward_bf16},
+    [ECO_F16_IN_F16] = {&eco_resident_forward_f16, &eco_resident_backward_f16},
+    [ECO_F32_IN_F16] = {&eco_resident_forward_f32, NULL},
+    [ECO_F32_IN_SCALED_F16] = {&eco_resident_forward_f32_fast, &eco_resident_backward_f32_fast},
+    [ECO_F32_IN_PAIR] = {&eco_resident_forward_f32_pair, NULL},
+    [ECO_F32_IN_SCALED_PAIR] = {&eco_resident_forward_f32_scaled,
+                                &eco_resident_backward_f32_scaled},
+};
+
+static const struct eco_resident_kernel *builtin_kernels(const struct eco_problem *problem,
+                                                         bool backward)
+{
+    const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
+    const struct eco_resident_kernel *kernel = *lists[kind - eco_resident_kinds][backward];
+    while (kernel->cell != problem->cell->builtin)
+        kernel++;
+    return kernel;
+}
+
+static ecornn_status give_shared_memory(const struct eco_caps *caps, const void *kernel,
+                                        bool backward)
+{
+    return ECO_CUDA(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)caps->block_bytes - ECO_RESIDENT_STATIC_BYTES(backward)));
+}
+
+cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
+                                       size_t bytes, bool overlap, cudaStream_t stream)
+{
+    unsigned n = 0;
+    attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
+    attributes[n++].val.cooperative = 1;
+    if (spread > 0) {
+        attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeClusterDimension};
+        attributes[n].val.clusterDim.x = 1u << spread;
+        attributes[n].val.clusterDim.y = attributes[n].val.clusterDim.z = 1;
+        n++;
+    }
+    if (overlap) {
+        attributes[n] =
+            (cudaLaunchAttribute){.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+        attributes[n++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    return (cudaLaunchConfig_t){.gridDim = {(unsigned)blocks, 1, 1},
+                                .blockDim = {ECO_RESIDENT_THREADS, 1, 1},
+                                .dynamicSmemBytes = bytes,
+                                .stream = stream,
+                                .attrs = attributes,
+                                .numAttrs = n};
+}
+
+/* How many blocks run at once in clusters of each size: some multiprocessors are left over.  Code
+ * for older devices, which a newer one runs too, has nothing of clusters. */
+static void count_clusters(struct ecornn_device *device, int code_version)
+{
+    device->caps.blocks[0] = device->caps.threads;
+    for (int spread = 1; spread < ECO_RESIDENT_SPREADS; spread++) {
+        device->caps.blocks[spread] = 0;
+        if (device->caps.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
+            continue;
+        cudaLaunchAttribute attributes[3];
+        const cudaLaunchConfig_t config = eco_resident_config(
+            attributes, 1 << spread, spread,
+            device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES(true), false, NULL);
+        const struct eco_resident_shape shape = {.unit_shift = 5, .spread = spread};
+        int clusters = 0;
+        if (cudaOccupancyMaxActiveClusters(
+                &clusters, eco_resident_backward_bf16->by_shape[eco_resident_place(&shape)],
+                &config) == cudaSuccess)
+            device->caps.blocks[spread] = clusters << spread;
+        else
+            (void)cudaGetLastError(); /* a device that cannot say does without */
+    }
+}
+
+ecornn_status eco_resident_load(struct ecornn_device *device)
+{
+    int version = 0;
+    ecornn_status status = ECORNN_OK;
+    if (device->caps.version >= ECO_RESIDENT_VERSION)
+        status = ECO_CUDA(eco_kernel_version(
+            eco_resident_forward_bf16->by_shape[ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_FEW)],
+            &version));
+    /* What was compiled for older devices only runs here too, but has none of the instructions. */
+    if (status != ECORNN_OK || version < ECO_RESIDENT_VERSION) {
+        device->caps.block_bytes = 0;
+        return status;
+    }
+    for (int i = 0; i < 2 * ECO_RESIDENT_KINDS; i++) {
+        const struct eco_resident_kernel *const *list = lists[i / 2][i % 2];
+        for (const struct eco_resident_kernel *kernel = list != NULL ? *list : NULL;
+             kernel != NULL && kernel->cell >= 0; kernel++)
+            for (int n = 0; n < ECO_RESIDENT_SHAPES && status == ECORNN_OK; n++) {
+                if (kernel->by_shape[n] != NULL)
+                    status = give_shared_memory(&device->caps, kernel->by_shape[n], i % 2);
+            }
+    }
+    if (status == ECORNN_OK)
+        count_clusters(device, version);
+    return status;
+}
+
+/* ---- a plan's -------------------------------------------------------------------------------- */
+
+/* Of a cell from text.  False: why not. */
+static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
+                    struct eco_resident_kernels *kernels)
+{
+    const struct eco_problem *problem = &plan->problem;
+    struct eco_text why = {kernels->why, sizeof kernels->why, 0};
+    const struct eco_own_code *code =
+        eco_own_resident_get(plan->device->own, problem->cell, eco_resident_kind(problem, backward),
+                             backward, shapes, &why);
+    for (int k = 0, n = 0; code != NULL && k < ECO_RESIDENT_SHAPES; k++)
+        if (shapes >> k & 1) {
+            kernels->by_shape[k] = eco_own_kernel(code, n++);
+            if (give_shared_memory(&plan->device->caps, kernels->by_shape[k], backward) !=
+                ECORNN_OK) {
+                cudaGetLastError();
+                eco_text_add(&why, "not enough shared memory");
+                return false;
+            }
+        }
+    return code != NULL;
+}
+
+void eco_resident_prepare(const struct ecornn_plan *plan)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_caps *caps = &plan->device->caps;
+    for (int backward = 0; backward <= (int)problem->training; backward++) {
+        struct eco_resident_kernels *kernels =
+            &((struct eco_gpu_plan *)plan->own)->resident[backward];
+        struct eco_resident_shape shape;
+        if (eco_resident_refuses(problem, backward) != NULL)
+            continue;
+        const struct eco_resident_need need =
+            eco_resident_need(problem, caps, backward, problem->N, 1, 1);
+        if (!(eco_resident_shape(&need, &shape) > 0))
+            continue;
+        kernels->shapes = need.shapes;
+        kernels->used =
+            problem->cell->builtin >= 0 || compile(plan, backward, need.shapes, kernels);
+        if (problem->cell->builtin >= 0)
+            memcpy(kernels->by_shape, builtin_kernels(problem, backward)->by_shape,
+                   sizeof kernels->by_shape);
+    }
+}
+
+/* A full run's, one job in a launch. */
+static void describe_way(const struct ecornn_plan *plan, bool backward, struct eco_text *text)
+{
+    const struct eco_resident_kernels *kernels =
+        &((const struct eco_gpu_plan *)plan->own)->resident[backward];
+    static const char *const products[ECO_RESIDENT_FORMS] = {
+        [ECO_RESIDENT_FEW] = "products by each warp",
+        [ECO_RESIDENT_MANY] = "products by each warp, many items in registers",
+        [ECO_RESIDENT_DIRECT] = "products by each warp of what it gathers",
+        [ECO_RESIDENT_WIDE] = "products by each warp of what it gathers, with 64 rows of R",
+        [ECO_RESIDENT_SQUARE] = "products by four warps"};
+    struct eco_resident_shape shape;
+    const struct eco_resident_need need =
+        eco_resident_need_of(plan, backward, plan->problem.N, plan->problem.T, 1);
+    eco_text_add(text, "resident %s: ", backward ? "backward" : "forward");
+    if (!kernels->used) {
+        eco_text_add(text,
+                     kernels->why[0] != '\0' ? "as algorithm step (%s)\n" : "as algorithm step%s\n",
+                     kernels->why);
+        return;
+    }
+    const double us = eco_resident_shape(&need, &shape);
+    eco_text_add(text,
+                 "%d groups of %d blocks in clusters of %d, %d rows and %d units each, %zu KB "
+                 "shared, %s, %.2f us a step by prediction\n",
+                 shape.groups, shape.members, 1 << shape.spread, shape.group_rows,
+                 1 << shape.unit_shift, shape.shared_bytes >> 10, products[shape.form], us);
+}
+
+void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    for (int backward = 0; backward <= (int)plan->problem.training; backward++)
+        describe_way(plan, backward, text);
+}

@@ -1,0 +1,123 @@
+/*
+ * The launches of algorithm resident: all steps of an op, and all such ops of a level, in one
+ * kernel.
+ */
+#include "gpu/persistent/persistent.h"
+
+_Static_assert((int)ECO_TOGETHER <= (int)ECO_RESIDENT_JOBS, "a launch takes all ops of a level");
+_Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_RESIDENT_JOBS, "and prepares all of them");
+
+/* What the programs of a step back read: bits in the order of the kernel's fields. */
+static uint32_t fields_of(const struct eco_gpu_run *run)
+{
+    const int saves = run->lowered->n_saves, states = run->problem->cell->recipe.n_states;
+    uint32_t fields = UINT32_C(1) << (saves + 2 * states);
+    for (int k = 0; k < run->lowered->n_backward; k++)
+        for (int i = 0; i < run->lowered->backward[k].n; i++) {
+            const struct eco_node *code = &run->lowered->backward[k].code[i];
+            if (code->op == ECO_OP_SAVED)
+                fields |= UINT32_C(1) << code->index;
+            else if (code->op == ECO_OP_STATE)
+                fields |= UINT32_C(1) << (saves + code->index);
+            else if (code->op == ECO_OP_NEXT)
+                fields |= UINT32_C(1) << (saves + states + code->index);
+        }
+    return fields;
+}
+
+static struct eco_resident_need need_of(const struct eco_gpu_run *run, const struct eco_op *ops,
+                                        int n)
+{
+    int32_t steps = 0;
+    for (int i = 0; i < n; i++)
+        if (ops[i].t1 - ops[i].t0 > steps)
+            steps = ops[i].t1 - ops[i].t0;
+    return eco_resident_need_of(run->plan, run->args->backward, run->args->N, steps, n);
+}
+
+/* Of accumulators, that an L2 of 50 MB in two halves keeps while steps read and write the rest. */
+enum { NEAR_BYTES = 16 << 20 };
+
+static struct eco_resident_call call_of(const struct eco_gpu_run *run, const struct eco_op *ops,
+                                        int n)
+{
+    const struct eco_gpu *gpu = run->plan->device->own;
+    const bool backward = run->args->backward;
+    struct eco_resident_call call = {
+        .rows = run->args->N,
+        .hidden = run->problem->H,
+        .column = eco_gpu_column(run),
+        .n_accs = backward ? run->lowered->n_accs + run->lowered->n_extra : run->lowered->n_accs,
+        .n_states = run->problem->cell->recipe.n_states,
+        .training = run->args->reserve != NULL,
+        .fields = backward ? fields_of(run) : 0,
+        .words = eco_resident_words(run),
+        .seed = run->args->seed,
+        .lengths = run->args->lengths,
+        .failed = gpu->failed};
+    const struct eco_resident_need need = need_of(run, ops, n);
+    eco_resident_shape(&need, &call.shape);
+    for (int i = 0; i < n; i++)
+        call.job[i] = eco_resident_job(run, &ops[i], &call);
+    call.far = (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > NEAR_BYTES;
+    for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
+        call.bias[a] = (int8_t)eco_gpu_bias(run, a);
+        call.inputs |= (uint32_t)(run->lowered->acc[a].input >= 0) << a;
+    }
+    for (int o = 0; o < need.products; o++) {
+        const struct eco_matrix *matrix =
+            eco_layout_matrix(run->layout, ops->layer, ECO_PART_RECURRENT + o);
+        call.width[o] = need.width[o];
+        call.recurrent_row[o] = backward ? matrix->n * matrix->height : matrix->row;
+    }
+    call.patience = UINT64_C(1000000) * (uint64_t)(1000 * gpu->patience_s + need.steps);
+    return call;
+}
+
+/* Behind the kernel that prepares the exchange, while that runs. */
+static cudaError_t launch(const void *kernel, const struct eco_resident_call *call, int jobs,
+                          bool overlap, cudaStream_t stream)
+{
+    cudaLaunchAttribute attributes[3];
+    const cudaLaunchConfig_t config =
+        eco_resident_config(attributes, jobs * call->shape.groups * call->shape.members,
+                            call->shape.spread, call->shape.shared_bytes, overlap, stream);
+    void *arguments[] = {(void *)(uintptr_t)call};
+    return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+/* Is one launch of all of them as fast as two, one after the other? */
+static bool fits(const struct eco_gpu_run *run, const struct eco_op *ops, int n)
+{
+    struct eco_resident_shape shape;
+    const struct eco_resident_need all = need_of(run, ops, n),
+                                   half = need_of(run, ops, (n + 1) / 2);
+    const double together = eco_resident_shape(&all, &shape);
+    return together > 0 && together <= 2 * eco_resident_shape(&half, &shape);
+}
+
+void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+{
+    if (n > 1 && !fits(run, ops, n)) {
+        eco_resident_run(run, ops, n / 2);
+        eco_resident_run(run, ops + n / 2, n - n / 2);
+        return;
+    }
+    for (int i = 0; i < n && run->args->backward; i++)
+        eco_gpu_copy_history(run, &ops[i]);
+    const struct eco_resident_call call = call_of(run, ops, n);
+    if (call.shape.members == 0) { /* never, by how plans choose what is compiled */
+        run->status = eco_gpu_services->fail(
+            ECORNN_FAILED, "no resident kernel of the plan divides %d rows", run->args->N);
+        return;
+    }
+    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_gpu *gpu = run->plan->device->own;
+    const void *kernel =
+        own->resident[run->args->backward].by_shape[eco_resident_place(&call.shape)];
+    eco_resident_forget(run, &call, need_of(run, ops, n), n);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, launch(kernel, &call, n, gpu->overlap, run->stream),
+                          "a resident kernel");
+    run->apart = run->chained = false;
+}

@@ -1,0 +1,175 @@
+/*
+ * What a problem needs of algorithm resident: which kind of kernels, if there are any, and what
+ * their division depends on.  A function of the problem and the device alone.
+ */
+#include "gpu/persistent/persistent.h"
+
+#include <string.h>
+
+/* ---- kinds of kernels ------------------------------------------------------------------------ */
+
+/* Rows, operands, accuracy, bytes of an operand, matrix instructions for an item, scales. */
+const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS] = {
+    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
+    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
+    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
+    [ECO_F32_IN_SCALED_F16] = {"F32", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, true},
+    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_RESIDENT_PAIR, false},
+    [ECO_F32_IN_SCALED_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_RESIDENT_PAIR, true},
+};
+
+/* For ECORNN_FAST_MATH F16 has all of what is asked for, with scales where there is no bound. */
+static const struct eco_resident_kind *fast_kind(const struct ecornn_cell *cell, bool backward)
+{
+    return &eco_resident_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_F16
+                                                                      : ECO_F32_IN_SCALED_F16];
+}
+
+static const struct eco_resident_kind *full_kind(const struct ecornn_cell *cell, bool backward)
+{
+    return &eco_resident_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_PAIR
+                                                                      : ECO_F32_IN_SCALED_PAIR];
+}
+
+const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *problem, bool backward)
+{
+    switch (problem->type) {
+    case ECORNN_BF16:
+        return &eco_resident_kinds[ECO_BF16_IN_BF16];
+    case ECORNN_F16:
+        return &eco_resident_kinds[ECO_F16_IN_F16];
+    case ECORNN_F32:
+        return problem->fast ? fast_kind(problem->cell, backward)
+                             : full_kind(problem->cell, backward);
+    default:
+        return NULL;
+    }
+}
+
+int32_t eco_resident_fields(const struct ecornn_cell *cell)
+{
+    return cell->lowered.n_saves + 2 * cell->recipe.n_states + 1;
+}
+
+const char *eco_resident_refuses(const struct eco_problem *problem, bool backward)
+{
+    enum { MOST_FIELDS = 32 }; /* bits of call.fields */
+    const struct ecornn_cell *cell = problem->cell;
+    char unused[1];
+    if (eco_resident_kind(problem, backward) == NULL)
+        return "a type without a kernel";
+    if (eco_cell_products(cell) == 0)
+        return "a cell of other products than one with the output state, and one with a value of "
+               "it";
+    if (backward && eco_resident_fields(cell) > MOST_FIELDS)
+        return "more saved values than a step back reads";
+    if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
+        return "a cell from text where there is no NVRTC";
+    return NULL;
+}
+
+/* ---- the division ---------------------------------------------------------------------------- */
+
+/* From one accumulator to the next. */
+static int32_t column_of(const struct eco_problem *problem)
+{
+    return (int32_t)eco_wishes_row(&(struct eco_wishes){.aligned = ECO_GPU_ALIGNED},
+                                   (size_t)problem->H);
+}
+
+/* Those that the device has instructions for, of four warps where split products have them; that
+ * are forced. */
+static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_force *force,
+                          bool backward)
+{
+    return (ECO_RESIDENT_ALL_SHAPES - (caps->splits ? 0 : ECO_RESIDENT_SQUARES)) &
+           force->shapes[backward];
+}
+
+/* All but which blocks there may be. */
+static struct eco_resident_need any_need(const struct eco_problem *problem,
+                                         const struct eco_caps *caps, bool backward, int32_t rows,
+                                         int32_t steps, int32_t jobs)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int32_t states = problem->cell->recipe.n_states;
+    const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
+    struct eco_resident_need need = {.backward = backward,
+                                     .products = lowered->n_operands,
+                                     .hidden = problem->H,
+                                     .rows = rows,
+                                     .steps = steps,
+                                     .jobs = jobs,
+                                     .accs = lowered->n_accs,
+                                     .states = states,
+                                     .fields = eco_resident_fields(problem->cell),
+                                     .operand = kind->bytes,
+                                     .instructions = kind->instructions,
+                                     .scaled = kind->scaled,
+                                     .block_bytes =
+                                         caps->block_bytes - ECO_RESIDENT_STATIC_BYTES(backward)};
+    memcpy(need.blocks, caps->blocks, sizeof need.blocks);
+    for (int o = 0; o < need.products; o++) {
+        for (int a = 0; a < lowered->n_accs; a++)
+            need.recurrent[o] += lowered->acc[a].recurrent[o] >= 0;
+        need.width[o] = backward ? need.recurrent[o] * column_of(problem) : problem->H;
+    }
+    return need;
+}
+
+/* (layer, direction)s that may be of one level, at most. */
+static int32_t lanes(const struct eco_problem *problem)
+{
+    return problem->L > 1 && problem->D == 1 && !problem->training ? problem->L : problem->D;
+}
+
+static uint64_t best_of(const struct eco_resident_need *need)
+{
+    struct eco_resident_shape shape;
+    return eco_resident_shape(need, &shape) > 0 ? UINT64_C(1) << eco_resident_place(&shape) : 0;
+}
+
+/* What a full run takes, alone and with others in its launch, is compiled, and what it would take
+ * without squares, which smaller ones do without; no run needs more. */
+static uint64_t compiled(const struct eco_problem *problem, struct eco_resident_need need)
+{
+    const uint64_t any = need.shapes;
+    uint64_t shapes = 0;
+    for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS && need.jobs <= lanes(problem);
+         need.jobs *= 2) {
+        need.shapes = any;
+        const uint64_t best = best_of(&need);
+        need.shapes -= need.shapes & ECO_RESIDENT_SQUARES;
+        const uint64_t other = best_of(&need);
+        if (other != 0)
+            shapes |= best | other;
+    }
+    return shapes;
+}
+
+struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
+                                           const struct eco_caps *caps, bool backward, int32_t rows,
+                                           int32_t steps, int32_t jobs)
+{
+    const struct eco_gpu_force force = eco_gpu_force();
+    struct eco_resident_need need = any_need(problem, caps, backward, problem->N, 1, 1);
+    need.shapes = shapes_of(caps, &force, backward);
+    need.groups = force.groups;
+    if (problem->cell->builtin < 0)
+        need.shapes = compiled(problem, need);
+    need.rows = rows;
+    need.steps = steps;
+    need.jobs = jobs;
+    return need;
+}
+
+struct eco_resident_need eco_resident_need_of(const struct ecornn_plan *plan, bool backward,
+                                              int32_t rows, int32_t steps, int32_t jobs)
+{
+    const struct eco_gpu_plan *own = plan->own;
+    struct eco_resident_need need =
+        any_need(&plan->problem, &plan->device->caps, backward, rows, steps, jobs);
+    need.shapes = own->resident[backward].shapes;
+    need.groups = own->force.groups;
+    return need;
+}

@@ -1,0 +1,344 @@
+/*
+ * R as operands of matrix instructions: the part of a block, in registers and in shared memory.
+ */
+#if defined(SCALED_R)
+#include "gpu/persistent/block_scales.cuh"
+#endif
+
+/* Of two rows, 8 apart, what the matrix instructions for an item read: first one half of their
+ * numbers, then the other, in each the rows in turn, as instructions take them.  In any other order
+ * each instruction is preceded by four moves between registers. */
+struct fragment {
+    uint4 first, second;
+};
+
+WORD struct fragment fragment_of(uint4 low, uint4 high)
+{
+    return {make_uint4(low.x, high.x, low.y, high.y), make_uint4(low.z, high.z, low.w, high.w)};
+}
+
+WORD uint4 piece_from(const operand_bits bits[PIECE])
+{
+#if defined(ECO_OPERAND_PAIR)
+    return in_order(make_uint4(bits[0], bits[1], bits[2], bits[3]));
+#else
+    return make_uint4(bits[0] | (unsigned)bits[1] << 16, bits[2] | (unsigned)bits[3] << 16,
+                      bits[4] | (unsigned)bits[5] << 16, bits[6] | (unsigned)bits[7] << 16);
+#endif
+}
+
+/* Neighbours of a row as operands. */
+WORD uint4 operands_of(const uint4 *from, float scale)
+{
+#if defined(ECO_ROWS_F32)
+    operand_bits bits[PIECE];
+#pragma unroll
+    for (int i = 0; i < PIECE / 4; i++) {
+        const uint4 v = from[i];
+        bits[4 * i] = to_operand(scale * __uint_as_float(v.x));
+        bits[4 * i + 1] = to_operand(scale * __uint_as_float(v.y));
+        bits[4 * i + 2] = to_operand(scale * __uint_as_float(v.z));
+        bits[4 * i + 3] = to_operand(scale * __uint_as_float(v.w));
+    }
+    return piece_from(bits);
+#else
+    return *from;
+#endif
+}
+
+/* The rows of R of a lane: of its warp's tiles those 8 apart that make a fragment, and how many of
+ * the warp's items there are of each. */
+template <class CUT> struct rows_of_r {
+    const narrow *row[CUT::wide][2];
+    int items[CUT::wide][2];
+    int first[CUT::wide]; /* items of whole rows before the warp's */
+};
+
+template <class CUT>
+CELL_WORD struct rows_of_r<CUT> rows_of(const struct eco_resident_call *call,
+                                        const struct share *share) {
+    const struct eco_resident_part *part = &call->shape.part[CUT::product];
+    const narrow *const r = (const narrow *)call->job[share->job].recurrent[CUT::product];
+    struct rows_of_r<CUT> rows;
+#pragma unroll
+    for (int t = 0; t < CUT::wide; t++) {
+        const int first = across_of<CUT>(share, t) * part->items;
+        const int items =
+            min(min(part->items, part->slice - first), part->k / ITEM - share->item0 - first);
+        rows.first[t] = share->item0 + first;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int at = down_of<CUT>(share, t) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
+            const int owner = at / CUT::own - share->rank, own = at % CUT::own; /* of the row */
+            const int unit = share->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
+            const int64_t row = (int64_t)(own >> CUT::shift) * call->column + unit;
+            const bool there = at < CUT::rows && unit < call->hidden && items > 0;
+            rows.items[t][half] = there ? items : 0;
+            rows.row[t][half] = r + (there ? row * call->recurrent_row[CUT::product] : 0);
+        }
+    }
+    return rows;
+}
+
+/* Where in a row of R the xth 16 bytes of a lane's piece of an item lie; -1: there is no such
+ * thing.
+ */
+template <class CUT>
+CELL_WORD int column_of(const struct eco_resident_call *call, const struct share *share, int item,
+                        int x)
+{
+    enum { OF_RAW = 16 / sizeof(narrow), HALF = ITEM / 2 };
+    const int quarter = share->lane % 4, shift = CUT::bundle::shift;
+    const int k = item * ITEM + (CUT::bundle::halves ? x * HALF + quarter * (HALF / 4)
+                                                     : quarter * PIECE + x * OF_RAW);
+    if (!ITEM_SCALES)
+        return k < call->width[CUT::product] ? k : -1;
+    const int of_bundle = k % (int)CUT::bundle::numbers, run = of_bundle >> shift,
+              unit = (k / (int)CUT::bundle::numbers << shift) + (of_bundle & ((1 << shift) - 1));
+    return run < CUT::bundle::runs && unit < call->hidden ? run * call->column + unit : -1;
+}
+
+/* Half a fragment that this warp keeps here: the first numbers or the second. */
+template <class CUT>
+CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share,
+                           int item, int tile, int numbers)
+{
+    const struct eco_resident_part *part = call->shape.part;
+    int kept = share->warp * part[CUT::product].kept + item - CUT::items;
+    if constexpr (CUT::product == 1)
+        kept += WARPS * part[0].kept;
+    return shared + ((kept * TILES + tile) * 2 + numbers) * LANES + share->lane;
+}
+
+/* Where four warps keep 64 rows of an item together, as they have those of the batch. */
+template <class CUT>
+CELL_WORD uint4 *kept_square(const struct eco_resident_call *call, const struct share *share,
+                             int item, int tile)
+{
+    const int kept = share->warp / FOUR * call->shape.part[CUT::product].kept + item - CUT::items;
+    return shared + (kept * TILES + tile) * FOUR * 2 * LANES;
+}
+
+template <class CUT>
+CELL_WORD void keep_fragment(const struct eco_resident_call *call, const struct share *share,
+                             int item, int tile, const struct fragment *v)
+{
+    if (!CUT::square) {
+        *kept_half<CUT>(call, share, item, tile, 0) = v->first;
+        *kept_half<CUT>(call, share, item, tile, 1) = v->second;
+        return;
+    }
+    uint4 *const to =
+        kept_square<CUT>(call, share, item, tile) + share->warp % FOUR * 2 * LANES + share->lane;
+    put_words(to, share->lane, make_uint4(v->first.x, v->first.z, v->second.x, v->second.z));
+    put_words(to + LANES, share->lane,
+              make_uint4(v->first.y, v->first.w, v->second.y, v->second.w));
+}
+
+/* ---- on its way ------------------------------------------------------------------------------ */
+
+/* Items of a lane come as they are to shared memory, each lane's to places of its own, some while
+ * another becomes fragments there: through registers they came one after the other, which took two
+ * to four times as long, and steps lacked the registers that this took. */
+enum { RAW = PIECE * sizeof(narrow) / 16 /* of 16 bytes that become a piece */ };
+template <class CUT> struct way {
+    enum {
+        PLACES = CUT::wide * 2, /* of an item, of two pieces */
+        ITEM_PLACES = PLACES * RAW * LANES * WARPS,
+        AHEAD = ECO_RESIDENT_READ_BYTES / 16 / ITEM_PLACES /* items that there is room for */
+    };
+};
+
+/* A lane's `n` items from item `first` on; each to [tiles, 2, raw, lanes] of 16 bytes, from `place`
+ * on. */
+template <class CUT> struct items_of_r {
+    const struct eco_resident_call *call;
+    const struct share *share;
+    const struct rows_of_r<CUT> *rows;
+    int first, n, place;
+};
+
+/* To the so manyth place.  What is no part of R is zeros. */
+template <class CUT> CELL_WORD void ask_for_item(const struct items_of_r<CUT> *items, int i, int at)
+{
+#pragma unroll
+    for (int x = 0; x < way<CUT>::PLACES && i < items->n; x++) {
+        const int item = items->first + i,
+                  to = items->place + (at * way<CUT>::PLACES + x) * RAW * LANES;
+        const bool row = item < items->rows->items[x / 2][x % 2];
+        const narrow *const from = items->rows->row[x / 2][x % 2];
+#pragma unroll
+        for (int k = 0; k < RAW; k++) {
+            const int column =
+                column_of<CUT>(items->call, items->share, items->rows->first[x / 2] + item, k);
+            copy_four_or_zeros(row && column >= 0, &shared[to + k * LANES],
+                               from + (column >= 0 ? column : 0));
+        }
+    }
+    end_group_of_copies();
+}
+
+/* Calls use(i, where) when item i is there, while some more are on their way.  It is at the ith
+ * place; or so many places are taken in turn. */
+template <class CUT, int SO_MANY, class USE>
+CELL_WORD void bring_items(const struct items_of_r<CUT> *items, USE use)
+{
+    const auto at = [](int i) { return SO_MANY > 0 ? i % SO_MANY : i; };
+#pragma unroll 1
+    for (int i = 0; i < way<CUT>::AHEAD; i++)
+        ask_for_item<CUT>(items, i, at(i));
+#pragma unroll 1
+    for (int i = 0; i < items->n; i++) {
+        wait_for_groups<way<CUT>::AHEAD - 1>();
+        use(i, items->place + at(i) * way<CUT>::PLACES * RAW * LANES);
+        ask_for_item<CUT>(items, i + way<CUT>::AHEAD, at(i + way<CUT>::AHEAD));
+    }
+    wait_for_copies();
+}
+
+/* Rows in 16 bits are there as they are, others as fragments, [n, tiles, 2, lanes]. */
+template <class CUT>
+CELL_WORD void bring_fragments(const struct items_of_r<CUT> *items, float scale)
+{
+    bring_items<CUT, 0>(items, [&](int i, int from) {
+#if defined(ECO_ROWS_F32)
+        struct fragment v[CUT::wide];
+#pragma unroll
+        for (int t = 0; t < CUT::wide; t++) {
+            uint4 piece[2][RAW];
+#pragma unroll
+            for (int x = 0; x < 2 * RAW; x++)
+                piece[x / RAW][x % RAW] = shared[from + (t * 2 * RAW + x) * LANES];
+            v[t] = fragment_of(operands_of(piece[0], scale), operands_of(piece[1], scale));
+        }
+#pragma unroll
+        for (int x = 0; x < way<CUT>::PLACES; x++)
+            shared[items->place + (i * way<CUT>::PLACES + x) * LANES] =
+                x % 2 ? v[x / 2].second : v[x / 2].first;
+#endif
+    });
+}
+
+WORD struct fragment brought_fragment(int at)
+{
+#if defined(ECO_ROWS_F32)
+    return {shared[at], shared[at + LANES]};
+#else
+    return fragment_of(shared[at], shared[at + LANES]);
+#endif
+}
+
+#if defined(SCALED_R)
+/* In a lane's share of R. */
+template <class CUT>
+CELL_WORD float greatest_of_fragments(const struct eco_resident_call *call,
+                                      const struct share *share, float most)
+{
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
+    const struct items_of_r<CUT> items = {
+        call, share, &rows, 0, call->shape.part[CUT::product].items,
+            share->warp *way<CUT>::AHEAD *way<CUT>::PLACES *RAW *LANES + share->lane
+    };
+    bring_items<CUT, way<CUT>::AHEAD>(&items, [&](int, int from) {
+#pragma unroll
+        for (int x = 0; x < way<CUT>::PLACES * RAW; x++) {
+            const uint4 v = shared[from + x * LANES];
+            enlarge(&most, __uint_as_float(v.x));
+            enlarge(&most, __uint_as_float(v.y));
+            enlarge(&most, __uint_as_float(v.z));
+            enlarge(&most, __uint_as_float(v.w));
+        }
+    });
+    return most;
+}
+#endif
+
+/* Of up to two products: `SECOND` may be `FIRST`. */
+template <class FIRST, class SECOND>
+CELL_WORD struct scales scales_of_r(const struct eco_resident_call *call,
+                                    const struct share *share_of_first,
+                                    const struct share *share_of_second)
+{
+#if defined(SCALED_R)
+    float most = greatest_of_fragments<FIRST>(call, share_of_first, 0);
+    if ((int)FIRST::product != (int)SECOND::product)
+        most = greatest_of_fragments<SECOND>(call, share_of_second, most);
+    return {1, over(scale_for(greatest_of_block(share_of_first, most)))};
+#else
+    return {};
+#endif
+}
+
+WORD float scale_of_r(const struct scales *scales)
+{
+#if defined(SCALED_R)
+    return over(scales->sums);
+#else
+    return 1;
+#endif
+}
+
+/* The items that registers hold, by way of all of shared memory. */
+template <class CUT>
+CELL_WORD void read_held(const struct eco_resident_call *call, const struct share *share,
+                         const struct scales *scales, struct fragment r[CUT::items][CUT::wide])
+{
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
+    const int room = (int)(call->shape.shared_bytes / 16) / way<CUT>::ITEM_PLACES /
+                     way<CUT>::AHEAD * way<CUT>::AHEAD;
+    const int some = room < CUT::items ? room : CUT::items; /* at a time */
+    const int place = share->warp * some * way<CUT>::PLACES * RAW * LANES + share->lane;
+    int at = some; /* item in hand of those */
+#pragma unroll
+    for (int i = 0; i < CUT::items; i++, at++) {
+        if (i % way<CUT>::AHEAD == 0 && at == some) {
+            const int left = call->shape.part[CUT::product].items - i;
+            const struct items_of_r<CUT> items = {
+                call, share, &rows, i, min(some, left), place
+            };
+            bring_fragments<CUT>(&items, scale_of_r(scales));
+            at = 0;
+        }
+#pragma unroll
+        for (int t = 0; t < CUT::wide; t++)
+            r[i][t] = brought_fragment(place + (at * CUT::wide + t) * 2 * LANES);
+    }
+}
+
+/* Those that shared memory keeps, by way of what nothing is kept in. */
+template <class CUT>
+CELL_WORD void read_kept(const struct eco_resident_call *call, const struct share *share,
+                         const struct scales *scales)
+{
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
+    const int kept = call->shape.part[CUT::product].kept, other = kept_pieces(&call->shape);
+    const int some =
+        ((int)(call->shape.shared_bytes / 16) - other) / way<CUT>::ITEM_PLACES; /* at a time */
+    const int place = other + share->warp * some * way<CUT>::PLACES * RAW * LANES + share->lane;
+#pragma unroll 1
+    for (int first = 0; first < kept; first += some) {
+        const int n = min(some, kept - first);
+        const struct items_of_r<CUT> items = {
+            call, share, &rows, CUT::items + first, n, place
+        };
+        bring_fragments<CUT>(&items, scale_of_r(scales));
+#pragma unroll 1
+        for (int i = 0; i < n; i++)
+#pragma unroll
+            for (int t = 0; t < CUT::wide; t++) {
+                const struct fragment v = brought_fragment(place + (i * CUT::wide + t) * 2 * LANES);
+                keep_fragment<CUT>(call, share, CUT::items + first + i, t, &v);
+            }
+    }
+}
+
+/* This block's part of R. */
+template <class CUT>
+CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
+                              const struct scales *scales, struct fragment r[CUT::items][CUT::wide])
+{
+    read_held<CUT>(call, share, scales, r);
+    __syncthreads();
+    read_kept<CUT>(call, share, scales);
+    __syncthreads();
+}

@@ -1,0 +1,183 @@
+/*
+ * A whole tape, queued: lanes of the tape that do not depend on each other go to streams of their
+ * own, which fork from the caller's stream and join it again.  Knows levels, no op.
+ */
+#include "gpu/gemm/grouped/grouped.h"
+
+static const eco_gpu_op ops[ECO_OP_KINDS] = {
+    [ECO_BEGIN] = eco_gpu_begin,
+    [ECO_GATHER] = eco_gpu_gather,
+    [ECO_INPUT] = eco_gpu_input,
+    [ECO_STEP] = eco_gpu_step,
+    [ECO_END] = eco_gpu_end,
+    [ECO_D_BEGIN] = eco_gpu_d_begin,
+    [ECO_D_STEP] = eco_gpu_d_step,
+    [ECO_D_INPUT] = eco_gpu_d_input,
+    [ECO_D_SCATTER] = eco_gpu_d_scatter,
+    [ECO_D_WEIGHTS] = eco_gpu_d_weights,
+    [ECO_D_END] = eco_gpu_d_end,
+};
+
+/*
+ * Which stream has waited for what.  A stream's event is recorded at the end of a level in which
+ * it had work; marks are numbered.  Stream 0 is the caller's, mark 1 of it the start of the run.
+ */
+struct forks {
+    struct eco_gpu_run *run;
+    int streams;
+    cudaStream_t stream[ECO_MAX_STREAMS];
+    int64_t together[ECO_OP_KINDS];             /* level whose ops were queued together last */
+    int mark[ECO_MAX_STREAMS];                  /* how often its event was recorded */
+    bool busy[ECO_MAX_STREAMS];                 /* has work since then */
+    int seen[ECO_MAX_STREAMS][ECO_MAX_STREAMS]; /* [waiting stream][mark of which] */
+};
+
+static void mark(struct forks *forks, int s)
+{
+    eco_gpu_note_cuda(forks->run, cudaEventRecord(forks->run->set->event[s], forks->stream[s]),
+                      "cudaEventRecord");
+    forks->mark[s]++;
+    forks->busy[s] = false;
+}
+
+static void mark_all(struct forks *forks)
+{
+    for (int s = 0; s < forks->streams && forks->streams > 1; s++)
+        if (forks->busy[s])
+            mark(forks, s);
+}
+
+/* What the stream does next comes after the last mark of s. */
+static void wait_for_mark(struct forks *forks, int waiting, int s)
+{
+    if (s == waiting || forks->seen[waiting][s] == forks->mark[s])
+        return;
+    eco_gpu_note_cuda(forks->run,
+                      cudaStreamWaitEvent(forks->stream[waiting], forks->run->set->event[s], 0),
+                      "cudaStreamWaitEvent");
+    forks->seen[waiting][s] = forks->mark[s];
+}
+
+static void wait_for_marks(struct forks *forks, int waiting)
+{
+    for (int s = 0; s < forks->streams; s++)
+        wait_for_mark(forks, waiting, s);
+}
+
+/* Lanes that may run at once: all of a wavefront, else the directions of a layer. */
+static int stream_of(const struct forks *forks, int layer, int d)
+{
+    const struct eco_gpu_run *run = forks->run;
+    const int lane = run->layout->wishes.wavefront ? layer * run->problem->D + d : d;
+    return lane % forks->streams;
+}
+
+/*
+ * Without a wavefront every level waits for the one before.  With one, levels of different layers
+ * do not fall together (a step may be beside another layer's dx): an op waits for the layer before
+ * it, where it needs what that one has done.
+ */
+static void wait_for_op(struct forks *forks, const struct eco_tape *tape, const struct eco_op *op,
+                        int s)
+{
+    const struct eco_gpu_run *run = forks->run;
+    if (!tape->wavefront)
+        wait_for_marks(forks, s);
+    else if (eco_tape_is_behind(tape, op))
+        wait_for_mark(forks, s,
+                      stream_of(forks, op->layer + (run->args->backward ? 1 : -1), op->d));
+}
+
+static void begin(struct forks *forks, cudaStream_t caller)
+{
+    const struct eco_gpu_run *run = forks->run;
+    const int lanes =
+        run->layout->wishes.wavefront ? run->problem->L * run->problem->D : run->problem->D;
+    forks->streams = lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
+    forks->run->lanes = forks->streams;
+    forks->run->chained = forks->run->collects = false;
+    forks->run->few.n = 0;
+    forks->stream[0] = caller;
+    for (int s = 1; s < forks->streams; s++)
+        forks->stream[s] = run->set->stream[s];
+    for (int kind = 0; kind < ECO_OP_KINDS; kind++)
+        forks->together[kind] = -1;
+    if (forks->streams > 1)
+        mark(forks, 0);
+    for (int s = 1; s < forks->streams; s++)
+        wait_for_mark(forks, s, 0);
+}
+
+/* All ops of one kind in a level, the first of which the walk has come to; the others are left out
+ * when it comes to them. */
+static void queue_together(struct forks *forks, const struct eco_walk *walk,
+                           const struct eco_op *first)
+{
+    struct eco_gpu_run *run = forks->run;
+    struct eco_walk ahead = *walk;
+    struct eco_op level[ECO_TOGETHER];
+    int n = 0;
+    for (const struct eco_op *op = first; op != NULL && ahead.level == walk->level;
+         op = eco_walk_next(&ahead)) {
+        if (op->kind != first->kind)
+            continue;
+        level[n++] = *op;
+        if (n < ECO_TOGETHER)
+            continue;
+        run->together[op->kind](run, level, n);
+        n = 0;
+    }
+    if (n > 0)
+        run->together[first->kind](run, level, n);
+    forks->together[first->kind] = walk->level;
+}
+
+/* What lanes do next comes after what stream s did for all of them. */
+static void hold_all(struct forks *forks, int s)
+{
+    if (forks->streams > 1)
+        mark(forks, s);
+    for (int other = 0; other < forks->streams; other++)
+        wait_for_mark(forks, other, s);
+}
+
+ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape,
+                            cudaStream_t stream)
+{
+    struct forks forks = {.run = run};
+    struct eco_walk walk;
+    const struct eco_op *op;
+    int64_t level = -1;
+    begin(&forks, stream);
+    eco_walk_begin(&walk, tape);
+    while (run->status == ECORNN_OK && (op = eco_walk_next(&walk)) != NULL) {
+        if (forks.together[op->kind] == walk.level)
+            continue;
+        if (walk.level != level)
+            mark_all(&forks);
+        level = walk.level;
+        const int s = stream_of(&forks, op->layer, op->d);
+        const bool together = eco_gpu_at_once(run, (enum eco_op_kind)op->kind);
+        if (together)
+            wait_for_marks(&forks, s);
+        else
+            wait_for_op(&forks, tape, op, s);
+        eco_gpu_few_begin(run, (enum eco_op_kind)op->kind);
+        eco_gpu_point_at_stream(run, op, forks.stream[s]);
+        if (together)
+            queue_together(&forks, &walk, op);
+        else
+            ops[op->kind](run, op);
+        eco_gpu_few_end(run);
+        forks.busy[s] = true;
+        if (together)
+            hold_all(&forks, s);
+    }
+    eco_gpu_few_begin(run, ECO_D_END);
+    /* Joined even after a failure: a stream left in the caller's capture would spoil it. */
+    const ecornn_status status = run->status;
+    run->status = ECORNN_OK;
+    mark_all(&forks);
+    wait_for_marks(&forks, 0);
+    return status != ECORNN_OK ? status : run->status;
+}
