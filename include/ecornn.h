@@ -1,4 +1,5 @@
-/*
+/**
+ * @file
  * ecornn: fused recurrent layers.  Describe once, plan once, run many.
  *
  * Letters used for shapes, everywhere:
@@ -43,40 +44,47 @@
 extern "C" {
 #endif
 
-/* ---- errors and version ------------------------------------------------------------------- */
+/** @defgroup ecornn_errors Errors and version
+ * @{ */
 
+/** What a call that can fail returns. */
 typedef enum {
-    ECORNN_OK,           /* done, or queued on the stream                    */
-    ECORNN_BAD_ARGUMENT, /* the call is wrong: ecornn_error_detail says how  */
-    ECORNN_BAD_CELL,     /* the cell's text is wrong: detail has line:column */
-    ECORNN_NO_MEMORY,    /* an allocation failed; nothing was changed        */
-    ECORNN_NO_DEVICE,    /* no such device here, or its driver is missing    */
-    ECORNN_UNSUPPORTED,  /* legal, but no algorithm of this device does it   */
-    ECORNN_FAILED        /* the device or the system reported an error       */
+    ECORNN_OK,           /**< done, or queued on the stream */
+    ECORNN_BAD_ARGUMENT, /**< the call is wrong: ecornn_error_detail says how */
+    ECORNN_BAD_CELL,     /**< the cell's text is wrong: the detail has line:column */
+    ECORNN_NO_MEMORY,    /**< an allocation failed; nothing was changed */
+    ECORNN_NO_DEVICE,    /**< no such device here, or its driver is missing */
+    ECORNN_UNSUPPORTED,  /**< legal, but no algorithm of this device does it */
+    ECORNN_FAILED        /**< the device or the system reported an error */
 } ecornn_status;
 
-/* The status in lower case, e.g. "bad argument"; "unknown status" outside the list. Never NULL. */
+/** The status in lower case, e.g. "bad argument"; "unknown status" outside the list. Never NULL. */
 ECORNN_API const char *ecornn_status_name(ecornn_status status);
-/* The last failure of the calling thread in one line, "" if there was none.  Valid until the
+/** The last failure of the calling thread in one line, "" if there was none.  Valid until the
  * thread's next failing call.  UTF-8; control characters of a name or text in it are "\x1B". */
 ECORNN_API const char *ecornn_error_detail(void);
-/* E.g. "0.1.0 cpu:avx512": the version and the instruction set the CPU backend would use. */
+/** E.g. "0.1.0 cpu:avx512": the version and the instruction set the CPU backend would use. */
 ECORNN_API const char *ecornn_version(void);
 
-/* ---- devices ------------------------------------------------------------------------------ */
+/** @} */
 
-typedef struct ecornn_device ecornn_device; /* one CPU, one GPU, or the reference */
+/** @defgroup ecornn_devices Devices and memory
+ * @{ */
 
+/** One CPU, one GPU, or the reference. */
+typedef struct ecornn_device ecornn_device;
+
+/** What a device is. */
 typedef struct {
-    char name[64];       /* "Intel(R) Xeon(R) ..."                     */
-    char backend[16];    /* "cpu", "cuda", "reference"                 */
-    char variant[16];    /* instruction set "avx2"; of a GPU "sm_90"   */
-    int32_t threads;     /* that a run uses; of a GPU multiprocessors  */
-    size_t memory_bytes; /* of the whole device; 0: unknown            */
-    uint32_t reserved[8];
+    char name[64];        /**< "Intel(R) Xeon(R) ..." */
+    char backend[16];     /**< "cpu", "cuda", "reference" */
+    char variant[16];     /**< instruction set "avx2"; of a GPU "sm_90" */
+    int32_t threads;      /**< that a run uses; of a GPU multiprocessors */
+    size_t memory_bytes;  /**< of the whole device; 0: unknown */
+    uint32_t reserved[8]; /**< for later versions */
 } ecornn_device_info;
 
-/*
+/**
  * name: "cpu" (all cores the process may use, no more than OpenMP was told: OMP_NUM_THREADS,
  * omp_set_num_threads), "cpu:K" (K threads, 1 to 1024), "cuda" or "cuda:K"
  * (NVIDIA GPU number K, 0 when left out), "reference" (double, one thread, slow: what everything
@@ -85,161 +93,204 @@ typedef struct {
  * detail says why (no driver, no module, too old).
  */
 ECORNN_API ecornn_status ecornn_device_open(ecornn_device **device, const char *name);
-/* Frees the device; NULL is allowed.  Its plans must be freed before. */
+/** Frees the device; NULL is allowed.  Its plans must be freed before. */
 ECORNN_API void ecornn_device_close(ecornn_device *device);
-/* How many devices of a backend ("cpu", "cuda", "reference") are here; 0 for an unknown name. */
+/** How many devices of a backend ("cpu", "cuda", "reference") are here; 0 for an unknown name. */
 ECORNN_API int ecornn_device_count(const char *backend);
+/** Name, backend, threads and memory of the device. */
 ECORNN_API ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info);
 
-/* Memory the device can use, aligned for every use below; the same program then runs on CPU and
+/** Memory the device can use, aligned for every use below; the same program then runs on CPU and
  * GPU.  NULL when there is none or bytes is 0.  Contents are undefined. */
 ECORNN_API void *ecornn_alloc(ecornn_device *device, size_t bytes);
-ECORNN_API void ecornn_free(ecornn_device *device, void *memory); /* NULL is allowed */
+/** Gives it back; NULL is allowed. */
+ECORNN_API void ecornn_free(ecornn_device *device, void *memory);
+/** Bytes of the host to memory of ecornn_alloc; waits until they are there. */
 ECORNN_API ecornn_status ecornn_upload(ecornn_device *device, void *to, const void *from_host,
                                        size_t bytes);
+/** And back to the host. */
 ECORNN_API ecornn_status ecornn_download(ecornn_device *device, void *to_host, const void *from,
                                          size_t bytes);
-/* Waits until everything queued on the stream is done; on a CPU everything always is. */
+/** Waits until everything queued on the stream is done; on a CPU everything always is. */
 ECORNN_API ecornn_status ecornn_wait(ecornn_device *device, void *stream);
 
-/* ---- cells -------------------------------------------------------------------------------- */
+/** @} */
 
+/** @defgroup ecornn_cells Cells
+ * @{ */
+
+/** States of a cell, at most. */
 enum { ECORNN_MAX_STATES = 4 };
-typedef struct ecornn_cell ecornn_cell; /* immutable; shared by plans */
+/** What a layer computes in a step; immutable, shared by plans. */
+typedef struct ecornn_cell ecornn_cell;
 
-/*
+/**
  * Built in: "rnn-tanh" "rnn-relu" (Elman 1990), "lstm" (Hochreiter and Schmidhuber 1997 with the
  * forget gate of Gers 2000), "lstm-peephole" (Gers 2002), "lstm-coupled" (f = 1 - i, Greff 2015),
  * "gru" (reset after the product, as cuDNN and PyTorch), "gru-reset-first" (Cho 2014), "mgu"
  * (Zhou 2016).  NULL when there is no such cell.
  */
 ECORNN_API const ecornn_cell *ecornn_cell_find(const char *name);
-/* The name of built-in cell number index, in a fixed order; NULL past the last. */
+/** The name of built-in cell number index, in a fixed order; NULL past the last. */
 ECORNN_API const char *ecornn_cell_name(int index);
-/*
+/**
  * A cell from text in the language of doc/cells.md, e.g.
+ *
  *     cell mgu(h)
  *     f  = sigmoid(W x + R h + b)
  *     n  = tanh(W x + R (f * h) + b)
  *     h' = (1 - f) * h + f * n
+ *
  * Fails with BAD_CELL; the detail begins with line:column.  On a CUDA device the first plan of such
  * a cell compiles it, where there is NVRTC, and may keep the code in a folder of the user's; else
  * it is interpreted (doc/cells.md, "on a GPU").  Results are the same.
  */
 ECORNN_API ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text);
-/* How many states the cell carries from step to step (LSTM 2, GRU 1); 0 for NULL. */
+/** How many states the cell carries from step to step (LSTM 2, GRU 1); 0 for NULL. */
 ECORNN_API int ecornn_cell_states(const ecornn_cell *cell);
-/* Frees a parsed cell; NULL and built-in cells are allowed and left alone. */
+/** Frees a parsed cell; NULL and built-in cells are allowed and left alone. */
 ECORNN_API void ecornn_cell_free(ecornn_cell *cell);
 
-/* ---- describe ----------------------------------------------------------------------------- */
+/** @} */
 
+/** @defgroup ecornn_describe Descriptions
+ * @{ */
+
+/** Number types. */
 typedef enum { ECORNN_F32, ECORNN_F64, ECORNN_BF16, ECORNN_F16 } ecornn_type;
+/** Which way layers go over the steps. */
 typedef enum { ECORNN_FORWARD, ECORNN_REVERSE, ECORNN_BIDIRECTIONAL } ecornn_direction;
-typedef enum { ECORNN_TIME_MAJOR, ECORNN_BATCH_MAJOR } ecornn_order; /* [T,N,*], [N,T,*] */
+/** Of x and y: [T,N,*] or [N,T,*]. */
+typedef enum { ECORNN_TIME_MAJOR, ECORNN_BATCH_MAJOR } ecornn_order;
 
-enum { /* ecornn_desc.flags */
-       ECORNN_TRAINING =
-           1u << 0, /* plan the backward pass too; bernoulli() and dropout are drawn */
-       ECORNN_FAST_MATH =
-           1u << 1, /* F32: products may round their operands to 11 bits, as TF32 does; on a GPU
-                     * also to F16 times powers of two (doc/numerics.md) */
-       ECORNN_ROW_INVARIANT =
-           1u << 2, /* the bits of a row of y, final, dx and dinitial do not depend on N, its place
-                     * or its neighbours; UNSUPPORTED where no algorithm of the device keeps that */
+/** Flags of a description. */
+enum {
+    /** Plan the backward pass too; bernoulli() and dropout are drawn. */
+    ECORNN_TRAINING = 1u << 0,
+    /** F32: products may round their operands to 11 bits, as TF32 does; on a GPU also to F16 times
+     * powers of two (doc/numerics.md). */
+    ECORNN_FAST_MATH = 1u << 1,
+    /** The bits of a row of y, final, dx and dinitial do not depend on N, its place or its
+     * neighbours; UNSUPPORTED where no algorithm of the device keeps that. */
+    ECORNN_ROW_INVARIANT = 1u << 2,
 };
 
+/** The layers that a plan is made for.  A field that is 0 takes its default. */
 typedef struct {
-    const ecornn_cell *cell; /* required                                                   */
-    int32_t input, hidden;   /* I, H: required                                             */
-    int32_t proj;            /* P: h = P u, a product after the step; 0: none, P = H       */
-    int32_t layers;          /* L; 0: 1                                                    */
-    int32_t steps, batch;    /* the largest T and N a run will have: required              */
-    ecornn_direction direction;
-    ecornn_order order;     /* of x, y and their gradients                                */
-    ecornn_type type;       /* of x, y, initial, final and their gradients; sums, and states that  *
-                             * no product reads, are F32 inside a run, of F64 all is F64           */
-    ecornn_type param_type; /* of the parameter block; 0: F32, of F64 always F64; else as type */
-    ecornn_type weight_type; /* of packed matrices; 0: as type.  BF16 or F16 with type F32: half the
-                              * bytes to read, F32 for all else */
-    float dropout;           /* on the input of layers 1..L-1, in training; 0 <= p < 1,    *
-                              * kept values are scaled by 1/(1-p)                          */
-    uint32_t flags;
-    uint32_t reserved[8]; /* zero */
+    const ecornn_cell *cell;    /**< required */
+    int32_t input;              /**< I: required */
+    int32_t hidden;             /**< H: required */
+    int32_t proj;               /**< P: h = P u, a product after the step; 0: none, P = H */
+    int32_t layers;             /**< L; 0: 1 */
+    int32_t steps;              /**< the largest T a run will have: required */
+    int32_t batch;              /**< the largest N: required */
+    ecornn_direction direction; /**< forward, reverse, or both */
+    ecornn_order order;         /**< of x, y and their gradients */
+    /** Of x, y, initial, final and their gradients; sums, and states that no product reads, are F32
+     * inside a run, of F64 all is F64. */
+    ecornn_type type;
+    ecornn_type param_type; /**< of the parameter block; 0: F32, of F64 always F64; else as type */
+    /** Of packed matrices; 0: as type.  BF16 or F16 with type F32: half the bytes to read, F32 for
+     * all else. */
+    ecornn_type weight_type;
+    /** On the input of layers 1..L-1, in training; 0 <= p < 1, kept values are scaled by 1/(1-p).
+     */
+    float dropout;
+    uint32_t flags;       /**< ECORNN_TRAINING and so on */
+    uint32_t reserved[8]; /**< zero */
 } ecornn_desc;
 
-/*
+/**
  * A description from a problem string, as ecornn_plan_print shows one; parts in any order after the
- * cell, defaults left out:  CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights]
- * [/bf16-params|f16-params][/fast][/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#]
- * [/batch-major][/dropout:#]
+ * cell, defaults left out:
+ *
+ *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
+ *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/dropout:#]
+ *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
  */
 ECORNN_API ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem,
                                            const ecornn_cell *cell);
 
-/* ---- plan --------------------------------------------------------------------------------- */
+/** @} */
 
+/** @defgroup ecornn_plans Plans
+ * @{ */
+
+/** All choices for one description on one device. */
 typedef struct ecornn_plan ecornn_plan;
 
+/** How large the blocks are that the caller gives to runs of a plan. */
 typedef struct {
-    size_t params;    /* elements of the parameter block (see ecornn_param)         */
-    size_t weights;   /* bytes of the packed weights                                */
-    size_t dweights;  /* bytes of their gradient, F32 or F64; 0: infer               */
-    size_t workspace; /* bytes of a forward or backward; nothing between runs       */
-    size_t reserve;   /* bytes; written by forward, read by its backward; 0: infer  */
-    size_t alignment; /* of the three, in bytes                                     */
+    size_t params;    /**< elements of the parameter block (see ecornn_param) */
+    size_t weights;   /**< bytes of the packed weights */
+    size_t dweights;  /**< bytes of their gradient, F32 or F64; 0: infer */
+    size_t workspace; /**< bytes of a forward or backward; nothing between runs */
+    size_t reserve;   /**< bytes; written by forward, read by its backward; 0: infer */
+    size_t alignment; /**< of the three, in bytes */
 } ecornn_sizes;
 
+/** Checks the description, and makes every choice.  The cell and the device must outlive the plan.
+ * UNSUPPORTED where no algorithm of the device does it: the detail says why, of each. */
 ECORNN_API ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device,
                                             const ecornn_desc *desc);
-ECORNN_API void ecornn_plan_free(ecornn_plan *plan); /* NULL is allowed */
+/** Frees the plan; NULL is allowed. */
+ECORNN_API void ecornn_plan_free(ecornn_plan *plan);
+/** The sizes of the blocks of its runs, of the planned T and N: enough for every smaller run. */
 ECORNN_API void ecornn_plan_sizes(const ecornn_plan *plan, ecornn_sizes *sizes);
-/* Writes the plan in words (problem string, algorithms tried and why one was chosen, tape, sizes),
+/** Writes the plan in words (problem string, algorithms tried and why one was chosen, tape, sizes),
  * as snprintf does; returns the length it needs. */
 ECORNN_API int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size);
 
-/* ---- weights ------------------------------------------------------------------------------ */
+/** @} */
 
+/** @defgroup ecornn_weights Weights
+ * @{ */
+
+/** One parameter. */
 typedef struct {
-    char name[48];      /* "0.fwd.W.i": layer, direction, kind, line of the cell's text   */
-    size_t offset;      /* of its first element in the parameter block                    */
-    int32_t rows, cols; /* W [H,I or D*P]  R [H,P or H]  b, p [H,1]  proj [P,H]           */
+    char name[48]; /**< "0.fwd.W.i": layer, direction, kind, line of the cell's text */
+    size_t offset; /**< of its first element in the parameter block */
+    int32_t rows;  /**< W [H,I or D*P]  R [H,P or H]  b, p [H,1]  proj [P,H] */
+    int32_t cols;  /**< the second of these */
 } ecornn_param;
 
-/*
+/**
+ * How many parameters the plan has.
+ *
  * The parameter block: for each layer, for each direction: every W in the order of the cell's text,
  * then every R, then every vector (b, p), then the projection; each row-major, nothing between.
  * The four W of an LSTM are thus one [4H,I] matrix with its gates in the order i f g o.
  */
 ECORNN_API int ecornn_param_count(const ecornn_plan *plan);
+/** Name, place and shape of parameter number index, from 0 on. */
 ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param);
-/* params[k]: parameter k in the device's memory, elements of param_type, wherever it lives: a
- * framework's tensors need no copy into one block.  Writes the packed weights (ecornn_sizes.weights
- * bytes), matrices rounded to weight_type. */
+/** Writes the packed weights (ecornn_sizes.weights bytes), matrices rounded to weight_type.
+ * params[k]: parameter k in the device's memory, elements of param_type, wherever it lives: a
+ * framework's tensors need no copy into one block. */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      void *weights, void *stream);
-/* May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
+/** May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
  * those of weights of its own.  UNSUPPORTED: the detail says in what the two differ.  T and N may
  * differ where the fastest form does not; weights packed for training fit inference, never the
  * other way round.  Gradients belong to the plan that ran backward. */
 ECORNN_API ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used);
-/* A number that changes when blocks of host memory do: blocks[k] has bytes[k] bytes, or is NULL. Of
- * a block of up to 16 KB it sees every change, of a larger one such as an optimizer's step, which
- * writes everywhere: 17 of its words are looked at.  To see, in a microsecond, whether parameters
- * must be packed again.  0 without blocks. */
+/** A number that changes when blocks of host memory do: blocks[k] has bytes[k] bytes, or is NULL.
+ * Of a block of up to 16 KB it sees every change, of a larger one such as an optimizer's step,
+ * which writes everywhere: 17 of its words are looked at.  To see, in a microsecond, whether
+ * parameters must be packed again.  0 without blocks. */
 ECORNN_API uint64_t ecornn_fingerprint(const void *const *blocks, const size_t *bytes, int count);
-/* Gradients of the packed weights to those of the parameters, of param_type; add: to what
+/** Gradients of the packed weights to those of the parameters, of param_type; add: to what
  * dparams[k] holds.  dparams[k] may be NULL: not wanted. */
 ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights,
                                        void *const *dparams, int add, void *stream);
 
-/*
- * Another system's weights, host to host (doc/api.md: shapes): "torch" (torch.nn.LSTM's parameters
- * in order), "cudnn" (all matrices, then all biases), "keras" (per layer and direction: kernel,
- * recurrent kernel, bias), "onnx" (per layer: W, R, B, P).  What a system's cell is to this one is
- * found by the names of parameters: a text with those of the LSTM takes an LSTM's weights.
+/**
+ * Another system's weights, host to host (doc/guide/weights.md: shapes): "torch" (torch.nn.LSTM's
+ * parameters in order), "cudnn" (all matrices, then all biases), "keras" (per layer and direction:
+ * kernel, recurrent kernel, bias), "onnx" (per layer: W, R, B, P).  What a system's cell is to this
+ * one is found by the names of parameters: a text with those of the LSTM takes an LSTM's weights.
  * block: `elements` of them, exactly ecornn_import_size; type: of the block, whatever it is, F16 on
  * a CPU too; params: the parameter block, of the plan's param_type.
  * import: two biases are added where the equations allow it; export writes the sum and a zero.
@@ -247,51 +298,63 @@ ECORNN_API ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dwei
  */
 ECORNN_API ecornn_status ecornn_import_size(const ecornn_plan *plan, const char *system,
                                             size_t *elements);
+/** That system's block to the parameter block; see ecornn_import_size. */
 ECORNN_API ecornn_status ecornn_import(const ecornn_plan *plan, const char *system,
                                        const void *block, ecornn_type type, size_t elements,
                                        void *params);
+/** And back; see ecornn_import_size. */
 ECORNN_API ecornn_status ecornn_export(const ecornn_plan *plan, const char *system,
                                        const void *params, void *block, ecornn_type type,
                                        size_t elements);
 
-/* ---- run ---------------------------------------------------------------------------------- */
+/** @} */
 
-enum { ECORNN_ALL = -1 }; /* ecornn_io.steps, batch: as many as the plan has */
+/** @defgroup ecornn_runs Runs
+ * @{ */
 
+/** ecornn_io.steps, batch: as many as the plan has. */
+enum { ECORNN_ALL = -1 };
+
+/** What a run reads and writes. */
 typedef struct {
-    size_t size;                            /* sizeof(ecornn_io): later versions may add fields  */
-    int32_t steps, batch;                   /* this run's T and N, or ECORNN_ALL; one is 0: an   *
-                                             * empty run; both, as not set: the plan's, but      *
-                                             * refused with initial or final states              */
-    const int32_t *lengths;                 /* [N], any order, 0 <= length <= T; NULL: all T;    *
-                                             * in the device's memory: a GPU cannot check them  */
-    const void *x;                          /* [T,N,I] or [N,T,I]; past a length: anything       */
-    void *y;                                /* [T,N,D*P]; 0 past a row's length; NULL: unwanted, *
-                                             * but on a GPU not with a reserve: backward reads y */
-    const void *initial[ECORNN_MAX_STATES]; /* [L*D,N,P], later states [L*D,N,H]; NULL: 0        */
-    void *final[ECORNN_MAX_STATES];         /* same shapes, at each row's last step; NULL:       *
-                                             * unwanted; may be the same memory as initial       */
-    const void *weights;                    /* packed; NULL if they have 0 bytes                 */
-    void *workspace;                        /* ecornn_sizes.workspace bytes                      */
-    void *reserve;                          /* NULL runs inference on a training plan            */
-    uint64_t seed;                          /* of dropout and bernoulli: same masks everywhere   */
-    void *stream;                           /* a cudaStream_t; the CPU ignores it                */
-    size_t workspace_bytes, reserve_bytes;  /* what they hold; too little for this run's T and N *
-                                             * is an error; 0: not checked                       */
+    size_t size; /**< sizeof(ecornn_io): later versions may add fields */
+    /** This run's T, or ECORNN_ALL.  One of steps and batch is 0: an empty run; both, as not set:
+     * the plan's, but refused with initial or final states. */
+    int32_t steps;
+    int32_t batch; /**< this run's N, or ECORNN_ALL */
+    /** [N], any order, 0 <= length <= T; NULL: all T; in the device's memory: a GPU cannot check
+     * them. */
+    const int32_t *lengths;
+    const void *x; /**< [T,N,I] or [N,T,I]; past a length: anything */
+    /** [T,N,D*P]; 0 past a row's length; NULL: unwanted, but on a GPU not with a reserve: backward
+     * reads y. */
+    void *y;
+    const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: 0 */
+    /** Same shapes, at each row's last step; NULL: unwanted; may be the same memory as initial. */
+    void *final[ECORNN_MAX_STATES];
+    const void *weights; /**< packed; NULL if they have 0 bytes */
+    void *workspace;     /**< ecornn_sizes.workspace bytes */
+    void *reserve;       /**< NULL runs inference on a training plan */
+    uint64_t seed;       /**< of dropout and bernoulli: same masks everywhere */
+    void *stream;        /**< a cudaStream_t; the CPU ignores it */
+    /** What workspace holds; too little for this run's T and N is an error; 0: not checked. */
+    size_t workspace_bytes;
+    size_t reserve_bytes; /**< and reserve */
 } ecornn_io;
 
+/** What backward is given and asked for. */
 typedef struct {
-    size_t size;                           /* sizeof(ecornn_gradient)                          */
-    const void *dy;                        /* as y; past a row's length never read; NULL: 0    */
-    const void *dfinal[ECORNN_MAX_STATES]; /* as final; NULL: 0                                */
-    void *dx;                              /* as x; 0 past a row's length; NULL: unwanted      */
-    void *dinitial[ECORNN_MAX_STATES];     /* as initial; NULL: unwanted                       */
-    void *dweights;                        /* packed; NULL: unwanted                           */
-    int32_t accumulate;                    /* nonzero: add to dweights; dx and dinitial are    *
-                                            * always overwritten                               */
+    size_t size;                           /**< sizeof(ecornn_gradient) */
+    const void *dy;                        /**< as y; past a row's length never read; NULL: 0 */
+    const void *dfinal[ECORNN_MAX_STATES]; /**< as final; NULL: 0 */
+    void *dx;                              /**< as x; 0 past a row's length; NULL: unwanted */
+    void *dinitial[ECORNN_MAX_STATES];     /**< as initial; NULL: unwanted */
+    void *dweights;                        /**< packed; NULL: unwanted */
+    /** Nonzero: add to dweights; dx and dinitial are always overwritten. */
+    int32_t accumulate;
 } ecornn_gradient;
 
-/*
+/**
  * y and final from x, initial and weights.  With a reserve it also keeps what backward needs.
  * An empty run, of 0 steps or 0 rows, copies states: initial to final, backward dfinal to dinitial,
  * zeros where they are NULL; and the gradient of the weights is 0.  It reads and writes nothing
@@ -299,7 +362,7 @@ typedef struct {
  * is.
  */
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
-/*
+/**
  * Gradients of one forward run.  io: the same steps, batch, lengths, x, initial, weights, seed and
  * reserve as in that run, and on a GPU y as that run left it (on a CPU y is not read; final never
  * is).  y and the reserve are read, never written: backward may run again, and gives the same bits.
@@ -308,6 +371,8 @@ ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
                                          const ecornn_gradient *gradient);
+
+/** @} */
 
 #ifdef __cplusplus
 }
