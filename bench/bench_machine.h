@@ -19,8 +19,9 @@ struct machine {
 /* About a quarter of a second of loops; type: of the operands of products. */
 struct machine machine_measure(ecornn_type type, int threads);
 
-/* Seconds: the products at the peak, nothing else; and the model of the manual, doc/performance.md:
- * per step the slower of products and reading R, then the pointwise part and a barrier. */
+/* Seconds: the products at the peak, nothing else; and a model, as
+ * doc/measurements/cpu-lower-bound.md has it: per step the slower of products and reading R, then
+ * the pointwise part and a barrier. */
 struct bound {
     double floor, bound;
 };

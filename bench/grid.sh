@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tables of doc/performance.md: every problem of [cpu-grid], and those of [cpu-grid-capped] under
+# The tables of doc/measurements: every problem of [cpu-grid], and those of [cpu-grid-capped] under
 # fewer instructions, against oneDNN; then, where PYTHON names one that has onnxruntime or torch,
 # against these; each in a process of its own.  Last, means over the fastest opponent of each.
 #   bench/grid.sh BUILD-FOLDER [OPTION-OF-BENCH]...

@@ -1,7 +1,7 @@
 /*
  * Choices that a test or a person takes from the planner: ECORNN_FORCE="algorithm=packed,block=8".
- * One form for all of them; each file that chooses names its own keys (doc/adding.md lists them).
- * Read when a device is opened or a plan is made, never in a run.
+ * One form for all of them; each file that chooses names its own keys, doc/contributing/testing.md
+ * has them all.  Read when a device is opened or a plan is made, never in a run.
  */
 #ifndef ECO_FORCE_H
 #define ECO_FORCE_H

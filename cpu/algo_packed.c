@@ -190,7 +190,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         wish_narrow(wishes, problem, caps);
 }
 
-/* Measured: 0.8 of the peak for the large products, 0.7 for those of a step (doc/performance.md).
+/* Measured: 0.8 of the peak for the large products, 0.7 for those of a step (doc/measurements).
  */
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {

@@ -34,7 +34,7 @@ static double product_seconds(const struct eco_cpu_run *run, double rows, double
 
 /* Seconds of one step by the slowest of its threads, if the batch goes in `rows` parts and the
  * units in `units`: arithmetic or the way of its weights from the second-level cache and beyond,
- * the pointwise pass, barriers.  Rates were measured on the machine of doc/performance.md. */
+ * the pointwise pass, barriers.  Rates were measured on the machine of doc/measurements. */
 static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
 {
     static const double from_cache = 120e9, pass = 0.35e-9, barrier = 0.25e-6;

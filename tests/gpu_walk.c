@@ -1,6 +1,6 @@
 /*
  * Every kernel of the CUDA module against the reference: what the planner would choose seldom, or
- * on other devices only, is forced (ECORNN_FORCE, doc/adding.md).  Divisions of algorithm resident
+ * on other devices only, is forced (ECORNN_FORCE).  Divisions of algorithm resident
  * come from the lists that its kernels are made of; of each kernel all ways to cut its work that
  * the problems below have.  Prints what was launched in runs that agreed, a line for each kernel
  * and file; tests/gpu_walk.sh counts them.
