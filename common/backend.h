@@ -71,6 +71,9 @@ struct eco_backend {
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
     ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream);
+    /* To packed vectors; NULL: nothing is added. */
+    ecornn_status (*pack_add)(const struct ecornn_plan *plan, const void *const *params,
+                              void *weights, void *stream);
     ecornn_status (*unpack)(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream);
     /* NULL: nothing to do.  What the backend keeps with a plan, in plan->own, and its end. */

@@ -44,6 +44,8 @@ struct eco_portion {
 };
 void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
                    const struct eco_lanes_code *code, struct eco_portion part);
+/* To packed vectors; NULL: nothing. */
+void eco_plan_pack_add(const struct ecornn_plan *plan, const void *const *params, void *weights);
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
                      bool add, struct eco_portion part);
 

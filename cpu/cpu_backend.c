@@ -185,6 +185,14 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
     return ECORNN_OK;
 }
 
+static ecornn_status pack_add(const struct ecornn_plan *plan, const void *const *params,
+                              void *weights, void *stream)
+{
+    (void)stream;
+    eco_plan_pack_add(plan, params, weights);
+    return ECORNN_OK;
+}
+
 static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream)
 {
@@ -208,6 +216,7 @@ const struct eco_backend eco_backend_cpu = {
     .fill = eco_host_fill,
     .wait = eco_host_wait,
     .pack = pack,
+    .pack_add = pack_add,
     .unpack = unpack,
     .prepare = prepare,
     .release = release,

@@ -269,6 +269,7 @@ static const struct eco_backend backend = {
     .fill = fill,
     .wait = wait,
     .pack = eco_gpu_pack,
+    .pack_add = eco_gpu_pack_add,
     .unpack = eco_gpu_unpack,
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,

@@ -81,6 +81,8 @@ ecornn_status eco_gpu_check_pointer(const struct eco_gpu *gpu, const char *name,
 
 ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
                            void *stream);
+ecornn_status eco_gpu_pack_add(const struct ecornn_plan *plan, const void *const *params,
+                               void *weights, void *stream);
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
 

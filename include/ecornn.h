@@ -271,6 +271,11 @@ ECORNN_API ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ec
  * framework's tensors need no copy into one block. */
 ECORNN_API ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params,
                                      void *weights, void *stream);
+/** Adds to the vectors of packed weights: for frameworks that keep two biases where a cell has one,
+ * their sum.  params[k]: what to add to parameter k, as for ecornn_pack, or NULL: nothing, which
+ * matrices must have.  Sums are rounded to the type of sums inside a run. */
+ECORNN_API ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *const *params,
+                                         void *weights, void *stream);
 /** May runs of plan `used` take weights that were packed for plan `packed`?  OK: their bits are
  * those of weights of its own.  UNSUPPORTED: the detail says in what the two differ.  T and N may
  * differ where the fastest form does not; weights packed for training fit inference, never the

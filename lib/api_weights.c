@@ -64,6 +64,40 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, vo
     return packed;
 }
 
+/* NULL, or a vector's. */
+static ecornn_status check_added(const ecornn_plan *plan, const void *const *params, int count)
+{
+    for (int k = 0; k < count; k++) {
+        struct eco_param_place place;
+        int before;
+        eco_problem_place(&plan->problem, k, &place);
+        if (params[k] && eco_problem_part(&plan->problem, &place, &before) != ECO_PART_VECTORS)
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "params[%d] is %p, must be NULL: only vectors are added to", k,
+                            params[k]);
+    }
+    return ECORNN_OK;
+}
+
+ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *const *params, void *weights,
+                              void *stream)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    const int count = eco_problem_params(&plan->problem);
+    if (!params && count > 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
+    ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
+    if (status == ECORNN_OK)
+        status = check_added(plan, params, count);
+    if (status != ECORNN_OK || count == 0)
+        return status;
+    const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+    status = plan->device->backend->pack_add(plan, params, weights, stream);
+    eco_fp_set(caller);
+    return status;
+}
+
 ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *used)
 {
     if (!packed || !used)

@@ -40,6 +40,11 @@ others() {
         failed=$((failed + 1))
     fi
 }
+pack=$(dirname "$program")/test_pack
+if "$pack" > "$logs/pack" 2>&1; then echo "pack: $(grep -h Checks: "$logs/pack")"; else
+    tail -n 20 "$logs/pack"
+    failed=$((failed + 1))
+fi
 others graph
 others fail
 others guard

@@ -35,6 +35,7 @@ tools/cellgen.c  : include/ common/cell/ common/util.h                          
 tests/consumer.c : include/                                                               : immintrin omp.h cblas cuda
 tests/           : include/ common/ cpu/ gpu/jit/compile.h gpu/gemm/grouped/grouped.h gpu/fused_step/fused_step.h gpu/persistent/persistent.h gpu/gemm/emulated_f32/tiling.h lib/ examples/ config.h                    :
 tools/           : include/                                                               : cuda
+python/native/   : include/                                                               : immintrin omp.h cblas cuda
 python/          :                                                                        : immintrin omp.h cblas cuda
 bench/bench_gpu.c : include/ bench/ :
 bench/bench_gpu.h : include/ :

@@ -173,6 +173,23 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
     pack_direction(&pack);
 }
 
+void eco_plan_pack_add(const struct ecornn_plan *plan, const void *const *params, void *weights)
+{
+    const struct eco_layout *layout = &plan->layout[0];
+    for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
+        if (params[i] == NULL)
+            continue;
+        struct eco_param_place place;
+        int before;
+        eco_problem_place(&plan->problem, i, &place);
+        const int part = eco_problem_part(&plan->problem, &place, &before);
+        eco_type_add((char *)weights +
+                         eco_layout_weights(layout, place.layer, place.direction, part) +
+                         (size_t)before * place.elements * eco_type_bytes(layout->sum),
+                     layout->sum, params[i], plan->problem.param_type, place.elements);
+    }
+}
+
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
                      bool add, struct eco_portion part)
 {

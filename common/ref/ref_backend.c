@@ -103,6 +103,23 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
     return ECORNN_OK;
 }
 
+static ecornn_status pack_add(const struct ecornn_plan *plan, const void *const *params,
+                              void *weights, void *stream)
+{
+    (void)stream;
+    const struct eco_problem *problem = &plan->problem;
+    const ecornn_type sum = eco_type_sum(problem->type);
+    char *to = weights;
+    for (int i = 0; i < eco_problem_params(problem); i++) {
+        struct eco_param_place place;
+        eco_problem_place(problem, i, &place);
+        if (params[i])
+            eco_type_add(to, sum, params[i], problem->param_type, place.elements);
+        to += place.elements * eco_type_bytes(sum);
+    }
+    return ECORNN_OK;
+}
+
 static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream)
 {
@@ -130,6 +147,7 @@ const struct eco_backend eco_backend_reference = {
     .fill = eco_host_fill,
     .wait = eco_host_wait,
     .pack = pack,
+    .pack_add = pack_add,
     .unpack = unpack,
     .algos = (const struct eco_algo *const[]){&graph, NULL},
 };

@@ -3,6 +3,8 @@
  */
 #include "gpu/gpu.h"
 
+#include <string.h>
+
 /* A parameter, in the caller's memory, in packed weights or in their gradient: rows of elements. */
 struct place {
     ecornn_param param;
@@ -38,6 +40,9 @@ static struct place place_of(const struct ecornn_plan *plan, int i)
 struct mover {
     struct eco_move_call call; /* rows is 0: nothing yet */
     bool vectors;
+    const struct eco_gpu *gpu;
+    char name[sizeof(((ecornn_param *)0)->name)]; /* of the first */
+    const void *param;                            /* where the caller has it */
     cudaStream_t stream;
 };
 
@@ -54,19 +59,21 @@ static bool follows(const struct eco_plane *next, const struct eco_plane *plane,
            next->type == plane->type;
 }
 
+/* Asking where memory is takes a microsecond: once for all that follow each other. */
 static ecornn_status flush(struct mover *mover)
 {
-    const bool any = mover->call.rows > 0;
-    const ecornn_status status =
-        any ? eco_cuda_status(eco_launch_move(&mover->call, mover->stream), "moving parameters")
-            : ECORNN_OK;
+    ecornn_status status = ECORNN_OK;
+    if (mover->call.rows > 0)
+        status = eco_gpu_check_pointer(mover->gpu, mover->name, mover->param);
+    if (status == ECORNN_OK && mover->call.rows > 0)
+        status = eco_cuda_status(eco_launch_move(&mover->call, mover->stream), "moving parameters");
     mover->call.rows = 0;
     return status;
 }
 
 /* One row for a vector; the caller's rows are dense. */
-static ecornn_status move(struct mover *mover, const struct place *place, struct eco_plane to,
-                          struct eco_plane from)
+static ecornn_status move(struct mover *mover, const struct place *place, const void *caller,
+                          struct eco_plane to, struct eco_plane from)
 {
     const ecornn_param *param = &place->param;
     struct eco_move_call *call = &mover->call;
@@ -85,6 +92,8 @@ static ecornn_status move(struct mover *mover, const struct place *place, struct
     }
     const ecornn_status status = flush(mover);
     mover->vectors = place->vector;
+    mover->param = caller;
+    memcpy(mover->name, param->name, sizeof mover->name);
     *call = (struct eco_move_call){
         .to = to, .from = from, .steps = 1, .rows = rows, .width = width, .add = call->add};
     return status;
@@ -102,6 +111,25 @@ static bool has_gaps(const struct eco_layout *layout)
     return gaps;
 }
 
+/* Parameters to packed weights; NULL: none. */
+static ecornn_status pack_all(const struct ecornn_plan *plan, const void *const *params,
+                              void *weights, struct mover *mover)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
+        if (params[i] == NULL)
+            continue;
+        const struct place place = place_of(plan, i);
+        const struct eco_plane to = {
+            .data = (char *)weights + place.weights, .row = place.row, .type = place.type};
+        const struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
+                                       .row = (size_t)place.param.cols,
+                                       .type = plan->problem.param_type};
+        status = move(mover, &place, params[i], to, from);
+    }
+    return status == ECORNN_OK ? flush(mover) : status;
+}
+
 ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
                            void *stream)
 {
@@ -113,20 +141,24 @@ ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *pa
     if (status == ECORNN_OK && has_gaps(&plan->layout[0]))
         status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
                                  "clearing packed weights");
-    struct mover mover = {.stream = stream};
-    for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
-        const struct place place = place_of(plan, i);
-        const struct eco_plane to = {
-            .data = (char *)weights + place.weights, .row = place.row, .type = place.type};
-        const struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
-                                       .row = (size_t)place.param.cols,
-                                       .type = plan->problem.param_type};
-        status = eco_gpu_check_pointer(plan->device->own, place.param.name, params[i]);
-        if (status == ECORNN_OK)
-            status = move(&mover, &place, to, from);
-    }
+    struct mover mover = {.gpu = plan->device->own, .stream = stream};
     if (status == ECORNN_OK)
-        status = flush(&mover);
+        status = pack_all(plan, params, weights, &mover);
+    eco_gpu_leave(&scope);
+    return status;
+}
+
+ecornn_status eco_gpu_pack_add(const struct ecornn_plan *plan, const void *const *params,
+                               void *weights, void *stream)
+{
+    struct eco_gpu_scope scope;
+    ecornn_status status = eco_gpu_enter(&scope, plan->device);
+    if (status != ECORNN_OK)
+        return status;
+    status = eco_gpu_check_pointer(plan->device->own, "weights", weights);
+    struct mover mover = {.call.add = true, .gpu = plan->device->own, .stream = stream};
+    if (status == ECORNN_OK)
+        status = pack_all(plan, params, weights, &mover);
     eco_gpu_leave(&scope);
     return status;
 }
@@ -139,17 +171,17 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_check_pointer(plan->device->own, "dweights", dweights);
-    struct mover mover = {.call.add = add, .stream = stream};
+    struct mover mover = {.call.add = add, .gpu = plan->device->own, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
+        if (params[i] == NULL)
+            continue;
         const struct place place = place_of(plan, i);
         const struct eco_plane to = {
             .data = params[i], .row = (size_t)place.param.cols, .type = plan->problem.param_type};
         const struct eco_plane from = {.data = (void *)((uintptr_t)dweights + place.gradient),
                                        .row = place.row,
                                        .type = place.gradient_type};
-        status = eco_gpu_check_pointer(plan->device->own, place.param.name, params[i]);
-        if (status == ECORNN_OK && params[i] != NULL)
-            status = move(&mover, &place, to, from);
+        status = move(&mover, &place, params[i], to, from);
     }
     if (status == ECORNN_OK)
         status = flush(&mover);

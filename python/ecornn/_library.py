@@ -123,6 +123,7 @@ _FUNCTIONS = {
     "ecornn_param_count": (c_int, [c_void_p]),
     "ecornn_param_get": (_STATUS, [c_void_p, c_int, POINTER(Param)]),
     "ecornn_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "ecornn_pack_add": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
     "ecornn_unpack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_int, c_void_p]),
     "ecornn_weights_fit": (_STATUS, [c_void_p, c_void_p]),
     "ecornn_fingerprint": (c_uint64, [c_void_p, c_void_p, c_int]),

@@ -59,11 +59,13 @@ def record(call):
 
     _run.library = _weights.library = recorder
     _run.forward, _run.backward = kept(forward), kept(backward)
+    natively, _run.Job.native = _run.Job.native, 0  # Python's way calls the library by itself
     try:
         alive.append(call())
     finally:
         _run.library = _weights.library = _library.library
         _run.forward, _run.backward = forward, backward
+        _run.Job.native = natively
     return recorder.last, alive
 
 

@@ -68,6 +68,14 @@ def package_files() -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
 
+def torch_module(options: argparse.Namespace) -> Path:
+    """The runs as operators of torch."""
+    module, exported = Path(options.work) / "ecornn-torch.so", Path(options.work) / "torch.map"
+    exported.write_text("{ global: ecornn_torch_*; local: *; };\n")
+    link.link(module, [*map(in_libs, options.torch)], exported, [], options.cc)
+    return module
+
+
 def library_wheel(options: argparse.Namespace) -> Path:
     """The wheel `ecornn`."""
     work = Path(options.work)
@@ -84,6 +92,7 @@ def library_wheel(options: argparse.Namespace) -> Path:
     files = package_files()
     files["ecornn/lib/libecornn.so.0"] = library.read_bytes()
     files["ecornn/lib/libgomp.so.1"] = gomp
+    files["ecornn/lib/ecornn-torch.so"] = torch_module(options).read_bytes()
     licences = {
         "COPYING": (ROOT / "COPYING").read_bytes(),
         "OpenBLAS": terms(OPENBLAS_TERMS, "OpenBLAS"),
@@ -158,6 +167,7 @@ def main() -> None:
     parser.add_argument("--flags", default="", help="the build's flags, which wheels cannot all take")
     parser.add_argument("--blas", default="", help="an archive: OpenBLAS with OpenMP")
     parser.add_argument("--library", required=True, type=shlex.split, help="its parts, .la")
+    parser.add_argument("--torch", required=True, type=shlex.split, help="its parts, .lo")
     parser.add_argument("--module", default=[], type=shlex.split, help="its parts, .lo and .la")
     parser.add_argument("--cuda", default="", help="folder of CUDA's libraries")
     options = parser.parse_args()

@@ -142,28 +142,32 @@ def _wants_gradient(x, states, weights) -> bool:
 class Again:
     """A module's call, with or without gradients: the next one like it goes straight to the run."""
 
-    __slots__ = ("shape", "dtype", "where", "spec", "job", "call", "shapes", "none", "flags")
+    __slots__ = ("shape", "dtype", "where", "spec", "job", "call", "shapes", "none", "flags",
+                 "gradient", "params", "kind", "lower")
 
-    def __init__(self, call: Call, x, gradient: bool, flags: int):
-        self.flags = flags
+    def __init__(self, call: Call, x, params: torch.dtype, gradient: bool, flags: int):
+        self.flags, self.gradient, self.params = flags, gradient, params
+        self.kind = "cpu" if x.is_cpu else "cuda"
+        self.lower = _lower(self.kind)
         self.shape, self.dtype, self.where = x.shape, x.dtype, _where(x)
         self.spec, self.job = call.spec, call.job
-        self.call = call if gradient else None
+        self.call = call
         self.shapes = [(call.spec.pairs, call.job.batch, width) for width in call.spec.widths]
         self.none = [None] * call.spec.states
 
     def run(self, x, hx, weights):
         """What the module returns, or None where this call is another."""
         if (x.shape != self.shape or x.dtype is not self.dtype or _where(x) != self.where
-                or watched() or _autocast() or not x.is_contiguous()):
+                or watched() or not x.is_contiguous()):
             return None
-        if self.job.on_gpu and flags_of("cuda", x.dtype) != self.flags:
+        if (_lower(self.kind) if _autocast() else None) is not self.lower:
+            return None
+        if self.job.on_gpu and flags_of("cuda", self.call.dtype) != self.flags:
             return None
         states = self.none if hx is None else self._states(x, hx)
         if states is None:
             return None
-        out = self._kept(x, states, weights) if self.call is None else self._graph(
-            x, states, weights)
+        out = (self._graph if self.gradient else self._kept)(x, states, weights)
         if out is None:
             return None
         return out[0], out[1] if len(out) == 2 else tuple(out[1:])
@@ -178,6 +182,9 @@ class Again:
         packed = _weights.peek(job.plan, weights, stream)
         if packed is None:
             return None
+        dtype = self.call.dtype
+        if dtype is not self.dtype:
+            x, states = x.to(dtype), [in_run(state, dtype) for state in states]
         y, final, _, _ = _run.forward(self.spec, job, x, None, states, weights, False, 0, True,
                                       packed)
         return (y, *final)
@@ -189,7 +196,7 @@ class Again:
             return None
         for weight in weights:
             if (type(weight) not in _PLAIN or weight.get_device() != where
-                    or weight.dtype is not self.dtype):
+                    or weight.dtype is not self.params):
                 return None
         return apply(self.call, x, None, *states, *weights)
 
@@ -206,19 +213,25 @@ class Again:
         return states
 
 
+def _lower(kind: str):
+    """The type of autocast, or None."""
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+
+
 def _where(x) -> int:
     return -torch.get_num_threads() if x.is_cpu else x.get_device()
 
 
 def again(spec: Spec, x, weights, batch_major: bool, train: bool, gradient: bool) -> Again | None:
     """For calls like this one, which ran; None where one is not to be kept."""
-    kind = "cpu" if x.is_cpu else "cuda"
-    types = number_types(spec.cell, kind, x, weights)
-    if types != (x.dtype, x.dtype, x.dtype) or type(x) is not torch.Tensor or not weights:
+    types = number_types(spec.cell, "cpu" if x.is_cpu else "cuda", x, weights)
+    if types is None or type(x) is not torch.Tensor or not weights:
         return None
-    if train and (spec.random or spec.dropout > 0) or torch.is_autocast_enabled(kind):
+    dtype, params, result = types
+    if (result is not dtype or weights[0].dtype is not params
+            or (train and (spec.random or spec.dropout > 0))):
         return None
-    flags = 0 if x.is_cpu else flags_of("cuda", x.dtype)
-    job = _run.job_of(spec, x, x.dtype, x.dtype, x.shape[:2], batch_major, gradient, False, flags)
-    call = Call(spec, job, batch_major, 0, False, None, x.dtype, x.dtype)
-    return Again(call, x, gradient, flags)
+    flags = 0 if x.is_cpu else flags_of("cuda", dtype)
+    job = _run.job_of(spec, x, dtype, params, x.shape[:2], batch_major, gradient, False, flags)
+    call = Call(spec, job, batch_major, 0, False, None, dtype, result)
+    return Again(call, x, params, gradient, flags)

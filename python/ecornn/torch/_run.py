@@ -14,7 +14,7 @@ import torch
 from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
 from .._plan import Plan
-from . import _weights
+from . import _native, _weights
 from ._spec import Spec
 from ._stream import capturing, stream_of
 
@@ -52,7 +52,8 @@ def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch
 class Job:
     """What all runs of one shape share: the plan, and the shapes of what they write."""
 
-    __slots__ = ("plan", "steps", "batch", "y", "final", "on_gpu", "index", "pad")
+    __slots__ = ("plan", "steps", "batch", "y", "final", "on_gpu", "index", "pad", "native",
+                 "handle")
 
     def __init__(self, spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first,
                  batch_major: bool, training: bool, drop: bool, flags: int):
@@ -64,6 +65,9 @@ class Job:
         makers = [_maker(shape, dtype, x.device) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
         self.pad = _NONE[spec.states:]
+        self.handle = _native.handle(spec, self.plan, x.device, TYPES[dtype], TYPES[params], steps,
+                                     batch, (*first, spec.input), shapes[0], shapes[1:])
+        self.native = self.handle.number if self.handle else 0
 
 
 def _maker(shape, dtype: torch.dtype, device):
@@ -118,9 +122,15 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         device, stream = x.device, stream_of(job.index)
         # A graph that is replayed packs what its parameters hold by then.
         cached = cached and not capturing()
+    if packed is None and cached and job.steps and job.batch:
+        packed = _weights.packed(spec, job, weights, stream, cached)
+    if job.native:
+        made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, stream)
+        if made is not None:
+            return made
     y, final = job.y(), [make() for make in job.final]
     if packed is None and job.steps and job.batch:
-        packed = _weights.packed(spec, plan, weights, stream, cached)
+        packed = _weights.packed(spec, job, weights, stream, False)
     reserve = torch.empty(plan.reserve, dtype=torch.uint8, device=device) if keep else None
     workspace = _scratch(plan.workspace, device, "workspace")
     io = pack_io(
@@ -133,6 +143,73 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
     return y, final, reserve, packed
 
 
+def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int, packed,
+                    stream: int):
+    """As forward, by the operator; None where it could not."""
+    given, tensors = _native.RESERVE if keep else 0, [x]
+    if lengths is not None:
+        given |= _native.LENGTHS
+        tensors.append(lengths)
+    bit = _native.STATE
+    for state in states:
+        if state is not None:
+            given |= bit
+            tensors.append(state)
+        bit += bit
+    if packed is None:
+        tensors += weights
+    else:
+        given |= _native.PACKED
+        tensors.append(packed)
+    made = _native.forward(job.native, given, tensors, seed, stream)
+    if not made:
+        return None
+    if packed is None:
+        packed = made.pop()
+    return made[0], made[1:1 + len(states)], made[-1] if keep else None, packed
+
+
+def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
+                     dfinal, wanted, stream: int):
+    """As backward, by the operator; None where it could not."""
+    given, tensors = _native.PACKED, [x, reserve, packed]
+    for tensor, bit in ((y, _native.Y), (lengths, _native.LENGTHS)):
+        if tensor is not None:
+            given |= bit
+            tensors.append(tensor)
+    bit = _native.STATE
+    for state in states:
+        if state is not None:
+            given |= bit
+            tensors.append(state)
+        bit += bit
+    if dy is not None:
+        given |= _native.DY
+        tensors.append(dy)
+    bit = _native.DFINAL
+    for gradient in dfinal:
+        if gradient is not None:
+            given |= bit
+            tensors.append(gradient)
+        bit += bit
+    count, bit = len(states), _native.DSTATE
+    if wanted[0]:
+        given |= _native.DX
+    for want in wanted[1:1 + count]:
+        if want:
+            given |= bit
+        bit += bit
+    if wanted[-1]:
+        given |= _native.DWEIGHTS
+    made = _native.backward(job.native, given, tensors, seed, stream)
+    if not made:
+        return None
+    found = iter(made)
+    dx = next(found) if wanted[0] else None
+    dstates = [next(found) if want else None for want in wanted[1:1 + count]]
+    return dx, dstates, list(found) if wanted[-1] else [None] * len(weights)
+
+
 def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
              dfinal, wanted):
     """dx, dstates and dweights of one forward; None where not wanted.
@@ -143,9 +220,15 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
     plan, count, stream, device = job.plan, spec.states, 0, None
     if job.on_gpu:
         device, stream = x.device, stream_of(job.index)
+    want_weights = wanted[1 + count:]
+    if job.native and packed is not None and any(wanted) and (
+            all(want_weights) or not any(want_weights)):
+        made = _backward_native(job, x, y, lengths, states, weights, reserve, packed, seed, dy,
+                                dfinal, wanted, stream)
+        if made is not None:
+            return made
     dx = torch.empty_like(x) if wanted[0] else None
     dstates = [make() if want else None for want, make in zip(wanted[1:], job.final)]
-    want_weights = wanted[1 + count:]
     some = any(want_weights)
     dweights = _scratch(plan.dweights, device, "dweights") if some else None
     workspace = _scratch(plan.workspace, device, "workspace")

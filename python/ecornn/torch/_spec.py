@@ -23,6 +23,7 @@ _TWO_BIASES = {
     "rnn-tanh": [("sum", 0)],
     "rnn-relu": [("sum", 0)],
 }
+NOWHERE = (-1, 0)
 GATES = {"lstm": 4, "gru": 3, "rnn-tanh": 1, "rnn-relu": 1}
 
 
@@ -117,14 +118,13 @@ class Spec:
         return [shape[name] for name in self.names()]
 
     @functools.cached_property
-    def _both(self) -> list[tuple[int, int, int]]:
-        """Of each parameter: the tensor it is packed from, its offset there in elements, and the
-        tensor of its gradient.
+    def _all(self) -> list[tuple]:
+        """Of each parameter, places in the flat weights of all pairs: what it is packed from, what
+        is added to it, where its gradient goes, and where that is wanted a second time.
 
-        Numbers count the flat weights of all pairs; after them come the sums of biases, one a
-        pair.  A gradient of number -1 is nowhere.
+        A place is a tensor's number and an offset in elements; NOWHERE where there is none.
         """
-        names, both = self.names(), []
+        names, found = self.names(), []
         number = {name: k for k, name in enumerate(names)}
         seen: dict[tuple[int, str], int] = {}
         for parameter in self.parameters:
@@ -135,43 +135,47 @@ class Spec:
             seen[pair, kind] = turn + 1
             size = parameter.rows * parameter.cols
             if kind == "b" and self.torch:
-                both.append(self._bias(pair, first, number, turn, size))
+                found.append(self._bias(first, number, turn, size))
                 continue
             name = {"W": "weight_ih", "R": "weight_hh", "b": "bias", "p": "factor"}.get(
                 kind, "weight_hr")
-            both.append((first + number[name], turn * size, first + number[name]))
-        return both
+            place = (first + number[name], turn * size)
+            found.append((place, NOWHERE, place, NOWHERE))
+        return found
 
-    def _bias(self, pair: int, first: int, number: dict[str, int], turn: int, size: int):
-        source, gate = _TWO_BIASES[self.cell][turn]
-        total = self.pairs * len(self.names()) + pair
+    def _bias(self, first: int, number: dict[str, int], turn: int, size: int):
         if not self.bias:
-            return total, gate * size, -1
-        own = first + number["bias_hh" if source == "hh" else "bias_ih"]
-        return total if source == "sum" else own, gate * size, own
+            return NOWHERE, NOWHERE, NOWHERE, NOWHERE
+        source, gate = _TWO_BIASES[self.cell][turn]
+        ih, hh = ((first + number[name], gate * size) for name in ("bias_ih", "bias_hh"))
+        if source == "sum":
+            return ih, hh, ih, hh
+        own = hh if source == "hh" else ih
+        return own, NOWHERE, own, NOWHERE
 
     @functools.cached_property
     def places(self) -> list[tuple[int, int]]:
-        """Of each parameter: tensor and offset to pack it from."""
-        return [(tensor, offset) for tensor, offset, _ in self._both]
+        """Of each parameter: tensor and offset to pack it from; NOWHERE: it is 0."""
+        return [places[0] for places in self._all]
+
+    @functools.cached_property
+    def added(self) -> list[tuple[int, int]]:
+        """Of each parameter: tensor and offset of what is added to it."""
+        return [places[1] for places in self._all]
 
     @functools.cached_property
     def targets(self) -> list[tuple[int, int]]:
         """Of each parameter: tensor and offset of its gradient."""
-        return [(tensor, offset) for _, offset, tensor in self._both]
+        return [places[2] for places in self._all]
 
     @functools.cached_property
-    def shared_rows(self) -> int:
-        """Rows of both biases' gradients that are the same: those of gates with a sum."""
-        return sum(source == "sum" for source, _ in _TWO_BIASES[self.cell]) * self.hidden
+    def twins(self) -> list[tuple[int, int]]:
+        """Of each parameter: tensor and offset that have the same gradient."""
+        return [places[3] for places in self._all]
 
     @functools.cached_property
-    def bias_pairs(self) -> list[tuple[int, int]]:
-        """The numbers of both biases of each pair, () without."""
-        if not (self.torch and self.bias):
-            return []
-        step = len(self.names())
-        return [(pair * step + 2, pair * step + 3) for pair in range(self.pairs)]
+    def two_biases(self) -> bool:
+        return self.torch and self.bias
 
 
 @functools.lru_cache(maxsize=None)

@@ -18,7 +18,8 @@ import torch
 
 from .._library import check, library
 from .._plan import Plan
-from ._spec import Spec
+from . import _native
+from ._spec import NOWHERE, Spec
 
 _fingerprint = library.ecornn_fingerprint
 _lock = threading.Lock()
@@ -102,12 +103,14 @@ class _Entry:
         return torch.empty(plan.weights, dtype=torch.uint8, device=device)
 
 
-def packed(spec: Spec, plan: Plan, weights, stream: int, keep: bool) -> torch.Tensor:
-    """The packed weights of a plan, [bytes].  keep: not to be packed anew while they hold."""
+def packed(spec: Spec, job, weights, stream: int, keep: bool) -> torch.Tensor:
+    """The packed weights of a job's plan, [bytes].  keep: not to be packed anew while they
+    hold."""
+    plan = job.plan
     if not plan.weights:
         return None
     if not keep:
-        return _pack(spec, plan, weights, stream,
+        return _pack(spec, job, weights, stream,
                      torch.empty(plan.weights, dtype=torch.uint8, device=weights[0].device))
     key = id(weights[0])
     entry = _entries.get(key)
@@ -116,7 +119,7 @@ def packed(spec: Spec, plan: Plan, weights, stream: int, keep: bool) -> torch.Te
         if found is not None:
             return found
     with _lock:
-        return _packed_anew(spec, plan, weights, stream, key)
+        return _packed_anew(spec, job, weights, stream, key)
 
 
 def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
@@ -125,7 +128,8 @@ def peek(plan: Plan, weights, stream: int) -> torch.Tensor | None:
     return entry.find(plan, stream) if entry is not None and entry.holds(weights) else None
 
 
-def _packed_anew(spec: Spec, plan: Plan, weights, stream: int, key: int) -> torch.Tensor:
+def _packed_anew(spec: Spec, job, weights, stream: int, key: int) -> torch.Tensor:
+    plan = job.plan
     entry = _entries.get(key)
     if entry is None or entry.first() is not weights[0]:
         entry = _Entry(weights, lambda _, key=key: _entries.pop(key, None))
@@ -137,7 +141,7 @@ def _packed_anew(spec: Spec, plan: Plan, weights, stream: int, key: int) -> torc
     else:
         entry.note(weights, weights[0].device.type == "cpu")
     device = weights[0].device
-    buffer = _pack(spec, plan, weights, stream, entry.buffer(plan, device))
+    buffer = _pack(spec, job, weights, stream, entry.buffer(plan, device))
     entry.packed.append((plan, buffer, stream))
     return buffer
 
@@ -165,26 +169,31 @@ def _check(spec: Spec, weights) -> None:
                 f"{list(shape)}, {first.dtype} on {first.device}")
 
 
-def _pack(spec: Spec, plan: Plan, weights, stream: int, buffer: torch.Tensor) -> torch.Tensor:
+def _pack(spec: Spec, job, weights, stream: int, buffer: torch.Tensor) -> torch.Tensor:
+    native = job.native
+    if native and _native.pack(native, buffer, weights, stream):
+        return buffer
     _check(spec, weights)
     tensors = [weight if weight.is_contiguous() else weight.detach().contiguous()
                for weight in weights]
-    pairs = spec.bias_pairs
-    if pairs:
-        with torch.no_grad():
-            if len(pairs) == 1:
-                tensors.append(torch.add(tensors[2], tensors[3]))
-            else:
-                tensors += torch._foreach_add([tensors[ih] for ih, _ in pairs],
-                                              [tensors[hh] for _, hh in pairs])
-    elif spec.torch:
-        tensors += [tensors[0].new_zeros(tensors[0].shape[0])] * spec.pairs
-    size = tensors[0].element_size()
-    start = [tensor.data_ptr() for tensor in tensors]
-    blocks = _pointers(len(spec.places))(*[start[tensor] + offset * size
-                                           for tensor, offset in spec.places])
-    check(library.ecornn_pack(plan.handle, blocks, buffer.data_ptr(), stream))
+    start, size = [tensor.data_ptr() for tensor in tensors], tensors[0].element_size()
+    none = None
+    if NOWHERE in spec.places:
+        none = tensors[0].new_zeros(spec.hidden)
+    start.append(0 if none is None else none.data_ptr())  # number -1: zeros
+    handle = job.plan.handle
+    check(library.ecornn_pack(handle, _block(start, spec.places, size), buffer.data_ptr(), stream))
+    if spec.two_biases:
+        start[-1] = 0
+        check(library.ecornn_pack_add(handle, _block(start, spec.added, size), buffer.data_ptr(),
+                                      stream))
     return buffer
+
+
+def _block(start: list[int], places, size: int) -> bytes:
+    """Addresses of all parameters in their tensors, as the library takes them; 0 is NULL."""
+    return _pointers(len(places))(*[start[tensor] and start[tensor] + offset * size
+                                    for tensor, offset in places])
 
 
 @functools.lru_cache(maxsize=None)
@@ -198,28 +207,10 @@ def gradients(spec: Spec, plan: Plan, dweights: torch.Tensor, weights, wanted, s
     found = [None if not want else torch.empty_like(weight) if weight.is_contiguous()
              else torch.empty_like(weight, memory_format=torch.contiguous_format)
              for weight, want in zip(weights, wanted)]
-    pairs = spec.bias_pairs
-    for ih, hh in pairs:
-        if wanted[hh] and found[ih] is None:  # the sum's gradient goes there
-            found[ih] = torch.empty_like(found[hh])
     size = weights[0].element_size()
     start = [0 if gradient is None else gradient.data_ptr() for gradient in found]
     start.append(0)  # number -1: nowhere
-    blocks = _pointers(len(spec.targets))(*[start[tensor] and start[tensor] + offset * size
-                                            for tensor, offset in spec.targets])
-    check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), blocks, 0, stream))
-    for ih, hh in pairs:
-        if wanted[hh]:
-            _second_bias(spec, found, ih, hh)
-        if not wanted[ih]:
-            found[ih] = None
+    for places in (spec.targets, spec.twins)[:1 + spec.two_biases]:
+        check(library.ecornn_unpack(plan.handle, dweights.data_ptr(), _block(start, places, size),
+                                    0, stream))
     return found
-
-
-def _second_bias(spec: Spec, found: list, ih: int, hh: int) -> None:
-    """Both addends of a sum have its gradient."""
-    rows = spec.shared_rows
-    if rows == found[hh].shape[0]:
-        found[hh] = found[ih]
-    else:
-        found[hh][:rows] = found[ih][:rows]

@@ -1,0 +1,122 @@
+"""Runs as operators of torch written in C: the module ``ecornn-torch.so``, where it loads.
+
+It needs torch 2.10 or newer, and is looked for in the package and beside the library.  Without it
+_run.py does the same in Python.  ``ECORNN_TORCH_MODULE`` is its path, or ``none``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+
+import torch
+
+from .. import _library as lib
+from .._library import library
+
+NAME = "ecornn-torch.so"
+_VERSION = 1  # of what Python and the module know of each other
+# Bits of `given`: as in python/native/operator.h.
+LENGTHS, PACKED, Y, DY, RESERVE, DX, DWEIGHTS = (1 << k for k in range(7))
+STATE, DFINAL, DSTATE = 1 << 8, 1 << 12, 1 << 16
+_MOST_WEIGHTS, _MOST_PARAMS = 200, 512
+_FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack", "ecornn_pack_add",
+              "ecornn_unpack")
+
+
+def _folder() -> str:
+    """Of the library that is loaded."""
+    if os.sep in lib.path:
+        return os.path.dirname(lib.path)
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            name = line[line.find(os.sep):].rstrip() if os.sep in line else ""
+            if os.path.basename(name).startswith("libecornn."):
+                return os.path.dirname(name)
+    return ""
+
+
+def _find():
+    asked = os.environ.get("ECORNN_TORCH_MODULE")
+    if asked == "none":
+        return None
+    own, folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "lib"), _folder()
+    paths = [asked] if asked else [os.path.join(place, NAME) for place in (
+        own, folder, os.path.join(folder, "ecornn"))]
+    for path in paths:
+        if os.path.exists(path):
+            try:
+                return ctypes.CDLL(path)
+            except OSError:
+                return None
+    return None
+
+
+def _load():
+    """The module, its operators registered; None where it or this torch has none."""
+    module = _find()
+    if module is None:
+        return None
+    functions = (ctypes.c_void_p * len(_FUNCTIONS))(
+        *(ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in _FUNCTIONS))
+    module.ecornn_torch_open.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    if module.ecornn_torch_open(_VERSION, functions):
+        return None
+    module.ecornn_torch_job.restype = ctypes.c_void_p
+    module.ecornn_torch_job.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    module.ecornn_torch_job_free.argtypes = [ctypes.c_void_p]
+    return module
+
+
+_module = _load()
+pack = forward = backward = None
+if _module is not None:
+    pack, forward, backward = (getattr(torch.ops.ecornn_native, name).default._op
+                               for name in ("pack", "forward", "backward"))
+
+
+class Handle:
+    """A job of the module: what runs of one shape share."""
+
+    __slots__ = ("number", "zeros", "keeps")
+
+    def __init__(self, numbers: list[int], keeps):
+        self.keeps = keeps  # whose memory the numbers point to
+        block = (ctypes.c_int64 * len(numbers))(*numbers)
+        self.number = _module.ecornn_torch_job(block, len(numbers)) or 0
+
+    def __del__(self):
+        if self.number and _module is not None:
+            _module.ecornn_torch_job_free(self.number)
+
+
+def _shape(sizes) -> list[int]:
+    return [len(sizes), *sizes]
+
+
+def handle(spec, plan, device, type: int, param_type: int, steps: int, batch: int, x, y,
+           states) -> Handle | None:
+    """For runs of that plan; None where they are not for the module.
+
+    x, y, states: their shapes.  type, param_type: the library's numbers.
+    """
+    weights = [shape for pair in range(spec.pairs)
+               for shape in spec.shapes(pair // spec.directions)]
+    places = spec.places
+    if (_module is None or not steps or not batch or not weights
+            or len(weights) > _MOST_WEIGHTS or not 0 < len(places) <= _MOST_PARAMS):
+        return None
+    size = 8 if param_type == lib.F64 else 4 if param_type == lib.F32 else 2
+    zeros = torch.zeros(spec.hidden * size, dtype=torch.uint8, device=device)
+    cuda = device.type == "cuda"
+    numbers = [plan.handle, plan.reserve, plan.workspace, plan.weights, plan.dweights, int(cuda),
+               device.index if cuda else 0, type, param_type, steps, batch, spec.states,
+               len(weights), len(places), zeros.data_ptr(), *_shape(x), *_shape(y)]
+    for shape in itertools.chain(states, weights):
+        numbers += _shape(shape)
+    for which in (places, spec.added, spec.targets, spec.twins):
+        for tensor, offset in which:
+            numbers += tensor, offset * size
+    made = Handle(numbers, (plan, zeros))
+    return made if made.number else None

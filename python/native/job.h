@@ -1,0 +1,45 @@
+/*
+ * What all runs of one shape share: the plan, the shapes of what they read and write, and where
+ * parameters lie in a framework's tensors.  Made once from numbers that Python gives (_native.py).
+ */
+#ifndef ECO_TORCH_JOB_H
+#define ECO_TORCH_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ecornn.h"
+
+enum { MOST_RANK = 3 };
+
+struct shape {
+    int64_t rank, size[MOST_RANK], stride[MOST_RANK];
+};
+
+/* A place in one of the weights; tensor -1: none. */
+struct place {
+    int64_t tensor, offset; /* bytes */
+};
+
+struct job {
+    const ecornn_plan *plan;
+    int64_t reserve, workspace, packed, dpacked; /* bytes */
+    int64_t cuda, device;                        /* on a GPU? its number */
+    int64_t type, param_type;                    /* as ecornn_type */
+    int64_t steps, batch, states, weights, params;
+    const void *zeros; /* what a parameter of no tensor is packed from */
+    struct shape x, y, state[ECORNN_MAX_STATES];
+    struct shape *weight; /* [weights] */
+    struct place *from;   /* [params] that a parameter is packed from */
+    struct place *more;   /* [params] that is added to it */
+    struct place *to;     /* [params] of its gradient */
+    struct place *twin;   /* [params] that has the same gradient */
+    bool adds;            /* is there any in `more`? */
+};
+
+/* numbers: see job_read in job.c; count of them.  NULL: no memory, or wrong numbers. */
+struct job *job_make(const int64_t *numbers, size_t count);
+void job_free(struct job *job); /* NULL is allowed */
+
+#endif /* ECO_TORCH_JOB_H */

@@ -1,0 +1,75 @@
+/*
+ * Registers the operators with the torch of this process.
+ */
+#include "python/native/operator.h"
+
+#include <string.h>
+
+#include "python/native/scratch.h"
+
+#define SHOWN __attribute__((visibility("default")))
+
+enum { VERSION = 1 }; /* of what Python and this module know of each other */
+struct library library;
+
+/* Found by Python, which has loaded libecornn: the addresses of struct library's functions, in its
+ * order.  0: the operators are there; else Python is of another version, this torch has no stable
+ * interface, or another copy of this module has registered them. */
+SHOWN int ecornn_torch_open(int version, void *const *functions);
+/* A job for the operators, see job.h; NULL: no memory, or wrong numbers. */
+SHOWN struct job *ecornn_torch_job(const int64_t *numbers, size_t count);
+SHOWN void ecornn_torch_job_free(struct job *job);
+
+static const struct {
+    const char *name, *schema;
+    torch_kernel *kernel;
+} operators[] = {
+    {"pack", "pack(int job, Tensor(a!) packed, Tensor[] weights, int stream) -> bool",
+     operator_pack},
+    {"forward", "forward(int job, int given, Tensor[] tensors, int seed, int stream) -> Tensor[]",
+     operator_forward},
+    {"backward", "backward(int job, int given, Tensor[] tensors, int seed, int stream) -> Tensor[]",
+     operator_backward},
+};
+enum { OPERATORS = sizeof operators / sizeof *operators };
+
+static bool define(void)
+{
+    torch_library *made = NULL;
+    bool ok =
+        torch.aoti_torch_library_init_def("ecornn_native", __FILE__, __LINE__, &made) == TORCH_OK;
+    for (int i = 0; ok && i < OPERATORS; i++)
+        ok = torch.aoti_torch_library_def(made, operators[i].schema) == TORCH_OK;
+    return ok; /* kept for the life of the process, as torch's handles are */
+}
+
+static bool implement(const char *key)
+{
+    torch_library *made = NULL;
+    bool ok = torch.aoti_torch_library_init_impl("ecornn_native", key, __FILE__, __LINE__, &made) ==
+              TORCH_OK;
+    for (int i = 0; ok && i < OPERATORS; i++)
+        ok = torch.torch_library_impl(made, operators[i].name, operators[i].kernel, TORCH_ABI) ==
+             TORCH_OK;
+    return ok;
+}
+
+int ecornn_torch_open(int version, void *const *functions)
+{
+    if (version != VERSION)
+        return 1;
+    memcpy(&library, functions, sizeof library);
+    return torch_abi_find() && scratch_begin() && define() && implement("CPU") && implement("CUDA")
+               ? 0
+               : 1;
+}
+
+struct job *ecornn_torch_job(const int64_t *numbers, size_t count)
+{
+    return job_make(numbers, count);
+}
+
+void ecornn_torch_job_free(struct job *job)
+{
+    job_free(job);
+}

@@ -1,0 +1,36 @@
+/*
+ * The operators ecornn_native::pack, forward and backward: see each in run.c.
+ */
+#ifndef ECO_TORCH_OPERATOR_H
+#define ECO_TORCH_OPERATOR_H
+
+#include "ecornn.h"
+#include "python/native/torch_abi.h"
+
+/* The library that Python has loaded. */
+struct library {
+    ecornn_status (*forward)(const ecornn_plan *, const ecornn_io *);
+    ecornn_status (*backward)(const ecornn_plan *, const ecornn_io *, const ecornn_gradient *);
+    ecornn_status (*pack)(const ecornn_plan *, const void *const *, void *, void *);
+    ecornn_status (*pack_add)(const ecornn_plan *, const void *const *, void *, void *);
+    ecornn_status (*unpack)(const ecornn_plan *, const void *, void *const *, int, void *);
+};
+extern struct library library;
+
+/* Bits of `given`: as in _native.py. */
+enum {
+    GIVEN_LENGTHS = 1 << 0,
+    GIVEN_PACKED = 1 << 1, /* packed weights; else the weights themselves */
+    GIVEN_Y = 1 << 2,
+    GIVEN_DY = 1 << 3,
+    WANT_RESERVE = 1 << 4,
+    WANT_DX = 1 << 5,
+    WANT_DWEIGHTS = 1 << 6,
+    GIVEN_STATE = 1 << 8,   /* and the next: one for each state */
+    GIVEN_DFINAL = 1 << 12, /* likewise */
+    WANT_DSTATE = 1 << 16   /* likewise */
+};
+
+torch_kernel operator_pack, operator_forward, operator_backward;
+
+#endif /* ECO_TORCH_OPERATOR_H */

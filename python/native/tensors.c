@@ -1,0 +1,79 @@
+/*
+ * Tensors on their way through an operator.
+ */
+#include "python/native/tensors.h"
+
+void *data_of(torch_tensor *tensor)
+{
+    void *data = NULL;
+    return tensor && torch.aoti_torch_get_data_ptr(tensor, &data) == TORCH_OK ? data : NULL;
+}
+
+torch_tensor *make(const struct job *job, const struct shape *shape, int32_t type)
+{
+    torch_tensor *made = NULL;
+    const int32_t device = job->cuda ? (int32_t)job->device : -1;
+    const int32_t error =
+        torch.aoti_torch_empty_strided(shape->rank, shape->size, shape->stride, type,
+                                       torch_number.device[job->cuda != 0], device, &made);
+    return error == TORCH_OK ? made : NULL;
+}
+
+torch_tensor *make_bytes(const struct job *job, int64_t bytes)
+{
+    const struct shape shape = {.rank = 1, .size = {bytes}, .stride = {1}};
+    return make(job, &shape, torch_number.byte);
+}
+
+void drop(torch_tensor *tensor)
+{
+    if (tensor)
+        torch.aoti_torch_delete_tensor_object(tensor);
+}
+
+bool tensors_take(struct tensors *all, torch_list *list)
+{
+    size_t count = 0;
+    all->count = all->next = 0;
+    bool ok = torch.torch_list_size(list, &count) == TORCH_OK && count <= MOST_TENSORS;
+    for (size_t i = 0; ok && i < count; i++) {
+        torch_value value;
+        ok = torch.torch_list_get_item(list, i, &value) == TORCH_OK;
+        if (ok)
+            all->tensor[all->count++] = as_pointer(value);
+    }
+    torch.torch_delete_list(list);
+    return ok;
+}
+
+void tensors_end(struct tensors *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        drop(all->tensor[i]);
+}
+
+torch_tensor *next_if(struct tensors *all, int64_t given)
+{
+    return given && all->next < all->count ? all->tensor[all->next++] : NULL;
+}
+
+torch_tensor *result(struct results *results, torch_tensor *tensor, bool *ok)
+{
+    *ok = *ok && tensor && results->count < MOST_TENSORS;
+    if (*ok)
+        return results->tensor[results->count++] = tensor;
+    drop(tensor);
+    return NULL;
+}
+
+torch_value results_end(struct results *results, bool ok)
+{
+    torch_list *list = NULL;
+    ok = torch.torch_new_list_reserve_size(results->count, &list) == TORCH_OK && ok;
+    for (size_t i = 0; i < results->count; i++)
+        if (ok)
+            torch.torch_list_push_back(list, of_pointer(results->tensor[i]));
+        else
+            drop(results->tensor[i]);
+    return of_pointer(list);
+}

@@ -1,0 +1,53 @@
+/*
+ * Finds torch's stable C interface in the process.
+ */
+#include "python/native/torch_abi.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+struct torch_abi torch;
+
+static const char *const names[] = {
+#define TORCH_NAME(name, arguments) #name,
+    TORCH_FUNCTIONS(TORCH_NAME)
+#undef TORCH_NAME
+};
+
+struct torch_numbers torch_number;
+
+static const char *const numbers[] = {"aoti_torch_dtype_float32",   "aoti_torch_dtype_float64",
+                                      "aoti_torch_dtype_bfloat16",  "aoti_torch_dtype_float16",
+                                      "aoti_torch_dtype_uint8",     "aoti_torch_device_type_cpu",
+                                      "aoti_torch_device_type_cuda"};
+
+static bool find_numbers(void *library)
+{
+    int32_t found[sizeof numbers / sizeof *numbers];
+    _Static_assert(sizeof found == sizeof torch_number, "one number a name");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        int32_t (*number)(void);
+        void *const function = dlsym(library, numbers[i]);
+        if (!function)
+            return false;
+        memcpy(&number, &function, sizeof number);
+        found[i] = number();
+    }
+    memcpy(&torch_number, found, sizeof torch_number);
+    return true;
+}
+
+bool torch_abi_find(void)
+{
+    void *found[sizeof names / sizeof *names];
+    void *const library = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
+    bool all = library != NULL && find_numbers(library);
+    _Static_assert(sizeof found == sizeof torch, "one pointer a name");
+    for (size_t i = 0; all && i < sizeof names / sizeof *names; i++)
+        all = (found[i] = dlsym(library, names[i])) != NULL;
+    if (all)
+        memcpy(&torch, found, sizeof torch);
+    if (library)
+        dlclose(library); /* torch holds it */
+    return all;
+}

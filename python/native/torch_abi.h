@@ -1,0 +1,74 @@
+/*
+ * What is used of torch's stable C interface, torch 2.10 and newer (torch/csrc/stable/c/shim.h and
+ * torch/csrc/inductor/aoti_torch/c/shim.h say what each function does).  It is found in the process
+ * that has loaded torch: nothing of torch is needed to build.
+ */
+#ifndef ECO_TORCH_ABI_H
+#define ECO_TORCH_ABI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct torch_tensor torch_tensor; /* a handle, whose holder deletes it */
+typedef struct torch_list torch_list;
+typedef struct torch_library torch_library;
+typedef uint64_t torch_value; /* an argument or a result of an operator */
+/* Takes its arguments from the stack, owns them, and leaves its results there. */
+typedef void torch_kernel(torch_value *stack, uint64_t arguments, uint64_t results);
+
+enum { TORCH_OK = 0 };
+/* The version of the interface that this code is written for: 2.10. */
+#define TORCH_ABI ((uint64_t)2 << 56 | (uint64_t)10 << 48)
+
+/* name in torch, arguments; all return int32_t, TORCH_OK or an error. */
+#define TORCH_FUNCTIONS(f)                                                                         \
+    f(aoti_torch_library_init_def,                                                                 \
+      (const char *space, const char *file, uint32_t line, torch_library **library))               \
+        f(aoti_torch_library_init_impl, (const char *space, const char *key, const char *file,     \
+                                         uint32_t line, torch_library **library))                  \
+            f(aoti_torch_library_def, (torch_library * library, const char *schema)) f(            \
+                torch_library_impl, (torch_library * library, const char *name,                    \
+                                     torch_kernel *kernel, uint64_t version))                      \
+                f(torch_new_list_reserve_size, (size_t size, torch_list * *list)) f(               \
+                    torch_list_size, (torch_list * list, size_t * size))                           \
+                    f(torch_list_get_item, (torch_list * list, size_t index, torch_value * item))  \
+                        f(torch_list_push_back, (torch_list * list, torch_value item))             \
+                            f(torch_delete_list, (torch_list * list)) f(                           \
+                                aoti_torch_empty_strided,                                          \
+                                (int64_t rank, const int64_t *sizes, const int64_t *strides,       \
+                                 int32_t type, int32_t device_type, int32_t device,                \
+                                 torch_tensor **made)) f(aoti_torch_delete_tensor_object,          \
+                                                         (torch_tensor * tensor))                  \
+                                f(aoti_torch_get_data_ptr, (torch_tensor * tensor, void **data))   \
+                                    f(aoti_torch_get_dim, (torch_tensor * tensor, int64_t * rank)) \
+                                        f(aoti_torch_get_sizes,                                    \
+                                          (torch_tensor * tensor, int64_t * *sizes))               \
+                                            f(aoti_torch_get_dtype,                                \
+                                              (torch_tensor * tensor, int32_t * type))             \
+                                                f(aoti_torch_get_device_type,                      \
+                                                  (torch_tensor * tensor, int32_t * device_type))  \
+                                                    f(aoti_torch_get_device_index,                 \
+                                                      (torch_tensor * tensor, int32_t * device))   \
+                                                        f(aoti_torch_is_contiguous,                \
+                                                          (torch_tensor * tensor, bool *dense))
+
+#define TORCH_MEMBER(name, arguments) int32_t(*name) arguments;
+struct torch_abi {
+    TORCH_FUNCTIONS(TORCH_MEMBER)
+};
+#undef TORCH_MEMBER
+
+extern struct torch_abi torch; /* torch_abi.c */
+
+/* torch's numbers of types, in the order of ecornn_type, and of kinds of devices. */
+struct torch_numbers {
+    int32_t type[4], byte;
+    int32_t device[2]; /* CPU, CUDA */
+};
+extern struct torch_numbers torch_number;
+
+/* Finds all of them; false: this torch lacks one. */
+bool torch_abi_find(void);
+
+#endif /* ECO_TORCH_ABI_H */

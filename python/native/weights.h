@@ -1,0 +1,17 @@
+/*
+ * Weights of torch to packed ones, and gradients back.
+ */
+#ifndef ECO_TORCH_WEIGHTS_H
+#define ECO_TORCH_WEIGHTS_H
+
+#include "python/native/tensors.h"
+
+/* Does a call of this job have few enough tensors and parameters? */
+bool fits(const struct job *job);
+/* weights [job->weights]: false where one is not what the job packs, or the library refuses. */
+bool pack_weights(const struct job *job, torch_tensor *const *weights, void *packed, void *stream);
+/* The gradients of all weights, new tensors, from the packed one. */
+void unpack_weights(const struct job *job, const void *packed, struct results *out, void *stream,
+                    bool *ok);
+
+#endif /* ECO_TORCH_WEIGHTS_H */
