@@ -3,8 +3,6 @@
  */
 #include "gpu/gpu.h"
 
-#include <string.h>
-
 /* A parameter, in the caller's memory, in packed weights or in their gradient: rows of elements. */
 struct place {
     ecornn_param param;
@@ -35,67 +33,76 @@ static struct place place_of(const struct ecornn_plan *plan, int i)
     return found;
 }
 
-/* Parameters that follow each other on both sides are moved at once: the gates of a framework's
- * tensor, which it has under each other.  add: to what is there. */
+/* Moves that are gathered for one launch.  Parameters that follow each other on both sides are one:
+ * the gates of a framework's tensor, which it has under each other. */
 struct mover {
-    struct eco_move_call call; /* rows is 0: nothing yet */
-    bool vectors;
+    struct eco_param_moves moves;
+    int count;
+    bool vectors; /* is the last of them one of vectors? */
     const struct eco_gpu *gpu;
-    char name[sizeof(((ecornn_param *)0)->name)]; /* of the first */
-    const void *param;                            /* where the caller has it */
     cudaStream_t stream;
 };
 
-static size_t bytes_of(const struct eco_plane *plane, const struct eco_move_call *call)
+static size_t bytes_of(const struct eco_plane *plane, const struct eco_param_move *move)
 {
-    const size_t row = call->rows == 1 ? (size_t)call->width : plane->row;
-    return (size_t)call->rows * row * eco_type_bytes(plane->type);
+    const size_t row = move->rows == 1 ? (size_t)move->width : plane->row;
+    return (size_t)move->rows * row * eco_type_bytes(plane->type);
 }
 
 static bool follows(const struct eco_plane *next, const struct eco_plane *plane,
-                    const struct eco_move_call *call)
+                    const struct eco_param_move *move)
 {
-    return next->data == (char *)plane->data + bytes_of(plane, call) && next->row == plane->row &&
+    return next->data == (char *)plane->data + bytes_of(plane, move) && next->row == plane->row &&
            next->type == plane->type;
 }
 
-/* Asking where memory is takes a microsecond: once for all that follow each other. */
-static ecornn_status flush(struct mover *mover)
+/* Makes the last move longer; false: it is another. */
+static bool extend(struct mover *mover, const struct eco_param_move *next, bool vector)
 {
-    ecornn_status status = ECORNN_OK;
-    if (mover->call.rows > 0)
-        status = eco_gpu_check_pointer(mover->gpu, mover->name, mover->param);
-    if (status == ECORNN_OK && mover->call.rows > 0)
-        status = eco_cuda_status(eco_launch_move(&mover->call, mover->stream), "moving parameters");
-    mover->call.rows = 0;
-    return status;
+    if (mover->count == 0)
+        return false;
+    struct eco_param_move *last = &mover->moves.move[mover->count - 1];
+    if (mover->vectors != vector || !follows(&next->to, &last->to, last) ||
+        !follows(&next->from, &last->from, last))
+        return false;
+    if (vector && next->width <= INT32_MAX - last->width) {
+        last->width += next->width;
+        return true;
+    }
+    if (!vector && next->width == last->width && last->rows > 1 && next->rows > 1 &&
+        next->rows <= INT32_MAX - last->rows) {
+        last->rows += next->rows;
+        return true;
+    }
+    return false;
 }
 
-/* One row for a vector; the caller's rows are dense. */
+static ecornn_status flush(struct mover *mover)
+{
+    const int count = mover->count;
+    mover->count = 0;
+    return count == 0 ? ECORNN_OK
+                      : eco_cuda_status(eco_launch_params(&mover->moves, count, mover->stream),
+                                        "moving parameters");
+}
+
+/* caller: where the caller has it.  Asking whether a GPU can reach that takes a microsecond: once
+ * for all that follow each other. */
 static ecornn_status move(struct mover *mover, const struct place *place, const void *caller,
                           struct eco_plane to, struct eco_plane from)
 {
     const ecornn_param *param = &place->param;
-    struct eco_move_call *call = &mover->call;
-    const int32_t rows = place->vector ? 1 : param->rows;
-    const int32_t width = place->vector ? param->rows : param->cols;
-    const bool next = call->rows > 0 && mover->vectors == place->vector &&
-                      follows(&to, &call->to, call) && follows(&from, &call->from, call);
-    if (next && place->vector && width <= INT32_MAX - call->width) {
-        call->width += width;
+    const struct eco_param_move next = {.to = to,
+                                        .from = from,
+                                        .rows = place->vector ? 1 : param->rows,
+                                        .width = place->vector ? param->rows : param->cols};
+    if (extend(mover, &next, place->vector))
         return ECORNN_OK;
-    }
-    if (next && !place->vector && width == call->width && call->rows > 1 && rows > 1 &&
-        rows <= INT32_MAX - call->rows) {
-        call->rows += rows;
-        return ECORNN_OK;
-    }
-    const ecornn_status status = flush(mover);
+    ecornn_status status = eco_gpu_check_pointer(mover->gpu, param->name, caller);
+    if (status == ECORNN_OK && mover->count == ECO_PARAM_MOVES)
+        status = flush(mover);
+    mover->moves.move[mover->count++] = next;
     mover->vectors = place->vector;
-    mover->param = caller;
-    memcpy(mover->name, param->name, sizeof mover->name);
-    *call = (struct eco_move_call){
-        .to = to, .from = from, .steps = 1, .rows = rows, .width = width, .add = call->add};
     return status;
 }
 
@@ -156,7 +163,7 @@ ecornn_status eco_gpu_pack_add(const struct ecornn_plan *plan, const void *const
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_check_pointer(plan->device->own, "weights", weights);
-    struct mover mover = {.call.add = true, .gpu = plan->device->own, .stream = stream};
+    struct mover mover = {.moves.add = true, .gpu = plan->device->own, .stream = stream};
     if (status == ECORNN_OK)
         status = pack_all(plan, params, weights, &mover);
     eco_gpu_leave(&scope);
@@ -171,7 +178,7 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
     if (status != ECORNN_OK)
         return status;
     status = eco_gpu_check_pointer(plan->device->own, "dweights", dweights);
-    struct mover mover = {.call.add = add, .gpu = plan->device->own, .stream = stream};
+    struct mover mover = {.moves.add = add, .gpu = plan->device->own, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         if (params[i] == NULL)
             continue;
