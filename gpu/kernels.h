@@ -68,8 +68,8 @@ struct eco_move_call {
 };
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);
 
-/* param_moves.cu: rows of elements from place to place, up to so many in a launch; a plane's step is
- * not read.  The launch fills in end. */
+/* param_moves.cu: rows of elements from place to place, up to so many in a launch; a plane's step
+ * is not read.  The launch fills in end. */
 enum { ECO_PARAM_MOVES = 32 };
 struct eco_param_move {
     struct eco_plane to, from;
