@@ -137,7 +137,7 @@ cudaError_t eco_launch_fill(const struct eco_columns_call *call, cudaStream_t st
  * overlap: of two launches the second is put in place early. */
 cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cudaStream_t stream);
 
-/* ---- all steps in one launch, instances/persistent_forward_bf16.cu and so on ----------------- */
+/* ---- all steps in one launch, persistent/exchange_init.cu ------------------------------------ */
 
 /* What n launched (layer, direction)s exchange, before the first step: all bits of a number set
  * where a unit will write it, else 0.  Sizes as in eco_resident_call. */
@@ -157,23 +157,6 @@ struct eco_exchange_call {
 /* overlap: beside the kernel ahead, which does not touch what is exchanged. */
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,
                                 cudaStream_t stream);
-
-/* Kernels of one cell, by eco_resident_place(); NULL: there is none.  The list ends with cell -1.
- */
-struct eco_resident_kernel {
-    int cell;
-    const void *by_shape[ECO_RESIDENT_SHAPES];
-};
-extern const struct eco_resident_kernel *const eco_resident_forward_bf16;
-extern const struct eco_resident_kernel *const eco_resident_forward_f16;
-extern const struct eco_resident_kernel *const eco_resident_forward_f32;
-extern const struct eco_resident_kernel *const eco_resident_forward_f32_fast;
-extern const struct eco_resident_kernel *const eco_resident_forward_f32_scaled;
-extern const struct eco_resident_kernel *const eco_resident_forward_f32_pair;
-extern const struct eco_resident_kernel *const eco_resident_backward_bf16;
-extern const struct eco_resident_kernel *const eco_resident_backward_f16;
-extern const struct eco_resident_kernel *const eco_resident_backward_f32_fast;
-extern const struct eco_resident_kernel *const eco_resident_backward_f32_scaled;
 
 /* ---- a step in one launch, instances/fused_step_bf16.cu and so on ---------------------------- */
 

@@ -77,7 +77,8 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
         return divisions;
     struct eco_resident_need need =
         eco_resident_need(problem, caps, backward, problem->N, problem->T, 1);
-    const uint64_t any = need.shapes;
+    /* also of cells whose kernels are compiled as they are forced */
+    const uint64_t any = ECO_RESIDENT_ALL_SHAPES - (caps->splits ? 0 : ECO_RESIDENT_SQUARES);
     need.groups = rungs[rung].groups;
     for (int place = 0; place < ECO_RESIDENT_SHAPES; place++) {
         struct eco_resident_shape shape;
@@ -132,14 +133,15 @@ static void add_file(struct eco_text *text, const char *name, const struct test_
     const int type = kind_of(&test->desc);
     struct eco_problem problem;
     if (strstr(name, "residentIL") != NULL && eco_problem_build(&problem, &test->desc) == ECORNN_OK)
-        eco_text_add(text, "resident_%s_%s", backward ? "backward" : "forward",
-                     of_kind[eco_resident_kind(&problem, backward) - eco_resident_kinds]);
+        eco_text_add(text, "persistent_%s_%s_%s", backward ? "backward" : "forward",
+                     of_kind[eco_resident_kind(&problem, backward) - eco_resident_kinds],
+                     problem.cell->recipe.name);
     else if (strstr(name, "5fusedIL") != NULL)
-        eco_text_add(text, "fused_%s", of_type[type]);
+        eco_text_add(text, "fused_step_%s", of_type[type]);
     else if (strstr(name, "3fewIL") != NULL)
-        eco_text_add(text, "few_%s", of_type[type]);
+        eco_text_add(text, "grouped_%s", of_type[type]);
     else if (strstr(name, "eco_stage_call") != NULL || strstr(name, "interpret") != NULL)
-        eco_text_add(text, "cell_%s", type == 1 ? "f32" : of_type[type]);
+        eco_text_add(text, "stages_%s", type == 1 ? "f32" : of_type[type]);
     else
         eco_text_add(text, "-");
 }

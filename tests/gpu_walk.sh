@@ -51,9 +51,9 @@ cat "$logs"/part.* | awk -v there="$logs/there" '
         for (key in is) { split(key, at, SUBSEP)
             if (!((at[1], at[2]) in seen)) print "never: " at[1] " " at[2] | "sort" }
         close("sort")
-        n = 0
-        for (name in others) n++
-        printf "beside them %d kernels of cuBLAS and the like\n", n
+        n = own = 0
+        for (name in others) if (name ~ /^units_/) own++; else n++
+        printf "beside them %d kinds of persistent kernels compiled at run time, %d kernels of cuBLAS and the like\n", own, n
         printf "%d problems, %d of %d runs agreed, %d choices that cannot be\n", problems, agreed, runs, refused
         printf "%d of %d kernels compared with the reference\n", compared, total
         exit compared < total

@@ -224,6 +224,7 @@ static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
             .blocks = {blocks, blocks, blocks * 10 / 11}, .block_bytes = 227 << 10, .splits = true};
         struct eco_resident_need need = eco_resident_need(problem, &caps, backward, 1, 9, 1);
         struct eco_resident_shape shape;
+        need.shapes = ECO_RESIDENT_ALL_SHAPES; /* also where a plan would compile its own */
         for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS; need.jobs++)
             for (need.rows = 1; need.rows < 2000; need.rows += 1 + need.rows / 6)
                 if (eco_resident_shape(&need, &shape) > 0)
@@ -289,6 +290,31 @@ START_TEST(says_why_there_is_none)
 }
 END_TEST
 
+/* The module has kernels of the cells that most layers have, of every type and way; those of the
+ * others are compiled. */
+START_TEST(has_kernels_of_common_cells)
+{
+    static const char *const types[] = {"f32", "f32/fast", "bf16", "f16"};
+    setenv("ECORNN_NVRTC", "0", 1);
+    for (int c = 0; ecornn_cell_name(c) != NULL; c++) {
+        const char *cell = ecornn_cell_name(c);
+        const bool common = strcmp(cell, "lstm") == 0 || strcmp(cell, "gru") == 0;
+        for (int i = 0; i < 8; i++) {
+            char text[64];
+            ecornn_desc desc;
+            struct eco_problem problem;
+            snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", cell, types[i / 2]);
+            ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
+            ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+            ck_assert_int_eq(
+                eco_resident_is_made(problem.cell, eco_resident_kind(&problem, i % 2), i % 2),
+                common);
+            ck_assert_int_eq(eco_resident_refuses(&problem, i % 2) == NULL, common);
+        }
+    }
+}
+END_TEST
+
 /* F16 holds the states of some cells in F32 only. */
 START_TEST(takes_operands_that_hold_states)
 {
@@ -324,6 +350,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_loop_test(own, compiles_what_runs_take, 0, 4);
     tcase_add_loop_test(own, says_why_there_is_none, 0, sizeof refusal / sizeof *refusal);
+    tcase_add_test(own, has_kernels_of_common_cells);
     tcase_add_test(own, takes_operands_that_hold_states);
     suite_add_tcase(suite, own);
     return suite_run(suite, true);

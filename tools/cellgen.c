@@ -103,18 +103,20 @@ static void print_list(const struct source *source, int n, int stage, int backwa
     puts("");
 }
 
-/* Every cell that can stay on a chip, with a bounded state or without. */
-static void print_numbers(const struct source *source, int n, bool bounded)
+/* Every cell that can stay on a chip, and each by its name. */
+static void print_numbers(const struct source *source, int n)
 {
     char numbers[256];
-    printf("#define CELLS_%s(CALL)", bounded ? "BOUNDED" : "UNBOUNDED");
+    printf("#define CELLS_RESIDENT(CALL)");
     for (int i = 0; i < n; i++)
-        if (eco_cell_products(&source[i].cell) > 0 &&
-            eco_cell_is_bounded(&source[i].cell) == bounded) {
-            eco_cell_emit_numbers(&source[i].cell, i, numbers, sizeof numbers);
-            printf(" \\\n    %s", numbers);
-        }
+        if (eco_cell_products(&source[i].cell) > 0)
+            printf(" CELLS_OF_%s(CALL)", source[i].symbol);
     puts("");
+    for (int i = 0; i < n; i++)
+        if (eco_cell_products(&source[i].cell) > 0) {
+            eco_cell_emit_numbers(&source[i].cell, i, numbers, sizeof numbers);
+            printf("#define CELLS_OF_%s(CALL) %s\n", source[i].symbol, numbers);
+        }
 }
 
 static int print_kernels(const struct source *source, int n)
@@ -127,9 +129,7 @@ static int print_kernels(const struct source *source, int n)
         print_list(source, n, k, 0);
         print_list(source, n, k, 1);
     }
-    print_numbers(source, n, true);
-    print_numbers(source, n, false);
-    puts("#define CELLS_RESIDENT(CALL) CELLS_BOUNDED(CALL) CELLS_UNBOUNDED(CALL)");
+    print_numbers(source, n);
     puts("#ifdef CELL_KERNEL\nstatic const struct eco_cell_kernels CELL(cells)[] = {");
     for (int i = 0; i < n; i++) {
         printf("    {\n");

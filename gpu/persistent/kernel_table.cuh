@@ -1,6 +1,6 @@
 /*
- * The kernels around all_steps: one by name for a cell compiled at run time, or for the module as
- * rows of a list (kernels.h), those that ECO_RESIDENT_MADE names.
+ * The kernels around all_steps: one by name for a cell compiled at run time, or for the module
+ * those of a cell (instances/persistent.awk), as far as ECO_RESIDENT_MADE names them.
  */
 #define RESIDENT(linkage, name, number, shift, spread, form)                                       \
     linkage __global__ void __launch_bounds__(THREADS, 1)                                          \
@@ -33,9 +33,10 @@ static const void *kernel_of(void)
     kernel_of<cell, place>(), kernel_of<cell, place + 1>(), kernel_of<cell, place + 2>(),          \
         kernel_of<cell, place + 3>()
 #define RESIDENT_KERNELS(cell, ...)                                                                \
-    {cell,                                                                                         \
-     {RESIDENT_FOUR(cell, 0), RESIDENT_FOUR(cell, 4), RESIDENT_FOUR(cell, 8),                      \
-      RESIDENT_FOUR(cell, 12), RESIDENT_FOUR(cell, 16), RESIDENT_FOUR(cell, 20),                   \
-      RESIDENT_FOUR(cell, 24), RESIDENT_FOUR(cell, 28), RESIDENT_FOUR(cell, 32),                   \
-      RESIDENT_FOUR(cell, 36), RESIDENT_FOUR(cell, 40), RESIDENT_FOUR(cell, 44),                   \
-      RESIDENT_FOUR(cell, 48), RESIDENT_FOUR(cell, 52), RESIDENT_FOUR(cell, 56)}},
+    {                                                                                              \
+        RESIDENT_FOUR(cell, 0), RESIDENT_FOUR(cell, 4), RESIDENT_FOUR(cell, 8),                    \
+            RESIDENT_FOUR(cell, 12), RESIDENT_FOUR(cell, 16), RESIDENT_FOUR(cell, 20),             \
+            RESIDENT_FOUR(cell, 24), RESIDENT_FOUR(cell, 28), RESIDENT_FOUR(cell, 32),             \
+            RESIDENT_FOUR(cell, 36), RESIDENT_FOUR(cell, 40), RESIDENT_FOUR(cell, 44),             \
+            RESIDENT_FOUR(cell, 48), RESIDENT_FOUR(cell, 52), RESIDENT_FOUR(cell, 56)              \
+    }

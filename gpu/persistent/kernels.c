@@ -1,5 +1,5 @@
 /*
- * Which kernels a plan of algorithm resident has: those of the module, or of a cell from text,
+ * Which kernels a plan of algorithm resident has: those of the module, or, of other cells,
  * compiled as the plan is created.
  */
 #include "gpu/persistent/persistent.h"
@@ -10,25 +10,32 @@ enum { CLUSTER_VERSION = 90 /* compute capability that clusters need, times ten 
 
 /* ---- the module's ---------------------------------------------------------------------------- */
 
-/* By kind, [forward, backward]. */
-static const struct eco_resident_kernel *const *const lists[ECO_RESIDENT_KINDS][2] = {
-    [ECO_BF16_IN_BF16] = {&eco_resident_forward_bf16, &eco_resident_backward_bf16},
-    [ECO_F16_IN_F16] = {&eco_resident_forward_f16, &eco_resident_backward_f16},
-    [ECO_F32_IN_F16] = {&eco_resident_forward_f32, NULL},
-    [ECO_F32_IN_SCALED_F16] = {&eco_resident_forward_f32_fast, &eco_resident_backward_f32_fast},
-    [ECO_F32_IN_PAIR] = {&eco_resident_forward_f32_pair, NULL},
-    [ECO_F32_IN_SCALED_PAIR] = {&eco_resident_forward_f32_scaled,
-                                &eco_resident_backward_f32_scaled},
-};
+#define INSTANCE(symbol, kind, backward, cell) extern const void *const symbol[ECO_RESIDENT_SHAPES];
+#include "gpu/persistent/instances.inc"
+#undef INSTANCE
 
-static const struct eco_resident_kernel *builtin_kernels(const struct eco_problem *problem,
-                                                         bool backward)
+/* Kernels by eco_resident_place(); NULL: there is none. */
+static const struct instance {
+    int kind;
+    bool backward;
+    const char *cell;
+    const void *const *by_shape;
+} instances[] = {
+#define INSTANCE(symbol, kind, backward, cell) {kind, backward, cell, symbol},
+#include "gpu/persistent/instances.inc"
+#undef INSTANCE
+};
+enum { INSTANCES = sizeof instances / sizeof *instances };
+
+/* Of a cell whose kernels are made. */
+static const void *const *made_kernels(const struct eco_problem *problem, bool backward)
 {
     const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
-    const struct eco_resident_kernel *kernel = *lists[kind - eco_resident_kinds][backward];
-    while (kernel->cell != problem->cell->builtin)
-        kernel++;
-    return kernel;
+    const struct instance *instance = instances;
+    while (&eco_resident_kinds[instance->kind] != kind || instance->backward != backward ||
+           strcmp(instance->cell, problem->cell->recipe.name) != 0)
+        instance++;
+    return instance->by_shape;
 }
 
 static ecornn_status give_shared_memory(const struct eco_caps *caps, const void *kernel,
@@ -80,7 +87,7 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         const struct eco_resident_shape shape = {.unit_shift = 5, .spread = spread};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
-                &clusters, eco_resident_backward_bf16->by_shape[eco_resident_place(&shape)],
+                &clusters, eco_persistent_backward_bf16_lstm[eco_resident_place(&shape)],
                 &config) == cudaSuccess)
             device->caps.blocks[spread] = clusters << spread;
         else
@@ -94,22 +101,18 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
     ecornn_status status = ECORNN_OK;
     if (device->caps.version >= ECO_RESIDENT_VERSION)
         status = ECO_CUDA(eco_kernel_version(
-            eco_resident_forward_bf16->by_shape[ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_FEW)],
+            eco_persistent_forward_bf16_lstm[ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_FEW)],
             &version));
     /* What was compiled for older devices only runs here too, but has none of the instructions. */
     if (status != ECORNN_OK || version < ECO_RESIDENT_VERSION) {
         device->caps.block_bytes = 0;
         return status;
     }
-    for (int i = 0; i < 2 * ECO_RESIDENT_KINDS; i++) {
-        const struct eco_resident_kernel *const *list = lists[i / 2][i % 2];
-        for (const struct eco_resident_kernel *kernel = list != NULL ? *list : NULL;
-             kernel != NULL && kernel->cell >= 0; kernel++)
-            for (int n = 0; n < ECO_RESIDENT_SHAPES && status == ECORNN_OK; n++) {
-                if (kernel->by_shape[n] != NULL)
-                    status = give_shared_memory(&device->caps, kernel->by_shape[n], i % 2);
-            }
-    }
+    for (int i = 0; i < INSTANCES; i++)
+        for (int n = 0; n < ECO_RESIDENT_SHAPES && status == ECORNN_OK; n++)
+            if (instances[i].by_shape[n] != NULL)
+                status = give_shared_memory(&device->caps, instances[i].by_shape[n],
+                                            instances[i].backward);
     if (status == ECORNN_OK)
         count_clusters(device, version);
     return status;
@@ -117,7 +120,7 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
 
 /* ---- a plan's -------------------------------------------------------------------------------- */
 
-/* Of a cell from text.  False: why not. */
+/* Of a cell whose kernels are not made.  False: why not. */
 static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
                     struct eco_resident_kernels *kernels)
 {
@@ -153,12 +156,12 @@ void eco_resident_prepare(const struct ecornn_plan *plan)
             eco_resident_need(problem, caps, backward, problem->N, 1, 1);
         if (!(eco_resident_shape(&need, &shape) > 0))
             continue;
+        const bool made =
+            eco_resident_is_made(problem->cell, eco_resident_kind(problem, backward), backward);
         kernels->shapes = need.shapes;
-        kernels->used =
-            problem->cell->builtin >= 0 || compile(plan, backward, need.shapes, kernels);
-        if (problem->cell->builtin >= 0)
-            memcpy(kernels->by_shape, builtin_kernels(problem, backward)->by_shape,
-                   sizeof kernels->by_shape);
+        kernels->used = made || compile(plan, backward, need.shapes, kernels);
+        if (made)
+            memcpy(kernels->by_shape, made_kernels(problem, backward), sizeof kernels->by_shape);
     }
 }
 

@@ -68,6 +68,9 @@ extern const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS];
 
 /* NULL: a type without kernels. */
 const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *problem, bool backward);
+/* Are its kernels of this kind in the module?  Those of other cells are compiled at run time. */
+bool eco_resident_is_made(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
+                          bool backward);
 /* Why there is no kernel for this cell and type; NULL: there is, or it can be compiled. */
 const char *eco_resident_refuses(const struct eco_problem *problem, bool backward);
 /* Arrays that a step back may read. */

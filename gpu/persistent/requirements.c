@@ -46,6 +46,26 @@ const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *prob
     }
 }
 
+static const struct {
+    int kind;
+    bool backward;
+    const char *cell;
+} made[] = {
+#define INSTANCE(symbol, kind, backward, cell) {kind, backward, cell},
+#include "gpu/persistent/instances.inc"
+#undef INSTANCE
+};
+
+bool eco_resident_is_made(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
+                          bool backward)
+{
+    for (size_t i = 0; i < sizeof made / sizeof *made && cell->builtin >= 0; i++)
+        if (&eco_resident_kinds[made[i].kind] == kind && made[i].backward == backward &&
+            strcmp(made[i].cell, cell->recipe.name) == 0)
+            return true;
+    return false;
+}
+
 int32_t eco_resident_fields(const struct ecornn_cell *cell)
 {
     return cell->lowered.n_saves + 2 * cell->recipe.n_states + 1;
@@ -55,16 +75,18 @@ const char *eco_resident_refuses(const struct eco_problem *problem, bool backwar
 {
     enum { MOST_FIELDS = 32 }; /* bits of call.fields */
     const struct ecornn_cell *cell = problem->cell;
+    const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
     char unused[1];
-    if (eco_resident_kind(problem, backward) == NULL)
+    if (kind == NULL)
         return "a type without a kernel";
     if (eco_cell_products(cell) == 0)
         return "a cell of other products than one with the output state, and one with a value of "
                "it";
     if (backward && eco_resident_fields(cell) > MOST_FIELDS)
         return "more saved values than a step back reads";
-    if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
-        return "a cell from text where there is no NVRTC";
+    if (!eco_resident_is_made(cell, kind, backward) &&
+        !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
+        return "a cell compiled at run time where there is no NVRTC";
     return NULL;
 }
 
@@ -155,7 +177,7 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
     struct eco_resident_need need = any_need(problem, caps, backward, problem->N, 1, 1);
     need.shapes = shapes_of(caps, &force, backward);
     need.groups = force.groups;
-    if (problem->cell->builtin < 0)
+    if (!eco_resident_is_made(problem->cell, eco_resident_kind(problem, backward), backward))
         need.shapes = compiled(problem, need);
     need.rows = rows;
     need.steps = steps;
