@@ -8,13 +8,6 @@
 
 #include "common/fours.h"
 
-const char *eco_type_name(ecornn_type type)
-{
-    static const char *const name[ECO_TYPES] = {
-        [ECORNN_F32] = "f32", [ECORNN_F64] = "f64", [ECORNN_BF16] = "bf16", [ECORNN_F16] = "f16"};
-    return name[type];
-}
-
 /* ---- F16 and float --------------------------------------------------------------------------- */
 
 float eco_f16_to_float(uint16_t bits)
@@ -55,21 +48,17 @@ uint16_t eco_f16_of_float(float value)
 
 double eco_type_round(double value, ecornn_type type)
 {
-    /* significant bits, the logarithm of the smallest number, the largest one */
-    static const struct {
-        int bits, least;
-        double most;
-    } form[ECO_TYPES] = {[ECORNN_BF16] = {8, -133, 0x1.fep127}, [ECORNN_F16] = {11, -24, 65504}};
+    const struct eco_type_form *form = &eco_type_form[type];
     if (type == ECORNN_F64 || !isfinite(value) || value == 0)
         return value;
     if (type == ECORNN_F32)
         return (double)(float)value;
     int exponent;
     frexp(value, &exponent);
-    const int unit = exponent - form[type].bits;
-    const int last = unit < form[type].least ? form[type].least : unit;
+    const int unit = exponent - form->bits;
+    const int last = unit < form->least ? form->least : unit;
     const double rounded = ldexp(rint(ldexp(value, -last)), last);
-    return fabs(rounded) > form[type].most ? copysign(INFINITY, value) : rounded;
+    return fabs(rounded) > form->most ? copysign(INFINITY, value) : rounded;
 }
 
 double eco_type_get(const void *array, size_t i, ecornn_type type)

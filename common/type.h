@@ -15,19 +15,41 @@
 
 enum { ECO_TYPES = 4 };
 
-/* Bytes of an element. */
+/* All that tells one type from another, but for conversions (type.c). */
+struct eco_type_form {
+    const char *name; /* in a problem string */
+    size_t bytes;     /* of an element */
+    ecornn_type sum;  /* what sums of products of the type are kept in */
+    int bits;         /* that are significant */
+    int least;        /* binary logarithm of the smallest number */
+    double most;      /* the largest number */
+};
+static const struct eco_type_form eco_type_form[ECO_TYPES] = {
+    [ECORNN_F32] = {"f32", 4, ECORNN_F32, 24, -149, 0x1.fffffep127},
+    [ECORNN_F64] = {"f64", 8, ECORNN_F64, 53, -1074, 0x1.fffffffffffffp1023},
+    [ECORNN_BF16] = {"bf16", 2, ECORNN_F32, 8, -133, 0x1.fep127},
+    [ECORNN_F16] = {"f16", 2, ECORNN_F32, 11, -24, 65504},
+};
+
 static inline size_t eco_type_bytes(ecornn_type type)
 {
-    return type == ECORNN_F32 ? 4 : type == ECORNN_F64 ? 8 : 2;
+    return eco_type_form[type].bytes;
 }
 
-/* In a problem string: "f32" "f64" "bf16" "f16". */
-const char *eco_type_name(ecornn_type type);
+static inline const char *eco_type_name(ecornn_type type)
+{
+    return eco_type_form[type].name;
+}
 
-/* What sums of products of the type are kept in. */
 static inline ecornn_type eco_type_sum(ecornn_type type)
 {
-    return type == ECORNN_F64 ? ECORNN_F64 : ECORNN_F32;
+    return eco_type_form[type].sum;
+}
+
+/* Are its sums of another type: is each result rounded to it? */
+static inline bool eco_type_narrow(ecornn_type type)
+{
+    return eco_type_sum(type) != type;
 }
 
 /* The nearest number of the type. */

@@ -11,8 +11,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     if (problem->row_invariant && problem->type != ECORNN_F64)
         return "row-invariant: the CBLAS takes another order for other numbers of rows";
     const bool same = problem->weight_type == problem->type;
-    return same && eco_type_bytes(problem->type) > 2 ? eco_cpu_force_refuses(ECO_FORCED_BLAS, false)
-                                                     : "no 16-bit types";
+    return same && !eco_type_narrow(problem->type) ? eco_cpu_force_refuses(ECO_FORCED_BLAS, false)
+                                                   : "no 16-bit types";
 }
 
 /* Enough rows that the input product runs at full speed, few enough that its result stays in the

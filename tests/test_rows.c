@@ -162,7 +162,7 @@ static void check_cut(const struct rows *rows, ecornn_device *device, int32_t N,
 /* Do states pass from one run to the next as they are inside of one? */
 static bool can_cut(const struct rows *rows)
 {
-    const bool narrow = eco_type_bytes(rows->type) == 2;
+    const bool narrow = eco_type_narrow(rows->type);
     return !rows->by_place && !rows->ragged && rows->test.desc.direction == ECORNN_FORWARD &&
            !(narrow && (rows->training || rows->states > 1));
 }
@@ -319,7 +319,7 @@ END_TEST
 /* Of the results of a row: what is no number is none in both, all else is near. */
 static bool alike(const struct rows *rows, const char *a, const char *b)
 {
-    const double most = eco_type_bytes(rows->type) == 2 ? 0.1 : 1e-4;
+    const double most = eco_type_narrow(rows->type) ? 0.1 : 1e-4;
     bool same = true;
     for (int kind = INPUTS; kind < KINDS; kind++)
         for (size_t i = 0; i < rows_elements(rows, kind); i++) {

@@ -82,11 +82,6 @@ static ecornn_status check_extents(const ecornn_desc *desc)
     return ECORNN_OK;
 }
 
-static bool is_narrow(ecornn_type type)
-{
-    return eco_type_bytes(type) == 2;
-}
-
 /* The extents are checked: every type is one. */
 static ecornn_status check_types(const ecornn_desc *desc)
 {
@@ -94,7 +89,7 @@ static ecornn_status check_types(const ecornn_desc *desc)
     if (param != ECORNN_F32 && param != type)
         return eco_fail(ECORNN_BAD_ARGUMENT, "param_type is %s, must be %s or 0 with type %s",
                         eco_type_name(param), eco_type_name(type), eco_type_name(type));
-    if (weight != ECORNN_F32 && weight != type && !(type == ECORNN_F32 && is_narrow(weight)))
+    if (weight != ECORNN_F32 && weight != type && !(type == ECORNN_F32 && eco_type_narrow(weight)))
         return eco_fail(ECORNN_BAD_ARGUMENT, "weight_type is %s, must be %s with type %s",
                         eco_type_name(weight), type == ECORNN_F32 ? "f32, bf16 or f16" : "0",
                         eco_type_name(type));
@@ -156,7 +151,7 @@ static void write_text(struct eco_problem *problem)
     eco_text_add(&text, "%s/%s", problem->cell->recipe.name, eco_type_name(problem->type));
     if (problem->weight_type != problem->type)
         eco_text_add(&text, "/%s-weights", eco_type_name(problem->weight_type));
-    if (is_narrow(problem->param_type))
+    if (eco_type_narrow(problem->param_type))
         eco_text_add(&text, "/%s-params", eco_type_name(problem->param_type));
     if (problem->fast)
         eco_text_add(&text, "/fast");

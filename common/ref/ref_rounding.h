@@ -79,11 +79,12 @@ static inline void eco_round_add(struct eco_arithmetic *arithmetic, double *sum,
 /* What is kept in the run's type. */
 static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double value)
 {
-    if (eco_type_bytes(arithmetic->type) > 2)
+    if (!eco_type_narrow(arithmetic->type))
         return value;
     const bool random = arithmetic->rounding == ECO_ROUND_RANDOM;
     if ((random || arithmetic->rounding == ECO_ROUND_CUT) && isfinite(value)) {
-        const int cut = arithmetic->type == ECORNN_BF16 ? 45 : 42; /* bits of a double's fraction */
+        const int cut = /* bits of a double's fraction */
+            eco_type_form[ECORNN_F64].bits - eco_type_form[arithmetic->type].bits;
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
         bits += random ? eco_arithmetic_random(arithmetic) >> (64 - cut) : 0;

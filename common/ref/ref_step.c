@@ -337,7 +337,7 @@ void eco_reference_backward(struct eco_reference *run, const struct eco_referenc
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
     evaluate(run, row);
-    if (eco_type_bytes(run->arithmetic.type) == 2)
+    if (eco_type_narrow(run->arithmetic.type))
         settle(run, row);
     seed_sweep(run);
     for (int i = recipe->n_nodes - 1; i >= 0; i--)

@@ -26,7 +26,7 @@ bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct ec
 static double rate(const struct eco_problem *problem, const struct eco_caps *caps, bool many_rows)
 {
     const double plain = caps->flops * caps->threads;
-    if (eco_type_bytes(problem->type) == 2)
+    if (eco_type_narrow(problem->type))
         return plain * 10;
     if (problem->type == ECORNN_F32 && problem->fast)
         return plain * (many_rows ? 4 : 1.5);
@@ -118,7 +118,7 @@ static double overlap(const struct eco_problem *problem)
 static double kernels(const struct eco_problem *problem, const struct eco_caps *caps,
                       double seconds)
 {
-    const double left = eco_type_bytes(problem->type) == 2 ? 0.7 : 0.8;
+    const double left = eco_type_narrow(problem->type) ? 0.7 : 0.8;
     const int products = problem->cell->lowered.n_operands;
     return seconds * (products > 1 ? products : 1) *
            (eco_step_is_over_at_once(problem, caps) ? left : 1);
@@ -154,8 +154,8 @@ static double wide_step(const struct eco_problem *problem, const struct eco_caps
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward)
 {
     const double steps = (double)problem->T * problem->L * problem->D;
-    const double step = eco_type_bytes(problem->type) == 2 ? narrow_step(problem, caps, backward)
-                                                           : wide_step(problem, caps, backward);
+    const double step = eco_type_narrow(problem->type) ? narrow_step(problem, caps, backward)
+                                                       : wide_step(problem, caps, backward);
     return overlap(problem) * steps * step;
 }
 

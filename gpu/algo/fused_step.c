@@ -21,7 +21,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     const struct ecornn_cell *cell = problem->cell;
     if (!caps->fuses)
         return "a device without what it needs";
-    if (eco_type_bytes(problem->type) > 4)
+    if (eco_type_sum(problem->type) == ECORNN_F64)
         return "a type without a kernel";
     if (problem->weight_type != problem->type)
         return "weights of another type than the rows";

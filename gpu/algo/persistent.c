@@ -111,7 +111,7 @@ static const double launch_time = 10e-6;
  * "Runs of few steps"). */
 static double reading_time(const struct eco_problem *problem, bool backward)
 {
-    const double element = eco_type_bytes(problem->type) == 2 ? 0.5e-12 : 1.5e-12;
+    const double element = eco_type_narrow(problem->type) ? 0.5e-12 : 1.5e-12;
     return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
 }
 

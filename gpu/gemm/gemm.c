@@ -197,7 +197,7 @@ static struct factors factors_of(const struct eco_gpu_run *run, const struct eco
  * of floats cuBLAS takes slower kernels then. */
 static cublasMath_t math_of(const struct eco_product *p)
 {
-    return eco_type_bytes(p->c_type) == 2
+    return eco_type_narrow(p->c_type)
                ? (cublasMath_t)((int)CUBLAS_DEFAULT_MATH |
                                 (int)CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)
                : CUBLAS_DEFAULT_MATH;

@@ -99,7 +99,7 @@ static struct weights weights_of(const struct eco_gpu_run *run, const struct eco
 
 static ecornn_type c_type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
 {
-    return eco_type_bytes(m->c_type) == 2 ? m->c_type : run->layout->sum;
+    return eco_type_narrow(m->c_type) ? m->c_type : run->layout->sum;
 }
 
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,

@@ -177,7 +177,7 @@ bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *p)
                                     .n = p->n,
                                     .k = p->k,
                                     .add = p->add,
-                                    .narrow = eco_type_bytes(p->c_type) == 2,
+                                    .narrow = eco_type_narrow(p->c_type),
                                     .a_whole = is_whole(p->a, p->a_row, piece, bytes) &&
                                                (!back || (size_t)p->k % piece == 0),
                                     .b_whole = is_whole(p->b, p->b_row, columns, bytes)});
