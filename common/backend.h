@@ -9,20 +9,25 @@
 #include "common/plan.h"
 #include "common/util.h"
 
-/* What an algorithm may know of the device when it is asked for support and time. */
+/* What an algorithm may know of the device when it is asked for support and time: of any device,
+ * then of the backend's kind. */
 struct eco_caps {
-    int threads;
+    int threads;               /* of a GPU: multiprocessors */
     double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
-    int32_t lanes, vectors;    /* panels for the product kernel (eco_wishes); 0: there is none */
-    int32_t sums;              /* of the kernel at a time, rows times vectors */
-    size_t cache_bytes;        /* next to one thread */
-    size_t block_bytes;        /* of memory that a block of a GPU's threads shares */
-    int version;               /* of a GPU: ten times its compute capability */
-    int32_t blocks[3];         /* of a GPU's that run at once, in clusters of 1, 2 and 4 */
-    bool fuses;                /* a GPU's module has code for fused steps */
-    bool splits;               /* and has code for products of split operands */
-    int32_t clusters[8];       /* of 1 to 8 blocks of its kernel for steps, that run at once */
     bool own_memory;           /* the host cannot read the device's: lengths are not checked */
+    struct eco_cpu_caps {
+        int32_t lanes, vectors; /* panels for the product kernel (eco_wishes); 0: there is none */
+        int32_t sums;           /* of the kernel at a time, rows times vectors */
+        size_t cache_bytes;     /* next to one thread */
+    } cpu;
+    struct eco_gpu_caps {
+        int version;         /* ten times the compute capability */
+        size_t block_bytes;  /* of memory that a block of threads shares */
+        int32_t blocks[3];   /* that run at once, in clusters of 1, 2 and 4 */
+        int32_t clusters[8]; /* of 1 to 8 blocks of the kernel for steps, that run at once */
+        bool fuses;          /* the module has code for fused steps */
+        bool splits;         /* and for products of split operands */
+    } gpu;
 };
 
 struct ecornn_device {

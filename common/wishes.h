@@ -10,62 +10,71 @@
 
 enum { ECO_ALIGNED_ROW = 8 };
 
-/* What the chosen algorithm wants of layout and tape. */
+/* What the chosen algorithm wants: of any backend, then what only the backend's kind asks for. */
 struct eco_wishes {
     bool plain; /* weights are the parameter block itself, no workspace, no reserve (reference) */
-    bool wavefront; /* layers overlap in chunks: scratch for each (layer, direction), not direction
-                     */
+    bool wavefront;  /* layers overlap in chunks: scratch for each (layer, direction), not for each
+                      * direction */
+    bool fuse_input; /* a step multiplies its input too: accumulators of one step only */
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time; 0: all */
-    int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc stays
-                             * alive; 0: in every one */
-    int32_t gradient_rows; /* of so many rows weight gradients are summed apart before they join the
-                            * sum of all, if a run has more; 0: never */
-    int32_t pack_rows; /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
-    bool by_length;    /* with lengths, rows lie in their order: dx takes the way through a copy */
-    bool rows_apart;   /* forward, no row of an input product depends on what others hold: those of
-                        * padding may be read, and of a batch as it is no copy is made */
-    bool lean; /* the reserve keeps no output state of the last layer, which backward reads from y,
-                * and all states in the type of rows; forward they lie as in inference */
-    size_t product_bytes;     /* of ECO_SCRATCH_PRODUCT */
-    bool turned[2];           /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
-    size_t prepared_bytes[2]; /* forward, back: of ECO_SCRATCH_PREPARED */
-    bool aligned; /* units of an accumulator, and rows of what products read, in whole groups of
-                   * ECO_ALIGNED_ROW elements, in weights and workspace; the reserve stays dense */
-    bool filled;  /* with that: products are of whole groups; what is the caller's or the reserve's
-                   * is copied into such rows where its own are not */
-    bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
-    bool wide; /* matrices are packed in the type of sums, each number rounded to its own before */
-    size_t exchange_bytes; /* of ECO_SCRATCH_EXCHANGE */
-    int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
-                    * as many as a panel has vectors */
-    int32_t lanes, vectors; /* weights in panels of so many vectors of so many lanes; 0: dense */
-    bool fuse_input;        /* a step multiplies its input too: accumulators of one step only; */
-    int32_t fuse_rows;      /* in runs of so many rows or more */
-    bool by_rows;           /* forward, fewer rows have longer chunks, of as many rows in all */
-    int32_t acc_units;      /* of a block of accumulators, a power of two; 0: all */
-    int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
-                             * neighbours; 0: 1 */
-    int32_t threads;        /* that have scratch of their own for rows of a product; 0: none */
-    size_t team_bytes;      /* that the threads of a run share */
-    size_t crowded;         /* rows that products read, of a multiple of so many bytes, get
-                             * ECO_ALIGNMENT more; 0: none */
-    /* of a CPU's steps: nothing lies elsewhere for them */
-    bool own_units;  /* a thread's products write the units that its pointwise passes read */
-    bool whole_rows; /* a step's products take the whole batch */
-    int32_t block;   /* rows that go through all panels together, at most; 0: what stays near */
-    enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips;
+    struct eco_cpu_wishes {
+        /* packed weights */
+        bool wide;     /* matrices in the type of sums, each number rounded to its own before */
+        int32_t spans; /* groups of lanes units in a block; of a matrix that is one alone (n == 1):
+                        * as many as a panel has vectors */
+        int32_t lanes, vectors; /* panels of so many vectors of so many lanes; 0: dense */
+        int32_t group, pair;    /* in a panel: k in groups of so many, and k of a lane that are
+                                 * neighbours; 0: 1 */
+        /* workspace */
+        bool by_length;        /* with lengths, rows lie in their order: dx takes the way through a
+                                * copy */
+        bool by_rows;          /* forward, fewer rows have longer chunks, of as many rows in all */
+        int32_t fuse_rows;     /* fuse_input holds in runs of so many rows or more */
+        int32_t acc_units;     /* of a block of accumulators, a power of two; 0: all */
+        int32_t gradient_rows; /* of so many rows weight gradients are summed apart before they
+                                * join the sum of all, if a run has more; 0: never */
+        int32_t
+            pack_rows;   /* most rows of dacc and of operands that ECO_SCRATCH_PACK has room for */
+        int32_t threads; /* that have scratch of their own for rows of a product; 0: none */
+        size_t team_bytes; /* that the threads of a run share */
+        size_t crowded;    /* rows that products read, of a multiple of so many bytes, get
+                            * ECO_ALIGNMENT more; 0: none */
+        /* steps: nothing lies elsewhere for them */
+        bool own_units;  /* a thread's products write the units that its pointwise passes read */
+        bool whole_rows; /* a step's products take the whole batch */
+        int32_t block;   /* rows that go through all panels together, at most; 0: what stays near */
+        enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips;
+    } cpu;
+    struct eco_gpu_wishes {
+        int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc
+                                 * stays alive; 0: in every one */
+        bool rows_apart; /* forward, no row of an input product depends on what others hold: those
+                          * of padding may be read, and of a batch as it is no copy is made */
+        bool lean; /* the reserve keeps no output state of the last layer, which backward reads from
+                    * y, and all states in the type of rows; forward they lie as in inference */
+        bool aligned; /* units of an accumulator, and rows of what products read, in whole groups of
+                       * ECO_ALIGNED_ROW elements, in weights and workspace; the reserve stays
+                       * dense */
+        bool filled;  /* with that: products are of whole groups; what is the caller's or the
+                       * reserve's is copied into such rows where its own are not */
+        bool widened; /* products read weights in the type of rows: ECO_SCRATCH_WIDENED */
+        bool turned[2];           /* forward, back: there is a transposed R, ECO_SCRATCH_TURNED */
+        size_t prepared_bytes[2]; /* forward, back: of ECO_SCRATCH_PREPARED */
+        size_t product_bytes;     /* of ECO_SCRATCH_PRODUCT */
+        size_t exchange_bytes;    /* of ECO_SCRATCH_EXCHANGE */
+    } gpu;
 };
 
 /* So many elements, in whole groups if that is wished. */
 static inline size_t eco_wishes_row(const struct eco_wishes *wishes, size_t width)
 {
-    const size_t group = wishes->aligned ? ECO_ALIGNED_ROW : 1;
+    const size_t group = wishes->gpu.aligned ? ECO_ALIGNED_ROW : 1;
     return (width + group - 1) / group * group;
 }
 /* Does a product want a copy of such rows, which are not ours? */
 static inline bool eco_wishes_copy(const struct eco_wishes *wishes, size_t width)
 {
-    return wishes->filled && eco_wishes_row(wishes, width) != width;
+    return wishes->gpu.filled && eco_wishes_row(wishes, width) != width;
 }
 
 #endif /* ECO_WISHES_H */

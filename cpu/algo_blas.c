@@ -29,11 +29,11 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                    struct eco_wishes *wishes)
 {
     *wishes = (struct eco_wishes){
-        .by_length = true,
-        .team_bytes = eco_cpu_team_bytes(caps->threads),
+        .cpu.by_length = true,
+        .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
         .chunk = eco_cpu_forced("chunk", steps_for(FORWARD_ROWS, problem->N)),
         .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
-        .gradient_rows = eco_cpu_gradient_group(problem),
+        .cpu.gradient_rows = eco_cpu_gradient_group(problem),
     };
 }
 

@@ -38,7 +38,7 @@ static const char *panels_refuse(const struct eco_problem *problem, const struct
     const int32_t vectors = eco_cpu_forced("vectors", ECO_TILE_VECTORS);
     if (is_narrow(problem))
         return vectors % 2 == 0 ? NULL : "ECORNN_FORCE: vectors is not 2 or 4, with BF16 weights";
-    return vectors >= caps->vectors
+    return vectors >= caps->cpu.vectors
                ? NULL
                : "ECORNN_FORCE: vectors is less than the instruction set's products have";
 }
@@ -49,7 +49,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "F32 and BF16 only";
     if (problem->weight_type == ECORNN_F16)
         return "no F16 weights";
-    if (caps->lanes == 0)
+    if (caps->cpu.lanes == 0)
         return "no product kernel";
     const char *refusal = eco_cpu_force_refuses(ECO_FORCED_PACKED, fuses(problem));
     return refusal != NULL ? refusal : panels_refuse(problem, caps);
@@ -76,7 +76,7 @@ static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
         most = work.input + work.recurrent > most ? work.input + work.recurrent : most;
     }
     const double element = (double)eco_type_bytes(problem->weight_type);
-    return most * element <= 1.25 * (double)caps->cache_bytes;
+    return most * element <= 1.25 * (double)caps->cpu.cache_bytes;
 }
 
 /* Has the cell accumulators that the input product leaves alone? */
@@ -96,7 +96,7 @@ static int32_t forward_rows(const struct eco_problem *problem, const struct eco_
     if (problem->N == 1 && has_own_accs(&problem->cell->lowered))
         return LONE;
     const size_t row = sizeof(float) * (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
-    const size_t rows = row > 0 ? caps->cache_bytes / 4 / row : FORWARD_ROWS;
+    const size_t rows = row > 0 ? caps->cpu.cache_bytes / 4 / row : FORWARD_ROWS;
     if (!near(problem, caps) || rows >= FORWARD_ROWS)
         return FORWARD_ROWS;
     return rows < LEAST ? LEAST : (int32_t)rows;
@@ -107,7 +107,7 @@ static int32_t forward_rows(const struct eco_problem *problem, const struct eco_
 static int32_t acc_units(const struct eco_problem *problem, const struct eco_caps *caps,
                          int32_t most)
 {
-    int32_t units = caps->lanes;
+    int32_t units = caps->cpu.lanes;
     while (units < problem->H && units < most)
         units *= 2;
     return units;
@@ -120,13 +120,13 @@ enum { ACC_LANES = 4 }; /* with weights in BF16 */
 static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *problem,
                         const struct eco_caps *caps)
 {
-    wishes->spans = 1;
-    wishes->vectors =
+    wishes->cpu.spans = 1;
+    wishes->cpu.vectors =
         eco_cpu_forced("vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
-    wishes->group = ECO_NARROW_GROUP;
-    wishes->pair = 2;
-    wishes->acc_units = acc_units(problem, caps, ACC_LANES * caps->lanes);
-    wishes->threads = caps->threads;
+    wishes->cpu.group = ECO_NARROW_GROUP;
+    wishes->cpu.pair = 2;
+    wishes->cpu.acc_units = acc_units(problem, caps, ACC_LANES * caps->cpu.lanes);
+    wishes->cpu.threads = caps->threads;
 }
 
 /* Vectors of a panel.  Few rows take the most: as many sums at a time as a chain of them is long.
@@ -134,12 +134,12 @@ static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *pro
  * in inference only. */
 static int32_t panel_vectors(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->N <= caps->sums / ECO_TILE_VECTORS)
+    if (problem->N <= caps->cpu.sums / ECO_TILE_VECTORS)
         return ECO_TILE_VECTORS;
-    const int32_t tall = caps->sums / 3, blocks = (problem->N + tall - 1) / tall;
-    const bool three = !problem->training && caps->vectors == 2 && blocks <= 2 &&
-                       (blocks == 1 || problem->N > caps->sums / 2);
-    return three ? 3 : caps->vectors;
+    const int32_t tall = caps->cpu.sums / 3, blocks = (problem->N + tall - 1) / tall;
+    const bool three = !problem->training && caps->cpu.vectors == 2 && blocks <= 2 &&
+                       (blocks == 1 || problem->N > caps->cpu.sums / 2);
+    return three ? 3 : caps->cpu.vectors;
 }
 
 /* Do rows of x crowd each other?  They are not ours to keep apart; of few rows there is nothing to
@@ -161,30 +161,30 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     const int32_t vectors = eco_cpu_forced("vectors", panel_vectors(problem, caps));
     const bool own_units = eco_cpu_forced("own-units", fuses(problem));
     const bool fuse = problem->N >= FUSED_ROWS && own_units && near(problem, caps);
-    const int32_t spans = vectors == 3 ? 2 : vectors == caps->vectors ? vectors : 1;
+    const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
     *wishes = (struct eco_wishes){
-        .by_length = true,
-        .wide = is_wide(problem),
+        .cpu.by_length = true,
+        .cpu.wide = is_wide(problem),
         .chunk = eco_cpu_forced("chunk", steps_for(forward_rows(problem, caps), problem->N)),
         .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
-        .pack_rows = eco_cpu_forced("pack-rows", PACK_ROWS),
-        .gradient_rows = eco_cpu_gradient_group(problem),
-        .spans = spans,
-        .lanes = caps->lanes,
-        .vectors = vectors,
-        .acc_units = acc_units(problem, caps, caps->lanes * (spans > 1 ? spans : vectors)),
-        .threads = eco_cpu_forced("copy", crowds(problem)) ? caps->threads : 0,
-        .team_bytes = eco_cpu_team_bytes(caps->threads),
-        .crowded = ECO_CROWDED_BYTES,
-        .by_rows = true,
-        .fuse_rows = eco_cpu_forced("fuse", 0) > 0 ? 0 : FUSED_ROWS,
+        .cpu.pack_rows = eco_cpu_forced("pack-rows", PACK_ROWS),
+        .cpu.gradient_rows = eco_cpu_gradient_group(problem),
+        .cpu.spans = spans,
+        .cpu.lanes = caps->cpu.lanes,
+        .cpu.vectors = vectors,
+        .cpu.acc_units = acc_units(problem, caps, caps->cpu.lanes * (spans > 1 ? spans : vectors)),
+        .cpu.threads = eco_cpu_forced("copy", crowds(problem)) ? caps->threads : 0,
+        .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
+        .cpu.crowded = ECO_CROWDED_BYTES,
+        .cpu.by_rows = true,
+        .cpu.fuse_rows = eco_cpu_forced("fuse", 0) > 0 ? 0 : FUSED_ROWS,
         .fuse_input = eco_cpu_forced("fuse", fuse),
-        .own_units = own_units,
-        .whole_rows = eco_cpu_forced("whole-rows", false),
-        .block = eco_cpu_forced("block", 0),
-        .pass_after = asked("pass-after"),
-        .near = asked("near"),
-        .strips = asked("strips"),
+        .cpu.own_units = own_units,
+        .cpu.whole_rows = eco_cpu_forced("whole-rows", false),
+        .cpu.block = eco_cpu_forced("block", 0),
+        .cpu.pass_after = asked("pass-after"),
+        .cpu.near = asked("near"),
+        .cpu.strips = asked("strips"),
     };
     if (is_narrow(problem))
         wish_narrow(wishes, problem, caps);
@@ -208,11 +208,11 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     const double element = (double)eco_type_bytes(layout->weight);
     run.products = &packed_products;
     /* with lengths, rows of a part would end before others */
-    run.whole_rows = args->lengths != NULL || plan->wishes.whole_rows;
+    run.whole_rows = args->lengths != NULL || plan->wishes.cpu.whole_rows;
     const double step = plan->work.recurrent + (layout->fuse_input ? plan->work.input : 0);
-    const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cache_bytes;
+    const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;
     run.near = 1 + (int32_t)(step * element / room);
-    run.own_units = plan->wishes.own_units;
+    run.own_units = plan->wishes.cpu.own_units;
     eco_cpu_sort(&run);
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }

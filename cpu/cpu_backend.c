@@ -73,10 +73,10 @@ static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
     device->caps = (struct eco_caps){.threads = cpu->threads,
                                      .flops = peak_flops(cpu->isa),
                                      .bytes_per_s = 20e9,
-                                     .lanes = cpu->isa->tile->lanes,
-                                     .vectors = cpu->isa->tile->vectors,
-                                     .sums = cpu->isa->tile->sums,
-                                     .cache_bytes = eco_cpu_cache_bytes()};
+                                     .cpu.lanes = cpu->isa->tile->lanes,
+                                     .cpu.vectors = cpu->isa->tile->vectors,
+                                     .cpu.sums = cpu->isa->tile->sums,
+                                     .cpu.cache_bytes = eco_cpu_cache_bytes()};
 }
 
 static ecornn_status open(struct ecornn_device *device, int argument)

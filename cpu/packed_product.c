@@ -80,9 +80,9 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->k = panels->k;
     p->skipped = 0;
     p->first = 0;
-    p->near =
-        is_so(layout->wishes.near, run->count >= run->near && (m->part != ECO_PART_INPUT ||
-                                                               m->rows == 1 || layout->fuse_input));
+    p->near = is_so(layout->wishes.cpu.near,
+                    run->count >= run->near &&
+                        (m->part != ECO_PART_INPUT || m->rows == 1 || layout->fuse_input));
     p->later = p->later_end = NULL;
     p->rounds = m->c_type == ECORNN_BF16;
     p->rounded = NULL;
@@ -193,8 +193,8 @@ static void pair_products(const struct eco_cpu_run *run, struct eco_packed_work 
  * panels. */
 static int32_t block_units(const struct eco_cpu_run *run, const struct eco_packed_work *w)
 {
-    if (run->layout->wishes.acc_units > 0 && !w->pass_after)
-        return run->layout->wishes.acc_units;
+    if (run->layout->wishes.cpu.acc_units > 0 && !w->pass_after)
+        return run->layout->wishes.cpu.acc_units;
     int32_t width = run->unit_group;
     for (int i = 0; i < w->products; i++)
         width = width > w->product[i].group ? width : w->product[i].group;
@@ -233,7 +233,8 @@ static void put_work(const struct eco_cpu_run *run, const struct eco_stage *stag
     pair_products(run, w);
     /* An interpreted pass is better over many units; and AMX is slower with vectors in between. */
     const bool amx = w->products > 0 && product->kernel->begin != NULL;
-    w->pass_after = is_so(run->layout->wishes.pass_after, run->problem->cell->builtin < 0 || amx);
+    w->pass_after =
+        is_so(run->layout->wishes.cpu.pass_after, run->problem->cell->builtin < 0 || amx);
     w->width = block_units(run, w);
     w->backwards = false;
     w->blocks = 0;

@@ -267,7 +267,7 @@ void eco_packed_walk(struct eco_packed_work *w)
     const int32_t rows = w->rows.to - w->rows.from;
     if (w->units.from >= w->units.to || rows <= 0)
         return;
-    const int32_t near = eco_packed_piece(w, rows), block = w->run->layout->wishes.block;
+    const int32_t near = eco_packed_piece(w, rows), block = w->run->layout->wishes.cpu.block;
     const int32_t piece = block > 0 && block < near ? block : near;
     for (int32_t from = w->rows.from; from < w->rows.to; from += piece) {
         const int32_t left = w->rows.to - from;

@@ -120,7 +120,7 @@ static void multiply_panels(const struct eco_gradient *g, const struct eco_gradi
 static void multiply_units(struct eco_gradient *g, struct eco_share mine)
 {
     const size_t bytes = (size_t)g->numbers * (size_t)g->depth * g->form.element;
-    const size_t near = g->run->caps->cache_bytes / 2 / (bytes + 1); /* units */
+    const size_t near = g->run->caps->cpu.cache_bytes / 2 / (bytes + 1); /* units */
     const int32_t most = (int32_t)near / g->form.tall + 1;
     const int32_t n = mine.to - mine.from, times = eco_pieces(n, most);
     char *const area = g->a_pack;
@@ -224,7 +224,8 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
         g.parts += describe(&g, &multiply[i], &g.part[g.parts]);
     cut_units(&g);
     /* room is for so many rows of floats */
-    const int32_t most = run->layout->wishes.pack_rows * (int32_t)(sizeof(float) / g.form.element);
+    const int32_t most =
+        run->layout->wishes.cpu.pack_rows * (int32_t)(sizeof(float) / g.form.element);
     const int32_t rows = multiply->rows, times = rows > 0 ? eco_pieces(rows, most) : 1;
     const int32_t group = eco_cpu_gradient_rows(run) / most, often = group > 0 ? group : 1;
     for (int32_t i = 0; i < times; i++, g.add = true) { /* without rows it clears */

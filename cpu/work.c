@@ -46,7 +46,7 @@ static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
     const double share = unit < H ? unit / H : 1;
     const double weights = run->work->recurrent * share;
     const double bytes = weights * (double)eco_type_bytes(problem->weight_type);
-    const double near = 0.75 * (double)caps->cache_bytes, far = bytes > near ? bytes - near : 0;
+    const double near = 0.75 * (double)caps->cpu.cache_bytes, far = bytes > near ? bytes - near : 0;
     const double reading = (bytes - far) / from_cache + far / caps->bytes_per_s;
     const double computing = product_seconds(run, row, weights);
     const double cells = row * share * H * run->lowered->n_accs;

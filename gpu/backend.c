@@ -89,9 +89,9 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
         .threads = properties.multiProcessorCount,
         .flops = 128 * 2 * 1.5e9, /* of one multiprocessor: 128 fused multiply-adds a clock */
         .bytes_per_s = 2e12 / properties.multiProcessorCount,
-        .cache_bytes = (size_t)properties.l2CacheSize,
-        .block_bytes = properties.cooperativeLaunch ? properties.sharedMemPerBlockOptin : 0,
-        .version = ((const struct eco_gpu *)device->own)->capability,
+        .cpu.cache_bytes = (size_t)properties.l2CacheSize,
+        .gpu.block_bytes = properties.cooperativeLaunch ? properties.sharedMemPerBlockOptin : 0,
+        .gpu.version = ((const struct eco_gpu *)device->own)->capability,
         .own_memory = true};
     return ECORNN_OK;
 }
@@ -107,13 +107,14 @@ static ecornn_status prepare(struct ecornn_device *device)
     eco_gpu_return_set(set);
     status = eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
     if (status == ECORNN_OK)
-        status = ECO_CUDA(eco_split_load(&device->caps.splits));
-    _Static_assert(sizeof device->caps.clusters / sizeof *device->caps.clusters == ECO_SPLIT_SLICES,
+        status = ECO_CUDA(eco_split_load(&device->caps.gpu.splits));
+    _Static_assert(sizeof device->caps.gpu.clusters / sizeof *device->caps.gpu.clusters ==
+                       ECO_SPLIT_SLICES,
                    "clusters of all sizes");
-    if (status == ECORNN_OK && device->caps.version >= ECO_FUSED_VERSION)
-        status = eco_fused_load(&device->caps.fuses);
-    if (status == ECORNN_OK && device->caps.splits)
-        eco_split_step_count(device->caps.clusters);
+    if (status == ECORNN_OK && device->caps.gpu.version >= ECO_FUSED_VERSION)
+        status = eco_fused_load(&device->caps.gpu.fuses);
+    if (status == ECORNN_OK && device->caps.gpu.splits)
+        eco_split_step_count(device->caps.gpu.clusters);
     if (status == ECORNN_OK)
         status = ECO_CUDA(
             cudaHostAlloc((void **)&gpu->failed, sizeof *gpu->failed, cudaHostAllocMapped));

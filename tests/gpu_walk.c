@@ -78,7 +78,7 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
     struct eco_resident_need need =
         eco_resident_need(problem, caps, backward, problem->N, problem->T, 1);
     /* also of cells whose kernels are compiled as they are forced */
-    const uint64_t any = ECO_RESIDENT_ALL_SHAPES - (caps->splits ? 0 : ECO_RESIDENT_SQUARES);
+    const uint64_t any = ECO_RESIDENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_RESIDENT_SQUARES);
     need.groups = rungs[rung].groups;
     for (int place = 0; place < ECO_RESIDENT_SHAPES; place++) {
         struct eco_resident_shape shape;

@@ -61,7 +61,7 @@ void *eco_gpu_after(const void *p, size_t elements, ecornn_type type)
  */
 
 static struct eco_gpu gpu = {.overlap = true};
-static struct ecornn_device device = {.own = &gpu, .caps = {.fuses = true}};
+static struct ecornn_device device = {.own = &gpu, .caps = {.gpu.fuses = true}};
 static struct eco_gpu_plan own = {.force = {.few = ECO_NOT_FORCED}};
 static struct ecornn_plan plan = {.device = &device, .own = &own};
 static struct eco_layout layout = {.type = ECORNN_F32, .sum = ECORNN_F32};
@@ -259,10 +259,10 @@ START_TEST(takes_few_rows_only)
     eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
     ck_assert(!eco_gpu_takes_few(&run, &product));
     run = run_of(1);
-    device.caps.fuses = false;
+    device.caps.gpu.fuses = false;
     eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
     ck_assert(!eco_gpu_takes_few(&run, &product));
-    device.caps.fuses = true;
+    device.caps.gpu.fuses = true;
 }
 END_TEST
 

@@ -7,8 +7,11 @@
 #include "gpu/fused_step/fused_step.h"
 #include "tests/suite.h"
 
-static const struct eco_caps h200 = {.threads = 132, .block_bytes = 227 << 10, .fuses = true},
-                             small = {.threads = 20, .block_bytes = 99 << 10, .fuses = true};
+static const struct eco_caps h200 = {.threads = 132,
+                                     .gpu.block_bytes = 227 << 10,
+                                     .gpu.fuses = true},
+                             small = {
+                                 .threads = 20, .gpu.block_bytes = 99 << 10, .gpu.fuses = true};
 
 static struct eco_fused_size size_of(int accs, int units, int rows, int k)
 {
@@ -29,7 +32,7 @@ START_TEST(chooses_what_there_is)
                 continue;
             ck_assert_int_ge(choice.shape, 0);
             ck_assert(ECO_FUSED_MADE(accs, choice.shape));
-            ck_assert_uint_le(ECO_FUSED_SHARED(accs, choice.shape), caps->block_bytes);
+            ck_assert_uint_le(ECO_FUSED_SHARED(accs, choice.shape), caps->gpu.block_bytes);
             ck_assert(choice.time > 1e-6 && choice.time < 1e-2);
         }
 }

@@ -113,7 +113,7 @@ static void check_weights(const struct eco_layout *layout, const char *text)
         check_aligned(&map, eco_layout_weights(layout, layer, d, part));
         paint_bytes(&map, ECO_BLOCK_NONE, eco_layout_gradient(layout, layer, d, part),
                     dense * eco_type_bytes(layout->sum));
-        if (layout->wishes.lanes == 0 || vectors) {
+        if (layout->wishes.cpu.lanes == 0 || vectors) {
             paint_bytes(&map, ECO_BLOCK_WEIGHTS, eco_layout_weights(layout, layer, d, part),
                         dense * element);
             continue;
@@ -162,7 +162,7 @@ static void paint_room(struct map *map, bool backward, int layer, int d, enum ec
     const size_t bytes = map->layout->scratch[backward][scratch].bytes;
     map->id++;
     if (scratch == ECO_SCRATCH_PRODUCT)
-        ck_assert_uint_ge(bytes, map->layout->wishes.product_bytes);
+        ck_assert_uint_ge(bytes, map->layout->wishes.gpu.product_bytes);
     check_aligned(map, array.offset);
     paint_bytes(map, array.block, array.offset, bytes);
 }
@@ -172,10 +172,10 @@ static void paint_shared(struct map *map)
 {
     const struct eco_layout *layout = map->layout;
     map->id++;
-    if (layout->wishes.by_length)
+    if (layout->wishes.cpu.by_length)
         paint_bytes(map, ECO_BLOCK_WORKSPACE, layout->order,
                     sizeof(int32_t) * ((size_t)layout->N + (size_t)layout->T + 1));
-    for (int32_t k = 0; k < layout->wishes.threads; k++) {
+    for (int32_t k = 0; k < layout->wishes.cpu.threads; k++) {
         const size_t from = layout->thread_offset + (size_t)k * layout->thread_bytes;
         map->id++;
         check_aligned(map, from);
@@ -192,7 +192,7 @@ static void paint_turned(struct map *map, bool backward, int layer, int d)
         const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
         const struct eco_array array = eco_layout_turned(layout, backward, layer, d, part);
         map->id++;
-        if (layout->wishes.turned[backward])
+        if (layout->wishes.gpu.turned[backward])
             paint_bytes(map, array.block, array.offset,
                         array.row * (size_t)matrix->row * eco_type_bytes(array.type));
     }
@@ -200,7 +200,7 @@ static void paint_turned(struct map *map, bool backward, int layer, int d)
 
 static void paint_widened(struct map *map, bool backward, int layer, int d)
 {
-    for (int part = 0; part < ECO_PARTS && map->layout->wishes.widened; part++) {
+    for (int part = 0; part < ECO_PARTS && map->layout->wishes.gpu.widened; part++) {
         const struct eco_matrix *matrix = eco_layout_matrix(map->layout, layer, part);
         const struct eco_array array = eco_layout_widened(map->layout, backward, layer, d, part);
         map->id++;
@@ -395,7 +395,7 @@ START_TEST(lean_reserve_is_small)
     struct eco_problem problem;
     struct eco_layout layout;
     problem_of(&problem, kept[_i].problem);
-    const struct eco_wishes lean = {.lean = true, .aligned = true, .filled = true};
+    const struct eco_wishes lean = {.gpu.lean = true, .gpu.aligned = true, .gpu.filled = true};
     eco_layout_build(&layout, &problem, &lean, problem.T, problem.N, true);
     const size_t value = (size_t)problem.T * (size_t)problem.N * (size_t)(problem.D * problem.H) *
                          eco_type_bytes(problem.type);

@@ -193,8 +193,9 @@ START_TEST(compiles_what_runs_take)
         "bf16/infer/T9/N64/I8/H1024",    "f16/infer/T9/N32/I8/H1536",
         "f32/fast/infer/T9/N64/I8/H1024"};
     static const char *const of_bounded = "f32/infer/T9/N64/I8/H1024"; /* 8 units a block */
-    const struct eco_caps caps = {
-        .blocks = {BLOCKS, BLOCKS, CLUSTERED}, .block_bytes = BLOCK_BYTES, .splits = _i % 2};
+    const struct eco_caps caps = {.gpu.blocks = {BLOCKS, BLOCKS, CLUSTERED},
+                                  .gpu.block_bytes = BLOCK_BYTES,
+                                  .gpu.splits = _i % 2};
     const size_t n = sizeof rest / sizeof *rest;
     for (size_t i = 0; i < n + (_i / 2 == 0); i++) {
         const struct eco_problem problem =
@@ -220,8 +221,9 @@ static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
     uint64_t chosen = 0;
     for (int d = 0; d < 3; d++) {
         const int32_t blocks = processors[d];
-        const struct eco_caps caps = {
-            .blocks = {blocks, blocks, blocks * 10 / 11}, .block_bytes = 227 << 10, .splits = true};
+        const struct eco_caps caps = {.gpu.blocks = {blocks, blocks, blocks * 10 / 11},
+                                      .gpu.block_bytes = 227 << 10,
+                                      .gpu.splits = true};
         struct eco_resident_need need = eco_resident_need(problem, &caps, backward, 1, 9, 1);
         struct eco_resident_shape shape;
         need.shapes = ECO_RESIDENT_ALL_SHAPES; /* also where a plan would compile its own */

@@ -182,7 +182,7 @@ static int64_t levels_of(const char *text, const struct eco_wishes *wish, bool b
 
 START_TEST(a_short_run_of_a_long_plan_has_few_levels)
 {
-    static const struct eco_wishes few = {.chunk = 2, .chunk_backward = 2, .by_length = true};
+    static const struct eco_wishes few = {.chunk = 2, .chunk_backward = 2, .cpu.by_length = true};
     static const struct eco_wishes overlap = {.chunk = 2, .chunk_backward = 2, .wavefront = true};
     static const char one[] = "lstm/T16777216/N1/I4/H4",
                       layers[] = "lstm/train/L3/T16777216/N2/I4/H4",
@@ -222,7 +222,7 @@ END_TEST
 
 static int gathers(const char *text, bool rows_apart, bool backward)
 {
-    const struct eco_wishes wishes_of = {.chunk = 2, .rows_apart = rows_apart};
+    const struct eco_wishes wishes_of = {.chunk = 2, .gpu.rows_apart = rows_apart};
     struct eco_problem problem;
     struct eco_tape tape;
     int count = 0;

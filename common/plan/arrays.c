@@ -69,7 +69,7 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
 
 size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op)
 {
-    return layout->wishes.weights_chunks > 1 ? (size_t)(op->t0 % layout->weights_steps) : 0;
+    return layout->wishes.gpu.weights_chunks > 1 ? (size_t)(op->t0 % layout->weights_steps) : 0;
 }
 
 struct eco_array eco_layout_operand(const struct eco_layout *layout, const struct eco_op *op, int o,

@@ -86,7 +86,7 @@ static struct eco_series put_bytes(struct cursor *cursor, int count, struct eco_
 static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool backward, int lanes)
 {
     struct eco_size widened = eco_size_of(0);
-    for (int layer = 0; layout->wishes.widened && layer < 2 && layer < layout->problem->L;
+    for (int layer = 0; layout->wishes.gpu.widened && layer < 2 && layer < layout->problem->L;
          layer++) {
         const struct eco_size bytes = eco_layout_matrix_bytes(layout, layer, 0, ECO_PARTS);
         if (bytes.overflow || bytes.value > widened.value)
@@ -95,11 +95,11 @@ static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool b
     layout->scratch[backward][ECO_SCRATCH_WIDENED] = put_bytes(cursor, lanes, widened);
     layout->scratch[backward][ECO_SCRATCH_TURNED] =
         put_bytes(cursor, lanes,
-                  layout->wishes.turned[backward]
+                  layout->wishes.gpu.turned[backward]
                       ? eco_layout_matrix_bytes(layout, 0, ECO_PART_RECURRENT, ECO_PARTS)
                       : eco_size_of(0));
     layout->scratch[backward][ECO_SCRATCH_PREPARED] =
-        put_bytes(cursor, lanes, eco_size_of(layout->wishes.prepared_bytes[backward]));
+        put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.prepared_bytes[backward]));
 }
 
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
@@ -110,10 +110,10 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
         layout->scratch[backward][i] =
             put(cursor, lanes, eco_layout_scratch_rows(layout, backward, i));
     layout->scratch[backward][ECO_SCRATCH_PRODUCT] =
-        put_bytes(cursor, lanes, eco_size_of(layout->wishes.product_bytes));
+        put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.product_bytes));
     put_weights(layout, cursor, backward, lanes);
     layout->scratch[backward][ECO_SCRATCH_EXCHANGE] =
-        put_bytes(cursor, lanes, eco_size_of(layout->wishes.exchange_bytes));
+        put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.exchange_bytes));
     if (!backward)
         return;
     layout->scratch[1][ECO_SCRATCH_PACK] = put_bytes(cursor, lanes, eco_layout_pack_bytes(layout));
@@ -159,7 +159,7 @@ static void put_threads(struct eco_layout *layout, struct cursor *cursor)
     layout->thread_offset = cursor->end.value;
     layout->thread_bytes = rows.value > BYTES ? rows.value : BYTES;
     cursor->end = eco_size_add(cursor->end, eco_size_mul(eco_size_of(layout->thread_bytes),
-                                                         (size_t)layout->wishes.threads));
+                                                         (size_t)layout->wishes.cpu.threads));
 }
 
 static size_t cursor_bytes(const struct cursor *cursor)
@@ -177,12 +177,12 @@ static void build_blocks(struct eco_layout *layout)
     struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(ECO_MARK_BYTES)};
     struct cursor forward = {ECO_BLOCK_WORKSPACE, layout->N, eco_size_of(0)};
     layout->order = 0;
-    if (layout->wishes.by_length)
+    if (layout->wishes.cpu.by_length)
         forward.end =
             eco_size_align(eco_size_of(sizeof(int32_t) * (layout->N + (size_t)layout->T + 1)));
     put_threads(layout, &forward);
     layout->team_offset =
-        put_bytes(&forward, 1, eco_size_of(layout->wishes.team_bytes)).first.offset;
+        put_bytes(&forward, 1, eco_size_of(layout->wishes.cpu.team_bytes)).first.offset;
     struct cursor backward = forward;
     struct cursor *kept = layout->training ? &reserve : &forward;
     put_states(layout, eco_layout_is_lean(layout) ? &forward : kept);
@@ -216,7 +216,7 @@ static int32_t clip_chunk(int32_t chunk, int32_t T)
 static int32_t chunk_of(const struct eco_layout *layout)
 {
     const struct eco_wishes *wishes = &layout->wishes;
-    if (!wishes->by_rows || wishes->chunk == 0)
+    if (!wishes->cpu.by_rows || wishes->chunk == 0)
         return wishes->chunk;
     const int64_t steps = wishes->fuse_input && !layout->fuse_input ? 1 : wishes->chunk;
     const int64_t chunk = steps * layout->problem->N / (layout->N > 0 ? layout->N : 1);
@@ -230,11 +230,11 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
         memcpy(layout, from, offsetof(struct eco_layout, own));
     layout->T = T;
     layout->N = N;
-    layout->fuse_input = layout->wishes.fuse_input && N >= layout->wishes.fuse_rows;
+    layout->fuse_input = layout->wishes.fuse_input && N >= layout->wishes.cpu.fuse_rows;
     layout->chunk = clip_chunk(chunk_of(layout), T);
     layout->chunk_backward = clip_chunk(layout->wishes.chunk_backward, T);
     layout->weights_steps = layout->chunk_backward;
-    for (int k = 1; k < layout->wishes.weights_chunks && layout->weights_steps < T; k++)
+    for (int k = 1; k < layout->wishes.gpu.weights_chunks && layout->weights_steps < T; k++)
         layout->weights_steps = T - layout->weights_steps < layout->chunk_backward
                                     ? T
                                     : layout->weights_steps + layout->chunk_backward;
@@ -254,7 +254,7 @@ void eco_layout_build(struct eco_layout *layout, const struct eco_problem *probl
     layout->training = training;
     layout->type = problem->type;
     layout->sum = eco_type_sum(problem->type);
-    layout->weight = wishes->wide ? layout->sum : problem->weight_type;
+    layout->weight = wishes->cpu.wide ? layout->sum : problem->weight_type;
     eco_layout_build_weights(layout);
     eco_layout_resize(layout, layout, T, N);
 }

@@ -5,7 +5,7 @@
 
 bool eco_layout_is_lean(const struct eco_layout *layout)
 {
-    return layout->training && layout->wishes.lean;
+    return layout->training && layout->wishes.gpu.lean;
 }
 
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
@@ -33,7 +33,7 @@ size_t eco_layout_plane_part(const struct eco_layout *layout, int state)
 
 size_t eco_layout_apart(const struct eco_layout *layout, size_t width)
 {
-    const size_t element = eco_type_bytes(layout->type), crowded = layout->wishes.crowded;
+    const size_t element = eco_type_bytes(layout->type), crowded = layout->wishes.cpu.crowded;
     const bool apart = width > 0 && crowded > 0 && width * element % crowded == 0;
     return width + (apart ? ECO_ALIGNMENT / element : 0);
 }

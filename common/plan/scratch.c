@@ -31,11 +31,11 @@ struct eco_blocks eco_layout_acc_blocks(const struct eco_layout *layout)
     const int32_t steps = layout->fuse_input ? 1 : layout->chunk;
     const size_t rows = (size_t)steps * (size_t)layout->N;
     struct eco_blocks blocks = {ONE_BLOCK, eco_wishes_row(&layout->wishes, H), 0};
-    if (layout->wishes.acc_units == 0)
+    if (layout->wishes.cpu.acc_units == 0)
         return blocks;
-    for (blocks.shift = 0; 1 << blocks.shift < layout->wishes.acc_units;)
+    for (blocks.shift = 0; 1 << blocks.shift < layout->wishes.cpu.acc_units;)
         blocks.shift++;
-    blocks.column = (size_t)layout->wishes.acc_units;
+    blocks.column = (size_t)layout->wishes.cpu.acc_units;
     blocks.block = rows * (size_t)layout->problem->cell->lowered.n_accs * blocks.column;
     return blocks;
 }
@@ -64,9 +64,9 @@ bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wish
                         bool backward)
 {
     const bool ordered = problem->order == ECORNN_BATCH_MAJOR && problem->N > 1,
-               ragged = problem->N > 1 || problem->training || !wishes->by_length;
+               ragged = problem->N > 1 || problem->training || !wishes->cpu.by_length;
     return ordered || eco_wishes_copy(wishes, (size_t)problem->I) ||
-           (ragged && (backward || !wishes->rows_apart));
+           (ragged && (backward || !wishes->gpu.rows_apart));
 }
 
 /* The widest input that is gathered. */
@@ -164,8 +164,9 @@ static size_t pack_row(const struct eco_layout *layout)
 {
     const struct eco_problem *problem = layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
-    const size_t group = layout->wishes.group > 1 ? (size_t)layout->wishes.group : 0;
-    const size_t panel = (size_t)layout->wishes.lanes * (size_t)layout->wishes.vectors + 2 * group;
+    const size_t group = layout->wishes.cpu.group > 1 ? (size_t)layout->wishes.cpu.group : 0;
+    const size_t panel =
+        (size_t)layout->wishes.cpu.lanes * (size_t)layout->wishes.cpu.vectors + 2 * group;
     const size_t H = (size_t)problem->H, P = (size_t)problem->P;
     size_t input = 0, recurrent = 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
@@ -181,11 +182,11 @@ static size_t pack_row(const struct eco_layout *layout)
 /* Rows that weight gradients copy at a time: whole groups, no more than a chunk needs. */
 static size_t pack_rows(const struct eco_layout *layout)
 {
-    const size_t most = (size_t)layout->wishes.pack_rows;
+    const size_t most = (size_t)layout->wishes.cpu.pack_rows;
     const struct eco_size rows =
         eco_size_mul(eco_size_of((size_t)layout->chunk_backward), (size_t)layout->N);
     const size_t few = !rows.overflow && rows.value < most ? rows.value : most;
-    const size_t group = layout->wishes.group > 0 ? (size_t)layout->wishes.group : 1;
+    const size_t group = layout->wishes.cpu.group > 0 ? (size_t)layout->wishes.cpu.group : 1;
     return (few + group - 1) / group * group;
 }
 
@@ -197,7 +198,7 @@ struct eco_size eco_layout_pack_bytes(const struct eco_layout *layout)
 bool eco_layout_sums_apart(const struct eco_layout *layout)
 {
     const int64_t rows = (int64_t)layout->T * layout->N;
-    return layout->wishes.gradient_rows > 0 && rows > layout->wishes.gradient_rows;
+    return layout->wishes.cpu.gradient_rows > 0 && rows > layout->wishes.cpu.gradient_rows;
 }
 
 struct eco_size eco_layout_gradient_bytes(const struct eco_layout *layout)

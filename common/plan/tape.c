@@ -36,7 +36,7 @@ static bool writes_gathered(const struct eco_problem *problem, const struct eco_
 {
     if (layer > 0)
         return problem->training && problem->dropout > 0;
-    return (ragged && wishes->by_length) ||
+    return (ragged && wishes->cpu.by_length) ||
            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) ||
            eco_wishes_copy(wishes, (size_t)eco_problem_input(problem, layer));
 }
@@ -74,8 +74,8 @@ void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
         tape->gathers[later] = reads_gathered(problem, wishes, later, backward, ragged);
         tape->scatters[later] = writes_gathered(problem, wishes, later, ragged);
         /* Not where the input is gathered chunk by chunk, or two directions keep in step. */
-        const bool groups = wishes->weights_chunks > 1 && problem->D == 1;
-        tape->group[later] = groups && !tape->gathers[later] ? wishes->weights_chunks : 1;
+        const bool groups = wishes->gpu.weights_chunks > 1 && problem->D == 1;
+        tape->group[later] = groups && !tape->gathers[later] ? wishes->gpu.weights_chunks : 1;
         for (int d = 0; d < problem->D; d++)
             tape->course[later][d] = course_of(tape, later, d);
     }

@@ -100,12 +100,12 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
         panels.units = matrix->columns;
         panels.k = matrix->n * matrix->units;
     }
-    panels.lanes = wishes->lanes;
-    panels.group = wishes->group > 0 ? wishes->group : 1;
-    panels.pair = wishes->pair > 0 ? wishes->pair : 1;
+    panels.lanes = wishes->cpu.lanes;
+    panels.group = wishes->cpu.group > 0 ? wishes->cpu.group : 1;
+    panels.pair = wishes->cpu.pair > 0 ? wishes->cpu.pair : 1;
     panels.depth = (panels.k + panels.group - 1) / panels.group * panels.group;
-    const bool alone = panels.n < 2 && wishes->vectors % wishes->spans == 0;
-    panels.spans = alone ? wishes->vectors : wishes->spans;
+    const bool alone = panels.n < 2 && wishes->cpu.vectors % wishes->cpu.spans == 0;
+    panels.spans = alone ? wishes->cpu.vectors : wishes->cpu.spans;
     if (panels.units <= panels.lanes)
         panels.spans = 1;
     const int32_t units = panels.lanes * panels.spans;
@@ -113,7 +113,7 @@ struct eco_panels eco_panels_of(const struct eco_matrix *matrix, bool transposed
     panels.units_shift = log2_of(units);
     panels.blocks = (panels.units + units - 1) / units;
     const int32_t vectors = panels.n * panels.spans;
-    panels.panels = (vectors + wishes->vectors - 1) / wishes->vectors;
+    panels.panels = (vectors + wishes->cpu.vectors - 1) / wishes->cpu.vectors;
     panels.vectors = panels.panels > 0 ? vectors / panels.panels : 0;
     panels.wider = vectors - panels.panels * panels.vectors;
     return panels;
@@ -136,7 +136,7 @@ static struct eco_size form_bytes(const struct eco_layout *layout, int layer, in
                                   enum eco_form form)
 {
     const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
-    const bool panelled = layout->wishes.lanes > 0 && part != ECO_PART_VECTORS;
+    const bool panelled = layout->wishes.cpu.lanes > 0 && part != ECO_PART_VECTORS;
     struct eco_size elements = eco_size_of((size_t)matrix->n);
     if (form != ECO_FORM_DENSE && panelled) {
         const struct eco_panels *panels =
@@ -173,7 +173,7 @@ static void shape_parts(struct eco_layout *layout, int later)
     for (int part = 0; part < ECO_PARTS; part++) {
         struct eco_matrix *matrix = &layout->own.matrix[later][part];
         *matrix = eco_wished_matrix(layout->problem, &layout->wishes, later, part);
-        for (int back = 0; back < 2 && layout->wishes.lanes > 0; back++)
+        for (int back = 0; back < 2 && layout->wishes.cpu.lanes > 0; back++)
             layout->own.panels[later][back][part] = eco_panels_of(matrix, back, &layout->wishes);
     }
 }

@@ -19,7 +19,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 {
     char unused[1];
     const struct ecornn_cell *cell = problem->cell;
-    if (!caps->fuses)
+    if (!caps->gpu.fuses)
         return "a device without what it needs";
     if (eco_type_sum(problem->type) == ECORNN_F64)
         return "a type without a kernel";
@@ -76,13 +76,13 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                    struct eco_wishes *wishes)
 {
     eco_algo_step.wishes(problem, caps, wishes);
-    wishes->turned[0] = false;
-    wishes->prepared_bytes[0] = 0;
+    wishes->gpu.turned[0] = false;
+    wishes->gpu.prepared_bytes[0] = 0;
     wishes->wavefront = wishes->wavefront && problem->training; /* back */
     /* No accumulators in memory, no input product of many rows; of a cell from text steps may be
      * those of algorithm step. */
     wishes->fuse_input = problem->cell->builtin >= 0;
-    wishes->rows_apart |= wishes->fuse_input;
+    wishes->gpu.rows_apart |= wishes->fuse_input;
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -38,7 +38,7 @@ static size_t clamp(double value, double least, double most)
 static double sums_bytes(const struct eco_problem *problem)
 {
     const struct eco_matrix vectors = eco_problem_matrix(problem, 0, ECO_PART_VECTORS);
-    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    const struct eco_wishes aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
     const size_t column = eco_wishes_row(&aligned, (size_t)vectors.units);
     return problem->training ? (double)vectors.n * (double)column *
                                        (double)eco_type_bytes(eco_type_sum(problem->type)) +
@@ -56,7 +56,7 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
     const double accs = problem->cell->lowered.n_accs * (double)problem->H;
     const double work = accs * problem->H * problem->N;
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
-    const bool splits = caps->splits && !problem->fast && !wishes->wavefront &&
+    const bool splits = caps->gpu.splits && !problem->fast && !wishes->wavefront &&
                         eco_gpu_force().splits != ECO_WISH_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
         return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
@@ -102,20 +102,21 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                                 alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
     *wishes = (struct eco_wishes){
         .wavefront = wavefront,
-        .lean = true,
-        .widened = problem->weight_type != problem->type,
-        .prepared_bytes = {prepared[0], prepared[1]},
-        .turned = {prepared[0] == 0 && turns_forward(problem),
-                   prepared[1] == 0 && problem->training && turns_back(problem) &&
-                       !problem->row_invariant},
-        .rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */
-        .aligned = ECO_GPU_ALIGNED,
-        .filled = eco_step_fills(problem, caps, true),
+        .gpu.lean = true,
+        .gpu.widened = problem->weight_type != problem->type,
+        .gpu.prepared_bytes = {prepared[0], prepared[1]},
+        .gpu.turned = {prepared[0] == 0 && turns_forward(problem),
+                       prepared[1] == 0 && problem->training && turns_back(problem) &&
+                           !problem->row_invariant},
+        .gpu.rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */
+        .gpu.aligned = ECO_GPU_ALIGNED,
+        .gpu.filled = eco_step_fills(problem, caps, true),
         .chunk = steps,
         .chunk_backward = steps,
-        .weights_chunks = wavefront ? (int32_t)(ECO_STEP_ROWS / ((int64_t)steps * problem->N)) : 0,
+        .gpu.weights_chunks =
+            wavefront ? (int32_t)(ECO_STEP_ROWS / ((int64_t)steps * problem->N)) : 0,
     };
-    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
+    wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
 }
 
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)

@@ -37,7 +37,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 {
     if (problem->row_invariant)
         return "row-invariant: its rows may depend on others";
-    if (caps->version < ECO_RESIDENT_VERSION || caps->block_bytes == 0)
+    if (caps->gpu.version < ECO_RESIDENT_VERSION || caps->gpu.block_bytes == 0)
         return "a device without what it needs";
     if (problem->projected)
         return "a projection";
@@ -197,19 +197,20 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     eco_algo_step.wishes(problem, caps, wishes);
     wishes->wavefront = wishes->wavefront && overlaps_layers(problem, caps);
-    wishes->weights_chunks = 0;
-    wishes->turned[0] = false;
-    wishes->prepared_bytes[0] = 0;
-    wishes->prepared_bytes[1] = also_back(problem, caps) || wishes->wavefront
-                                    ? 0
-                                    : eco_gpu_prepared_bytes(problem, caps, true);
+    wishes->gpu.weights_chunks = 0;
+    wishes->gpu.turned[0] = false;
+    wishes->gpu.prepared_bytes[0] = 0;
+    wishes->gpu.prepared_bytes[1] = also_back(problem, caps) || wishes->wavefront
+                                        ? 0
+                                        : eco_gpu_prepared_bytes(problem, caps, true);
     /* steps back read it by rows */
-    wishes->turned[1] = problem->training && wishes->prepared_bytes[1] == 0;
-    wishes->filled = eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
+    wishes->gpu.turned[1] = problem->training && wishes->gpu.prepared_bytes[1] == 0;
+    wishes->gpu.filled =
+        eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
     wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
     wishes->chunk_backward = steps_for(problem, caps, true, wishes->wavefront);
-    wishes->product_bytes = eco_step_product_bytes(problem, caps, wishes);
-    wishes->exchange_bytes = exchange_bytes(problem, caps, wishes);
+    wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
+    wishes->gpu.exchange_bytes = exchange_bytes(problem, caps, wishes);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -41,7 +41,7 @@ static ecornn_status check_force(const struct ecornn_plan *plan, const struct ec
     const bool resident =
                    force->divides[0] || force->divides[1] || force->steps_back || force->groups > 0,
                fused = (force->fused & force->projected) != UINT_MAX;
-    const size_t prepared = plan->wishes.prepared_bytes[0] + plan->wishes.prepared_bytes[1];
+    const size_t prepared = plan->wishes.gpu.prepared_bytes[0] + plan->wishes.gpu.prepared_bytes[1];
     const char *wants = NULL;
     if (force->wrong[0] != '\0')
         return eco_gpu_services->fail(
@@ -99,13 +99,13 @@ static void describe_rows(const struct ecornn_plan *plan, struct eco_text *text)
         const size_t row = eco_wishes_row(wishes, (size_t)width[i]);
         if (row != (size_t)width[i])
             eco_text_add(text, "rows of %zu elements for %" PRId32 "%s\n", row, width[i],
-                         wishes->filled ? ", also of copies of the caller's" : " in weights");
+                         wishes->gpu.filled ? ", also of copies of the caller's" : " in weights");
     }
     for (int backward = 0; backward <= (int)problem->training; backward++)
-        if (wishes->turned[backward])
+        if (wishes->gpu.turned[backward])
             eco_text_add(text, "R transposed for steps %s\n", backward ? "back" : "forward");
     for (int backward = 0; backward <= (int)problem->training; backward++)
-        if (wishes->prepared_bytes[backward] > 0)
+        if (wishes->gpu.prepared_bytes[backward] > 0)
             eco_text_add(text, "R prepared once in a run for steps %s\n",
                          backward ? "back" : "forward");
 }

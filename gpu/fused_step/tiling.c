@@ -56,7 +56,7 @@ struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
     struct eco_fused_choice best = {-1, 0};
     for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++) {
         if (!(size->shapes >> shape & 1) || !ECO_FUSED_MADE(size->accs, shape) ||
-            (size_t)ECO_FUSED_SHARED(size->accs, shape) > caps->block_bytes)
+            (size_t)ECO_FUSED_SHARED(size->accs, shape) > caps->gpu.block_bytes)
             continue;
         const double time = time_of(size, caps, shape);
         if (best.shape < 0 || time < best.time)

@@ -50,15 +50,16 @@ static bool splits(const struct eco_problem *problem, const struct eco_product *
 /* Is there room for those kernels, wherever it begins? */
 static bool has_more(const struct eco_gpu_run *run)
 {
-    return run->layout->wishes.product_bytes >= ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
+    return run->layout->wishes.gpu.product_bytes >= ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
 }
 
 /* Below that limit it makes no difference how much; behind lies what a product in F16 multiplies.
  */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_half *half)
 {
-    return half != NULL || has_more(run) ? (size_t)ECO_ROOM_OF_MANY
-                                         : run->layout->wishes.product_bytes - ECO_ROOM_ALIGNMENT;
+    return half != NULL || has_more(run)
+               ? (size_t)ECO_ROOM_OF_MANY
+               : run->layout->wishes.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
 }
 
 /* How much of the room it gets. */
@@ -85,7 +86,7 @@ void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_
     const uintptr_t at = (uintptr_t)eco_gpu_at(run, &room, 0);
     const uintptr_t aligned =
         (at + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
-    *bytes = run->layout->wishes.product_bytes - (aligned - at);
+    *bytes = run->layout->wishes.gpu.product_bytes - (aligned - at);
     return (void *)aligned;
 }
 

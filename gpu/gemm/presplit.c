@@ -29,7 +29,7 @@ static size_t bytes_of(enum eco_split_form form, struct size size)
 /* Before there is a layout: with rows of weights at multiples of 16 bytes. */
 static struct size size_before(const struct eco_problem *problem, int operand, bool backward)
 {
-    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    const struct eco_wishes aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
     const struct eco_matrix matrix =
         eco_wished_matrix(problem, &aligned, 0, ECO_PART_RECURRENT + operand);
     return size_of(&matrix, backward);
@@ -81,7 +81,7 @@ static double step_time(const struct eco_problem *problem, const struct eco_caps
 {
     const struct eco_split_choices choices = eco_gpu_step_choices(form_of(problem), force);
     return eco_split_step(&choices, (struct eco_split_size){problem->N, size.rows, size.k},
-                          caps->clusters, problem->D)
+                          caps->gpu.clusters, problem->D)
         .time;
 }
 
@@ -100,13 +100,13 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
     const enum eco_split_form form = form_of(problem);
     const struct eco_gpu_force force = eco_gpu_force();
     size_t bytes = 0, most = 0; /* of an operand's states */
-    if (problem->type != ECORNN_F32 || !caps->splits || force.splits == ECO_WISH_NEVER ||
+    if (problem->type != ECORNN_F32 || !caps->gpu.splits || force.splits == ECO_WISH_NEVER ||
         has_spans(problem) || (backward && !problem->training))
         return 0;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size size = size_before(problem, o, backward);
         if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
-            problem->N > ECO_SPLIT_MOST_COLUMNS || caps->clusters[0] == 0)
+            problem->N > ECO_SPLIT_MOST_COLUMNS || caps->gpu.clusters[0] == 0)
             return 0;
         const double time = step_time(problem, caps, size, &force);
         if (time == 0 || !(force.splits >= ECO_WISH_ALWAYS || pays(problem, size, backward, time)))
@@ -123,7 +123,7 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
 bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
     const struct eco_gpu_plan *own = run->plan->own;
-    return run->layout->wishes.prepared_bytes[run->args->backward] > 0 &&
+    return run->layout->wishes.gpu.prepared_bytes[run->args->backward] > 0 &&
            (run->args->T >= LEAST_STEPS || own->force.splits >= ECO_WISH_ALWAYS);
 }
 

@@ -43,7 +43,7 @@ static ecornn_status give_shared_memory(const struct eco_caps *caps, const void 
 {
     return ECO_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)caps->block_bytes - ECO_RESIDENT_STATIC_BYTES(backward)));
+                             (int)caps->gpu.block_bytes - ECO_RESIDENT_STATIC_BYTES(backward)));
 }
 
 cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
@@ -75,21 +75,21 @@ cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int bl
  * for older devices, which a newer one runs too, has nothing of clusters. */
 static void count_clusters(struct ecornn_device *device, int code_version)
 {
-    device->caps.blocks[0] = device->caps.threads;
+    device->caps.gpu.blocks[0] = device->caps.threads;
     for (int spread = 1; spread < ECO_RESIDENT_SPREADS; spread++) {
-        device->caps.blocks[spread] = 0;
-        if (device->caps.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
+        device->caps.gpu.blocks[spread] = 0;
+        if (device->caps.gpu.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
             continue;
         cudaLaunchAttribute attributes[3];
         const cudaLaunchConfig_t config = eco_resident_config(
             attributes, 1 << spread, spread,
-            device->caps.block_bytes - ECO_RESIDENT_STATIC_BYTES(true), false, NULL);
+            device->caps.gpu.block_bytes - ECO_RESIDENT_STATIC_BYTES(true), false, NULL);
         const struct eco_resident_shape shape = {.unit_shift = 5, .spread = spread};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
                 &clusters, eco_persistent_backward_bf16_lstm[eco_resident_place(&shape)],
                 &config) == cudaSuccess)
-            device->caps.blocks[spread] = clusters << spread;
+            device->caps.gpu.blocks[spread] = clusters << spread;
         else
             (void)cudaGetLastError(); /* a device that cannot say does without */
     }
@@ -99,13 +99,13 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
 {
     int version = 0;
     ecornn_status status = ECORNN_OK;
-    if (device->caps.version >= ECO_RESIDENT_VERSION)
+    if (device->caps.gpu.version >= ECO_RESIDENT_VERSION)
         status = ECO_CUDA(eco_kernel_version(
             eco_persistent_forward_bf16_lstm[ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_FEW)],
             &version));
     /* What was compiled for older devices only runs here too, but has none of the instructions. */
     if (status != ECORNN_OK || version < ECO_RESIDENT_VERSION) {
-        device->caps.block_bytes = 0;
+        device->caps.gpu.block_bytes = 0;
         return status;
     }
     for (int i = 0; i < INSTANCES; i++)

@@ -89,8 +89,8 @@ double eco_resident_shape(const struct eco_resident_need *need, struct eco_resid
 
 /* ---- kernels, kernels.c ---------------------------------------------------------------------- */
 
-/* Once per device: its kernels get all the shared memory there is; caps.block_bytes becomes 0 where
- * this module has none for it. */
+/* Once per device: its kernels get all the shared memory there is; caps.gpu.block_bytes becomes 0
+ * where this module has none for it. */
 ecornn_status eco_resident_load(struct ecornn_device *device);
 
 /* Of cooperative launches, in clusters where they are of more than one block; overlap: put in place

@@ -95,7 +95,7 @@ const char *eco_resident_refuses(const struct eco_problem *problem, bool backwar
 /* From one accumulator to the next. */
 static int32_t column_of(const struct eco_problem *problem)
 {
-    return (int32_t)eco_wishes_row(&(struct eco_wishes){.aligned = ECO_GPU_ALIGNED},
+    return (int32_t)eco_wishes_row(&(struct eco_wishes){.gpu.aligned = ECO_GPU_ALIGNED},
                                    (size_t)problem->H);
 }
 
@@ -104,7 +104,7 @@ static int32_t column_of(const struct eco_problem *problem)
 static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_force *force,
                           bool backward)
 {
-    return (ECO_RESIDENT_ALL_SHAPES - (caps->splits ? 0 : ECO_RESIDENT_SQUARES)) &
+    return (ECO_RESIDENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_RESIDENT_SQUARES)) &
            force->shapes[backward];
 }
 
@@ -128,9 +128,9 @@ static struct eco_resident_need any_need(const struct eco_problem *problem,
                                      .operand = kind->bytes,
                                      .instructions = kind->instructions,
                                      .scaled = kind->scaled,
-                                     .block_bytes =
-                                         caps->block_bytes - ECO_RESIDENT_STATIC_BYTES(backward)};
-    memcpy(need.blocks, caps->blocks, sizeof need.blocks);
+                                     .block_bytes = caps->gpu.block_bytes -
+                                                    ECO_RESIDENT_STATIC_BYTES(backward)};
+    memcpy(need.blocks, caps->gpu.blocks, sizeof need.blocks);
     for (int o = 0; o < need.products; o++) {
         for (int a = 0; a < lowered->n_accs; a++)
             need.recurrent[o] += lowered->acc[a].recurrent[o] >= 0;

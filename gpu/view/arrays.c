@@ -19,7 +19,7 @@ void *eco_gpu_at(const struct eco_gpu_run *run, const struct eco_array *array, s
 
 const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
-    if (run->layout->wishes.widened && part != ECO_PART_VECTORS) {
+    if (run->layout->wishes.gpu.widened && part != ECO_PART_VECTORS) {
         const struct eco_array array =
             eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);
         return eco_gpu_at(run, &array, 0);

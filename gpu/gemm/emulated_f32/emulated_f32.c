@@ -5,7 +5,7 @@
 
 static size_t room_bytes(const struct eco_gpu_run *run)
 {
-    return run->layout->wishes.product_bytes - ECO_ROOM_ALIGNMENT;
+    return run->layout->wishes.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
 }
 
 /* ---- products of any operands ---------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
     const struct eco_caps *caps = &run->plan->device->caps;
     const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)run->plan->own)->force;
     const struct eco_product *first = products->of[0];
-    if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->splits ||
+    if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->gpu.splits ||
         force->splits == ECO_WISH_NEVER)
         return false;
     for (int j = 0; j < products->n; j++) {
@@ -158,7 +158,7 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
         eco_gpu_step_choices(form, &((const struct eco_gpu_plan *)run->plan->own)->force);
     const struct eco_split_step step =
         eco_split_step(&choices, (struct eco_split_size){p->m, p->n, call.k},
-                       run->plan->device->caps.clusters, run->lanes);
+                       run->plan->device->caps.gpu.clusters, run->lanes);
     if (step.cut.kind != ECO_SPLIT_SPLITS) {
         eco_split_place(&call.b, room);
         eco_gpu_note_cuda(run, eco_launch_split_prepare(&call.b, call.k, overlap, run->stream),

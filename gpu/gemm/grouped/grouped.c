@@ -13,7 +13,7 @@ static const void *const *const *const kernels[ECO_TYPES][2] = {
 
 bool eco_gpu_has_few(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return caps->fuses && kernels[problem->type][0] != NULL &&
+    return caps->gpu.fuses && kernels[problem->type][0] != NULL &&
            problem->weight_type == problem->type;
 }
 

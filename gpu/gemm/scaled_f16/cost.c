@@ -15,7 +15,7 @@ struct size {
 
 static struct size size_of(const struct eco_problem *problem, int layer, int part, int32_t rows)
 {
-    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    const struct eco_wishes aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
     const struct eco_matrix matrix = eco_wished_matrix(problem, &aligned, layer, part);
     return (struct size){rows, matrix.n * matrix.height, matrix.row};
 }
@@ -27,7 +27,7 @@ static double elements(struct size size)
 
 static int64_t dacc_columns(const struct eco_problem *problem)
 {
-    const struct eco_wishes aligned = {.aligned = ECO_GPU_ALIGNED};
+    const struct eco_wishes aligned = {.gpu.aligned = ECO_GPU_ALIGNED};
     const struct eco_lowered *lowered = &problem->cell->lowered;
     return (int64_t)(lowered->n_accs + lowered->n_extra) *
            (int64_t)eco_wishes_row(&aligned, (size_t)problem->H);
@@ -91,7 +91,7 @@ static double gain_back(const struct eco_problem *problem, int layer, int32_t ro
 static bool may_halve(const struct eco_problem *problem, const struct eco_caps *caps,
                       const struct eco_wishes *wishes)
 {
-    return problem->type == ECORNN_F32 && problem->fast && caps->splits && !wishes->wavefront &&
+    return problem->type == ECORNN_F32 && problem->fast && caps->gpu.splits && !wishes->wavefront &&
            !problem->row_invariant && dacc_columns(problem) <= ECO_HALF_MOST_COLUMNS;
 }
 
@@ -227,7 +227,7 @@ static bool fits(const struct eco_gpu_run *run, const struct eco_op *op, double 
     return may_halve(run->problem, caps, &run->layout->wishes) && wish != ECO_WISH_NEVER &&
            (gain > 0 || wish >= ECO_WISH_ALWAYS) &&
            bytes_of(run->problem, caps, op->layer, rows_of_op(run, op), run->args->backward) <=
-               run->layout->wishes.product_bytes;
+               run->layout->wishes.gpu.product_bytes;
 }
 
 bool eco_gpu_wants_dx(const struct eco_gpu_run *run, const struct eco_op *op)
