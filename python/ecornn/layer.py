@@ -144,7 +144,9 @@ class Layer:
         self._packed.stale = True
 
     def load(self, system: str, given: Any) -> None:
-        """Takes another system's weights: torch, keras, onnx or cudnn (doc/api.md has the shapes).
+        """Takes another system's weights: torch, keras, onnx or cudnn.
+
+        doc/guide/weights.md has the shapes.
 
         given: its arrays in that system's order, as a list, a dict such as a state_dict, or one
         array of them all.  Raises BadArgument where their number of elements is another one,
