@@ -90,7 +90,7 @@ struct eco_backend {
 };
 
 extern const struct eco_backend eco_backend_reference; /* common/ref/ref_backend.c */
-extern const struct eco_backend eco_backend_cpu;       /* cpu/cpu_backend.c */
+extern const struct eco_backend eco_backend_cpu;       /* cpu/backend.c */
 extern const struct eco_backend eco_backend_cuda;      /* lib/module.c, then gpu/backend.c */
 
 #endif /* ECO_BACKEND_H */

@@ -6,9 +6,9 @@
 #define ECO_CPU_H
 
 #include "common/backend.h"
-#include "cpu/barrier.h"
-#include "cpu/pointwise.h"
-#include "cpu/tile.h"
+#include "cpu/run/barrier.h"
+#include "cpu/isa/pointwise.h"
+#include "cpu/isa/tile.h"
 
 /* How the threads of a run share out the steps: `ops` operations of equal level at once; in each
  * the batch in `rows` parts and each part's units in `units`.  Those of one part of the batch are a
@@ -33,7 +33,7 @@ struct eco_cpu_plan {
     const struct eco_isa *isa; /* the device's, or without tiles, where the system refuses them */
 };
 
-/* ---- the team of threads of one run, team.c -------------------------------------------------- */
+/* ---- the team of threads of one run, run/team.c ---------------------------------------------- */
 
 /* Things [from, to) of some. */
 struct eco_share {
@@ -81,15 +81,15 @@ void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), v
 /* Waits until every thread of the run is here; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Does OpenMP believe in threads that this process does not have, a fork of one that had some? Then
- * the calling thread does everything.  fork.c. */
+ * the calling thread does everything.  run/fork.c. */
 bool eco_cpu_forked(void);
-/* So many threads of a region, or fewer: those that the system gives.  try_threads.c. */
+/* So many threads of a region, or fewer: those that the system gives.  run/try_threads.c. */
 int eco_cpu_try_threads(int threads);
 /* Bytes that a team of so many threads shares in a run: of the workspace, eco_wishes.team_bytes. */
 size_t eco_cpu_team_bytes(int threads);
 
 /* Has this CBLAS threads that OpenMP does not know?  While a run calls it, between these two, it
- * does without them.  blas_threads.c. */
+ * does without them.  run/blas_threads.c. */
 bool eco_cpu_blas_has_threads(void);
 void eco_cpu_blas_alone(void);
 void eco_cpu_blas_as_before(void);
@@ -99,7 +99,7 @@ struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t 
 struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all,
                                  int32_t group);
 
-/* ---- rows by length, order.c ----------------------------------------------------------------- */
+/* ---- rows by length, ops/row_order.c --------------------------------------------------------- */
 
 /* Fills order and active, in the workspace; the run's other fields are there. */
 void eco_cpu_sort(struct eco_cpu_run *run);
@@ -116,7 +116,7 @@ struct eco_stretch {
 bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
                      struct eco_stretch *stretch);
 
-/* ---- addresses, addresses.c ------------------------------------------------------------------ */
+/* ---- addresses, ops/addresses.c -------------------------------------------------------------- */
 
 /* Element 0 of step `step` of an array of the run's blocks. */
 void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, size_t step);
@@ -176,7 +176,7 @@ extern const struct eco_blocks eco_cpu_one_block;
 /* The bias of an accumulator, [H], or NULL. */
 const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
 
-/* ---- the ops that only move rows, rows.c; the same for every algorithm ----------------------- */
+/* ---- the ops that only move rows, ops/copies.c; the same for every algorithm ----------------- */
 
 void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op);
@@ -185,7 +185,7 @@ void eco_cpu_d_begin(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_end(const struct eco_cpu_run *run, const struct eco_op *op);
 
-/* ---- products ------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* One product with a part of the packed weights, M [n*units, columns]; all threads call together.
  */
@@ -251,12 +251,13 @@ struct eco_product {
     bool add;                   /* to C; else C is overwritten */
 };
 
-/* product.c: this thread's share of a product through CBLAS, in pieces whose shape depends on m, n,
- * k alone: the bits do not depend on the number of threads.  The caller waits before C is read. */
+/* gemm/cblas.c: this thread's share of a product through CBLAS, in pieces whose shape depends on m,
+ * n, k alone: the bits do not depend on the number of threads.  The caller waits before C is read.
+ */
 void eco_cpu_product(const struct eco_cpu_run *run, const struct eco_product *product);
-/* product_apart.c: of F64, NT and NN, without CBLAS: rows of C do not depend on m either. */
+/* gemm/row_invariant.c: of F64, NT and NN, without CBLAS: rows of C do not depend on m either. */
 void eco_cpu_product_apart(const struct eco_cpu_run *run, const struct eco_product *product);
-/* dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
+/* gemm/dense.c: gradients of n parts, through CBLAS; dweights are dense in every algorithm. */
 void eco_dense_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n);
 
 /* Up to so many rows a product with weights in BF16 waits for memory, and is done without AMX. */
@@ -270,7 +271,7 @@ static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows
            (rows > ECO_FEW_ROWS || run->problem->row_invariant);
 }
 
-/* ---- pointwise passes, pass.c ---------------------------------------------------------------- */
+/* ---- pointwise passes, ops/pointwise_pass.c -------------------------------------------------- */
 
 /* The fields of a pointwise call that are the same for every step of an op. */
 struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op);
@@ -290,7 +291,7 @@ void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_poin
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run);
 void eco_cpu_after_product(const struct eco_cpu_run *run);
 
-/* ---- the ops that compute: forward.c, backward.c, backward_products.c ------------------------ */
+/* ---- the ops that compute: ops/forward.c, ops/backward.c, ops/weight_gradients.c ------------- */
 
 void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_op *op);
@@ -298,7 +299,7 @@ void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op);
 void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
 
-/* ---- where weight gradients are summed, gradient.c ------------------------------------------- */
+/* ---- where weight gradients are summed, ops/gradient_sums.c ---------------------------------- */
 
 /* The wish gradient_rows. */
 int32_t eco_cpu_gradient_group(const struct eco_problem *problem);
@@ -312,7 +313,7 @@ void eco_cpu_gradient_end(const struct eco_cpu_run *run, const struct eco_op *op
 void eco_cpu_gradient_join(const struct eco_cpu_run *run, const struct eco_op *op);
 int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
 
-/* ---- how much work it is, work.c ------------------------------------------------------------- */
+/* ---- how much work it is, algo/cost.c -------------------------------------------------------- */
 
 /* How so many threads do the steps of the run soonest; they may be more than the grid takes. */
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);

@@ -1,5 +1,5 @@
 # ECO_ISA: which instruction sets the compiler can build besides plain C.  For each, the conditional
-# ISA_NAME, the flags ISA_NAME_CFLAGS (cpu/cpu.am) and ECO_HAVE_NAME in config.h (cpu/cpuid.c).
+# ISA_NAME, the flags ISA_NAME_CFLAGS (cpu/cpu.am) and ECO_HAVE_NAME in config.h (cpu/run/cpuid.c).
 # Which one runs is decided by the processor, at run time.
 
 # _ECO_ISA_ONE(name, flags, header, a function that needs them)

@@ -5,7 +5,7 @@
 #ifndef ECO_TESTS_COUNTING_H
 #define ECO_TESTS_COUNTING_H
 
-#include "cpu/isa.h"
+#include "cpu/isa/isa.h"
 
 /* Of tables. */
 enum {

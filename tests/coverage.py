@@ -20,7 +20,7 @@ import sys
 from collections import defaultdict
 
 FOLDERS = ("lib", "common", "cpu", "gpu")
-KERNELS = re.compile(r"cpu/(words\.h|vec.*\.h|tile.*|isa.*\.c|.*\.inc|pointwise\.h)$")
+KERNELS = re.compile(r"cpu/isa/(words\.h|vec.*\.h|tile.*|isa.*\.c|.*\.inc|pointwise\.h)$")
 
 
 def reports(build):
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--least", default="")
     parser.add_argument("--missed", default="")
-    parser.add_argument("--without", default="cpu/tile_amx.c")
+    parser.add_argument("--without", default="cpu/isa/tile_amx.c")
     args = parser.parse_args()
     build = os.path.realpath(args.build)
     top = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))

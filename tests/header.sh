@@ -8,9 +8,10 @@ CC=${CC:-cc}
 
 # $CC may hold options: unquoted on purpose.
 $CC -std=c11 -pedantic-errors $flags -x c "$root/include/ecornn.h"
-for header in "$root"/common/*.h "$root"/common/*/*.h "$root"/cpu/*.h; do
+for header in "$root"/common/*.h "$root"/common/*/*.h "$root"/cpu/*.h "$root"/cpu/*/*.h \
+    "$root"/cpu/*/*/*.h; do
     case $header in
-    */cpu/words.h | */cpu/vec*.h) continue ;;
+    */cpu/isa/words.h | */cpu/isa/vec*.h) continue ;;
     esac
     $CC -std=c11 $flags -Wno-unused-function -x c "$header"
 done

@@ -14,7 +14,12 @@ common/util.c    : include/ common/util.h config.h                              
 common/cell/     : include/ common/util.h                                                 : immintrin omp.h cblas cuda
 common/ref/      : include/ common/cell/ common/problem.h common/backend.h common/host.h common/type.h common/util.h common/number.h : immintrin omp.h cblas cuda
 common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
-cpu/             : include/ common/ config.h                                              : cuda
+cpu/isa/         : include/ common/                                                       : omp.h cblas cuda
+cpu/run/         : include/ common/ config.h cpu/cpu.h cpu/isa/isa.h                      : cuda
+cpu/gemm/        : include/ common/ cpu/cpu.h cpu/isa/isa.h                               : immintrin omp.h cuda
+cpu/ops/         : include/ common/ cpu/cpu.h                                             : immintrin omp.h cblas cuda
+cpu/algo/        : include/ common/ cpu/cpu.h cpu/gemm/packed/packed.h                    : immintrin omp.h cblas cuda
+cpu/             : include/ common/ config.h cpu/                                         : immintrin cuda
 gpu/arch/        :                                                                        : immintrin omp.h cblas cuda_runtime cublas
 gpu/tile/        : gpu/arch/                                                              : immintrin omp.h cblas cuda_runtime cublas
 gpu/cell/        : include/ common/ gpu/arch/ gpu/kernels.h                               : immintrin omp.h cblas cublas

@@ -17,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 
-FILES = """cpu/tile.c cpu/tile_narrow.c cpu/words.h cpu/vec_math.h cpu/pointwise.inc cpu/interpret.inc
-cpu/isa.c cpu/forward.c cpu/backward.c cpu/backward_products.c cpu/packed_walk.c cpu/packed_rows.c
-cpu/packed_product.c cpu/packed_weights.c cpu/packed_copies.c cpu/pass.c cpu/rows.c cpu/order.c
-cpu/dense.c cpu/product.c""".split()
+FILES = """cpu/isa/tile.c cpu/isa/tile_narrow.c cpu/isa/words.h cpu/isa/vec_math.h cpu/isa/pointwise.inc
+cpu/isa/interpret.inc cpu/isa/isa.c cpu/ops/forward.c cpu/ops/backward.c cpu/ops/weight_gradients.c
+cpu/gemm/packed/walk.c cpu/gemm/packed/rows.c cpu/gemm/packed/product.c cpu/gemm/packed/gradient.c
+cpu/gemm/packed/gradient_copies.c cpu/ops/pointwise_pass.c cpu/ops/copies.c cpu/ops/row_order.c
+cpu/gemm/dense.c cpu/gemm/cblas.c""".split()
 
 FLIPS = [(r" \+ ", " - "), (r" - ", " + "), (r" \* ", " + "), (r" / ", " * "), (r" < ", " <= "),
          (r" > ", " >= "), (r" <= ", " < "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),

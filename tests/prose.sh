@@ -62,7 +62,7 @@ def look_at_links(path):
 
 
 def pattern(name):
-    """`cpu/vec_NAME.h` is any; what is built is in no tree."""
+    """`cpu/isa/vec_NAME.h` is any; what is built is in no tree."""
     return re.search(r"[A-Z]{4}", name) or name.endswith(".so")
 
 

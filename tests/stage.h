@@ -5,7 +5,7 @@
 #ifndef ECO_STAGE_H
 #define ECO_STAGE_H
 
-#include "cpu/isa.h"
+#include "cpu/isa/isa.h"
 
 enum { STAGE_ROWS = 3, STAGE_PAD = 5, STAGE_BYTES = 1 << 20 };
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu/isa.h"
+#include "cpu/isa/isa.h"
 #include "tests/suite.h"
 
 static double sigmoid(double x)
@@ -147,7 +147,7 @@ START_TEST(activations_double)
 }
 END_TEST
 
-/* ---- all floats ----------------------------------------------------------------------------- */
+/* ---- all floats ------------------------------------------------------------------------------ */
 
 enum { MAX_SETS = 8, PART_BITS = 16 };
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/backend.h"
-#include "cpu/isa.h"
+#include "cpu/isa/isa.h"
 #include "tests/suite.h"
 #include "tests/testing.h"
 

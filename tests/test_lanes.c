@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/isa.h"
+#include "cpu/isa/isa.h"
 #include "tests/suite.h"
 
 enum { MOST_K = 80, MOST_UNITS = 140, UNTOUCHED = 0x5A, EXTRA = 64 };

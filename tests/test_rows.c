@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/type.h"
-#include "cpu/isa.h"
+#include "cpu/isa/isa.h"
 #include "tests/rows.h"
 #include "tests/suite.h"
 

@@ -1,8 +1,8 @@
 /*
  * Gradients of weights over many rows.  Of a linear cell with equal rows they are known in closed
  * form, and all terms have one sign: errors add up.  What they may be is computed from how the sums
- * are made (cpu/gradient.c, doc/numerics.md), not from a run that rounds alike.  And sums in small
- * groups of rows, by force, against the reference.
+ * are made (cpu/ops/gradient_sums.c, doc/numerics.md), not from a run that rounds alike.  And sums
+ * in small groups of rows, by force, against the reference.
  */
 #include <check.h>
 #include <math.h>

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "cpu/cpu.h"
-#include "cpu/cpuid.h"
-#include "cpu/quota.h"
+#include "cpu/run/cpuid.h"
+#include "cpu/run/quota.h"
 #include "tests/net.h"
 #include "tests/suite.h"
 #include "tests/testing.h"

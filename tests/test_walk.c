@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
-#include "cpu/isa.h"
+#include "cpu/isa/isa.h"
 #include "tests/counting.h"
 #include "tests/suite.h"
 #include "tests/testing.h"

@@ -1,6 +1,6 @@
 /*
  * Vectors of panels, filled from the rows of a parameter: how packed weights are written.  Knows no
- * problem and no layout.  A backend has the code (cpu/lanes.c).
+ * problem and no layout.  A backend has the code (cpu/isa/lanes.c).
  */
 #ifndef ECO_LANES_H
 #define ECO_LANES_H

@@ -1,7 +1,8 @@
 /*
  * Sums of the gradients of weights.  The rows of all steps are many: a machine that rounds must not
  * add them in one chain.  A chain has so many rows at most; some chains are added up; what they
- * give is added exactly (cpu/gradient.c, doc/numerics.md).  In double the order is of no account.
+ * give is added exactly (cpu/ops/gradient_sums.c, doc/numerics.md).  In double the order is of no
+ * account.
  */
 #include "common/ref/ref.h"
 

@@ -1,0 +1,57 @@
+/*
+ * Algorithm blas: large products through CBLAS, one fused pointwise pass per step and stage.  Runs
+ * every cell, option and type; what an algorithm of its own must beat.
+ */
+#include "cpu/cpu.h"
+#include "cpu/algo/force.h"
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    (void)caps;
+    if (problem->row_invariant && problem->type != ECORNN_F64)
+        return "row-invariant: the CBLAS takes another order for other numbers of rows";
+    const bool same = problem->weight_type == problem->type;
+    return same && !eco_type_narrow(problem->type) ? eco_cpu_force_refuses(ECO_FORCED_BLAS, false)
+                                                   : "no 16-bit types";
+}
+
+/* Enough rows that the input product runs at full speed, few enough that its result stays in the
+ * shared cache until the steps read it; more for weight gradients, whose result is rewritten. */
+enum { FORWARD_ROWS = 1024, BACKWARD_ROWS = 2048 };
+
+static int32_t steps_for(int32_t rows, int32_t N)
+{
+    const int32_t steps = (rows + N - 1) / N;
+    return steps < 16 ? 16 : steps;
+}
+
+static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes)
+{
+    *wishes = (struct eco_wishes){
+        .cpu.by_length = true,
+        .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
+        .chunk = eco_cpu_forced("chunk", steps_for(FORWARD_ROWS, problem->N)),
+        .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
+        .cpu.gradient_rows = eco_cpu_gradient_group(problem),
+    };
+}
+
+/* Rates seen of OpenBLAS 0.3.21: 0.6 of the peak for the large products, 0.3 for those of a step,
+ * never faster than the weights come from memory. */
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double rate = caps->flops * caps->threads;
+    return eco_cpu_estimate(problem, caps, 0.3 * rate, 0.6 * rate);
+}
+
+static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                              const struct eco_layout *layout, const struct eco_args *args)
+{
+    struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
+    run.products = &eco_dense_products;
+    eco_cpu_sort(&run);
+    return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
+}
+
+const struct eco_algo eco_algo_blas = {"blas", refuses, wishes, estimate, run_tape};

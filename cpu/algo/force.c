@@ -1,0 +1,66 @@
+/*
+ * The keys of ECORNN_FORCE that a plan for a CPU knows, and their ranges.
+ */
+#include "cpu/algo/force.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "common/force.h"
+#include "common/util.h"
+
+enum { BOTH = ECO_FORCED_BLAS | ECO_FORCED_PACKED, STEPS = 1 << 24 };
+
+static const struct key {
+    const char *name;
+    int algorithms, least, most; /* the algorithms that have the choice */
+    const char *wrong;
+} key[] = {
+    {"chunk", BOTH, 1, STEPS, "ECORNN_FORCE: chunk is not 1 to 16777216"},
+    {"chunk-back", BOTH, 1, STEPS, "ECORNN_FORCE: chunk-back is not 1 to 16777216"},
+    {"vectors", ECO_FORCED_PACKED, 1, 4, "ECORNN_FORCE: vectors is not 1 to 4"},
+    {"block", ECO_FORCED_PACKED, 1, STEPS, "ECORNN_FORCE: block is not 1 to 16777216"},
+    {"pack-rows", ECO_FORCED_PACKED, 1, 1 << 16, "ECORNN_FORCE: pack-rows is not 1 to 65536"},
+    {"fuse", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: fuse is not 0 or 1"},
+    {"copy", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: copy is not 0 or 1"},
+    {"own-units", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: own-units is not 0 or 1"},
+    {"whole-rows", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: whole-rows is not 0 or 1"},
+    {"pass-after", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: pass-after is not 0 or 1"},
+    {"near", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: near is not 0 or 1"},
+    {"strips", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: strips is not 0 or 1"},
+    {"wide", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: wide is not 0 or 1"},
+};
+enum { KEYS = sizeof key / sizeof *key };
+
+static const char *key_refuses(const struct key *k, int algorithm)
+{
+    char text[2];
+    int value;
+    if (!eco_force_text(k->name, text, sizeof text))
+        return NULL;
+    if (!(k->algorithms & algorithm))
+        return "ECORNN_FORCE asks for what is no choice of it";
+    const bool right = eco_force_number(k->name, &value) && value >= k->least && value <= k->most;
+    return right ? NULL : k->wrong;
+}
+
+const char *eco_cpu_force_refuses(int algorithm, bool alone)
+{
+    const char *refusal = NULL;
+    if (eco_environment("ECORNN_FORCE") == NULL)
+        return NULL;
+    for (int i = 0; refusal == NULL && i < KEYS; i++)
+        refusal = key_refuses(&key[i], algorithm);
+    if (refusal != NULL)
+        return refusal;
+    const int fuse = eco_cpu_forced("fuse", 0), own_units = eco_cpu_forced("own-units", alone);
+    if (own_units > alone)
+        return "ECORNN_FORCE: own-units is 1, but the cell has means or a projection";
+    return fuse > own_units ? "ECORNN_FORCE: fuse is 1, but threads do not own units" : NULL;
+}
+
+int eco_cpu_forced(const char *name, int usual)
+{
+    int value = usual;
+    return eco_force_number(name, &value) ? value : usual;
+}

@@ -1,0 +1,18 @@
+/*
+ * Choices of the CPU's planner that ECORNN_FORCE takes from it; read when a plan is made.
+ */
+#ifndef ECO_CPU_ALGO_FORCE_H
+#define ECO_CPU_ALGO_FORCE_H
+
+#include <stdbool.h>
+
+/* Algorithms, by their choices. */
+enum { ECO_FORCED_BLAS = 1, ECO_FORCED_PACKED = 2 };
+
+/* NULL: what is forced can be.  Else why not, in a few words; alone: a thread can finish the units
+ * that it multiplies. */
+const char *eco_cpu_force_refuses(int algorithm, bool alone);
+/* What a key was forced to, which is in its range; or what is usual. */
+int eco_cpu_forced(const char *key, int usual);
+
+#endif /* ECO_CPU_ALGO_FORCE_H */

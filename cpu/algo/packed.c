@@ -1,0 +1,220 @@
+/*
+ * Algorithm packed: weights in panels, read once per step and row block by a product kernel of our
+ * own; a thread multiplies and finishes the same units, so that a step needs one barrier, or does
+ * all steps of its own rows and needs none.  F32 and BF16.
+ */
+#include "cpu/algo/force.h"
+#include "cpu/gemm/packed/packed.h"
+
+static const struct eco_products packed_products = {eco_packed_multiply, eco_packed_weights,
+                                                    eco_packed_prepare, eco_packed_stage};
+
+/* Do weights in BF16 lie as floats?  Where floats of R stay in a first-level cache anyway, to widen
+ * them at each step takes longer.  Bits depend on it: it is the same for all sets, T and N. */
+static bool is_wide(const struct eco_problem *problem)
+{
+    enum { GROUP = 16, FIRST_CACHE = 48 << 10 };
+    const double units = (problem->H + GROUP - 1) / GROUP * GROUP;
+    const double elements = eco_problem_work(problem, 0).recurrent / problem->H * units;
+    return problem->type == ECORNN_F32 && problem->weight_type == ECORNN_BF16 &&
+           eco_cpu_forced("wide", elements * sizeof(float) <= FIRST_CACHE);
+}
+
+/* Weights in BF16, whatever the rows are. */
+static bool is_narrow(const struct eco_problem *problem)
+{
+    return problem->weight_type == ECORNN_BF16 && !is_wide(problem);
+}
+
+/* Can a thread finish the units that it multiplies? */
+static bool fuses(const struct eco_problem *problem)
+{
+    return !problem->cell->lowered.has_means && !problem->projected;
+}
+
+/* Panels that are forced: room for a gradient's copies is measured in them. */
+static const char *panels_refuse(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const int32_t vectors = eco_cpu_forced("vectors", ECO_TILE_VECTORS);
+    if (is_narrow(problem))
+        return vectors % 2 == 0 ? NULL : "ECORNN_FORCE: vectors is not 2 or 4, with BF16 weights";
+    return vectors >= caps->cpu.vectors
+               ? NULL
+               : "ECORNN_FORCE: vectors is less than the instruction set's products have";
+}
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    if (problem->type != ECORNN_F32 && problem->type != ECORNN_BF16)
+        return "F32 and BF16 only";
+    if (problem->weight_type == ECORNN_F16)
+        return "no F16 weights";
+    if (caps->cpu.lanes == 0)
+        return "no product kernel";
+    const char *refusal = eco_cpu_force_refuses(ECO_FORCED_PACKED, fuses(problem));
+    return refusal != NULL ? refusal : panels_refuse(problem, caps);
+}
+
+/* Rows of a chunk: the result of the input product stays in a second-level cache or near it. */
+enum { FORWARD_ROWS = 256, BACKWARD_ROWS = 1024, PACK_ROWS = 528 };
+
+static int32_t steps_for(int32_t rows, int32_t N)
+{
+    const int32_t steps = (rows + N - 1) / N;
+    return steps < 2 ? 2 : steps;
+}
+
+/* Rows from which it pays that a step reads W again, rather than the accumulators of a chunk. */
+enum { FUSED_ROWS = 16 };
+
+/* Do W and R of the widest layer stay near? */
+static bool near(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    double most = 0;
+    for (int layer = 0; layer < problem->L && layer < 2; layer++) {
+        const struct eco_work work = eco_problem_work(problem, layer);
+        most = work.input + work.recurrent > most ? work.input + work.recurrent : most;
+    }
+    const double element = (double)eco_type_bytes(problem->weight_type);
+    return most * element <= 1.25 * (double)caps->cpu.cache_bytes;
+}
+
+/* Has the cell accumulators that the input product leaves alone? */
+static bool has_own_accs(const struct eco_lowered *lowered)
+{
+    for (int a = 0; a < lowered->n_accs; a++)
+        if (lowered->acc[a].input < 0)
+            return true;
+    return false;
+}
+
+/* Rows of a forward chunk: where weights stay near, its accumulators must not drive them out.  A
+ * lone row's take most of a workspace, above all where some of them wait for their step. */
+static int32_t forward_rows(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    enum { LEAST = 96, LONE = 48 };
+    if (problem->N == 1 && has_own_accs(&problem->cell->lowered))
+        return LONE;
+    const size_t row = sizeof(float) * (size_t)problem->cell->lowered.n_accs * (size_t)problem->H;
+    const size_t rows = row > 0 ? caps->cpu.cache_bytes / 4 / row : FORWARD_ROWS;
+    if (!near(problem, caps) || rows >= FORWARD_ROWS)
+        return FORWARD_ROWS;
+    return rows < LEAST ? LEAST : (int32_t)rows;
+}
+
+/* Units of a block of accumulators, as rows of all units would begin in a page each; fewer units
+ * are in a block that is just as wide. */
+static int32_t acc_units(const struct eco_problem *problem, const struct eco_caps *caps,
+                         int32_t most)
+{
+    int32_t units = caps->cpu.lanes;
+    while (units < problem->H && units < most)
+        units *= 2;
+    return units;
+}
+
+enum { ACC_LANES = 4 }; /* with weights in BF16 */
+
+/* One layout of panels, with AMX and without; the vectors that a tile kernel reads at a time lie
+ * in one stream. */
+static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *problem,
+                        const struct eco_caps *caps)
+{
+    wishes->cpu.spans = 1;
+    wishes->cpu.vectors =
+        eco_cpu_forced("vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
+    wishes->cpu.group = ECO_NARROW_GROUP;
+    wishes->cpu.pair = 2;
+    wishes->cpu.acc_units = acc_units(problem, caps, ACC_LANES * caps->cpu.lanes);
+    wishes->cpu.threads = caps->threads;
+}
+
+/* Vectors of a panel.  Few rows take the most: as many sums at a time as a chain of them is long.
+ * Three where they make no more blocks of rows than two would, which leave sums unused; measured,
+ * in inference only. */
+static int32_t panel_vectors(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    if (problem->N <= caps->cpu.sums / ECO_TILE_VECTORS)
+        return ECO_TILE_VECTORS;
+    const int32_t tall = caps->cpu.sums / 3, blocks = (problem->N + tall - 1) / tall;
+    const bool three = !problem->training && caps->cpu.vectors == 2 && blocks <= 2 &&
+                       (blocks == 1 || problem->N > caps->cpu.sums / 2);
+    return three ? 3 : caps->cpu.vectors;
+}
+
+/* Do rows of x crowd each other?  They are not ours to keep apart; of few rows there is nothing to
+ * gain. */
+static bool crowds(const struct eco_problem *problem)
+{
+    return problem->N > ECO_TILE_VECTORS && problem->I % ECO_CROWDED == 0;
+}
+
+static enum eco_asked asked(const char *key)
+{
+    const int answer = eco_cpu_forced(key, -1);
+    return answer < 0 ? ECO_USUAL : answer > 0 ? ECO_ASKED_YES : ECO_ASKED_NO;
+}
+
+static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes)
+{
+    const int32_t vectors = eco_cpu_forced("vectors", panel_vectors(problem, caps));
+    const bool own_units = eco_cpu_forced("own-units", fuses(problem));
+    const bool fuse = problem->N >= FUSED_ROWS && own_units && near(problem, caps);
+    const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
+    *wishes = (struct eco_wishes){
+        .cpu.by_length = true,
+        .cpu.wide = is_wide(problem),
+        .chunk = eco_cpu_forced("chunk", steps_for(forward_rows(problem, caps), problem->N)),
+        .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
+        .cpu.pack_rows = eco_cpu_forced("pack-rows", PACK_ROWS),
+        .cpu.gradient_rows = eco_cpu_gradient_group(problem),
+        .cpu.spans = spans,
+        .cpu.lanes = caps->cpu.lanes,
+        .cpu.vectors = vectors,
+        .cpu.acc_units = acc_units(problem, caps, caps->cpu.lanes * (spans > 1 ? spans : vectors)),
+        .cpu.threads = eco_cpu_forced("copy", crowds(problem)) ? caps->threads : 0,
+        .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
+        .cpu.crowded = ECO_CROWDED_BYTES,
+        .cpu.by_rows = true,
+        .cpu.fuse_rows = eco_cpu_forced("fuse", 0) > 0 ? 0 : FUSED_ROWS,
+        .fuse_input = eco_cpu_forced("fuse", fuse),
+        .cpu.own_units = own_units,
+        .cpu.whole_rows = eco_cpu_forced("whole-rows", false),
+        .cpu.block = eco_cpu_forced("block", 0),
+        .cpu.pass_after = asked("pass-after"),
+        .cpu.near = asked("near"),
+        .cpu.strips = asked("strips"),
+    };
+    if (is_narrow(problem))
+        wish_narrow(wishes, problem, caps);
+}
+
+/* Measured: 0.8 of the peak for the large products, 0.7 for those of a step (doc/measurements).
+ */
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const double rate = caps->flops * caps->threads;
+    return eco_cpu_estimate(problem, caps, 0.7 * rate, 0.8 * rate);
+}
+
+/* Part of a thread's cache that weights fill without being driven out before the next step. */
+enum { NEAR_PERCENT = 65 };
+
+static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                              const struct eco_layout *layout, const struct eco_args *args)
+{
+    struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
+    const double element = (double)eco_type_bytes(layout->weight);
+    run.products = &packed_products;
+    /* with lengths, rows of a part would end before others */
+    run.whole_rows = args->lengths != NULL || plan->wishes.cpu.whole_rows;
+    const double step = plan->work.recurrent + (layout->fuse_input ? plan->work.input : 0);
+    const double room = NEAR_PERCENT / 100.0 * (double)plan->device->caps.cpu.cache_bytes;
+    run.near = 1 + (int32_t)(step * element / room);
+    run.own_units = plan->wishes.cpu.own_units;
+    eco_cpu_sort(&run);
+    return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
+}
+
+const struct eco_algo eco_algo_packed = {"packed", refuses, wishes, estimate, run_tape};

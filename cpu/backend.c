@@ -1,0 +1,226 @@
+/*
+ * The CPU backend: opening a device (threads, instruction set, CBLAS), memory, and the list of
+ * algorithms.
+ */
+#include "cpu/cpu.h"
+
+#include <cblas.h>
+#include <limits.h>
+#include <omp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/host.h"
+#include "common/util.h"
+#include "cpu/run/cpuid.h"
+#include "cpu/isa/isa.h"
+#include "cpu/run/quota.h"
+
+static int count(void)
+{
+    return 1;
+}
+
+/* Flops of one thread in a second at 3 GHz: two fused multiply-adds of a whole vector a cycle; of
+ * products and sums apart, three every two cycles. */
+static double peak_flops(const struct eco_isa *isa)
+{
+    static const struct {
+        const char *name;
+        double flops;
+    } rate[] = {{"amx", 192e9}, {"avx512bf16", 192e9}, {"avx512", 192e9},
+                {"avx2", 96e9}, {"neon", 48e9},        {"sse2", 36e9}};
+    for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
+        if (strcmp(isa->name, rate[i].name) == 0)
+            return rate[i].flops;
+    return 24e9;
+}
+
+/* Cores for which OpenBLAS multiplies small matrices without packing (since 0.3.16). */
+static bool multiplies_small(void)
+{
+#ifdef OPENBLAS_VERSION
+    static const char *const core[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    for (size_t i = 0; i < sizeof core / sizeof *core; i++)
+        if (strcmp(openblas_get_corename(), core[i]) == 0)
+            return true;
+#endif
+    return false;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Of a device without a number: as many as there are CPUs, as the system lets the process use, and
+ * as OpenMP was told to (OMP_NUM_THREADS, omp_set_num_threads, OMP_THREAD_LIMIT). */
+static int usual_threads(const struct eco_cpu *cpu)
+{
+    const int said = least(omp_get_max_threads(), omp_get_thread_limit());
+    const int most = least(least(cpu->cpus, eco_cpu_quota("")), said);
+    return most > 1 ? least(most, ECO_TEAM_MOST) : 1;
+}
+
+static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    struct eco_text variant = {device->info.variant, sizeof device->info.variant, 0};
+    eco_text_add(&variant, "%s", cpu->isa->name);
+    eco_cpu_name(device->info.name, sizeof device->info.name);
+    device->info.threads = cpu->threads;
+    device->info.memory_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+    device->caps = (struct eco_caps){.threads = cpu->threads,
+                                     .flops = peak_flops(cpu->isa),
+                                     .bytes_per_s = 20e9,
+                                     .cpu.lanes = cpu->isa->tile->lanes,
+                                     .cpu.vectors = cpu->isa->tile->vectors,
+                                     .cpu.sums = cpu->isa->tile->sums,
+                                     .cpu.cache_bytes = eco_cpu_cache_bytes()};
+}
+
+static ecornn_status open(struct ecornn_device *device, int argument)
+{
+    struct eco_cpu *cpu = eco_alloc_zeroed(sizeof *cpu);
+    if (cpu == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes", sizeof *cpu);
+    cpu->isa = eco_isa_choose();
+    cpu->cpus = eco_cpu_affinity();
+    cpu->threads = argument > 0 ? argument : usual_threads(cpu);
+    cpu->spins = eco_cpu_spins();
+    int grid[3] = {0};
+    const ecornn_status status = eco_cpu_grid_wanted(grid, ECO_STEP_THREADS);
+    if (status != ECORNN_OK) {
+        eco_free(cpu);
+        return status;
+    }
+    cpu->grid = (struct eco_grid){grid[0], grid[1], grid[2]};
+    cpu->small_products = multiplies_small();
+    cpu->blas_threads = eco_cpu_blas_has_threads();
+    device->own = cpu;
+    fill_info(device, cpu);
+    return ECORNN_OK;
+}
+
+static int threads(const struct ecornn_device *device)
+{
+    return eco_cpu_forked() ? 1 : device->info.threads;
+}
+
+static void close_device(struct ecornn_device *device)
+{
+    eco_free(device->own);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static ecornn_status prepare(struct ecornn_plan *plan)
+{
+    const struct eco_cpu *cpu = plan->device->own;
+    const bool narrow =
+        plan->problem.type == ECORNN_BF16 && plan->problem.weight_type == ECORNN_BF16;
+    struct eco_cpu_plan *own = eco_alloc_zeroed(sizeof *own);
+    if (own == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *own);
+    own->isa = narrow ? eco_isa_with_tiles(cpu->isa) : cpu->isa;
+    plan->own = own;
+    return ECORNN_OK;
+}
+
+static void release(struct ecornn_plan *plan)
+{
+    eco_free(plan->own);
+}
+
+static void describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_cpu *cpu = plan->device->own;
+    const struct eco_cpu_plan *own = plan->own;
+    if (own->isa != cpu->isa)
+        eco_text_add(text, "instruction set: %s, since the system refuses the registers of %s\n",
+                     own->isa->name, cpu->isa->name);
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* What the threads share out; below so many bytes for each, it is done before they are awake. */
+struct packing {
+    const struct ecornn_plan *plan;
+    const void *const *params; /* packing */
+    void *weights;
+    const void *dweights; /* unpacking */
+    void *const *dparams;
+    bool add;
+};
+enum { BYTES_OF_A_THREAD = 1 << 20 };
+
+static void pack_portion(void *own, int id, int count)
+{
+    const struct packing *packing = own;
+    const struct eco_cpu_plan *of_plan = packing->plan->own;
+    eco_plan_pack(packing->plan, packing->params, packing->weights, of_plan->isa->lanes,
+                  (struct eco_portion){id, count});
+}
+
+static void unpack_portion(void *own, int id, int count)
+{
+    const struct packing *packing = own;
+    eco_plan_unpack(packing->plan, packing->dweights, packing->dparams, packing->add,
+                    (struct eco_portion){id, count});
+}
+
+static int threads_for(const struct ecornn_plan *plan, size_t bytes)
+{
+    const struct eco_cpu *cpu = plan->device->own;
+    const size_t worth = bytes / BYTES_OF_A_THREAD;
+    return worth < 1 ? 1 : worth < (size_t)cpu->threads ? (int)worth : cpu->threads;
+}
+
+static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                          void *stream)
+{
+    (void)stream;
+    struct packing packing = {.plan = plan, .params = params, .weights = weights};
+    eco_cpu_together(threads_for(plan, plan->sizes.weights), pack_portion, &packing);
+    return ECORNN_OK;
+}
+
+static ecornn_status pack_add(const struct ecornn_plan *plan, const void *const *params,
+                              void *weights, void *stream)
+{
+    (void)stream;
+    eco_plan_pack_add(plan, params, weights);
+    return ECORNN_OK;
+}
+
+static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
+                            void *const *params, bool add, void *stream)
+{
+    (void)stream;
+    struct packing packing = {.plan = plan, .dweights = weights, .dparams = params, .add = add};
+    eco_cpu_together(threads_for(plan, plan->sizes.dweights), unpack_portion, &packing);
+    return ECORNN_OK;
+}
+
+static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas, NULL};
+
+const struct eco_backend eco_backend_cpu = {
+    .name = "cpu",
+    .mode = ECO_FP_FLUSH,
+    .count = count,
+    .open = open,
+    .close = close_device,
+    .alloc = eco_host_alloc,
+    .free = eco_host_free,
+    .copy = eco_host_copy,
+    .fill = eco_host_fill,
+    .wait = eco_host_wait,
+    .pack = pack,
+    .pack_add = pack_add,
+    .unpack = unpack,
+    .prepare = prepare,
+    .release = release,
+    .describe = describe,
+    .threads = threads,
+    .algos = algos,
+};

@@ -1,0 +1,107 @@
+/*
+ * What a weight gradient of algorithm packed is, to its walk (gradient.c) and to the copies
+ * of rows that it multiplies (gradient_copies.c).
+ */
+#ifndef ECO_PACKED_GRADIENT_H
+#define ECO_PACKED_GRADIENT_H
+
+#include "cpu/gemm/packed/packed.h"
+
+struct eco_gradient;
+struct eco_gradient_part;
+
+/* A kernel, and how rows are copied for it. */
+struct eco_gradient_form {
+    const struct eco_tile_kernel *kernel;
+    size_t element;       /* bytes of a copied element */
+    int32_t tall, grain;  /* units of a block, at most; in blocks that end at multiples of grain */
+    int32_t a_row, a_k;   /* of a copied block, as a kernel counts; a_k 0: its units */
+    int32_t wide;         /* columns of a panel */
+    int32_t group;        /* rows are filled up to a multiple */
+    int32_t calls_blocks; /* of a call */
+    /* A of neighbouring blocks of one number; columns of E */
+    void (*pack_blocks)(const struct eco_gradient *g, int32_t number, struct eco_share blocks);
+    void (*pack_panel)(const struct eco_gradient *g, const struct eco_gradient_part *part,
+                       int32_t panel);
+};
+
+/* C[numbers * units, columns] += A[rows, numbers * units]^T E[rows, columns] for some numbers. */
+struct eco_gradient_part {
+    const void *e; /* of the op's first row */
+    size_t e_row;
+    float *c;                     /* [m, columns] */
+    int32_t number[ECO_MAX_ACCS]; /* which rows of C the units of A's number i are, -1: none */
+    int32_t columns;
+    char *e_pack; /* [panels, depth, wide] */
+};
+
+/* A row among those of an op's steps [steps,N]; those that have ended are left out. */
+struct eco_gradient_row {
+    int32_t step, n;
+};
+
+struct eco_gradient {
+    const struct eco_cpu_run *run;
+    struct eco_gradient_form form;
+    const void *a; /* of the op's first row, [rows, numbers * units] */
+    size_t a_row;
+    ecornn_type type; /* of a and e */
+    int32_t t0;
+    struct eco_gradient_row first; /* of those at hand */
+    int32_t numbers, units;
+    int32_t rows, depth;  /* at hand; filled up */
+    int32_t blocks;       /* of the units of a number, of `tall` units; */
+    int32_t tall, taller; /* the first `taller` have one more, the last may have fewer */
+    char *a_pack;         /* of units at hand: [numbers, units, depth], by blocks */
+    struct eco_share units_at_hand;
+    bool add;
+    int parts;
+    struct eco_gradient_part part[1 + ECO_MAX_OPERANDS];
+};
+
+/* gradient_copies.c */
+struct eco_gradient_form eco_gradient_form(const struct eco_cpu_run *run);
+/* The row so many rows on, in order. */
+void eco_gradient_skip(const struct eco_gradient *g, struct eco_gradient_row *row, int32_t rows);
+
+static inline int32_t eco_least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How many of size `each` cover n. */
+static inline int32_t eco_pieces(int32_t n, int32_t each)
+{
+    return (n + each - 1) / each;
+}
+
+/* The first unit of a block; where its copy lies. */
+static inline int32_t eco_gradient_unit(const struct eco_gradient *g, int32_t block)
+{
+    return eco_least(block * g->tall + eco_least(block, g->taller), g->units);
+}
+
+static inline char *eco_gradient_block(const struct eco_gradient *g, int32_t number, int32_t block)
+{
+    const int32_t at_hand = g->units_at_hand.to - g->units_at_hand.from;
+    const int32_t units = eco_pieces(at_hand, g->form.grain) * g->form.grain;
+    const int32_t before = number * units + eco_gradient_unit(g, block) - g->units_at_hand.from;
+    return g->a_pack + (size_t)before * (size_t)g->depth * g->form.element;
+}
+
+/* Columns of a panel as whole vectors: what the last panel has fewer of; where its copy lies. */
+static inline int32_t eco_gradient_width(const struct eco_gradient *g,
+                                         const struct eco_gradient_part *part, int32_t panel)
+{
+    const int32_t lanes = g->form.kernel->lanes;
+    const int32_t left = eco_least(part->columns - panel * g->form.wide, g->form.wide);
+    return eco_pieces(left, lanes) * lanes;
+}
+
+static inline char *eco_gradient_panel(const struct eco_gradient *g,
+                                       const struct eco_gradient_part *part, int32_t panel)
+{
+    return part->e_pack + (size_t)panel * (size_t)(g->form.wide * g->depth) * g->form.element;
+}
+
+#endif /* ECO_PACKED_GRADIENT_H */

@@ -1,0 +1,250 @@
+/*
+ * Rows of A as the product kernels of algorithm packed read them: where they are; or, for weights
+ * in BF16, copied to the thread's scratch as floats, in whole pairs, or as AMX's tiles.
+ */
+#include "cpu/gemm/packed/packed.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "cpu/isa/isa.h"
+
+enum { TILE = ECO_NARROW_TILE };
+/* Bytes of the rows of A that go through all panels together: their part of the second-level cache.
+ */
+enum { ROWS_BYTES = 640 << 10 };
+/* Two tiles of rows: copies of rows are multiplied in such groups. */
+enum { ROWS_OF_TILES = 2 * ECO_NARROW_TALL };
+/* Floats between copied rows: a row of 4 KB would begin where others do in every cache. */
+enum { APART = ECO_ALIGNMENT / sizeof(float) };
+
+int32_t eco_packed_height(int32_t rows)
+{
+    const int32_t tiles = (rows + ECO_NARROW_TALL - 1) / ECO_NARROW_TALL;
+    return tiles > 0 ? (rows + tiles - 1) / tiles : ECO_NARROW_TALL;
+}
+
+/* Columns of A of a product: backward those of the part's accumulators, which may lie apart. */
+struct columns {
+    struct eco_span span[ECO_MAX_ACCS];
+    int spans;
+    size_t unit; /* columns of one accumulator of a span */
+};
+
+static struct columns columns_of(const struct eco_cpu_run *run, const struct eco_packed_product *p)
+{
+    const struct eco_multiply *m = p->multiply;
+    struct columns columns = {.span = {{0, 1, 0}}, .spans = 1, .unit = (size_t)p->panels->k};
+    if (!m->back)
+        return columns;
+    columns.unit = (size_t)eco_layout_matrix(run->layout, m->op->layer, m->part)->units;
+    columns.spans = 0;
+    struct eco_span span;
+    for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end)
+        columns.span[columns.spans++] = span;
+    return columns;
+}
+
+static void bring_nothing(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                          struct eco_share rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    (void)room;
+    p->a = eco_cpu_after(run->layout->type, m->a, (size_t)rows.from * m->a_row + p->first);
+    p->a_row = m->a_row;
+}
+
+/* Do rows of A want each other's places in the first-level cache, and is there room for a copy? */
+static bool is_crowded(const struct eco_cpu_run *run, const struct eco_packed_product *p)
+{
+    const struct eco_multiply *m = p->multiply;
+    return run->layout->wishes.cpu.threads > 0 && m->rows > ECO_FEW_ROWS &&
+           p->panels->n * p->panels->units >= ECO_CROWDED_COLUMNS && m->a_row % ECO_CROWDED == 0;
+}
+
+/* ---- as floats ------------------------------------------------------------------------------- */
+
+static void copy_floats(const struct eco_cpu_run *run, float *to, const void *row, size_t n)
+{
+    if (run->layout->type == ECORNN_BF16)
+        run->isa->narrow_rows->widen(to, row, (int32_t)n);
+    else
+        memcpy(to, row, n * sizeof *to);
+}
+
+static void bring_floats(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                         struct eco_share rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    const bool floats = run->layout->type == ECORNN_F32 && !is_crowded(run, p);
+    if (floats && !m->back) {
+        bring_nothing(run, p, rows, room);
+        return;
+    }
+    const struct columns columns = columns_of(run, p);
+    if (floats && columns.spans == 1) {
+        p->first = (size_t)columns.span[0].first * columns.unit;
+        bring_nothing(run, p, rows, room);
+        return;
+    }
+    float *to = room;
+    p->a = to;
+    p->a_row = (size_t)p->panels->depth + APART;
+    for (int32_t r = rows.from; r < rows.to; r++, to += p->a_row) {
+        float *out = to;
+        for (int i = 0; i < columns.spans; i++) {
+            const struct eco_span *span = &columns.span[i];
+            const size_t n = (size_t)(span->end - span->first) * columns.unit;
+            const size_t at = (size_t)r * m->a_row + (size_t)span->first * columns.unit;
+            copy_floats(run, out, eco_cpu_after(run->layout->type, m->a, at), n);
+            out += n;
+        }
+    }
+}
+
+/* ---- as pairs -------------------------------------------------------------------------------- */
+
+static void bring_pairs(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                        struct eco_share rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    const size_t k = (size_t)p->panels->k;
+    if (!m->back && k % 2 == 0) {
+        bring_nothing(run, p, rows, room);
+        return;
+    }
+    const struct columns columns = columns_of(run, p);
+    if (columns.spans == 1 && k % 2 == 0) {
+        p->first = (size_t)columns.span[0].first * columns.unit;
+        bring_nothing(run, p, rows, room);
+        return;
+    }
+    uint16_t *to = room;
+    p->a = to;
+    p->a_row = (size_t)p->panels->depth + APART;
+    for (int32_t r = rows.from; r < rows.to; r++, to += p->a_row) {
+        const uint16_t *const row = (const uint16_t *)m->a + (size_t)r * m->a_row;
+        uint16_t *out = to;
+        for (int i = 0; i < columns.spans; i++) {
+            const struct eco_span *span = &columns.span[i];
+            const size_t n = (size_t)(span->end - span->first) * columns.unit;
+            memcpy(out, row + (size_t)span->first * columns.unit, n * sizeof *out);
+            out += n;
+        }
+        to[k] = 0;
+    }
+}
+
+/* ---- as tiles -------------------------------------------------------------------------------- */
+
+/* n elements of a row to place k on of row r of tiles [groups, 16, 32]. */
+static void put_tile_row(uint16_t *tiles, size_t r, size_t k, const uint16_t *from, size_t n)
+{
+    while (n > 0) {
+        const size_t inside = k % ECO_NARROW_GROUP, room = ECO_NARROW_GROUP - inside;
+        const size_t some = n < room ? n : room;
+        uint16_t *to = tiles + k / ECO_NARROW_GROUP * TILE + r * ECO_NARROW_GROUP + inside;
+        if (some == ECO_NARROW_GROUP) /* a constant: one move */
+            memcpy(to, from, ECO_NARROW_GROUP * sizeof *to);
+        else
+            memcpy(to, from, some * sizeof *to);
+        k += some, from += some, n -= some;
+    }
+}
+
+static void put_tile_zeros(uint16_t *tiles, size_t r, size_t k, size_t depth)
+{
+    for (; k < depth; k++)
+        tiles[k / ECO_NARROW_GROUP * TILE + r * ECO_NARROW_GROUP + k % ECO_NARROW_GROUP] = 0;
+}
+
+static void bring_tiles(const struct eco_cpu_run *run, struct eco_packed_product *p,
+                        struct eco_share rows, void *room)
+{
+    const struct eco_multiply *m = p->multiply;
+    const struct columns columns = columns_of(run, p);
+    const int32_t n = rows.to - rows.from, height = eco_packed_height(n);
+    const size_t depth = (size_t)p->panels->depth;
+    p->a = room;
+    for (int32_t i = 0; i < n || i % height != 0; i++) { /* the last ones are multiplied, dropped */
+        uint16_t *tiles = (uint16_t *)room + (size_t)(i / height) * depth * ECO_NARROW_TALL;
+        const uint16_t *row = (const uint16_t *)m->a + (size_t)(rows.from + i) * m->a_row;
+        const size_t r = (size_t)(i % height);
+        size_t k = 0;
+        for (int s = 0; i < n && s < columns.spans; s++) {
+            const struct eco_span *span = &columns.span[s];
+            const size_t some = (size_t)(span->end - span->first) * columns.unit;
+            put_tile_row(tiles, r, k, row + (size_t)span->first * columns.unit, some);
+            k += some;
+        }
+        put_tile_zeros(tiles, r, k, depth);
+    }
+}
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+void eco_packed_choose(const struct eco_cpu_run *run, struct eco_packed_product *p)
+{
+    static const struct eco_packed_form in_place = {bring_nothing, 0, false};
+    static const struct eco_packed_form floats = {bring_floats, sizeof(float), true};
+    static const struct eco_packed_form pairs = {bring_pairs, sizeof(uint16_t), true};
+    static const struct eco_packed_form tiles = {bring_tiles, sizeof(uint16_t), true};
+    const struct eco_isa *isa = run->isa;
+    p->form = &in_place;
+    p->kernel = isa->tile;
+    if (run->layout->weight == ECORNN_F32) {
+        if (is_crowded(run, p))
+            p->form = &floats;
+        return;
+    }
+    const bool amx = eco_cpu_has_tiles(run, p->multiply->rows);
+    const bool dot = !amx && isa->dot != NULL && run->layout->type == ECORNN_BF16;
+    p->form = amx ? &tiles : dot ? &pairs : &floats;
+    p->kernel = amx ? isa->amx : dot ? isa->dot : isa->narrow;
+}
+
+/* ---- all products of a thread ---------------------------------------------------------------- */
+
+/* Bytes of scratch for a row of A and what comes of it. */
+static size_t scratch_row(const struct eco_packed_product *p)
+{
+    const size_t rounded = p->rounds ? sizeof(float) * ECO_TILE_VECTORS * ECO_TILE_LANES : 0;
+    return (p->panels->depth + APART) * p->form->copied + rounded;
+}
+
+void eco_packed_bring(struct eco_packed_work *w, struct eco_share rows)
+{
+    const int32_t n = rows.to - rows.from;
+    const size_t groups = (size_t)((n + ROWS_OF_TILES - 1) / ROWS_OF_TILES);
+    char *room = eco_cpu_scratch(w->run);
+    for (int i = 0; i < w->products; i++) {
+        struct eco_packed_product *p = &w->product[i];
+        p->form->bring(w->run, p, rows, room);
+        if (p->form->copied == 0 && !p->rounds)
+            continue;
+        const size_t copy = groups * ROWS_OF_TILES * (p->panels->depth + APART) * p->form->copied;
+        p->rounded = p->rounds ? (float *)(void *)(room + copy) : NULL;
+        room += groups * ROWS_OF_TILES * scratch_row(p);
+    }
+}
+
+int32_t eco_packed_piece(const struct eco_packed_work *w, int32_t rows)
+{
+    size_t row = 0;
+    for (int i = 0; i < w->products; i++)
+        row += scratch_row(&w->product[i]);
+    if (row == 0 && w->products > 0) {
+        row = (size_t)w->product->k * sizeof(float);
+        if ((size_t)rows * row <= ROWS_BYTES)
+            return rows;
+        const int32_t most = (int32_t)(ROWS_BYTES / row) + 1, pieces = (rows + most - 1) / most;
+        return (rows + pieces - 1) / pieces;
+    }
+    if (row == 0)
+        return rows;
+    const int32_t most = (int32_t)(w->run->layout->thread_bytes / row) / ROWS_OF_TILES;
+    assert(most > 0);
+    const int32_t groups = (rows + ROWS_OF_TILES - 1) / ROWS_OF_TILES;
+    const int32_t pieces = (groups + most - 1) / most;
+    return (groups + pieces - 1) / pieces * ROWS_OF_TILES;
+}

@@ -1,0 +1,343 @@
+/*
+ * Vectors of panels, filled from the rows of a parameter (common/plan/lanes.h), compiled once per
+ * instruction set.  Words of 32 bits are moved, be they floats or pairs of BF16; whole vectors
+ * where they are, all else by way of a copy.
+ */
+#include "common/plan/lanes.h"
+
+#include "common/util.h"
+#include "cpu/isa/isa.h"
+
+#include "cpu/isa/vec.h"
+#include "cpu/isa/vec_narrow.h"
+#include "cpu/isa/vec_turn.h"
+
+enum { GROUP = ECO_LANES_GROUP, GROUP_LINES = GROUP / 2 };
+enum { LINE = VEC_LANES * sizeof(uint32_t), VECTOR = GROUP_LINES * LINE };
+/* Rows lie far apart, and a processor follows few of them by itself: their next lines are fetched.
+ */
+enum { CACHE_LINE = 64, WORDS = CACHE_LINE / sizeof(uint32_t), TOGETHER = CACHE_LINE / LINE };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static const char *element_of(const struct eco_lanes_source *source, size_t row, size_t column)
+{
+    return source->data + (row * source->cols + column) * eco_type_bytes(source->type);
+}
+
+/* low and, above it, high, rounded. */
+ALWAYS_INLINE vecu pairs_of(vecu low, vecu high)
+{
+    return (v_rounded((vec)high) & 0xffff0000u) | v_rounded((vec)low) >> 16;
+}
+
+ALWAYS_INLINE void put_line(char *to, vecu line, const bool rounded)
+{
+    if (rounded)
+        line = v_rounded((vec)line) & 0xffff0000u;
+    memcpy(to, &line, sizeof line);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Words of rows `row` bytes apart, and where lines of them go, `stride` bytes apart. */
+struct turn {
+    char *to;
+    size_t stride;
+    const char *from;
+    size_t row;
+};
+
+ALWAYS_INLINE void fetch_rows(const char *from, size_t row, const size_t rows)
+{
+#pragma GCC unroll 4
+    for (size_t u = 0; u < rows; u++, from += row)
+        ECO_FETCH_NEAR(from);
+}
+
+/* As many words as are fetched at a time, of so many vectors. */
+ALWAYS_INLINE void turn_words(const struct turn *turn, const size_t vectors, const bool rounded)
+{
+    const size_t stride = turn->stride, row = turn->row;
+    const char *from = turn->from;
+    char *to = turn->to;
+    fetch_rows(from + CACHE_LINE, row, vectors * VEC_LANES);
+#pragma GCC unroll 1 /* more, and addresses of all rows do not find registers */
+    for (size_t k = 0; k < WORDS; k += ECO_FOUR, from += sizeof(eco_four), to += ECO_FOUR * stride)
+#pragma GCC unroll 4
+        for (size_t v = 0; v < vectors; v++) {
+            vecu line[ECO_FOUR];
+            v_turn(line, from + v * VEC_LANES * row, row);
+#pragma GCC unroll 4
+            for (size_t i = 0; i < ECO_FOUR; i++)
+                put_line(to + i * stride + v * LINE, line[i], rounded);
+        }
+}
+
+/* The first n of them, which take longer. */
+static void turn_some_words(const struct turn *turn, size_t n, bool rounded)
+{
+    for (size_t k = 0; k < n; k += ECO_FOUR) {
+        vecu line[ECO_FOUR];
+        v_turn(line, turn->from + k * sizeof(uint32_t), turn->row);
+        for (size_t i = 0; i < least(n - k, ECO_FOUR); i++)
+            put_line(turn->to + (k + i) * turn->stride, line[i], rounded);
+    }
+}
+
+/* A group of floats as pairs. */
+ALWAYS_INLINE void turn_floats(const struct turn *turn)
+{
+    const char *from = turn->from;
+    char *to = turn->to;
+    fetch_rows(from + GROUP * sizeof(float), turn->row, VEC_LANES);
+    fetch_rows(from + GROUP * sizeof(float) + CACHE_LINE, turn->row, VEC_LANES);
+#pragma GCC unroll 1
+    for (size_t k = 0; k < GROUP; k += ECO_FOUR, from += sizeof(eco_four), to += 2 * LINE) {
+        vecu line[ECO_FOUR];
+        v_turn(line, from, turn->row);
+        put_line(to, pairs_of(line[0], line[1]), false);
+        put_line(to + LINE, pairs_of(line[2], line[3]), false);
+    }
+}
+
+/* What rows are turned as: BF16 where both sides have it, else floats. */
+static ecornn_type turned_type(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
+{
+    return lanes->type == ECORNN_BF16 && source->type == ECORNN_BF16 ? ECORNN_BF16 : ECORNN_F32;
+}
+
+/* k that are turned at a time. */
+static size_t turned_k(const struct eco_lanes *lanes)
+{
+    return lanes->type == ECORNN_F32 ? WORDS : GROUP;
+}
+
+/* So many k of a vector.  type: of the rows. */
+static void turn_k(const struct eco_lanes *lanes, const struct turn *turn, ecornn_type type)
+{
+    if (lanes->type == ECORNN_BF16 && type == ECORNN_F32)
+        turn_floats(turn);
+    else if (lanes->rounded)
+        turn_words(turn, 1, true);
+    else
+        turn_words(turn, 1, false);
+}
+
+/* Vector v's lines from k on. */
+static struct turn turn_to(const struct eco_lanes *lanes, size_t v, size_t k)
+{
+    if (lanes->type == ECORNN_F32)
+        return (struct turn){.to = lanes->to + k * lanes->stride + v * LINE,
+                             .stride = lanes->stride};
+    return (struct turn){.to = lanes->to + k / GROUP * lanes->stride + v * VECTOR, .stride = LINE};
+}
+
+/* Vector v from k `first` on, by way of a copy with zeros around it. */
+static void turn_copies(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
+                        size_t v, size_t first)
+{
+    const ecornn_type type = turned_type(lanes, source);
+    const size_t row = v * VEC_LANES, rows = source->rows > row ? source->rows - row : 0;
+    const size_t some = turned_k(lanes);
+    for (size_t k = first; k < lanes->k; k += some) {
+        uint32_t copy[VEC_LANES][GROUP] = {{0}};
+        const size_t n = least(lanes->k - k, some);
+        struct turn turn = turn_to(lanes, v, k);
+        turn.from = (const char *)copy;
+        turn.row = sizeof *copy;
+        for (size_t u = 0; u < least(rows, VEC_LANES); u++)
+            eco_type_move(copy[u], type, element_of(source, row + u, k), source->type, n);
+        if (lanes->type == ECORNN_F32 && n < WORDS)
+            turn_some_words(&turn, n, lanes->rounded);
+        else
+            turn_k(lanes, &turn, type);
+    }
+}
+
+/* M: rows are lanes. */
+static void put_rows(const struct eco_lanes *lanes, const struct eco_lanes_source *source)
+{
+    const ecornn_type type = turned_type(lanes, source);
+    const size_t some = turned_k(lanes), vectors = source->rows / VEC_LANES;
+    const size_t whole = source->type == type && vectors > 0 ? lanes->k / some * some : 0;
+    const bool plain = lanes->type == ECORNN_F32 && !lanes->rounded;
+    for (size_t v = 0, next; v < vectors; v = next) {
+        const bool together = plain && vectors - v >= TOGETHER;
+        next = v + (together ? TOGETHER : 1);
+        for (size_t k = 0; k < whole; k += some) {
+            struct turn turn = turn_to(lanes, v, k);
+            turn.from = element_of(source, v * VEC_LANES, k);
+            turn.row = source->cols * eco_type_bytes(type);
+            if (together)
+                turn_words(&turn, TOGETHER, false);
+            else
+                turn_k(lanes, &turn, type);
+        }
+    }
+    for (size_t v = 0; v < lanes->vectors; v++)
+        turn_copies(lanes, source, v, v < vectors ? whole : 0);
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+
+/* As many columns of some rows as a vector has lanes, and how they are read. */
+enum kind { FLOATS, SOME_FLOATS, NARROW, NOTHING, OTHERS };
+struct columns {
+    enum kind kind;
+    const char *from;
+    size_t row, rows; /* row: bytes */
+    size_t n;         /* that exist */
+    ecornn_type type;
+};
+
+static enum kind kind_of(ecornn_type type, size_t n)
+{
+    if (n == 0)
+        return NOTHING;
+    if (type == ECORNN_F32)
+        return n < VEC_LANES ? SOME_FLOATS : FLOATS;
+    return type == ECORNN_BF16 && n == VEC_LANES ? NARROW : OTHERS;
+}
+
+static struct columns columns_at(const struct eco_lanes_source *source, size_t j)
+{
+    const size_t at = least(j, source->cols), n = least(source->cols - at, VEC_LANES);
+    return (struct columns){.kind = kind_of(source->type, n),
+                            .from = element_of(source, 0, at),
+                            .row = source->cols * eco_type_bytes(source->type),
+                            .rows = source->rows,
+                            .n = n,
+                            .type = source->type};
+}
+
+static vecu others(const struct columns *columns, const void *from)
+{
+    float lane[VEC_LANES] = {0};
+    eco_type_move(lane, ECORNN_F32, from, columns->type, columns->n);
+    return (vecu)v_load(lane);
+}
+
+/* A row as bits of floats, with zeros around it.  kind: a constant, the columns'. */
+ALWAYS_INLINE vecu row_of(const struct columns *columns, size_t r, const enum kind kind)
+{
+    const void *from = columns->from + r * columns->row;
+    return kind == FLOATS        ? (vecu)v_load(from)
+           : kind == SOME_FLOATS ? (vecu)v_load_part(from, (int)columns->n)
+           : kind == NARROW      ? (vecu)v_load_narrow(from)
+           : kind == NOTHING     ? (vecu)v_const(0)
+                                 : others(columns, from);
+}
+
+ALWAYS_INLINE void put_floats(char *to, size_t stride, const struct columns *columns,
+                              const enum kind kind, const bool rounded)
+{
+    for (size_t r = 0; r < columns->rows; r++, to += stride)
+        put_line(to, row_of(columns, r, kind), rounded);
+}
+
+static void put_vector_of_floats(char *to, size_t stride, const struct columns *columns,
+                                 bool rounded)
+{
+    switch (columns->kind) {
+    case FLOATS:
+        if (rounded)
+            put_floats(to, stride, columns, FLOATS, true);
+        else
+            put_floats(to, stride, columns, FLOATS, false);
+        break;
+    case SOME_FLOATS:
+        put_floats(to, stride, columns, SOME_FLOATS, rounded);
+        break;
+    case NARROW:
+        put_floats(to, stride, columns, NARROW, false);
+        break;
+    case NOTHING:
+        put_floats(to, stride, columns, NOTHING, false);
+        break;
+    default:
+        put_floats(to, stride, columns, OTHERS, rounded);
+    }
+}
+
+/* Where the pair of k lies in a vector. */
+static char *pair_at(char *to, size_t stride, size_t k)
+{
+    return to + k / GROUP * stride + k % GROUP / 2 * LINE;
+}
+
+/* Row r alone as its half of a pair: the other half may be another thread's. */
+static void put_half(char *to, size_t stride, const struct columns *columns, size_t r, size_t k)
+{
+    uint16_t *pair = (void *)pair_at(to, stride, k), half[VEC_LANES] = {0};
+    if (columns->n > 0)
+        eco_type_move(half, ECORNN_BF16, columns->from + r * columns->row, columns->type,
+                      columns->n);
+    for (size_t u = 0; u < VEC_LANES; u++)
+        pair[2 * u + k % 2] = half[u];
+}
+
+/* Pairs of rows from r on, an even k. */
+ALWAYS_INLINE void put_pairs(char *to, size_t stride, const struct columns *columns, size_t r,
+                             size_t k, const enum kind kind)
+{
+    for (; r + 1 < columns->rows; r += 2, k += 2) {
+        const vecu low = row_of(columns, r, kind), high = row_of(columns, r + 1, kind);
+        const bool narrow = kind == NARROW || columns->type == ECORNN_BF16; /* NaNs stay */
+        put_line(pair_at(to, stride, k), narrow ? high | low >> 16 : pairs_of(low, high), false);
+    }
+}
+
+static void put_vector_of_pairs(char *to, size_t stride, const struct columns *columns,
+                                size_t first)
+{
+    const size_t odd = least(first % 2, columns->rows), end = first + columns->rows;
+    if (odd)
+        put_half(to, stride, columns, 0, first);
+    switch (columns->kind) {
+    case FLOATS:
+        put_pairs(to, stride, columns, odd, first + odd, FLOATS);
+        break;
+    case NARROW:
+        put_pairs(to, stride, columns, odd, first + odd, NARROW);
+        break;
+    case NOTHING:
+        put_pairs(to, stride, columns, odd, first + odd, NOTHING);
+        break;
+    default:
+        put_pairs(to, stride, columns, odd, first + odd, OTHERS);
+    }
+    if (end % 2 != 0 && end > first + odd)
+        put_half(to, stride, columns, columns->rows - 1, end - 1);
+}
+
+/* From k on, to the end of its group. */
+static void clear_pairs(char *to, size_t stride, size_t k)
+{
+    for (; k % GROUP != 0; k++)
+        put_half(to, stride, &(struct columns){.type = ECORNN_BF16}, 0, k);
+}
+
+/* M^T: columns are lanes. */
+static void put_columns(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
+                        size_t first)
+{
+    for (size_t b = 0; b < lanes->blocks; b++)
+        for (size_t v = 0; v < lanes->vectors; v++) {
+            const struct columns columns = columns_at(source, (b * lanes->vectors + v) * VEC_LANES);
+            char *const to = lanes->to + b * lanes->block;
+            if (lanes->type == ECORNN_F32) {
+                put_vector_of_floats(to + v * LINE + first * lanes->stride, lanes->stride, &columns,
+                                     lanes->rounded);
+                continue;
+            }
+            put_vector_of_pairs(to + v * VECTOR, lanes->stride, &columns, first);
+            if (first + source->rows == lanes->k)
+                clear_pairs(to + v * VECTOR, lanes->stride, lanes->k);
+        }
+}
+
+const struct eco_lanes_code JOIN(eco_lanes_, ECO_ISA) = {put_rows, put_columns};

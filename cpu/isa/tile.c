@@ -1,0 +1,318 @@
+/*
+ * The product kernel in the vocabulary, compiled once per instruction set like isa.c: blocks of
+ * rows by a panel's vectors, all sums in registers.  Weights come as whole vectors, activations one
+ * by one; the next panel is fetched meanwhile.
+ */
+#include "cpu/isa/isa.h"
+
+#include "cpu/isa/vec.h"
+
+/* Registers for sums, of 16 or 32; the others hold a panel's vectors of one k and a broadcast. */
+enum { TILE_SUMS = VEC_REGISTERS == 32 ? 24 : 12 };
+enum { TILE_ROWS = 12 }; /* of a block, at most */
+/* Vectors of a panel: two as a rule; four where a broadcast takes an instruction between the sums.
+ */
+enum { RULE_VECTORS = VEC_FUSED ? 2 : 4 };
+
+ALWAYS_INLINE vec tile_load(const float *from, int32_t count)
+{
+    if (count == VEC_LANES)
+        return v_load(from);
+    return count > 0 ? v_load_part(from, count) : v_const(0);
+}
+
+ALWAYS_INLINE void tile_store(float *to, vec v, int32_t count)
+{
+    if (count == VEC_LANES)
+        v_store(to, v);
+    else if (count > 0)
+        v_store_part(to, v, count);
+}
+
+/* One or two rows read panels as fast as they come, one behind the other: to fetch another only
+ * disturbs. */
+enum { FETCH_ROWS = 3 };
+
+/* What row block number i fetches, a cache line at each k: the first ones the next panel; for the
+ * others there is nothing left to fetch: NULL. */
+ALWAYS_INLINE const char *tile_prefetch(const struct eco_tile_pair *pair, int32_t i, const int R,
+                                        const int V)
+{
+    if (R < FETCH_ROWS)
+        return NULL;
+    const size_t offset = (size_t)i * (size_t)pair->k * 64;
+    const size_t panel = (size_t)pair->k * (size_t)V * sizeof(vec);
+    return pair->prefetch && offset < panel ? (const char *)pair->prefetch + offset : NULL;
+}
+
+/* Bytes by which many rows fetch their own panel ahead; few read it as fast as it comes. */
+enum { AHEAD = 2048, AHEAD_ROWS = 6 };
+enum { LINE_VECTORS = 64 / sizeof(vec) }; /* of a cache line */
+
+/* The sums of a block over all k of a pair; fetch: prefetch is not NULL. */
+ALWAYS_INLINE void tile_sums(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
+                             int32_t row, const char *prefetch, const int R, const int V,
+                             const bool fetch)
+{
+    const size_t a_row = pair->a_row, a_k = pair->a_k, panel_k = pair->panel_k;
+    const float *a[TILE_ROWS / 4]; /* every fourth row: few enough for registers */
+#pragma GCC unroll 3
+    for (int q = 0; q < TILE_ROWS / 4; q++)
+        a[q] = (const float *)pair->a + (size_t)(row + 4 * q) * a_row;
+    const float *panel = pair->panel;
+    for (int32_t k = pair->k; k > 0; k--, panel += panel_k) {
+        vec weight[ECO_TILE_VECTORS];
+        if (fetch) {
+            __builtin_prefetch(prefetch, 0, 2);
+            prefetch += 64;
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < V && R >= AHEAD_ROWS; v += LINE_VECTORS)
+            __builtin_prefetch((const char *)(panel + v * VEC_LANES) + AHEAD, 0, 3);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            weight[v] = v_load(panel + v * VEC_LANES);
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++) {
+            const vec x = v_const((double)a[r / 4][(size_t)(r % 4) * a_row]);
+#pragma GCC unroll 4
+            for (int v = 0; v < V; v++)
+                sum[r][v] = v_fma(x, weight[v], sum[r][v]);
+        }
+#pragma GCC unroll 3
+        for (int q = 0; q < TILE_ROWS / 4; q++)
+            a[q] += a_k;
+    }
+}
+
+/* The next block adds to C too: its rows, or those of the tile after this one. */
+ALWAYS_INLINE void tile_fetch(const struct eco_tile *tile, int32_t row, const int R, const int V)
+{
+    const bool last = row + R >= tile->rows;
+    const float *next = last ? tile->next : tile->c + (size_t)(row + R) * tile->c_row;
+    if (next == NULL || tile->start[0] != NULL)
+        return;
+    if (!last)
+        next += tile->c_vector[0];
+    for (int r = 0; r < R; r++, next += tile->c_row)
+        for (int v = 0; v < V; v += LINE_VECTORS)
+            __builtin_prefetch(next + v * VEC_LANES, 0, 3);
+}
+
+/* C is needed at the end; of few rows nobody has fetched it. */
+ALWAYS_INLINE void tile_fetch_own(const struct eco_tile *tile, const float *c, const int R,
+                                  const int V)
+{
+    for (int r = 0; r < R && R < AHEAD_ROWS; r++, c += tile->c_row)
+        for (int v = 0; v < V; v++)
+            if (tile->start[v] == NULL)
+                __builtin_prefetch(c + tile->c_vector[v], 0, 3);
+}
+
+ALWAYS_INLINE void tile_clear(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const int R, const int V)
+{
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            sum[r][v] = v_const(0);
+}
+
+/* What the sums of a block are added to: C, or, of the first pair, `start`; whole: all vectors
+ * exist in C, as they do as a rule, so that nothing is asked between loads and stores. */
+ALWAYS_INLINE void tile_add(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
+                            const float *c, const int R, const int V, const bool whole,
+                            const bool first)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++) {
+        const int32_t count = whole ? VEC_LANES : tile->count[v];
+        if (first && tile->start[v]) {
+            const vec start = tile_load(tile->start[v], count);
+#pragma GCC unroll 12
+            for (int r = 0; r < R; r++)
+                sum[r][v] = v_add(start, sum[r][v]);
+            continue;
+        }
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++)
+            sum[r][v] =
+                v_add(tile_load(c + (size_t)r * tile->c_row + tile->c_vector[v], count), sum[r][v]);
+    }
+}
+
+ALWAYS_INLINE void tile_end(vec sum[TILE_ROWS][ECO_TILE_VECTORS], const struct eco_tile *tile,
+                            float *c, const int R, const int V, const bool whole, const bool first)
+{
+    tile_add(sum, tile, c, R, V, whole, first);
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            tile_store(c + (size_t)r * tile->c_row + tile->c_vector[v], sum[r][v],
+                       whole ? VEC_LANES : tile->count[v]);
+}
+
+/* Row block number i, from row `row` on.  R and V are constants: every loop over them disappears.
+ */
+ALWAYS_INLINE void tile_block(const struct eco_tile *tile, int32_t row, int32_t i, const int R,
+                              const int V)
+{
+    vec sum[TILE_ROWS][ECO_TILE_VECTORS];
+    float *const c = tile->c + (size_t)row * tile->c_row;
+    bool whole = true;
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++)
+        whole &= tile->count[v] == VEC_LANES;
+    tile_fetch(tile, row, R, V);
+    tile_fetch_own(tile, c, R, V);
+    for (int32_t p = 0; p < tile->pairs; p++) {
+        const struct eco_tile_pair *pair = &tile->pair[p];
+        const char *prefetch = tile_prefetch(pair, i, R, V);
+        tile_clear(sum, R, V);
+        if (prefetch) /* a loop of its own, as even a fetch of what is near takes time */
+            tile_sums(sum, pair, row, prefetch, R, V, true);
+        else
+            tile_sums(sum, pair, row, NULL, R, V, false);
+        if (whole)
+            tile_end(sum, tile, c, R, V, true, p == 0);
+        else
+            tile_end(sum, tile, c, R, V, false, p == 0);
+    }
+}
+
+/* clang-format off */
+#define TILE_BLOCK(R, V) \
+    static void tile_##R##_##V(const struct eco_tile *tile, int32_t row, int32_t i) \
+    { tile_block(tile, row, i, R, V); }
+TILE_BLOCK(1, 1) TILE_BLOCK(2, 1) TILE_BLOCK(3, 1) TILE_BLOCK(4, 1) TILE_BLOCK(5, 1) TILE_BLOCK(6, 1)
+TILE_BLOCK(7, 1) TILE_BLOCK(8, 1) TILE_BLOCK(9, 1) TILE_BLOCK(10, 1) TILE_BLOCK(11, 1) TILE_BLOCK(12, 1)
+TILE_BLOCK(1, 2) TILE_BLOCK(2, 2) TILE_BLOCK(3, 2) TILE_BLOCK(4, 2) TILE_BLOCK(5, 2) TILE_BLOCK(6, 2)
+TILE_BLOCK(7, 2) TILE_BLOCK(8, 2) TILE_BLOCK(9, 2) TILE_BLOCK(10, 2) TILE_BLOCK(11, 2) TILE_BLOCK(12, 2)
+TILE_BLOCK(1, 3) TILE_BLOCK(2, 3) TILE_BLOCK(3, 3) TILE_BLOCK(4, 3) TILE_BLOCK(5, 3) TILE_BLOCK(6, 3)
+TILE_BLOCK(7, 3) TILE_BLOCK(8, 3)
+TILE_BLOCK(1, 4) TILE_BLOCK(2, 4) TILE_BLOCK(3, 4) TILE_BLOCK(4, 4) TILE_BLOCK(5, 4) TILE_BLOCK(6, 4)
+
+typedef void (*tile_function)(const struct eco_tile *, int32_t row, int32_t i);
+/* Those that need more sums than there are registers for are not built. */
+#define TILE(R, V) ((R) * (V) <= TILE_SUMS ? tile_##R##_##V : NULL)
+static const tile_function tile_functions[ECO_TILE_VECTORS][TILE_ROWS] = {
+    {TILE(1, 1), TILE(2, 1), TILE(3, 1), TILE(4, 1), TILE(5, 1), TILE(6, 1),
+     TILE(7, 1), TILE(8, 1), TILE(9, 1), TILE(10, 1), TILE(11, 1), TILE(12, 1)},
+    {TILE(1, 2), TILE(2, 2), TILE(3, 2), TILE(4, 2), TILE(5, 2), TILE(6, 2),
+     TILE(7, 2), TILE(8, 2), TILE(9, 2), TILE(10, 2), TILE(11, 2), TILE(12, 2)},
+    {TILE(1, 3), TILE(2, 3), TILE(3, 3), TILE(4, 3), TILE(5, 3), TILE(6, 3), TILE(7, 3), TILE(8, 3)},
+    {TILE(1, 4), TILE(2, 4), TILE(3, 4), TILE(4, 4), TILE(5, 4), TILE(6, 4)},
+};
+/* clang-format on */
+static const int32_t tile_most[ECO_TILE_VECTORS] = {TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3,
+                                                    TILE_SUMS / 4};
+
+/* Near-equal blocks: 20 rows are 10 and 10, not 12 and 8. */
+static void tile_multiply(const struct eco_tile *tile)
+{
+    const int32_t most = tile_most[tile->vectors - 1];
+    if (tile->rows <= most) { /* without divisions, which a few rows would notice */
+        tile_functions[tile->vectors - 1][tile->rows - 1](tile, 0, 0);
+        return;
+    }
+    const int32_t blocks = (tile->rows + most - 1) / most;
+    for (int32_t i = 0; i < blocks; i++) {
+        const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
+        const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
+        tile_functions[tile->vectors - 1][to - from - 1](tile, from, i);
+    }
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* Registers for sums: one more has A, weights come from memory. */
+enum { ROW_SUMS = VEC_REGISTERS == 32 ? ECO_ROW_VECTORS : 12 };
+
+/* Where the rule is four vectors, panels of fewer have no neighbours. */
+enum { ROW_PANELS_2 = RULE_VECTORS == 4 ? 1 : ROW_SUMS / 2 };
+enum { ROW_PANELS_3 = RULE_VECTORS == 4 ? 1 : ROW_SUMS / 3 };
+
+ALWAYS_INLINE void row_sums(vec *sum, const struct eco_row *row, const int P, const int V)
+{
+    const float *a = row->a, *const end = a + row->k;
+    const float *panel = row->panel;
+    const size_t panel_k = row->panel_k, step = row->panel_step;
+    for (; a < end; a++, panel += panel_k) {
+        const vec x = v_const((double)*a);
+#pragma GCC unroll 16
+        for (int i = 0; i < P * V; i++)
+            sum[i] = v_fma(x, v_load(panel + (size_t)(i / V) * step + i % V * VEC_LANES), sum[i]);
+    }
+}
+
+ALWAYS_INLINE void row_end(const vec *sum, const struct eco_row *row, const int n, const bool whole)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < n; i++) {
+        const struct eco_vector *vector = &row->vector[i];
+        const int32_t count = whole ? VEC_LANES : vector->count;
+        float *const c = row->c + vector->c_vector;
+        const vec start = tile_load(vector->start ? vector->start : c, count);
+        tile_store(c, v_add(start, sum[i]), count);
+    }
+}
+
+/* P and V are constants: every loop over them disappears. */
+ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
+{
+    vec sum[ECO_ROW_VECTORS];
+    bool whole = true;
+    if (P * V > ROW_SUMS || (V == 2 && P > ROW_PANELS_2) || (V == 3 && P > ROW_PANELS_3))
+        return; /* nobody calls it */
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        sum[i] = v_const(0);
+        whole &= row->vector[i].count == VEC_LANES;
+    }
+    row_sums(sum, row, P, V);
+    if (whole)
+        row_end(sum, row, P * V, true);
+    else
+        row_end(sum, row, P * V, false);
+}
+
+#include "cpu/isa/tile_row.inc"
+
+/* ---- copies of rows -------------------------------------------------------------------------- */
+
+enum { COPY_AHEAD = 6 }; /* rows: each may begin in a page of its own, where nobody fetches it */
+
+ALWAYS_INLINE void copy_row(float *to, const float *from, const float *later, int32_t count,
+                            int32_t width)
+{
+    for (int32_t j = 0; j < count; j += 64 / (int32_t)sizeof *later)
+        __builtin_prefetch(later + j, 0, 3);
+    for (int32_t j = 0; j < width; j += VEC_LANES) {
+        const int32_t left = count - j, room = width - j;
+        tile_store(to + j, tile_load(from + j, left < VEC_LANES ? left : VEC_LANES),
+                   room < VEC_LANES ? room : VEC_LANES);
+    }
+}
+
+static void tile_copy(struct eco_tile_copy *copy, const float *from, size_t row, int32_t rows)
+{
+    for (int32_t r = 0; r < rows; r++, from += row)
+        for (int32_t i = 0; i < copy->n; i++) {
+            const float *first = from + copy->first[i];
+            copy_row(copy->to[i], first, first + COPY_AHEAD * row, copy->count[i], copy->width[i]);
+            copy->to[i] += copy->width[i];
+        }
+}
+
+const struct eco_tile_kernel JOIN(eco_tile_, ECO_ISA) = {
+    .lanes = VEC_LANES,
+    .rows = TILE_SUMS / RULE_VECTORS,
+    .vectors = RULE_VECTORS,
+    .sums = TILE_SUMS,
+    .most = {TILE_ROWS, TILE_SUMS / 2, TILE_SUMS / 3, TILE_SUMS / 4},
+    .multiply = tile_multiply,
+    .row = multiply_row,
+    .row_panels = {1, ROW_PANELS_2, ROW_PANELS_3, ROW_SUMS / 4},
+    .copy = tile_copy,
+};

@@ -1,0 +1,225 @@
+/*
+ * The product kernel for BF16 in AMX tiles: two tiles of rows by two of units at a time, or one by
+ * four; sums in float.  Compiled with flags of its own; run/cpuid.c says who may call it.
+ */
+#include <immintrin.h>
+
+#include "cpu/isa/isa.h"
+#include "cpu/isa/vec_pairs.h"
+
+enum { TILE = ECO_NARROW_TILE, LANES = 16, ROW_BYTES = 64 };
+/* Tile registers: 0 to 3 sums, 4 and 5 A, 6 and 7 weights. */
+enum { TILES = 8, FIRST_WEIGHT = 6 };
+enum { TALLEST = 2 * ECO_NARROW_TALL }; /* rows of two tiles */
+
+struct config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+static void begin(int32_t height)
+{
+    _Alignas(64) struct config config = {.palette = 1};
+    for (int i = 0; i < TILES; i++) {
+        config.row_bytes[i] = ROW_BYTES;
+        config.rows[i] = (uint8_t)(i < FIRST_WEIGHT ? height : ECO_NARROW_TALL);
+    }
+    /* gcc 12 takes the operand of _tile_loadconfig for 8 bytes and drops stores to the rest */
+    __asm__ volatile("" : : "r"(&config) : "memory");
+    _tile_loadconfig(&config);
+}
+
+static void end(void)
+{
+    _tile_release();
+}
+
+/* Tiles of A from one block of rows on, and weights from one vector on, of each pair.  Panels are
+ * one stream, which the processor fetches ahead by itself: faster than being told. */
+struct walk {
+    struct stream {
+        const uint16_t *a, *b;
+        size_t a_block; /* elements from one tile of rows to the next */
+        size_t b_group; /* elements from one group of weights to the next */
+        int32_t groups;
+    } pair[ECO_TILE_PAIRS];
+    int32_t pairs;
+};
+
+/* Sums of tile i to sum[i]. */
+static void two_by_two(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
+        const uint16_t *a = s->a, *b = s->b;
+        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
+            _tile_loadd(6, b, ROW_BYTES);
+            _tile_loadd(4, a, ROW_BYTES);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_loadd(7, b + TILE, ROW_BYTES);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_loadd(5, a + s->a_block, ROW_BYTES);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    _tile_stored(0, sum[0], ROW_BYTES);
+    _tile_stored(1, sum[1], ROW_BYTES);
+    _tile_stored(2, sum[2], ROW_BYTES);
+    _tile_stored(3, sum[3], ROW_BYTES);
+}
+
+static void two_by_one(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES])
+{
+    _tile_zero(0);
+    _tile_zero(2);
+    for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
+        const uint16_t *a = s->a, *b = s->b;
+        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
+            _tile_loadd(6, b, ROW_BYTES);
+            _tile_loadd(4, a, ROW_BYTES);
+            _tile_loadd(5, a + s->a_block, ROW_BYTES);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(2, 5, 6);
+        }
+    }
+    _tile_stored(0, sum[0], ROW_BYTES);
+    _tile_stored(2, sum[2], ROW_BYTES);
+}
+
+/* wide: 1 to 4; the branches go the same way for all groups. */
+static void one_by(const struct walk *w, float (*sum)[ECO_NARROW_TALL * LANES], int32_t wide)
+{
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (const struct stream *s = w->pair; s < w->pair + w->pairs; s++) {
+        const uint16_t *a = s->a, *b = s->b;
+        for (int32_t g = 0; g < s->groups; g++, a += TILE, b += s->b_group) {
+            _tile_loadd(4, a, ROW_BYTES);
+            _tile_loadd(6, b, ROW_BYTES);
+            _tile_dpbf16ps(0, 4, 6);
+            if (wide > 1) {
+                _tile_loadd(7, b + TILE, ROW_BYTES);
+                _tile_dpbf16ps(1, 4, 7);
+            }
+            if (wide > 2) {
+                _tile_loadd(6, b + 2 * TILE, ROW_BYTES);
+                _tile_dpbf16ps(2, 4, 6);
+            }
+            if (wide > 3) {
+                _tile_loadd(7, b + 3 * TILE, ROW_BYTES);
+                _tile_dpbf16ps(3, 4, 7);
+            }
+        }
+    }
+    _tile_stored(0, sum[0], ROW_BYTES);
+    _tile_stored(1, sum[1], ROW_BYTES);
+    _tile_stored(2, sum[2], ROW_BYTES);
+    _tile_stored(3, sum[3], ROW_BYTES);
+}
+
+/* C of vector v, rows [row, row + height) within those there are, = start + sum. */
+static void add_up(const struct eco_tile *n, int32_t row, int32_t v, const float *sum)
+{
+    const int32_t left = n->rows - row, rows = left < n->height ? left : n->height;
+    const __mmask16 mask = (__mmask16)((1u << n->count[v]) - 1);
+    const float *start = n->start[v];
+    const __m512 first = start ? _mm512_maskz_loadu_ps(mask, start) : _mm512_setzero_ps();
+    float *c = n->c + (size_t)row * n->c_row + n->c_vector[v];
+    for (int32_t r = 0; r < rows; r++, c += n->c_row) {
+        const __m512 before = start ? first : _mm512_maskz_loadu_ps(mask, c);
+        const __m512 s = _mm512_load_ps(sum + (size_t)r * LANES);
+        _mm512_mask_storeu_ps(c, mask, _mm512_add_ps(before, s));
+    }
+}
+
+/* From tile `block` of rows and from vector v on.  Filled where it is read: a copy would wait for
+ * the stores of tiles before it. */
+static void start_walk(const struct eco_tile *n, int32_t block, int32_t v, struct walk *w)
+{
+    w->pairs = n->pairs;
+    for (int32_t p = 0; p < n->pairs; p++) {
+        const struct eco_tile_pair *pair = &n->pair[p];
+        struct stream *s = &w->pair[p];
+        s->groups = (pair->k + ECO_NARROW_GROUP - 1) / ECO_NARROW_GROUP;
+        s->a_block = (size_t)s->groups * TILE;
+        s->b_group = pair->panel_k;
+        s->a = (const uint16_t *)pair->a + (size_t)block * s->a_block;
+        s->b = (const uint16_t *)pair->panel + (size_t)v * TILE;
+    }
+}
+
+static void multiply(const struct eco_tile *n)
+{
+    _Alignas(64) float sum[4][ECO_NARROW_TALL * LANES];
+    struct walk w;
+    const int32_t blocks = (n->rows + n->height - 1) / n->height;
+    for (int32_t block = 0; block < blocks; block += 2) {
+        const bool two = block + 1 < blocks;
+        const int32_t row = block * n->height, most = two ? 2 : 4;
+        for (int32_t v = 0, wide; v < n->vectors; v += wide) {
+            start_walk(n, block, v, &w);
+            wide = n->vectors - v < most ? n->vectors - v : most;
+            if (!two)
+                one_by(&w, sum, wide);
+            else
+                (wide == 2 ? two_by_two : two_by_one)(&w, sum);
+            for (int32_t i = 0; i < wide; i++) {
+                add_up(n, row, v + i, sum[i]);
+                if (two)
+                    add_up(n, row + n->height, v + i, sum[2 + i]);
+            }
+        }
+    }
+}
+
+/* ---- for gradients --------------------------------------------------------------------------- */
+
+/* The pairs as a matrix of 32-bit numbers, transposed: by 1, 2, 4 and 8. */
+static void transpose(uint16_t *tile, const uint16_t *from, size_t row, int32_t rows,
+                      int32_t columns)
+{
+    const __mmask16 mask = (__mmask16)((1u << columns) - 1);
+    __m512i a[16], b[16];
+#pragma GCC unroll 16
+    for (int32_t p = 0; p < 16; p++)
+        a[p] = load_pair(from, row, p, rows, mask);
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+    }
+    /* a[4 q + i], quarter j: column 4 j + i, rows of q; now quarters as a 4 x 4 matrix */
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __m512i low = _mm512_shuffle_i32x4(a[i], a[4 + i], 0x44);
+        const __m512i high = _mm512_shuffle_i32x4(a[i], a[4 + i], 0xee);
+        const __m512i low2 = _mm512_shuffle_i32x4(a[8 + i], a[12 + i], 0x44);
+        const __m512i high2 = _mm512_shuffle_i32x4(a[8 + i], a[12 + i], 0xee);
+        _mm512_store_si512(tile + (0 + i) * 32, _mm512_shuffle_i32x4(low, low2, 0x88));
+        _mm512_store_si512(tile + (4 + i) * 32, _mm512_shuffle_i32x4(low, low2, 0xdd));
+        _mm512_store_si512(tile + (8 + i) * 32, _mm512_shuffle_i32x4(high, high2, 0x88));
+        _mm512_store_si512(tile + (12 + i) * 32, _mm512_shuffle_i32x4(high, high2, 0xdd));
+    }
+}
+
+const struct eco_tile_kernel eco_tile_amx = {.lanes = LANES,
+                                             .most = {TALLEST, TALLEST, TALLEST, TALLEST},
+                                             .multiply = multiply,
+                                             .begin = begin,
+                                             .end = end};
+
+const struct eco_pair_rows eco_rows_amx = {pair, transpose};

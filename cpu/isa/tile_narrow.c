@@ -1,0 +1,272 @@
+/*
+ * The product kernel for BF16 weights in the vocabulary, compiled once per instruction set like
+ * tile.c: weights are widened to float by a shift or a mask, two k from one vector.
+ */
+#include "cpu/isa/isa.h"
+
+#include "cpu/isa/vec.h"
+#include "cpu/isa/vec_narrow.h"
+
+enum { MANY_REGISTERS = VEC_REGISTERS == 32 };
+enum { MOST_ROWS = 12, PAIR = 2 * VEC_LANES, VECTOR = ECO_NARROW_GROUP * VEC_LANES };
+enum { LINE = 64 };
+/* Rows of a block by vectors: sums, raw weights and widened ones share the registers. */
+enum {
+    ROWS_1 = MANY_REGISTERS ? 12 : 10,
+    ROWS_2 = MANY_REGISTERS ? 12 : 5,
+    ROWS_3 = MANY_REGISTERS ? 7 : 3,
+    ROWS_4 = MANY_REGISTERS ? 5 : 2
+};
+static const int32_t narrow_rows[ECO_TILE_VECTORS] = {ROWS_1, ROWS_2, ROWS_3, ROWS_4};
+
+ALWAYS_INLINE vec narrow_start(const struct eco_tile *tile, int v, const float *c)
+{
+    const float *from = tile->start[v] ? tile->start[v] : c + tile->c_vector[v];
+    if (tile->count[v] == VEC_LANES)
+        return v_load(from);
+    return tile->count[v] > 0 ? v_load_part(from, tile->count[v]) : v_const(0);
+}
+
+ALWAYS_INLINE void narrow_store(const struct eco_tile *tile, int v, float *c, vec sum)
+{
+    float *to = c + tile->c_vector[v];
+    if (tile->count[v] == VEC_LANES)
+        v_store(to, sum);
+    else if (tile->count[v] > 0)
+        v_store_part(to, sum, tile->count[v]);
+}
+
+/* sum += a[k] times the widened vectors.  R and V are constants: the loops disappear. */
+ALWAYS_INLINE void narrow_add(vec (*sum)[ECO_TILE_VECTORS], const float *a, size_t a_row,
+                              const vec *weight, const int R, const int V)
+{
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++) {
+        const vec x = v_const((double)a[(size_t)r * a_row]);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            sum[r][v] = v_fma(x, weight[v], sum[r][v]);
+    }
+}
+
+ALWAYS_INLINE void narrow_pair(vec (*sum)[ECO_TILE_VECTORS], const float *a, size_t a_row,
+                               const uint16_t *panel, const int R, const int V, const bool both)
+{
+    vecu raw[ECO_TILE_VECTORS];
+    vec weight[ECO_TILE_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++) {
+        memcpy(&raw[v], panel + v * VECTOR, sizeof *raw);
+        weight[v] = (vec)(raw[v] << 16);
+    }
+    narrow_add(sum, a, a_row, weight, R, V);
+    if (!both)
+        return;
+#pragma GCC unroll 4
+    for (int v = 0; v < V; v++)
+        weight[v] = (vec)(raw[v] & 0xffff0000u);
+    narrow_add(sum, a + 1, a_row, weight, R, V);
+}
+
+/* A block of rows at hand: vectors from `first` on; some fetch the next panel. */
+struct block {
+    int32_t row, first;
+    bool fetch;
+};
+
+/* The sums over all k of a pair; fetch: each pair of k fetches as many lines of the next panel as
+ * it reads. */
+ALWAYS_INLINE void narrow_sums(vec (*sum)[ECO_TILE_VECTORS], const struct eco_tile_pair *pair,
+                               const struct block *block, const int R, const int V,
+                               const bool fetch)
+{
+    const size_t a_row = pair->a_row;
+    const float *a = (const float *)pair->a + (size_t)block->row * a_row;
+    const uint16_t *panel = (const uint16_t *)pair->panel + block->first * VECTOR;
+    const char *next = pair->prefetch;
+    if (fetch)
+        next += (size_t)block->first * (size_t)pair->k * VEC_LANES * sizeof *panel;
+    for (int32_t left = pair->k; left > 0; left -= ECO_NARROW_GROUP, panel += pair->panel_k) {
+        const int32_t k = left < ECO_NARROW_GROUP ? left : ECO_NARROW_GROUP;
+        const uint16_t *at = panel;
+        for (int32_t i = 1; i < k; i += 2, a += 2, at += PAIR) {
+#pragma GCC unroll 4
+            for (int v = 0; fetch && v < V; v++)
+                __builtin_prefetch(next + LINE * v, 0, 2);
+            if (fetch)
+                next += LINE * V;
+            narrow_pair(sum, a, a_row, at, R, V, true);
+        }
+        if (k % 2 != 0)
+            narrow_pair(sum, a, a_row, at, R, V, false);
+    }
+}
+
+/* R and V are constants: every loop over them disappears. */
+ALWAYS_INLINE void narrow_block(const struct eco_tile *tile, const struct block *block, const int R,
+                                const int V)
+{
+    vec sum[MOST_ROWS][ECO_TILE_VECTORS];
+    float *const c = tile->c + (size_t)block->row * tile->c_row;
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            sum[r][v] = narrow_start(tile, block->first + v, c + (size_t)r * tile->c_row);
+    for (int32_t p = 0; p < tile->pairs; p++) {
+        const struct eco_tile_pair *pair = &tile->pair[p];
+        if (block->fetch && pair->prefetch) /* as in tile.c */
+            narrow_sums(sum, pair, block, R, V, true);
+        else
+            narrow_sums(sum, pair, block, R, V, false);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            narrow_store(tile, block->first + v, c + (size_t)r * tile->c_row, sum[r][v]);
+}
+
+/* clang-format off */
+#define NARROW_BLOCK(R, V) \
+    static void narrow_##R##_##V(const struct eco_tile *tile, const struct block *block) \
+    { narrow_block(tile, block, R, V); }
+NARROW_BLOCK(1, 1) NARROW_BLOCK(2, 1) NARROW_BLOCK(3, 1) NARROW_BLOCK(4, 1) NARROW_BLOCK(5, 1) NARROW_BLOCK(6, 1)
+NARROW_BLOCK(7, 1) NARROW_BLOCK(8, 1) NARROW_BLOCK(9, 1) NARROW_BLOCK(10, 1) NARROW_BLOCK(11, 1) NARROW_BLOCK(12, 1)
+NARROW_BLOCK(1, 2) NARROW_BLOCK(2, 2) NARROW_BLOCK(3, 2) NARROW_BLOCK(4, 2) NARROW_BLOCK(5, 2) NARROW_BLOCK(6, 2)
+NARROW_BLOCK(7, 2) NARROW_BLOCK(8, 2) NARROW_BLOCK(9, 2) NARROW_BLOCK(10, 2) NARROW_BLOCK(11, 2) NARROW_BLOCK(12, 2)
+NARROW_BLOCK(1, 3) NARROW_BLOCK(2, 3) NARROW_BLOCK(3, 3) NARROW_BLOCK(4, 3) NARROW_BLOCK(5, 3) NARROW_BLOCK(6, 3)
+NARROW_BLOCK(7, 3)
+NARROW_BLOCK(1, 4) NARROW_BLOCK(2, 4) NARROW_BLOCK(3, 4) NARROW_BLOCK(4, 4) NARROW_BLOCK(5, 4)
+
+typedef void (*narrow_function)(const struct eco_tile *, const struct block *);
+/* Those of more rows than a block has are not built. */
+#define NARROW(R, V) ((R) <= ROWS_##V ? narrow_##R##_##V : NULL)
+static const narrow_function narrow_functions[ECO_TILE_VECTORS][MOST_ROWS] = {
+    {NARROW(1, 1), NARROW(2, 1), NARROW(3, 1), NARROW(4, 1), NARROW(5, 1), NARROW(6, 1),
+     NARROW(7, 1), NARROW(8, 1), NARROW(9, 1), NARROW(10, 1), NARROW(11, 1), NARROW(12, 1)},
+    {NARROW(1, 2), NARROW(2, 2), NARROW(3, 2), NARROW(4, 2), NARROW(5, 2), NARROW(6, 2),
+     NARROW(7, 2), NARROW(8, 2), NARROW(9, 2), NARROW(10, 2), NARROW(11, 2), NARROW(12, 2)},
+    {NARROW(1, 3), NARROW(2, 3), NARROW(3, 3), NARROW(4, 3), NARROW(5, 3), NARROW(6, 3), NARROW(7, 3)},
+    {NARROW(1, 4), NARROW(2, 4), NARROW(3, 4), NARROW(4, 4), NARROW(5, 4)},
+};
+/* clang-format on */
+
+/* All rows by vectors [first, first + vectors) of the panel, in near-equal blocks; the first one
+ * fetches. */
+static void narrow_part(const struct eco_tile *tile, int32_t first, int32_t vectors)
+{
+    const int32_t most = narrow_rows[vectors - 1];
+    const int32_t blocks = (tile->rows + most - 1) / most;
+    for (int32_t i = 0; i < blocks; i++) {
+        const int32_t from = (int32_t)((int64_t)tile->rows * i / blocks);
+        const int32_t to = (int32_t)((int64_t)tile->rows * (i + 1) / blocks);
+        const struct block block = {from, first, i == 0};
+        narrow_functions[vectors - 1][to - from - 1](tile, &block);
+    }
+}
+
+static void narrow_multiply(const struct eco_tile *tile)
+{
+    if (tile->rows <= narrow_rows[tile->vectors - 1]) {
+        narrow_part(tile, 0, tile->vectors);
+        return;
+    }
+    for (int32_t v = 0; v < tile->vectors; v += 2)
+        narrow_part(tile, v, tile->vectors - v < 2 ? 1 : 2);
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* Registers for sums: others have raw weights, widened ones and two of A. */
+enum { ROW_SUMS = MANY_REGISTERS ? ECO_ROW_VECTORS : 8 };
+
+/* sum += two of A, or one, times pairs of weights. */
+ALWAYS_INLINE void row_pair(vec *sum, const float *a, const uint16_t *panel, size_t step,
+                            const int P, const int V, const bool both)
+{
+    const vec even = v_const((double)a[0]), odd = v_const(both ? (double)a[1] : 0);
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        vecu raw;
+        memcpy(&raw, panel + (size_t)(i / V) * step + i % V * VECTOR, sizeof raw);
+        sum[i] = v_fma(even, (vec)(raw << 16), sum[i]);
+        if (both)
+            sum[i] = v_fma(odd, (vec)(raw & 0xffff0000u), sum[i]);
+    }
+}
+
+/* P and V are constants: every loop over them disappears. */
+ALWAYS_INLINE void row_block(const struct eco_row *row, const int P, const int V)
+{
+    vec sum[ECO_ROW_VECTORS];
+    const float *a = row->a;
+    const uint16_t *panel = row->panel;
+    if (P * V > ROW_SUMS) /* nobody calls it */
+        return;
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        const struct eco_vector *vector = &row->vector[i];
+        const float *start = vector->start ? vector->start : row->c + vector->c_vector;
+        sum[i] = vector->count == VEC_LANES ? v_load(start)
+                 : vector->count > 0        ? v_load_part(start, vector->count)
+                                            : v_const(0);
+    }
+    for (int32_t left = row->k; left > 0; left -= ECO_NARROW_GROUP, panel += row->panel_k) {
+        const int32_t k = left < ECO_NARROW_GROUP ? left : ECO_NARROW_GROUP;
+        const uint16_t *at = panel;
+        for (int32_t i = 1; i < k; i += 2, a += 2, at += PAIR)
+            row_pair(sum, a, at, row->panel_step, P, V, true);
+        if (k % 2 != 0)
+            row_pair(sum, a, at, row->panel_step, P, V, false);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < P * V; i++) {
+        const struct eco_vector *vector = &row->vector[i];
+        if (vector->count == VEC_LANES)
+            v_store(row->c + vector->c_vector, sum[i]);
+        else if (vector->count > 0)
+            v_store_part(row->c + vector->c_vector, sum[i], vector->count);
+    }
+}
+
+#include "cpu/isa/tile_row.inc"
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void narrow_widen(float *to, const uint16_t *from, int32_t n)
+{
+    int32_t j = 0;
+    for (; j + VEC_LANES <= n; j += VEC_LANES)
+        v_store(to + j, v_load_narrow(from + j));
+    if (j < n)
+        v_store_part(to + j, v_load_narrow_part(from + j, n - j), n - j);
+}
+
+static void narrow_round(uint16_t *to, const float *from, int32_t n, bool add)
+{
+    for (int32_t j = 0; j < n; j += VEC_LANES) {
+        const int32_t left = n - j, count = left < VEC_LANES ? left : VEC_LANES;
+        const bool whole = count == VEC_LANES;
+        vec v = whole ? v_load(from + j) : v_load_part(from + j, count);
+        if (add)
+            v = v_add(whole ? v_load_narrow(to + j) : v_load_narrow_part(to + j, count), v);
+        if (whole)
+            v_store_narrow(to + j, v);
+        else
+            v_store_narrow_part(to + j, v, count);
+    }
+}
+
+const struct eco_tile_kernel JOIN(eco_narrow_, ECO_ISA) = {
+    .lanes = VEC_LANES,
+    .most = {ROWS_1, ROWS_2, ROWS_3, ROWS_4},
+    .multiply = narrow_multiply,
+    .row = multiply_row,
+    .row_panels = {1, ROW_SUMS / 2, ROW_SUMS / 3, ROW_SUMS / 4},
+};
+
+const struct eco_narrow_rows JOIN(eco_rows_, ECO_ISA) = {
+    .widen = narrow_widen,
+    .round = narrow_round,
+};

@@ -1,0 +1,284 @@
+/*
+ * The words by which a printed cell reads and writes memory, on a CPU: one vector of units of one
+ * row at a time (doc/cells.md, "the printed interface").  Used by the compiled kernels and by the
+ * interpreter.  Knows pointwise.h, no cell.
+ */
+#ifndef ECO_WORDS_H
+#define ECO_WORDS_H
+
+#include <string.h>
+
+#include "common/number.h"
+#include "cpu/isa/pointwise.h"
+
+/* Row means are summed in this many partial sums, unit u in sum u % MEAN_LANES: in double and in an
+ * order of their own, so that they do not depend on the instruction set. */
+enum { MEAN_LANES = 16 };
+
+struct row_means {
+    double sum[ECO_MAX_MEANS][MEAN_LANES];
+    uint32_t stored; /* bit m: the row has a share of mean m, and sum[m] is one */
+};
+
+/* What rows are made of, and what sums are: real. */
+#ifdef ECO_NARROW
+#include "cpu/isa/vec_narrow.h"
+enum { NARROW = 1 };
+typedef uint16_t elem;
+#define e_load       v_load_narrow
+#define e_load_part  v_load_narrow_part
+#define e_store      v_store_narrow
+#define e_store_part v_store_narrow_part
+#else
+enum { NARROW = 0 };
+typedef real elem;
+#define e_load       v_load
+#define e_load_part  v_load_part
+#define e_store      v_store
+#define e_store_part v_store_part
+#endif
+
+/* Units unit .. unit + count of one row.  Pointers are to the row's first unit; void: elem or real.
+ */
+struct place {
+    const struct eco_pointwise *call;
+    struct row_means *means;
+    int32_t row;
+    int32_t count;       /* 1 .. VEC_LANES */
+    size_t unit, hidden; /* hidden: from one column of a row to the next */
+    const real *vector, *acc, *dnext, *doperand;
+    const void *dy, *state[ECO_MAX_STATES];
+    void *next[ECO_MAX_STATES];
+    real *carry[ECO_MAX_STATES], *mean;
+    elem *save, *operand, *y, *dacc;
+};
+
+/* Is state s real? */
+ALWAYS_INLINE bool is_wide(const struct eco_pointwise *call, int s)
+{
+    return !NARROW || (call->wide_states >> s & 1) != 0;
+}
+
+ALWAYS_INLINE size_t state_bytes(const struct eco_pointwise *call, int s)
+{
+    return is_wide(call, s) ? sizeof(real) : sizeof(elem);
+}
+
+/* stride: bytes. */
+ALWAYS_INLINE const void *row_in(const void *base, size_t stride, int32_t row)
+{
+    return base ? (const char *)base + stride * (size_t)row : NULL;
+}
+
+ALWAYS_INLINE void *row_out(void *base, size_t stride, int32_t row)
+{
+    return base ? (char *)base + stride * (size_t)row : NULL;
+}
+
+ALWAYS_INLINE struct place place_of_row(const struct eco_pointwise *call, int32_t row,
+                                        struct row_means *means)
+{
+    const int32_t outside = call->y_order ? call->y_order[row] : row;
+    struct place at = {.call = call, .means = means, .row = row, .count = VEC_LANES};
+    const size_t dy_bytes = !NARROW || call->wide_dy ? sizeof(real) : sizeof(elem);
+    at.unit = (size_t)call->unit0;
+    at.hidden = (size_t)call->hidden;
+    at.vector = call->vector;
+    at.acc = row_in(call->acc, call->acc_row * sizeof(real), row);
+    at.dnext = row_in(call->dnext, call->dnext_row * sizeof(real), row);
+    at.dy = row_in(call->dy, call->dy_row * dy_bytes, outside);
+    at.doperand = row_in(call->doperand, call->doperand_row * sizeof(real), row);
+#pragma GCC unroll 4
+    for (int s = 0; s < ECO_MAX_STATES; s++) { /* states that the stage has not disappear */
+        const size_t bytes = state_bytes(call, s);
+        at.state[s] = row_in(call->state[s], call->state_row[s] * bytes, row);
+        at.next[s] = row_out(call->next[s], call->next_row[s] * bytes, row);
+        at.carry[s] = row_out(call->carry[s], call->carry_row[s] * sizeof(real), row);
+    }
+    at.save = row_out(call->save, call->save_row * sizeof(elem), row);
+    at.operand = row_out(call->operand, call->operand_row * sizeof(elem), row);
+    at.mean = row_out(call->mean, call->mean_row * sizeof(real), row);
+    at.y = row_out(call->y, call->y_row * sizeof(elem), outside);
+    at.dacc = row_out(call->dacc, call->dacc_row * sizeof(elem), row);
+    return at;
+}
+
+/* ---- memory words ---------------------------------------------------------------------------- */
+
+ALWAYS_INLINE vec place_load(const struct place *at, const real *row, int column)
+{
+    const real *from = row + at->hidden * (size_t)column + at->unit;
+    return at->count == VEC_LANES ? v_load(from) : v_load_part(from, at->count);
+}
+
+ALWAYS_INLINE void place_store(const struct place *at, real *row, int column, vec v)
+{
+    real *to = row + at->hidden * (size_t)column + at->unit;
+    if (at->count == VEC_LANES)
+        v_store(to, v);
+    else
+        v_store_part(to, v, at->count);
+}
+
+/* The same of elements. */
+ALWAYS_INLINE vec place_fetch(const struct place *at, const elem *row, int column)
+{
+    const elem *from = row + at->hidden * (size_t)column + at->unit;
+    return at->count == VEC_LANES ? e_load(from) : e_load_part(from, at->count);
+}
+
+ALWAYS_INLINE void place_keep(const struct place *at, elem *row, int column, vec v)
+{
+    elem *to = row + at->hidden * (size_t)column + at->unit;
+    if (at->count == VEC_LANES)
+        e_store(to, v);
+    else
+        e_store_part(to, v, at->count);
+}
+
+ALWAYS_INLINE vec load_acc(const struct place *at, int i)
+{
+    const struct eco_pointwise *call = at->call;
+    const size_t block = at->unit >> call->acc_shift;
+    const real *from = at->acc + block * call->acc_block + (at->unit - (block << call->acc_shift)) +
+                       call->acc_column * (size_t)i;
+    return at->count == VEC_LANES ? v_load(from) : v_load_part(from, at->count);
+}
+
+ALWAYS_INLINE vec load_state(const struct place *at, int s)
+{
+    return is_wide(at->call, s) ? place_load(at, at->state[s], 0)
+                                : place_fetch(at, at->state[s], 0);
+}
+
+ALWAYS_INLINE vec load_next(const struct place *at, int s)
+{
+    return is_wide(at->call, s) ? place_load(at, at->next[s], 0) : place_fetch(at, at->next[s], 0);
+}
+
+ALWAYS_INLINE vec load_vector(const struct place *at, int k)
+{
+    return place_load(at, at->vector, k);
+}
+
+ALWAYS_INLINE vec load_mean(const struct place *at, int m)
+{
+    return v_const(at->mean[m]);
+}
+
+ALWAYS_INLINE vec load_saved(const struct place *at, int i)
+{
+    return place_fetch(at, at->save, i);
+}
+
+ALWAYS_INLINE vec load_doperand(const struct place *at, int slot)
+{
+    return place_load(at, at->doperand, slot);
+}
+
+ALWAYS_INLINE vec load_dnext(const struct place *at, int s)
+{
+    if (s == 0 && at->dnext)
+        return place_load(at, at->dnext, 0);
+    const vec carry = place_load(at, at->carry[s], 0);
+    if (s > 0 || !at->dy)
+        return carry;
+    return v_add(carry, !NARROW || at->call->wide_dy ? place_load(at, at->dy, 0)
+                                                     : place_fetch(at, at->dy, 0));
+}
+
+ALWAYS_INLINE void store_operand(const struct place *at, int slot, vec v)
+{
+    place_keep(at, at->operand, slot, v);
+}
+
+ALWAYS_INLINE void store_save(const struct place *at, int i, vec v)
+{
+    if (at->save)
+        place_keep(at, at->save, i, v);
+}
+
+ALWAYS_INLINE void store_next(const struct place *at, int s, vec v)
+{
+    if (is_wide(at->call, s))
+        place_store(at, at->next[s], 0, v);
+    else
+        place_keep(at, at->next[s], 0, v);
+    if (s == 0 && at->y)
+        place_keep(at, at->y, 0, v);
+}
+
+ALWAYS_INLINE void store_dacc(const struct place *at, int a, vec v)
+{
+    place_keep(at, at->dacc, a, v);
+}
+
+ALWAYS_INLINE void store_dstate(const struct place *at, int s, vec v)
+{
+    if (s > 0 || at->carry[0])
+        place_store(at, at->carry[s], 0, v);
+}
+
+/* ---- row means ------------------------------------------------------------------------------- */
+
+ALWAYS_INLINE void store_mean(const struct place *at, int m, vec v)
+{
+    real lane[VEC_LANES];
+    v_store(lane, v);
+    double *sum = at->means->sum[m];
+    if (!(at->means->stored >> m & 1))
+        memset(sum, 0, sizeof at->means->sum[m]);
+    for (int j = 0; j < at->count; j++)
+        sum[(at->unit + (size_t)j) % MEAN_LANES] += (double)lane[j];
+    at->means->stored |= 1u << m;
+}
+
+ALWAYS_INLINE void means_begin(struct row_means *means)
+{
+    means->stored = 0;
+}
+
+ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *at)
+{
+    if (!at->mean)
+        return;
+    for (int m = 0; m < ECO_MAX_MEANS; m++) {
+        if (!(means->stored >> m & 1))
+            continue;
+        double total = 0;
+        for (int j = 0; j < MEAN_LANES; j++)
+            total += means->sum[m][j];
+        at->mean[m] = (real)(total / (double)at->hidden);
+    }
+}
+
+/* ---- numbers by coordinates ------------------------------------------------------------------ */
+
+static inline vec bernoulli_draw(const struct place *at, int which, double probability)
+{
+    const struct eco_pointwise *call = at->call;
+    const struct eco_coordinates where = {
+        .seed = call->seed,
+        .layer = call->layer,
+        .direction = call->direction,
+        .purpose = 1 + (uint32_t)which,
+        .t = (uint32_t)call->t,
+        .n = (uint32_t)(call->order ? call->order[at->row] : at->row)};
+    const uint64_t threshold = eco_random_threshold(probability);
+    real lane[VEC_LANES] = {0};
+    uint32_t word[4];
+    for (int j = 0; j < at->count; j++) {
+        const uint32_t unit = (uint32_t)at->unit + (uint32_t)j;
+        if (j == 0 || unit % 4 == 0)
+            eco_random_quad(&where, unit / 4, word);
+        lane[j] = word[unit % 4] < threshold ? 1 : 0;
+    }
+    return v_load(lane);
+}
+
+ALWAYS_INLINE vec v_bernoulli(const struct place *at, int which, double probability)
+{
+    return at->call->training ? bernoulli_draw(at, which, probability) : v_const(probability);
+}
+
+#endif /* ECO_WORDS_H */

@@ -1,0 +1,63 @@
+/*
+ * The barrier of a team: in round r every thread tells the one 2^r further on that it has heard of
+ * all those before it (Hensgen, Finkel and Manber 1988).  Each thread looks at its own line only;
+ * who waits long sleeps.  Knows nothing of what the threads do.
+ */
+#include "cpu/run/barrier.h"
+
+#include "common/util.h"
+
+/* Looks between announcing a sleep and falling asleep: a word on its way from a thread that saw no
+ * sleepers arrives meanwhile.  Should it not, a sleep ends by itself. */
+enum { LOOKS_BEFORE_SLEEP = 50 };
+
+static bool heard(const _Atomic unsigned *word, unsigned turn)
+{
+    /* Counts may wrap, and the other may be a turn ahead. */
+    return (int)(atomic_load_explicit(word, memory_order_acquire) - turn) >= 0;
+}
+
+static bool look(const _Atomic unsigned *word, unsigned turn, int looks)
+{
+    for (int i = 0; i < looks; i++) {
+        if (heard(word, turn))
+            return true;
+        ECO_PAUSE();
+    }
+    return heard(word, turn);
+}
+
+/* A thread that spins keeps the system from moving one that has no processor to this one. */
+static void hear(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
+{
+    if (look(word, turn, team->spins))
+        return;
+    atomic_fetch_add(team->sleepers, 1);
+    for (int looks = LOOKS_BEFORE_SLEEP; !look(word, turn, looks); looks = 0)
+        eco_sleep_while(word, turn - 1);
+    atomic_fetch_sub(team->sleepers, 1);
+}
+
+static void tell(const struct eco_team *team, _Atomic unsigned *word, unsigned turn)
+{
+    atomic_store_explicit(word, turn, memory_order_release);
+    if (atomic_load_explicit(team->sleepers, memory_order_relaxed) > 0)
+        eco_wake_all(word);
+}
+
+void eco_team_clear(const struct eco_team *team)
+{
+    for (int i = 0; i < team->count; i++)
+        for (int r = 0; r < ECO_TEAM_ROUNDS; r++)
+            atomic_store_explicit(&team->line[i].heard[r], 0, memory_order_relaxed);
+}
+
+void eco_team_wait(const struct eco_team *team, int id, unsigned *turn)
+{
+    const unsigned now = ++*turn;
+    for (int r = 0, away = 1; away < team->count; r++, away *= 2) {
+        const int other = id + away < team->count ? id + away : id + away - team->count;
+        tell(team, &team->line[other].heard[r], now);
+        hear(team, &team->line[id].heard[r], now);
+    }
+}

@@ -1,0 +1,282 @@
+/*
+ * What this processor is and can do.  With quota.c the only place that asks the processor, the
+ * system or the environment; called when a device is opened.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <ctype.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "cpu/run/cpuid.h"
+#include "cpu/isa/isa.h"
+
+/* ---- instruction sets ------------------------------------------------------------------------ */
+
+/* Every set there is, worst first; a processor that runs one runs those before it that were built
+ * for its kind. */
+enum rank {
+    RANK_PLAIN,
+    RANK_SSE2,
+    RANK_NEON,
+    RANK_AVX2,
+    RANK_AVX512,
+    RANK_AVX512BF16,
+    RANK_AMX,
+    RANKS
+};
+static const char *const rank_name[RANKS] = {"plain",  "sse2",       "neon", "avx2",
+                                             "avx512", "avx512bf16", "amx"};
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+
+/* The registers that the system saves: XCR0. */
+static unsigned saved_registers(void)
+{
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+/* Would the system give the tile registers to a process that asks? */
+static bool tiles_offered(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { GET_SUPPORTED = 0x1021, TILE_DATA = 18 };
+    uint64_t supported = 0;
+    return syscall(SYS_arch_prctl, GET_SUPPORTED, &supported) == 0 &&
+           (supported >> TILE_DATA & 1) != 0;
+#else
+    return false;
+#endif
+}
+
+/* Asks for them; may be asked again. */
+static bool tiles_given(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
+static enum rank best_rank(void)
+{
+    enum { SSE2 = 1 << 26 };                                                             /* 1.edx */
+    enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };                            /* 1.ecx */
+    enum { AVX2 = 1 << 5, AVX512 = 1 << 16 | 1 << 17 | 1 << 30, AVX512_VL = INT32_MIN }; /* 7.ebx */
+    enum { AMX = 1 << 22 | 1 << 24 };              /* 7.edx: bf16, tile */
+    enum { YMM = 0x6, ZMM = 0xe6, TMM = 0x60000 }; /* XCR0 */
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d))
+        return RANK_PLAIN;
+    if ((c & (FMA | OSXSAVE | AVX)) != (FMA | OSXSAVE | AVX))
+        return d & SSE2 ? RANK_SSE2 : RANK_PLAIN;
+    const unsigned saved = saved_registers();
+    if ((saved & YMM) != YMM || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & AVX2))
+        return RANK_SSE2;
+    const unsigned all = (unsigned)AVX512 | (unsigned)AVX512_VL;
+    if ((saved & ZMM) != ZMM || (b & all) != all)
+        return RANK_AVX2;
+    const bool amx = (d & AMX) == AMX && (saved & TMM) == TMM && tiles_offered();
+    if (amx)
+        return RANK_AMX;
+    enum { BF16 = 1 << 5 }; /* 7.1.eax */
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & BF16) ? RANK_AVX512BF16 : RANK_AVX512;
+}
+
+static void model_name(char name[49])
+{
+    unsigned a, word[12] = {0};
+    if (__get_cpuid(0x80000000u, &a, word, word + 1, word + 2) && a >= 0x80000004u)
+        for (unsigned k = 0; k < 3; k++)
+            __get_cpuid(0x80000002u + k, word + 4 * k, word + 4 * k + 1, word + 4 * k + 2,
+                        word + 4 * k + 3);
+    else
+        memset(word, 0, sizeof word);
+    memcpy(name, word, 48);
+    name[48] = 0;
+}
+#else
+static bool tiles_given(void)
+{
+    return false;
+}
+
+static enum rank best_rank(void)
+{
+#ifdef __aarch64__
+    return RANK_NEON;
+#else
+    return RANK_PLAIN;
+#endif
+}
+
+static void model_name(char name[49])
+{
+    name[0] = 0;
+}
+#endif
+
+/* The kernels that were compiled for a set. */
+/* clang-format off */
+#define KERNELS(set, fused_)                                                                       \
+    .f32 = &eco_kernels_##set, .f64 = &eco_kernels_f64, .bf16 = &eco_kernels_narrow_##set,         \
+    .tile = &eco_tile_##set, .narrow = &eco_narrow_##set, .narrow_rows = &eco_rows_##set,          \
+    .lanes = &eco_lanes_##set, .fused = fused_
+/* clang-format on */
+
+/* Every set that was built, best first. */
+static const struct {
+    enum rank rank;
+    struct eco_isa isa;
+} built[] = {
+#if ECO_HAVE_AVX512 && ECO_HAVE_AMX
+    {RANK_AMX, /* those of avx512, and tiles for BF16 */
+     {.name = "amx", KERNELS(avx512, true), .amx = &eco_tile_amx, .pair_rows = &eco_rows_amx}},
+#endif
+#if ECO_HAVE_AVX512 && ECO_HAVE_AVX512BF16
+    {RANK_AVX512BF16, /* those of avx512, and dot products for BF16 */
+     {.name = "avx512bf16",
+      KERNELS(avx512, true),
+      .dot = &eco_tile_avx512bf16,
+      .pair_rows = &eco_rows_avx512bf16}},
+#endif
+#if ECO_HAVE_AVX512
+    {RANK_AVX512, {.name = "avx512", KERNELS(avx512, true)}},
+#endif
+#if ECO_HAVE_AVX2
+    {RANK_AVX2, {.name = "avx2", KERNELS(avx2, true)}},
+#endif
+#if ECO_HAVE_NEON
+    {RANK_NEON, {.name = "neon", KERNELS(neon, true)}},
+#endif
+#if ECO_HAVE_SSE2
+    {RANK_SSE2, {.name = "sse2", KERNELS(sse2, false)}},
+#endif
+    {RANK_PLAIN, {.name = "plain", KERNELS(plain, false)}},
+};
+enum { BUILT = sizeof built / sizeof built[0] };
+
+/* Number `index` of those built whose rank is no higher. */
+static const struct eco_isa *set_below(enum rank rank, int index)
+{
+    for (int k = 0; k < BUILT; k++)
+        if (built[k].rank <= rank && index-- == 0)
+            return &built[k].isa;
+    return NULL;
+}
+
+const char *eco_isa_name(int index)
+{
+    return index < RANKS ? rank_name[index] : NULL;
+}
+
+const struct eco_isa *eco_isa_supported(int index)
+{
+    const enum rank best = best_rank();
+    return set_below(best == RANK_AMX && !tiles_given() ? RANK_AVX512BF16 : best, index);
+}
+
+const struct eco_isa *eco_isa_with_tiles(const struct eco_isa *isa)
+{
+    return isa->amx == NULL || tiles_given() ? isa : set_below(RANK_AVX512BF16, 0);
+}
+
+const struct eco_isa *eco_isa_choose(void)
+{
+    const char *cap = eco_environment("ECORNN_ISA");
+    const enum rank best = best_rank();
+    for (int rank = 0; cap && rank < (int)best; rank++)
+        if (strcmp(cap, rank_name[rank]) == 0)
+            return set_below((enum rank)rank, 0);
+    return set_below(best, 0);
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+void eco_cpu_name(char *name, size_t size)
+{
+    char model[49];
+    struct utsname system;
+    model_name(model);
+    const char *from = model;
+    while (isspace((unsigned char)*from))
+        from++;
+    if (*from == 0 && uname(&system) == 0)
+        from = system.machine;
+    snprintf(name, size, "%s", *from ? from : "CPU");
+    for (size_t n = strlen(name); n > 0 && isspace((unsigned char)name[n - 1]); n--)
+        name[n - 1] = 0;
+}
+
+size_t eco_cpu_cache_bytes(void)
+{
+    long bytes = 0;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (size_t)bytes : (size_t)1 << 20;
+}
+
+int eco_cpu_affinity(void)
+{
+    return omp_get_num_procs(); /* not the mask of this thread, which OMP_PROC_BIND may have bound
+                                 */
+}
+
+/* A number of at most `most` and what stands behind it; -1: there is none. */
+static int read_count(const char **text, int most)
+{
+    int number = 0;
+    if (!isdigit((unsigned char)**text))
+        return -1;
+    for (; isdigit((unsigned char)**text); ++*text)
+        number = number <= most ? 10 * number + (**text - '0') : number;
+    return number > 0 && number <= most ? number : -1;
+}
+
+ecornn_status eco_cpu_grid_wanted(int grid[3], int most)
+{
+    const char *const text = eco_environment("ECORNN_GRID"), *at = text;
+    int64_t threads = 1;
+    if (text == NULL || *text == '\0')
+        return ECORNN_OK;
+    for (int k = 0; k < 3; k++) {
+        grid[k] = read_count(&at, most);
+        threads *= grid[k];
+        if (grid[k] < 0 || *at != (k < 2 ? 'x' : '\0') || threads > most)
+            return eco_fail(
+                ECORNN_BAD_ARGUMENT,
+                "ECORNN_GRID is \"%.40s\", must be OPSxROWSxUNITS, 1 to %d threads in all", text,
+                most);
+        at++;
+    }
+    return ECORNN_OK;
+}
+
+int eco_cpu_spins(void)
+{
+    enum { USUAL = 1000, ACTIVE = 100000 }; /* some 40 us and 4 ms */
+    const char *policy = eco_environment("OMP_WAIT_POLICY");
+    if (policy && strcasecmp(policy, "passive") == 0)
+        return 0;
+    return policy && strcasecmp(policy, "active") == 0 ? ACTIVE : USUAL;
+}
