@@ -1,5 +1,6 @@
 /*
- * One product through cuBLAS; see gemm.h.  Sums are kept in float at least.
+ * One product, offered to a list of ways, the last of which is cuBLAS; see gemm.h.  Sums are kept
+ * in float at least.
  */
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
@@ -230,21 +231,47 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
         "a product");
 }
 
-void eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *p)
+struct eco_product eco_gpu_product_after(const struct eco_gpu_run *run, const struct eco_product *p,
+                                         int32_t k)
 {
-    if (eco_gpu_few_product(run, p) || eco_gpu_product_split(run, p, NULL))
-        return;
-    const int32_t most = p->piece > 0 ? p->piece : eco_gpu_piece(run, p);
+    const ecornn_type type = p->half != NULL ? ECORNN_F16 : run->layout->type;
     const size_t a_step = p->kind == ECO_TN ? p->a_row : 1,
                  b_step = p->kind == ECO_NT ? 1 : p->b_row;
-    struct eco_product piece = *p;
-    piece.k = p->k < most ? p->k : most;
-    for (int32_t k = most; k < p->k; k += most) {
+    struct eco_product rest = *p;
+    rest.k = p->k - k;
+    rest.a = eco_gpu_after(p->a, (size_t)k * a_step, type);
+    rest.b = eco_gpu_after(p->b, (size_t)k * b_step, type);
+    rest.add = true;
+    rest.bias = NULL;
+    return rest;
+}
+
+/* Through cuBLAS, in pieces. */
+static bool multiply(struct eco_gpu_run *run, const struct eco_product *p)
+{
+    const int32_t most = p->piece > 0 ? p->piece : eco_gpu_piece(run, p);
+    struct eco_product rest = *p;
+    while (rest.k > most) {
+        struct eco_product piece = rest;
+        piece.k = most;
         multiply_at_once(run, &piece);
-        piece.k = p->k - k < most ? p->k - k : most;
-        piece.a = eco_gpu_after(p->a, (size_t)k * a_step, run->layout->type);
-        piece.b = eco_gpu_after(p->b, (size_t)k * b_step, run->layout->type);
-        piece.add = true;
+        rest = eco_gpu_product_after(run, &rest, most);
     }
-    multiply_at_once(run, &piece);
+    multiply_at_once(run, &rest);
+    return true;
+}
+
+static const struct eco_gemm gemms[] = {
+    {"grouped", false, eco_gpu_few_product},
+    {"emulated-f32", true, eco_gpu_product_split},
+    {"cublaslt", true, eco_gpu_product_lt},
+    {"cublas", false, multiply},
+};
+
+bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *p)
+{
+    for (size_t i = 0; i < sizeof gemms / sizeof *gemms; i++)
+        if ((p->bias == NULL || gemms[i].biased) && gemms[i].take(run, p))
+            return true;
+    return false;
 }

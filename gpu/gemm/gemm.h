@@ -1,6 +1,6 @@
 /*
- * One product through cuBLAS, and what it gets: room, a share of the chip, sums in pieces.  Knows
- * no cell and no weights.
+ * One product, the ways to queue it, and what cuBLAS gets: room, a share of the chip, sums in
+ * pieces.  Knows no cell and no weights.
  */
 #ifndef ECO_GPU_GEMM_GEMM_H
 #define ECO_GPU_GEMM_GEMM_H
@@ -24,9 +24,25 @@ struct eco_product {
     ecornn_type c_type;          /* of A and B: that of rows, if they are not */
     const struct eco_half *half; /* numbers of F16; or NULL */
     bool add;
-    int32_t piece; /* so many terms are added at once; 0: as eco_gpu_piece() says */
+    const float *bias; /* [n], which C starts from, then of floats; or NULL */
+    int32_t piece;     /* so many terms are added at once; 0: as eco_gpu_piece() says */
 };
-void eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
+
+/* A way to multiply.  take: queues the product, or says that it is none of its products, or that
+ * others are faster, and queues nothing. */
+struct eco_gemm {
+    const char *name;
+    bool biased; /* may take products with a bias; others need not look for one */
+    bool (*take)(struct eco_gpu_run *run, const struct eco_product *product);
+};
+
+/* Offers the product to every way in turn.  False, of one with a bias only: none takes it. */
+bool eco_gpu_product(struct eco_gpu_run *run, const struct eco_product *product);
+/* A way, cublaslt.c: products with a bias, which cuBLASLt adds where it writes sums. */
+bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *product);
+/* The product without its first k terms, added to C. */
+struct eco_product eco_gpu_product_after(const struct eco_gpu_run *run,
+                                         const struct eco_product *product, int32_t k);
 
 /* Of the multiprocessors so many are for a product of steps, or of the rows of many steps; 0: all.
  */

@@ -102,31 +102,34 @@ static ecornn_type c_type_of(const struct eco_gpu_run *run, const struct eco_mat
     return eco_type_narrow(m->c_type) ? m->c_type : run->layout->sum;
 }
 
-void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
-                           const struct eco_span *span)
+struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run, const struct eco_matmul *m,
+                                        const struct eco_span *span)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const struct weights weights = weights_of(run, m);
-    struct eco_product product = {.kind = weights.turned ? ECO_NN : ECO_NT,
-                                  .m = m->rows,
-                                  .k = eco_gpu_columns(run, m),
-                                  .a = eco_gpu_after(m->a, (size_t)m->skip, type_of(run, m)),
-                                  .a_row = m->a_row,
-                                  .b_row = weights.row,
-                                  .c_row = m->c_row,
-                                  .c_type = c_type_of(run, m),
-                                  .half = m->half,
-                                  .add = m->add};
-    const size_t skipped = (size_t)m->skip * (weights.turned ? weights.row : 1);
-    product.n = (span->end - span->first) * matrix.height;
-    product.piece = eco_gpu_piece(run, &product);
-    product.k -= m->skip;
-    product.b = eco_gpu_after(weights.data, (size_t)span->before * weights.number + skipped,
-                              type_of(run, m));
-    product.c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, product.c_type);
-    if (eco_gpu_multiply_prepared(run, m, span, &product))
-        return;
-    eco_gpu_product(run, &product);
+    const ecornn_type c_type = c_type_of(run, m);
+    return (struct eco_product){
+        .kind = weights.turned ? ECO_NN : ECO_NT,
+        .m = m->rows,
+        .n = (span->end - span->first) * matrix.height,
+        .k = eco_gpu_columns(run, m),
+        .a = m->a,
+        .b = eco_gpu_after(weights.data, (size_t)span->before * weights.number, type_of(run, m)),
+        .c = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, c_type),
+        .a_row = m->a_row,
+        .b_row = weights.row,
+        .c_row = m->c_row,
+        .c_type = c_type,
+        .half = m->half,
+        .add = m->add};
+}
+
+void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *m,
+                           const struct eco_span *span)
+{
+    const struct eco_product product = eco_gpu_span_product(run, m, span);
+    if (!eco_gpu_multiply_prepared(run, m, span, &product))
+        eco_gpu_product(run, &product);
 }
 
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *m)

@@ -4,7 +4,7 @@
 #ifndef ECO_GPU_GEMM_PACKED_WEIGHTS_H
 #define ECO_GPU_GEMM_PACKED_WEIGHTS_H
 
-#include "gpu/gpu.h"
+#include "gpu/gemm/gemm.h"
 
 /* One product with a part of the packed weights, M [n*units, columns].  "accs": the columns of the
  * part's accumulators, H each, at their places in a row of acc or dacc; of a projection: its P. */
@@ -18,7 +18,6 @@ struct eco_matmul {
     size_t c_row;
     ecornn_type c_type; /* of dx, and of states of a projection, the type of rows; 0: as sums */
     bool add;           /* to C; else C is overwritten */
-    int32_t skip;       /* columns of M that are left out, of multiply */
     int32_t first;      /* of rows that an op's products with dacc have, how many are before A's */
     const struct eco_half *half; /* A is of numbers of F16, so is what it meets, in rows of whole
                                   * groups; or NULL */
@@ -28,7 +27,10 @@ struct eco_matmul {
 };
 /* C accs (+)= A M^T */
 void eco_gpu_multiply(struct eco_gpu_run *run, const struct eco_matmul *matmul);
-/* The same of some neighbouring accumulators. */
+/* The same of some neighbouring accumulators, and its product. */
+struct eco_product eco_gpu_span_product(const struct eco_gpu_run *run,
+                                        const struct eco_matmul *matmul,
+                                        const struct eco_span *span);
 void eco_gpu_multiply_span(struct eco_gpu_run *run, const struct eco_matmul *matmul,
                            const struct eco_span *span);
 /* Of the matrix, as products see it: whole groups by wish. */

@@ -1,13 +1,9 @@
 /*
- * The input product of many steps: accumulators = W x + b, through cuBLASLt, which adds biases
- * where it writes sums.  What it does not do is done in two: biases filled in, then a product that
- * adds.
+ * The input product of many steps: accumulators = W x + b.  Where no product adds the biases, it is
+ * done in two: biases filled in, then a product that adds.
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/packed_weights.h"
-#include "gpu/gemm/emulated_f32/emulated_f32.h"
-
-#include <cublasLt.h>
 
 /* ---- biases by themselves -------------------------------------------------------------------- */
 
@@ -54,139 +50,6 @@ static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op 
                          (size_t)first * (size_t)run->problem->H, run->layout->sum);
 }
 
-/* What cuBLASLt is asked: as cuBLAS, it counts columns first. */
-struct question {
-    cublasLtMatmulDescOpaque_t product;
-    cublasLtMatrixLayoutOpaque_t a, b, c;
-    const void *a_data, *b_data;
-    void *c_data;
-};
-
-static bool describe(const struct eco_gpu_run *run, const struct eco_matmul *m, const void *biases,
-                     struct question *q)
-{
-    const cublasOperation_t transposed = CUBLAS_OP_T;
-    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    const int32_t type = CUDA_R_32F, share = eco_gpu_share(run, true),
-                  mode = m->half ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
-    return cublasLtMatmulDescInit(&q->product, eco_gpu_compute_type(run->problem, m->half),
-                                  CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode,
-                                          sizeof mode) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                          sizeof transposed) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                          sizeof epilogue) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &biases,
-                                          sizeof biases) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
-                                          sizeof type) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulDescSetAttribute(&q->product, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &share,
-                                          sizeof share) == CUBLAS_STATUS_SUCCESS;
-}
-
-static bool arrange(const struct eco_gpu_run *run, const struct eco_matmul *m,
-                    const struct eco_span *span, int32_t columns, struct question *q)
-{
-    const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->part);
-    const uint64_t n = (uint64_t)(span->end - span->first) * (uint64_t)matrix.height;
-    const uint64_t k = (uint64_t)columns, rows = (uint64_t)m->rows;
-    const ecornn_type of = m->half ? ECORNN_F16 : run->layout->type;
-    const cudaDataType type = eco_gpu_cuda_type(of);
-    q->a_data =
-        eco_gpu_after(m->half ? m->half->weights : eco_gpu_weights(run, m->op, m->part),
-                      (size_t)span->before * (size_t)matrix.height * (size_t)matrix.row, of);
-    q->b_data = m->a;
-    q->c_data = eco_gpu_after(m->c, (size_t)span->first * (size_t)matrix.height, run->layout->sum);
-    return cublasLtMatrixLayoutInit(&q->a, type, k, n, (int64_t)matrix.row) ==
-               CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutInit(&q->b, type, k, rows, (int64_t)m->a_row) ==
-               CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutInit(&q->c, CUDA_R_32F, n, rows, (int64_t)m->c_row) ==
-               CUBLAS_STATUS_SUCCESS;
-}
-
-/* The largest power of two that the address is a multiple of, as far as it matters. */
-static uint32_t alignment(const void *data)
-{
-    const uintptr_t at = (uintptr_t)data | ECO_ROOM_ALIGNMENT;
-    return (uint32_t)(at & -at);
-}
-
-static bool choose(const struct question *q, cublasLtHandle_t handle, size_t room,
-                   cublasLtMatmulHeuristicResult_t *choice)
-{
-    const uint32_t a = alignment(q->a_data), b = alignment(q->b_data), c = alignment(q->c_data);
-    const struct {
-        cublasLtMatmulPreferenceAttributes_t attribute;
-        const void *value;
-        size_t bytes;
-    } wishes[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
-                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
-    cublasLtMatmulPreferenceOpaque_t preference;
-    int count = 0;
-    bool good = cublasLtMatmulPreferenceInit(&preference) == CUBLAS_STATUS_SUCCESS;
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
-        good = good && cublasLtMatmulPreferenceSetAttribute(&preference, wishes[i].attribute,
-                                                            wishes[i].value, wishes[i].bytes) ==
-                           CUBLAS_STATUS_SUCCESS;
-    struct question asked = *q; /* is not changed, but not declared so */
-    return good &&
-           cublasLtMatmulAlgoGetHeuristic(handle, &asked.product, &asked.a, &asked.b, &asked.c,
-                                          &asked.c, &preference, 1, choice,
-                                          &count) == CUBLAS_STATUS_SUCCESS &&
-           count > 0;
-}
-
-/* With so many columns of the weights.  False: it has no such product. */
-static bool multiply_biased(struct eco_gpu_run *run, const struct eco_matmul *m,
-                            const struct eco_span *span, int32_t columns)
-{
-    /* A handle of cuBLAS is one of cuBLASLt, too. */
-    const cublasLtHandle_t handle = (cublasLtHandle_t)run->set->blas;
-    const void *biases = biases_of(run, m->op, span);
-    const float one = 1, zero = 0;
-    const struct eco_half_scalars *scalars = m->half ? m->half->scalars : NULL;
-    struct question q;
-    cublasLtMatmulHeuristicResult_t choice;
-    const size_t bytes = eco_gpu_room_of_many(run, m->half);
-    if (run->layout->sum != ECORNN_F32 || biases == NULL || !describe(run, m, biases, &q) ||
-        !arrange(run, m, span, columns, &q) || !choose(&q, handle, bytes, &choice))
-        return false;
-    run->status = eco_cublas_status(
-        cublasLtMatmul(handle, &q.product, scalars ? &scalars->inverse[m->half->k] : &one, q.a_data,
-                       &q.a, q.b_data, &q.b, scalars ? &scalars->zero : &zero, q.c_data, &q.c,
-                       q.c_data, &q.c, &choice.algo, run->room, bytes, run->stream),
-        "an input product");
-    eco_gpu_queued(run);
-    return true;
-}
-
-/* The same in one go, of split operands. */
-static bool multiply_split(struct eco_gpu_run *run, const struct eco_matmul *m,
-                           const struct eco_span *span)
-{
-    const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->part);
-    const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
-    const struct eco_product product = {
-        .kind = ECO_NT,
-        .m = m->rows,
-        .n = (span->end - span->first) * matrix.height,
-        .k = eco_gpu_columns(run, m),
-        .a = m->a,
-        .b = eco_gpu_after(eco_gpu_weights(run, m->op, m->part),
-                           (size_t)span->before * height * row, run->layout->type),
-        .c = eco_gpu_after(m->c, (size_t)span->first * height, run->layout->sum),
-        .a_row = m->a_row,
-        .b_row = row,
-        .c_row = m->c_row};
-    const float *biases = biases_of(run, m->op, span);
-    return biases != NULL && eco_gpu_product_split(run, &product, biases);
-}
-
 /* All accumulators: those of a product, and those before, between and after them. */
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
@@ -195,22 +58,19 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
     struct eco_span span;
     int done = 0;
     eco_gpu_half_input(run, &rest, &half);
-    const int32_t columns = eco_gpu_columns(run, &rest);
-    const int32_t piece =
-        eco_gpu_piece(run, &(struct eco_product){.kind = ECO_NT, .m = m->rows, .k = columns});
-    rest.add = true;
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         fill_bias(run, m->op, acc, m->rows, done, span.first);
         done = span.end;
         if (run->status != ECORNN_OK || m->rows == 0)
             continue;
-        rest.skip = multiply_split(run, m, &span)               ? columns
-                    : multiply_biased(run, &rest, &span, piece) ? piece
-                                                                : 0;
-        if (rest.skip == 0)
-            fill_bias(run, m->op, acc, m->rows, span.first, span.end);
-        if (rest.skip < columns)
-            eco_gpu_multiply_span(run, &rest, &span);
+        struct eco_product product = eco_gpu_span_product(run, &rest, &span);
+        product.bias = biases_of(run, m->op, &span);
+        if (product.bias != NULL && eco_gpu_product(run, &product))
+            continue;
+        fill_bias(run, m->op, acc, m->rows, span.first, span.end);
+        rest.add = true;
+        eco_gpu_multiply_span(run, &rest, &span);
+        rest.add = false;
     }
     fill_bias(run, m->op, acc, m->rows, done, run->lowered->n_accs);
 }

@@ -105,9 +105,9 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
     return true;
 }
 
-bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *p, const float *bias)
+bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *p)
 {
-    struct products products = {.of = {p}, .n = 1, .bias = bias};
+    struct products products = {.of = {p}, .n = 1, .bias = p->bias};
     if (!is_split(run, &products))
         return false;
     multiply(run, &products);

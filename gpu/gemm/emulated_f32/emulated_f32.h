@@ -7,10 +7,8 @@
 #include "gpu/gemm/gemm.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
 
-/* Queues it, where it is a product of floats in full, the device can and it is faster so; bias [n],
- * or NULL.  False: it is not. */
-bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *product,
-                           const float *bias);
+/* A way (gemm.h): takes a product of floats in full, where the device can and it is faster so. */
+bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *product);
 
 /* Two products of the same A and kind, ECO_TN; the second has not the first `begin` of k, perhaps
  * nor the last.  False: not both are faster so, and none is queued. */

@@ -21,7 +21,8 @@ void eco_gpu_few_end(struct eco_gpu_run *run);
 
 /* Is it a product that is taken? */
 bool eco_gpu_takes_few(const struct eco_gpu_run *run, const struct eco_product *product);
-/* Takes it, if it is.  False: it was not, and nothing that it adds to is still to come. */
+/* A way (gemm.h): takes it, if it is.  False: it was not, and nothing that it adds to is still to
+ * come. */
 bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *product);
 /* Sums as of eco_launch_sum(); zeros in m rows of n floats, which no kernel of the run touches
  * before.  The same. */

@@ -1,0 +1,115 @@
+/*
+ * Products with a bias through cuBLASLt, which adds it where it writes sums.
+ */
+#include "gpu/gemm/gemm.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
+
+#include <cublasLt.h>
+
+/* What it is asked: as cuBLAS, it counts columns first. */
+struct question {
+    cublasLtMatmulDescOpaque_t product;
+    cublasLtMatrixLayoutOpaque_t a, b, c;
+};
+
+static bool describe(const struct eco_gpu_run *run, const struct eco_product *p, struct question *q)
+{
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const int32_t share = eco_gpu_share(run, true),
+                  mode = p->half ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST,
+                  type = CUDA_R_32F;
+    const struct {
+        cublasLtMatmulDescAttributes_t attribute;
+        const void *value;
+        size_t bytes;
+    } all[] = {{CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode},
+               {CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed},
+               {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue},
+               {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias},
+               {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type},
+               {CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &share, sizeof share}};
+    bool good = cublasLtMatmulDescInit(&q->product, eco_gpu_compute_type(run->problem, p->half),
+                                       CUDA_R_32F) == CUBLAS_STATUS_SUCCESS;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        good = good && cublasLtMatmulDescSetAttribute(&q->product, all[i].attribute, all[i].value,
+                                                      all[i].bytes) == CUBLAS_STATUS_SUCCESS;
+    return good;
+}
+
+/* The first k terms. */
+static bool arrange(const struct eco_gpu_run *run, const struct eco_product *p, int32_t k,
+                    struct question *q)
+{
+    const cudaDataType type = eco_gpu_cuda_type(p->half ? ECORNN_F16 : run->layout->type);
+    const uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, terms = (uint64_t)k;
+    return cublasLtMatrixLayoutInit(&q->a, type, terms, n, (int64_t)p->b_row) ==
+               CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatrixLayoutInit(&q->b, type, terms, m, (int64_t)p->a_row) ==
+               CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatrixLayoutInit(&q->c, CUDA_R_32F, n, m, (int64_t)p->c_row) ==
+               CUBLAS_STATUS_SUCCESS;
+}
+
+/* The largest power of two that the address is a multiple of, as far as it matters. */
+static uint32_t alignment(const void *data)
+{
+    const uintptr_t at = (uintptr_t)data | ECO_ROOM_ALIGNMENT;
+    return (uint32_t)(at & -at);
+}
+
+static bool choose(const struct eco_product *p, const struct question *q, cublasLtHandle_t handle,
+                   size_t room, cublasLtMatmulHeuristicResult_t *choice)
+{
+    const uint32_t a = alignment(p->b), b = alignment(p->a), c = alignment(p->c);
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t bytes;
+    } wishes[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
+    cublasLtMatmulPreferenceOpaque_t preference;
+    int count = 0;
+    bool good = cublasLtMatmulPreferenceInit(&preference) == CUBLAS_STATUS_SUCCESS;
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
+        good = good && cublasLtMatmulPreferenceSetAttribute(&preference, wishes[i].attribute,
+                                                            wishes[i].value, wishes[i].bytes) ==
+                           CUBLAS_STATUS_SUCCESS;
+    struct question asked = *q; /* is not changed, but not declared so */
+    return good &&
+           cublasLtMatmulAlgoGetHeuristic(handle, &asked.product, &asked.a, &asked.b, &asked.c,
+                                          &asked.c, &preference, 1, choice,
+                                          &count) == CUBLAS_STATUS_SUCCESS &&
+           count > 0;
+}
+
+/* A product of a long sum adds the bias in its first piece. */
+bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *p)
+{
+    /* A handle of cuBLAS is one of cuBLASLt, too. */
+    const cublasLtHandle_t handle = (cublasLtHandle_t)run->set->blas;
+    const float one = 1, zero = 0;
+    const struct eco_half_scalars *scalars = p->half ? p->half->scalars : NULL;
+    struct question q;
+    cublasLtMatmulHeuristicResult_t choice;
+    const size_t bytes = eco_gpu_room_of_many(run, p->half);
+    const int32_t piece = eco_gpu_piece(run, p);
+    if (p->bias == NULL || p->kind != ECO_NT || p->c_type != ECORNN_F32 || !describe(run, p, &q) ||
+        !arrange(run, p, piece, &q) || !choose(p, &q, handle, bytes, &choice))
+        return false;
+    run->status = eco_cublas_status(
+        cublasLtMatmul(handle, &q.product, scalars ? &scalars->inverse[p->half->k] : &one, p->b,
+                       &q.a, p->a, &q.b, scalars ? &scalars->zero : &zero, p->c, &q.c, p->c, &q.c,
+                       &choice.algo, run->room, bytes, run->stream),
+        "an input product");
+    eco_gpu_queued(run);
+    if (piece < p->k) {
+        struct eco_product rest = eco_gpu_product_after(run, p, piece);
+        rest.piece = piece;
+        eco_gpu_product(run, &rest);
+    }
+    return true;
+}
