@@ -21,15 +21,15 @@ cpu/ops/         : include/ common/ cpu/cpu.h                                   
 cpu/algo/        : include/ common/ cpu/cpu.h cpu/gemm/packed/packed.h                    : immintrin omp.h cblas cuda
 cpu/             : include/ common/ config.h cpu/                                         : immintrin cuda
 gpu/arch/        :                                                                        : immintrin omp.h cblas cuda_runtime cublas
-gpu/tile/        : gpu/arch/                                                              : immintrin omp.h cblas cuda_runtime cublas
-gpu/cell/        : include/ common/ gpu/arch/ gpu/kernels.h                               : immintrin omp.h cblas cublas
-gpu/copy/        : include/ common/ gpu/arch/ gpu/kernels.h                               : immintrin omp.h cblas cublas
+gpu/tile/        : gpu/arch/ common/number.h                                              : immintrin omp.h cblas cuda_runtime cublas
+gpu/cell/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h                     : immintrin omp.h cblas cublas
+gpu/copy/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h                     : immintrin omp.h cblas cublas
 gpu/device/      : include/ common/ gpu/gpu.h gpu/kernels.h                               : immintrin omp.h cblas
 gpu/view/        : include/ common/ gpu/gpu.h                                             : immintrin omp.h cblas cublas
 gpu/jit/         : include/ common/ config.h gpu/gpu.h gpu/device/ gpu/fused_step/args.h gpu/persistent/args.h : immintrin omp.h cblas cublas
-gpu/gemm/        : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/cell/math.cuh gpu/gemm/ : immintrin omp.h cblas
+gpu/gemm/        : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/gemm/ : immintrin omp.h cblas
 gpu/ops/         : include/ common/ gpu/gpu.h gpu/gemm/                                   : immintrin omp.h cblas
-gpu/fused_step/  : include/ common/ gpu/gpu.h gpu/arch/ gpu/tile/ gpu/cell/               : immintrin omp.h cblas
+gpu/fused_step/  : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/cell/               : immintrin omp.h cblas
 gpu/persistent/  : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/cell/ gpu/jit/compile.h : immintrin omp.h cblas
 gpu/instances/   : gpu/kernels.h gpu/cell/ gpu/gemm/grouped/ gpu/fused_step/ gpu/persistent/ : immintrin omp.h cblas cublas
 gpu/run/         : include/ common/ gpu/gpu.h gpu/gemm/grouped/grouped.h                  : immintrin omp.h cblas
@@ -54,6 +54,7 @@ bench/bench_unfused.cu : include/ bench/ :
 bench/           : include/                                                           : cuda
 examples/        : include/                                                               : cuda
 '
+# Device code includes at its top, and has machine instructions in gpu/arch only.
 # Functions that a folder may not call although it may include the header: the reference checks
 # layout and tape, so it must not use them.
 calls='common/ref/ eco_layout_[a-z_]*\(|eco_(tape|walk)_[a-z]*\('
@@ -121,6 +122,9 @@ BEGIN {
     split(calls, call, " ")
 }
 FNR == 1 {
+    code = comment = 0
+    before = ""
+    device = FILENAME ~ /^gpu\/.*\.cuh?$/
     for (row = 1; row <= rows && !fits(FILENAME, who[row]); row++)
         ;
     if (row > rows)
@@ -137,6 +141,22 @@ row <= rows && /^[ \t]*#[ \t]*include[ \t]*["<]/ {
         check_angled(path, row)
     else
         check_quoted(path, row)
+}
+device && code && /^#[ \t]*include[ \t]*["<][^">]*\.(cuh|h)[">]/ {
+    refuse("includes belong at the top")
+}
+FILENAME ~ /^gpu\// && FILENAME !~ /^gpu\/arch\// && /(^|[^a-zA-Z_])asm([ \t]+volatile)?[ \t]*\(/ {
+    refuse("machine instructions belong in gpu/arch")
+}
+device {
+    text = $0
+    if (comment)
+        comment = text !~ /\*\//
+    else if (text ~ /^[ \t]*\/\*/)
+        comment = text !~ /\*\//
+    else if (text !~ /^[ \t]*(#|$)/ && text !~ /^CELLS_RESIDENT/ && before !~ /\\$/)
+        code = 1
+    before = text
 }
 fits(FILENAME, call[1]) && $0 ~ call[2] {
     refuse("may not call this")

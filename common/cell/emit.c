@@ -107,12 +107,12 @@ static int means_of(const struct eco_program *program)
 static void emit_include(struct eco_text *text, const char *name, const char *way, int stage,
                          const struct eco_program *program)
 {
-    eco_text_add(text, "#define CELL_STAGE ");
+    eco_text_add(text, "#ifdef CELL_TEMPLATE\n#define CELL_STAGE ");
     emit_name(text, name);
     eco_text_add(text,
                  "_%s_%d\n#define CELL_BACKWARD %d\n#define CELL_MEANS %d\n"
                  "#include CELL_TEMPLATE\n"
-                 "#undef CELL_STAGE\n#undef CELL_BACKWARD\n#undef CELL_MEANS\n",
+                 "#undef CELL_STAGE\n#undef CELL_BACKWARD\n#undef CELL_MEANS\n#endif\n",
                  way, stage, way[0] == 'b', means_of(program));
 }
 

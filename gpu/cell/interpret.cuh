@@ -3,7 +3,15 @@
  * compiled stage uses, hence the same bits.  All threads are at the same instruction; the values
  * lie in each thread's local memory.
  */
-WORD real interpret_value(struct place *at, const struct eco_instruction *code, const real *value)
+#ifndef ECO_GPU_CELL_INTERPRET_CUH
+#define ECO_GPU_CELL_INTERPRET_CUH
+
+#include "common/cell/cell.h"
+#include "gpu/cell/args.h"
+#include "gpu/cell/stage_loop.cuh"
+
+ECO_DEVICE real interpret_value(struct place *at, const struct eco_instruction *code,
+                                const real *value)
 {
     switch (code->op) {
     /* clang-format off */
@@ -37,7 +45,7 @@ WORD real interpret_value(struct place *at, const struct eco_instruction *code, 
     }
 }
 
-WORD void interpret_store(struct place *at, const struct eco_instruction *code, real v)
+ECO_DEVICE void interpret_store(struct place *at, const struct eco_instruction *code, real v)
 {
     switch (code->op) {
     /* clang-format off */
@@ -77,3 +85,5 @@ static __global__ void __launch_bounds__(ECO_STAGE_THREADS)
     STAGE_LOOP(at, &program.call, INTERPRET, mask_backward, ECO_MAX_MEANS)
 }
 #undef INTERPRET
+
+#endif /* ECO_GPU_CELL_INTERPRET_CUH */

@@ -1,134 +1,115 @@
 /*
  * What cells calculate with, for one type of rows: the words of the printed text that touch no
- * memory (doc/cells.md, "the printed interface"), one value to a thread.  Included once per type.
+ * memory (doc/cells.md, "the printed interface"), one value to a thread.
  */
-#define ECO_DEVICE_FUNCTION static __device__ __forceinline__
-#include "common/number.h"
+#ifndef ECO_GPU_CELL_MATH_CUH
+#define ECO_GPU_CELL_MATH_CUH
 
-#define WORD static __device__ __forceinline__
+#include "gpu/arch/fast_math.cuh"
+#include "gpu/tile/random.cuh"
+#include "gpu/tile/rows.cuh"
 
-/* ECO_ROWS_F32, F64, BF16, F16: the type of rows; arithmetic and sums are in float, or double. */
+/* The type of rows: tile/rows.cuh; arithmetic and sums are in float, or double. */
 #if defined(ECO_ROWS_F64)
-typedef double real;
 #define REAL(name) name
 #else
-typedef float real;
 #define REAL(name) name##f
 #endif
 typedef real vec;
 
-#include "gpu/arch/float16.cuh"
-
 /* ---- arithmetic: every word rounds once (-fmad=false), as on a CPU --------------------------- */
 
-WORD vec v_const(double x)
+ECO_DEVICE vec v_const(double x)
 {
     return (real)x;
 }
-WORD vec v_add(vec a, vec b)
+ECO_DEVICE vec v_add(vec a, vec b)
 {
     return a + b;
 }
-WORD vec v_sub(vec a, vec b)
+ECO_DEVICE vec v_sub(vec a, vec b)
 {
     return a - b;
 }
-WORD vec v_mul(vec a, vec b)
+ECO_DEVICE vec v_mul(vec a, vec b)
 {
     return a * b;
 }
-WORD vec v_div(vec a, vec b)
+ECO_DEVICE vec v_div(vec a, vec b)
 {
     return a / b;
 }
-WORD vec v_min(vec a, vec b)
+ECO_DEVICE vec v_min(vec a, vec b)
 {
     return a < b ? a : b;
 }
-WORD vec v_max(vec a, vec b)
+ECO_DEVICE vec v_max(vec a, vec b)
 {
     return a > b ? a : b;
 }
-WORD vec v_select(vec a, vec b, vec c)
+ECO_DEVICE vec v_select(vec a, vec b, vec c)
 {
     return a > 0 ? b : c;
 } /* a NaN takes c */
-WORD vec v_neg(vec a)
+ECO_DEVICE vec v_neg(vec a)
 {
     return -a;
 }
-WORD vec v_abs(vec a)
+ECO_DEVICE vec v_abs(vec a)
 {
     return REAL(fabs)(a);
 }
-WORD vec v_relu(vec a)
+ECO_DEVICE vec v_relu(vec a)
 {
     return 0 > a ? (real)0 : a;
 } /* a NaN stays */
-WORD vec v_sqrt(vec a)
+ECO_DEVICE vec v_sqrt(vec a)
 {
     return REAL(sqrt)(a);
 }
-WORD vec v_exp(vec a)
+ECO_DEVICE vec v_exp(vec a)
 {
     return REAL(exp)(a);
 }
-WORD vec v_log(vec a)
+ECO_DEVICE vec v_log(vec a)
 {
     return REAL(log)(a);
 }
-#if !defined(ECO_ROWS_F64)
-/* Hardware's 2^x and 1/x, to some units in the 23rd bit. */
-WORD float quick_exp2(float a)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
-    return y;
-}
-WORD float quick_reciprocal(float a)
-{
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));
-    return y;
-}
-#endif
 #if defined(ECO_QUICK) /* for rows that keep fewer bits */
-WORD float quick_exp(float a)
+ECO_DEVICE float quick_exp(float a)
 {
-    return quick_exp2(a * 1.44269504f);
+    return fast_exp2(a * 1.44269504f);
 }
 #if defined(ECO_ROWS_BF16) && __CUDA_ARCH__ >= 750
 /* To 2^-11 of the value, a quarter of what rounding to such rows may cost. */
-WORD vec v_tanh(vec a)
+ECO_DEVICE vec v_tanh(vec a)
 {
-    float y;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(a));
-    return y;
+    return fast_tanh(a);
 }
 #else
-WORD vec v_tanh(vec a)
+ECO_DEVICE vec v_tanh(vec a)
 {
     const float e = quick_exp(-2 * fabsf(a)), square = a * a;
-    const float large = copysignf((1 - e) * quick_reciprocal(1 + e), a);
+    const float large = copysignf((1 - e) * fast_reciprocal(1 + e), a);
     const float tail = __fmaf_rn(square, -17.f / 315, 2.f / 15);
     const float small = __fmaf_rn(a * square, __fmaf_rn(square, tail, -1.f / 3), a);
     return square < 0.06f ? small : large;
 }
 #endif
-WORD vec v_sigmoid(vec a)
+ECO_DEVICE vec v_sigmoid(vec a)
 {
-    return quick_reciprocal(1 + quick_exp(-a));
+    return fast_reciprocal(1 + quick_exp(-a));
 }
 #else
 /* Of floats to some ulps, without a branch: nothing is moved across one. */
-WORD vec v_tanh(vec a)
+ECO_DEVICE vec v_tanh(vec a)
 {
 #if defined(ECO_ROWS_F64)
     return tanh(a);
 #else
     const float square = a * a;
-    const float e = quick_exp2(fabsf(a) * 2.885390082f);
-    const float large = copysignf(fmaf(-2, quick_reciprocal(e + 1), 1), a);
+    const float e = fast_exp2(fabsf(a) * 2.885390082f);
+    const float large = copysignf(fmaf(-2, fast_reciprocal(e + 1), 1), a);
     /* The least relative error of such a polynomial, 2^-29. */
     float tail = fmaf(square, -0.00619872f, 0.02102055f);
     tail = fmaf(square, tail, -0.05384052f);
@@ -141,18 +122,18 @@ WORD vec v_tanh(vec a)
 
 /* a / b for b in [1, 2], to an ulp: a division has a branch for quotients that are none here, and
  * nothing is moved across a branch. */
-WORD vec divide_near_one(vec a, vec b)
+ECO_DEVICE vec divide_near_one(vec a, vec b)
 {
 #if defined(ECO_ROWS_F64)
     return a / b;
 #else
-    const float r = quick_reciprocal(b);
+    const float r = fast_reciprocal(b);
     const float quotient = a * r;
     return fmaf(fmaf(-quotient, b, a), r, quotient);
 #endif
 }
 
-WORD vec v_sigmoid(vec a)
+ECO_DEVICE vec v_sigmoid(vec a)
 {
     const real e = REAL(exp)(-REAL(fabs)(a));
     return divide_near_one(a < 0 ? e : (real)1, 1 + e);
@@ -160,9 +141,11 @@ WORD vec v_sigmoid(vec a)
 #endif
 
 /* 1 with that probability, else 0. */
-WORD real draw(const struct eco_coordinates *where, uint32_t unit, double probability)
+ECO_DEVICE real draw(const struct eco_coordinates *where, uint32_t unit, double probability)
 {
     uint32_t word[4];
     eco_random_quad(where, unit / 4, word);
     return word[unit % 4] < eco_random_threshold(probability) ? 1 : 0;
 }
+
+#endif /* ECO_GPU_CELL_MATH_CUH */

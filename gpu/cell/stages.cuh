@@ -2,13 +2,15 @@
  * The kernels of cells for one type of rows: every stage of the built-in cells, and the interpreter
  * of what was not compiled.  Included once per type.
  */
-#include "gpu/kernels.h"
+#ifndef ECO_GPU_CELL_STAGES_CUH
+#define ECO_GPU_CELL_STAGES_CUH
 
 #include <math.h>
 
-#include "gpu/cell/words.cuh"
-#include "gpu/cell/cells.inc"
 #include "gpu/cell/interpret.cuh"
+#include "gpu/kernels.h"
+
+#include "gpu/cell/cells.inc"
 
 #define STAGE_KERNELS                                                                              \
     {                                                                                              \
@@ -17,3 +19,5 @@
             interpret_forward, interpret_backward                                                  \
         }                                                                                          \
     }
+
+#endif /* ECO_GPU_CELL_STAGES_CUH */

@@ -1,13 +1,14 @@
 /*
  * The vocabulary of the printed text (doc/cells.md, "the printed interface") with one thread to a
- * unit, and the loop around a stage, for one type of rows.  Compiled with the module for the
+ * unit, for one type of rows.  Compiled with the module for the
  * built-in cells (stages.cuh) and at run time for others (jit/user_cells.c): nothing of the system
  * is included, only headers that are embedded too (gpu.am).
  */
-#include "gpu/cell/math.cuh"
-#include "gpu/cell/args.h"
+#ifndef ECO_GPU_CELL_WORDS_CUH
+#define ECO_GPU_CELL_WORDS_CUH
 
-#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/cell/args.h"
+#include "gpu/cell/math.cuh"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -16,7 +17,7 @@ struct place {
     const struct eco_stage_call *call;
     size_t row, unit, hidden, column;
     double *sum;       /* of the row means, this thread's share */
-#if defined(ECO_FUSED) /* fused_step/kernel.cuh: what is read before */
+#if defined(ECO_FUSED) /* as fused_step/kernel.cuh wants it: what is read before */
     const vec *acc, *before;
 #endif
 };
@@ -31,17 +32,17 @@ struct place {
 #define WRITE(base, stride, k, value)        (AT(real, base, stride, k) = (value))
 #define WRITE_NARROW(base, stride, k, value) (AT(narrow, base, stride, k) = to_narrow(value))
 
-WORD bool is_wide(uint16_t states, int s)
+ECO_DEVICE bool is_wide(uint16_t states, int s)
 {
     return sizeof(narrow) < sizeof(real) && (states >> s & 1);
 }
 
-WORD vec read_state(const struct place *at, const void *state, size_t stride, bool wide)
+ECO_DEVICE vec read_state(const struct place *at, const void *state, size_t stride, bool wide)
 {
     return wide ? READ(state, stride, 0) : READ_NARROW(state, stride, 0);
 }
 
-WORD vec state_before(const struct place *at, int s)
+ECO_DEVICE vec state_before(const struct place *at, int s)
 {
     const vec state = read_state(at, at->call->state[s], at->call->state_row[s],
                                  is_wide(at->call->wide_states, s));
@@ -49,47 +50,47 @@ WORD vec state_before(const struct place *at, int s)
 }
 
 #if defined(ECO_FUSED)
-WORD vec load_acc(struct place *at, int i)
+ECO_DEVICE vec load_acc(struct place *at, int i)
 {
     return at->acc[i];
 }
-WORD vec load_state(struct place *at, int s)
+ECO_DEVICE vec load_state(struct place *at, int s)
 {
     return at->before[s];
 }
 #else
-WORD vec load_acc(struct place *at, int i)
+ECO_DEVICE vec load_acc(struct place *at, int i)
 {
     return READ(at->call->acc, at->call->acc_row, i);
 }
-WORD vec load_state(struct place *at, int s)
+ECO_DEVICE vec load_state(struct place *at, int s)
 {
     return state_before(at, s);
 }
 #endif
-WORD vec load_next(struct place *at, int s)
+ECO_DEVICE vec load_next(struct place *at, int s)
 {
     return read_state(at, at->call->next[s], at->call->next_row[s],
                       is_wide(at->call->wide_next, s));
 }
-WORD vec load_vector(struct place *at, int k)
+ECO_DEVICE vec load_vector(struct place *at, int k)
 {
     return ((const real *)at->call->vector)[at->hidden * (size_t)k + at->unit];
 }
-WORD vec load_mean(struct place *at, int m)
+ECO_DEVICE vec load_mean(struct place *at, int m)
 {
     return ((const real *)at->call->mean)[at->row * at->call->mean_row + (size_t)m];
 }
-WORD vec load_saved(struct place *at, int i)
+ECO_DEVICE vec load_saved(struct place *at, int i)
 {
     return to_real(SAVED(i));
 }
-WORD vec load_doperand(struct place *at, int slot)
+ECO_DEVICE vec load_doperand(struct place *at, int slot)
 {
     return READ(at->call->doperand, at->call->doperand_row, slot);
 }
 /* No branches around loads: what is not wanted is read from where something lies. */
-WORD vec load_dnext(struct place *at, int s)
+ECO_DEVICE vec load_dnext(struct place *at, int s)
 {
     const struct eco_stage_call *call = at->call;
     const bool computed = s == 0 && call->dnext, output = s == 0 && !call->dnext && call->dy;
@@ -101,16 +102,16 @@ WORD vec load_dnext(struct place *at, int s)
     const vec more = call->wide_dy ? READ(dy, dy_row, 0) : READ_NARROW(dy, dy_row, 0);
     return output ? v_add(sum, more) : sum;
 }
-WORD void store_operand(struct place *at, int slot, vec v)
+ECO_DEVICE void store_operand(struct place *at, int slot, vec v)
 {
     WRITE_NARROW(at->call->operand, at->call->operand_row, slot, v);
 }
-WORD void store_save(struct place *at, int i, vec v)
+ECO_DEVICE void store_save(struct place *at, int i, vec v)
 {
     if (at->call->save)
         SAVED(i) = to_narrow(v);
 }
-WORD void write_next(struct place *at, int s, vec v)
+ECO_DEVICE void write_next(struct place *at, int s, vec v)
 {
     const struct eco_stage_call *call = at->call;
     if (is_wide(call->wide_next, s))
@@ -120,27 +121,27 @@ WORD void write_next(struct place *at, int s, vec v)
     if (s > 0 && call->kept[s])
         WRITE_NARROW(call->kept[s], call->kept_row[s], 0, v);
 }
-WORD void store_next(struct place *at, int s, vec v)
+ECO_DEVICE void store_next(struct place *at, int s, vec v)
 {
     write_next(at, s, v);
     if (s == 0 && at->call->y)
         WRITE_NARROW(at->call->y, at->call->y_row, 0, v);
 }
-WORD void store_dacc(struct place *at, int a, vec v)
+ECO_DEVICE void store_dacc(struct place *at, int a, vec v)
 {
     WRITE_NARROW(at->call->dacc, at->call->dacc_row, a, v);
 }
-WORD void store_dstate(struct place *at, int s, vec v)
+ECO_DEVICE void store_dstate(struct place *at, int s, vec v)
 {
     if (s > 0 || at->call->carry[0])
         WRITE(at->call->carry[s], at->call->carry_row[s], 0, v);
 }
-WORD void store_mean(struct place *at, int m, vec v)
+ECO_DEVICE void store_mean(struct place *at, int m, vec v)
 {
     at->sum[m] += (double)v;
 }
 
-WORD vec v_bernoulli(struct place *at, int which, double probability)
+ECO_DEVICE vec v_bernoulli(struct place *at, int which, double probability)
 {
     const struct eco_stage_call *call = at->call;
     if (!call->training)
@@ -152,12 +153,12 @@ WORD vec v_bernoulli(struct place *at, int which, double probability)
 
 /* ---- masked rows ----------------------------------------------------------------------------- */
 
-WORD bool row_masked(const struct eco_stage_call *call, int32_t row)
+ECO_DEVICE bool row_masked(const struct eco_stage_call *call, int32_t row)
 {
     return call->lengths && call->t >= call->lengths[row];
 }
 
-WORD void mask_forward(struct place *at)
+ECO_DEVICE void mask_forward(struct place *at)
 {
     const struct eco_stage_call *call = at->call;
     for (int32_t k = 0; call->operand && k < call->n_slots; k++)
@@ -170,7 +171,7 @@ WORD void mask_forward(struct place *at)
         WRITE_NARROW(call->y, call->y_row, 0, (real)0);
 }
 
-WORD void mask_backward(struct place *at)
+ECO_DEVICE void mask_backward(struct place *at)
 {
     const struct eco_stage_call *call = at->call;
     for (int32_t k = 0; k < call->n_dacc; k++)
@@ -182,70 +183,10 @@ WORD void mask_backward(struct place *at)
             store_dstate(at, s, 0);
 }
 
-/* ---- the loop around a stage ----------------------------------------------------------------- */
-
-/* The block's threads hold shares of the row's first `means` sums: added in pairs, always the same
- * ones. */
-WORD void means_end(struct place *at, int means)
-{
-    __shared__ double share[ECO_STAGE_THREADS];
-    for (int m = 0; m < means; m++) {
-        if (!(at->call->means >> m & 1))
-            continue;
-        share[threadIdx.x] = at->sum[m];
-        for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (threadIdx.x < half)
-                share[threadIdx.x] += share[threadIdx.x + half];
-        }
-        if (threadIdx.x == 0)
-            ((real *)at->call->mean)[at->row * at->call->mean_row + (size_t)m] =
-                (real)(share[0] / (double)at->hidden);
-        __syncthreads();
-    }
-}
-
-/* n_means: a constant, so that a stage without means has no code for them. */
-#define STAGE_LOOP(at, call_, stage, mask, n_means)                                                \
-    wait_for_kernels_ahead();                                                                      \
-    let_next_start();                                                                              \
-    for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
-        double sum[(n_means) + 1] = {0};                                                           \
-        struct place at = {                                                                        \
-            call_, (size_t)row, 0, (size_t)(call_)->hidden, (size_t)(call_)->column, sum};         \
-        const bool masked = row_masked(call_, row);                                                \
-        for (size_t unit = blockIdx.x * blockDim.x + threadIdx.x; unit < at.hidden;                \
-             unit += gridDim.x * blockDim.x) {                                                     \
-            at.unit = unit;                                                                        \
-            if (masked)                                                                            \
-                mask(&at);                                                                         \
-            else                                                                                   \
-                stage(&at);                                                                        \
-        }                                                                                          \
-        if (!masked && (n_means) > 0)                                                              \
-            means_end(&at, n_means);                                                               \
-    }
-
 /* ---- the printed text ------------------------------------------------------------------------ */
 
-/* How kernels are declared: by name where they are looked up by name. */
-#ifndef CELL_LINKAGE
-#define CELL_LINKAGE static
-#define CELL_KNOWN   1
-#endif
-/* Blocks that a multiprocessor has room for at least.  Of the built-in cells in float as many as
- * their registers allow, where there may be 2048 threads: then all of a large layer's are there at
- * once. */
-#if defined(CELL_KNOWN) && !defined(ECO_ROWS_F64) &&                                               \
-    (__CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100))
-#define STAGE_BLOCKS(backward) ((backward) ? 5 : 8)
-#else
-#define STAGE_BLOCKS(backward) 2
-#endif
-#define JOIN_(a, b)       a##b
-#define JOIN(a, b)        JOIN_(a, b)
-#define CELL(name)        name
-#define CELL_KERNEL(name) JOIN(name, _kernel)
-#define CELL_FUNCTION     static __device__ __forceinline__
-#define CELL_AT           struct place *
-#define CELL_TEMPLATE     "gpu/cell/stage_kernel.cuh"
+#define CELL(name)    name
+#define CELL_FUNCTION ECO_DEVICE
+#define CELL_AT       struct place *
+
+#endif /* ECO_GPU_CELL_WORDS_CUH */

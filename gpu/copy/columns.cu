@@ -2,13 +2,11 @@
  * Columns over all rows: biases into the accumulators, and sums of their gradients in an order that
  * depends on nothing but the sizes.
  */
-#include "gpu/kernels.h"
-#include "gpu/arch/device.cuh"
-
-#include "gpu/arch/grid_dependency.cuh"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/kernels.h"
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
@@ -69,7 +67,7 @@ static __global__ void sum_parts(const __grid_constant__ struct eco_columns_call
     const int32_t first = (int32_t)blockIdx.y * each;
     const int32_t end = first + each < call.rows ? first + each : call.rows;
     element sum[WIDE] = {0};
-    let_next_start();
+    launch_dependent_grids();
 #pragma unroll 8
     for (int32_t r = first + (int32_t)threadIdx.y; place >= 0 && r < end; r += DOWN) {
         const columns<row, WIDE> at =
@@ -102,7 +100,7 @@ static __global__ void add_parts(const __grid_constant__ struct eco_columns_call
     element *to =
         (element *)call.vectors + (size_t)(i / call.column) * call.hidden + i % call.column;
     element part[MOST_PARTS], sum = 0; /* added one by one, but read side by side */
-    wait_for_kernels_ahead();
+    wait_on_dependent_grids();
 #pragma unroll
     for (int32_t k = 0; k < MOST_PARTS; k++)
         part[k] = k < parts ? from[(size_t)k * columns_in_all] : (element)0;
@@ -127,7 +125,7 @@ static __global__ void __launch_bounds__(ACROSS *ACROSS)
     const row *from = (const row *)call.rows_of.data +
                       (size_t)(place < 0 ? 0 : place) * call.column + (size_t)unit;
     element sum = 0;
-    let_next_start();
+    launch_dependent_grids();
 #pragma unroll 16
     for (int32_t r = (int32_t)threadIdx.y; r < call.rows; r += ACROSS)
         sum += place < 0 ? (element)0 : (element)from[(size_t)r * call.rows_of.row];

@@ -1,15 +1,16 @@
 /*
  * One element of an array of any type.
  */
-#ifndef ECO_ELEMENT_CUH
-#define ECO_ELEMENT_CUH
-
-#include "gpu/kernels.h"
+#ifndef ECO_GPU_COPY_ELEMENT_CUH
+#define ECO_GPU_COPY_ELEMENT_CUH
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-static __device__ __forceinline__ double get(const struct eco_plane *plane, size_t i)
+#include "gpu/arch/device.cuh"
+#include "gpu/kernels.h"
+
+ECO_DEVICE double get(const struct eco_plane *plane, size_t i)
 {
     switch (plane->type) {
     case ECORNN_F64:
@@ -24,7 +25,7 @@ static __device__ __forceinline__ double get(const struct eco_plane *plane, size
 }
 
 /* Rounded once. */
-static __device__ __forceinline__ void set(const struct eco_plane *plane, size_t i, double value)
+ECO_DEVICE void set(const struct eco_plane *plane, size_t i, double value)
 {
     switch (plane->type) {
     case ECORNN_F64:
@@ -41,4 +42,4 @@ static __device__ __forceinline__ void set(const struct eco_plane *plane, size_t
     }
 }
 
-#endif /* ECO_ELEMENT_CUH */
+#endif /* ECO_GPU_COPY_ELEMENT_CUH */

@@ -2,18 +2,13 @@
  * Rows from place to place: order, padding, dropout, types; and the two ends of a projection.  One
  * thread to an element.
  */
-#include "gpu/copy/element.cuh"
-#include "gpu/kernels.h"
-#include "gpu/arch/device.cuh"
-
 #include "common/type.h"
 #include "gpu/arch/grid_dependency.cuh"
+#include "gpu/copy/element.cuh"
+#include "gpu/kernels.h"
+#include "gpu/tile/random.cuh"
 
-#define ECO_DEVICE_FUNCTION static __device__ __forceinline__
-#include "common/number.h"
-
-static __device__ __forceinline__ size_t place_of(const struct eco_plane *plane, int32_t t,
-                                                  int32_t n, int32_t i)
+ECO_DEVICE size_t place_of(const struct eco_plane *plane, int32_t t, int32_t n, int32_t i)
 {
     return (size_t)t * plane->step + (size_t)n * plane->row + (size_t)i;
 }
@@ -164,7 +159,7 @@ template <typename element>
 static __global__ void turn(const __grid_constant__ struct eco_turn_call call)
 {
     __shared__ element tile[TILE][TILE + 1];
-    let_next_start();
+    launch_dependent_grids();
     const int32_t x = (int32_t)(blockIdx.x * TILE), y = (int32_t)(blockIdx.y * TILE);
     const int32_t across = (int32_t)threadIdx.x;
     for (int32_t i = (int32_t)threadIdx.y; i < TILE; i += TILE_THREADS)

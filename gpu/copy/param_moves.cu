@@ -8,8 +8,7 @@
 enum { THREADS = 128, EACH = 8, PIECE = THREADS * EACH }; /* elements of a block */
 
 template <typename number> /* that counts the move's elements */
-static __device__ __forceinline__ void move_piece(const struct eco_param_move *move, bool add,
-                                                  number first)
+ECO_DEVICE void move_piece(const struct eco_param_move *move, bool add, number first)
 {
     const number all = (number)move->rows * (number)move->width;
     const number width = (number)move->width;

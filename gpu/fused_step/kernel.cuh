@@ -7,15 +7,14 @@
  * k is taken in an order of our own, as in persistent/block.cuh: of an item, 64 bytes of a row,
  * lane 4g + q holds the qth 16.
  */
-#define ECO_FUSED 1
-#include "gpu/cell/words.cuh"
+#ifndef ECO_GPU_FUSED_STEP_KERNEL_CUH
+#define ECO_GPU_FUSED_STEP_KERNEL_CUH
 
+#define ECO_FUSED 1
+#include "gpu/cell/numbers.cuh"
+#include "gpu/cell/words.cuh"
 #include "gpu/fused_step/args.h"
 #include "gpu/tile/warp_mainloop.cuh"
-
-#undef CELL_TEMPLATE
-#undef CELL_KERNEL
-#define CELL_TEMPLATE "gpu/cell/nothing.cuh"
 #include "gpu/cell/cells.inc"
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -23,15 +22,10 @@
 enum { THREADS = ECO_FUSED_THREADS, WARPS = ECO_FUSED_WARPS, PROJECTION = ECO_FUSED_PROJECTION };
 
 /* Of the projection, too: its sums are the state. */
-template <int CELL> struct numbers;
 template <> struct numbers<PROJECTION> {
     enum { accs = 1, states = 1, products = 1 };
 };
-#define FUSED_NUMBERS(cell, n_accs, n_states, n_saves, n_first, n_second, ...)                     \
-    template <> struct numbers<cell> {                                                             \
-        enum { accs = n_accs, states = n_states, products = n_second > 0 ? 2 : 1 };                \
-    };
-CELLS_RESIDENT(FUSED_NUMBERS)
+CELLS_RESIDENT(CELLS_STRUCT)
 
 template <int NUMBER, int SHAPE> struct block_of {
     enum {
@@ -52,8 +46,8 @@ template <int NUMBER, int SHAPE> struct block_of {
 
 /* What a warp multiplies.  Rows that are not there are others; nobody reads their sums. */
 template <class BLOCK>
-static __device__ __forceinline__ typename BLOCK::operands
-operands_of(const struct eco_fused_call &call, int warp, int lane)
+ECO_DEVICE typename BLOCK::operands operands_of(const struct eco_fused_call &call, int warp,
+                                                int lane)
 {
     const int first = call.source[0].warps, second = warp >= first;
     const struct eco_fused_source &source = call.source[second];
@@ -89,8 +83,7 @@ operands_of(const struct eco_fused_call &call, int warp, int lane)
 /* ---- units ----------------------------------------------------------------------------------- */
 
 /* A thread's pth pair of unit and batch row. */
-template <class BLOCK>
-static __device__ __forceinline__ struct place place_of(const struct eco_fused_call &call, int p)
+template <class BLOCK> ECO_DEVICE struct place place_of(const struct eco_fused_call &call, int p)
 {
     const int i = (int)threadIdx.x + p * THREADS;
     return {&call.stage,
@@ -107,8 +100,8 @@ template <class BLOCK> struct early {
 };
 
 template <class BLOCK>
-static __device__ __forceinline__ void read_early(const struct eco_fused_call &call,
-                                                  struct early<BLOCK> early[BLOCK::pairs])
+ECO_DEVICE void read_early(const struct eco_fused_call &call,
+                           struct early<BLOCK> early[BLOCK::pairs])
 {
 #pragma unroll
     for (int p = 0; p < BLOCK::pairs; p++) {
@@ -127,7 +120,7 @@ static __device__ __forceinline__ void read_early(const struct eco_fused_call &c
 extern __shared__ float shared[]; /* [warps, columns, line] */
 
 /* What an accumulator has of one source. */
-WORD float source_anew(const struct place *at, const struct eco_fused_source *source, int acc)
+ECO_DEVICE float source_anew(const struct place *at, const struct eco_fused_source *source, int acc)
 {
     const int group = source->group[acc];
     const size_t of = (size_t)group * at->column + at->unit;
@@ -138,8 +131,8 @@ WORD float source_anew(const struct place *at, const struct eco_fused_source *so
 
 /* Of all warps whose source the accumulator has; from: the first warp's. */
 template <class BLOCK>
-static __device__ __forceinline__ float sum_of(const struct eco_fused_call &call,
-                                               const struct place *at, const float *from, int acc)
+ECO_DEVICE float sum_of(const struct eco_fused_call &call, const struct place *at,
+                        const float *from, int acc)
 {
     float sum = 0;
 #pragma unroll
@@ -153,7 +146,7 @@ static __device__ __forceinline__ float sum_of(const struct eco_fused_call &call
     return sum;
 }
 
-template <int NUMBER> static __device__ __forceinline__ void finish(struct place *at)
+template <int NUMBER> ECO_DEVICE void finish(struct place *at)
 {
     if constexpr (NUMBER == PROJECTION)
         store_next(at, 0, load_acc(at, 0));
@@ -165,8 +158,8 @@ template <int NUMBER> static __device__ __forceinline__ void finish(struct place
 }
 
 template <int NUMBER, class BLOCK>
-static __device__ __forceinline__ void finish_all(const struct eco_fused_call &call,
-                                                  const struct early<BLOCK> early[BLOCK::pairs])
+ECO_DEVICE void finish_all(const struct eco_fused_call &call,
+                           const struct early<BLOCK> early[BLOCK::pairs])
 {
 #pragma unroll
     for (int p = 0; p < BLOCK::pairs; p++) {
@@ -191,15 +184,14 @@ static __device__ __forceinline__ void finish_all(const struct eco_fused_call &c
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-template <int NUMBER, int SHAPE>
-static __device__ __forceinline__ void run_step(const struct eco_fused_call &call)
+template <int NUMBER, int SHAPE> ECO_DEVICE void run_step(const struct eco_fused_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_FUSED_VERSION
     typedef block_of<NUMBER, SHAPE> block;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     struct early<block> early[block::pairs];
     typename block::sums sums = {};
-    let_next_start(); /* which reads no more than matrices before it waits */
+    launch_dependent_grids(); /* which reads no more than matrices before it waits */
     multiply<typename block::fetched, block::ahead>(operands_of<block>(call, warp, lane), &sums,
                                                     [&] { read_early<block>(call, early); });
     put_sums<block::line>(sums, shared + warp * block::columns * block::line, lane);
@@ -215,23 +207,4 @@ static __device__ __forceinline__ void run_step(const struct eco_fused_call &cal
         run_step<number, shape>(call);                                                             \
     }
 
-/* ---- the module's ---------------------------------------------------------------------------- */
-
-#if !defined(ECO_FUSED_ALONE) /* else kernels by name, of a cell compiled at run time */
-template <int NUMBER, int SHAPE>
-FUSED(static, fused, NUMBER, SHAPE)
-
-template <int NUMBER, int SHAPE>
-static const void *kernel_of(void)
-{
-    typedef numbers<NUMBER> cell;
-    if constexpr (cell::products == 1 && ECO_FUSED_MADE(cell::accs, SHAPE))
-        return (const void *)fused<NUMBER, SHAPE>;
-    return nullptr;
-}
-#define FUSED_KERNELS(cell, ...)                                                                   \
-    {cell, numbers<cell>::accs, {kernel_of<cell, 0>(), kernel_of<cell, 1>(), kernel_of<cell, 2>()}},
-
-static const struct eco_fused_kernel kernels[] = {
-    FUSED_KERNELS(ECO_FUSED_PROJECTION) CELLS_RESIDENT(FUSED_KERNELS){ECO_FUSED_END, 0, {}}};
-#endif
+#endif /* ECO_GPU_FUSED_STEP_KERNEL_CUH */

@@ -3,8 +3,6 @@
  */
 #define ECO_ROWS_F32   1
 #define ECO_FUSED_TF32 1
-#include "gpu/kernels.h"
-
-#include "gpu/fused_step/kernel.cuh"
+#include "gpu/fused_step/kernel_table.cuh"
 
 const struct eco_fused_kernel *const eco_fused_f32_fast = kernels;

@@ -2,8 +2,7 @@
  * Products of few rows in F32.
  */
 #define ECO_ROWS_F32 1
-#include "gpu/kernels.h"
-
 #include "gpu/gemm/grouped/kernel.cuh"
+#include "gpu/kernels.h"
 
 const void *const *const eco_few_f32 = kernels;

@@ -3,8 +3,7 @@
  */
 #define ECO_ROWS_F32   1
 #define ECO_FUSED_TF32 1
-#include "gpu/kernels.h"
-
 #include "gpu/gemm/grouped/kernel.cuh"
+#include "gpu/kernels.h"
 
 const void *const *const eco_few_f32_fast = kernels;

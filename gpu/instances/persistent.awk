@@ -30,8 +30,7 @@ function print_source(   n, i, macro) {
     n = split(macros[kind], macro, " ")
     for (i = 1; i <= n; i++)
         print "#define ECO_" macro[i] " 1"
-    print "#include \"gpu/kernels.h\""
-    print "#include \"gpu/persistent/" way ".cuh\""
+    print "#include \"gpu/persistent/" way "_kernels.cuh\""
     print "extern \"C\" const void *const " symbol "[ECO_RESIDENT_SHAPES] ="
     print "    CELLS_OF_" in_c(cell) "(RESIDENT_KERNELS);"
 }

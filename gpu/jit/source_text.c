@@ -44,7 +44,7 @@ static void print_stages(const struct contents *contents, struct eco_text *text)
 {
     eco_text_add(text,
                  "#define ECO_ROWS_%s 1\n#define CELL_LINKAGE extern \"C\"\n"
-                 "#include \"gpu/cell/words.cuh\"\n",
+                 "#include \"gpu/cell/stage_loop.cuh\"\n",
                  type_name[contents->rows]);
     add(text, eco_cell_emit_kernels, contents->cell);
 }
@@ -133,7 +133,7 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
     eco_text_add(text,
                  "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
                  "#define ECO_%s 1\n%s"
-                 "#include \"gpu/persistent/%s.cuh\"\n",
+                 "#include \"gpu/persistent/%s_kernels.cuh\"\n",
                  kind->accuracy, kind->rows, kind->operand, kind->accuracy,
                  kind->scaled ? "#define ECO_SCALED 1\n" : "", way);
     for (int place = 0; place < ECO_RESIDENT_SHAPES; place++)

@@ -4,13 +4,19 @@
  * finish its units in the cell's own text; send their dacc to the others.  The exchange is that of
  * the forward kernel.
  */
-#define RESIDENT_BACKWARD 1
+#ifndef ECO_GPU_PERSISTENT_BACKWARD_CUH
+#define ECO_GPU_PERSISTENT_BACKWARD_CUH
+
+#include "gpu/arch/grid_dependency.cuh"
 #include "gpu/persistent/backward_loads.cuh"
+#include "gpu/persistent/gather.cuh"
+#include "gpu/persistent/mainloop_direct.cuh"
+#include "gpu/persistent/product.cuh"
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* After the last step: gradients of the states before it. */
-template <class CELL> CELL_WORD void end(const struct place_of<CELL> *at)
+template <class CELL> ECO_DEVICE void end(const struct place_of<CELL> *at)
 {
     const struct eco_resident_call *call = at->call;
     for (int s = 0; s < CELL::states && at->there; s++)
@@ -19,8 +25,8 @@ template <class CELL> CELL_WORD void end(const struct place_of<CELL> *at)
 }
 
 template <class CELL, class CUT>
-CELL_WORD void begin(const struct eco_resident_call *call, const struct share *share,
-                     const struct memory *memory, const struct mine *mine)
+ECO_DEVICE void begin(const struct eco_resident_call *call, const struct share *share,
+                      const struct memory *memory, const struct mine *mine)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     int to = carry_at(memory, 0) + (int)threadIdx.x;
@@ -35,9 +41,9 @@ CELL_WORD void begin(const struct eco_resident_call *call, const struct share *s
 
 /* A pair of this thread, in batch row n, some rounds of all threads on. */
 template <class CELL, class CUT>
-CELL_WORD void begin_place(const struct eco_resident_call *call, const struct share *share,
-                           const struct memory *memory, const struct mine *mine, int step, int n,
-                           int round, struct place_of<CELL> *at)
+ECO_DEVICE void begin_place(const struct eco_resident_call *call, const struct share *share,
+                            const struct memory *memory, const struct mine *mine, int step, int n,
+                            int round, struct place_of<CELL> *at)
 {
     at->call = call;
     at->job = &call->job[share->job];
@@ -55,8 +61,8 @@ CELL_WORD void begin_place(const struct eco_resident_call *call, const struct sh
 
 /* `P` of them, from batch row n on, side by side; of kernels that read early fields are there. */
 template <class CELL, class CUT, int P>
-CELL_WORD void finish_places(const struct memory *memory, const struct mine *mine, int step,
-                             bool idle, int n, int round, struct place_of<CELL> at[P])
+ECO_DEVICE void finish_places(const struct memory *memory, const struct mine *mine, int step,
+                              bool idle, int n, int round, struct place_of<CELL> at[P])
 {
 #pragma unroll
     for (int p = 0; p < P; p++) {
@@ -90,7 +96,7 @@ CELL_WORD void finish_places(const struct memory *memory, const struct mine *min
 /* A step's products, of what others sent; read_ahead() is done while that is on its way, read()
  * when it is over.  Its sums are there for all threads when it returns. */
 template <class CUT, class AHEAD, class READ>
-CELL_WORD void
+ECO_DEVICE void
 multiply_step(const struct eco_resident_call *call, const struct share *share,
               const struct memory *memory, struct patience *patience, const struct mine *mine,
               const struct fragment r[CUT::items][CUT::wide], int step, AHEAD read_ahead, READ read)
@@ -111,13 +117,13 @@ multiply_step(const struct eco_resident_call *call, const struct share *share,
 }
 
 template <int NUMBER, int SHIFT, int SPREAD, int FORM>
-CELL_WORD void all_steps(const struct eco_resident_call &call)
+ECO_DEVICE void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
     typedef division<1, SHIFT, SPREAD, FORM, cell::first> cut;
     const struct share share = share_of<cut>(&call);
-    wait_for_kernels_ahead(); /* one of which may transpose R */
+    wait_on_dependent_grids(); /* one of which may transpose R */
     const struct scales scales = scales_of_r<cut, cut>(&call, &share, &share);
     struct fragment r[cut::items][cut::wide];
     read_fragments<cut>(&call, &share, &scales, r);
@@ -165,6 +171,5 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     }
 #endif
 }
-#include "gpu/persistent/backward_two_stage.cuh"
 
-#include "gpu/persistent/kernel_table.cuh"
+#endif /* ECO_GPU_PERSISTENT_BACKWARD_CUH */

@@ -1,15 +1,18 @@
 /*
  * What a step back of algorithm resident reads and writes, and the words of a cell over it.
  */
-#include "gpu/persistent/block.cuh"
-#include "gpu/persistent/weights.cuh"
+#ifndef ECO_GPU_PERSISTENT_BACKWARD_LOADS_CUH
+#define ECO_GPU_PERSISTENT_BACKWARD_LOADS_CUH
 
-#include "gpu/persistent/gather.cuh"
-#include "gpu/persistent/mainloop_mma.cuh"
+#include "gpu/arch/cp_async.cuh"
+#include "gpu/persistent/block_scales.cuh"
+#include "gpu/persistent/cell.cuh"
+#include "gpu/persistent/cluster_sums.cuh"
+#include "gpu/persistent/elements.cuh"
 
 /* In shared memory: [states, pairs] the gradients of states between steps, then [fields, pairs]
  * words that hold what the next step reads. */
-WORD int carry_at(const struct memory *memory, int s)
+ECO_DEVICE int carry_at(const struct memory *memory, int s)
 {
     return memory->rest + s * memory->pairs;
 }
@@ -30,7 +33,7 @@ enum {
 enum { TURNS = 4 }; /* where blocks meet once in a step some are as far behind */
 static __shared__ char *bases[TURNS][ARRAYS];
 
-WORD char **bases_of(int step)
+ECO_DEVICE char **bases_of(int step)
 {
     return bases[step & (TURNS - 1)];
 }
@@ -46,7 +49,7 @@ static __shared__ struct walker walkers[ARRAYS];
 static_assert(sizeof bases + sizeof walkers + sizeof arrivals <= ECO_RESIDENT_STATIC_BYTES(true),
               "no more room");
 
-WORD struct walker walker_of(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE struct walker walker_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const int k = (int)threadIdx.x, s = (k - AT_STATE) % ECO_MAX_STATES;
@@ -72,13 +75,13 @@ WORD struct walker walker_of(const struct eco_resident_call *call, const struct 
     return walker;
 }
 
-WORD void begin_walk(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE void begin_walk(const struct eco_resident_call *call, const struct share *share)
 {
     if (threadIdx.x < ARRAYS)
         walkers[threadIdx.x] = walker_of(call, share);
 }
 
-WORD void tell(int step)
+ECO_DEVICE void tell(int step)
 {
     if (threadIdx.x < ARRAYS) {
         struct walker *const walker = &walkers[threadIdx.x];
@@ -110,25 +113,26 @@ template <class CELL> struct place_of : place {
     narrow dacc_of[CELL::accs];
 };
 
-template <class PLACE> CELL_WORD vec load_saved(PLACE *at, int i)
+template <class PLACE> ECO_DEVICE vec load_saved(PLACE *at, int i)
 {
     return at->saved[i];
 }
-template <class PLACE> CELL_WORD vec load_state(PLACE *at, int s)
+template <class PLACE> ECO_DEVICE vec load_state(PLACE *at, int s)
 {
     return at->state[s];
 }
-template <class PLACE> CELL_WORD vec load_next(PLACE *at, int s)
+template <class PLACE> ECO_DEVICE vec load_next(PLACE *at, int s)
 {
     return at->next[s];
 }
-template <class PLACE> CELL_WORD vec load_dnext(PLACE *at, int s)
+template <class PLACE> ECO_DEVICE vec load_dnext(PLACE *at, int s)
 {
     return at->dnext[s];
 }
 
 /* Gradients of accumulators, and of vectors behind them. */
-template <class CELL> CELL_WORD void write_dacc(const struct place_of<CELL> *at, int a, narrow dacc)
+template <class CELL>
+ECO_DEVICE void write_dacc(const struct place_of<CELL> *at, int a, narrow dacc)
 {
     const struct eco_resident_call *call = at->call;
     write_row(at->there,
@@ -137,7 +141,7 @@ template <class CELL> CELL_WORD void write_dacc(const struct place_of<CELL> *at,
 }
 
 /* Others wait for those of accumulators, so they go out together, before anything is written. */
-template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a, vec v)
+template <class CELL> ECO_DEVICE void store_dacc(struct place_of<CELL> *at, int a, vec v)
 {
     const narrow rounded = to_narrow(at->masked ? 0 : v);
     if (a < CELL::accs)
@@ -147,7 +151,7 @@ template <class CELL> CELL_WORD void store_dacc(struct place_of<CELL> *at, int a
 }
 /* What the product gathers. */
 template <int PRODUCT, class BUNDLE, class CELL>
-CELL_WORD void send_dacc(const struct place_of<CELL> *at)
+ECO_DEVICE void send_dacc(const struct place_of<CELL> *at)
 {
     float scale = 1;
 #if defined(ECO_SCALED)
@@ -162,24 +166,20 @@ CELL_WORD void send_dacc(const struct place_of<CELL> *at)
 #pragma unroll
     for (int a = 0; a < CELL::accs; a++)
         if (CELL::row(a, PRODUCT) >= 0)
-            write_shared_by_all_if(
+            store_relaxed_if(
                 at->there,
                 at->sent + row_at(at->sent_row) +
                     number_at<BUNDLE>(at->memory,
                                       number_of<BUNDLE>(at->call, CELL::row(a, PRODUCT), at->unit)),
                 to_operand(scale * to_real(at->dacc_of[a])));
 }
-template <class CELL> CELL_WORD void store_dstate(struct place_of<CELL> *at, int s, vec v)
+template <class CELL> ECO_DEVICE void store_dstate(struct place_of<CELL> *at, int s, vec v)
 {
     const float kept = at->carry[s] + (s == 0 ? at->dstate : 0);
     at->carried[s * at->memory->pairs] = at->masked ? kept : v;
 }
 
-#define CELL_TEMPLATE "gpu/cell/nothing.cuh"
-#include "gpu/cell/cells.inc"
-CELLS_RESIDENT(CELLS_STRUCT)
-
-template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>> *at)
+template <int NUMBER> ECO_DEVICE void finish_unit(struct place_of<numbers<NUMBER>> *at)
 {
 #define CELLS_CASE(k, name)                                                                        \
     if constexpr (NUMBER == k)                                                                     \
@@ -198,8 +198,8 @@ template <class CELL> struct field {
 /* Calls what(field, base, element, wide) for each of them, in a row of a unit.  Before the last
  * step some states are the caller's. */
 template <class CELL, class WHAT>
-CELL_WORD void for_fields(const struct eco_resident_call *call, const struct eco_resident_job *job,
-                          int step, int row, int unit, WHAT what)
+ECO_DEVICE void for_fields(const struct eco_resident_call *call, const struct eco_resident_job *job,
+                           int step, int row, int unit, WHAT what)
 {
     char *const *const base = bases_of(step);
     const uint32_t begins = step == job->steps - 1 ? job->begins : 0;
@@ -216,15 +216,15 @@ CELL_WORD void for_fields(const struct eco_resident_call *call, const struct eco
     what(field<CELL>::dy, base[AT_DY], element_at(row, call->y_row, unit), call->wide_dy);
 }
 
-template <class CELL> CELL_WORD int field_at(const struct memory *memory, int field, int pair)
+template <class CELL> ECO_DEVICE int field_at(const struct memory *memory, int field, int pair)
 {
     return carry_at(memory, CELL::states + field) + pair;
 }
 
 /* What the step reads of this thread's pairs, on its way: the words that hold the elements. */
 template <class CELL, class CUT>
-CELL_WORD void fetch(const struct eco_resident_call *call, const struct share *share,
-                     const struct memory *memory, const struct mine *mine, int step)
+ECO_DEVICE void fetch(const struct eco_resident_call *call, const struct share *share,
+                      const struct memory *memory, const struct mine *mine, int step)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const bool wanted = call->words && step < job->steps;
@@ -237,7 +237,7 @@ CELL_WORD void fetch(const struct eco_resident_call *call, const struct share *s
             [&](int field, const char *from, uint32_t element, bool wide) {
                 const size_t at = (size_t)element * (wide ? sizeof(real) : sizeof(narrow));
                 const uintptr_t word = (uintptr_t)(from + at) & ~(uintptr_t)3;
-                copy_later_if(n < mine->rows && fields >> field & 1,
+                cp_async_4_if(n < mine->rows && fields >> field & 1,
                               floats(field_at<CELL>(memory, field, pair)), (const void *)word);
             });
         if (n - mine->n + CUT::pair_rows >= share->rows)
@@ -246,7 +246,7 @@ CELL_WORD void fetch(const struct eco_resident_call *call, const struct share *s
 }
 
 /* The element that a word holds; odd: in its upper half. */
-WORD vec element_of(float word, unsigned odd)
+ECO_DEVICE vec element_of(float word, unsigned odd)
 {
 #if defined(ECO_ROWS_F32)
     return word;
@@ -259,8 +259,8 @@ WORD vec element_of(float word, unsigned odd)
 
 /* The fields of a pair, from where fetch() put them. */
 template <class CELL>
-CELL_WORD void read_fetched(const struct memory *memory, const struct place_of<CELL> *at, int pair,
-                            float value[])
+ECO_DEVICE void read_fetched(const struct memory *memory, const struct place_of<CELL> *at, int pair,
+                             float value[])
 {
 #pragma unroll
     for (int i = 0; i <= field<CELL>::dy; i++) {
@@ -272,8 +272,8 @@ CELL_WORD void read_fetched(const struct memory *memory, const struct place_of<C
 
 /* The same where H is odd: rows begin in the middle of words, too. */
 template <class CELL>
-CELL_WORD void read_odd(const struct memory *memory, const struct place_of<CELL> *at, int pair,
-                        float value[])
+ECO_DEVICE void read_odd(const struct memory *memory, const struct place_of<CELL> *at, int pair,
+                         float value[])
 {
     for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
                      [&](int field, const char *from, uint32_t element, bool wide) {
@@ -284,7 +284,7 @@ CELL_WORD void read_odd(const struct memory *memory, const struct place_of<CELL>
 }
 
 /* And from outside the chip, where words could not be copied. */
-template <class CELL> CELL_WORD void read_outside(const struct place_of<CELL> *at, float value[])
+template <class CELL> ECO_DEVICE void read_outside(const struct place_of<CELL> *at, float value[])
 {
     for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
                      [&](int field, const char *from, uint32_t element, bool wide) {
@@ -298,7 +298,7 @@ template <class CELL> CELL_WORD void read_outside(const struct place_of<CELL> *a
 
 /* All but what products add. */
 template <class CELL>
-CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *at, int pair)
+ECO_DEVICE void read_fields(const struct memory *memory, struct place_of<CELL> *at, int pair)
 {
     const struct eco_resident_call *call = at->call;
     const uint32_t zeros = at->step == at->job->steps - 1 ? at->job->zeros : 0;
@@ -323,8 +323,10 @@ CELL_WORD void read_fields(const struct memory *memory, struct place_of<CELL> *a
 }
 
 /* And that, which comes last. */
-template <class CELL> CELL_WORD void add_dstate(struct place_of<CELL> *at)
+template <class CELL> ECO_DEVICE void add_dstate(struct place_of<CELL> *at)
 {
     at->dnext[0] += at->dstate;
     at->dnext[0] += at->dy;
 }
+
+#endif /* ECO_GPU_PERSISTENT_BACKWARD_LOADS_CUH */

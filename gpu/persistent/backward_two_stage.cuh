@@ -2,6 +2,10 @@
  * The backward kernel for cells of two products: phase 0 gathers dacc of the first product, of the
  * step after, phase 1 that of the second, which phase 0 computes.
  */
+#ifndef ECO_GPU_PERSISTENT_BACKWARD_TWO_STAGE_CUH
+#define ECO_GPU_PERSISTENT_BACKWARD_TWO_STAGE_CUH
+
+#include "gpu/persistent/backward.cuh"
 #include "gpu/persistent/two_stage.cuh"
 
 /* One unit of one row in one stage. */
@@ -11,17 +15,17 @@ template <class CELL> struct staged_place : place_of<CELL> {
     bool stored[CELL::accs]; /* dacc, by this stage */
 };
 
-template <class CELL> CELL_WORD vec load_doperand(struct staged_place<CELL> *at, int slot)
+template <class CELL> ECO_DEVICE vec load_doperand(struct staged_place<CELL> *at, int slot)
 {
     return at->doperand;
 }
-template <class CELL> CELL_WORD void store_dacc(struct staged_place<CELL> *at, int a, vec v)
+template <class CELL> ECO_DEVICE void store_dacc(struct staged_place<CELL> *at, int a, vec v)
 {
     store_dacc((struct place_of<CELL> *)at, a, v);
     if (a < CELL::accs)
         at->stored[a] = true;
 }
-template <class CELL> CELL_WORD void store_operand(struct staged_place<CELL> *at, int slot, vec v)
+template <class CELL> ECO_DEVICE void store_operand(struct staged_place<CELL> *at, int slot, vec v)
 {
     write_row(at->there,
               (narrow *)at->operand + element_at(at->row, at->call->operand_row, at->unit),
@@ -29,7 +33,7 @@ template <class CELL> CELL_WORD void store_operand(struct staged_place<CELL> *at
 }
 
 template <int NUMBER, int PHASE>
-CELL_WORD void finish_stage(struct staged_place<numbers<NUMBER>> *at)
+ECO_DEVICE void finish_stage(struct staged_place<numbers<NUMBER>> *at)
 {
 #define CELLS_CASE(k, name)                                                                        \
     if constexpr (NUMBER == k && PHASE == STAGE)                                                   \
@@ -45,8 +49,8 @@ CELL_WORD void finish_stage(struct staged_place<numbers<NUMBER>> *at)
 
 /* `P` pairs of this thread, from batch row n on, side by side. */
 template <int NUMBER, class CUT, int P>
-CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct phase *phase,
-                            const struct mine *mine, int step, bool idle, int n, int round)
+ECO_DEVICE void finish_phase(const struct eco_resident_call *call, const struct phase *phase,
+                             const struct mine *mine, int step, bool idle, int n, int round)
 {
     enum { PHASE = CUT::product };
     typedef numbers<NUMBER> cell;
@@ -107,14 +111,14 @@ CELL_WORD void finish_phase(const struct eco_resident_call *call, const struct p
 }
 
 template <int NUMBER, int SHIFT>
-CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
+ECO_DEVICE void all_steps_of_two(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
     typedef division<1, SHIFT, 0, 0, cell::first, 0, 2> cut;
     typedef division<1, SHIFT, 0, 0, cell::second, 1, 2> second_cut;
     struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
-    wait_for_kernels_ahead();
+    wait_on_dependent_grids();
     const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
     struct phase phase = phase_of<cut, second_cut>(&call),
                  second = phase_of<second_cut, cut>(&call);
@@ -163,3 +167,5 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     }
 #endif
 }
+
+#endif /* ECO_GPU_PERSISTENT_BACKWARD_TWO_STAGE_CUH */

@@ -9,15 +9,11 @@
  * nearest numbers are one half, what they leave the other, and three instructions take them).  So a
  * lane's share of a row is one piece in R, in the exchange and in shared memory.
  */
-#include "gpu/cell/math.cuh"
+#ifndef ECO_GPU_PERSISTENT_BLOCK_CUH
+#define ECO_GPU_PERSISTENT_BLOCK_CUH
+
 #include "gpu/persistent/args.h"
-
-#include "gpu/arch/mma.cuh"
-
-#include "gpu/arch/grid_dependency.cuh"
-#include "gpu/arch/cluster.cuh"
-#include "gpu/arch/cp_async.cuh"
-#include "gpu/arch/wgmma.cuh"
+#include "gpu/persistent/operand.cuh"
 
 enum {
     THREADS = ECO_RESIDENT_THREADS,
@@ -27,31 +23,6 @@ enum {
     TILES = ECO_RESIDENT_TILES(ECO_RESIDENT_FEW), /* of 16 rows of R, to most warps */
     SCALES_OF_TILE = ECO_RESIDENT_N / 2           /* of 8 rows of the batch, in 8 bytes */
 };
-
-#define CELL_WORD     static __device__ __forceinline__
-#define CELL(name)    name
-#define CELL_FUNCTION template <class PLACE> CELL_WORD
-#define CELL_AT       PLACE *
-
-/* What the compiler of cells says of one: how many accumulators, states and saved values it has,
- * how many accumulators with R of each product, and which of these each accumulator is. */
-template <int CELL> struct numbers;
-#define CELLS_STRUCT(cell, n_accs, n_states, n_saves, n_first, n_second, ...)                      \
-    template <> struct numbers<cell> {                                                             \
-        enum {                                                                                     \
-            accs = n_accs,                                                                         \
-            states = n_states,                                                                     \
-            saves = n_saves,                                                                       \
-            first = n_first,                                                                       \
-            second = n_second,                                                                     \
-            products = second > 0 ? 2 : 1                                                          \
-        };                                                                                         \
-        static __device__ constexpr int row(int i, int product = 0)                                \
-        {                                                                                          \
-            constexpr int rows[] = {__VA_ARGS__};                                                  \
-            return i < accs ? rows[product * accs + i] : -1;                                       \
-        }                                                                                          \
-    };
 
 /* How numbers with scales are exchanged: RUNS of a unit in blocks of 1 << SHIFT units. */
 template <int RUNS, int SHIFT> struct bundle_of {
@@ -112,7 +83,7 @@ struct share {
     int down, across; /* of a warp that multiplies by itself; else down_of() and across_of() say */
 };
 
-template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_call *call)
+template <class CUT> ECO_DEVICE struct share share_of(const struct eco_resident_call *call)
 {
     const struct eco_resident_shape *shape = &call->shape;
     const int blocks = shape->groups * shape->members;
@@ -136,13 +107,13 @@ template <class CUT> CELL_WORD struct share share_of(const struct eco_resident_c
 
 /* Where a warp's tth tile stands: down along the rows of R, across along k.  Of warps that multiply
  * together two neighbours along k add to the same sums. */
-template <class CUT> CELL_WORD int down_of(const struct share *share, int t)
+template <class CUT> ECO_DEVICE int down_of(const struct share *share, int t)
 {
     if (!CUT::square)
         return share->down * CUT::wide + t;
     return (share->warp / FOUR * TILES + t) % CUT::squares * FOUR + share->warp % FOUR;
 }
-template <class CUT> CELL_WORD int across_of(const struct share *share, int t)
+template <class CUT> ECO_DEVICE int across_of(const struct share *share, int t)
 {
     if (!CUT::square)
         return share->across;
@@ -153,27 +124,20 @@ template <class CUT> CELL_WORD int across_of(const struct share *share, int t)
  * two lines. */
 extern __shared__ __align__(128) uint4 shared[];
 
-WORD float *floats(int at)
+ECO_DEVICE float *floats(int at)
 {
     return (float *)shared + at;
 }
 
 /* Of 8 rows of an item, of which a lane has 16 bytes of one, instructions of four warps want the
  * first words of all lanes together, then the second ones. */
-WORD void put_words(uint4 *to, int lane, uint4 v)
+ECO_DEVICE void put_words(uint4 *to, int lane, uint4 v)
 {
     unsigned *const word = (unsigned *)(to - lane) + lane;
     word[0] = v.x;
     word[LANES] = v.y;
     word[2 * LANES] = v.z;
     word[3 * LANES] = v.w;
-}
-
-/* Kept in a register: the compiler would rather calculate it anew in every step. */
-WORD int pinned(int value)
-{
-    asm volatile("" : "+r"(value));
-    return value;
 }
 
 /* ---- shared memory --------------------------------------------------------------------------- */
@@ -193,26 +157,26 @@ struct memory {
 };
 
 /* Pieces of all that is kept of R. */
-WORD int kept_pieces(const struct eco_resident_shape *shape)
+ECO_DEVICE int kept_pieces(const struct eco_resident_shape *shape)
 {
     return WARPS * shape->kept * TILES * LANES * 2;
 }
 
 /* Of a group and a step, what product `o` reads, in 16 bytes: the numbers; with their scales. */
-WORD int numbers_of(const struct eco_resident_call *call, int row_tiles, int o)
+ECO_DEVICE int numbers_of(const struct eco_resident_call *call, int row_tiles, int o)
 {
     return row_tiles * (call->shape.part[o].k / ITEM) * LANES;
 }
 
 /* Of those that there are, so many are in so many items. */
-template <class CUT> CELL_WORD int bundles_before(const struct eco_resident_call *call, int items)
+template <class CUT> ECO_DEVICE int bundles_before(const struct eco_resident_call *call, int items)
 {
     return min(items * ITEM / (int)CUT::bundle::numbers,
                ECO_RESIDENT_BUNDLES(call->hidden, CUT::shift));
 }
 
 template <class CUT>
-CELL_WORD int64_t sent_of(const struct eco_resident_call *call, const struct memory *memory)
+ECO_DEVICE int64_t sent_of(const struct eco_resident_call *call, const struct memory *memory)
 {
     const int bundles = bundles_before<CUT>(call, call->shape.part[CUT::product].k / ITEM);
     return numbers_of(call, memory->row_tiles, CUT::product) +
@@ -222,22 +186,22 @@ CELL_WORD int64_t sent_of(const struct eco_resident_call *call, const struct mem
 /* Where a lane's first piece lies there, and from that its first scales, in 8 bytes: of who
  * multiplies what it gathers those of two rows, else a thread's of all. */
 template <class CUT>
-CELL_WORD int first_item(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE int first_item(const struct eco_resident_call *call, const struct share *share)
 {
     return across_of<CUT>(share, 0) * call->shape.part[CUT::product].items;
 }
 
 template <class CUT>
-CELL_WORD int first_piece(const struct eco_resident_call *call, const struct share *share,
-                          int row_tiles)
+ECO_DEVICE int first_piece(const struct eco_resident_call *call, const struct share *share,
+                           int row_tiles)
 {
     const int own = CUT::direct ? first_item<CUT>(call, share) * row_tiles : share->warp;
     return (share->item0 * row_tiles + own) * LANES + share->lane;
 }
 
 template <class CUT>
-CELL_WORD int first_power(const struct eco_resident_call *call, const struct share *share,
-                          int row_tiles)
+ECO_DEVICE int first_power(const struct eco_resident_call *call, const struct share *share,
+                           int row_tiles)
 {
     const int behind =
         numbers_of(call, row_tiles, CUT::product) - first_piece<CUT>(call, share, row_tiles);
@@ -247,7 +211,7 @@ CELL_WORD int first_power(const struct eco_resident_call *call, const struct sha
 }
 
 template <class CUT>
-CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE struct memory memory_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_shape *shape = &call->shape;
     struct memory m;
@@ -286,7 +250,7 @@ CELL_WORD struct memory memory_of(const struct eco_resident_call *call, const st
 
 /* Where in a group's exchange number k of its first row lies.  If bundles are half an item, one's
  * numbers are those of one matrix instruction. */
-template <class BUNDLE> CELL_WORD int number_at(const struct memory *memory, unsigned k)
+template <class BUNDLE> ECO_DEVICE int number_at(const struct memory *memory, unsigned k)
 {
     const unsigned of_item =
         BUNDLE::halves ? k % 16 / 4 * PIECE + k % ITEM / 16 * 4 + k % 4 : k % ITEM;
@@ -295,14 +259,14 @@ template <class BUNDLE> CELL_WORD int number_at(const struct memory *memory, uns
 }
 
 /* And a row, from there on. */
-WORD int row_at(int n)
+ECO_DEVICE int row_at(int n)
 {
     return n * ITEM;
 }
 
 /* A unit's number of accumulator `run` of those that are exchanged. */
 template <class BUNDLE>
-CELL_WORD unsigned number_of(const struct eco_resident_call *call, int run, int unit)
+ECO_DEVICE unsigned number_of(const struct eco_resident_call *call, int run, int unit)
 {
     if (!ITEM_SCALES)
         return (unsigned)(run * call->column + unit);
@@ -311,4 +275,4 @@ CELL_WORD unsigned number_of(const struct eco_resident_call *call, int run, int 
                       (unit & ((1 << shift) - 1)));
 }
 
-#include "gpu/persistent/elements.cuh"
+#endif /* ECO_GPU_PERSISTENT_BLOCK_CUH */

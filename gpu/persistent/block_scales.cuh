@@ -10,10 +10,15 @@
  * matrix instructions.  A number is off by 2^-23 of itself, or by 2^-40 of the largest one of its
  * scale, whichever is more; without the second of the pair by 2^-11, or by 2^-39.
  */
+#ifndef ECO_GPU_PERSISTENT_BLOCK_SCALES_CUH
+#define ECO_GPU_PERSISTENT_BLOCK_SCALES_CUH
+
+#include "gpu/arch/memory.cuh"
+#include "gpu/persistent/block.cuh"
 #include "gpu/tile/pow2_scale.cuh"
 
 /* The greatest size of what is finite. */
-WORD void enlarge(float *most, float x)
+ECO_DEVICE void enlarge(float *most, float x)
 {
     enum { INFINITE = 0x7F800000 };
     const float size = fabsf(x);
@@ -21,7 +26,7 @@ WORD void enlarge(float *most, float x)
 }
 
 /* What threads found becomes that of the block. */
-WORD float greatest_of_block(const struct share *share, float most)
+ECO_DEVICE float greatest_of_block(const struct share *share, float most)
 {
     static __shared__ float greatest[WARPS];
 #pragma unroll
@@ -41,13 +46,13 @@ WORD float greatest_of_block(const struct share *share, float most)
 
 #if defined(ECO_SCALED)
 /* Of sizes, as integers; a NaN is larger than infinity, that than all others. */
-WORD unsigned larger_size(unsigned a, float b)
+ECO_DEVICE unsigned larger_size(unsigned a, float b)
 {
     return max(a, __float_as_uint(b) & 0x7FFFFFFF);
 }
 
 /* Of 1 << SHIFT neighbouring lanes. */
-template <int SHIFT> CELL_WORD unsigned largest_of_lanes(unsigned size)
+template <int SHIFT> ECO_DEVICE unsigned largest_of_lanes(unsigned size)
 {
     static_assert(1 << ECO_RESIDENT_RUN == LANES, "a warp has whole bundles");
 #if __CUDA_ARCH__ >= 800
@@ -66,16 +71,17 @@ template <int SHIFT> CELL_WORD unsigned largest_of_lanes(unsigned size)
  * by.  If some are not finite neither are their operands.  `sent`: where product `o` finds row n of
  * them. */
 template <class BUNDLE>
-CELL_WORD float tell_power(const struct eco_resident_call *call, const struct memory *memory, int o,
-                           operand_bits *sent, int n, int unit, bool there, unsigned size)
+ECO_DEVICE float tell_power(const struct eco_resident_call *call, const struct memory *memory,
+                            int o, operand_bits *sent, int n, int unit, bool there, unsigned size)
 {
     const unsigned most = largest_of_lanes<BUNDLE::shift>(there ? size : 0);
     const float scale = scale_for(__uint_as_float(most));
     unsigned *const powers = (unsigned *)((uint4 *)sent + numbers_of(call, memory->row_tiles, o));
-    write_shared_by_all_if(there && (unit & ((1 << BUNDLE::shift) - 1)) == 0,
-                           powers + (unit >> BUNDLE::shift) * memory->row_tiles * ECO_RESIDENT_N +
-                               n,
-                           __float_as_uint(over(scale)));
+    store_relaxed_if(there && (unit & ((1 << BUNDLE::shift) - 1)) == 0,
+                     powers + (unit >> BUNDLE::shift) * memory->row_tiles * ECO_RESIDENT_N + n,
+                     __float_as_uint(over(scale)));
     return scale;
 }
 #endif
+
+#endif /* ECO_GPU_PERSISTENT_BLOCK_SCALES_CUH */

@@ -1,9 +1,14 @@
 /*
  * What a thread of a resident kernel has for all steps: pairs of batch row and unit that it
- * finishes, and where things lie that it and its warp read and write.
+ * finishes, and where things lie that it and its warp read and write.  A block's pairs, units
+ * fastest, go to its threads in turn: a thread always has the same unit.
  */
-/* A block's pairs of batch row and unit, units fastest, go to its threads in turn: a thread always
- * has the same unit. */
+#ifndef ECO_GPU_PERSISTENT_ELEMENTS_CUH
+#define ECO_GPU_PERSISTENT_ELEMENTS_CUH
+
+#include "gpu/arch/memory.cuh"
+#include "gpu/cell/math.cuh"
+#include "gpu/persistent/block.cuh"
 
 /* Places of a thread's first pair, and of those of its warp's products. */
 struct mine {
@@ -19,8 +24,8 @@ struct mine {
 };
 
 template <class CUT>
-CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
-                              const struct memory *memory, int64_t of_group)
+ECO_DEVICE struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
+                               const struct memory *memory, int64_t of_group)
 {
     const int u = (int)threadIdx.x & ((1 << CUT::shift) - 1);
     struct mine mine;
@@ -46,8 +51,8 @@ CELL_WORD struct mine mine_of(const struct eco_resident_call *call, const struct
 
 /* After a step: the next one's part of the exchange. */
 template <class CUT>
-CELL_WORD void advance(const struct eco_resident_call *call, const struct memory *memory,
-                       struct mine *mine, int step)
+ECO_DEVICE void advance(const struct eco_resident_call *call, const struct memory *memory,
+                        struct mine *mine, int step)
 {
     const int64_t sent = call->shape.groups * sent_of<CUT>(call, memory);
     mine->sent += sent * PIECE;
@@ -64,15 +69,15 @@ struct span {
 };
 enum { FOURS = 4 };
 
-WORD int32_t *lengths_in(const struct memory *memory)
+ECO_DEVICE int32_t *lengths_in(const struct memory *memory)
 {
     return (int32_t *)floats(memory->lengths);
 }
 
 /* When kernels ahead have ended.  Brings lengths to shared memory, too: there for all threads after
  * a barrier. */
-WORD struct span span_of(const struct eco_resident_call *call, const struct share *share,
-                         const struct memory *memory)
+ECO_DEVICE struct span span_of(const struct eco_resident_call *call, const struct share *share,
+                               const struct memory *memory)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     if (!call->lengths)
@@ -94,14 +99,14 @@ WORD struct span span_of(const struct eco_resident_call *call, const struct shar
 }
 
 /* In these nothing is gathered or multiplied. */
-WORD bool is_idle(const struct span *span, int step)
+ECO_DEVICE bool is_idle(const struct span *span, int step)
 {
     return step < span->first || step >= span->end;
 }
 
 /* Has batch row n of the group ended in this step? */
-WORD bool is_masked(const struct eco_resident_call *call, const struct memory *memory,
-                    const struct eco_resident_job *job, int step, int n)
+ECO_DEVICE bool is_masked(const struct eco_resident_call *call, const struct memory *memory,
+                          const struct eco_resident_job *job, int step, int n)
 {
     return call->lengths && job->t + step * job->t_step >= lengths_in(memory)[n];
 }
@@ -114,7 +119,7 @@ template <int N> struct count {
 /* Calls finish(count, n, round) for all pairs of this thread, two at a time: from batch row n on,
  * rounds of all threads before. */
 template <class CUT, class FINISH>
-CELL_WORD void for_pairs(const struct memory *memory, const struct mine *mine, FINISH finish)
+ECO_DEVICE void for_pairs(const struct memory *memory, const struct mine *mine, FINISH finish)
 {
     const int rows = memory->row_tiles * ECO_RESIDENT_N;
     int n = mine->n, round = 0;
@@ -129,8 +134,8 @@ CELL_WORD void for_pairs(const struct memory *memory, const struct mine *mine, F
  * places); of kernels that read early the only one's is there. */
 template <class CELL> struct place_of;
 template <class CELL, class CUT, class READ, class FINISH>
-CELL_WORD void finish_all(const struct memory *memory, const struct mine *mine,
-                          struct place_of<CELL> *first, READ read, FINISH finish)
+ECO_DEVICE void finish_all(const struct memory *memory, const struct mine *mine,
+                           struct place_of<CELL> *first, READ read, FINISH finish)
 {
     if constexpr (CUT::reads_early)
         finish(count<1>(), mine->n, 0, first);
@@ -146,37 +151,37 @@ CELL_WORD void finish_all(const struct memory *memory, const struct mine *mine,
 }
 
 /* An element of a row, from the first one of a step on. */
-WORD uint32_t element_at(int row, uint32_t row_step, int column)
+ECO_DEVICE uint32_t element_at(int row, uint32_t row_step, int column)
 {
     return (uint32_t)row * row_step + (uint32_t)column;
 }
 
 /* What the caller gave of state s, one element. */
-WORD real given_at(const struct eco_resident_call *call, const struct eco_resident_job *job, int s,
-                   int row, int unit)
+ECO_DEVICE real given_at(const struct eco_resident_call *call, const struct eco_resident_job *job,
+                         int s, int row, int unit)
 {
     const narrow *const given = (const narrow *)job->given[s];
     return given ? to_real(given[element_at(row, (uint32_t)call->hidden, unit)]) : 0;
 }
 
 /* A value of a row, without a branch. */
-WORD void write_row(bool wanted, narrow *at, narrow v)
+ECO_DEVICE void write_row(bool wanted, narrow *at, narrow v)
 {
 #if defined(ECO_ROWS_F32)
-    write_word_if(wanted, at, __float_as_uint(to_real(v)));
+    store_4_if(wanted, at, __float_as_uint(to_real(v)));
 #else
-    write_half_if(wanted, at, v.bits);
+    store_2_if(wanted, at, v.bits);
 #endif
 }
 
 /* ---- words of a cell that are the same both ways --------------------------------------------- */
 
-template <class PLACE> CELL_WORD vec load_vector(PLACE *at, int k)
+template <class PLACE> ECO_DEVICE vec load_vector(PLACE *at, int k)
 {
     return ((const real *)at->job->vector)[(int64_t)k * at->call->hidden + at->unit];
 }
 
-template <class PLACE> CELL_WORD vec v_bernoulli(PLACE *at, int which, double probability)
+template <class PLACE> ECO_DEVICE vec v_bernoulli(PLACE *at, int which, double probability)
 {
     const struct eco_resident_call *call = at->call;
     if (!call->training)
@@ -189,3 +194,5 @@ template <class PLACE> CELL_WORD vec v_bernoulli(PLACE *at, int which, double pr
                                           (uint32_t)at->row};
     return draw(&where, (uint32_t)at->unit, probability);
 }
+
+#endif /* ECO_GPU_PERSISTENT_ELEMENTS_CUH */

@@ -2,10 +2,8 @@
  * What blocks of a resident kernel tell each other, before it begins: words that are not yet
  * written, and zeros where nobody will write.
  */
-#include "gpu/kernels.h"
-#include "gpu/arch/device.cuh"
-
 #include "gpu/arch/grid_dependency.cuh"
+#include "gpu/kernels.h"
 
 enum {
     THREADS = 256,
@@ -75,7 +73,7 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
  * group, groups and then steps, jobs. */
 static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
 {
-    let_next_start();
+    launch_dependent_grids();
     const int32_t reads = reads_of(&call, call.blocks);
     const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x);
     const int32_t step = (int32_t)blockIdx.y / call.groups,
@@ -91,7 +89,7 @@ static __global__ void prepare(const __grid_constant__ struct eco_exchange_call 
     }
     /* Who comes next waits for this kernel only; the other blocks make room for it. */
     if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0)
-        wait_for_kernels_ahead();
+        wait_on_dependent_grids();
 }
 
 cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overlap,

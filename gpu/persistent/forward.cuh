@@ -7,28 +7,16 @@
  * A warp spends more time on finding out where things are than on multiplying, unless that is known
  * before the first step: hence `mine` and `written`.
  */
-#define RESIDENT_BACKWARD 0
-#include "gpu/persistent/block.cuh"
-#include "gpu/persistent/weights.cuh"
+#ifndef ECO_GPU_PERSISTENT_FORWARD_CUH
+#define ECO_GPU_PERSISTENT_FORWARD_CUH
 
-#include "gpu/persistent/gather.cuh"
-#include "gpu/persistent/mainloop_mma.cuh"
-
-#include "gpu/persistent/initial_state.cuh"
-
-/* In shared memory: [accs, pairs], then [2, states, pairs], of this step and of the next in turn;
- * then biases, [accs, units]. */
-WORD int acc_at(const struct memory *memory, int i)
-{
-    return memory->rest + i * memory->pairs;
-}
-
-template <class CELL, class CUT> CELL_WORD int bias_at(const struct memory *memory, int i, int u)
-{
-    return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << CUT::shift) + u;
-}
-
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/persistent/cell.cuh"
 #include "gpu/persistent/forward_stores.cuh"
+#include "gpu/persistent/initial_state.cuh"
+#include "gpu/persistent/input_prefetch.cuh"
+#include "gpu/persistent/mainloop_direct.cuh"
+#include "gpu/persistent/product.cuh"
 
 /* ---- the words of a cell --------------------------------------------------------------------- */
 
@@ -47,28 +35,24 @@ template <class CELL> struct place_of : place {
         save[CELL::saves > 0 ? CELL::saves : 1];
 };
 
-template <class PLACE> CELL_WORD vec load_acc(PLACE *at, int i)
+template <class PLACE> ECO_DEVICE vec load_acc(PLACE *at, int i)
 {
     return at->acc[i];
 }
-template <class PLACE> CELL_WORD vec load_state(PLACE *at, int s)
+template <class PLACE> ECO_DEVICE vec load_state(PLACE *at, int s)
 {
     return at->state[s];
 }
-template <class PLACE> CELL_WORD void store_save(PLACE *at, int i, vec v)
+template <class PLACE> ECO_DEVICE void store_save(PLACE *at, int i, vec v)
 {
     at->save[i] = v;
 }
-template <class PLACE> CELL_WORD void store_next(PLACE *at, int s, vec v)
+template <class PLACE> ECO_DEVICE void store_next(PLACE *at, int s, vec v)
 {
     at->next[s] = v;
 }
 
-#define CELL_TEMPLATE "gpu/cell/nothing.cuh"
-#include "gpu/cell/cells.inc"
-CELLS_RESIDENT(CELLS_STRUCT)
-
-template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>> *at)
+template <int NUMBER> ECO_DEVICE void finish_unit(struct place_of<numbers<NUMBER>> *at)
 {
 #define CELLS_CASE(k, name)                                                                        \
     if constexpr (NUMBER == k)                                                                     \
@@ -78,19 +62,17 @@ template <int NUMBER> CELL_WORD void finish_unit(struct place_of<numbers<NUMBER>
 }
 
 /* Does the text of the step, or the stage of it, store a saved value? */
-template <class CELL> CELL_WORD bool stores(const struct place_of<CELL> *at, int i)
+template <class CELL> ECO_DEVICE bool stores(const struct place_of<CELL> *at, int i)
 {
     return true;
 }
-
-#include "gpu/persistent/input_prefetch.cuh"
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* Of row n, what product `o` gathers. */
 template <class BUNDLE>
-CELL_WORD void send(const struct eco_resident_call *call, const struct memory *memory,
-                    const struct mine *mine, int o, int n, bool there, float value)
+ECO_DEVICE void send(const struct eco_resident_call *call, const struct memory *memory,
+                     const struct mine *mine, int o, int n, bool there, float value)
 {
 #if defined(ECO_SCALED)
     const float scale = tell_power<BUNDLE>(call, memory, o, mine->sent, n, mine->unit, there,
@@ -99,15 +81,15 @@ CELL_WORD void send(const struct eco_resident_call *call, const struct memory *m
 #else
     const operand_bits bits = to_operand(scaled(&mine->scales, value));
 #endif
-    write_shared_by_all_if(there, mine->sent + mine->sent_unit + row_at(n), bits);
+    store_relaxed_if(there, mine->sent + mine->sent_unit + row_at(n), bits);
 }
 
 /* What a pair of this thread in batch row n, some rounds of all threads on, has; with what products
  * add, or before. */
 template <class CELL, class CUT>
-CELL_WORD void read_place(const struct eco_resident_call *call, const struct share *share,
-                          const struct memory *memory, const struct mine *mine, int step, int n,
-                          int round, struct place_of<CELL> *at)
+ECO_DEVICE void read_place(const struct eco_resident_call *call, const struct share *share,
+                           const struct memory *memory, const struct mine *mine, int step, int n,
+                           int round, struct place_of<CELL> *at)
 {
     const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
     const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->pairs;
@@ -136,9 +118,9 @@ CELL_WORD void read_place(const struct eco_resident_call *call, const struct sha
 /* `P` of them, from batch row n on, side by side; what does not exist is calculated like the
  * others, and written nowhere. */
 template <class CELL, class CUT, int P>
-CELL_WORD void finish_places(const struct eco_resident_call *call, const struct memory *memory,
-                             const struct mine *mine, int step, int n, int round,
-                             struct place_of<CELL> at[P])
+ECO_DEVICE void finish_places(const struct eco_resident_call *call, const struct memory *memory,
+                              const struct mine *mine, int step, int n, int round,
+                              struct place_of<CELL> at[P])
 {
     const int next = acc_at(memory, CELL::accs + (~step & 1) * CELL::states) + (int)threadIdx.x +
                      round * THREADS;
@@ -173,8 +155,8 @@ CELL_WORD void finish_places(const struct eco_resident_call *call, const struct 
 }
 
 template <class CELL, class CUT>
-CELL_WORD void read_biases(const struct eco_resident_call *call, const struct share *share,
-                           const struct memory *memory)
+ECO_DEVICE void read_biases(const struct eco_resident_call *call, const struct share *share,
+                            const struct memory *memory)
 {
     for (int i = (int)threadIdx.x; i < CELL::accs << CUT::shift; i += THREADS) {
         const int a = i >> CUT::shift, u = i & ((1 << CUT::shift) - 1), unit = share->unit0 + u;
@@ -187,8 +169,8 @@ CELL_WORD void read_biases(const struct eco_resident_call *call, const struct sh
 }
 
 template <class CELL, class CUT>
-CELL_WORD void read_states(const struct eco_resident_call *call, const struct share *share,
-                           const struct memory *memory, const struct mine *mine)
+ECO_DEVICE void read_states(const struct eco_resident_call *call, const struct share *share,
+                            const struct memory *memory, const struct mine *mine)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     int to = acc_at(memory, CELL::accs) + (int)threadIdx.x;
@@ -210,11 +192,11 @@ CELL_WORD void read_states(const struct eco_resident_call *call, const struct sh
 /* A step's products, of what others sent; ask() is done while that is on its way, read() when
  * accumulators are there.  Its sums are there for all threads when it returns. */
 template <class CUT, class ASK, class READ>
-CELL_WORD void multiply_step(const struct eco_resident_call *call, const struct share *share,
-                             const struct memory *memory, struct patience *patience,
-                             const struct mine *mine,
-                             const struct fragment r[CUT::items][CUT::wide], struct writer *writer,
-                             int step, ASK ask, READ read)
+ECO_DEVICE void multiply_step(const struct eco_resident_call *call, const struct share *share,
+                              const struct memory *memory, struct patience *patience,
+                              const struct mine *mine,
+                              const struct fragment r[CUT::items][CUT::wide], struct writer *writer,
+                              int step, ASK ask, READ read)
 {
     const bool last = step == call->job[share->job].steps - 1;
     if constexpr (CUT::direct) {
@@ -238,7 +220,7 @@ CELL_WORD void multiply_step(const struct eco_resident_call *call, const struct 
 }
 
 /* A step in which all rows have ended. */
-template <class CUT> CELL_WORD void skip_products(struct writer *writer, int step, bool last)
+template <class CUT> ECO_DEVICE void skip_products(struct writer *writer, int step, bool last)
 {
     __syncthreads(); /* what others read of `written` is read */
     tell(writer, CUT::direct ? step & 1 : 0, last);
@@ -246,7 +228,7 @@ template <class CUT> CELL_WORD void skip_products(struct writer *writer, int ste
 }
 
 template <int NUMBER, int SHIFT, int SPREAD, int FORM>
-CELL_WORD void all_steps(const struct eco_resident_call &call)
+ECO_DEVICE void all_steps(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
@@ -263,7 +245,7 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     mine.scales = scales;
     read_biases<cell, cut>(&call, &share, &memory);
     clear_operand(&memory);
-    wait_for_kernels_ahead(); /* none of which writes weights */
+    wait_on_dependent_grids(); /* none of which writes weights */
     const struct span span = span_of(&call, &share, &memory);
     read_states<cell, cut>(&call, &share, &memory, &mine);
     if (SPREAD > 0)
@@ -305,6 +287,5 @@ CELL_WORD void all_steps(const struct eco_resident_call &call)
     }
 #endif
 }
-#include "gpu/persistent/forward_two_stage.cuh"
 
-#include "gpu/persistent/kernel_table.cuh"
+#endif /* ECO_GPU_PERSISTENT_FORWARD_CUH */

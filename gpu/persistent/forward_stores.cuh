@@ -1,6 +1,12 @@
 /*
  * What a step forward of algorithm resident writes outside the chip, and where.
  */
+#ifndef ECO_GPU_PERSISTENT_FORWARD_STORES_CUH
+#define ECO_GPU_PERSISTENT_FORWARD_STORES_CUH
+
+#include "gpu/persistent/cluster_sums.cuh"
+#include "gpu/persistent/elements.cuh"
+
 /* Arrays that a step writes outside the chip.  One thread to each knows where the step at hand
  * begins and tells the others; NULL: nothing is written there. */
 enum {
@@ -19,7 +25,7 @@ struct writer {
     bool last_only;
 };
 
-WORD struct writer writer_of(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE struct writer writer_of(const struct eco_resident_call *call, const struct share *share)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const int k = (int)threadIdx.x, s = (k - TO_STATE) % ECO_MAX_STATES;
@@ -42,7 +48,7 @@ WORD struct writer writer_of(const struct eco_resident_call *call, const struct 
     return writer;
 }
 
-WORD void tell(struct writer *writer, int turn, bool last)
+ECO_DEVICE void tell(struct writer *writer, int turn, bool last)
 {
     if (threadIdx.x < ARRAYS) {
         written[turn][threadIdx.x] = last || !writer->last_only ? writer->at : NULL;
@@ -53,7 +59,7 @@ WORD void tell(struct writer *writer, int turn, bool last)
 
 /* Predicates, no branches but where all threads agree: every one of them would be waited for. */
 
-template <class PLACE> CELL_WORD void write_saves(const PLACE *at, int saves)
+template <class PLACE> ECO_DEVICE void write_saves(const PLACE *at, int saves)
 {
     char *const save = written[at->turn][TO_SAVE];
     narrow *to = (narrow *)save + element_at(at->row, at->call->save_row, at->unit);
@@ -64,7 +70,7 @@ template <class PLACE> CELL_WORD void write_saves(const PLACE *at, int saves)
     }
 }
 
-template <class CELL, class PLACE> CELL_WORD void write_pair(const PLACE *at)
+template <class CELL, class PLACE> ECO_DEVICE void write_pair(const PLACE *at)
 {
     const struct eco_resident_call *call = at->call;
     char *const y = written[at->turn][TO_Y];
@@ -89,7 +95,8 @@ template <class CELL, class PLACE> CELL_WORD void write_pair(const PLACE *at)
             if (s == 0)
                 write_row(at->there && base, (narrow *)base + where, h);
             else
-                write_word_if(at->there && base, (real *)base + where,
-                              __float_as_uint(at->next[s]));
+                store_4_if(at->there && base, (real *)base + where, __float_as_uint(at->next[s]));
         }
 }
+
+#endif /* ECO_GPU_PERSISTENT_FORWARD_STORES_CUH */

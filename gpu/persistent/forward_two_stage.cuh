@@ -2,6 +2,10 @@
  * The forward kernel for cells of two products: phase 0 gathers the output state, phase 1 the value
  * that phase 0 computes of it.
  */
+#ifndef ECO_GPU_PERSISTENT_FORWARD_TWO_STAGE_CUH
+#define ECO_GPU_PERSISTENT_FORWARD_TWO_STAGE_CUH
+
+#include "gpu/persistent/forward.cuh"
 #include "gpu/persistent/two_stage.cuh"
 
 /* One unit of one row in one stage. */
@@ -10,22 +14,22 @@ template <class CELL> struct staged_place : place_of<CELL> {
     bool stored[CELL::saves > 0 ? CELL::saves : 1]; /* saved values, by this stage */
 };
 
-template <class CELL> CELL_WORD void store_operand(struct staged_place<CELL> *at, int slot, vec v)
+template <class CELL> ECO_DEVICE void store_operand(struct staged_place<CELL> *at, int slot, vec v)
 {
     at->operand = v;
 }
-template <class CELL> CELL_WORD void store_save(struct staged_place<CELL> *at, int i, vec v)
+template <class CELL> ECO_DEVICE void store_save(struct staged_place<CELL> *at, int i, vec v)
 {
     at->save[i] = v;
     at->stored[i] = true;
 }
-template <class CELL> CELL_WORD bool stores(const struct staged_place<CELL> *at, int i)
+template <class CELL> ECO_DEVICE bool stores(const struct staged_place<CELL> *at, int i)
 {
     return at->stored[i];
 }
 
 template <int NUMBER, int PHASE>
-CELL_WORD void finish_stage(struct staged_place<numbers<NUMBER>> *at)
+ECO_DEVICE void finish_stage(struct staged_place<numbers<NUMBER>> *at)
 {
 #define CELLS_CASE(k, name)                                                                        \
     if constexpr (NUMBER == k && PHASE == STAGE)                                                   \
@@ -41,8 +45,8 @@ CELL_WORD void finish_stage(struct staged_place<numbers<NUMBER>> *at)
 
 /* An accumulator: in phase 0 all that it has by then, in phase 1 that and the second product. */
 template <class CELL, class CUT>
-CELL_WORD float acc_of(const struct eco_resident_call *call, const struct memory *memory, int i,
-                       int acc, int sums, float bias)
+ECO_DEVICE float acc_of(const struct eco_resident_call *call, const struct memory *memory, int i,
+                        int acc, int sums, float bias)
 {
     const float there = *floats(acc + i * memory->pairs);
     const int row = CELL::row(i, CUT::product);
@@ -52,9 +56,9 @@ CELL_WORD float acc_of(const struct eco_resident_call *call, const struct memory
 
 /* What both phases read: `P` pairs of this thread, from batch row n on. */
 template <class CELL, class CUT, int P>
-CELL_WORD void read_pairs(const struct eco_resident_call *call, const struct phase *phase,
-                          const struct mine *mine, int step, int n, int round,
-                          struct staged_place<CELL> at[P])
+ECO_DEVICE void read_pairs(const struct eco_resident_call *call, const struct phase *phase,
+                           const struct mine *mine, int step, int n, int round,
+                           struct staged_place<CELL> at[P])
 {
     const struct memory *memory = &phase->memory;
     const struct eco_resident_job *job = &call->job[phase->share.job];
@@ -88,8 +92,8 @@ CELL_WORD void read_pairs(const struct eco_resident_call *call, const struct pha
 
 /* Phase 0: the operand goes out, accumulators wait for phase 1. */
 template <int NUMBER, class CUT, int P>
-CELL_WORD void finish_first(const struct eco_resident_call *call, const struct phase *phase,
-                            const struct mine *mine, int step, int n, int round)
+ECO_DEVICE void finish_first(const struct eco_resident_call *call, const struct phase *phase,
+                             const struct mine *mine, int step, int n, int round)
 {
     typedef numbers<NUMBER> cell;
     const int acc = acc_at(&phase->memory, 0) + (int)threadIdx.x + round * THREADS;
@@ -114,8 +118,8 @@ CELL_WORD void finish_first(const struct eco_resident_call *call, const struct p
 
 /* Phase 1: the step is done. */
 template <int NUMBER, class CUT, int P>
-CELL_WORD void finish_second(const struct eco_resident_call *call, const struct phase *phase,
-                             const struct mine *mine, int step, int n, int round)
+ECO_DEVICE void finish_second(const struct eco_resident_call *call, const struct phase *phase,
+                              const struct mine *mine, int step, int n, int round)
 {
     typedef numbers<NUMBER> cell;
     const struct memory *memory = &phase->memory;
@@ -145,7 +149,7 @@ CELL_WORD void finish_second(const struct eco_resident_call *call, const struct 
 }
 
 template <int NUMBER, int SHIFT>
-CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
+ECO_DEVICE void all_steps_of_two(const struct eco_resident_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
     typedef numbers<NUMBER> cell;
@@ -163,7 +167,7 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     mine.scales = scales;
     read_biases<cell, cut>(&call, share, &phase.memory);
     clear_operand(&phase.memory);
-    wait_for_kernels_ahead();
+    wait_on_dependent_grids();
     const struct span span = span_of(&call, share, &phase.memory);
     read_states<cell, cut>(&call, share, &phase.memory, &mine);
     __syncthreads();
@@ -201,3 +205,5 @@ CELL_WORD void all_steps_of_two(const struct eco_resident_call &call)
     }
 #endif
 }
+
+#endif /* ECO_GPU_PERSISTENT_FORWARD_TWO_STAGE_CUH */

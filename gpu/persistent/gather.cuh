@@ -2,21 +2,22 @@
  * What a step of algorithm resident multiplies: what other blocks sent goes to shared memory, as
  * soon as all of it is there, as operands of matrix instructions.
  */
+#ifndef ECO_GPU_PERSISTENT_GATHER_CUH
+#define ECO_GPU_PERSISTENT_GATHER_CUH
+
+#include "gpu/arch/bulk_copy.cuh"
+#include "gpu/persistent/elements.cuh"
+#include "gpu/persistent/exchange.cuh"
+
 /* What no piece ever fills, and what comes before the first step. */
-WORD void clear_operand(const struct memory *memory)
+ECO_DEVICE void clear_operand(const struct memory *memory)
 {
     for (int i = memory->operand + (int)threadIdx.x; i < memory->parts / 4; i += THREADS)
         shared[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* True in all lanes of the warp or in none. */
-WORD bool warp_agrees(bool lane)
-{
-    return __all_sync(0xffffffffu, lane) != 0;
-}
-
 /* A piece, to be multiplied, to where this lane's lies. */
-template <class CUT> CELL_WORD void put_piece(uint4 *to, int lane, uint4 v)
+template <class CUT> ECO_DEVICE void put_piece(uint4 *to, int lane, uint4 v)
 {
     if (CUT::square)
         put_words(to, lane, v);
@@ -25,49 +26,28 @@ template <class CUT> CELL_WORD void put_piece(uint4 *to, int lane, uint4 v)
 }
 
 /* Before a barrier, behind which all of them are multiplied. */
-template <class CUT> CELL_WORD void show_pieces(void)
+template <class CUT> ECO_DEVICE void show_pieces(void)
 {
     if (CUT::square)
-        show_to_squares();
+        fence_proxy_async();
 }
 
-/* Asks anew, until none of so many reads of 16 bytes has a number that is missing, for all lanes of
- * the warp; what never comes is NaN, and makes NaN of everything after it. */
-template <int N, class ASK>
-CELL_WORD void wait_for_all(const struct eco_resident_call *call, struct patience *patience,
-                            const uint4 (&v)[N], ASK ask)
-{
-    for (;;) {
-        unsigned seen[2] = {0, 0}; /* two that do not wait for each other */
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            look(&seen[0], v[i].x);
-            look(&seen[1], v[i].y);
-            look(&seen[0], v[i].z);
-            look(&seen[1], v[i].w);
-        }
-        look(&seen[0], seen[1]);
-        if (warp_agrees(!missing(seen[0]) || !wait_more(patience, call)))
-            return;
-        ask();
-    }
-}
-
-WORD uint4 with_zeros(uint2 v)
+ECO_DEVICE uint4 with_zeros(uint2 v)
 {
     return make_uint4(v.x, v.y, 0, 0);
 }
 
 /* A thread's first two of what is gathered. */
-WORD uint2 *scales_in(const struct memory *memory)
+ECO_DEVICE uint2 *scales_in(const struct memory *memory)
 {
     return (uint2 *)floats(memory->scales) + threadIdx.x;
 }
 
 /* The scales of what is gathered, those that its threads do not read at once with pieces. */
 template <class CUT>
-CELL_WORD void gather_more_scales(const struct eco_resident_call *call, const struct memory *memory,
-                                  struct patience *patience, const struct mine *mine)
+ECO_DEVICE void gather_more_scales(const struct eco_resident_call *call,
+                                   const struct memory *memory, struct patience *patience,
+                                   const struct mine *mine)
 {
     const int all = memory->bundles * memory->row_tiles * SCALES_OF_TILE;
     const uint2 *const from = (const uint2 *)mine->received + memory->power;
@@ -75,7 +55,7 @@ CELL_WORD void gather_more_scales(const struct eco_resident_call *call, const st
     for (int i = THREADS; i < all; i += THREADS) {
         const bool there = i + (int)threadIdx.x < all;
         uint4 v[1];
-        const auto ask = [&] { v[0] = with_zeros(read_two_shared_by_all_if(there, from + i)); };
+        const auto ask = [&] { v[0] = with_zeros(load_8_relaxed_if(there, from + i)); };
         ask();
         wait_for_all(call, patience, v, ask);
         if (there)
@@ -87,9 +67,9 @@ CELL_WORD void gather_more_scales(const struct eco_resident_call *call, const st
  * all of them are there, and puts them into shared memory to be multiplied; with the first come
  * scales.  meanwhile() is done while they are on their way. */
 template <class CUT, int AT_ONCE, bool FIRST, class MEANWHILE>
-CELL_WORD void gather_some(const struct eco_resident_call *call, const struct share *share,
-                           const struct memory *memory, struct patience *patience,
-                           const struct mine *mine, int on, MEANWHILE meanwhile)
+ECO_DEVICE void gather_some(const struct eco_resident_call *call, const struct share *share,
+                            const struct memory *memory, struct patience *patience,
+                            const struct mine *mine, int on, MEANWHILE meanwhile)
 {
     enum { SCALES = ITEM_SCALES && FIRST, ALL = AT_ONCE + SCALES };
     const int left = memory->gathered - share->warp - on;
@@ -101,10 +81,10 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
             if (i * WARPS < left)
-                v[i] = read_shared_by_all(from + i * WARPS * LANES);
+                v[i] = load_16_relaxed(from + i * WARPS * LANES);
         if (SCALES)
             v[ALL - 1] = with_zeros(
-                read_two_shared_by_all_if(scales, (const uint2 *)mine->received + memory->power));
+                load_8_relaxed_if(scales, (const uint2 *)mine->received + memory->power));
     };
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
@@ -122,7 +102,7 @@ CELL_WORD void gather_some(const struct eco_resident_call *call, const struct sh
 }
 
 /* At once: more of them in flight cost other code of the kernel registers. */
-template <class CUT> CELL_WORD constexpr int pieces_at_once(void)
+template <class CUT> ECO_DEVICE constexpr int pieces_at_once(void)
 {
 #if defined(ECO_OPERAND_PAIR) || defined(ECO_ROWS_F32) || RESIDENT_BACKWARD
     return 8;
@@ -132,9 +112,9 @@ template <class CUT> CELL_WORD constexpr int pieces_at_once(void)
 }
 
 template <class CUT, class MEANWHILE>
-CELL_WORD void gather(const struct eco_resident_call *call, const struct share *share,
-                      const struct memory *memory, struct patience *patience,
-                      const struct mine *mine, MEANWHILE meanwhile)
+ECO_DEVICE void gather(const struct eco_resident_call *call, const struct share *share,
+                       const struct memory *memory, struct patience *patience,
+                       const struct mine *mine, MEANWHILE meanwhile)
 {
     enum { FEW = 2, SOME = 4, MANY = pieces_at_once<CUT>() };
     const int all = memory->gathered;
@@ -152,3 +132,5 @@ CELL_WORD void gather(const struct eco_resident_call *call, const struct share *
     if (ITEM_SCALES)
         gather_more_scales<CUT>(call, memory, patience, mine);
 }
+
+#endif /* ECO_GPU_PERSISTENT_GATHER_CUH */

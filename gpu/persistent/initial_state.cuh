@@ -2,10 +2,16 @@
  * What is multiplied in the first step: states, from where the caller or the launch before has
  * them.
  */
+#ifndef ECO_GPU_PERSISTENT_INITIAL_STATE_CUH
+#define ECO_GPU_PERSISTENT_INITIAL_STATE_CUH
+
+#include "gpu/persistent/gather.cuh"
+#include "gpu/persistent/weights.cuh"
+
 #if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
 /* All of the group's, of which this block keeps what it gathers. */
-WORD float gather_raw(const struct eco_resident_call *call, const struct share *share,
-                      const struct memory *memory)
+ECO_DEVICE float gather_raw(const struct eco_resident_call *call, const struct share *share,
+                            const struct memory *memory)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const float *state = (const float *)(job->starts ? job->given[0] : job->state[0]);
@@ -34,8 +40,8 @@ WORD float gather_raw(const struct eco_resident_call *call, const struct share *
 }
 
 template <class CUT>
-CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
-                              const struct memory *memory, struct scales *scales)
+ECO_DEVICE void begin_operands(const struct eco_resident_call *call, const struct share *share,
+                               const struct memory *memory, struct scales *scales)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const bool zeros = (job->starts ? job->given[0] : job->state[0]) == NULL;
@@ -55,8 +61,8 @@ CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct
 /* Calls use(number, value) for all of this lane's of a row that there are: of the group's row n,
  * with the caller or the launch before, units from `first` on, at most `n_units`. */
 template <class USE>
-CELL_WORD void for_states(const struct eco_resident_call *call, const struct share *share, int n,
-                          int first, int n_units, USE use)
+ECO_DEVICE void for_states(const struct eco_resident_call *call, const struct share *share, int n,
+                           int first, int n_units, USE use)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const narrow *const state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
@@ -69,8 +75,8 @@ CELL_WORD void for_states(const struct eco_resident_call *call, const struct sha
 /* Each row has one power for all, and its bundles the same scale: of a row first the size of the
  * largest is found, where the scales of its first bundle lie. */
 template <class CUT>
-CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
-                              const struct memory *memory, struct scales *scales)
+ECO_DEVICE void begin_operands(const struct eco_resident_call *call, const struct share *share,
+                               const struct memory *memory, struct scales *scales)
 {
     enum { RUN = 1 << CUT::bundle::shift, ROUND = PIECE * 4, AT_ONCE = 4 };
     const struct eco_resident_job *job = &call->job[share->job];
@@ -114,7 +120,7 @@ CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct
 #else
 /* As they are exchanged: of a row of the caller's, which begins anywhere, and zeros from the
  * `there`th on. */
-WORD uint4 read_some(const narrow *row, int there)
+ECO_DEVICE uint4 read_some(const narrow *row, int there)
 {
     operand_bits bits[PIECE];
     __align__(16) narrow x[PIECE];
@@ -133,8 +139,8 @@ WORD uint4 read_some(const narrow *row, int there)
 }
 
 template <class CUT>
-CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct share *share,
-                              const struct memory *memory, struct scales *scales)
+ECO_DEVICE void begin_operands(const struct eco_resident_call *call, const struct share *share,
+                               const struct memory *memory, struct scales *scales)
 {
     const struct eco_resident_job *job = &call->job[share->job];
     const narrow *state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
@@ -152,3 +158,5 @@ CELL_WORD void begin_operands(const struct eco_resident_call *call, const struct
     }
 }
 #endif
+
+#endif /* ECO_GPU_PERSISTENT_INITIAL_STATE_CUH */

@@ -2,6 +2,24 @@
  * Accumulators, W x, of a step on their way to shared memory.  Each warp copies those of its own
  * threads, in pieces of four: a row of the batch and an accumulator are some lanes' pieces.
  */
+#ifndef ECO_GPU_PERSISTENT_INPUT_PREFETCH_CUH
+#define ECO_GPU_PERSISTENT_INPUT_PREFETCH_CUH
+
+#include "gpu/arch/cp_async.cuh"
+#include "gpu/persistent/elements.cuh"
+
+/* In shared memory: [accs, pairs], then [2, states, pairs], of this step and of the next in turn;
+ * then biases, [accs, units]. */
+ECO_DEVICE int acc_at(const struct memory *memory, int i)
+{
+    return memory->rest + i * memory->pairs;
+}
+
+template <class CELL, class CUT> ECO_DEVICE int bias_at(const struct memory *memory, int i, int u)
+{
+    return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << CUT::shift) + u;
+}
+
 template <class CELL, class CUT> struct accs {
     enum {
         PIECE = 4,
@@ -31,7 +49,7 @@ template <class CELL, class CUT> struct accs {
     }
 
     /* By all lanes of the warp, who have read what lies there.  There, for the warp, after
-     * wait_for_copies() and a barrier. */
+     * cp_async_wait_all() and a barrier. */
     __device__ __forceinline__ void ask(const struct eco_resident_call *call,
                                         const struct share *share, const struct memory *memory)
     {
@@ -46,8 +64,8 @@ template <class CELL, class CUT> struct accs {
                 const int a = first + i * AT_ONCE;
                 const bool there = at < share->rows && a < CELL::accs && call->inputs >> a & 1;
                 const float *const four = row + i * AT_ONCE * call->column;
-                prefetch_if(there && ahead, four + STEPS_AHEAD * step);
-                copy_four_later_if(there, floats(put + i * AT_ONCE * memory->pairs), four);
+                prefetch_l2_if(there && ahead, four + STEPS_AHEAD * step);
+                cp_async_16_if(there, floats(put + i * AT_ONCE * memory->pairs), four);
             }
             at += CUT::pair_rows;
             if (at - n >= share->rows)
@@ -56,3 +74,5 @@ template <class CELL, class CUT> struct accs {
         }
     }
 };
+
+#endif /* ECO_GPU_PERSISTENT_INPUT_PREFETCH_CUH */

@@ -4,6 +4,14 @@
  * of pairs forward 16.  Warps that stand below each other read the same.  A block meets once in a
  * step, where its warps' sums are added; these lie in two places in turn.
  */
+#ifndef ECO_GPU_PERSISTENT_MAINLOOP_DIRECT_CUH
+#define ECO_GPU_PERSISTENT_MAINLOOP_DIRECT_CUH
+
+#include "gpu/arch/cp_async.cuh"
+#include "gpu/persistent/exchange.cuh"
+#include "gpu/persistent/gather.cuh"
+#include "gpu/persistent/sums.cuh"
+
 /* What a lane reads of the step before: `COUNT` items of this warp for `N` tiles of 8 batch rows,
  * and, where there are any, the scales of chains of so many of them, for two rows, two scales in 16
  * bytes: a chain's, or of an item of two bundles one for each matrix instruction. */
@@ -22,13 +30,13 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
     {
 #pragma unroll
         for (int i = 0; i < PIECES; i++)
-            v[i] = read_shared_by_all_if(i % N < rows && i / N < left, mine->received + i * LANES);
+            v[i] = load_16_relaxed_if(i % N < rows && i / N < left, mine->received + i * LANES);
 #pragma unroll
         for (int s = 0; s < SCALES; s++) {
             const bool there = HALVES ? 2 * mine->item + s < memory->bundles : s * CHAIN < left;
             const uint2 *const from = (const uint2 *)mine->received + memory->power +
                                       bundle_of_scale(mine, s) * SCALES_OF_TILE;
-            put_scales(s, read_two_shared_by_all_if(there, from));
+            put_scales(s, load_8_relaxed_if(there, from));
         }
     }
 
@@ -82,7 +90,7 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
 
 /* What is multiplied in the first step lies in shared memory. */
 template <class CUT, int N, int COUNT, class MEANWHILE>
-CELL_WORD void
+ECO_DEVICE void
 multiply_received(const struct eco_resident_call *call, const struct share *share,
                   const struct memory *memory, struct patience *patience, const struct mine *mine,
                   const struct fragment r[CUT::items][CUT::wide], int step, MEANWHILE meanwhile)
@@ -127,11 +135,11 @@ multiply_received(const struct eco_resident_call *call, const struct share *shar
 /* A step's; its sums are there for all threads when it returns.  before() is done when the warp's
  * copies are there, and perhaps other warps' sums not yet. */
 template <class CUT, class MEANWHILE, class BEFORE>
-CELL_WORD void gather_and_multiply(const struct eco_resident_call *call, const struct share *share,
-                                   const struct memory *memory, struct patience *patience,
-                                   const struct mine *mine,
-                                   const struct fragment r[CUT::items][CUT::wide], int step,
-                                   MEANWHILE meanwhile, BEFORE before)
+ECO_DEVICE void gather_and_multiply(const struct eco_resident_call *call, const struct share *share,
+                                    const struct memory *memory, struct patience *patience,
+                                    const struct mine *mine,
+                                    const struct fragment r[CUT::items][CUT::wide], int step,
+                                    MEANWHILE meanwhile, BEFORE before)
 {
     enum { HALF = CUT::items / 2 };
     const int items = call->shape.part[CUT::product].items; /* ECO_RESIDENT_DIRECT_ITEMS */
@@ -152,7 +160,7 @@ CELL_WORD void gather_and_multiply(const struct eco_resident_call *call, const s
     else
         multiply_received<CUT, 1, 1>(call, share, memory, patience, mine, r, step, meanwhile);
     if (CUT::blocks == 1) {
-        wait_for_copies();
+        cp_async_wait_all();
         __syncwarp();
         before();
         __syncthreads();
@@ -160,8 +168,10 @@ CELL_WORD void gather_and_multiply(const struct eco_resident_call *call, const s
     }
     __syncthreads();
     share_sums<CUT>(share, memory, step, 0, 1);
-    wait_for_copies();
+    cp_async_wait_all();
     __syncwarp();
     before();
     wait_for_bytes(step);
 }
+
+#endif /* ECO_GPU_PERSISTENT_MAINLOOP_DIRECT_CUH */

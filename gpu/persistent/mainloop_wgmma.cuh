@@ -4,82 +4,41 @@
  * 4 groups of 128 bytes: the words that instructions take together (gather.cuh), of pairs
  * first the nearest numbers, then what they leave.
  */
+#ifndef ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH
+#define ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH
+
+#include "gpu/arch/wgmma.cuh"
+#include "gpu/persistent/sums.cuh"
+
 enum {
-    GROUP_BYTES = ECO_RESIDENT_N * 16, /* half of an instruction's k */
-    ITEM_BYTES = ECO_RESIDENT_N * ECO_RESIDENT_BYTES,
-    HALF_ITEM = ITEM_BYTES / 2 >> 4 /* as descriptions count */
+    GROUP_BYTES = ECO_RESIDENT_N * 16,                /* half of an instruction's k */
+    ITEM_BYTES = ECO_RESIDENT_N * ECO_RESIDENT_BYTES, /* from 8 rows to the next */
+    HALF_ITEM = ITEM_BYTES / 2 >> 4                   /* as descriptions count */
 };
+static_assert(ITEM_BYTES == WGMMA_ROWS_APART, "what is described says so");
 
 /* Where rows lie in groups of 8, an item apart: the lower half of what the instruction wants to
  * know, whose upper half is the same for all.  In a cluster an address says the block, too.  Of one
  * lane, so that the compiler sees that all have the same, and adds to it where that takes no time.
  */
-#define ITEM_APART "0x20" /* ITEM_BYTES >> 4 */
-WORD unsigned describe_rows(unsigned address)
+ECO_DEVICE unsigned describe_rows(unsigned address)
 {
     enum { OF_BLOCK = (1 << 18) - 1 };
     const unsigned there = (address & OF_BLOCK) >> 4 | (unsigned)(GROUP_BYTES >> 4) << 16;
     return __shfl_sync(0xffffffffu, there, 0);
 }
 
-#if defined(ECO_OPERAND_BF16)
-#define SQUARE_TYPES "f32.bf16.bf16"
-#else
-#define SQUARE_TYPES "f32.f16.f16"
-#endif
-
 /* d = a b, or added to, if `add`: 64 rows of R, in registers or where `a` describes, times 32 or 16
  * rows of the batch. */
-#define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-WORD void multiply_rows_by_four(float (&d)[16], uint4 a, unsigned b, int add)
+template <int n, class R>
+ECO_DEVICE void multiply_rows_by_four(float (&d)[n], R a, unsigned b, int add)
 {
-#if HAS_SQUARES
-    asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, %21, 0;"
-                 " mov.b64 b, {%20, " ITEM_APART "};"
-                 " wgmma.mma_async.sync.aligned.m64n32k16." SQUARE_TYPES
-                 " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, {%16,%17,%18,%19}, b, "
-                 "p, 1, 1, 0; }"
-                 : D4(0), D4(4), D4(8), D4(12)
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b), "r"(add));
+#if HAS_WGMMA && defined(ECO_OPERAND_BF16)
+    wgmma_bf16(d, a, b, add);
+#elif HAS_WGMMA
+    wgmma_f16(d, a, b, add);
 #endif
 }
-
-WORD void multiply_rows_by_four(float (&d)[16], unsigned a, unsigned b, int add)
-{
-#if HAS_SQUARES
-    asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %18, 0;"
-                 " mov.b64 a, {%16, " ITEM_APART "}; mov.b64 b, {%17, " ITEM_APART "};"
-                 " wgmma.mma_async.sync.aligned.m64n32k16." SQUARE_TYPES
-                 " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, a, b, p, 1, 1, 0, 0; }"
-                 : D4(0), D4(4), D4(8), D4(12)
-                 : "r"(a), "r"(b), "r"(add));
-#endif
-}
-
-WORD void multiply_rows_by_four(float (&d)[8], uint4 a, unsigned b, int add)
-{
-#if HAS_SQUARES
-    asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, %13, 0;"
-                 " mov.b64 b, {%12, " ITEM_APART "};"
-                 " wgmma.mma_async.sync.aligned.m64n16k16." SQUARE_TYPES
-                 " {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, b, p, 1, 1, 0; }"
-                 : D4(0), D4(4)
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b), "r"(add));
-#endif
-}
-
-WORD void multiply_rows_by_four(float (&d)[8], unsigned a, unsigned b, int add)
-{
-#if HAS_SQUARES
-    asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %10, 0;"
-                 " mov.b64 a, {%8, " ITEM_APART "}; mov.b64 b, {%9, " ITEM_APART "};"
-                 " wgmma.mma_async.sync.aligned.m64n16k16." SQUARE_TYPES
-                 " {%0,%1,%2,%3,%4,%5,%6,%7}, a, b, p, 1, 1, 0, 0; }"
-                 : D4(0), D4(4)
-                 : "r"(a), "r"(b), "r"(add));
-#endif
-}
-#undef D4
 
 /* Sums of `N` tiles of 8 rows of the batch.  Of pairs those of the nearest numbers end after some
  * items, as elsewhere (end_chain). */
@@ -96,8 +55,8 @@ template <class CUT, int N> struct square_sums {
 
 /* R: halves of an item, in registers or as described. */
 template <class CUT, int N, class R>
-CELL_WORD void add_item(struct square_sums<CUT, N> *sums, int t, R low, R high, unsigned b,
-                        bool first, bool first_of_chain)
+ECO_DEVICE void add_item(struct square_sums<CUT, N> *sums, int t, R low, R high, unsigned b,
+                         bool first, bool first_of_chain)
 {
     const int set = t % square_sums<CUT, N>::SETS;
 #if defined(ECO_OPERAND_PAIR)
@@ -111,14 +70,14 @@ CELL_WORD void add_item(struct square_sums<CUT, N> *sums, int t, R low, R high, 
 }
 
 /* After so many items: of pairs a chain, whose sums are added to the others.  Else all goes on. */
-template <class CUT, int N> CELL_WORD void end_items(struct square_sums<CUT, N> *sums, bool first)
+template <class CUT, int N> ECO_DEVICE void end_items(struct square_sums<CUT, N> *sums, bool first)
 {
-    commit_products();
+    wgmma_commit();
 #if defined(ECO_OPERAND_PAIR)
     typedef square_sums<CUT, N> kind;
 #pragma unroll
     for (int s = 0; s < kind::SETS; s++) {
-        end_products<0>(sums->d[s]);
+        wgmma_wait_for_sums<0>(sums->d[s]);
 #pragma unroll
         for (int i = 0; i < kind::HELD; i++)
             sums->total[s][i] = first ? sums->d[s][i] : sums->total[s][i] + sums->d[s][i];
@@ -127,14 +86,14 @@ template <class CUT, int N> CELL_WORD void end_items(struct square_sums<CUT, N> 
 }
 
 /* After all of them. */
-template <class CUT, int N> CELL_WORD void end_sums(struct square_sums<CUT, N> *sums)
+template <class CUT, int N> ECO_DEVICE void end_sums(struct square_sums<CUT, N> *sums)
 {
 #pragma unroll
     for (int s = 0; s < square_sums<CUT, N>::SETS; s++) {
 #if defined(ECO_OPERAND_PAIR)
-        end_products<0>(sums->rest[s]);
+        wgmma_wait_for_sums<0>(sums->rest[s]);
 #else
-        end_products<0>(sums->d[s]);
+        wgmma_wait_for_sums<0>(sums->d[s]);
 #endif
     }
 }
@@ -147,9 +106,9 @@ enum { CHAIN = ECO_RESIDENT_ITEMS(ECO_RESIDENT_SQUARE, false, 1) };
 
 /* The items of R that are kept in shared memory. */
 template <class CUT, int N>
-CELL_WORD void multiply_kept_squares(const struct eco_resident_call *call,
-                                     const struct share *share, struct square_sums<CUT, N> *sums,
-                                     unsigned b, int next, int across)
+ECO_DEVICE void multiply_kept_squares(const struct eco_resident_call *call,
+                                      const struct share *share, struct square_sums<CUT, N> *sums,
+                                      unsigned b, int next, int across)
 {
     enum { ITEM_OF_R = FOUR * 2 * LANES }; /* 64 rows */
     const int items = call->shape.part[CUT::product].items;
@@ -159,7 +118,7 @@ CELL_WORD void multiply_kept_squares(const struct eco_resident_call *call,
     b += (unsigned)(CUT::items * next);
 #pragma unroll 1
     for (int i = CUT::items; i < items; i++, b += (unsigned)next) {
-        begin_products();
+        wgmma_fence();
 #pragma unroll
         for (int t = 0; t < TILES; t++, a += ITEM_OF_R)
             add_item<CUT, N>(sums, t, a, a + HALF_ITEM, b + (unsigned)(t * across), false,
@@ -170,10 +129,10 @@ CELL_WORD void multiply_kept_squares(const struct eco_resident_call *call,
 
 /* `N` tiles of 8 rows of the batch, `COUNT` items of R in registers. */
 template <class CUT, int N, int COUNT>
-CELL_WORD void multiply_squares(const struct eco_resident_call *call, const struct share *share,
-                                const struct memory *memory, const struct mine *mine,
-                                const struct fragment r[CUT::items][TILES], int row_tile,
-                                int sum_tile, int end)
+ECO_DEVICE void multiply_squares(const struct eco_resident_call *call, const struct share *share,
+                                 const struct memory *memory, const struct mine *mine,
+                                 const struct fragment r[CUT::items][TILES], int row_tile,
+                                 int sum_tile, int end)
 {
     typedef square_sums<CUT, N> kind;
     enum { CHUNK = CHAIN < COUNT ? CHAIN : COUNT };
@@ -183,7 +142,7 @@ CELL_WORD void multiply_squares(const struct eco_resident_call *call, const stru
     struct square_sums<CUT, N> sums;
 #pragma unroll
     for (int i = 0; i < COUNT; i += CHUNK) {
-        begin_products();
+        wgmma_fence();
 #pragma unroll
         for (int j = 0; j < CHUNK; j++)
 #pragma unroll
@@ -220,9 +179,9 @@ CELL_WORD void multiply_squares(const struct eco_resident_call *call, const stru
 /* Tiles of 8 rows of the batch from `first` on, up to `end`; some that are not there are multiplied
  * like the others, and kept nowhere. */
 template <class CUT, int COUNT>
-CELL_WORD void multiply_four(const struct eco_resident_call *call, const struct share *share,
-                             const struct memory *memory, const struct mine *mine,
-                             const struct fragment r[CUT::items][TILES], int first, int end)
+ECO_DEVICE void multiply_four(const struct eco_resident_call *call, const struct share *share,
+                              const struct memory *memory, const struct mine *mine,
+                              const struct fragment r[CUT::items][TILES], int first, int end)
 {
     int tile = first;
 #pragma unroll 1
@@ -235,9 +194,9 @@ CELL_WORD void multiply_four(const struct eco_resident_call *call, const struct 
 }
 
 template <class CUT>
-CELL_WORD void multiply_by_four(const struct eco_resident_call *call, const struct share *share,
-                                const struct memory *memory, const struct mine *mine,
-                                const struct fragment r[CUT::items][TILES], int first, int end)
+ECO_DEVICE void multiply_by_four(const struct eco_resident_call *call, const struct share *share,
+                                 const struct memory *memory, const struct mine *mine,
+                                 const struct fragment r[CUT::items][TILES], int first, int end)
 {
     static_assert(!ITEM_SCALES || !CUT::square, "sums of items are not told apart");
     const int items = call->shape.part[CUT::product].items;
@@ -248,3 +207,5 @@ CELL_WORD void multiply_by_four(const struct eco_resident_call *call, const stru
     else
         multiply_four<CUT, 2>(call, share, memory, mine, r, first, end);
 }
+
+#endif /* ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH */

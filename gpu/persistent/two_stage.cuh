@@ -7,12 +7,17 @@
  * Both phases gather into the same place.  Where one gathers less than the other, what is left
  * there meets zeros of R, and is of the same row of the batch.
  */
+#ifndef ECO_GPU_PERSISTENT_TWO_STAGE_CUH
+#define ECO_GPU_PERSISTENT_TWO_STAGE_CUH
+
+#include "gpu/persistent/elements.cuh"
+#include "gpu/persistent/weights.cuh"
 
 /* This block's part of each R; what both are scaled by. */
 template <class FIRST, class SECOND>
-CELL_WORD struct scales read_both(const struct eco_resident_call *call,
-                                  struct fragment first[FIRST::items][TILES],
-                                  struct fragment second[SECOND::items][TILES])
+ECO_DEVICE struct scales read_both(const struct eco_resident_call *call,
+                                   struct fragment first[FIRST::items][TILES],
+                                   struct fragment second[SECOND::items][TILES])
 {
     const struct share share_of_first = share_of<FIRST>(call),
                        share_of_second = share_of<SECOND>(call);
@@ -36,7 +41,7 @@ struct phase {
 
 /* OTHER: the other phase's. */
 template <class CUT, class OTHER>
-CELL_WORD struct phase phase_of(const struct eco_resident_call *call)
+ECO_DEVICE struct phase phase_of(const struct eco_resident_call *call)
 {
     struct phase phase;
     phase.share = share_of<CUT>(call);
@@ -49,8 +54,8 @@ CELL_WORD struct phase phase_of(const struct eco_resident_call *call)
 
 /* After a phase: the other one's part of the exchange.  [steps, groups, sent in phase 0, in 1]. */
 template <class CUT, class OTHER>
-CELL_WORD void advance_phase(const struct eco_resident_call *call, const struct memory *memory,
-                             struct mine *mine, int step)
+ECO_DEVICE void advance_phase(const struct eco_resident_call *call, const struct memory *memory,
+                              struct mine *mine, int step)
 {
     enum { PHASE = CUT::product };
     const int64_t gathered = sent_of<CUT>(call, memory), sent = sent_of<OTHER>(call, memory);
@@ -59,3 +64,5 @@ CELL_WORD void advance_phase(const struct eco_resident_call *call, const struct 
     if (PHASE == 1 || step > 0)
         mine->received += gathered + (PHASE == 0 ? others : 0);
 }
+
+#endif /* ECO_GPU_PERSISTENT_TWO_STAGE_CUH */

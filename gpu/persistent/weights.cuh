@@ -1,9 +1,11 @@
 /*
  * R as operands of matrix instructions: the part of a block, in registers and in shared memory.
  */
-#if defined(SCALED_R)
+#ifndef ECO_GPU_PERSISTENT_WEIGHTS_CUH
+#define ECO_GPU_PERSISTENT_WEIGHTS_CUH
+
+#include "gpu/arch/cp_async.cuh"
 #include "gpu/persistent/block_scales.cuh"
-#endif
 
 /* Of two rows, 8 apart, what the matrix instructions for an item read: first one half of their
  * numbers, then the other, in each the rows in turn, as instructions take them.  In any other order
@@ -12,12 +14,12 @@ struct fragment {
     uint4 first, second;
 };
 
-WORD struct fragment fragment_of(uint4 low, uint4 high)
+ECO_DEVICE struct fragment fragment_of(uint4 low, uint4 high)
 {
     return {make_uint4(low.x, high.x, low.y, high.y), make_uint4(low.z, high.z, low.w, high.w)};
 }
 
-WORD uint4 piece_from(const operand_bits bits[PIECE])
+ECO_DEVICE uint4 piece_from(const operand_bits bits[PIECE])
 {
 #if defined(ECO_OPERAND_PAIR)
     return in_order(make_uint4(bits[0], bits[1], bits[2], bits[3]));
@@ -28,7 +30,7 @@ WORD uint4 piece_from(const operand_bits bits[PIECE])
 }
 
 /* Neighbours of a row as operands. */
-WORD uint4 operands_of(const uint4 *from, float scale)
+ECO_DEVICE uint4 operands_of(const uint4 *from, float scale)
 {
 #if defined(ECO_ROWS_F32)
     operand_bits bits[PIECE];
@@ -55,8 +57,8 @@ template <class CUT> struct rows_of_r {
 };
 
 template <class CUT>
-CELL_WORD struct rows_of_r<CUT> rows_of(const struct eco_resident_call *call,
-                                        const struct share *share) {
+ECO_DEVICE struct rows_of_r<CUT> rows_of(const struct eco_resident_call *call,
+                                         const struct share *share) {
     const struct eco_resident_part *part = &call->shape.part[CUT::product];
     const narrow *const r = (const narrow *)call->job[share->job].recurrent[CUT::product];
     struct rows_of_r<CUT> rows;
@@ -84,8 +86,8 @@ CELL_WORD struct rows_of_r<CUT> rows_of(const struct eco_resident_call *call,
  * thing.
  */
 template <class CUT>
-CELL_WORD int column_of(const struct eco_resident_call *call, const struct share *share, int item,
-                        int x)
+ECO_DEVICE int column_of(const struct eco_resident_call *call, const struct share *share, int item,
+                         int x)
 {
     enum { OF_RAW = 16 / sizeof(narrow), HALF = ITEM / 2 };
     const int quarter = share->lane % 4, shift = CUT::bundle::shift;
@@ -100,8 +102,8 @@ CELL_WORD int column_of(const struct eco_resident_call *call, const struct share
 
 /* Half a fragment that this warp keeps here: the first numbers or the second. */
 template <class CUT>
-CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct share *share,
-                           int item, int tile, int numbers)
+ECO_DEVICE uint4 *kept_half(const struct eco_resident_call *call, const struct share *share,
+                            int item, int tile, int numbers)
 {
     const struct eco_resident_part *part = call->shape.part;
     int kept = share->warp * part[CUT::product].kept + item - CUT::items;
@@ -112,16 +114,16 @@ CELL_WORD uint4 *kept_half(const struct eco_resident_call *call, const struct sh
 
 /* Where four warps keep 64 rows of an item together, as they have those of the batch. */
 template <class CUT>
-CELL_WORD uint4 *kept_square(const struct eco_resident_call *call, const struct share *share,
-                             int item, int tile)
+ECO_DEVICE uint4 *kept_square(const struct eco_resident_call *call, const struct share *share,
+                              int item, int tile)
 {
     const int kept = share->warp / FOUR * call->shape.part[CUT::product].kept + item - CUT::items;
     return shared + (kept * TILES + tile) * FOUR * 2 * LANES;
 }
 
 template <class CUT>
-CELL_WORD void keep_fragment(const struct eco_resident_call *call, const struct share *share,
-                             int item, int tile, const struct fragment *v)
+ECO_DEVICE void keep_fragment(const struct eco_resident_call *call, const struct share *share,
+                              int item, int tile, const struct fragment *v)
 {
     if (!CUT::square) {
         *kept_half<CUT>(call, share, item, tile, 0) = v->first;
@@ -159,7 +161,8 @@ template <class CUT> struct items_of_r {
 };
 
 /* To the so manyth place.  What is no part of R is zeros. */
-template <class CUT> CELL_WORD void ask_for_item(const struct items_of_r<CUT> *items, int i, int at)
+template <class CUT>
+ECO_DEVICE void ask_for_item(const struct items_of_r<CUT> *items, int i, int at)
 {
 #pragma unroll
     for (int x = 0; x < way<CUT>::PLACES && i < items->n; x++) {
@@ -171,17 +174,17 @@ template <class CUT> CELL_WORD void ask_for_item(const struct items_of_r<CUT> *i
         for (int k = 0; k < RAW; k++) {
             const int column =
                 column_of<CUT>(items->call, items->share, items->rows->first[x / 2] + item, k);
-            copy_four_or_zeros(row && column >= 0, &shared[to + k * LANES],
-                               from + (column >= 0 ? column : 0));
+            cp_async_16_or_zeros(row && column >= 0, &shared[to + k * LANES],
+                                 from + (column >= 0 ? column : 0));
         }
     }
-    end_group_of_copies();
+    cp_async_commit();
 }
 
 /* Calls use(i, where) when item i is there, while some more are on their way.  It is at the ith
  * place; or so many places are taken in turn. */
 template <class CUT, int SO_MANY, class USE>
-CELL_WORD void bring_items(const struct items_of_r<CUT> *items, USE use)
+ECO_DEVICE void bring_items(const struct items_of_r<CUT> *items, USE use)
 {
     const auto at = [](int i) { return SO_MANY > 0 ? i % SO_MANY : i; };
 #pragma unroll 1
@@ -189,16 +192,16 @@ CELL_WORD void bring_items(const struct items_of_r<CUT> *items, USE use)
         ask_for_item<CUT>(items, i, at(i));
 #pragma unroll 1
     for (int i = 0; i < items->n; i++) {
-        wait_for_groups<way<CUT>::AHEAD - 1>();
+        cp_async_wait<way<CUT>::AHEAD - 1>();
         use(i, items->place + at(i) * way<CUT>::PLACES * RAW * LANES);
         ask_for_item<CUT>(items, i + way<CUT>::AHEAD, at(i + way<CUT>::AHEAD));
     }
-    wait_for_copies();
+    cp_async_wait_all();
 }
 
 /* Rows in 16 bits are there as they are, others as fragments, [n, tiles, 2, lanes]. */
 template <class CUT>
-CELL_WORD void bring_fragments(const struct items_of_r<CUT> *items, float scale)
+ECO_DEVICE void bring_fragments(const struct items_of_r<CUT> *items, float scale)
 {
     bring_items<CUT, 0>(items, [&](int i, int from) {
 #if defined(ECO_ROWS_F32)
@@ -219,7 +222,7 @@ CELL_WORD void bring_fragments(const struct items_of_r<CUT> *items, float scale)
     });
 }
 
-WORD struct fragment brought_fragment(int at)
+ECO_DEVICE struct fragment brought_fragment(int at)
 {
 #if defined(ECO_ROWS_F32)
     return {shared[at], shared[at + LANES]};
@@ -231,8 +234,8 @@ WORD struct fragment brought_fragment(int at)
 #if defined(SCALED_R)
 /* In a lane's share of R. */
 template <class CUT>
-CELL_WORD float greatest_of_fragments(const struct eco_resident_call *call,
-                                      const struct share *share, float most)
+ECO_DEVICE float greatest_of_fragments(const struct eco_resident_call *call,
+                                       const struct share *share, float most)
 {
     const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
     const struct items_of_r<CUT> items = {
@@ -255,9 +258,9 @@ CELL_WORD float greatest_of_fragments(const struct eco_resident_call *call,
 
 /* Of up to two products: `SECOND` may be `FIRST`. */
 template <class FIRST, class SECOND>
-CELL_WORD struct scales scales_of_r(const struct eco_resident_call *call,
-                                    const struct share *share_of_first,
-                                    const struct share *share_of_second)
+ECO_DEVICE struct scales scales_of_r(const struct eco_resident_call *call,
+                                     const struct share *share_of_first,
+                                     const struct share *share_of_second)
 {
 #if defined(SCALED_R)
     float most = greatest_of_fragments<FIRST>(call, share_of_first, 0);
@@ -269,7 +272,7 @@ CELL_WORD struct scales scales_of_r(const struct eco_resident_call *call,
 #endif
 }
 
-WORD float scale_of_r(const struct scales *scales)
+ECO_DEVICE float scale_of_r(const struct scales *scales)
 {
 #if defined(SCALED_R)
     return over(scales->sums);
@@ -280,8 +283,8 @@ WORD float scale_of_r(const struct scales *scales)
 
 /* The items that registers hold, by way of all of shared memory. */
 template <class CUT>
-CELL_WORD void read_held(const struct eco_resident_call *call, const struct share *share,
-                         const struct scales *scales, struct fragment r[CUT::items][CUT::wide])
+ECO_DEVICE void read_held(const struct eco_resident_call *call, const struct share *share,
+                          const struct scales *scales, struct fragment r[CUT::items][CUT::wide])
 {
     const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
     const int room = (int)(call->shape.shared_bytes / 16) / way<CUT>::ITEM_PLACES /
@@ -307,8 +310,8 @@ CELL_WORD void read_held(const struct eco_resident_call *call, const struct shar
 
 /* Those that shared memory keeps, by way of what nothing is kept in. */
 template <class CUT>
-CELL_WORD void read_kept(const struct eco_resident_call *call, const struct share *share,
-                         const struct scales *scales)
+ECO_DEVICE void read_kept(const struct eco_resident_call *call, const struct share *share,
+                          const struct scales *scales)
 {
     const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
     const int kept = call->shape.part[CUT::product].kept, other = kept_pieces(&call->shape);
@@ -334,11 +337,14 @@ CELL_WORD void read_kept(const struct eco_resident_call *call, const struct shar
 
 /* This block's part of R. */
 template <class CUT>
-CELL_WORD void read_fragments(const struct eco_resident_call *call, const struct share *share,
-                              const struct scales *scales, struct fragment r[CUT::items][CUT::wide])
+ECO_DEVICE void read_fragments(const struct eco_resident_call *call, const struct share *share,
+                               const struct scales *scales,
+                               struct fragment r[CUT::items][CUT::wide])
 {
     read_held<CUT>(call, share, scales, r);
     __syncthreads();
     read_kept<CUT>(call, share, scales);
     __syncthreads();
 }
+
+#endif /* ECO_GPU_PERSISTENT_WEIGHTS_CUH */

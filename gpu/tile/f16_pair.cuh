@@ -2,17 +2,24 @@
  * Eight floats of a row: how they are read, their size, and the numbers of F16 that they are split
  * into.
  */
+#ifndef ECO_GPU_TILE_F16_PAIR_CUH
+#define ECO_GPU_TILE_F16_PAIR_CUH
+
+#include <stdint.h>
+
 #include <cuda_fp16.h>
+
+#include "gpu/arch/memory.cuh"
 
 enum { GROUP = 8 /* of k: 16 bytes of F16 */ };
 
 /* Sizes as integers: a NaN is larger than infinity, that than all others. */
-WORD unsigned size_of(float x)
+ECO_DEVICE unsigned size_of(float x)
 {
     return __float_as_uint(x) & 0x7FFFFFFF;
 }
 
-WORD unsigned size_of_eight(const float *x)
+ECO_DEVICE unsigned size_of_eight(const float *x)
 {
     unsigned most = 0;
 #pragma unroll
@@ -21,27 +28,8 @@ WORD unsigned size_of_eight(const float *x)
     return most;
 }
 
-/* Do eights of a row lie at multiples of 16 bytes? */
-WORD bool is_aligned(const eco_split_operand &o)
-{
-    return ((uintptr_t)o.data | o.row * sizeof(float)) % 16 == 0;
-}
-
-/* Zeros where it is not there.  Under a predicate, not behind a branch: that would wait for what it
- * loads. */
-WORD uint4 load_16_bytes(const void *at, bool there)
-{
-    uint4 x;
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0;"
-                 " mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;"
-                 " @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                 : "=&r"(x.x), "=&r"(x.y), "=&r"(x.z), "=&r"(x.w)
-                 : "l"(at), "r"((int)there));
-    return x;
-}
-
 /* Of a row that has so many more; zeros beyond. */
-WORD void load_eight(const float *at, int32_t there, float *x)
+ECO_DEVICE void load_eight(const float *at, int32_t there, float *x)
 {
 #pragma unroll
     for (int i = 0; i < GROUP; i++)
@@ -49,19 +37,19 @@ WORD void load_eight(const float *at, int32_t there, float *x)
 }
 
 /* The same where eights are aligned, and there or not. */
-WORD void load_whole_eight(const float *at, bool there, float *x)
+ECO_DEVICE void load_whole_eight(const float *at, bool there, float *x)
 {
-    *(uint4 *)x = load_16_bytes(at, there);
-    *(uint4 *)(x + 4) = load_16_bytes(at + 4, there);
+    *(uint4 *)x = load_16_if(there, at);
+    *(uint4 *)(x + 4) = load_16_if(there, at + 4);
 }
 
-WORD unsigned bits_of(__half2 x)
+ECO_DEVICE unsigned bits_of(__half2 x)
 {
     return *(unsigned *)&x;
 }
 
 /* The nearest numbers to scale times x, and the nearest to what these leave. */
-WORD void split_eight(const float *x, float scale, uint4 *large, uint4 *small)
+ECO_DEVICE void split_eight(const float *x, float scale, uint4 *large, uint4 *small)
 {
     unsigned of_large[4], of_small[4];
 #pragma unroll
@@ -77,7 +65,7 @@ WORD void split_eight(const float *x, float scale, uint4 *large, uint4 *small)
 }
 
 /* The first of these alone. */
-WORD uint4 nearest_eight(const float *x, float scale)
+ECO_DEVICE uint4 nearest_eight(const float *x, float scale)
 {
     unsigned near[4];
 #pragma unroll
@@ -85,3 +73,5 @@ WORD uint4 nearest_eight(const float *x, float scale)
         near[i] = bits_of(__floats2half2_rn(x[2 * i] * scale, x[2 * i + 1] * scale));
     return make_uint4(near[0], near[1], near[2], near[3]);
 }
+
+#endif /* ECO_GPU_TILE_F16_PAIR_CUH */

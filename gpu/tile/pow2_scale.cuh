@@ -2,9 +2,13 @@
  * F16 has few exponents.  What is split into numbers of F16 is therefore brought near to 2^15 by
  * powers of two, one for all that share it.
  */
+#ifndef ECO_GPU_TILE_POW2_SCALE_CUH
+#define ECO_GPU_TILE_POW2_SCALE_CUH
+
+#include "gpu/arch/device.cuh"
 
 /* The power of two that brings it to between 2^14 and 2^15. */
-WORD float scale_for(float most)
+ECO_DEVICE float scale_for(float most)
 {
     enum { BIAS = 127, LEAST = -110, TOP = 15 };
     const int exponent = (int)(__float_as_uint(most) >> 23) - BIAS + 1; /* most < 2^exponent */
@@ -12,8 +16,10 @@ WORD float scale_for(float most)
 }
 
 /* 1 / x, of a power of two. */
-WORD float over(float x)
+ECO_DEVICE float over(float x)
 {
     const unsigned twice_one = 254u << 23;
     return __uint_as_float(twice_one - __float_as_uint(x));
 }
+
+#endif /* ECO_GPU_TILE_POW2_SCALE_CUH */

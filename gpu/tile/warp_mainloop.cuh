@@ -4,6 +4,13 @@
  * ECO_FUSED_TF32 are rounded to TF32; else each is the sum of three numbers of BF16, of whose
  * products the six largest are added: what is left out is below a float's last bit.
  */
+#ifndef ECO_GPU_TILE_WARP_MAINLOOP_CUH
+#define ECO_GPU_TILE_WARP_MAINLOOP_CUH
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/arch/mma.cuh"
+#include "gpu/tile/rows.cuh"
+
 enum {
     PIECE = 16 / sizeof(narrow), /* elements that a lane reads at once */
     ITEM = 4 * PIECE,
@@ -34,7 +41,7 @@ template <int TILES, int ACROSS> struct fetched {
 };
 
 /* Some of a row, zeros behind them. */
-WORD uint4 read_some(const narrow *from, int there)
+ECO_DEVICE uint4 read_some(const narrow *from, int there)
 {
     __align__(16) narrow x[PIECE];
 #pragma unroll
@@ -44,8 +51,8 @@ WORD uint4 read_some(const narrow *from, int there)
 }
 
 template <int TILES, int ACROSS>
-static __device__ __forceinline__ void fetch_matrix(const struct operands<TILES, ACROSS> &at,
-                                                    int item, struct fetched<TILES, ACROSS> *to)
+ECO_DEVICE void fetch_matrix(const struct operands<TILES, ACROSS> &at, int item,
+                             struct fetched<TILES, ACROSS> *to)
 {
     const int k = item * ITEM + at.quarter * PIECE;
     const bool there = item < at.end && k < at.matrix_row;
@@ -58,8 +65,7 @@ static __device__ __forceinline__ void fetch_matrix(const struct operands<TILES,
 }
 
 /* Rows of the batch, as many as V has room for. */
-template <class AT, class V>
-static __device__ __forceinline__ void fetch_rows(const AT &at, int item, V *to)
+template <class AT, class V> ECO_DEVICE void fetch_rows(const AT &at, int item, V *to)
 {
     enum { ACROSS = sizeof to->b / sizeof to->b[0] };
     const int k = item * ITEM + at.quarter * PIECE, there = item < at.end ? at.k - k : 0;
@@ -76,24 +82,20 @@ static __device__ __forceinline__ void fetch_rows(const AT &at, int item, V *to)
 
 /* ---- an item --------------------------------------------------------------------------------- */
 
-/* d += a b: lane 4g + q holds rows g and g + 8 of a, column g of b, and of d columns 2q, 2q + 1. */
-#if defined(ECO_ROWS_F16)
-#define NARROW_TYPES "f16.f16"
-#else
-#define NARROW_TYPES "bf16.bf16"
-#endif
-WORD void add_narrow(float d[4], uint4 a, unsigned b0, unsigned b1)
+/* d += a b, as in arch/mma.cuh. */
+ECO_DEVICE void add_narrow(float d[4], uint4 a, unsigned b0, unsigned b1)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32." NARROW_TYPES ".f32"
-        " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+#if defined(ECO_ROWS_F16)
+    mma_f16(d, a, b0, b1);
+#else
+    mma_bf16(d, a, b0, b1);
+#endif
 }
 
 #if !defined(ECO_ROWS_F32)
 template <int TILES, int ACROSS>
-static __device__ __forceinline__ void multiply_item(const struct fetched<TILES, ACROSS> &v,
-                                                     struct sums<TILES, ACROSS> *sums)
+ECO_DEVICE void multiply_item(const struct fetched<TILES, ACROSS> &v,
+                              struct sums<TILES, ACROSS> *sums)
 {
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
@@ -106,30 +108,19 @@ static __device__ __forceinline__ void multiply_item(const struct fetched<TILES,
     }
 }
 #elif defined(ECO_FUSED_TF32)
-WORD unsigned to_tf32(unsigned x)
+ECO_DEVICE unsigned to_tf32(unsigned x)
 {
-    unsigned y;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
-    return y;
+    return float_to_tf32(__uint_as_float(x));
 }
 
-WORD uint4 all_to_tf32(uint4 v)
+ECO_DEVICE uint4 all_to_tf32(uint4 v)
 {
     return make_uint4(to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w));
 }
 
-WORD void add_tf32(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                   unsigned b1)
-{
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-        " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
 template <int TILES, int ACROSS>
-static __device__ __forceinline__ void multiply_item(const struct fetched<TILES, ACROSS> &v,
-                                                     struct sums<TILES, ACROSS> *sums)
+ECO_DEVICE void multiply_item(const struct fetched<TILES, ACROSS> &v,
+                              struct sums<TILES, ACROSS> *sums)
 {
     uint4 b[ACROSS];
 #pragma unroll
@@ -140,22 +131,14 @@ static __device__ __forceinline__ void multiply_item(const struct fetched<TILES,
         const uint4 low = all_to_tf32(v.a[t][0]), high = all_to_tf32(v.a[t][1]);
 #pragma unroll
         for (int n = 0; n < ACROSS; n++) {
-            add_tf32(sums->d[t][n], low.x, high.x, low.y, high.y, b[n].x, b[n].y);
-            add_tf32(sums->d[t][n], low.z, high.z, low.w, high.w, b[n].z, b[n].w);
+            mma_tf32(sums->d[t][n], make_uint4(low.x, high.x, low.y, high.y), b[n].x, b[n].y);
+            mma_tf32(sums->d[t][n], make_uint4(low.z, high.z, low.w, high.w), b[n].z, b[n].w);
         }
     }
 }
 #else
-/* Two floats rounded to BF16, the first in the lower half. */
-WORD unsigned both_rounded(float x, float y)
-{
-    unsigned both;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
-    return both;
-}
-
 /* What that leaves of them. */
-WORD void leave(float *x, float *y, unsigned rounded)
+ECO_DEVICE void leave(float *x, float *y, unsigned rounded)
 {
     *x -= __uint_as_float(rounded << 16);
     *y -= __uint_as_float(rounded & 0xFFFF0000);
@@ -165,22 +148,22 @@ WORD void leave(float *x, float *y, unsigned rounded)
 struct parts {
     unsigned of[3];
 };
-WORD struct parts parts_of(unsigned x, unsigned y)
+ECO_DEVICE struct parts parts_of(unsigned x, unsigned y)
 {
     float a = __uint_as_float(x), b = __uint_as_float(y);
     struct parts parts;
-    parts.of[0] = both_rounded(a, b);
+    parts.of[0] = floats_to_bf16(a, b);
     leave(&a, &b, parts.of[0]);
-    parts.of[1] = both_rounded(a, b);
+    parts.of[1] = floats_to_bf16(a, b);
     leave(&a, &b, parts.of[1]);
-    parts.of[2] = both_rounded(a, b);
+    parts.of[2] = floats_to_bf16(a, b);
     return parts;
 }
 
 /* Matrix instructions cut off where they add: each item's sums begin anew, the least first. */
 template <int TILES, int ACROSS>
-static __device__ __forceinline__ void multiply_item(const struct fetched<TILES, ACROSS> &v,
-                                                     struct sums<TILES, ACROSS> *sums)
+ECO_DEVICE void multiply_item(const struct fetched<TILES, ACROSS> &v,
+                              struct sums<TILES, ACROSS> *sums)
 {
     static constexpr int order[6][2] = {{0, 2}, {2, 0}, {1, 1}, {0, 1}, {1, 0}, {0, 0}};
     uint4 a[TILES][3];
@@ -224,13 +207,13 @@ template <class V> struct ahead {
 /* ready() is done when kernels ahead have ended, while rows are on their way.  V: what fetch_matrix
  * and fetch_rows fetch of an item. */
 template <class V, int AHEAD, class AT, class SUMS, class READY>
-static __device__ __forceinline__ void multiply(const AT at, SUMS *sums, READY ready)
+ECO_DEVICE void multiply(const AT at, SUMS *sums, READY ready)
 {
     V v[AHEAD];
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
         fetch_matrix(at, at.first + j, &v[j]);
-    wait_for_kernels_ahead();
+    wait_on_dependent_grids();
 #pragma unroll
     for (int j = 0; j < AHEAD; j++)
         fetch_rows(at, at.first + j, &v[j]);
@@ -247,8 +230,7 @@ static __device__ __forceinline__ void multiply(const AT at, SUMS *sums, READY r
 
 /* Of a warp to [8 * ACROSS, LINE], a row of D behind the other. */
 template <int LINE, int TILES, int ACROSS>
-static __device__ __forceinline__ void put_sums(const struct sums<TILES, ACROSS> &sums, float *to,
-                                                int lane)
+ECO_DEVICE void put_sums(const struct sums<TILES, ACROSS> &sums, float *to, int lane)
 {
     to += lane % 4 * 2 * LINE + lane / 4;
 #pragma unroll
@@ -268,7 +250,7 @@ static __device__ __forceinline__ void put_sums(const struct sums<TILES, ACROSS>
  */
 
 /* Of floats in parts a sum that is not finite is added anew, term by term. */
-WORD float sum_anew(const narrow *a, size_t a_step, const narrow *b, size_t b_step, int k)
+ECO_DEVICE float sum_anew(const narrow *a, size_t a_step, const narrow *b, size_t b_step, int k)
 {
     float sum = 0;
     for (int i = 0; i < k; i++)
@@ -276,7 +258,9 @@ WORD float sum_anew(const narrow *a, size_t a_step, const narrow *b, size_t b_st
     return sum;
 }
 
-WORD bool is_finite(float sum)
+ECO_DEVICE bool is_finite(float sum)
 {
     return !IN_PARTS || fabsf(sum) < INFINITY_BEGINS;
 }
+
+#endif /* ECO_GPU_TILE_WARP_MAINLOOP_CUH */

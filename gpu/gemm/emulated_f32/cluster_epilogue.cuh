@@ -3,6 +3,13 @@
  * adds those of some columns, and to C.  By way of shared memory, so that C is read and written in
  * lines.
  */
+#ifndef ECO_GPU_GEMM_EMULATED_F32_CLUSTER_EPILOGUE_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_CLUSTER_EPILOGUE_CUH
+
+#include "gpu/arch/bulk_copy.cuh"
+#include "gpu/arch/memory.cuh"
+#include "gpu/gemm/emulated_f32/nonfinite.cuh"
+
 /* Sums of a tile in shared memory: [columns][rows and some], so that neither who puts a tile there
  * by rows nor who takes it by columns meets others at a bank. */
 template <class kind> struct tile_sums {
@@ -53,9 +60,9 @@ template <class kind> struct tile_sums {
     {
         for (unsigned block = 0; block < blocks; block++)
             if (block != rank)
-                copy_to_other(others + rank * columns_of(block) * LINE,
-                              tile + first_of(block) * LINE, block, columns_of(block) * BYTES,
-                              barrier);
+                bulk_copy_to_block(others + rank * columns_of(block) * LINE,
+                                   tile + first_of(block) * LINE, block, columns_of(block) * BYTES,
+                                   barrier);
     }
 
     /* A quad of a column of this block, of all blocks in their order. */
@@ -74,11 +81,11 @@ template <class kind> struct tile_sums {
     }
 };
 
-template <class kind> WORD tile_sums<kind> tile_sums_of(char *room, uint64_t *barrier)
+template <class kind> ECO_DEVICE tile_sums<kind> tile_sums_of(char *room, uint64_t *barrier)
 {
     float *const tile = (float *)room;
-    return {tile, tile + kind::columns * tile_sums<kind>::LINE, barrier, rank_in_cluster(),
-            blocks_in_cluster()};
+    return {tile, tile + kind::columns * tile_sums<kind>::LINE, barrier, cluster_rank(),
+            cluster_blocks()};
 }
 
 /* ---- C --------------------------------------------------------------------------------------- */
@@ -123,8 +130,10 @@ template <class kind> struct writer {
             for (int i = 0; i < mine::HELD; i++)
                 scale[i] = has(i) ? call.b.scales[n_of(i)] : 1;
 #pragma unroll
-        for (int i = 0; i < mine::HELD; i++)
-            *(uint4 *)&old[i] = load_16_bytes(place(i), whole && call.add && has(i));
+        for (int i = 0; i < mine::HELD; i++) {
+            const float *const from = place(i);
+            *(uint4 *)&old[i] = load_16_if(whole && call.add && has(i), from);
+        }
         if (!whole && call.add)
 #pragma unroll
             for (int i = 0; i < mine::HELD; i++)
@@ -179,7 +188,7 @@ template <class kind> struct writer {
 };
 
 template <class kind>
-WORD writer<kind> writer_of(const eco_split_call &call, const tile_sums<kind> &sum)
+ECO_DEVICE writer<kind> writer_of(const eco_split_call &call, const tile_sums<kind> &sum)
 {
     const unsigned quad = threadIdx.x % tile_sums<kind>::QUADS, tile = blockIdx.x / sum.blocks;
     const int32_t row = (int32_t)(tile * kind::rows + 4 * quad);
@@ -193,3 +202,5 @@ WORD writer<kind> writer_of(const eco_split_call &call, const tile_sums<kind> &s
             {},
             {}};
 }
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_CLUSTER_EPILOGUE_CUH */

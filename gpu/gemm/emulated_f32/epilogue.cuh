@@ -3,7 +3,13 @@
  * C, of which it reads and writes 16 bytes at a time.  It waits for no other warp, and for nothing
  * that is not near: matrix instructions of the next tile are under way.
  */
-enum { WARP = 32, WARP_ROWS = 16, EIGHT = 8 /* rows, or columns, that matrix instructions have */ };
+#ifndef ECO_GPU_GEMM_EMULATED_F32_EPILOGUE_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_EPILOGUE_CUH
+
+#include "gpu/arch/memory.cuh"
+#include "gpu/gemm/emulated_f32/nonfinite.cuh"
+
+enum { WARP_ROWS = 16, EIGHT = 8 /* rows, or columns, that matrix instructions have */ };
 
 /* Eight rows of some columns of a warp: neither who puts them there by eights nor who takes them by
  * rows meets others at a bank. */
@@ -23,7 +29,7 @@ struct warp_tile {
     int32_t row, column;
 };
 
-WORD int32_t lane_of_thread(void)
+ECO_DEVICE int32_t lane_of_thread(void)
 {
     return (int32_t)threadIdx.x % WARP;
 }
@@ -31,7 +37,7 @@ WORD int32_t lane_of_thread(void)
 /* ---- operands that are not finite ------------------------------------------------------------ */
 
 /* Any of a warp's rows, or of so many columns? */
-WORD bool any_odd(const warp_tile &t, int columns)
+ECO_DEVICE bool any_odd(const warp_tile &t, int columns)
 {
     const int32_t lane = lane_of_thread();
     bool odd = is_odd(t.of_rows[lane % WARP_ROWS]);
@@ -42,7 +48,7 @@ WORD bool any_odd(const warp_tile &t, int columns)
 
 /* All that are odd, each added by all threads of the warp.  No calls: matrix instructions that are
  * under way write registers that a function would save. */
-WORD void write_odd(const eco_split_call &call, const warp_tile &t, int columns)
+ECO_DEVICE void write_odd(const eco_split_call &call, const warp_tile &t, int columns)
 {
     for (int32_t i = 0; i < WARP_ROWS * columns; i++) {
         const int32_t r = i / columns, j = i - r * columns, row = t.row + r, column = t.column + j;
@@ -61,7 +67,7 @@ WORD void write_odd(const eco_split_call &call, const warp_tile &t, int columns)
 
 /* Of eight rows, from the warp's row r on, columns from j on: all that are there and not odd. */
 template <int columns>
-WORD void write_some(const eco_split_call &call, const warp_tile &t, int32_t r, int32_t j)
+ECO_DEVICE void write_some(const eco_split_call &call, const warp_tile &t, int32_t r, int32_t j)
 {
     enum { AT_ONCE = columns / WARP * 2 };
 #pragma unroll 1
@@ -90,16 +96,6 @@ WORD void write_some(const eco_split_call &call, const warp_tile &t, int32_t r, 
     }
 }
 
-/* Predicated, as load_16_bytes. */
-WORD void store_16_bytes(void *at, const float4 &x, bool there)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0;"
-                 " @p st.global.v4.f32 [%4], {%0, %1, %2, %3}; }"
-                 :
-                 : "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "l"(at), "r"((int)there)
-                 : "memory");
-}
-
 /* ---- whole lines ----------------------------------------------------------------------------- */
 
 /* Four columns of C. */
@@ -108,7 +104,7 @@ struct quad {
     float4 scale, bias; /* bias: or zeros */
 };
 
-WORD quad quad_of(const eco_split_call &call, const warp_tile &t, int32_t j)
+ECO_DEVICE quad quad_of(const eco_split_call &call, const warp_tile &t, int32_t j)
 {
     quad q = {t.column + j, *(const float4 *)(t.of_columns + j), {0, 0, 0, 0}};
     if (call.bias != nullptr)
@@ -120,7 +116,8 @@ WORD quad quad_of(const eco_split_call &call, const warp_tile &t, int32_t j)
 
 /* Of eight rows, from the warp's row r on. */
 template <int columns>
-WORD void write_quads(const eco_split_call &call, const warp_tile &t, const quad &q, int32_t r)
+ECO_DEVICE void write_quads(const eco_split_call &call, const warp_tile &t, const quad &q,
+                            int32_t r)
 {
     typedef lines<columns> mine;
     enum { TAKEN = EIGHT / mine::AT_ONCE };
@@ -128,9 +125,10 @@ WORD void write_quads(const eco_split_call &call, const warp_tile &t, const quad
     float *const to = call.c + (size_t)row * call.c_row + q.column;
     float4 old[TAKEN]; /* all before anything is written, else each would wait for the last */
 #pragma unroll
-    for (int i = 0; i < TAKEN; i++)
-        *(uint4 *)&old[i] = load_16_bytes(to + i * mine::AT_ONCE * call.c_row,
-                                          call.add && row + i * mine::AT_ONCE < call.a.rows);
+    for (int i = 0; i < TAKEN; i++) {
+        const float *const from = to + i * mine::AT_ONCE * call.c_row;
+        *(uint4 *)&old[i] = load_16_if(call.add && row + i * mine::AT_ONCE < call.a.rows, from);
+    }
 #pragma unroll
     for (int i = 0; i < TAKEN; i++) {
         const int32_t at = line + i * mine::AT_ONCE;
@@ -140,8 +138,8 @@ WORD void write_quads(const eco_split_call &call, const warp_tile &t, const quad
         for (int j = 0; j < 4; j++)
             (&x.x)[j] =
                 (&old[i].x)[j] + (divided((&x.x)[j], scale, (&q.scale.x)[j]) + (&q.bias.x)[j]);
-        store_16_bytes(to + i * mine::AT_ONCE * call.c_row, x,
-                       row + i * mine::AT_ONCE < call.a.rows);
+        float *const there = to + i * mine::AT_ONCE * call.c_row;
+        store_16_if(row + i * mine::AT_ONCE < call.a.rows, there, x);
     }
 }
 
@@ -149,7 +147,7 @@ WORD void write_quads(const eco_split_call &call, const warp_tile &t, const quad
 
 /* Of eight columns each, two of eight rows, from `first` on. */
 template <int columns, int n>
-WORD void put_lines(const warp_tile &t, const float (&sum)[n], int first)
+ECO_DEVICE void put_lines(const warp_tile &t, const float (&sum)[n], int first)
 {
     const int32_t lane = lane_of_thread();
     float *const to = t.room + lane / 4 * lines<columns>::LINE + lane % 4 * 2;
@@ -160,7 +158,7 @@ WORD void put_lines(const warp_tile &t, const float (&sum)[n], int first)
 
 /* A warp's 16 rows, so many columns at a time. */
 template <int columns, int n>
-WORD void write_whole(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+ECO_DEVICE void write_whole(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
 {
 #pragma unroll
     for (int j = 0; j < 2 * n; j += columns) {
@@ -177,7 +175,7 @@ WORD void write_whole(const eco_split_call &call, const warp_tile &t, const floa
 
 /* The same with less code. */
 template <int columns, int n>
-WORD void write_others(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+ECO_DEVICE void write_others(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
 {
 #pragma unroll 1
     for (int turn = 0; turn < 4 * n / columns; turn++) {
@@ -192,7 +190,7 @@ WORD void write_others(const eco_split_call &call, const warp_tile &t, const flo
 }
 
 template <int columns, int n>
-WORD void write_tile(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+ECO_DEVICE void write_tile(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
 {
     if (t.row >= call.a.rows)
         return;
@@ -205,3 +203,5 @@ WORD void write_tile(const eco_split_call &call, const warp_tile &t, const float
     if (odd)
         write_odd(call, t, 2 * n);
 }
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_EPILOGUE_CUH */

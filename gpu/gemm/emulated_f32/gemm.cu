@@ -7,21 +7,12 @@
  * operands are not finite are computed term by term.  Needs compute capability 9.0a; elsewhere the
  * kernels are empty.
  */
-#include "gpu/gemm/emulated_f32/args.h"
-#include "gpu/arch/device.cuh"
-
 #include "gpu/arch/grid_dependency.cuh"
-#include "gpu/arch/cluster_sync.cuh"
-#include "gpu/tile/f16_pair.cuh"
-#include "gpu/gemm/emulated_f32/nonfinite.cuh"
-#include "gpu/arch/wgmma_shared.cuh"
-
-#include "gpu/gemm/emulated_f32/pipeline.cuh"
-
-#include "gpu/gemm/emulated_f32/tile_scheduler.cuh"
 #include "gpu/gemm/emulated_f32/epilogue.cuh"
+#include "gpu/gemm/emulated_f32/pipeline.cuh"
+#include "gpu/gemm/emulated_f32/tile_scheduler.cuh"
 
-#if HAS_SQUARES
+#if HAS_WGMMA
 #define IN_PAIRS __cluster_dims__(PAIR, 1, 1)
 #else
 #define IN_PAIRS
@@ -48,26 +39,27 @@ struct ends {
 static_assert(kind::stages * kind::stage_bytes + sizeof(ends) <= STAGES_BYTES + SCALES_BYTES,
               "they fit");
 
-WORD ends *ends_of(unsigned shared)
+ECO_DEVICE ends *ends_of(unsigned shared)
 {
     extern __shared__ char room[];
-    return (ends *)(room + (shared - address_of(room)) + kind::stages * kind::stage_bytes);
+    return (ends *)(room + (shared - shared_address(room)) + kind::stages * kind::stage_bytes);
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
-WORD void copy_scales(const eco_split_call &call, const course &c, const tile &t, float to[2][TILE],
-                      uint64_t *full)
+ECO_DEVICE void copy_scales(const eco_split_call &call, const course &c, const tile &t,
+                            float to[2][TILE], uint64_t *full)
 {
     const int32_t m = min(t.m, c.tiles_m - 1);
-    copy(address_of(to[0]), (const char *)(call.a.scales + m * TILE), TILE_SCALES, full);
-    copy(address_of(to[1]), (const char *)(call.b.scales + t.n * TILE), TILE_SCALES, full);
+    bulk_copy(shared_address(to[0]), (const char *)(call.a.scales + m * TILE), TILE_SCALES, full);
+    bulk_copy(shared_address(to[1]), (const char *)(call.b.scales + t.n * TILE), TILE_SCALES, full);
 }
 
 /* Each block of the pair copies a plane of B to both. */
-WORD void fill_stages(const eco_split_call &call, const course &c, unsigned shared, barriers *b)
+ECO_DEVICE void fill_stages(const eco_split_call &call, const course &c, unsigned shared,
+                            barriers *b)
 {
-    const int32_t cluster = (int32_t)blockIdx.x / PAIR, rank = (int32_t)rank_in_cluster();
+    const int32_t cluster = (int32_t)blockIdx.x / PAIR, rank = (int32_t)cluster_rank();
     int32_t before_turn = 0; /* stages */
     turn turn = turn_of(c, cluster, 0);
     for (int32_t k = 0; turn.from < turn.to; turn = turn_of(c, cluster, ++k)) {
@@ -79,10 +71,10 @@ WORD void fill_stages(const eco_split_call &call, const course &c, unsigned shar
             const unsigned stage = shared + slot.stage * kind::stage_bytes;
             uint64_t *full = &b->full[slot.stage];
             wait_for_room(b, slot);
-            expect(full, kind::stage_bytes + (i == 0 ? 2 * TILE_SCALES : 0));
-            copy(stage, a + (size_t)i * PIECE_BYTES, PIECE_BYTES, full);
-            copy_to_all(stage + PIECE_BYTES + rank * kind::b_bytes, w + (size_t)i * PIECE_BYTES,
-                        kind::b_bytes, full, (1 << PAIR) - 1);
+            mbarrier_expect_bytes(full, kind::stage_bytes + (i == 0 ? 2 * TILE_SCALES : 0));
+            bulk_copy(stage, a + (size_t)i * PIECE_BYTES, PIECE_BYTES, full);
+            bulk_copy_multicast(stage + PIECE_BYTES + rank * kind::b_bytes,
+                                w + (size_t)i * PIECE_BYTES, kind::b_bytes, full, (1 << PAIR) - 1);
             if (i == 0)
                 copy_scales(call, c, t, ends_of(shared)->scales[k % SCALED_TILES], full);
         }
@@ -92,7 +84,7 @@ WORD void fill_stages(const eco_split_call &call, const course &c, unsigned shar
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-template <int n> WORD void put_aside(float4 *part, const float (&sum)[n])
+template <int n> ECO_DEVICE void put_aside(float4 *part, const float (&sum)[n])
 {
 #pragma unroll
     for (int i = 0; i < n / 4; i++)
@@ -186,10 +178,11 @@ struct multiplier {
     }
 };
 
-WORD void empty_stages(const eco_split_call &call, const course &c, unsigned shared, barriers *b)
+ECO_DEVICE void empty_stages(const eco_split_call &call, const course &c, unsigned shared,
+                             barriers *b)
 {
     multiplier m = {
-        call, c, {shared, b, 0, PAIR, 0}, (int32_t)blockIdx.x / PAIR, (int32_t)rank_in_cluster()};
+        call, c, {shared, b, 0, PAIR, 0}, (int32_t)blockIdx.x / PAIR, (int32_t)cluster_rank()};
     m.take_all_turns();
 }
 
@@ -198,25 +191,25 @@ WORD void empty_stages(const eco_split_call &call, const course &c, unsigned sha
 static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
     multiply(const __grid_constant__ eco_split_call call)
 {
-#if HAS_SQUARES
+#if HAS_WGMMA
     extern __shared__ char room[];
     __shared__ barriers b;
     const unsigned shared = aligned(room);
     const course c = course_of(call, (int32_t)gridDim.x / PAIR);
     if (threadIdx.x == 0)
         open_stages<kind>(&b, 1, PAIR);
-    meet_all();
-    let_next_start(); /* where no tiles are left */
+    cluster_sync();
+    launch_dependent_grids(); /* where no tiles are left */
     if (threadIdx.x < CONSUMERS) {
-        more_registers<CONSUMER_REGISTERS>();
+        warpgroup_take_registers<CONSUMER_REGISTERS>();
         empty_stages(call, c, shared, &b);
     } else {
-        fewer_registers<COPYING_REGISTERS>();
+        warpgroup_leave_registers<COPYING_REGISTERS>();
         if (threadIdx.x == CONSUMERS)
             fill_stages(call, c, shared, &b);
         __syncwarp();
     }
-    meet_all(); /* nothing comes to a block that has gone */
+    cluster_sync(); /* nothing comes to a block that has gone */
 #endif
 }
 
@@ -225,7 +218,7 @@ static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
 static __global__ void __launch_bounds__(CONSUMERS)
     add_parts(const __grid_constant__ eco_split_call call)
 {
-#if HAS_SQUARES
+#if HAS_WGMMA
     enum { SHARE = EIGHTS / SHARES, OF_SHARE = SHARE * EIGHT };
     __shared__ __align__(16) float room[CONSUMERS / WARP][lines<OF_SHARE>::FLOATS];
     const course c = course_of(call, (int32_t)gridDim.x);

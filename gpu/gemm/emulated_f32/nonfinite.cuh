@@ -1,21 +1,25 @@
 /*
  * From sums of products of scaled numbers to those of the numbers themselves.
  */
+#ifndef ECO_GPU_GEMM_EMULATED_F32_NONFINITE_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_NONFINITE_CUH
+
+#include "gpu/gemm/emulated_f32/args.h"
 #include "gpu/tile/pow2_scale.cuh"
 
-WORD bool is_odd(float scale)
+ECO_DEVICE bool is_odd(float scale)
 {
     return !(scale <= __uint_as_float(0x7F7FFFFF));
 }
 
-WORD float element(const eco_split_operand &o, int32_t row, int32_t k)
+ECO_DEVICE float element(const eco_split_operand &o, int32_t row, int32_t k)
 {
     return o.data[o.turned ? (size_t)(k - o.begin) * o.row + row : (size_t)row * o.row + k];
 }
 
 /* A sum some terms of which are not finite, so neither is it: NaN as it is, infinity times what it
  * meets.  A warp adds it, until it is NaN. */
-WORD float term_by_term(const eco_split_call &call, int32_t row, int32_t column)
+ECO_DEVICE float term_by_term(const eco_split_call &call, int32_t row, int32_t column)
 {
     enum { LOOK_EVERY = 4 };
     const int32_t end = min(call.a.k, call.b.k);
@@ -42,7 +46,8 @@ term_by_term_apart(const eco_split_call &call, int32_t row, int32_t column)
 }
 
 /* Of all threads of a warp: the sum, or one that is odd anew. */
-WORD float replaced(const eco_split_call &call, bool odd, int32_t row, int32_t column, float sum)
+ECO_DEVICE float replaced(const eco_split_call &call, bool odd, int32_t row, int32_t column,
+                          float sum)
 {
     for (unsigned left = __ballot_sync(~0u, odd); left != 0; left &= left - 1) {
         const int lane = __ffs((int)left) - 1;
@@ -54,8 +59,10 @@ WORD float replaced(const eco_split_call &call, bool odd, int32_t row, int32_t c
 }
 
 /* A sum divided by two powers of two; not out of range between them. */
-WORD float divided(float x, float s, float t)
+ECO_DEVICE float divided(float x, float s, float t)
 {
     const float f = over(s), g = over(t);
     return x * fminf(f, g) * fmaxf(f, g);
 }
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_NONFINITE_CUH */

@@ -1,10 +1,29 @@
 /*
- * Stages of shared memory of a product of split operands, filled and multiplied in turn.
+ * Stages of shared memory of a product of split operands, filled and multiplied in turn.  A
+ * stage is a piece of each operand.
  */
+#ifndef ECO_GPU_GEMM_EMULATED_F32_PIPELINE_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_PIPELINE_CUH
+
+#include "gpu/arch/bulk_copy.cuh"
+#include "gpu/arch/wgmma.cuh"
+#include "gpu/gemm/emulated_f32/operand.cuh"
+
+/*
+ * An operand lies in lines of 64 elements of a row that follow each other in memory (128 bytes),
+ * whose 16 byte groups change places by line: g is at g ^ line % 8.  What the instruction wants to
+ * know: where, and the bytes from 8 lines to the next 8.
+ */
+enum { LINE_BYTES = 128, EIGHT_LINES = 1024, NEXT_K = 32 /* bytes from an instruction's k on */ };
+
+ECO_DEVICE uint64_t describe(unsigned address)
+{
+    return (uint64_t)(address >> 4) | UINT64_C(1) << 16 | (uint64_t)(EIGHT_LINES >> 4) << 32 |
+           UINT64_C(1) << 62;
+}
+
 enum {
-    TILE = ECO_SPLIT_TILE,
-    DEPTH = ECO_SPLIT_DEPTH, /* k of a stage: a piece of each operand */
-    FOUR_WARPS = 128,        /* threads that multiply 64 rows */
+    FOUR_WARPS = 128, /* threads that multiply 64 rows */
     PIECE_BYTES = ECO_SPLIT_PIECE_BYTES,
     PLANE_BYTES = ECO_SPLIT_PLANE_BYTES,
     STAGES_BYTES = 216 << 10,
@@ -51,57 +70,59 @@ struct barriers {
 
 /* By one thread; a stage is full when so many threads have arrived, and empty when the warps of so
  * many blocks have multiplied it. */
-template <class kind> WORD void open_stages(barriers *b, int filling, int blocks)
+template <class kind> ECO_DEVICE void open_stages(barriers *b, int filling, int blocks)
 {
     for (int i = 0; i < kind::stages; i++) {
-        open_barrier(&b->full[i], filling);
-        open_barrier(&b->empty[i], blocks * kind::consumers / 32);
+        mbarrier_init(&b->full[i], filling);
+        mbarrier_init(&b->empty[i], blocks * kind::consumers / 32);
     }
-    show_barriers();
+    mbarrier_fence_init();
 }
 
 /* Before stage i is filled again. */
-template <int stages> WORD void wait_for_room(barriers *b, const slot<stages> &slot)
+template <int stages> ECO_DEVICE void wait_for_room(barriers *b, const slot<stages> &slot)
 {
-    wait_for(&b->empty[slot.stage], slot.parity ^ 1);
+    mbarrier_wait(&b->empty[slot.stage], slot.parity ^ 1);
 }
 
-WORD unsigned aligned(const void *room)
+ECO_DEVICE unsigned aligned(const void *room)
 {
-    return (address_of(room) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (shared_address(room) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 template <class kind>
-WORD const char *piece_of(const eco_split_operand &o, int32_t steps, int32_t tile, int32_t step)
+ECO_DEVICE const char *piece_of(const eco_split_operand &o, int32_t steps, int32_t tile,
+                                int32_t step)
 {
     return o.pieces + ((size_t)tile * steps + step) * (kind::planes * PLANE_BYTES);
 }
 
-template <class kind> WORD void add_terms(float (&d)[kind::held], uint64_t a, uint64_t b, int add)
+template <class kind>
+ECO_DEVICE void add_terms(float (&d)[kind::held], uint64_t a, uint64_t b, int add)
 {
 #pragma unroll
     for (int i = 0; i < DEPTH / 16; i++)
-        multiply_squares(d, a + (i * NEXT_K >> 4), b + (i * NEXT_K >> 4), add || i > 0);
+        wgmma_f16(d, a + (i * NEXT_K >> 4), b + (i * NEXT_K >> 4), add || i > 0);
 }
 
 /* Begins to; the small ones first: the sum is cut off where it is small. */
 template <class kind>
-WORD void multiply_stage(float (&d)[kind::held], unsigned a, unsigned b, int add)
+ECO_DEVICE void multiply_stage(float (&d)[kind::held], unsigned a, unsigned b, int add)
 {
-    begin_products();
+    wgmma_fence();
     if constexpr (kind::pairs) {
         add_terms<kind>(d, describe(a + kind::a_bytes), describe(b), add);
         add_terms<kind>(d, describe(a), describe(b + kind::b_bytes), 1);
     }
     add_terms<kind>(d, describe(a), describe(b), kind::pairs || add);
-    commit_products();
+    wgmma_commit();
 }
 
 /* [stages, columns / 2] behind the stages */
-template <class kind> WORD float2 *scales_of(unsigned shared, int stage)
+template <class kind> ECO_DEVICE float2 *scales_of(unsigned shared, int stage)
 {
     extern __shared__ char room[];
-    char *const stages = room + (shared - address_of(room));
+    char *const stages = room + (shared - shared_address(room));
     return (float2 *)(stages + kind::stages * kind::stage_bytes) + stage * (kind::columns / 2);
 }
 
@@ -116,9 +137,9 @@ template <class kind> struct consumer {
     {
         const slot<kind::stages> slot(next++);
         const unsigned at = shared + slot.stage * kind::stage_bytes;
-        wait_for(&b->full[slot.stage], slot.parity);
+        mbarrier_wait(&b->full[slot.stage], slot.parity);
         if constexpr (kind::splits)
-            show_to_squares(); /* by those who split they would wait for what they read ahead */
+            fence_proxy_async(); /* by those who split they would wait for what they read ahead */
         multiply_stage<kind>(d, at + threadIdx.x / FOUR_WARPS * (64 * LINE_BYTES),
                              at + kind::planes * kind::a_bytes, add);
         return slot.stage;
@@ -143,7 +164,7 @@ template <class kind> struct consumer {
     __device__ __forceinline__ void leave(int stage) const
     {
         if (threadIdx.x % 32 < blocks)
-            arrive(&b->empty[stage], first + threadIdx.x % 32);
+            mbarrier_arrive(&b->empty[stage], first + threadIdx.x % 32);
     }
 
     /* Adds the sums of a stage, so many more of which are under way. */
@@ -151,7 +172,7 @@ template <class kind> struct consumer {
     __device__ __forceinline__ void end(int stage, float (&d)[kind::held],
                                         float (&sum)[kind::held]) const
     {
-        end_products<begun>(d);
+        wgmma_wait_for_sums<begun>(d);
         if constexpr (kind::splits) {
             add_scaled(stage, d, sum);
             __syncwarp();
@@ -189,11 +210,13 @@ template <class kind> struct consumer {
         int before = begin(sum);
         for (int32_t i = 1; i < stages; i++) {
             const int stage = begin(sum, 1);
-            wait_for_products<1>();
+            wgmma_wait<1>();
             leave(before);
             before = stage;
         }
-        end_products<0>(sum);
+        wgmma_wait_for_sums<0>(sum);
         leave(before);
     }
 };
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_PIPELINE_CUH */

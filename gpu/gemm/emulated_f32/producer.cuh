@@ -2,26 +2,11 @@
  * How stages of a step's product are filled: R by copies of one thread, as many as there are stages
  * before the states are there; the states by copies, too, or by warps that split them.
  */
-/* What a block has of k, in the order in which it goes through it: stages of its tile. */
-struct slice {
-    int32_t first, step, stages, all; /* all: of the tile */
+#ifndef ECO_GPU_GEMM_EMULATED_F32_PRODUCER_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_PRODUCER_CUH
 
-    __device__ __forceinline__ int32_t stage_of(int32_t i) const
-    {
-        return first + i * step;
-    }
-};
-
-WORD slice slice_of(const eco_split_call &call)
-{
-    const int32_t rank = (int32_t)rank_in_cluster(), blocks = (int32_t)blocks_in_cluster(),
-                  all = (call.k + DEPTH - 1) / DEPTH, from = all * rank / blocks,
-                  to = all * (rank + 1) / blocks;
-    if (call.from_end)
-        return {to - 1, -1, to - from, all};
-    return {from, 1, to - from, all};
-}
-
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/gemm/emulated_f32/pipeline.cuh"
 #include "gpu/gemm/emulated_f32/splitting_producer.cuh"
 
 /* ---- R --------------------------------------------------------------------------------------- */
@@ -52,26 +37,27 @@ template <class kind> struct filler {
             piece_of<kind>(o, s.all, first / TILE, s.stage_of(i)) + first % TILE * LINE_BYTES;
 #pragma unroll
         for (int plane = 0; plane < kind::planes; plane++)
-            copy(to + plane * bytes, from + plane * PLANE_BYTES, bytes, full(i));
+            bulk_copy(to + plane * bytes, from + plane * PLANE_BYTES, bytes, full(i));
     }
 
     /* By one thread, when there is room. */
     __device__ __forceinline__ void copy_r(int32_t i) const
     {
-        expect(full(i), kind::splits ? kind::planes * kind::a_bytes : kind::stage_bytes);
+        mbarrier_expect_bytes(full(i),
+                              kind::splits ? kind::planes * kind::a_bytes : kind::stage_bytes);
         copy_planes(call.a, row, i, stage_at(i), kind::a_bytes);
     }
 };
 
 /* ---- the states ------------------------------------------------------------------------------ */
 
-template <class kind> WORD unsigned states_at(const filler<kind> &f, int32_t i)
+template <class kind> ECO_DEVICE unsigned states_at(const filler<kind> &f, int32_t i)
 {
     return f.stage_at(i) + kind::planes * kind::a_bytes;
 }
 
 /* By one thread, as they are prepared. */
-template <class kind> WORD void copy_states(const filler<kind> &f, int32_t ahead)
+template <class kind> ECO_DEVICE void copy_states(const filler<kind> &f, int32_t ahead)
 {
     for (int32_t i = 0; i < f.s.stages; i++) {
         if (i >= ahead) {
@@ -84,7 +70,7 @@ template <class kind> WORD void copy_states(const filler<kind> &f, int32_t ahead
 
 /* Of each row's threads one says that they are there. */
 template <class kind, bool whole>
-WORD void split_states(const filler<kind> &f, int32_t ahead, bool copies)
+ECO_DEVICE void split_states(const filler<kind> &f, int32_t ahead, bool copies)
 {
     extern __shared__ char anywhere[];
     const auto me = splitter_of<kind, whole>(f.call.b, f.s, f.column);
@@ -104,39 +90,40 @@ WORD void split_states(const filler<kind> &f, int32_t ahead, bool copies)
             if (copies && i >= ahead)
                 f.copy_r(i);
             __syncwarp();
-            me.keep(anywhere + (states_at(f, i) - address_of(anywhere)),
+            me.keep(anywhere + (states_at(f, i) - shared_address(anywhere)),
                     (float *)scales_of<kind>(f.shared, slot.stage), x[j]);
             __syncwarp();
             if (me.eighth == 0)
-                arrive(f.full(i), rank_in_cluster());
+                mbarrier_arrive(f.full(i), cluster_rank());
         }
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
 /* Arrivals that fill a stage. */
-template <class kind> WORD int arrivals_of(void)
+template <class kind> ECO_DEVICE int arrivals_of(void)
 {
     return 1 + (kind::splits ? kind::filling / EIGHTS : 0);
 }
 
 /* By the warps that fill. */
 template <class kind>
-WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned shared, barriers *b)
+ECO_DEVICE void fill_stages(const eco_split_call &call, const slice &s, unsigned shared,
+                            barriers *b)
 {
     const filler<kind> f = {call,
                             s,
                             shared,
                             b,
-                            (int32_t)(blockIdx.x / blocks_in_cluster()) * kind::rows,
+                            (int32_t)(blockIdx.x / cluster_blocks()) * kind::rows,
                             (int32_t)blockIdx.y * kind::columns};
     const int32_t ahead = min(s.stages, kind::stages);
     const bool copies = threadIdx.x == kind::consumers;
     for (int32_t i = 0; copies && i < ahead; i++)
         f.copy_r(i);
     __syncwarp();
-    wait_for_kernels_ahead();
-    let_next_start();
+    wait_on_dependent_grids();
+    launch_dependent_grids();
     if constexpr (!kind::splits) {
         if (copies)
             copy_states(f, ahead);
@@ -146,3 +133,5 @@ WORD void fill_stages(const eco_split_call &call, const slice &s, unsigned share
         split_states<kind, false>(f, ahead, copies);
     }
 }
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_PRODUCER_CUH */

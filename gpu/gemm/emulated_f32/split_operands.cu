@@ -4,20 +4,15 @@
  * bits and more of each number are there, or all down to 2^-40 of the largest of its row, whichever
  * is less; of single ones 11 of those that are not below 2^-29 of it.
  */
-#include "gpu/gemm/emulated_f32/args.h"
-#include "gpu/arch/device.cuh"
-
+#include "gpu/arch/cluster.cuh"
 #include "gpu/arch/grid_dependency.cuh"
-#include "gpu/arch/cluster_sync.cuh"
-#include "gpu/tile/pow2_scale.cuh"
+#include "gpu/gemm/emulated_f32/operand.cuh"
 #include "gpu/tile/f16_pair.cuh"
+#include "gpu/tile/pow2_scale.cuh"
 
 enum {
     THREADS = 256,
-    WARP = 32,
     WARPS = THREADS / WARP,
-    TILE = ECO_SPLIT_TILE,
-    DEPTH = ECO_SPLIT_DEPTH,
     GROUPS = DEPTH / GROUP,   /* of a row in a piece */
     COLUMNS = 16,             /* turned rows of a block */
     STEP = THREADS / COLUMNS, /* groups of one that its threads hold, each the first */
@@ -42,12 +37,12 @@ struct operands {
 
 /* ---- the largest of a row -------------------------------------------------------------------- */
 
-WORD bool is_finite(unsigned size)
+ECO_DEVICE bool is_finite(unsigned size)
 {
     return size < 0x7F800000;
 }
 
-WORD float scale_of(unsigned most)
+ECO_DEVICE float scale_of(unsigned most)
 {
     return is_finite(most) ? scale_for(__uint_as_float(most)) : __uint_as_float(most);
 }
@@ -55,8 +50,8 @@ WORD float scale_of(unsigned most)
 /* ---- splitting ------------------------------------------------------------------------------- */
 
 /* Where eight numbers of a row belong, from k = 8 group on. */
-WORD uint4 *place_of(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces,
-                     int planes)
+ECO_DEVICE uint4 *place_of(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces,
+                           int planes)
 {
     const int32_t line = row % TILE, piece = group / GROUPS, at = group % GROUPS;
     return (uint4 *)(o.pieces +
@@ -64,8 +59,8 @@ WORD uint4 *place_of(const eco_split_operand &o, int32_t row, int32_t group, int
                      line * (2 * DEPTH) + (at ^ line % 8) * 16);
 }
 
-WORD void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces, float scale,
-              const float *x)
+ECO_DEVICE void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces,
+                    float scale, const float *x)
 {
     if (o.form == ECO_SPLIT_PAIRS) {
         uint4 *const to = place_of(o, row, group, pieces, 2);
@@ -78,7 +73,8 @@ WORD void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pi
 /* ---- straight: k follows k ------------------------------------------------------------------- */
 
 /* So many warps prepare a row; a lane holds eights of it. */
-WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block, int32_t warps)
+ECO_DEVICE void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block,
+                                 int32_t warps)
 {
     __shared__ unsigned of_warp[WARPS];
     const int32_t warp = (int32_t)threadIdx.x / WARP, lane = (int32_t)threadIdx.x % WARP,
@@ -120,7 +116,7 @@ WORD void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block,
 
 /* The largest of a block's columns, of those that each thread has seen; then of all blocks of the
  * cluster, each of which has other lines. */
-WORD unsigned most_of_cluster(unsigned most, int32_t blocks)
+ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
 {
     __shared__ unsigned of_warp[WARPS][COLUMNS];
     [[maybe_unused]] __shared__ unsigned of_block[COLUMNS];
@@ -135,16 +131,16 @@ WORD unsigned most_of_cluster(unsigned most, int32_t blocks)
 #if __CUDA_ARCH__ >= 900
     if (thread < COLUMNS)
         of_block[column] = most;
-    meet_all();
+    cluster_sync();
     for (int32_t rank = 0; rank < blocks; rank++)
-        most = max(most, of_other(&of_block[column], (unsigned)rank));
-    meet_all();
+        most = max(most, cluster_load(&of_block[column], (unsigned)rank));
+    cluster_sync();
 #endif
     return most;
 }
 
 /* A cluster prepares 16 columns, a block some lines of them; a thread holds eights of one. */
-WORD void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, int32_t blocks)
+ECO_DEVICE void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, int32_t blocks)
 {
     const int32_t rank = block % blocks,
                   row = block / blocks * COLUMNS + (int32_t)threadIdx.x % COLUMNS;
@@ -180,8 +176,8 @@ static __global__ void __launch_bounds__(THREADS, 2) prepare(const __grid_consta
     const bool second = (int32_t)blockIdx.x >= both.first;
     const int32_t block = (int32_t)blockIdx.x - (second ? both.first : 0);
     const side &s = both.of[second];
-    let_next_start(); /* a step's product reads nothing new before this has ended */
-    wait_for_kernels_ahead();
+    launch_dependent_grids(); /* a step's product reads nothing new before this has ended */
+    wait_on_dependent_grids();
     if (s.o.turned)
         prepare_turned(s.o, both.k, block, s.holders);
     else

@@ -3,7 +3,13 @@
  * that a row has in a stage near to 2^15 by a power of two, split them, and leave the pieces in the
  * stage.
  */
+#ifndef ECO_GPU_GEMM_EMULATED_F32_SPLITTING_PRODUCER_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_SPLITTING_PRODUCER_CUH
+
+#include "gpu/gemm/emulated_f32/pipeline.cuh"
+#include "gpu/gemm/emulated_f32/slice.cuh"
 #include "gpu/tile/f16_pair.cuh"
+#include "gpu/tile/pow2_scale.cuh"
 
 enum {
     EIGHTS = DEPTH / GROUP, /* of a row in a stage, a thread each */
@@ -57,8 +63,11 @@ template <class kind, bool whole> struct splitter {
 };
 
 template <class kind, bool whole>
-WORD splitter<kind, whole> splitter_of(const eco_split_operand &o, const slice &s, int32_t first)
+ECO_DEVICE splitter<kind, whole> splitter_of(const eco_split_operand &o, const slice &s,
+                                             int32_t first)
 {
     const int thread = (int)threadIdx.x - kind::consumers;
     return {&o, s, first, thread / EIGHTS, thread % EIGHTS};
 }
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_SPLITTING_PRODUCER_CUH */

@@ -4,25 +4,18 @@
  * and each adds and writes a share of the tile.  R does not wait for the states: stages are filled
  * with it while the kernel ahead still computes these.
  */
-#include "gpu/gemm/emulated_f32/args.h"
-#include "gpu/arch/device.cuh"
-
 #include "gpu/arch/grid_dependency.cuh"
-#include "gpu/arch/cluster_sync.cuh"
-#include "gpu/gemm/emulated_f32/nonfinite.cuh"
-#include "gpu/arch/wgmma_shared.cuh"
-
-#include "gpu/gemm/emulated_f32/pipeline.cuh"
-
-#include "gpu/gemm/emulated_f32/producer.cuh"
 #include "gpu/gemm/emulated_f32/cluster_epilogue.cuh"
+#include "gpu/gemm/emulated_f32/pipeline.cuh"
+#include "gpu/gemm/emulated_f32/producer.cuh"
+#include "gpu/gemm/emulated_f32/slice.cuh"
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 /* The sums of the block's stages, then what it writes of the tile. */
 template <class kind>
-WORD void multiply_and_write(const eco_split_call &call, int32_t stages, consumer<kind> &me,
-                             const tile_sums<kind> &sums)
+ECO_DEVICE void multiply_and_write(const eco_split_call &call, int32_t stages, consumer<kind> &me,
+                                   const tile_sums<kind> &sums)
 {
     writer<kind> out = writer_of(call, sums);
     float sum[kind::held] = {0};
@@ -30,60 +23,60 @@ WORD void multiply_and_write(const eco_split_call &call, int32_t stages, consume
         me.add(stages, sum);
     else
         me.add_in_place(stages, sum);
-    wait_for_kernels_ahead();
+    wait_on_dependent_grids();
     __syncwarp();
     if (sums.blocks > 1)
-        meet_to_write(); /* all have multiplied what lay where sums go now */
+        cluster_sync_to_write(); /* all have multiplied what lay where sums go now */
     else
-        meet_some(kind::consumers);
+        named_barrier_sync(kind::consumers);
     out.read();
     sums.put(sum);
     if (sums.blocks > 1)
-        show_to_squares();
+        fence_proxy_async();
     __syncwarp();
-    meet_some(kind::consumers);
+    named_barrier_sync(kind::consumers);
     if (sums.blocks > 1) {
         if (threadIdx.x == 0)
             sums.send();
         __syncwarp();
-        wait_for(sums.barrier, 0);
+        mbarrier_wait(sums.barrier, 0);
         __syncwarp();
-        say_met();
+        cluster_arrive();
     }
     out.write();
     __syncwarp();
     if (sums.blocks > 1)
-        wait_till_met(); /* what it sent is where it belongs */
+        cluster_wait(); /* what it sent is where it belongs */
 }
 
 template <eco_split_form form, int rows, int columns, bool splits>
 static __global__ void __launch_bounds__(block_of<form, rows, columns, splits>::threads, 1)
     multiply_step(const __grid_constant__ eco_split_call call)
 {
-#if HAS_SQUARES
+#if HAS_WGMMA
     typedef block_of<form, rows, columns, splits> kind;
     extern __shared__ char anywhere[];
     __shared__ barriers b;
     const unsigned shared = aligned(anywhere);
     const tile_sums<kind> sums =
-        tile_sums_of<kind>(anywhere + (shared - address_of(anywhere)), &b.sums);
+        tile_sums_of<kind>(anywhere + (shared - shared_address(anywhere)), &b.sums);
     const slice s = slice_of(call);
     if (threadIdx.x == 0) {
-        open_barrier(&b.sums, 1);
+        mbarrier_init(&b.sums, 1);
         open_stages<kind>(&b, arrivals_of<kind>(), 1);
-        expect(&b.sums, sums.bytes_to_come());
+        mbarrier_expect_bytes(&b.sums, sums.bytes_to_come());
     }
     __syncthreads();
     if (threadIdx.x < kind::consumers) {
-        consumer<kind> me = {shared, &b, rank_in_cluster(), 1, 0};
+        consumer<kind> me = {shared, &b, cluster_rank(), 1, 0};
         multiply_and_write<kind>(call, s.stages, me, sums);
     } else {
         fill_stages<kind>(call, s, shared, &b);
         __syncwarp();
         if (sums.blocks > 1) {
-            meet_to_write();
-            say_met();
-            wait_till_met();
+            cluster_sync_to_write();
+            cluster_arrive();
+            cluster_wait();
         }
     }
 #endif

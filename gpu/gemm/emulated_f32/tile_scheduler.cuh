@@ -2,6 +2,11 @@
  * Who does what in a product of split operands, and when: tiles of C and their stages, shared out
  * to clusters.  The blocks of a cluster work side by side, on tiles below each other.
  */
+#ifndef ECO_GPU_GEMM_EMULATED_F32_TILE_SCHEDULER_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_TILE_SCHEDULER_CUH
+
+#include "gpu/gemm/emulated_f32/operand.cuh"
+
 enum { PAIR = ECO_SPLIT_PAIR };
 
 /* Clusters take the first pairs of tiles in turn.  Others, fewer than clusters, are shared: some of
@@ -17,7 +22,7 @@ struct place {
     int32_t pair, step;
 };
 
-WORD course course_of(const eco_split_call &call, int32_t clusters)
+ECO_DEVICE course course_of(const eco_split_call &call, int32_t clusters)
 {
     course c;
     c.steps = (call.k + DEPTH - 1) / DEPTH;
@@ -31,14 +36,14 @@ WORD course course_of(const eco_split_call &call, int32_t clusters)
 }
 
 /* Of shared pairs. */
-WORD place bound(const course &c, int32_t cluster)
+ECO_DEVICE place bound(const course &c, int32_t cluster)
 {
     const int32_t stage = (c.pairs - c.whole) * c.steps * min(cluster, c.sharing) / c.sharing,
                   pair = stage / c.steps;
     return {c.whole + pair, stage - pair * c.steps};
 }
 
-WORD bool before(const place &p, const place &q)
+ECO_DEVICE bool before(const place &p, const place &q)
 {
     return p.pair < q.pair || (p.pair == q.pair && p.step < q.step);
 }
@@ -49,7 +54,7 @@ struct turn {
 };
 
 /* The ith; from == to: there is none. */
-WORD turn turn_of(const course &c, int32_t cluster, int32_t i)
+ECO_DEVICE turn turn_of(const course &c, int32_t cluster, int32_t i)
 {
     const place first = bound(c, cluster), end = bound(c, cluster + 1);
     const int32_t shared = before(first, end) ? end.pair - first.pair + (end.step > 0) : 0,
@@ -59,7 +64,7 @@ WORD turn turn_of(const course &c, int32_t cluster, int32_t i)
     return {pair, i > 0 ? 0 : first.step, pair < end.pair ? c.steps : end.step};
 }
 
-WORD bool is_whole(const course &c, const turn &t)
+ECO_DEVICE bool is_whole(const course &c, const turn &t)
 {
     return t.to - t.from == c.steps;
 }
@@ -69,15 +74,17 @@ struct tile {
     int32_t m, n;
 };
 
-WORD tile tile_of(const course &c, int32_t pair, int32_t rank)
+ECO_DEVICE tile tile_of(const course &c, int32_t pair, int32_t rank)
 {
     const int32_t m = pair / c.tiles_n;
     return {m * PAIR + rank, pair - m * c.tiles_n};
 }
 
 /* [16][CONSUMERS] of the first or last tile that a block shares. */
-WORD float4 *part_of(const eco_split_call &call, int32_t cluster, int32_t rank, bool last)
+ECO_DEVICE float4 *part_of(const eco_split_call &call, int32_t cluster, int32_t rank, bool last)
 {
     const size_t block = (size_t)cluster * PAIR + rank;
     return (float4 *)call.parts + (2 * block + last) * (TILE * TILE / 4);
 }
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_TILE_SCHEDULER_CUH */

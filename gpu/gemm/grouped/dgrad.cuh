@@ -2,6 +2,12 @@
  * A product back through a matrix, C = A B with few rows: a block has some columns of C, its warps
  * share k.
  */
+#ifndef ECO_GPU_GEMM_GROUPED_DGRAD_CUH
+#define ECO_GPU_GEMM_GROUPED_DGRAD_CUH
+
+#include "gpu/gemm/grouped/block.cuh"
+#include "gpu/tile/warp_mainloop.cuh"
+
 enum {
     BACK_UNITS = ECO_FEW_BACK_UNITS, /* columns of the matrix that a lane reads at once */
     BACK_TILES = 1,
@@ -19,8 +25,7 @@ struct block_of_columns {
 
 /* WHOLE: all of them, as one; else one by one, those that are there. */
 template <bool WHOLE>
-static __device__ __forceinline__ void read_columns(const narrow *from, int there,
-                                                    unsigned to[BACK_WORDS])
+ECO_DEVICE void read_columns(const narrow *from, int there, unsigned to[BACK_WORDS])
 {
     if constexpr (!WHOLE) {
         __align__(8) narrow x[BACK_UNITS];
@@ -37,7 +42,7 @@ static __device__ __forceinline__ void read_columns(const narrow *from, int ther
 }
 
 /* One column's PIECE numbers. */
-WORD uint4 turned(const struct block_of_columns &v, int unit)
+ECO_DEVICE uint4 turned(const struct block_of_columns &v, int unit)
 {
 #if defined(ECO_ROWS_F32)
     return make_uint4(v.of[0][unit], v.of[1][unit], v.of[2][unit], v.of[3][unit]);
@@ -66,8 +71,8 @@ template <int ACROSS> struct back_fetched {
 };
 
 template <int ACROSS, bool WHOLE>
-static __device__ __forceinline__ void fetch_matrix(const struct back_operands<ACROSS, WHOLE> &at,
-                                                    int item, struct back_fetched<ACROSS> *to)
+ECO_DEVICE void fetch_matrix(const struct back_operands<ACROSS, WHOLE> &at, int item,
+                             struct back_fetched<ACROSS> *to)
 {
     const int k = item * ITEM + at.quarter * PIECE, end = item < at.end ? at.k : 0;
     const narrow *from = at.matrix + (size_t)k * at.matrix_row;
@@ -77,8 +82,8 @@ static __device__ __forceinline__ void fetch_matrix(const struct back_operands<A
 }
 
 template <int ACROSS>
-static __device__ __forceinline__ void multiply_item(const struct back_fetched<ACROSS> &v,
-                                                     struct sums<BACK_TILES, ACROSS> *sums)
+ECO_DEVICE void multiply_item(const struct back_fetched<ACROSS> &v,
+                              struct sums<BACK_TILES, ACROSS> *sums)
 {
     struct fetched<BACK_TILES, ACROSS> both;
     both.a[0][0] = turned(v.a, 0);
@@ -91,8 +96,7 @@ static __device__ __forceinline__ void multiply_item(const struct back_fetched<A
 
 /* A thread's sums of all warps, of columns of C that lie in pairs, the second of each behind. */
 template <int ACROSS>
-static __device__ __forceinline__ void finish_back(const struct eco_few_job *job, int column,
-                                                   int row, const float *shared)
+ECO_DEVICE void finish_back(const struct eco_few_job *job, int column, int row, const float *shared)
 {
     enum { COLUMNS = ECO_FEW_BACK_COLUMNS, ROWS = 8 * ACROSS };
     for (int i = (int)threadIdx.x; i < COLUMNS * ROWS; i += THREADS) {
@@ -111,8 +115,7 @@ static __device__ __forceinline__ void finish_back(const struct eco_few_job *job
 }
 
 template <int ACROSS, bool WHOLE>
-static __device__ __forceinline__ void multiply_back(const struct eco_few_job *job, int block,
-                                                     float *shared)
+ECO_DEVICE void multiply_back(const struct eco_few_job *job, int block, float *shared)
 {
     enum { COLUMNS = ECO_FEW_BACK_COLUMNS, ROWS = 8 * ACROSS };
     typedef struct back_fetched<ACROSS> fetched;
@@ -141,3 +144,5 @@ static __device__ __forceinline__ void multiply_back(const struct eco_few_job *j
     __syncthreads();
     finish_back<ACROSS>(job, column, row, shared);
 }
+
+#endif /* ECO_GPU_GEMM_GROUPED_DGRAD_CUH */

@@ -1,34 +1,8 @@
 /*
  * Products of few rows, several in one launch: each block belongs to one.
  */
-#include "gpu/cell/math.cuh"
-#include "gpu/gemm/grouped/args.h"
-
-#include "gpu/arch/grid_dependency.cuh"
-#include "gpu/arch/cp_async.cuh"
-
-#include "gpu/tile/warp_mainloop.cuh"
-
-enum { THREADS = ECO_FEW_THREADS, WARPS = ECO_FEW_WARPS };
-
-/* ---- where sums go --------------------------------------------------------------------------- */
-
-WORD float after(const struct eco_few_job *job, size_t at, float sum)
-{
-    if (!job->add)
-        return sum;
-    return sum +
-           (job->narrow ? to_real(((const narrow *)job->c)[at]) : ((const float *)job->c)[at]);
-}
-
-WORD void store(const struct eco_few_job *job, size_t at, float sum)
-{
-    const float value = after(job, at, sum);
-    if (job->narrow)
-        ((narrow *)job->c)[at] = to_narrow(value);
-    else
-        ((float *)job->c)[at] = value;
-}
+#ifndef ECO_GPU_GEMM_GROUPED_KERNEL_CUH
+#define ECO_GPU_GEMM_GROUPED_KERNEL_CUH
 
 #include "gpu/gemm/grouped/dgrad.cuh"
 #include "gpu/gemm/grouped/wgrad.cuh"
@@ -36,7 +10,7 @@ WORD void store(const struct eco_few_job *job, size_t at, float sum)
 /* ---- zeros ----------------------------------------------------------------------------------- */
 
 /* Of numbers that no kernel ahead in the run touches. */
-WORD void clear(const struct eco_few_job *job, int block)
+ECO_DEVICE void clear(const struct eco_few_job *job, int block)
 {
     enum { EACH = ECO_FEW_ZEROS / THREADS / 4 };
     static_assert(ECO_FEW_ZEROS % (4 * THREADS) == 0, "whole rounds of all threads");
@@ -55,7 +29,7 @@ WORD void clear(const struct eco_few_job *job, int block)
 /* ---- sums of columns ------------------------------------------------------------------------- */
 
 /* Warps share the rows, always the same ones. */
-WORD void sum_columns(const struct eco_few_job *job, int block, float *shared)
+ECO_DEVICE void sum_columns(const struct eco_few_job *job, int block, float *shared)
 {
     enum { COLUMNS = ECO_FEW_SUM_COLUMNS };
     static_assert(COLUMNS == 32 && COLUMNS <= 8 * BACK_LINE, "shared has a place for each");
@@ -65,7 +39,7 @@ WORD void sum_columns(const struct eco_few_job *job, int block, float *shared)
     const narrow *const from =
         (const narrow *)job->a + (there ? (size_t)group * job->b_row + unit : 0);
     float sum = 0;
-    wait_for_kernels_ahead();
+    wait_on_dependent_grids();
 #pragma unroll 8
     for (int r = warp; r < job->k; r += WARPS)
         sum += to_real(from[(size_t)r * job->a_row]);
@@ -90,7 +64,7 @@ static __global__ void __launch_bounds__(THREADS)
     enum { BACK_ROOM = WARPS * 8 * ACROSS_BACK * BACK_LINE };
     __shared__ __align__(16) float shared[+BACK_ROOM > +GRADIENT_ROOM ? BACK_ROOM : GRADIENT_ROOM];
     int block = (int)blockIdx.x, j = 0;
-    let_next_start(); /* which reads no more than matrices before it waits */
+    launch_dependent_grids(); /* which reads no more than matrices before it waits */
     while (block >= call.job[j].blocks)
         block -= call.job[j++].blocks;
     const struct eco_few_job *const job = &call.job[j];
@@ -98,7 +72,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (job->kind == ECO_FEW_ZERO) {
         clear(job, block);
         if (blockIdx.x == 0) /* who comes next waits for this launch, and so for those ahead */
-            wait_for_kernels_ahead();
+            wait_on_dependent_grids();
     } else if (job->kind == ECO_FEW_SUM)
         sum_columns(job, block, shared);
     else if (job->kind == ECO_FEW_BACK && whole)
@@ -114,3 +88,5 @@ static __global__ void __launch_bounds__(THREADS)
 
 static const void *const kernels[ECO_FEW_SHAPES] = {(const void *)few<0>, (const void *)few<1>,
                                                     (const void *)few<2>};
+
+#endif /* ECO_GPU_GEMM_GROUPED_KERNEL_CUH */

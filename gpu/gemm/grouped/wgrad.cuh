@@ -2,6 +2,14 @@
  * The gradient of a matrix over few rows, C = A^T B.  A block has a piece of C; rows of A and B go
  * to shared memory, from where each warp multiplies some columns of A by some of B.
  */
+#ifndef ECO_GPU_GEMM_GROUPED_WGRAD_CUH
+#define ECO_GPU_GEMM_GROUPED_WGRAD_CUH
+
+#include "gpu/arch/cp_async.cuh"
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/gemm/grouped/block.cuh"
+#include "gpu/tile/warp_mainloop.cuh"
+
 enum {
     SIDE = 32, /* of a warp's piece of C */
     GRADIENT_COLUMNS = ECO_FEW_GRADIENT_COLUMNS,
@@ -32,12 +40,12 @@ struct gradient_sums {
     float of[2][RUNS][2 * RUN];
 };
 
-WORD int row_of(int i, int lane)
+ECO_DEVICE int row_of(int i, int lane)
 {
     return DEPTH > 1 ? i * 8 + lane / 4 : lane / 4 * 4 + i;
 }
 
-WORD int column_of(int run, int lane)
+ECO_DEVICE int column_of(int run, int lane)
 {
     return (run * 4 + lane % 4) * RUN;
 }
@@ -47,8 +55,8 @@ WORD int column_of(int run, int lane)
 /* Rows of a matrix, its columns from `first` on, `columns` of them; zeros to the end of a line, and
  * in `all` rows from row `there` on. */
 template <bool WHOLE>
-static __device__ __forceinline__ void put_rows(const narrow *from, size_t row, int columns,
-                                                int there, int all, narrow *to)
+ECO_DEVICE void put_rows(const narrow *from, size_t row, int columns, int there, int all,
+                         narrow *to)
 {
     enum { PIECES = GRADIENT_COLUMNS / PIECE };
 #pragma unroll 2
@@ -57,7 +65,7 @@ static __device__ __forceinline__ void put_rows(const narrow *from, size_t row, 
         const int n = r < there ? max(0, min(columns - c, (int)PIECE)) : 0;
         const narrow *const at = n > 0 ? from + (size_t)r * row + c : from;
         if constexpr (WHOLE)
-            copy_some_of_four(to + r * GRADIENT_LINE + c, at, n * (int)sizeof(narrow));
+            cp_async_some_of_16(to + r * GRADIENT_LINE + c, at, n * (int)sizeof(narrow));
         else
             *(uint4 *)(to + r * GRADIENT_LINE + c) = read_some(at, n);
     }
@@ -66,26 +74,16 @@ static __device__ __forceinline__ void put_rows(const narrow *from, size_t row, 
 /* ---- a warp's products of DEPTH rows --------------------------------------------------------- */
 
 #if !defined(ECO_ROWS_F32)
-/* Four matrices of 8 rows of 8 numbers, turned; lane 8m + r knows where row r of the mth lies. */
-WORD uint4 turned_matrices(const narrow *at)
-{
-    uint4 v;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"((unsigned)__cvta_generic_to_shared(at))
-                 : "memory");
-    return v;
-}
-
-WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradient_sums *sums)
+ECO_DEVICE void multiply_rows(const narrow *a, const narrow *b, int lane,
+                              struct gradient_sums *sums)
 {
     const int low = lane % 8, middle = lane / 8 % 2 * 8, high = lane / 16 * 8;
     a += (low + high) * GRADIENT_LINE + middle;
     b += (low + middle) * GRADIENT_LINE + high;
-    const uint4 x[2] = {turned_matrices(a), turned_matrices(a + 16)};
+    const uint4 x[2] = {load_matrices_transposed(a), load_matrices_transposed(a + 16)};
 #pragma unroll
     for (int run = 0; run < RUNS; run += 2) {
-        const uint4 y = turned_matrices(b + run * 8);
+        const uint4 y = load_matrices_transposed(b + run * 8);
 #pragma unroll
         for (int t = 0; t < 2; t++) {
             add_narrow(sums->of[t][run], x[t], y.x, y.y);
@@ -94,12 +92,13 @@ WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradi
     }
 }
 #elif defined(ECO_FUSED_TF32)
-WORD unsigned tf32_at(const narrow *at)
+ECO_DEVICE unsigned tf32_at(const narrow *at)
 {
     return to_tf32(__float_as_uint(*at));
 }
 
-WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradient_sums *sums)
+ECO_DEVICE void multiply_rows(const narrow *a, const narrow *b, int lane,
+                              struct gradient_sums *sums)
 {
     const int row = lane % 4 * GRADIENT_LINE + lane / 4, next = row + 4 * GRADIENT_LINE;
     uint4 x[2];
@@ -112,11 +111,12 @@ WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradi
         const unsigned low = tf32_at(b + row + run * 8), high = tf32_at(b + next + run * 8);
 #pragma unroll
         for (int t = 0; t < 2; t++)
-            add_tf32(sums->of[t][run], x[t].x, x[t].y, x[t].z, x[t].w, low, high);
+            mma_tf32(sums->of[t][run], x[t], low, high);
     }
 }
 #else
-WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradient_sums *sums)
+ECO_DEVICE void multiply_rows(const narrow *a, const narrow *b, int lane,
+                              struct gradient_sums *sums)
 {
     const float4 v = *(const float4 *)(a + row_of(0, lane));
     const float x[4] = {v.x, v.y, v.z, v.w};
@@ -137,7 +137,7 @@ WORD void multiply_rows(const narrow *a, const narrow *b, int lane, struct gradi
 /* ---- where sums go --------------------------------------------------------------------------- */
 
 /* A piece of C all of which is there. */
-WORD void store_all(float *c, size_t row, bool add, int lane, struct gradient_sums *sums)
+ECO_DEVICE void store_all(float *c, size_t row, bool add, int lane, struct gradient_sums *sums)
 {
     struct run *to[4];
 #pragma unroll
@@ -160,8 +160,8 @@ WORD void store_all(float *c, size_t row, bool add, int lane, struct gradient_su
 }
 
 /* Its first rows and columns. */
-WORD void store_some(float *c, size_t row, bool add, int rows, int columns, int lane,
-                     const struct gradient_sums &sums)
+ECO_DEVICE void store_some(float *c, size_t row, bool add, int rows, int columns, int lane,
+                           const struct gradient_sums &sums)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -176,8 +176,7 @@ WORD void store_some(float *c, size_t row, bool add, int rows, int columns, int 
 }
 
 template <bool WHOLE>
-static __device__ __forceinline__ void multiply_gradient(const struct eco_few_job *job, int block,
-                                                         float *shared)
+ECO_DEVICE void multiply_gradient(const struct eco_few_job *job, int block, float *shared)
 {
     enum { ACROSS = GRADIENT_COLUMNS / SIDE };
     const int across = (job->n + GRADIENT_COLUMNS - 1) / GRADIENT_COLUMNS;
@@ -187,7 +186,7 @@ static __device__ __forceinline__ void multiply_gradient(const struct eco_few_jo
     const int down = warp / ACROSS * SIDE, right = warp % ACROSS * SIDE;
     narrow *const a = (narrow *)shared, *const b = a + ROWS_AT_ONCE * GRADIENT_LINE;
     struct gradient_sums sums = {};
-    wait_for_kernels_ahead();
+    wait_on_dependent_grids();
 #pragma unroll 1
     for (int k = 0; k < job->k; k += ROWS_AT_ONCE) {
         const int there = min(job->k - k, (int)ROWS_AT_ONCE);
@@ -198,7 +197,7 @@ static __device__ __forceinline__ void multiply_gradient(const struct eco_few_jo
                         there, all, a);
         put_rows<WHOLE>((const narrow *)job->b + k * job->b_row + column, job->b_row,
                         job->n - column, there, all, b);
-        wait_for_copies();
+        cp_async_wait_all();
         __syncthreads();
 #pragma unroll TOGETHER
         for (int d = 0; d < all; d += DEPTH)
@@ -212,3 +211,5 @@ static __device__ __forceinline__ void multiply_gradient(const struct eco_few_jo
     else
         store_some(c, job->c_row, job->add, rows, columns, lane, sums);
 }
+
+#endif /* ECO_GPU_GEMM_GROUPED_WGRAD_CUH */

@@ -3,26 +3,23 @@
  * that is not below 2^-29 of the largest it shares its power with, fewer of one down to 2^-39.
  * What is infinite or NaN has no say in that, and stays what it is.
  */
-#include "gpu/gemm/scaled_f16/args.h"
-#include "gpu/kernels.h"
-#include "gpu/arch/device.cuh"
-
 #include "gpu/arch/grid_dependency.cuh"
 #include "gpu/gemm/scaled_f16/row_max.cuh"
+#include "gpu/kernels.h"
 
 enum { MOST_BLOCKS = 1056 }; /* of a launch over rows */
 
 static __global__ void __launch_bounds__(THREADS)
     find_largest(const __grid_constant__ struct eco_half_call call)
 {
-    let_next_start();
-    wait_for_kernels_ahead();
+    launch_dependent_grids();
+    wait_on_dependent_grids();
     search(call.of[blockIdx.y], (int32_t)blockIdx.x, (int32_t)gridDim.x,
            call.most + blockIdx.y * ECO_HALF_BLOCKS);
 }
 
 /* The power of two for the numbers of a matrix, from what so many blocks found.  By all threads. */
-WORD float power_for(const eco_half_call &call, int k, int32_t blocks)
+ECO_DEVICE float power_for(const eco_half_call &call, int k, int32_t blocks)
 {
     __shared__ float of_warp[MOST_WARPS];
     const int32_t thread = (int32_t)threadIdx.x;
@@ -36,7 +33,7 @@ WORD float power_for(const eco_half_call &call, int k, int32_t blocks)
 }
 
 /* The same; of the first of two that are multiplied not so large that both leave the floats. */
-WORD float power_of(const eco_half_call &call, int k, int32_t blocks)
+ECO_DEVICE float power_of(const eco_half_call &call, int k, int32_t blocks)
 {
     const float power = power_for(call, k, blocks);
     if (!call.together || k > 0)
@@ -45,7 +42,7 @@ WORD float power_of(const eco_half_call &call, int k, int32_t blocks)
 }
 
 /* By one block of each matrix. */
-WORD void tell_inverse(const eco_half_call &call, int k, float power, int32_t blocks)
+ECO_DEVICE void tell_inverse(const eco_half_call &call, int k, float power, int32_t blocks)
 {
     float inverse = over(power);
     if (call.together && k == 0)
@@ -57,7 +54,7 @@ WORD void tell_inverse(const eco_half_call &call, int k, float power, int32_t bl
     call.scalars->one = 1;
 }
 
-WORD void narrow_row(const eco_half_matrix &m, int32_t r, float power, bool fours)
+ECO_DEVICE void narrow_row(const eco_half_matrix &m, int32_t r, float power, bool fours)
 {
     const float *from = m.from + (size_t)r * m.from_row;
     __half *to = (__half *)m.to + (size_t)r * m.to_row;
@@ -84,8 +81,8 @@ static __global__ void __launch_bounds__(THREADS)
     const int k = (int)blockIdx.y;
     const eco_half_matrix &m = call.of[k];
     const bool fours = in_fours(m);
-    let_next_start();
-    wait_for_kernels_ahead();
+    launch_dependent_grids();
+    wait_on_dependent_grids();
     const float power = power_of(call, k, searchers);
     if (blockIdx.x == 0)
         tell_inverse(call, k, power, searchers);
@@ -118,7 +115,7 @@ cudaError_t eco_launch_half(const struct eco_half_call *call, bool overlap, cuda
 
 /* ---- from what rows of dacc gave ------------------------------------------------------------- */
 
-WORD void widen_row(const eco_half_back_call &call, int32_t r, bool fours)
+ECO_DEVICE void widen_row(const eco_half_back_call &call, int32_t r, bool fours)
 {
     const float *from = call.from + (size_t)r * call.from_row;
     float *to = call.to + (size_t)r * call.to_row;
@@ -147,8 +144,8 @@ static __global__ void __launch_bounds__(THREADS)
 {
     const bool fours = (((uintptr_t)call.from | (uintptr_t)call.to) % 16 |
                         (call.from_row | call.to_row | (size_t)call.columns) % FOUR) == 0;
-    let_next_start();
-    wait_for_kernels_ahead();
+    launch_dependent_grids();
+    wait_on_dependent_grids();
     for (int32_t r = (int32_t)(blockIdx.x * WARPS + threadIdx.x / WARP); r < call.rows;
          r += (int32_t)gridDim.x * WARPS)
         widen_row(call, r, fours);

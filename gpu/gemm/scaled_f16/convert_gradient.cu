@@ -2,12 +2,9 @@
  * dacc brought to F16 in place, each row by its own power of two, so that one pass over memory
  * does: a row stays in the registers of a block.  The same pass sums the columns of what was there.
  */
-#include "gpu/gemm/scaled_f16/args.h"
-#include "gpu/kernels.h"
-#include "gpu/arch/device.cuh"
-
 #include "gpu/arch/grid_dependency.cuh"
 #include "gpu/gemm/scaled_f16/row_max.cuh"
+#include "gpu/kernels.h"
 
 template <int fours> struct row_of_dacc {
     float4 of[fours];
@@ -61,8 +58,8 @@ static __global__ void __launch_bounds__(MOST_THREADS)
     __shared__ float of_warp[2][MOST_WARPS];
     const int32_t step = call.blocks;
     row_of_dacc<fours> row, next, sum = {};
-    let_next_start();
-    wait_for_kernels_ahead();
+    launch_dependent_grids();
+    wait_on_dependent_grids();
     if ((int32_t)blockIdx.x >= call.blocks) {
         search(call.beside, (int32_t)blockIdx.x - call.blocks, call.searchers, call.most);
         return;

@@ -1,12 +1,15 @@
 /*
  * Rows of floats on their way to F16: their largest numbers, and the nearest numbers.
  */
-#include "gpu/tile/pow2_scale.cuh"
+#ifndef ECO_GPU_GEMM_SCALED_F16_ROW_MAX_CUH
+#define ECO_GPU_GEMM_SCALED_F16_ROW_MAX_CUH
 
 #include <cuda_fp16.h>
 
+#include "gpu/gemm/scaled_f16/args.h"
+#include "gpu/tile/pow2_scale.cuh"
+
 enum {
-    WARP = 32,
     FOUR = 4,
     THREADS = 256,
     WARPS = THREADS / WARP,
@@ -15,19 +18,19 @@ enum {
 };
 
 /* Its size, 0 of what is not finite. */
-WORD float finite_size(float x)
+ECO_DEVICE float finite_size(float x)
 {
     const float size = fabsf(x);
     return size < __uint_as_float(0x7F800000) ? size : 0;
 }
 
-WORD float largest_of(float4 x)
+ECO_DEVICE float largest_of(float4 x)
 {
     return fmaxf(fmaxf(finite_size(x.x), finite_size(x.y)),
                  fmaxf(finite_size(x.z), finite_size(x.w)));
 }
 
-WORD float largest_of_warp(float most)
+ECO_DEVICE float largest_of_warp(float most)
 {
 #pragma unroll
     for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
@@ -35,7 +38,7 @@ WORD float largest_of_warp(float most)
     return most;
 }
 
-WORD uint2 nearest_four(float4 x, float scale)
+ECO_DEVICE uint2 nearest_four(float4 x, float scale)
 {
     const __half2 a = __floats2half2_rn(x.x * scale, x.y * scale),
                   b = __floats2half2_rn(x.z * scale, x.w * scale);
@@ -43,7 +46,7 @@ WORD uint2 nearest_four(float4 x, float scale)
 }
 
 /* Of what warps have found, by all threads. */
-WORD float largest_of_block(float most, float (&of_warp)[MOST_WARPS])
+ECO_DEVICE float largest_of_block(float most, float (&of_warp)[MOST_WARPS])
 {
     const int32_t thread = (int32_t)threadIdx.x, warps = (int32_t)blockDim.x / WARP;
     most = largest_of_warp(most);
@@ -58,12 +61,12 @@ WORD float largest_of_block(float most, float (&of_warp)[MOST_WARPS])
 /* ---- rows, a warp each ----------------------------------------------------------------------- */
 
 /* May rows be read in fours? */
-WORD bool in_fours(const eco_half_matrix &m)
+ECO_DEVICE bool in_fours(const eco_half_matrix &m)
 {
     return ((uintptr_t)m.from | m.from_row * sizeof(float)) % 16 == 0 && m.columns % FOUR == 0;
 }
 
-WORD float inverse_of(const eco_half_matrix &m, int32_t row)
+ECO_DEVICE float inverse_of(const eco_half_matrix &m, int32_t row)
 {
     return m.scales == nullptr ? 1 : over(m.scales[row]);
 }
@@ -74,7 +77,7 @@ struct stretch {
     enum { HELD = 4 };
     float4 of[HELD];
 
-    static __device__ __forceinline__ int32_t place(int32_t first, int i)
+    ECO_DEVICE int32_t place(int32_t first, int i)
     {
         return first + i * WARP + (int32_t)threadIdx.x % WARP;
     }
@@ -89,7 +92,7 @@ struct stretch {
 };
 enum { OF_WARP = stretch::HELD * WARP };
 
-WORD float largest_of_row(const eco_half_matrix &m, int32_t r, bool fours)
+ECO_DEVICE float largest_of_row(const eco_half_matrix &m, int32_t r, bool fours)
 {
     const float *row = m.from + (size_t)r * m.from_row;
     const int32_t n = m.columns / FOUR;
@@ -109,7 +112,8 @@ WORD float largest_of_row(const eco_half_matrix &m, int32_t r, bool fours)
 }
 
 /* Of a matrix what this block of so many finds.  By all threads. */
-WORD void search(const eco_half_matrix &m, int32_t block, int32_t blocks, float *most_of_blocks)
+ECO_DEVICE void search(const eco_half_matrix &m, int32_t block, int32_t blocks,
+                       float *most_of_blocks)
 {
     __shared__ float of_warp[MOST_WARPS];
     const int32_t warps = (int32_t)blockDim.x / WARP, warp = (int32_t)threadIdx.x / WARP;
@@ -123,3 +127,5 @@ WORD void search(const eco_half_matrix &m, int32_t block, int32_t blocks, float 
     if (threadIdx.x == 0)
         most_of_blocks[block] = most;
 }
+
+#endif /* ECO_GPU_GEMM_SCALED_F16_ROW_MAX_CUH */

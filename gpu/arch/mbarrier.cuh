@@ -1,0 +1,67 @@
+/*
+ * Barriers in shared memory that count threads that arrive and bytes that copies bring (compute
+ * capability 9.0).
+ */
+#ifndef ECO_GPU_ARCH_MBARRIER_CUH
+#define ECO_GPU_ARCH_MBARRIER_CUH
+
+#include "gpu/arch/cluster.cuh"
+
+ECO_DEVICE void mbarrier_init(uint64_t *barrier, unsigned arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "r"(arrivals)
+                 : "memory");
+}
+
+/* The same of a constant, which takes no register. */
+template <int arrivals> ECO_DEVICE void mbarrier_init(uint64_t *barrier)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "n"(arrivals)
+                 : "memory");
+}
+
+/* Other blocks see what the thread has initialised: before all meet. */
+ECO_DEVICE void mbarrier_fence_init(void)
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+}
+
+/* At this barrier of a block of the cluster.  Nobody reads there what this thread wrote but in its
+ * own block: a wider scope than that waits for memory outside the chip. */
+ECO_DEVICE void mbarrier_arrive(uint64_t *barrier, unsigned rank)
+{
+    asm volatile("{ .reg .b32 there;"
+                 " mapa.shared::cluster.u32 there, %0, %1;"
+                 " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 :
+                 : "r"(shared_address(barrier)), "r"(rank)
+                 : "memory");
+}
+
+/* Arrives, and so many bytes are to come. */
+ECO_DEVICE void mbarrier_expect_bytes(uint64_t *barrier, unsigned bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+/* Until the phase with this parity is over. */
+ECO_DEVICE void mbarrier_wait(uint64_t *barrier, unsigned parity)
+{
+    unsigned over = 0;
+    while (!over)
+        asm volatile("{ .reg .pred p;"
+                     " mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                     " selp.u32 %0, 1, 0, p; }"
+                     : "=r"(over)
+                     : "r"(shared_address(barrier)), "r"(parity)
+                     : "memory");
+}
+
+#endif /* ECO_GPU_ARCH_MBARRIER_CUH */

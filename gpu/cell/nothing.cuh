@@ -1,1 +1,0 @@
-/* The template of cells.inc for who wants its functions only. */

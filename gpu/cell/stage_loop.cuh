@@ -1,0 +1,77 @@
+/*
+ * The kernel around a stage of a cell: the loop over units and rows, and what the printed text
+ * takes to make a kernel of each stage (stage_kernel.inc).  Compiled with the module for the
+ * built-in cells (stages.cuh) and at run time for others.
+ */
+#ifndef ECO_GPU_CELL_STAGE_LOOP_CUH
+#define ECO_GPU_CELL_STAGE_LOOP_CUH
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/cell/words.cuh"
+
+/* ---- the loop around a stage ----------------------------------------------------------------- */
+
+/* The block's threads hold shares of the row's first `means` sums: added in pairs, always the same
+ * ones. */
+ECO_DEVICE void means_end(struct place *at, int means)
+{
+    __shared__ double share[ECO_STAGE_THREADS];
+    for (int m = 0; m < means; m++) {
+        if (!(at->call->means >> m & 1))
+            continue;
+        share[threadIdx.x] = at->sum[m];
+        for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (threadIdx.x < half)
+                share[threadIdx.x] += share[threadIdx.x + half];
+        }
+        if (threadIdx.x == 0)
+            ((real *)at->call->mean)[at->row * at->call->mean_row + (size_t)m] =
+                (real)(share[0] / (double)at->hidden);
+        __syncthreads();
+    }
+}
+
+/* n_means: a constant, so that a stage without means has no code for them. */
+#define STAGE_LOOP(at, call_, stage, mask, n_means)                                                \
+    wait_on_dependent_grids();                                                                     \
+    launch_dependent_grids();                                                                      \
+    for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
+        double sum[(n_means) + 1] = {0};                                                           \
+        struct place at = {                                                                        \
+            call_, (size_t)row, 0, (size_t)(call_)->hidden, (size_t)(call_)->column, sum};         \
+        const bool masked = row_masked(call_, row);                                                \
+        for (size_t unit = blockIdx.x * blockDim.x + threadIdx.x; unit < at.hidden;                \
+             unit += gridDim.x * blockDim.x) {                                                     \
+            at.unit = unit;                                                                        \
+            if (masked)                                                                            \
+                mask(&at);                                                                         \
+            else                                                                                   \
+                stage(&at);                                                                        \
+        }                                                                                          \
+        if (!masked && (n_means) > 0)                                                              \
+            means_end(&at, n_means);                                                               \
+    }
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* How kernels are declared: by name where they are looked up by name. */
+#ifndef CELL_LINKAGE
+#define CELL_LINKAGE static
+#define CELL_KNOWN   1
+#endif
+/* Blocks that a multiprocessor has room for at least.  Of the built-in cells in float as many as
+ * their registers allow, where there may be 2048 threads: then all of a large layer's are there at
+ * once. */
+#if defined(CELL_KNOWN) && !defined(ECO_ROWS_F64) &&                                               \
+    (__CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100))
+#define STAGE_BLOCKS(backward) ((backward) ? 5 : 8)
+#else
+#define STAGE_BLOCKS(backward) 2
+#endif
+#define JOIN_(a, b)       a##b
+#define JOIN(a, b)        JOIN_(a, b)
+#define CELL_KERNEL(name) JOIN(name, _kernel)
+#define CELL_TEMPLATE     "gpu/cell/stage_kernel.inc"
+
+#endif /* ECO_GPU_CELL_STAGE_LOOP_CUH */

@@ -1,0 +1,21 @@
+/*
+ * Operands as they are prepared: tiles of rows and pieces of k (args.h).
+ */
+#ifndef ECO_GPU_GEMM_EMULATED_F32_OPERAND_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_OPERAND_CUH
+
+#include "gpu/arch/device.cuh"
+#include "gpu/gemm/emulated_f32/args.h"
+
+enum {
+    TILE = ECO_SPLIT_TILE,
+    DEPTH = ECO_SPLIT_DEPTH /* k of a piece */
+};
+
+/* Do eights of a row lie at multiples of 16 bytes? */
+ECO_DEVICE bool is_aligned(const eco_split_operand &o)
+{
+    return ((uintptr_t)o.data | o.row * sizeof(float)) % 16 == 0;
+}
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_OPERAND_CUH */

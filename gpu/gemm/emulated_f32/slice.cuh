@@ -1,0 +1,30 @@
+/*
+ * A block's share of k where the blocks of a cluster have a tile together.
+ */
+#ifndef ECO_GPU_GEMM_EMULATED_F32_SLICE_CUH
+#define ECO_GPU_GEMM_EMULATED_F32_SLICE_CUH
+
+#include "gpu/arch/cluster.cuh"
+#include "gpu/gemm/emulated_f32/operand.cuh"
+
+/* What a block has of k, in the order in which it goes through it: stages of its tile. */
+struct slice {
+    int32_t first, step, stages, all; /* all: of the tile */
+
+    __device__ __forceinline__ int32_t stage_of(int32_t i) const
+    {
+        return first + i * step;
+    }
+};
+
+ECO_DEVICE slice slice_of(const eco_split_call &call)
+{
+    const int32_t rank = (int32_t)cluster_rank(), blocks = (int32_t)cluster_blocks(),
+                  all = (call.k + DEPTH - 1) / DEPTH, from = all * rank / blocks,
+                  to = all * (rank + 1) / blocks;
+    if (call.from_end)
+        return {to - 1, -1, to - from, all};
+    return {from, 1, to - from, all};
+}
+
+#endif /* ECO_GPU_GEMM_EMULATED_F32_SLICE_CUH */

@@ -1,0 +1,12 @@
+/*
+ * All that a source of forward kernels includes, after it has said of which rows and operands.
+ */
+#ifndef ECO_GPU_PERSISTENT_FORWARD_KERNELS_CUH
+#define ECO_GPU_PERSISTENT_FORWARD_KERNELS_CUH
+
+#define RESIDENT_BACKWARD 0
+#include "gpu/persistent/forward.cuh"
+#include "gpu/persistent/forward_two_stage.cuh"
+#include "gpu/persistent/kernel_table.cuh"
+
+#endif /* ECO_GPU_PERSISTENT_FORWARD_KERNELS_CUH */

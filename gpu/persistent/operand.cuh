@@ -1,0 +1,120 @@
+/*
+ * Operands of matrix instructions, as one translation unit chooses them.  ECO_OPERAND_F16 (where
+ * nothing is said) or _BF16: what R and what is exchanged are rounded to; _PAIR: not at all, two
+ * numbers of F16 for each (block_scales.cuh).  With ECO_SCALED they are numbers times powers of
+ * two, which are exchanged beside them, so they may be of any size.  RESIDENT_BACKWARD: 1 in
+ * kernels back in time.
+ */
+#ifndef ECO_GPU_PERSISTENT_OPERAND_CUH
+#define ECO_GPU_PERSISTENT_OPERAND_CUH
+
+#include "gpu/arch/mma.cuh"
+#include "gpu/persistent/args.h"
+#include "gpu/tile/rows.cuh"
+
+#if !defined(ECO_OPERAND_BF16) && !defined(ECO_OPERAND_PAIR) && !defined(ECO_OPERAND_F16)
+#define ECO_OPERAND_F16 1
+#endif
+#if !defined(RESIDENT_BACKWARD)
+#define RESIDENT_BACKWARD 0
+#endif
+
+#if defined(ECO_OPERAND_PAIR)
+typedef unsigned operand_bits;
+#else
+typedef unsigned short operand_bits;
+#endif
+
+enum {
+    PIECE = 16 / sizeof(operand_bits), /* operands in 16 bytes */
+    ITEM = 4 * PIECE                   /* k of two steps of the matrix instruction */
+};
+
+/* NaNs become the one that instructions make: never the mark of what is not yet written. */
+ECO_DEVICE operand_bits to_operand(float x)
+{
+#if defined(ECO_OPERAND_BF16)
+    return float_to_bf16(x);
+#elif defined(ECO_OPERAND_F16)
+    return float_to_f16(x);
+#else
+    const unsigned short nearest = float_to_f16(x), left = float_to_f16(x - f16_to_float(nearest));
+    return nearest | (unsigned)left << 16;
+#endif
+}
+
+/* d += a b, as in arch/mma.cuh. */
+ECO_DEVICE void multiply_add(float d[4], uint4 a, unsigned b0, unsigned b1)
+{
+#if defined(ECO_OPERAND_BF16)
+    mma_bf16(d, a, b0, b1);
+#else
+    mma_f16(d, a, b0, b1);
+#endif
+}
+
+/* d = a b */
+ECO_DEVICE void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
+{
+#if defined(ECO_OPERAND_BF16)
+    mma_bf16_first(d, a, b0, b1);
+#else
+    mma_f16_first(d, a, b0, b1);
+#endif
+}
+
+#if defined(ECO_OPERAND_PAIR)
+#define INSTRUCTIONS ECO_RESIDENT_PAIR
+#else
+#define INSTRUCTIONS ECO_RESIDENT_PLAIN
+#endif
+#if defined(ECO_SCALED)
+#define ITEM_SCALES 1
+#else
+#define ITEM_SCALES 0
+#endif
+
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)
+#define SCALED_R 1
+#endif
+
+/* Operands may be numbers times powers of two: those of R; states, unless their bundles have
+ * scales. Back, of sums. */
+struct scales {
+#if defined(SCALED_R)
+    float state, sums;
+#endif
+};
+
+ECO_DEVICE float scaled(const struct scales *scales, float state)
+{
+#if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
+    return scales->state * state;
+#else
+    return state;
+#endif
+}
+
+ECO_DEVICE float unscaled(const struct scales *scales, float sum)
+{
+#if defined(SCALED_R)
+    return scales->sums * sum;
+#else
+    return sum;
+#endif
+}
+
+/* Four words, of pairs, as matrix instructions take them: the nearest ones, then what they leave.
+ */
+ECO_DEVICE uint4 in_order(uint4 v)
+{
+#if defined(ECO_OPERAND_PAIR)
+    enum { LOWER = 0x5410, UPPER = 0x7632 };
+    return make_uint4(__byte_perm(v.x, v.y, LOWER), __byte_perm(v.z, v.w, LOWER),
+                      __byte_perm(v.x, v.y, UPPER), __byte_perm(v.z, v.w, UPPER));
+#else
+    return v;
+#endif
+}
+
+#endif /* ECO_GPU_PERSISTENT_OPERAND_CUH */

@@ -1,0 +1,61 @@
+/*
+ * The type of rows, as one translation unit chooses it: ECO_ROWS_F32 (where nothing is said), _F64,
+ * _BF16 or _F16.  `narrow` is what memory holds, `real` what is calculated with.
+ */
+#ifndef ECO_GPU_TILE_ROWS_CUH
+#define ECO_GPU_TILE_ROWS_CUH
+
+#include "gpu/arch/float16.cuh"
+
+#if !defined(ECO_ROWS_F64) && !defined(ECO_ROWS_BF16) && !defined(ECO_ROWS_F16) &&                 \
+    !defined(ECO_ROWS_F32)
+#define ECO_ROWS_F32 1
+#endif
+
+#if defined(ECO_ROWS_F64)
+typedef double real;
+typedef double narrow;
+#elif defined(ECO_ROWS_F32)
+typedef float real;
+typedef float narrow;
+#else
+typedef float real;
+typedef struct {
+    unsigned short bits;
+} narrow;
+#endif
+
+ECO_DEVICE real to_real(narrow x)
+{
+#if defined(ECO_ROWS_BF16)
+    return bf16_to_float(x.bits);
+#elif defined(ECO_ROWS_F16)
+    return f16_to_float(x.bits);
+#else
+    return x;
+#endif
+}
+
+/* To the nearest, ties to even. */
+ECO_DEVICE narrow to_narrow(real x)
+{
+#if defined(ECO_ROWS_BF16)
+    return {float_to_bf16(x)};
+#elif defined(ECO_ROWS_F16)
+    return {float_to_f16(x)};
+#else
+    return x;
+#endif
+}
+
+/* What a row keeps of a number: of BF16 in one instruction, where there and back are three. */
+ECO_DEVICE real as_kept(real x)
+{
+#if defined(ECO_ROWS_BF16) && __CUDA_ARCH__ >= 800
+    return __uint_as_float(floats_to_bf16(0, x));
+#else
+    return to_real(to_narrow(x));
+#endif
+}
+
+#endif /* ECO_GPU_TILE_ROWS_CUH */
