@@ -107,21 +107,21 @@ static ecornn_status prepare(struct ecornn_device *device)
     eco_gpu_return_set(set);
     status = eco_cuda_status(eco_kernels_load(&gpu->overlap), "the module's code for this device");
     if (status == ECORNN_OK)
-        status = ECO_CUDA(eco_split_load(&device->caps.gpu.splits));
+        status = ECO_CUDA(eco_emulated_load(&device->caps.gpu.splits));
     _Static_assert(sizeof device->caps.gpu.clusters / sizeof *device->caps.gpu.clusters ==
-                       ECO_SPLIT_SLICES,
+                       ECO_EMULATED_SLICES,
                    "clusters of all sizes");
     if (status == ECORNN_OK && device->caps.gpu.version >= ECO_FUSED_VERSION)
         status = eco_fused_load(&device->caps.gpu.fuses);
     if (status == ECORNN_OK && device->caps.gpu.splits)
-        eco_split_step_count(device->caps.gpu.clusters);
+        eco_emulated_step_count(device->caps.gpu.clusters);
     if (status == ECORNN_OK)
         status = ECO_CUDA(
             cudaHostAlloc((void **)&gpu->failed, sizeof *gpu->failed, cudaHostAllocMapped));
     if (status != ECORNN_OK)
         return status;
     *gpu->failed = 0;
-    return eco_resident_load(device);
+    return eco_persistent_load(device);
 }
 
 static void close_device(struct ecornn_device *device)
@@ -164,7 +164,7 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     gpu->capability = capability(number);
     gpu->graphs =
         !eco_gpu_asked("graph", "ECORNN_GRAPH", graphs, sizeof graphs) || strcmp(graphs, "0") != 0;
-    gpu->patience_s = patience();
+    gpu->spin_timeout_s = patience();
     pthread_mutex_init(&gpu->own_codes_lock, NULL);
     device->own = gpu;
     struct eco_gpu_scope scope;
@@ -256,8 +256,8 @@ static ecornn_status wait(struct ecornn_device *device, void *stream)
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 
-static const struct eco_algo *const algos[] = {&eco_algo_resident, &eco_algo_fused, &eco_algo_step,
-                                               NULL};
+static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
+                                               &eco_algo_step, NULL};
 
 static const struct eco_backend backend = {
     .name = "cuda",

@@ -53,11 +53,11 @@ enum { ECO_MAX_SETS = 32 };
 
 struct eco_gpu {
     int device;
-    int capability;   /* 90: compute capability 9.0 */
-    bool overlap;     /* kernels may be put in place before those ahead have ended */
-    bool graphs;      /* not forced to be without: graph=0 */
-    long patience_s;  /* how long blocks of a kernel wait for each other: ECORNN_PATIENCE */
-    uint32_t *failed; /* host's memory that kernels reach: set when one waited too long */
+    int capability;      /* 90: compute capability 9.0 */
+    bool overlap;        /* kernels may be put in place before those ahead have ended */
+    bool graphs;         /* not forced to be without: graph=0 */
+    long spin_timeout_s; /* how long blocks of a kernel wait for each other: ECORNN_PATIENCE */
+    uint32_t *failed;    /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
     struct eco_own_code *own_codes;       /* jit/user_cells.c; at creation of plans only */
     pthread_mutex_t own_codes_lock;
@@ -89,11 +89,11 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
 /* ---- what plans keep, algo/plan.c ------------------------------------------------------------ */
 
 /* Of algorithm resident, one way. */
-struct eco_resident_kernels {
-    bool used;                                 /* else steps are those of algorithm step */
-    uint64_t shapes;                           /* what runs may be divided into */
-    const void *by_shape[ECO_RESIDENT_SHAPES]; /* eco_resident_place() */
-    char why[256];                             /* they are not, though they should be */
+struct eco_persistent_kernels {
+    bool used;                                   /* else steps are those of algorithm step */
+    uint64_t shapes;                             /* what runs may be divided into */
+    const void *by_shape[ECO_PERSISTENT_SHAPES]; /* eco_persistent_place() */
+    char why[256];                               /* they are not, though they should be */
 };
 
 /* Of algorithm fused. */
@@ -108,7 +108,7 @@ struct eco_gpu_plan {
     struct eco_gpu_force force;
     const struct eco_own_code *cell; /* of algorithm step; NULL: built in, unused or interpreted */
     char why[256];                   /* the latter */
-    struct eco_resident_kernels resident[2]; /* [forward, backward] */
+    struct eco_persistent_kernels resident[2]; /* [forward, backward] */
     struct eco_fused_kernels fused;
 };
 
@@ -121,14 +121,16 @@ ecornn_status eco_gpu_make_graphs(const struct ecornn_plan *plan, struct eco_gra
 void eco_gpu_free_graphs(struct eco_graphs *graphs);
 
 /* jit/user_cells.c: code of cells from text, the device's until it is closed; NULL: why not. */
-struct eco_resident_kind;
+struct eco_persistent_kind;
 /* The stages of the problem's cell for its type of rows: kernels of forward, then of backward. */
 const struct eco_own_code *
 eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why);
 /* All steps, one way: a kernel for each bit of shapes. */
-const struct eco_own_code *eco_own_resident_get(struct eco_gpu *gpu, const struct ecornn_cell *cell,
-                                                const struct eco_resident_kind *kind, bool backward,
-                                                uint64_t shapes, struct eco_text *why);
+const struct eco_own_code *eco_own_persistent_get(struct eco_gpu *gpu,
+                                                  const struct ecornn_cell *cell,
+                                                  const struct eco_persistent_kind *kind,
+                                                  bool backward, uint64_t shapes,
+                                                  struct eco_text *why);
 /* Fused steps: a kernel for each shape there is. */
 const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,
                                              struct eco_text *why);
@@ -170,18 +172,18 @@ struct eco_gpu_run {
     const eco_gpu_ops *together; /* by kind: what queues all ops of a level at once; NULL: one by
                                   * one */
     struct eco_gpu_set *set;
-    cudaStream_t stream;     /* of the op at hand */
-    void *room;              /* for its products */
-    size_t room_bytes;       /* as cuBLAS was told last */
-    int lanes;               /* of the tape that run beside each other */
-    int share;               /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
-    bool overlap;            /* the op has queued a kernel there before */
-    bool stepping;           /* and a stage since R was prepared */
-    bool chained;            /* in one lane there is a kernel ahead, of whatever op */
-    struct eco_few_call few; /* gemm/grouped/grouped.c: what is still to be launched */
-    bool collects;           /* and the op at hand adds to it */
+    cudaStream_t stream; /* of the op at hand */
+    void *room;          /* for its products */
+    size_t room_bytes;   /* as cuBLAS was told last */
+    int lanes;           /* of the tape that run beside each other */
+    int share;           /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
+    bool overlap;        /* the op has queued a kernel there before */
+    bool stepping;       /* and a stage since R was prepared */
+    bool chained;        /* in one lane there is a kernel ahead, of whatever op */
+    struct eco_grouped_call few; /* gemm/grouped/grouped.c: what is still to be launched */
+    bool collects;               /* and the op at hand adds to it */
     bool apart; /* the run has queued kernels that touch nothing that is exchanged since
-                 * its last resident kernel */
+                 * its last persistent kernel */
     ecornn_status status;
 };
 
@@ -336,7 +338,7 @@ bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *ca
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               const struct eco_wishes *wishes);
 extern const struct eco_algo eco_algo_step;
-extern const struct eco_algo eco_algo_resident; /* algo/persistent.c */
-extern const struct eco_algo eco_algo_fused;    /* algo/fused_step.c */
+extern const struct eco_algo eco_algo_persistent; /* algo/persistent.c */
+extern const struct eco_algo eco_algo_fused;      /* algo/fused_step.c */
 
 #endif /* ECO_GPU_GPU_H */

@@ -140,16 +140,17 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cu
 /* ---- all steps in one launch, persistent/exchange_init.cu ------------------------------------ */
 
 /* What n launched (layer, direction)s exchange, before the first step: all bits of a number set
- * where a unit will write it, else 0.  Sizes as in eco_resident_call. */
+ * where a unit will write it, else 0.  Sizes as in eco_persistent_call. */
 enum { ECO_MOST_EXCHANGES = 4 };
 struct eco_exchange_call {
     /* [steps, groups, blocks], each [items, row_tiles, 32] of 16 bytes, and, of what has scales,
-     * [bundles, row_tiles, 2] */
+     * [scale blocks, row_tiles, 2] */
     void *exchange[ECO_MOST_EXCHANGES];
     int32_t n, steps, groups, blocks, row_tiles;
-    int32_t items[ECO_RESIDENT_PRODUCTS], width[ECO_RESIDENT_PRODUCTS]; /* of a block */
-    /* of what has scales: numbers of a bundle, or 0; how many of a unit; bundles; their units */
-    int32_t bundle[ECO_RESIDENT_PRODUCTS], runs[ECO_RESIDENT_PRODUCTS], bundles, run;
+    int32_t items[ECO_PERSISTENT_PRODUCTS], width[ECO_PERSISTENT_PRODUCTS]; /* of a block */
+    /* of what has scales: numbers of a scale block, or 0; how many of a unit; scale blocks; their
+     * units */
+    int32_t scale_block[ECO_PERSISTENT_PRODUCTS], runs[ECO_PERSISTENT_PRODUCTS], scale_blocks, run;
     int32_t rows, group_rows, column, hidden;
     int32_t operand; /* bytes of a number */
     bool whole;      /* there is a unit of the batch for every number */
@@ -172,11 +173,11 @@ extern const struct eco_fused_kernel *const eco_fused_f32_fast;
 
 /* ---- products of few rows, instances/grouped_bf16.cu and so on ------------------------------- */
 
-/* [ECO_FEW_SHAPES] */
-extern const void *const *const eco_few_bf16;
-extern const void *const *const eco_few_f16;
-extern const void *const *const eco_few_f32;
-extern const void *const *const eco_few_f32_fast;
+/* [ECO_GROUPED_SHAPES] */
+extern const void *const *const eco_grouped_bf16;
+extern const void *const *const eco_grouped_f16;
+extern const void *const *const eco_grouped_f32;
+extern const void *const *const eco_grouped_f32_fast;
 
 /* The compute capability, times ten, that the code of a kernel on this device was compiled for; 0:
  * there is none. */

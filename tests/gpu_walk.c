@@ -44,15 +44,15 @@ enum { RUNGS = sizeof rungs / sizeof *rungs, SMALL = 2, LARGE = 8 };
 /* ---- how work is cut ------------------------------------------------------------------------- */
 
 /* What is different in code or data between divisions of one kernel: a bit each. */
-static uint64_t features_of(const struct eco_resident_shape *shape, int rung)
+static uint64_t features_of(const struct eco_persistent_shape *shape, int rung)
 {
-    const int32_t tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
+    const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
     const int32_t least = tiles < 3 ? tiles : 3;
     uint64_t features = UINT64_C(1) << (shape->part[0].items < 24 ? shape->part[0].items : 24);
     features |= UINT64_C(1) << (24 + least);
-    features |= UINT64_C(1) << (28 + (shape->kept > 0));
+    features |= UINT64_C(1) << (28 + (shape->in_shared > 0));
     features |= UINT64_C(1) << (30 + (shape->chunk < tiles));
-    features |= UINT64_C(1) << (32 + shape->over);
+    features |= UINT64_C(1) << (32 + shape->aliased);
     features |= UINT64_C(1) << (34 + (shape->members > 1 << shape->spread));
     features |= UINT64_C(1) << (36 + (shape->groups > 1));
     /* The reference takes long for large layers: these are for kernels that no other is for, and
@@ -66,24 +66,25 @@ static uint64_t features_of(const struct eco_resident_shape *shape, int rung)
 /* Divisions one way that a rung adds: those of kernels that meet something new. */
 struct divisions {
     int n;
-    int place[ECO_RESIDENT_SHAPES];
+    int place[ECO_PERSISTENT_SHAPES];
 };
 
 static struct divisions divisions_of(const struct eco_problem *problem, const struct eco_caps *caps,
-                                     bool backward, int rung, uint64_t met[ECO_RESIDENT_SHAPES])
+                                     bool backward, int rung, uint64_t met[ECO_PERSISTENT_SHAPES])
 {
     struct divisions divisions = {.n = 0};
-    if (eco_resident_refuses(problem, backward) != NULL)
+    if (eco_persistent_refuses(problem, backward) != NULL)
         return divisions;
-    struct eco_resident_need need =
-        eco_resident_need(problem, caps, backward, problem->N, problem->T, 1);
+    struct eco_persistent_need need =
+        eco_persistent_need(problem, caps, backward, problem->N, problem->T, 1);
     /* also of cells whose kernels are compiled as they are forced */
-    const uint64_t any = ECO_RESIDENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_RESIDENT_SQUARES);
+    const uint64_t any =
+        ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_SQUARES);
     need.groups = rungs[rung].groups;
-    for (int place = 0; place < ECO_RESIDENT_SHAPES; place++) {
-        struct eco_resident_shape shape;
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
+        struct eco_persistent_shape shape;
         need.shapes = any & UINT64_C(1) << place;
-        if (!(eco_resident_shape(&need, &shape) > 0))
+        if (!(eco_persistent_shape(&need, &shape) > 0))
             continue;
         const uint64_t features = features_of(&shape, rung);
         if ((features & ~met[place]) != 0)
@@ -95,13 +96,13 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
 
 static void add_division(struct eco_text *text, const char *key, int place)
 {
-    static const char *const forms[ECO_RESIDENT_FORMS] = {[ECO_RESIDENT_FEW] = "few",
-                                                          [ECO_RESIDENT_MANY] = "many",
-                                                          [ECO_RESIDENT_DIRECT] = "direct",
-                                                          [ECO_RESIDENT_WIDE] = "wide",
-                                                          [ECO_RESIDENT_SQUARE] = "square"};
-    eco_text_add(text, ",%s=%s:%dx%d", key, forms[ECO_RESIDENT_FORM_OF(place)],
-                 1 << ECO_RESIDENT_SHIFT_OF(place), 1 << ECO_RESIDENT_SPREAD_OF(place));
+    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_FEW] = "few",
+                                                            [ECO_PERSISTENT_MANY] = "many",
+                                                            [ECO_PERSISTENT_DIRECT] = "direct",
+                                                            [ECO_PERSISTENT_WIDE] = "wide",
+                                                            [ECO_PERSISTENT_SQUARE] = "square"};
+    eco_text_add(text, ",%s=%s:%dx%d", key, forms[ECO_PERSISTENT_FORM_OF(place)],
+                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_SPREAD_OF(place));
 }
 
 /* ---- what ran -------------------------------------------------------------------------------- */
@@ -126,7 +127,7 @@ static void add_file(struct eco_text *text, const char *name, const struct test_
                      bool backward)
 {
     static const char *const of_type[TYPES] = {"f32", "f32_fast", "bf16", "f16", "f64"};
-    static const char *const of_kind[ECO_RESIDENT_KINDS] = {
+    static const char *const of_kind[ECO_PERSISTENT_KINDS] = {
         [ECO_BF16_IN_BF16] = "bf16",    [ECO_F16_IN_F16] = "f16",
         [ECO_F32_IN_F16] = "f32",       [ECO_F32_IN_SCALED_F16] = "f32_fast",
         [ECO_F32_IN_PAIR] = "f32_pair", [ECO_F32_IN_SCALED_PAIR] = "f32_scaled"};
@@ -134,7 +135,7 @@ static void add_file(struct eco_text *text, const char *name, const struct test_
     struct eco_problem problem;
     if (strstr(name, "residentIL") != NULL && eco_problem_build(&problem, &test->desc) == ECORNN_OK)
         eco_text_add(text, "persistent_%s_%s_%s", backward ? "backward" : "forward",
-                     of_kind[eco_resident_kind(&problem, backward) - eco_resident_kinds],
+                     of_kind[eco_persistent_kind(&problem, backward) - eco_persistent_kinds],
                      problem.cell->recipe.name);
     else if (strstr(name, "5fusedIL") != NULL)
         eco_text_add(text, "fused_step_%s", of_type[type]);
@@ -324,7 +325,7 @@ static void ladder_text(char text[CASE_TEXT], int type, int cell, int rung)
 /* Of one cell and type, what its rungs have to run. */
 static void plan_ladder(int type, int cell)
 {
-    uint64_t met[2][ECO_RESIDENT_SHAPES] = {{0}};
+    uint64_t met[2][ECO_PERSISTENT_SHAPES] = {{0}};
     for (int rung = 0; rung < RUNGS; rung++) {
         char text[CASE_TEXT];
         struct test_case test;

@@ -154,7 +154,7 @@ device {
         comment = text !~ /\*\//
     else if (text ~ /^[ \t]*\/\*/)
         comment = text !~ /\*\//
-    else if (text !~ /^[ \t]*(#|$)/ && text !~ /^CELLS_RESIDENT/ && before !~ /\\$/)
+    else if (text !~ /^[ \t]*(#|$)/ && text !~ /^CELLS_PERSISTENT/ && before !~ /\\$/)
         code = 1
     before = text
 }

@@ -120,12 +120,13 @@ END_TEST
 
 static void compile_resident(const struct ecornn_cell *cell, int kind, bool backward, int place)
 {
-    char *text = eco_resident_text(cell, &eco_resident_kinds[kind], backward, UINT64_C(1) << place);
+    char *text =
+        eco_persistent_text(cell, &eco_persistent_kinds[kind], backward, UINT64_C(1) << place);
     const struct eco_source source = {text, "sm_90a", NULL};
     char name[ECO_KERNEL_NAME];
     struct eco_code code;
     ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
-    eco_resident_kernel_name(place, name);
+    eco_persistent_kernel_name(place, name);
     ck_assert_msg(contains(&code, name), "no %s", name);
     eco_free(code.data);
     eco_free(text);
@@ -139,16 +140,16 @@ START_TEST(compiles_resident_kernels)
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
     static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
     /* clusters of 1 and 2 */
-    static const int squares[] = {ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_SQUARE),
-                                  ECO_RESIDENT_PLACE(3, 1, ECO_RESIDENT_SQUARE)},
+    static const int squares[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_SQUARE),
+                                  ECO_PERSISTENT_PLACE(3, 1, ECO_PERSISTENT_SQUARE)},
                      kinds[] = {ECO_BF16_IN_BF16, ECO_F16_IN_F16, ECO_F32_IN_F16, ECO_F32_IN_PAIR};
-    static const int direct[] = {ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_DIRECT),
-                                 ECO_RESIDENT_PLACE(5, 0, ECO_RESIDENT_DIRECT)},
+    static const int direct[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_DIRECT),
+                                 ECO_PERSISTENT_PLACE(5, 0, ECO_PERSISTENT_DIRECT)},
                      scaled[] = {ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_PAIR};
     ecornn_cell *cell = cell_number(_i);
     const int products = eco_cell_products(cell);
     for (int i = 0; i < 4 && products > 0; i++)
-        compile_resident(cell, (_i + i) % ECO_RESIDENT_KINDS, i % 2, places[products - 1][i]);
+        compile_resident(cell, (_i + i) % ECO_PERSISTENT_KINDS, i % 2, places[products - 1][i]);
     if (products == 1) {
         compile_resident(cell, kinds[_i % 4], false, squares[_i / 4 % 2]);
         compile_resident(cell, scaled[_i % 2], false, direct[_i / 2 % 2]);

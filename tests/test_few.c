@@ -12,20 +12,20 @@
  */
 
 /* Kernels are the addresses of these. */
-static const char kernel_of[4][ECO_FEW_SHAPES];
+static const char kernel_of[4][ECO_GROUPED_SHAPES];
 #define KERNELS(k)                                                                                 \
-    (const void *const[ECO_FEW_SHAPES])                                                            \
+    (const void *const[ECO_GROUPED_SHAPES])                                                        \
     {                                                                                              \
         &kernel_of[k][0], &kernel_of[k][1], &kernel_of[k][2]                                       \
     }
-const void *const *const eco_few_bf16 = KERNELS(0);
-const void *const *const eco_few_f16 = KERNELS(1);
-const void *const *const eco_few_f32 = KERNELS(2);
-const void *const *const eco_few_f32_fast = KERNELS(3);
+const void *const *const eco_grouped_bf16 = KERNELS(0);
+const void *const *const eco_grouped_f16 = KERNELS(1);
+const void *const *const eco_grouped_f32 = KERNELS(2);
+const void *const *const eco_grouped_f32_fast = KERNELS(3);
 
 enum { MOST_LAUNCHES = 8 };
 static struct {
-    struct eco_few_call call;
+    struct eco_grouped_call call;
     const void *kernel;
     unsigned blocks;
     bool overlap;
@@ -37,8 +37,8 @@ cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arg
 {
     (void)stream;
     ck_assert_int_lt(launches, MOST_LAUNCHES);
-    ck_assert_uint_eq(threads.x, ECO_FEW_THREADS);
-    launched[launches].call = *(const struct eco_few_call *)arguments[0];
+    ck_assert_uint_eq(threads.x, ECO_GROUPED_THREADS);
+    launched[launches].call = *(const struct eco_grouped_call *)arguments[0];
     launched[launches].kernel = kernel;
     launched[launches].blocks = blocks.x;
     launched[launches++].overlap = overlap;
@@ -102,10 +102,10 @@ static struct eco_product back(int c, int32_t rows)
 
 static void take(struct eco_gpu_run *run, struct eco_product product)
 {
-    ck_assert(eco_gpu_few_product(run, &product));
+    ck_assert(eco_gpu_grouped_product(run, &product));
 }
 
-static int jobs_of(int launch, enum eco_few_kind kind)
+static int jobs_of(int launch, enum eco_grouped_kind kind)
 {
     int n = 0;
     for (int j = 0; j < launched[launch].call.n; j++)
@@ -120,21 +120,21 @@ static int jobs_of(int launch, enum eco_few_kind kind)
 START_TEST(waits_for_another_op)
 {
     struct eco_gpu_run run = run_of(1);
-    eco_gpu_few_begin(&run, ECO_D_INPUT);
+    eco_gpu_grouped_begin(&run, ECO_D_INPUT);
     take(&run, back(0, 20));
-    eco_gpu_few_end(&run);
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    eco_gpu_grouped_end(&run);
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
     take(&run, gradient(1, 20));
-    ck_assert(eco_gpu_few_zeros(&run, memory + 128, 100, 200));
-    eco_gpu_few_end(&run);
+    ck_assert(eco_gpu_grouped_zeros(&run, memory + 128, 100, 200));
+    eco_gpu_grouped_end(&run);
     ck_assert_int_eq(launches, 0);
-    eco_gpu_few_begin(&run, ECO_D_STEP);
+    eco_gpu_grouped_begin(&run, ECO_D_STEP);
     ck_assert_int_eq(launches, 1);
     ck_assert_int_eq(launched[0].call.n, 3); /* zeros wait for nothing: not behind what does */
-    ck_assert_int_eq(launched[0].call.job[0].kind, ECO_FEW_BACK);
-    ck_assert_int_eq(launched[0].call.job[1].kind, ECO_FEW_ZERO);
-    ck_assert_int_eq(launched[0].call.job[2].kind, ECO_FEW_GRADIENT);
-    eco_gpu_few_begin(&run, ECO_D_END);
+    ck_assert_int_eq(launched[0].call.job[0].kind, ECO_GROUPED_BACK);
+    ck_assert_int_eq(launched[0].call.job[1].kind, ECO_GROUPED_ZERO);
+    ck_assert_int_eq(launched[0].call.job[2].kind, ECO_GROUPED_GRADIENT);
+    eco_gpu_grouped_begin(&run, ECO_D_END);
     ck_assert_int_eq(launches, 1);
 }
 END_TEST
@@ -143,9 +143,9 @@ END_TEST
 START_TEST(waits_for_no_other_lane)
 {
     struct eco_gpu_run run = run_of(2);
-    eco_gpu_few_begin(&run, ECO_D_INPUT);
+    eco_gpu_grouped_begin(&run, ECO_D_INPUT);
     take(&run, back(0, 20));
-    eco_gpu_few_end(&run);
+    eco_gpu_grouped_end(&run);
     ck_assert_int_eq(launches, 1);
 }
 END_TEST
@@ -159,15 +159,15 @@ START_TEST(counts_blocks)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct eco_gpu_run run = run_of(1);
         unsigned blocks = 0;
-        eco_gpu_few_begin(&run, ECO_D_INPUT);
+        eco_gpu_grouped_begin(&run, ECO_D_INPUT);
         take(&run, gradient(1, all[i].rows));
         take(&run, back(0, all[i].rows));
-        eco_gpu_few_begin(&run, ECO_D_END);
+        eco_gpu_grouped_begin(&run, ECO_D_END);
         ck_assert_int_eq(launches, 1);
-        const struct eco_few_job *job = launched[0].call.job;
-        ck_assert_int_eq(job[0].kind, ECO_FEW_BACK);
+        const struct eco_grouped_job *job = launched[0].call.job;
+        ck_assert_int_eq(job[0].kind, ECO_GROUPED_BACK);
         ck_assert_int_eq(job[0].blocks, 3 * all[i].down);
-        ck_assert_int_eq(job[1].kind, ECO_FEW_GRADIENT);
+        ck_assert_int_eq(job[1].kind, ECO_GROUPED_GRADIENT);
         ck_assert_int_eq(job[1].blocks, 2 * 2);
         for (int j = 0; j < launched[0].call.n; j++)
             blocks += (unsigned)job[j].blocks;
@@ -180,30 +180,30 @@ END_TEST
 START_TEST(keeps_the_order_of_sums)
 {
     struct eco_gpu_run run = run_of(1);
-    const struct eco_product many = gradient(1, ECO_FEW_ROWS + 1);
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+    const struct eco_product many = gradient(1, ECO_GROUPED_ROWS + 1);
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
     take(&run, gradient(1, 20));
     take(&run, gradient(2, 20));
     ck_assert_int_eq(launches, 0);
     take(&run, gradient(1, 4));
     ck_assert_int_eq(launches, 1);
-    ck_assert_int_eq(jobs_of(0, ECO_FEW_GRADIENT), 2);
-    ck_assert(!eco_gpu_few_product(&run, &many));
+    ck_assert_int_eq(jobs_of(0, ECO_GROUPED_GRADIENT), 2);
+    ck_assert(!eco_gpu_grouped_product(&run, &many));
     ck_assert_int_eq(launches, 2);
-    ck_assert_int_eq(jobs_of(1, ECO_FEW_GRADIENT), 1);
+    ck_assert_int_eq(jobs_of(1, ECO_GROUPED_GRADIENT), 1);
 }
 END_TEST
 
 START_TEST(launches_when_full)
 {
     struct eco_gpu_run run = run_of(1);
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
-    for (int i = 0; i <= ECO_FEW_JOBS; i++)
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
+    for (int i = 0; i <= ECO_GROUPED_JOBS; i++)
         take(&run, gradient(i, 20));
     ck_assert_int_eq(launches, 1);
-    ck_assert_int_eq(launched[0].call.n, ECO_FEW_JOBS);
+    ck_assert_int_eq(launched[0].call.n, ECO_GROUPED_JOBS);
     ck_assert(!launched[0].overlap); /* nothing was ahead */
-    eco_gpu_few_begin(&run, ECO_D_END);
+    eco_gpu_grouped_begin(&run, ECO_D_END);
     ck_assert_int_eq(launched[1].call.n, 1);
     ck_assert(launched[1].overlap);
 }
@@ -226,7 +226,7 @@ START_TEST(knows_what_follows)
         struct eco_problem problem;
         ck_assert_int_eq(ecornn_desc_parse(&desc, all[i].text, NULL), ECORNN_OK);
         ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-        ck_assert_int_eq(eco_gpu_few_follow(&problem, &device.caps), all[i].follow);
+        ck_assert_int_eq(eco_gpu_grouped_follow(&problem, &device.caps), all[i].follow);
     }
 }
 END_TEST
@@ -234,34 +234,34 @@ END_TEST
 START_TEST(takes_few_rows_only)
 {
     struct eco_gpu_run run = run_of(1);
-    struct eco_product product = gradient(0, ECO_FEW_ROWS);
-    ck_assert(!eco_gpu_takes_few(&run, &product)); /* outside of such ops */
-    eco_gpu_few_begin(&run, ECO_D_STEP);
-    ck_assert(!eco_gpu_takes_few(&run, &product));
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
-    ck_assert(eco_gpu_takes_few(&run, &product));
+    struct eco_product product = gradient(0, ECO_GROUPED_ROWS);
+    ck_assert(!eco_gpu_takes_grouped(&run, &product)); /* outside of such ops */
+    eco_gpu_grouped_begin(&run, ECO_D_STEP);
+    ck_assert(!eco_gpu_takes_grouped(&run, &product));
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(eco_gpu_takes_grouped(&run, &product));
     product.k++;
-    ck_assert(!eco_gpu_takes_few(&run, &product));
-    product = back(0, ECO_FEW_ROWS);
-    ck_assert(eco_gpu_takes_few(&run, &product));
+    ck_assert(!eco_gpu_takes_grouped(&run, &product));
+    product = back(0, ECO_GROUPED_ROWS);
+    ck_assert(eco_gpu_takes_grouped(&run, &product));
     product.kind = ECO_NT;
-    ck_assert(!eco_gpu_takes_few(&run, &product));
-    product = gradient(0, ECO_FEW_ROWS); /* much work */
+    ck_assert(!eco_gpu_takes_grouped(&run, &product));
+    product = gradient(0, ECO_GROUPED_ROWS); /* much work */
     product.m = product.n = 1 << 12;
-    ck_assert(!eco_gpu_takes_few(&run, &product));
+    ck_assert(!eco_gpu_takes_grouped(&run, &product));
     product = gradient(0, 1);
-    ck_assert(eco_gpu_takes_few(&run, &product));
+    ck_assert(eco_gpu_takes_grouped(&run, &product));
     plan.problem.type = plan.problem.weight_type = ECORNN_F64;
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
-    ck_assert(!eco_gpu_takes_few(&run, &product));
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(!eco_gpu_takes_grouped(&run, &product));
     run = run_of(1);
     plan.problem.weight_type = ECORNN_BF16;
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
-    ck_assert(!eco_gpu_takes_few(&run, &product));
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(!eco_gpu_takes_grouped(&run, &product));
     run = run_of(1);
     device.caps.gpu.fuses = false;
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
-    ck_assert(!eco_gpu_takes_few(&run, &product));
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(!eco_gpu_takes_grouped(&run, &product));
     device.caps.gpu.fuses = true;
 }
 END_TEST
@@ -273,15 +273,15 @@ START_TEST(takes_the_kernel_of_the_type)
         ecornn_type type;
         bool fast;
     } all[] = {{ECORNN_BF16, false}, {ECORNN_F16, true}, {ECORNN_F32, false}, {ECORNN_F32, true}};
-    static const int32_t rows[ECO_FEW_SHAPES] = {8, 9, 17};
+    static const int32_t rows[ECO_GROUPED_SHAPES] = {8, 9, 17};
     for (int k = 0; k < 4; k++)
-        for (int shape = 0; shape < ECO_FEW_SHAPES; shape++) {
+        for (int shape = 0; shape < ECO_GROUPED_SHAPES; shape++) {
             struct eco_gpu_run run = run_of(1);
             layout.type = plan.problem.type = plan.problem.weight_type = all[k].type;
             plan.problem.fast = all[k].fast;
-            eco_gpu_few_begin(&run, ECO_D_INPUT);
+            eco_gpu_grouped_begin(&run, ECO_D_INPUT);
             take(&run, back(0, rows[shape]));
-            eco_gpu_few_begin(&run, ECO_D_END);
+            eco_gpu_grouped_begin(&run, ECO_D_END);
             ck_assert_ptr_eq(launched[0].kernel, &kernel_of[k][shape]);
         }
     plan.problem.fast = false;
@@ -301,9 +301,9 @@ START_TEST(knows_whole_pieces_of_16_bits)
         layout.type = plan.problem.type = plan.problem.weight_type = ECORNN_BF16;
         product.a_row = all[i].a_row;
         product.b_row = all[i].b_row;
-        eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
+        eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
         take(&run, product);
-        eco_gpu_few_begin(&run, ECO_D_END);
+        eco_gpu_grouped_begin(&run, ECO_D_END);
         ck_assert_int_eq(launched[0].call.job[0].a_whole, all[i].a_whole);
         ck_assert_int_eq(launched[0].call.job[0].b_whole, all[i].b_whole);
     }
@@ -331,10 +331,10 @@ START_TEST(knows_whole_pieces)
         product.b_row = all[i].b_row;
         product.c_type = i % 2 ? ECORNN_BF16 : ECORNN_F32;
         product.add = i % 3 == 0;
-        eco_gpu_few_begin(&run, ECO_D_INPUT);
+        eco_gpu_grouped_begin(&run, ECO_D_INPUT);
         take(&run, product);
-        eco_gpu_few_begin(&run, ECO_D_END);
-        const struct eco_few_job *job = &launched[0].call.job[0];
+        eco_gpu_grouped_begin(&run, ECO_D_END);
+        const struct eco_grouped_job *job = &launched[0].call.job[0];
         ck_assert_int_eq(job->a_whole, all[i].a_whole);
         ck_assert_int_eq(job->b_whole, all[i].b_whole);
         ck_assert_int_eq(job->narrow, i % 2 != 0);
@@ -359,12 +359,12 @@ START_TEST(groups_sums)
     static const struct {
         int place, m, k;
     } expected[] = {{1, 2, ROWS}, {0, 1, 0}, {0, 1, ROWS}, {4, 1, ROWS}};
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
-    ck_assert(eco_gpu_few_sums(&run, &call));
-    eco_gpu_few_begin(&run, ECO_D_END);
-    ck_assert_int_eq(jobs_of(0, ECO_FEW_SUM), 4);
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(eco_gpu_grouped_sums(&run, &call));
+    eco_gpu_grouped_begin(&run, ECO_D_END);
+    ck_assert_int_eq(jobs_of(0, ECO_GROUPED_SUM), 4);
     for (int j = 0, before = 0; j < 4; j++) {
-        const struct eco_few_job *job = &launched[0].call.job[j];
+        const struct eco_grouped_job *job = &launched[0].call.job[j];
         const size_t at = (size_t)(expected[j].place * COLUMN) * sizeof(float);
         ck_assert_ptr_eq(job->a, memory + at);
         ck_assert_ptr_eq(job->c, memory + 1024 + (size_t)(before * HIDDEN) * sizeof(float));
@@ -374,9 +374,9 @@ START_TEST(groups_sums)
         ck_assert_int_eq(job->b_row, COLUMN);
         before += expected[j].m;
     }
-    call.rows = ECO_FEW_ROWS + 1;
-    eco_gpu_few_begin(&run, ECO_D_WEIGHTS);
-    ck_assert(!eco_gpu_few_sums(&run, &call));
+    call.rows = ECO_GROUPED_ROWS + 1;
+    eco_gpu_grouped_begin(&run, ECO_D_WEIGHTS);
+    ck_assert(!eco_gpu_grouped_sums(&run, &call));
 }
 END_TEST
 

@@ -15,12 +15,12 @@
 
 enum { BLOCKS = 132, CLUSTERED = 120, BLOCK_BYTES = 226 << 10, ACCS = 4, STATES = 2, FIELDS = 9 };
 
-static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t rows, int32_t jobs,
-                                        int32_t recurrent, int32_t second)
+static struct eco_persistent_need need_of(bool backward, int32_t hidden, int32_t rows, int32_t jobs,
+                                          int32_t recurrent, int32_t second)
 {
-    static const int32_t instructions[] = {ECO_RESIDENT_PAIR, ECO_RESIDENT_PLAIN,
-                                           ECO_RESIDENT_PAIR};
-    return (struct eco_resident_need){
+    static const int32_t instructions[] = {ECO_PERSISTENT_PAIR, ECO_PERSISTENT_PLAIN,
+                                           ECO_PERSISTENT_PAIR};
+    return (struct eco_persistent_need){
         .backward = backward,
         .hidden = hidden,
         .rows = rows,
@@ -28,7 +28,7 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
         .products = second > 0 ? 2 : 1,
         .width = {(backward ? recurrent : 1) * hidden, (backward ? second : 1) * hidden},
         .jobs = jobs,
-        .shapes = ECO_RESIDENT_ALL_SHAPES,
+        .shapes = ECO_PERSISTENT_ALL_SHAPES,
         .recurrent = {recurrent, second},
         .accs = ACCS,
         .states = STATES,
@@ -41,56 +41,58 @@ static struct eco_resident_need need_of(bool backward, int32_t hidden, int32_t r
 }
 
 /* The block's rows of one R are divided among its warps, and so is k. */
-static void check_part(const struct eco_resident_need *need, const struct eco_resident_shape *shape,
-                       int o, int32_t rows)
+static void check_part(const struct eco_persistent_need *need,
+                       const struct eco_persistent_shape *shape, int o, int32_t rows)
 {
-    const struct eco_resident_part *part = &shape->part[o];
-    const int32_t item = ECO_RESIDENT_BYTES / need->operand,
-                  bundle = ECO_RESIDENT_BUNDLE(eco_resident_runs(need, o), shape->unit_shift, item,
-                                               need->backward),
+    const struct eco_persistent_part *part = &shape->part[o];
+    const int32_t item = ECO_PERSISTENT_BYTES / need->operand,
+                  bundle = ECO_PERSISTENT_SCALE_BLOCK(eco_persistent_runs(need, o),
+                                                      shape->unit_shift, item, need->backward),
                   items_of_bundle = bundle < item ? 1 : bundle / item;
     ck_assert_int_ge(part->k, need->width[o]); /* with scales, of whole bundles, too */
-    ck_assert_int_ge(part->tiles * ECO_RESIDENT_M, rows);
-    ck_assert_int_ge(part->down * ECO_RESIDENT_TILES(shape->form), part->tiles);
-    ck_assert_int_le(part->down * part->across, ECO_RESIDENT_WARPS);
+    ck_assert_int_ge(part->tiles * ECO_PERSISTENT_M, rows);
+    ck_assert_int_ge(part->down * ECO_PERSISTENT_TILES(shape->form), part->tiles);
+    ck_assert_int_le(part->down * part->across, ECO_PERSISTENT_WARPS);
     ck_assert_int_ge(part->across * part->items, part->slice);
-    ck_assert_int_ge((part->slice << shape->spread) * (ECO_RESIDENT_BYTES / need->operand),
+    ck_assert_int_ge((part->slice << shape->spread) * (ECO_PERSISTENT_BYTES / need->operand),
                      part->k);
-    ck_assert_int_ge(part->kept + ECO_RESIDENT_ITEMS(shape->form, need->scaled, items_of_bundle) /
-                                      need->products,
+    ck_assert_int_ge(part->in_shared +
+                         ECO_PERSISTENT_ITEMS(shape->form, need->scaled, items_of_bundle) /
+                             need->products,
                      part->items);
     ck_assert_int_ge(shape->room, part->across * part->items);
     ck_assert_int_ge(
         shape->sums,
-        ECO_RESIDENT_SUM_AT(ECO_RESIDENT_N, ECO_RESIDENT_SUM_ROW(part->tiles, part->parts)));
+        ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, ECO_PERSISTENT_SUM_ROW(part->tiles, part->parts)));
 }
 
 /* Sums lie where the block that gathers least has gathered, all rows' at once, and all warps are
  * done with that by then. */
-static void check_over(const struct eco_resident_need *need, const struct eco_resident_shape *shape)
+static void check_over(const struct eco_persistent_need *need,
+                       const struct eco_persistent_shape *shape)
 {
-    const struct eco_resident_part *part = &shape->part[0];
-    const int32_t tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N,
-                  items = part->k / (ECO_RESIDENT_BYTES / need->operand),
+    const struct eco_persistent_part *part = &shape->part[0];
+    const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,
+                  items = part->k / (ECO_PERSISTENT_BYTES / need->operand),
                   least = items - ((1 << shape->spread) - 1) * part->slice;
     ck_assert_int_eq(need->products, 1);
-    ck_assert_int_eq(shape->form, ECO_RESIDENT_MANY);
+    ck_assert_int_eq(shape->form, ECO_PERSISTENT_MANY);
     ck_assert_int_gt(shape->spread, 0);
     ck_assert_int_eq(shape->chunk, tiles);
-    ck_assert_int_eq(part->down * part->across, ECO_RESIDENT_WARPS);
-    ck_assert_int_ge(least * tiles * ECO_RESIDENT_N * ECO_RESIDENT_BYTES,
+    ck_assert_int_eq(part->down * part->across, ECO_PERSISTENT_WARPS);
+    ck_assert_int_ge(least * tiles * ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES,
                      tiles * shape->sums * (int32_t)sizeof(float));
 }
 
-static void check_shape(const struct eco_resident_need *need)
+static void check_shape(const struct eco_persistent_need *need)
 {
-    struct eco_resident_shape shape;
-    if (!(eco_resident_shape(need, &shape) > 0))
+    struct eco_persistent_shape shape;
+    if (!(eco_persistent_shape(need, &shape) > 0))
         return;
     const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
-    ck_assert(ECO_RESIDENT_MADE(need->products, need->recurrent[0], need->backward,
-                                need->instructions, need->scaled) >>
-                  eco_resident_place(&shape) &
+    ck_assert(ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
+                                  need->instructions, need->scaled) >>
+                  eco_persistent_place(&shape) &
               1);
     ck_assert_int_eq(shape.members % cluster, 0);
     ck_assert_int_ge(shape.members * units, need->hidden);
@@ -99,23 +101,23 @@ static void check_shape(const struct eco_resident_need *need)
     ck_assert_int_ge(shape.groups * shape.group_rows, need->rows);
     ck_assert_int_lt((shape.groups - 1) * shape.group_rows, need->rows);
     ck_assert_int_le(shape.groups * shape.members * need->jobs, need->blocks[shape.spread]);
-    ck_assert_int_ge(shape.chunk * ECO_RESIDENT_N, shape.spread > 0 ? 1 : shape.group_rows);
+    ck_assert_int_ge(shape.chunk * ECO_PERSISTENT_N, shape.spread > 0 ? 1 : shape.group_rows);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
-    ck_assert(shape.form != ECO_RESIDENT_SQUARE || !need->scaled);
-    if (ECO_RESIDENT_IS_DIRECT(shape.form)) {
-        ck_assert_int_le(shape.group_rows, ECO_RESIDENT_N * ECO_RESIDENT_DIRECT_TILES(
-                                                                shape.form, need->instructions));
-        ck_assert_int_eq(shape.kept, 0);
+    ck_assert(shape.form != ECO_PERSISTENT_SQUARE || !need->scaled);
+    if (ECO_PERSISTENT_IS_DIRECT(shape.form)) {
+        ck_assert_int_le(shape.group_rows, ECO_PERSISTENT_N * ECO_PERSISTENT_DIRECT_TILES(
+                                                                  shape.form, need->instructions));
+        ck_assert_int_eq(shape.in_shared, 0);
     }
-    if (shape.over)
+    if (shape.aliased)
         check_over(need, &shape);
     int32_t kept = 0;
     for (int o = 0; o < need->products; o++) {
         const int32_t rows = (need->backward ? 1 : need->recurrent[o]) * units * cluster;
         check_part(need, &shape, o, rows);
-        kept += shape.part[o].kept;
+        kept += shape.part[o].in_shared;
     }
-    ck_assert_int_eq(shape.kept, kept);
+    ck_assert_int_eq(shape.in_shared, kept);
 }
 
 START_TEST(covers_everything)
@@ -123,10 +125,10 @@ START_TEST(covers_everything)
     const bool backward = _i;
     for (int32_t hidden = 1; hidden < 2600; hidden += hidden < 80 ? 1 : 37)
         for (int32_t rows = 1; rows < 200; rows += rows < 20 ? 1 : 13)
-            for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS; jobs++)
+            for (int32_t jobs = 1; jobs <= ECO_PERSISTENT_JOBS; jobs++)
                 for (int32_t recurrent = 1; recurrent <= ACCS; recurrent++)
                     for (int32_t second = 0; second <= 1 && second + recurrent <= ACCS; second++) {
-                        const struct eco_resident_need need =
+                        const struct eco_persistent_need need =
                             need_of(backward, hidden, rows, jobs, recurrent, second);
                         check_shape(&need);
                     }
@@ -139,15 +141,15 @@ START_TEST(fits_what_it_is_for)
     static const struct {
         int32_t hidden, rows;
     } size[] = {{64, 64}, {256, 32}, {512, 64}, {1024, 64}, {1024, 1}, {2048, 16}, {650, 32}};
-    struct eco_resident_shape shape;
+    struct eco_persistent_shape shape;
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        const struct eco_resident_need need =
+        const struct eco_persistent_need need =
             need_of(false, size[i].hidden, size[i].rows, 1, ACCS - i % 2 * 2, i % 2);
-        ck_assert_msg(eco_resident_shape(&need, &shape) > 0, "H=%d N=%d", size[i].hidden,
+        ck_assert_msg(eco_persistent_shape(&need, &shape) > 0, "H=%d N=%d", size[i].hidden,
                       size[i].rows);
     }
-    const struct eco_resident_need large = need_of(false, 4096, 64, 1, ACCS, 0);
-    ck_assert(!(eco_resident_shape(&large, &shape) > 0)); /* 128 MiB of R */
+    const struct eco_persistent_need large = need_of(false, 4096, 64, 1, ACCS, 0);
+    ck_assert(!(eco_persistent_shape(&large, &shape) > 0)); /* 128 MiB of R */
 }
 END_TEST
 
@@ -201,13 +203,13 @@ START_TEST(compiles_what_runs_take)
         const struct eco_problem problem =
             problem_of(_i / 2 ? unbounded : lstm_like, i < n ? rest[i] : of_bounded);
         for (int backward = 0; backward <= (int)problem.training; backward++) {
-            struct eco_resident_need need =
-                eco_resident_need(&problem, &caps, backward, problem.N, 9, 1);
-            struct eco_resident_shape shape;
+            struct eco_persistent_need need =
+                eco_persistent_need(&problem, &caps, backward, problem.N, 9, 1);
+            struct eco_persistent_shape shape;
             ck_assert_uint_ne(need.shapes, 0);
             for (need.rows = 1; need.rows <= problem.N; need.rows++) {
-                ck_assert(eco_resident_shape(&need, &shape) > 0);
-                ck_assert(need.shapes >> eco_resident_place(&shape) & 1);
+                ck_assert(eco_persistent_shape(&need, &shape) > 0);
+                ck_assert(need.shapes >> eco_persistent_place(&shape) & 1);
             }
         }
     }
@@ -224,13 +226,13 @@ static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
         const struct eco_caps caps = {.gpu.blocks = {blocks, blocks, blocks * 10 / 11},
                                       .gpu.block_bytes = 227 << 10,
                                       .gpu.splits = true};
-        struct eco_resident_need need = eco_resident_need(problem, &caps, backward, 1, 9, 1);
-        struct eco_resident_shape shape;
-        need.shapes = ECO_RESIDENT_ALL_SHAPES; /* also where a plan would compile its own */
-        for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS; need.jobs++)
+        struct eco_persistent_need need = eco_persistent_need(problem, &caps, backward, 1, 9, 1);
+        struct eco_persistent_shape shape;
+        need.shapes = ECO_PERSISTENT_ALL_SHAPES; /* also where a plan would compile its own */
+        for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
             for (need.rows = 1; need.rows < 2000; need.rows += 1 + need.rows / 6)
-                if (eco_resident_shape(&need, &shape) > 0)
-                    chosen |= UINT64_C(1) << eco_resident_place(&shape);
+                if (eco_persistent_shape(&need, &shape) > 0)
+                    chosen |= UINT64_C(1) << eco_persistent_place(&shape);
     }
     return chosen;
 }
@@ -250,11 +252,11 @@ START_TEST(takes_every_kernel_somewhere)
             ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
             if (eco_cell_products(problem.cell) != 1)
                 continue;
-            const struct eco_resident_kind *kind = eco_resident_kind(&problem, backward);
+            const struct eco_persistent_kind *kind = eco_persistent_kind(&problem, backward);
             const bool one = problem.cell->lowered.n_accs == 1;
             uint64_t *taken = &chosen[backward][kind->scaled][one];
             made[backward][kind->scaled][one] |=
-                ECO_RESIDENT_MADE(1, one ? 1 : 3, backward, kind->instructions, kind->scaled);
+                ECO_PERSISTENT_MADE(1, one ? 1 : 3, backward, kind->instructions, kind->scaled);
             for (int32_t h = 1; h < 3600; h += h < 300 ? 16 : h < 1100 ? 21 : 61) {
                 problem.H = problem.P = h;
                 *taken |= chosen_of(&problem, backward);
@@ -287,7 +289,7 @@ START_TEST(says_why_there_is_none)
 {
     const struct eco_problem problem = problem_of(refusal[_i].text, refusal[_i].rest);
     setenv("ECORNN_NVRTC", "0", 1);
-    const char *why = eco_resident_refuses(&problem, false);
+    const char *why = eco_persistent_refuses(&problem, false);
     ck_assert_msg(why != NULL && strstr(why, refusal[_i].why), "%s", why);
 }
 END_TEST
@@ -309,9 +311,9 @@ START_TEST(has_kernels_of_common_cells)
             ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
             ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
             ck_assert_int_eq(
-                eco_resident_is_made(problem.cell, eco_resident_kind(&problem, i % 2), i % 2),
+                eco_persistent_is_made(problem.cell, eco_persistent_kind(&problem, i % 2), i % 2),
                 common);
-            ck_assert_int_eq(eco_resident_refuses(&problem, i % 2) == NULL, common);
+            ck_assert_int_eq(eco_persistent_refuses(&problem, i % 2) == NULL, common);
         }
     }
 }
@@ -331,12 +333,12 @@ START_TEST(takes_operands_that_hold_states)
     };
     for (int i = 0; i < 2; i++) {
         const struct eco_problem fast = problem_of(is[i].text, "f32/fast/train/T2/N2/I4/H4");
-        ck_assert_ptr_eq(eco_resident_kind(&fast, false), &eco_resident_kinds[is[i].forward]);
-        ck_assert_ptr_eq(eco_resident_kind(&fast, true), &eco_resident_kinds[is[i].backward]);
+        ck_assert_ptr_eq(eco_persistent_kind(&fast, false), &eco_persistent_kinds[is[i].forward]);
+        ck_assert_ptr_eq(eco_persistent_kind(&fast, true), &eco_persistent_kinds[is[i].backward]);
         const struct eco_problem full = problem_of(is[i].text, "f32/train/T2/N2/I4/H4");
-        ck_assert_ptr_eq(eco_resident_kind(&full, false), &eco_resident_kinds[is[i].full]);
-        ck_assert_ptr_eq(eco_resident_kind(&full, true),
-                         &eco_resident_kinds[ECO_F32_IN_SCALED_PAIR]);
+        ck_assert_ptr_eq(eco_persistent_kind(&full, false), &eco_persistent_kinds[is[i].full]);
+        ck_assert_ptr_eq(eco_persistent_kind(&full, true),
+                         &eco_persistent_kinds[ECO_F32_IN_SCALED_PAIR]);
     }
 }
 END_TEST

@@ -107,7 +107,7 @@ static void print_list(const struct source *source, int n, int stage, int backwa
 static void print_numbers(const struct source *source, int n)
 {
     char numbers[256];
-    printf("#define CELLS_RESIDENT(CALL)");
+    printf("#define CELLS_PERSISTENT(CALL)");
     for (int i = 0; i < n; i++)
         if (eco_cell_products(&source[i].cell) > 0)
             printf(" CELLS_OF_%s(CALL)", source[i].symbol);

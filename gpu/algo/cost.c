@@ -14,7 +14,7 @@ int32_t eco_step_asked(const struct eco_problem *problem)
 
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_gpu_few_follow(problem, caps) && problem->T <= ECO_STEP_CHUNK &&
+    return eco_gpu_grouped_follow(problem, caps) && problem->T <= ECO_STEP_CHUNK &&
            eco_step_asked(problem) == 0;
 }
 
@@ -179,7 +179,7 @@ static double written(const struct eco_problem *problem)
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     enum { TOGETHER = 1, DX_W_R_VECTORS = 4 };
-    const int launches = eco_gpu_few_follow(problem, caps) ? TOGETHER : DX_W_R_VECTORS;
+    const int launches = eco_gpu_grouped_follow(problem, caps) ? TOGETHER : DX_W_R_VECTORS;
     return eco_gpu_launches(problem, launches) + written(problem);
 }
 

@@ -68,20 +68,20 @@ static bool numbers(const char *text, int n, int number[])
 /* Places of algorithm resident: "FORM:UNITSxBLOCKS". */
 static bool read_division(const char *text, uint64_t *shapes)
 {
-    static const char *const forms[ECO_RESIDENT_FORMS] = {[ECO_RESIDENT_FEW] = "few",
-                                                          [ECO_RESIDENT_MANY] = "many",
-                                                          [ECO_RESIDENT_DIRECT] = "direct",
-                                                          [ECO_RESIDENT_WIDE] = "wide",
-                                                          [ECO_RESIDENT_SQUARE] = "square"};
+    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_FEW] = "few",
+                                                            [ECO_PERSISTENT_MANY] = "many",
+                                                            [ECO_PERSISTENT_DIRECT] = "direct",
+                                                            [ECO_PERSISTENT_WIDE] = "wide",
+                                                            [ECO_PERSISTENT_SQUARE] = "square"};
     int number[2] = {0, 0};
-    const int form = word(forms, ECO_RESIDENT_FORMS, text, strcspn(text, ":"));
+    const int form = word(forms, ECO_PERSISTENT_FORMS, text, strcspn(text, ":"));
     if (form < 0 || !numbers(text, 2, number))
         return false;
-    const int units = power(number[0], 1 << ECO_RESIDENT_SHIFT, ECO_RESIDENT_SHIFTS),
-              spread = power(number[1], 1, ECO_RESIDENT_SPREADS);
+    const int units = power(number[0], 1 << ECO_PERSISTENT_SHIFT, ECO_PERSISTENT_SHIFTS),
+              spread = power(number[1], 1, ECO_PERSISTENT_SPREADS);
     if (units < 0 || spread < 0)
         return false;
-    *shapes = UINT64_C(1) << ECO_RESIDENT_PLACE(units + ECO_RESIDENT_SHIFT, spread, form);
+    *shapes = UINT64_C(1) << ECO_PERSISTENT_PLACE(units + ECO_PERSISTENT_SHIFT, spread, form);
     return true;
 }
 
@@ -136,7 +136,8 @@ static bool read_few(const char *text, struct eco_gpu_force *force)
 {
     int32_t rows = 0;
     const bool is_number = read_number(text, &rows);
-    force->few = rows == 0 ? ECO_FEW_NEVER : power(rows, ECO_FEW_BACK_ROWS(0), ECO_FEW_SHAPES);
+    force->few =
+        rows == 0 ? ECO_GROUPED_NEVER : power(rows, ECO_GROUPED_BACK_ROWS(0), ECO_GROUPED_SHAPES);
     return is_number && force->few != ECO_NOT_FORCED;
 }
 
@@ -166,21 +167,22 @@ static bool read_shared(const char *text, struct eco_gpu_force *force)
 /* "KIND:ROWSxCOLUMNSxSLICES" */
 static bool read_cut(const char *text, struct eco_gpu_force *force)
 {
-    static const char *const kinds[ECO_SPLIT_KINDS] = {[ECO_SPLIT_SPLITS] = "splits",
-                                                       [ECO_SPLIT_PREPARED] = "prepared",
-                                                       [ECO_SPLIT_PREPARED_SINGLES] = "singles"};
+    static const char *const kinds[ECO_EMULATED_KINDS] = {[ECO_EMULATED_SPLITS] = "splits",
+                                                          [ECO_EMULATED_PREPARED] = "prepared",
+                                                          [ECO_EMULATED_PREPARED_SINGLES] =
+                                                              "singles"};
     int number[3] = {0, 0, 0};
-    const int kind = word(kinds, ECO_SPLIT_KINDS, text, strcspn(text, ":"));
+    const int kind = word(kinds, ECO_EMULATED_KINDS, text, strcspn(text, ":"));
     force->cuts = true;
-    force->steps = (struct eco_split_choices){.kinds = 0};
-    if (kind < 0 || !numbers(text, 3, number) || number[2] < 1 || number[2] > ECO_SPLIT_SLICES)
+    force->steps = (struct eco_emulated_choices){.kinds = 0};
+    if (kind < 0 || !numbers(text, 3, number) || number[2] < 1 || number[2] > ECO_EMULATED_SLICES)
         return false;
-    const int height = power(number[0], ECO_SPLIT_LEAST_ROWS, ECO_SPLIT_HEIGHTS),
-              width = power(number[1], ECO_SPLIT_LEAST_COLUMNS, ECO_SPLIT_WIDTHS);
+    const int height = power(number[0], ECO_EMULATED_LEAST_ROWS, ECO_EMULATED_HEIGHTS),
+              width = power(number[1], ECO_EMULATED_LEAST_COLUMNS, ECO_EMULATED_WIDTHS);
     if (height < 0 || width < 0)
         return false;
-    force->steps = (struct eco_split_choices){1u << kind, 1u << height, 1u << width,
-                                              1u << (number[2] - 1), true};
+    force->steps = (struct eco_emulated_choices){1u << kind, 1u << height, 1u << width,
+                                                 1u << (number[2] - 1), true};
     return true;
 }
 
@@ -221,7 +223,7 @@ struct eco_gpu_force eco_gpu_force(void)
                                   .projected = UINT_MAX,
                                   .few = ECO_NOT_FORCED,
                                   .shared = ECO_NOT_FORCED,
-                                  .steps = ECO_SPLIT_ANY(UINT_MAX)};
+                                  .steps = ECO_EMULATED_ANY(UINT_MAX)};
     struct eco_text all = {force.text, sizeof force.text, 0};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char value[VALUE];

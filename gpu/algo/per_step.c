@@ -59,7 +59,8 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
     const bool splits = caps->gpu.splits && !problem->fast && !wishes->wavefront &&
                         eco_gpu_force().splits != ECO_WISH_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
-        return (splits ? ECO_SPLIT_ROOM_BYTES : ECO_SPLITTING_BYTES) + ECO_ROOM_ALIGNMENT;
+        return (splits ? ECO_EMULATED_ROOM_BYTES : ECO_EMULATED_SPLITTING_BYTES) +
+               ECO_ROOM_ALIGNMENT;
     const double least = fmax(65536, sums_bytes(problem));
     return clamp(32 * accs * problem->N, least, fmax(least, 8 << 20));
 }
@@ -68,7 +69,7 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
                               const struct eco_wishes *wishes)
 {
     const size_t bytes = sums_or_splits(problem, caps, wishes),
-                 halves = eco_half_bytes(problem, caps, wishes);
+                 halves = eco_scaled_f16_bytes(problem, caps, wishes);
     return bytes > halves ? bytes : halves;
 }
 

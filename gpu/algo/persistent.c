@@ -12,10 +12,10 @@
 static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                         bool backward, int32_t jobs)
 {
-    struct eco_resident_shape shape;
-    const struct eco_resident_need need =
-        eco_resident_need(problem, caps, backward, problem->N, 1, jobs);
-    return eco_resident_shape(&need, &shape);
+    struct eco_persistent_shape shape;
+    const struct eco_persistent_need need =
+        eco_persistent_need(problem, caps, backward, problem->N, 1, jobs);
+    return eco_persistent_shape(&need, &shape);
 }
 
 /* Kernels know where an element of a step lies in 32 bits; rows of the caller's may be T apart. */
@@ -30,21 +30,21 @@ static bool is_near(const struct eco_problem *problem)
 /* Can the steps back stay on the chip, too? */
 static bool also_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_resident_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
+    return eco_persistent_refuses(problem, true) == NULL && step_time(problem, caps, true, 1) > 0;
 }
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     if (problem->row_invariant)
         return "row-invariant: its rows may depend on others";
-    if (caps->gpu.version < ECO_RESIDENT_VERSION || caps->gpu.block_bytes == 0)
+    if (caps->gpu.version < ECO_PERSISTENT_VERSION || caps->gpu.block_bytes == 0)
         return "a device without what it needs";
     if (problem->projected)
         return "a projection";
     if (problem->weight_type != problem->type)
         return "weights of another type than the rows";
-    if (eco_resident_refuses(problem, false) != NULL)
-        return eco_resident_refuses(problem, false);
+    if (eco_persistent_refuses(problem, false) != NULL)
+        return eco_persistent_refuses(problem, false);
     if (!is_near(problem))
         return "rows too far apart";
     if (!(step_time(problem, caps, false, 1) > 0))
@@ -75,13 +75,13 @@ enum {
 static double step_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
-    struct eco_resident_shape shape;
-    const struct eco_resident_need need =
-        eco_resident_need(problem, caps, backward, problem->N, 1, 1);
+    struct eco_persistent_shape shape;
+    const struct eco_persistent_need need =
+        eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
     const size_t value = eco_type_bytes(backward ? problem->type : ECORNN_F32);
     const double accs =
         (double)problem->cell->lowered.n_accs * problem->H * (double)value * problem->N;
-    if (!(eco_resident_shape(&need, &shape) > 0))
+    if (!(eco_persistent_shape(&need, &shape) > 0))
         return accs;
     const double sent = (double)shape.exchange_bytes * (backward ? 1. : SENT_BYTES / need.operand);
     return fmax(accs, sent);
@@ -123,7 +123,7 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
     const int32_t chunk = steps_for(problem, caps, backward, wavefront);
     const double chunks = (double)((problem->T + chunk - 1) / chunk);
     double least = 0;
-    for (int32_t jobs = 1; jobs <= ECO_RESIDENT_JOBS && jobs <= lanes; jobs++) {
+    for (int32_t jobs = 1; jobs <= ECO_PERSISTENT_JOBS && jobs <= lanes; jobs++) {
         const double step = 1e-6 * step_time(problem, caps, backward, jobs);
         const double rounds = (double)problem->L * problem->D / jobs;
         /* A wavefront's first and last launches are not full. */
@@ -181,11 +181,11 @@ static size_t exchange_bytes(const struct eco_problem *problem, const struct eco
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         const int32_t chunk = backward ? wishes->chunk_backward : wishes->chunk;
         const int32_t steps = chunk < problem->T ? chunk : problem->T;
-        struct eco_resident_need need = eco_resident_need(problem, caps, backward, 1, steps, 1);
-        for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS; need.jobs++)
+        struct eco_persistent_need need = eco_persistent_need(problem, caps, backward, 1, steps, 1);
+        for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
             for (need.rows = 1; need.rows <= problem->N; need.rows++) {
-                struct eco_resident_shape shape;
-                if (eco_resident_shape(&need, &shape) > 0 && shape.exchange_bytes > most)
+                struct eco_persistent_shape shape;
+                if (eco_persistent_shape(&need, &shape) > 0 && shape.exchange_bytes > most)
                     most = shape.exchange_bytes;
             }
     }
@@ -218,16 +218,16 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
 {
     /* by what has kernels: [forward][backward] */
     static const eco_gpu_ops ops[2][2][ECO_OP_KINDS] = {
-        {{0}, {[ECO_D_STEP] = eco_resident_run}},
-        {{[ECO_STEP] = eco_resident_run},
-         {[ECO_STEP] = eco_resident_run, [ECO_D_STEP] = eco_resident_run}}};
+        {{0}, {[ECO_D_STEP] = eco_persistent_run}},
+        {{[ECO_STEP] = eco_persistent_run},
+         {[ECO_STEP] = eco_persistent_run, [ECO_D_STEP] = eco_persistent_run}}};
     const struct eco_gpu_plan *own = plan->own;
     const struct eco_gpu *gpu = plan->device->own;
     if (*(volatile uint32_t *)gpu->failed != 0)
         return eco_gpu_services->fail(
-            ECORNN_FAILED, "a resident kernel waited too long for its blocks in an earlier run");
+            ECORNN_FAILED, "a persistent kernel waited too long for its blocks in an earlier run");
     return eco_gpu_run_plan(plan, tape, layout, args,
                             ops[own->resident[0].used][own->resident[1].used]);
 }
 
-const struct eco_algo eco_algo_resident = {"resident", refuses, wishes, estimate, run};
+const struct eco_algo eco_algo_persistent = {"resident", refuses, wishes, estimate, run};

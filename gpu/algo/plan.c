@@ -25,8 +25,8 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
     struct eco_text why = {own->why, sizeof own->why, 0};
     if (eco_gpu_enter(&scope, plan->device) != ECORNN_OK)
         return;
-    if (plan->algo == &eco_algo_resident)
-        eco_resident_prepare(plan);
+    if (plan->algo == &eco_algo_persistent)
+        eco_persistent_prepare(plan);
     if (plan->algo == &eco_algo_fused)
         eco_fused_prepare(plan);
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
@@ -46,12 +46,12 @@ static ecornn_status check_force(const struct ecornn_plan *plan, const struct ec
     if (force->wrong[0] != '\0')
         return eco_gpu_services->fail(
             ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s is none of the values of that key", force->wrong);
-    if (resident && plan->algo != &eco_algo_resident)
+    if (resident && plan->algo != &eco_algo_persistent)
         wants = "algorithm resident";
     else if (fused && plan->algo != &eco_algo_fused)
         wants = "algorithm fused";
     else if (force->few >= 0 &&
-             !(problem->training && eco_gpu_has_few(problem, &plan->device->caps)))
+             !(problem->training && eco_gpu_has_grouped(problem, &plan->device->caps)))
         wants = "products of few rows";
     else if (force->cuts && prepared == 0)
         wants = "such products of steps";
@@ -116,9 +116,9 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
     if (own->force.text[0] != '\0')
         eco_text_add(text, "forced: %s\n", own->force.text);
     describe_rows(plan, text);
-    eco_half_describe(plan, text);
-    if (plan->algo == &eco_algo_resident)
-        eco_resident_describe(plan, text);
+    eco_scaled_f16_describe(plan, text);
+    if (plan->algo == &eco_algo_persistent)
+        eco_persistent_describe(plan, text);
     if (plan->algo == &eco_algo_fused)
         eco_fused_describe(plan, text);
     if (plan->problem.cell->builtin >= 0)

@@ -10,7 +10,7 @@
 #include "gpu/cell/args.h"
 #include "gpu/cell/stage_loop.cuh"
 
-ECO_DEVICE real interpret_value(struct place *at, const struct eco_instruction *code,
+ECO_DEVICE real interpret_value(struct element *at, const struct eco_instruction *code,
                                 const real *value)
 {
     switch (code->op) {
@@ -45,7 +45,7 @@ ECO_DEVICE real interpret_value(struct place *at, const struct eco_instruction *
     }
 }
 
-ECO_DEVICE void interpret_store(struct place *at, const struct eco_instruction *code, real v)
+ECO_DEVICE void interpret_store(struct element *at, const struct eco_instruction *code, real v)
 {
     switch (code->op) {
     /* clang-format off */
@@ -59,7 +59,7 @@ ECO_DEVICE void interpret_store(struct place *at, const struct eco_instruction *
     }
 }
 
-static __device__ __noinline__ void interpret(struct place *at,
+static __device__ __noinline__ void interpret(struct element *at,
                                               const struct eco_interpreted_call *program)
 {
     real value[ECO_MAX_CODE];

@@ -1,6 +1,6 @@
 /*
  * What the compiler of cells says of a cell that one product, or two, of a step are enough for:
- * CELLS_RESIDENT(CELLS_STRUCT) behind cells.inc makes a type of each.
+ * CELLS_PERSISTENT(CELLS_STRUCT) behind cells.inc makes a type of each.
  */
 #ifndef ECO_GPU_CELL_NUMBERS_CUH
 #define ECO_GPU_CELL_NUMBERS_CUH
@@ -9,9 +9,9 @@
 
 /* How many accumulators, states and saved values it has,
  * how many accumulators with R of each product, and which of these each accumulator is. */
-template <int CELL> struct numbers;
+template <int CELL> struct cell_traits;
 #define CELLS_STRUCT(cell, n_accs, n_states, n_saves, n_first, n_second, ...)                      \
-    template <> struct numbers<cell> {                                                             \
+    template <> struct cell_traits<cell> {                                                         \
         enum {                                                                                     \
             accs = n_accs,                                                                         \
             states = n_states,                                                                     \

@@ -13,7 +13,7 @@
 
 /* The block's threads hold shares of the row's first `means` sums: added in pairs, always the same
  * ones. */
-ECO_DEVICE void means_end(struct place *at, int means)
+ECO_DEVICE void means_end(struct element *at, int means)
 {
     __shared__ double share[ECO_STAGE_THREADS];
     for (int m = 0; m < means; m++) {
@@ -38,7 +38,7 @@ ECO_DEVICE void means_end(struct place *at, int means)
     launch_dependent_grids();                                                                      \
     for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
         double sum[(n_means) + 1] = {0};                                                           \
-        struct place at = {                                                                        \
+        struct element at = {                                                                      \
             call_, (size_t)row, 0, (size_t)(call_)->hidden, (size_t)(call_)->column, sum};         \
         const bool masked = row_masked(call_, row);                                                \
         for (size_t unit = blockIdx.x * blockDim.x + threadIdx.x; unit < at.hidden;                \

@@ -13,7 +13,7 @@
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* One unit of one row. */
-struct place {
+struct element {
     const struct eco_stage_call *call;
     size_t row, unit, hidden, column;
     double *sum;       /* of the row means, this thread's share */
@@ -37,12 +37,12 @@ ECO_DEVICE bool is_wide(uint16_t states, int s)
     return sizeof(narrow) < sizeof(real) && (states >> s & 1);
 }
 
-ECO_DEVICE vec read_state(const struct place *at, const void *state, size_t stride, bool wide)
+ECO_DEVICE vec read_state(const struct element *at, const void *state, size_t stride, bool wide)
 {
     return wide ? READ(state, stride, 0) : READ_NARROW(state, stride, 0);
 }
 
-ECO_DEVICE vec state_before(const struct place *at, int s)
+ECO_DEVICE vec state_before(const struct element *at, int s)
 {
     const vec state = read_state(at, at->call->state[s], at->call->state_row[s],
                                  is_wide(at->call->wide_states, s));
@@ -50,47 +50,47 @@ ECO_DEVICE vec state_before(const struct place *at, int s)
 }
 
 #if defined(ECO_FUSED)
-ECO_DEVICE vec load_acc(struct place *at, int i)
+ECO_DEVICE vec load_acc(struct element *at, int i)
 {
     return at->acc[i];
 }
-ECO_DEVICE vec load_state(struct place *at, int s)
+ECO_DEVICE vec load_state(struct element *at, int s)
 {
     return at->before[s];
 }
 #else
-ECO_DEVICE vec load_acc(struct place *at, int i)
+ECO_DEVICE vec load_acc(struct element *at, int i)
 {
     return READ(at->call->acc, at->call->acc_row, i);
 }
-ECO_DEVICE vec load_state(struct place *at, int s)
+ECO_DEVICE vec load_state(struct element *at, int s)
 {
     return state_before(at, s);
 }
 #endif
-ECO_DEVICE vec load_next(struct place *at, int s)
+ECO_DEVICE vec load_next(struct element *at, int s)
 {
     return read_state(at, at->call->next[s], at->call->next_row[s],
                       is_wide(at->call->wide_next, s));
 }
-ECO_DEVICE vec load_vector(struct place *at, int k)
+ECO_DEVICE vec load_vector(struct element *at, int k)
 {
     return ((const real *)at->call->vector)[at->hidden * (size_t)k + at->unit];
 }
-ECO_DEVICE vec load_mean(struct place *at, int m)
+ECO_DEVICE vec load_mean(struct element *at, int m)
 {
     return ((const real *)at->call->mean)[at->row * at->call->mean_row + (size_t)m];
 }
-ECO_DEVICE vec load_saved(struct place *at, int i)
+ECO_DEVICE vec load_saved(struct element *at, int i)
 {
     return to_real(SAVED(i));
 }
-ECO_DEVICE vec load_doperand(struct place *at, int slot)
+ECO_DEVICE vec load_doperand(struct element *at, int slot)
 {
     return READ(at->call->doperand, at->call->doperand_row, slot);
 }
 /* No branches around loads: what is not wanted is read from where something lies. */
-ECO_DEVICE vec load_dnext(struct place *at, int s)
+ECO_DEVICE vec load_dnext(struct element *at, int s)
 {
     const struct eco_stage_call *call = at->call;
     const bool computed = s == 0 && call->dnext, output = s == 0 && !call->dnext && call->dy;
@@ -102,16 +102,16 @@ ECO_DEVICE vec load_dnext(struct place *at, int s)
     const vec more = call->wide_dy ? READ(dy, dy_row, 0) : READ_NARROW(dy, dy_row, 0);
     return output ? v_add(sum, more) : sum;
 }
-ECO_DEVICE void store_operand(struct place *at, int slot, vec v)
+ECO_DEVICE void store_operand(struct element *at, int slot, vec v)
 {
     WRITE_NARROW(at->call->operand, at->call->operand_row, slot, v);
 }
-ECO_DEVICE void store_save(struct place *at, int i, vec v)
+ECO_DEVICE void store_save(struct element *at, int i, vec v)
 {
     if (at->call->save)
         SAVED(i) = to_narrow(v);
 }
-ECO_DEVICE void write_next(struct place *at, int s, vec v)
+ECO_DEVICE void write_next(struct element *at, int s, vec v)
 {
     const struct eco_stage_call *call = at->call;
     if (is_wide(call->wide_next, s))
@@ -121,27 +121,27 @@ ECO_DEVICE void write_next(struct place *at, int s, vec v)
     if (s > 0 && call->kept[s])
         WRITE_NARROW(call->kept[s], call->kept_row[s], 0, v);
 }
-ECO_DEVICE void store_next(struct place *at, int s, vec v)
+ECO_DEVICE void store_next(struct element *at, int s, vec v)
 {
     write_next(at, s, v);
     if (s == 0 && at->call->y)
         WRITE_NARROW(at->call->y, at->call->y_row, 0, v);
 }
-ECO_DEVICE void store_dacc(struct place *at, int a, vec v)
+ECO_DEVICE void store_dacc(struct element *at, int a, vec v)
 {
     WRITE_NARROW(at->call->dacc, at->call->dacc_row, a, v);
 }
-ECO_DEVICE void store_dstate(struct place *at, int s, vec v)
+ECO_DEVICE void store_dstate(struct element *at, int s, vec v)
 {
     if (s > 0 || at->call->carry[0])
         WRITE(at->call->carry[s], at->call->carry_row[s], 0, v);
 }
-ECO_DEVICE void store_mean(struct place *at, int m, vec v)
+ECO_DEVICE void store_mean(struct element *at, int m, vec v)
 {
     at->sum[m] += (double)v;
 }
 
-ECO_DEVICE vec v_bernoulli(struct place *at, int which, double probability)
+ECO_DEVICE vec v_bernoulli(struct element *at, int which, double probability)
 {
     const struct eco_stage_call *call = at->call;
     if (!call->training)
@@ -158,7 +158,7 @@ ECO_DEVICE bool row_masked(const struct eco_stage_call *call, int32_t row)
     return call->lengths && call->t >= call->lengths[row];
 }
 
-ECO_DEVICE void mask_forward(struct place *at)
+ECO_DEVICE void mask_forward(struct element *at)
 {
     const struct eco_stage_call *call = at->call;
     for (int32_t k = 0; call->operand && k < call->n_slots; k++)
@@ -171,7 +171,7 @@ ECO_DEVICE void mask_forward(struct place *at)
         WRITE_NARROW(call->y, call->y_row, 0, (real)0);
 }
 
-ECO_DEVICE void mask_backward(struct place *at)
+ECO_DEVICE void mask_backward(struct element *at)
 {
     const struct eco_stage_call *call = at->call;
     for (int32_t k = 0; k < call->n_dacc; k++)
@@ -187,6 +187,6 @@ ECO_DEVICE void mask_backward(struct place *at)
 
 #define CELL(name)    name
 #define CELL_FUNCTION ECO_DEVICE
-#define CELL_AT       struct place *
+#define CELL_AT       struct element *
 
 #endif /* ECO_GPU_CELL_WORDS_CUH */

@@ -22,15 +22,15 @@
 enum { THREADS = ECO_FUSED_THREADS, WARPS = ECO_FUSED_WARPS, PROJECTION = ECO_FUSED_PROJECTION };
 
 /* Of the projection, too: its sums are the state. */
-template <> struct numbers<PROJECTION> {
+template <> struct cell_traits<PROJECTION> {
     enum { accs = 1, states = 1, products = 1 };
 };
-CELLS_RESIDENT(CELLS_STRUCT)
+CELLS_PERSISTENT(CELLS_STRUCT)
 
-template <int NUMBER, int SHAPE> struct block_of {
+template <int NUMBER, int SHAPE> struct fused_block {
     enum {
-        accs = numbers<NUMBER>::accs,
-        states = numbers<NUMBER>::states,
+        accs = cell_traits<NUMBER>::accs,
+        states = cell_traits<NUMBER>::states,
         units = ECO_FUSED_UNITS(accs),
         tiles = ECO_FUSED_TILES(accs),
         across = ECO_FUSED_ACROSS(SHAPE),
@@ -38,16 +38,16 @@ template <int NUMBER, int SHAPE> struct block_of {
         line = ECO_FUSED_LINE(accs),
         pairs = (units * columns + THREADS - 1) / THREADS /* of unit and row, a thread's */
     };
-    typedef struct operands<tiles, across> operands;
-    typedef struct sums<tiles, across> sums;
+    typedef struct warp_operands<tiles, across> operands;
+    typedef struct warp_sums<tiles, across> sums;
     typedef struct fetched<tiles, across> fetched;
     enum { ahead = ::ahead<fetched>::items };
 };
 
 /* What a warp multiplies.  Rows that are not there are others; nobody reads their sums. */
 template <class BLOCK>
-ECO_DEVICE typename BLOCK::operands operands_of(const struct eco_fused_call &call, int warp,
-                                                int lane)
+ECO_DEVICE typename BLOCK::operands operands_of_warp(const struct eco_fused_call &call, int warp,
+                                                     int lane)
 {
     const int first = call.source[0].warps, second = warp >= first;
     const struct eco_fused_source &source = call.source[second];
@@ -83,7 +83,8 @@ ECO_DEVICE typename BLOCK::operands operands_of(const struct eco_fused_call &cal
 /* ---- units ----------------------------------------------------------------------------------- */
 
 /* A thread's pth pair of unit and batch row. */
-template <class BLOCK> ECO_DEVICE struct place place_of(const struct eco_fused_call &call, int p)
+template <class BLOCK>
+ECO_DEVICE struct element element_of(const struct eco_fused_call &call, int p)
 {
     const int i = (int)threadIdx.x + p * THREADS;
     return {&call.stage,
@@ -105,7 +106,7 @@ ECO_DEVICE void read_early(const struct eco_fused_call &call,
 {
 #pragma unroll
     for (int p = 0; p < BLOCK::pairs; p++) {
-        struct place at = place_of<BLOCK>(call, p);
+        struct element at = element_of<BLOCK>(call, p);
         at.row = min((int)at.row, call.stage.rows - 1); /* of another where it is not there */
         at.unit = min((int)at.unit, call.stage.hidden - 1);
 #pragma unroll
@@ -120,18 +121,19 @@ ECO_DEVICE void read_early(const struct eco_fused_call &call,
 extern __shared__ float shared[]; /* [warps, columns, line] */
 
 /* What an accumulator has of one source. */
-ECO_DEVICE float source_anew(const struct place *at, const struct eco_fused_source *source, int acc)
+ECO_DEVICE float recompute_source(const struct element *at, const struct eco_fused_source *source,
+                                  int acc)
 {
     const int group = source->group[acc];
     const size_t of = (size_t)group * at->column + at->unit;
-    return sum_anew((const narrow *)source->matrix + of * (size_t)source->matrix_row, 1,
-                    (const narrow *)source->rows + at->row * source->row, 1,
-                    group >= 0 ? source->k : 0);
+    return recompute_in_f32((const narrow *)source->matrix + of * (size_t)source->matrix_row, 1,
+                            (const narrow *)source->rows + at->row * source->row, 1,
+                            group >= 0 ? source->k : 0);
 }
 
 /* Of all warps whose source the accumulator has; from: the first warp's. */
 template <class BLOCK>
-ECO_DEVICE float sum_of(const struct eco_fused_call &call, const struct place *at,
+ECO_DEVICE float sum_of(const struct eco_fused_call &call, const struct element *at,
                         const float *from, int acc)
 {
     float sum = 0;
@@ -142,11 +144,12 @@ ECO_DEVICE float sum_of(const struct eco_fused_call &call, const struct place *a
         sum += there ? part : 0;
     }
     if (!is_finite(sum))
-        sum = source_anew(at, &call.source[0], acc) + source_anew(at, &call.source[1], acc);
+        sum =
+            recompute_source(at, &call.source[0], acc) + recompute_source(at, &call.source[1], acc);
     return sum;
 }
 
-template <int NUMBER> ECO_DEVICE void finish(struct place *at)
+template <int NUMBER> ECO_DEVICE void finish(struct element *at)
 {
     if constexpr (NUMBER == PROJECTION)
         store_next(at, 0, load_acc(at, 0));
@@ -163,7 +166,7 @@ ECO_DEVICE void finish_all(const struct eco_fused_call &call,
 {
 #pragma unroll
     for (int p = 0; p < BLOCK::pairs; p++) {
-        struct place at = place_of<BLOCK>(call, p);
+        struct element at = element_of<BLOCK>(call, p);
         const int i = (int)threadIdx.x + p * THREADS;
         const float *const from = shared + i / BLOCK::units * BLOCK::line + i % BLOCK::units;
         vec acc[BLOCK::accs];
@@ -187,14 +190,14 @@ ECO_DEVICE void finish_all(const struct eco_fused_call &call,
 template <int NUMBER, int SHAPE> ECO_DEVICE void run_step(const struct eco_fused_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_FUSED_VERSION
-    typedef block_of<NUMBER, SHAPE> block;
+    typedef fused_block<NUMBER, SHAPE> block;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     struct early<block> early[block::pairs];
     typename block::sums sums = {};
     launch_dependent_grids(); /* which reads no more than matrices before it waits */
-    multiply<typename block::fetched, block::ahead>(operands_of<block>(call, warp, lane), &sums,
-                                                    [&] { read_early<block>(call, early); });
-    put_sums<block::line>(sums, shared + warp * block::columns * block::line, lane);
+    warp_mainloop<typename block::fetched, block::ahead>(
+        operands_of_warp<block>(call, warp, lane), &sums, [&] { read_early<block>(call, early); });
+    put_warp_sums<block::line>(sums, shared + warp * block::columns * block::line, lane);
     __syncthreads();
     finish_all<NUMBER, block>(call, early);
 #endif

@@ -13,15 +13,17 @@ FUSED(static, fused, NUMBER, SHAPE)
 template <int NUMBER, int SHAPE>
 static const void *kernel_of(void)
 {
-    typedef numbers<NUMBER> cell;
+    typedef cell_traits<NUMBER> cell;
     if constexpr (cell::products == 1 && ECO_FUSED_MADE(cell::accs, SHAPE))
         return (const void *)fused<NUMBER, SHAPE>;
     return nullptr;
 }
 #define FUSED_KERNELS(cell, ...)                                                                   \
-    {cell, numbers<cell>::accs, {kernel_of<cell, 0>(), kernel_of<cell, 1>(), kernel_of<cell, 2>()}},
+    {cell,                                                                                         \
+     cell_traits<cell>::accs,                                                                      \
+     {kernel_of<cell, 0>(), kernel_of<cell, 1>(), kernel_of<cell, 2>()}},
 
 static const struct eco_fused_kernel kernels[] = {
-    FUSED_KERNELS(ECO_FUSED_PROJECTION) CELLS_RESIDENT(FUSED_KERNELS){ECO_FUSED_END, 0, {}}};
+    FUSED_KERNELS(ECO_FUSED_PROJECTION) CELLS_PERSISTENT(FUSED_KERNELS){ECO_FUSED_END, 0, {}}};
 
 #endif /* ECO_GPU_FUSED_STEP_KERNEL_TABLE_CUH */

@@ -92,7 +92,7 @@ bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *p)
     /* A handle of cuBLAS is one of cuBLASLt, too. */
     const cublasLtHandle_t handle = (cublasLtHandle_t)run->set->blas;
     const float one = 1, zero = 0;
-    const struct eco_half_scalars *scalars = p->half ? p->half->scalars : NULL;
+    const struct eco_scaled_f16_scalars *scalars = p->half ? p->half->scalars : NULL;
     struct question q;
     cublasLtMatmulHeuristicResult_t choice;
     const size_t bytes = eco_gpu_room_of_many(run, p->half);

@@ -17,7 +17,7 @@ cudaDataType eco_gpu_cuda_type(ecornn_type type)
 
 /* Sums are kept in float at least; of F32 the operands, too, unless asked otherwise. */
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
-                                         const struct eco_half *half)
+                                         const struct eco_scaled_f16 *half)
 {
     if (problem->type == ECORNN_F64)
         return CUBLAS_COMPUTE_64F_PEDANTIC;
@@ -35,8 +35,8 @@ bool eco_gpu_is_short(int32_t rows, double work)
     return rows <= 16 && work < 32e6;
 }
 
-/* Is the product faster with the kernels that cuBLAS takes where it has ECO_SPLITTING_BYTES?  Of
- * F32 only; measured (doc/performance.md). */
+/* Is the product faster with the kernels that cuBLAS takes where it has
+ * ECO_EMULATED_SPLITTING_BYTES?  Of F32 only; measured (doc/performance.md). */
 static bool splits(const struct eco_problem *problem, const struct eco_product *p)
 {
     if (p->kind == ECO_TN)
@@ -51,12 +51,13 @@ static bool splits(const struct eco_problem *problem, const struct eco_product *
 /* Is there room for those kernels, wherever it begins? */
 static bool has_more(const struct eco_gpu_run *run)
 {
-    return run->layout->wishes.gpu.product_bytes >= ECO_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
+    return run->layout->wishes.gpu.product_bytes >=
+           ECO_EMULATED_SPLITTING_BYTES + ECO_ROOM_ALIGNMENT;
 }
 
 /* Below that limit it makes no difference how much; behind lies what a product in F16 multiplies.
  */
-size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_half *half)
+size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *half)
 {
     return half != NULL || has_more(run)
                ? (size_t)ECO_ROOM_OF_MANY
@@ -67,7 +68,7 @@ size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_half
 static size_t room_for(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     return p->half == NULL && has_more(run) && splits(run->problem, p)
-               ? ECO_SPLITTING_BYTES
+               ? ECO_EMULATED_SPLITTING_BYTES
                : eco_gpu_room_of_many(run, p->half);
 }
 
@@ -185,7 +186,7 @@ static struct factors factors_of(const struct eco_gpu_run *run, const struct eco
 {
     static const double ones = 1, zeros = 0;
     static const float one = 1, zero = 0;
-    const struct eco_half *half = p->half;
+    const struct eco_scaled_f16 *half = p->half;
     if (half != NULL)
         return (struct factors){&half->scalars->inverse[half->k],
                                 p->add ? &half->scalars->one : &half->scalars->zero,
@@ -262,8 +263,8 @@ static bool multiply(struct eco_gpu_run *run, const struct eco_product *p)
 }
 
 static const struct eco_gemm gemms[] = {
-    {"grouped", false, eco_gpu_few_product},
-    {"emulated-f32", true, eco_gpu_product_split},
+    {"grouped", false, eco_gpu_grouped_product},
+    {"emulated-f32", true, eco_gpu_product_emulated},
     {"cublaslt", true, eco_gpu_product_lt},
     {"cublas", false, multiply},
 };

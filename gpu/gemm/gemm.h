@@ -21,8 +21,8 @@ struct eco_product {
     const void *a, *b;
     void *c;
     size_t a_row, b_row, c_row;
-    ecornn_type c_type;          /* of A and B: that of rows, if they are not */
-    const struct eco_half *half; /* numbers of F16; or NULL */
+    ecornn_type c_type;                /* of A and B: that of rows, if they are not */
+    const struct eco_scaled_f16 *half; /* numbers of F16; or NULL */
     bool add;
     const float *bias; /* [n], which C starts from, then of floats; or NULL */
     int32_t piece;     /* so many terms are added at once; 0: as eco_gpu_piece() says */
@@ -54,14 +54,18 @@ int32_t eco_gpu_piece(const struct eco_gpu_run *run, const struct eco_product *p
 /* How cuBLAS calls a type, and the sums of a problem's products. */
 cudaDataType eco_gpu_cuda_type(ecornn_type type);
 cublasComputeType_t eco_gpu_compute_type(const struct eco_problem *problem,
-                                         const struct eco_half *half);
+                                         const struct eco_scaled_f16 *half);
 
 /* What cuBLAS must be given for its kernels that split long sums; rows and multiply-adds of a
  * product too short for them; what is enough for others of many rows. */
-enum { ECO_SPLITTING_BYTES = 32 << 20, ECO_ROOM_OF_MANY = 2 << 20, ECO_ROOM_ALIGNMENT = 256 };
+enum {
+    ECO_EMULATED_SPLITTING_BYTES = 32 << 20,
+    ECO_ROOM_OF_MANY = 2 << 20,
+    ECO_ROOM_ALIGNMENT = 256
+};
 bool eco_gpu_is_short(int32_t rows, double work);
 /* Of the run's room (run->room) so much is a product's of the rows of many steps. */
-size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_half *half);
+size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *half);
 /* Room of the op's lane for whoever multiplies or sums, at a multiple of ECO_ROOM_ALIGNMENT. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);
 /* The stream and the workspace of the run's products from now on. */

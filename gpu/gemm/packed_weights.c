@@ -210,7 +210,8 @@ bool eco_gpu_multiply_both_weights(struct eco_gpu_run *run, const struct eco_mat
             return false;
         product[j] = gradient_of(run, &m[j], &span[j]);
     }
-    return !eco_gpu_takes_few(run, &product[0]) && eco_gpu_products_split(run, product, begin);
+    return !eco_gpu_takes_grouped(run, &product[0]) &&
+           eco_gpu_products_emulated(run, product, begin);
 }
 
 void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
@@ -219,7 +220,7 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
     const size_t elements = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
     char *gradient = (char *)run->args->dweights +
                      eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
-    if (eco_gpu_few_zeros(run, gradient, matrix.n * matrix.height, matrix.row))
+    if (eco_gpu_grouped_zeros(run, gradient, matrix.n * matrix.height, matrix.row))
         return;
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(

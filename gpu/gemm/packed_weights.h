@@ -19,9 +19,9 @@ struct eco_matmul {
     ecornn_type c_type; /* of dx, and of states of a projection, the type of rows; 0: as sums */
     bool add;           /* to C; else C is overwritten */
     int32_t first;      /* of rows that an op's products with dacc have, how many are before A's */
-    const struct eco_half *half; /* A is of numbers of F16, so is what it meets, in rows of whole
-                                  * groups; or NULL */
-    bool odd;                    /* of two steps that follow each other one */
+    const struct eco_scaled_f16 *half; /* A is of numbers of F16, so is what it meets, in rows of
+                                        * whole groups; or NULL */
+    bool odd;                          /* of two steps that follow each other one */
     bool narrow; /* rows of the one that has the matrix's columns (A, of multiply_back C)
                   * end with them, even where products are of whole groups */
 };

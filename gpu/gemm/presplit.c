@@ -20,9 +20,9 @@ static struct size size_of(const struct eco_matrix *matrix, bool backward)
     return backward ? (struct size){matrix->row, rows} : (struct size){rows, matrix->row};
 }
 
-static size_t bytes_of(enum eco_split_form form, struct size size)
+static size_t bytes_of(enum eco_emulated_form form, struct size size)
 {
-    const size_t bytes = eco_split_bytes(form, size.rows, size.k);
+    const size_t bytes = eco_emulated_bytes(form, size.rows, size.k);
     return (bytes + ECO_ALIGNMENT - 1) / ECO_ALIGNMENT * ECO_ALIGNMENT;
 }
 
@@ -37,9 +37,9 @@ static struct size size_before(const struct eco_problem *problem, int operand, b
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
-static enum eco_split_form form_of(const struct eco_problem *problem)
+static enum eco_emulated_form form_of(const struct eco_problem *problem)
 {
-    return problem->fast ? ECO_SPLIT_SINGLES : ECO_SPLIT_PAIRS;
+    return problem->fast ? ECO_EMULATED_SINGLES : ECO_EMULATED_PAIRS;
 }
 
 /* Does an operand have accumulators between which there is one that does without? */
@@ -57,7 +57,7 @@ static bool has_spans(const struct eco_problem *problem)
 
 /* Seconds of a step with cuBLAS's product, which reads R in every step; measured on an H200
  * (doc/performance.md). */
-static double time_of_cublas(enum eco_split_form form, int32_t rows, struct size size,
+static double time_of_cublas(enum eco_emulated_form form, int32_t rows, struct size size,
                              bool backward)
 {
     enum { FEW = 5, NEAR_BYTES = 40 << 20 }; /* rows which there are other kernels for; of the L2 */
@@ -65,8 +65,8 @@ static double time_of_cublas(enum eco_split_form form, int32_t rows, struct size
         double launches[2];     /* forward, back */
         double near, far, more; /* of an element of R, for few rows from the L2 or from beyond */
         double multiply;        /* it, of a row */
-    } costs[] = {[ECO_SPLIT_PAIRS] = {{4e-6, 4e-6}, 0.65e-12, 1.3e-12, 2.5e-12, 0.06e-12},
-                 [ECO_SPLIT_SINGLES] = {{5.5e-6, 12.5e-6}, 1e-12, 1e-12, 1e-12, 0.004e-12}};
+    } costs[] = {[ECO_EMULATED_PAIRS] = {{4e-6, 4e-6}, 0.65e-12, 1.3e-12, 2.5e-12, 0.06e-12},
+                 [ECO_EMULATED_SINGLES] = {{5.5e-6, 12.5e-6}, 1e-12, 1e-12, 1e-12, 0.004e-12}};
     const double elements = (double)size.rows * size.k,
                  few = elements * sizeof(float) < NEAR_BYTES ? costs[form].near : costs[form].far;
     return costs[form].launches[backward] +
@@ -79,25 +79,25 @@ enum { LEAST_STEPS = 6 };
 static double step_time(const struct eco_problem *problem, const struct eco_caps *caps,
                         struct size size, const struct eco_gpu_force *force)
 {
-    const struct eco_split_choices choices = eco_gpu_step_choices(form_of(problem), force);
-    return eco_split_step(&choices, (struct eco_split_size){problem->N, size.rows, size.k},
-                          caps->gpu.clusters, problem->D)
+    const struct eco_emulated_choices choices = eco_gpu_step_choices(form_of(problem), force);
+    return eco_emulated_step(&choices, (struct eco_emulated_size){problem->N, size.rows, size.k},
+                             caps->gpu.clusters, problem->D)
         .time;
 }
 
 /* A step's time is known. */
 static bool pays(const struct eco_problem *problem, struct size size, bool backward, double time)
 {
-    const enum eco_split_form form = form_of(problem);
+    const enum eco_emulated_form form = form_of(problem);
     const double saved = time_of_cublas(form, problem->N, size, backward) - time;
     return problem->T >= LEAST_STEPS &&
-           saved * problem->T > eco_split_prepare_time(form, size.rows, size.k);
+           saved * problem->T > eco_emulated_prepare_time(form, size.rows, size.k);
 }
 
 size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool backward)
 {
-    const enum eco_split_form form = form_of(problem);
+    const enum eco_emulated_form form = form_of(problem);
     const struct eco_gpu_force force = eco_gpu_force();
     size_t bytes = 0, most = 0; /* of an operand's states */
     if (problem->type != ECORNN_F32 || !caps->gpu.splits || force.splits == ECO_WISH_NEVER ||
@@ -105,8 +105,8 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
         return 0;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size size = size_before(problem, o, backward);
-        if (size.k < ECO_SPLIT_LEAST_TERMS || size.k > ECO_SPLIT_MOST_K ||
-            problem->N > ECO_SPLIT_MOST_COLUMNS || caps->gpu.clusters[0] == 0)
+        if (size.k < ECO_EMULATED_LEAST_TERMS || size.k > ECO_EMULATED_MOST_K ||
+            problem->N > ECO_EMULATED_MOST_COLUMNS || caps->gpu.clusters[0] == 0)
             return 0;
         const double time = step_time(problem, caps, size, &force);
         if (time == 0 || !(force.splits >= ECO_WISH_ALWAYS || pays(problem, size, backward, time)))
@@ -141,27 +141,27 @@ static char *place_of(const struct eco_gpu_run *run, const struct eco_op *op, in
     return at;
 }
 
-static struct eco_split_operand operand_of(const struct eco_gpu_run *run, const struct eco_op *op,
-                                           int part)
+static struct eco_emulated_operand operand_of(const struct eco_gpu_run *run,
+                                              const struct eco_op *op, int part)
 {
     const bool backward = run->args->backward;
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
     const struct size size = size_of(matrix, backward);
-    struct eco_split_operand operand = {.form = form_of(run->problem),
-                                        .data = eco_gpu_weights(run, op, part),
-                                        .row = (size_t)matrix->row,
-                                        .rows = size.rows,
-                                        .k = size.k,
-                                        .turned = backward};
-    eco_split_place(&operand, place_of(run, op, part));
+    struct eco_emulated_operand operand = {.form = form_of(run->problem),
+                                           .data = eco_gpu_weights(run, op, part),
+                                           .row = (size_t)matrix->row,
+                                           .rows = size.rows,
+                                           .k = size.k,
+                                           .turned = backward};
+    eco_emulated_place(&operand, place_of(run, op, part));
     return operand;
 }
 
 void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
-    const struct eco_split_operand operand = operand_of(run, op, part);
+    const struct eco_emulated_operand operand = operand_of(run, op, part);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_split_prepare(&operand, operand.k, false, run->stream),
+        eco_gpu_note_cuda(run, eco_launch_emulated_prepare(&operand, operand.k, false, run->stream),
                           "preparing R");
     run->stepping = false;
 }
@@ -173,7 +173,7 @@ bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul 
     if (operand < 0 || operand >= n || !eco_gpu_prepares(run) ||
         span->end - span->first != eco_layout_matrix(run->layout, m->op->layer, m->part)->n)
         return false;
-    const struct eco_split_operand prepared = operand_of(run, m->op, m->part);
+    const struct eco_emulated_operand prepared = operand_of(run, m->op, m->part);
     eco_gpu_product_prepared(run, p, &prepared, place_of(run, m->op, ECO_PART_RECURRENT + n),
                              m->odd);
     return true;

@@ -31,12 +31,12 @@ function print_source(   n, i, macro) {
     for (i = 1; i <= n; i++)
         print "#define ECO_" macro[i] " 1"
     print "#include \"gpu/persistent/" way "_kernels.cuh\""
-    print "extern \"C\" const void *const " symbol "[ECO_RESIDENT_SHAPES] ="
-    print "    CELLS_OF_" in_c(cell) "(RESIDENT_KERNELS);"
+    print "extern \"C\" const void *const " symbol "[ECO_PERSISTENT_SHAPES] ="
+    print "    CELLS_OF_" in_c(cell) "(PERSISTENT_KERNELS);"
 }
 
 BEGIN {
-    # as eco_resident_kinds (persistent/requirements.c) says
+    # as eco_persistent_kinds (persistent/requirements.c) says
     number["bf16"] = "ECO_BF16_IN_BF16"
     number["f16"] = "ECO_F16_IN_F16"
     number["f32"] = "ECO_F32_IN_F16"

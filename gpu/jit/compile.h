@@ -36,17 +36,17 @@ char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows);
  */
 char *eco_fused_text(const struct ecornn_cell *cell, ecornn_type rows, bool fast);
 
-/* What resident kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy; with
+/* What persistent kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy; with
  * scales ECO_SCALED. */
-struct eco_resident_kind {
+struct eco_persistent_kind {
     const char *rows, *operand, *accuracy;
     int32_t bytes;        /* of an operand */
     int32_t instructions; /* of the matrix units for an item, 16 rows and 8 batch rows */
     bool scaled;          /* what is exchanged has scales */
 };
-/* Those of one way, for each bit of shapes (persistent/persistent.h: eco_resident_place). */
-char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
-                        bool backward, uint64_t shapes);
+/* Those of one way, for each bit of shapes (persistent/persistent.h: eco_persistent_place). */
+char *eco_persistent_text(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
+                          bool backward, uint64_t shapes);
 
 enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_7_kernel" */
 /* As cell/stage_kernel.cuh calls the kernel of a stage. */
@@ -54,7 +54,7 @@ void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int sta
                           char name[ECO_KERNEL_NAME]);
 /* And a text of fused steps, or a resident one, the kernel of a shape. */
 void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
-void eco_resident_kernel_name(int place, char name[ECO_KERNEL_NAME]);
+void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME]);
 
 /* ---- the compiler, nvrtc.c ------------------------------------------------------------------- */
 

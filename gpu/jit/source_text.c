@@ -12,7 +12,7 @@
 struct contents {
     const struct ecornn_cell *cell;
     ecornn_type rows;
-    const struct eco_resident_kind *kind;
+    const struct eco_persistent_kind *kind;
     bool backward, fast;
     uint64_t shapes;
 };
@@ -78,7 +78,7 @@ static size_t emit_numbers(const struct ecornn_cell *cell, char *text, size_t si
 /* The functions of the cell's first stages, and lists of them as the module's cells have. */
 static void print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text)
 {
-    enum { STAGES = ECO_RESIDENT_PRODUCTS };
+    enum { STAGES = ECO_PERSISTENT_PRODUCTS };
     add(text, eco_cell_emit, cell);
     for (int k = 0; k < STAGES; k++) {
         eco_text_add(text, "#define CELLS_%s_%d(CALL)", way, k);
@@ -89,7 +89,7 @@ static void print_cell(const struct ecornn_cell *cell, const char *way, struct e
         }
         eco_text_add(text, "\n");
     }
-    eco_text_add(text, "#define CELLS_RESIDENT(CALL) ");
+    eco_text_add(text, "#define CELLS_PERSISTENT(CALL) ");
     add(text, emit_numbers, cell);
     eco_text_add(text, "\n");
 }
@@ -126,9 +126,9 @@ void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME])
 /* ---- a kernel for all steps ------------------------------------------------------------------ */
 
 /* The text includes itself, as the kernels do that come with the module. */
-static void print_resident(const struct contents *contents, struct eco_text *text)
+static void print_persistent(const struct contents *contents, struct eco_text *text)
 {
-    const struct eco_resident_kind *kind = contents->kind;
+    const struct eco_persistent_kind *kind = contents->kind;
     const char *way = contents->backward ? "backward" : "forward";
     eco_text_add(text,
                  "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
@@ -136,30 +136,30 @@ static void print_resident(const struct contents *contents, struct eco_text *tex
                  "#include \"gpu/persistent/%s_kernels.cuh\"\n",
                  kind->accuracy, kind->rows, kind->operand, kind->accuracy,
                  kind->scaled ? "#define ECO_SCALED 1\n" : "", way);
-    for (int place = 0; place < ECO_RESIDENT_SHAPES; place++)
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
         if (contents->shapes >> place & 1) {
             char name[ECO_KERNEL_NAME];
-            eco_resident_kernel_name(place, name);
-            eco_text_add(text, "RESIDENT(extern \"C\", %s, 0, %d, %d, %d)\n", name,
-                         ECO_RESIDENT_SHIFT_OF(place), ECO_RESIDENT_SPREAD_OF(place),
-                         ECO_RESIDENT_FORM_OF(place));
+            eco_persistent_kernel_name(place, name);
+            eco_text_add(text, "PERSISTENT_KERNEL(extern \"C\", %s, 0, %d, %d, %d)\n", name,
+                         ECO_PERSISTENT_SHIFT_OF(place), ECO_PERSISTENT_SPREAD_OF(place),
+                         ECO_PERSISTENT_FORM_OF(place));
         }
     eco_text_add(text, "#else\n");
     print_cell(contents->cell, way, text);
     eco_text_add(text, "#endif\n");
 }
 
-char *eco_resident_text(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
-                        bool backward, uint64_t shapes)
+char *eco_persistent_text(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
+                          bool backward, uint64_t shapes)
 {
     return printed(
         &(struct contents){.cell = cell, .kind = kind, .backward = backward, .shapes = shapes},
-        print_resident);
+        print_persistent);
 }
 
-void eco_resident_kernel_name(int place, char name[ECO_KERNEL_NAME])
+void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME])
 {
     eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d_form_%d",
-                 1 << ECO_RESIDENT_SHIFT_OF(place), 1 << ECO_RESIDENT_SPREAD_OF(place),
-                 ECO_RESIDENT_FORM_OF(place));
+                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_SPREAD_OF(place),
+                 ECO_PERSISTENT_FORM_OF(place));
 }

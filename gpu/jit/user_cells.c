@@ -130,13 +130,15 @@ const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct e
     return get(gpu, &wanted, why);
 }
 
-const struct eco_own_code *eco_own_resident_get(struct eco_gpu *gpu, const struct ecornn_cell *cell,
-                                                const struct eco_resident_kind *kind, bool backward,
-                                                uint64_t shapes, struct eco_text *why)
+const struct eco_own_code *eco_own_persistent_get(struct eco_gpu *gpu,
+                                                  const struct ecornn_cell *cell,
+                                                  const struct eco_persistent_kind *kind,
+                                                  bool backward, uint64_t shapes,
+                                                  struct eco_text *why)
 {
-    struct wanted wanted = {.text = eco_resident_text(cell, kind, backward, shapes)};
-    for (int place = 0; place < ECO_RESIDENT_SHAPES; place++)
+    struct wanted wanted = {.text = eco_persistent_text(cell, kind, backward, shapes)};
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
         if (shapes >> place & 1)
-            eco_resident_kernel_name(place, wanted.name[wanted.n++]);
+            eco_persistent_kernel_name(place, wanted.name[wanted.n++]);
     return get(gpu, &wanted, why);
 }

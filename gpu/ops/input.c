@@ -54,10 +54,10 @@ static const void *biases_of(const struct eco_gpu_run *run, const struct eco_op 
 static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, struct eco_plane acc)
 {
     struct eco_matmul rest = *m;
-    struct eco_half half;
+    struct eco_scaled_f16 half;
     struct eco_span span;
     int done = 0;
-    eco_gpu_half_input(run, &rest, &half);
+    eco_gpu_scaled_f16_input(run, &rest, &half);
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         fill_bias(run, m->op, acc, m->rows, done, span.first);
         done = span.end;
@@ -92,11 +92,11 @@ void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
                                 .a_row = x.row,
                                 .c = acc.data,
                                 .c_row = acc.row};
-    struct eco_half half;
+    struct eco_scaled_f16 half;
     if (biased) {
         multiply_all(run, &matmul, acc);
     } else {
-        eco_gpu_half_input(run, &matmul, &half);
+        eco_gpu_scaled_f16_input(run, &matmul, &half);
         eco_gpu_multiply(run, &matmul);
     }
 }

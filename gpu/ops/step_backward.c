@@ -240,8 +240,8 @@ void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op)
             .c_type = dx.type,
             .add = add};
         if (eco_gpu_halves_back(run, op)) {
-            eco_gpu_half_dacc(run, op, true);
-            eco_gpu_half_dx(run, &matmul);
+            eco_gpu_scaled_f16_dacc(run, op, true);
+            eco_gpu_scaled_f16_dx(run, &matmul);
         } else {
             eco_gpu_multiply_back(run, &matmul);
         }

@@ -25,10 +25,10 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bo
             call.place[call.groups++] = (int16_t)eco_vector_column(run->lowered, i);
     call.parts = eco_gpu_room(run, op, &call.parts_bytes);
     if (halves) { /* what of dacc is left of floats; room for the rest of it is behind */
-        call.rows_of = eco_gpu_half_sums(run, op, &call.rows);
+        call.rows_of = eco_gpu_scaled_f16_sums(run, op, &call.rows);
         call.parts_bytes = ECO_ROOM_OF_MANY;
     }
-    if (run->status == ECORNN_OK && (halves || !eco_gpu_few_sums(run, &call)))
+    if (run->status == ECORNN_OK && (halves || !eco_gpu_grouped_sums(run, &call)))
         eco_gpu_note_cuda(run, eco_launch_sum(&call, gpu->overlap, run->stream),
                           "gradients of vectors");
 }
@@ -142,7 +142,7 @@ static int multiply_first(struct eco_gpu_run *run, const struct products *produc
 /* Some of them at a time; those of matrices that a cell has not, or of zeros, are none. */
 static void multiply_halves(struct eco_gpu_run *run, struct products *products)
 {
-    struct eco_half half[ECO_HALF_MATRICES];
+    struct eco_scaled_f16 half[ECO_SCALED_F16_MATRICES];
     struct products real = {.n = 0};
     for (int i = 0; i < products->n; i++) {
         const struct eco_matmul *m = &products->of[i];
@@ -151,9 +151,9 @@ static void multiply_halves(struct eco_gpu_run *run, struct products *products)
         else if (eco_layout_matrix(run->layout, m->op->layer, m->part)->n > 0)
             real.of[real.n++] = *m;
     }
-    for (int i = 0; i < real.n; i += ECO_HALF_MATRICES) {
-        const int n = real.n - i < ECO_HALF_MATRICES ? real.n - i : ECO_HALF_MATRICES;
-        eco_gpu_half_gradients(run, &real.of[i], n, half);
+    for (int i = 0; i < real.n; i += ECO_SCALED_F16_MATRICES) {
+        const int n = real.n - i < ECO_SCALED_F16_MATRICES ? real.n - i : ECO_SCALED_F16_MATRICES;
+        eco_gpu_scaled_f16_gradients(run, &real.of[i], n, half);
         for (int j = i; j < i + n; j++)
             multiply(run, &real.of[j]);
     }
@@ -170,7 +170,7 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_op *op, bool
                                 .add = op->add || run->args->accumulate};
     struct products products = products_of(run, matmul);
     if (halves)
-        eco_gpu_half_dacc(run, op, false);
+        eco_gpu_scaled_f16_dacc(run, op, false);
     vectors(run, &matmul, halves);
     if (halves) {
         multiply_halves(run, &products);

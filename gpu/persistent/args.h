@@ -1,6 +1,6 @@
 /*
- * The argument of a resident kernel: one launch runs all steps of some (layer, direction)s, R stays
- * on the chip.  Also included by kernels that are compiled at run time.
+ * The argument of a persistent kernel: one launch runs all steps of some (layer, direction)s, R
+ * stays on the chip.  Also included by kernels that are compiled at run time.
  */
 #ifndef ECO_GPU_PERSISTENT_ARGS_H
 #define ECO_GPU_PERSISTENT_ARGS_H
@@ -11,46 +11,48 @@
 
 #include "common/cell/limits.h"
 
-#define ECO_RESIDENT_VERSION 80 /* compute capability that the kernels need, times ten */
+#define ECO_PERSISTENT_VERSION 80 /* compute capability that the kernels need, times ten */
 
 enum {
-    ECO_RESIDENT_SHIFT = 3,  /* of the fewest units of a block */
-    ECO_RESIDENT_SHIFTS = 4, /* 8, 16, 32 and 64 of them */
-    ECO_RESIDENT_THREADS = 256,
-    ECO_RESIDENT_WARPS = 8,
-    ECO_RESIDENT_FOUR = 4,     /* warps that multiply squares together */
-    ECO_RESIDENT_JOBS = 4,     /* (layer, direction)s of a launch, at most */
-    ECO_RESIDENT_PRODUCTS = 2, /* of a step, one after the other, at most */
-    ECO_RESIDENT_BYTES = 64,   /* of a row in an item: two or more matrix instructions */
-    ECO_RESIDENT_SPREADS = 3,  /* clusters of 1, 2 and 4 blocks */
-    ECO_RESIDENT_FORMS = 5,    /* below */
-    ECO_RESIDENT_SHAPES = ECO_RESIDENT_FORMS * ECO_RESIDENT_SPREADS * ECO_RESIDENT_SHIFTS,
-    ECO_RESIDENT_M = 16,             /* rows of R of a matrix instruction */
-    ECO_RESIDENT_N = 8,              /* and batch rows */
-    ECO_RESIDENT_READ_BYTES = 65536, /* of R that comes at a time, at least; of what is kept half */
-    ECO_RESIDENT_RUN = 5             /* units of a bundle: 1 << this at most */
+    ECO_PERSISTENT_SHIFT = 3,  /* of the fewest units of a block */
+    ECO_PERSISTENT_SHIFTS = 4, /* 8, 16, 32 and 64 of them */
+    ECO_PERSISTENT_THREADS = 256,
+    ECO_PERSISTENT_WARPS = 8,
+    ECO_PERSISTENT_WARPGROUP = 4, /* warps that multiply squares together */
+    ECO_PERSISTENT_JOBS = 4,      /* (layer, direction)s of a launch, at most */
+    ECO_PERSISTENT_PRODUCTS = 2,  /* of a step, one after the other, at most */
+    ECO_PERSISTENT_BYTES = 64,    /* of a row in an item: two or more matrix instructions */
+    ECO_PERSISTENT_SPREADS = 3,   /* clusters of 1, 2 and 4 blocks */
+    ECO_PERSISTENT_FORMS = 5,     /* below */
+    ECO_PERSISTENT_SHAPES = ECO_PERSISTENT_FORMS * ECO_PERSISTENT_SPREADS * ECO_PERSISTENT_SHIFTS,
+    ECO_PERSISTENT_M = 16, /* rows of R of a matrix instruction */
+    ECO_PERSISTENT_N = 8,  /* and batch rows */
+    ECO_PERSISTENT_READ_BYTES =
+        65536,             /* of R that comes at a time, at least; of what is kept half */
+    ECO_PERSISTENT_RUN = 5 /* units of a scale block: 1 << this at most */
 };
 
 /*
- * Numbers that have scales are exchanged in bundles: what some neighbouring units of a block send
- * of a batch row, of one accumulator after the other, in whole items; a bundle has one scale.
+ * Numbers that have scales are exchanged in scale blocks: what some neighbouring units of a block
+ * send of a batch row, of one accumulator after the other, in whole items; a scale block has one
+ * scale.
  */
-#define ECO_RESIDENT_RUN_OF(shift)                                                                 \
-    ((shift) < (int)ECO_RESIDENT_RUN ? (shift) : (int)ECO_RESIDENT_RUN)
-#define ECO_RESIDENT_BUNDLE(runs, shift, item, backward) /* numbers of it */                       \
-    (ECO_RESIDENT_HALVES(runs, shift, item, backward)                                              \
+#define ECO_PERSISTENT_RUN_OF(shift)                                                               \
+    ((shift) < (int)ECO_PERSISTENT_RUN ? (shift) : (int)ECO_PERSISTENT_RUN)
+#define ECO_PERSISTENT_SCALE_BLOCK(runs, shift, item, backward) /* numbers of it */                \
+    (ECO_PERSISTENT_HALVES(runs, shift, item, backward)                                            \
          ? (item) / 2                                                                              \
-         : (((runs) << ECO_RESIDENT_RUN_OF(shift)) + (item)-1) / (item) * (item))
+         : (((runs) << ECO_PERSISTENT_RUN_OF(shift)) + (item)-1) / (item) * (item))
 /* Of a row: how many there are. */
-#define ECO_RESIDENT_BUNDLES(hidden, shift)                                                        \
-    (((hidden) + (1 << ECO_RESIDENT_RUN_OF(shift)) - 1) >> ECO_RESIDENT_RUN_OF(shift))
+#define ECO_PERSISTENT_SCALE_BLOCKS(hidden, shift)                                                 \
+    (((hidden) + (1 << ECO_PERSISTENT_RUN_OF(shift)) - 1) >> ECO_PERSISTENT_RUN_OF(shift))
 /* Forward there may be two in an item, one for each matrix instruction. */
-#define ECO_RESIDENT_HALVES(runs, shift, item, backward)                                           \
-    (!(backward) && (item) == 32 && (runs) << ECO_RESIDENT_RUN_OF(shift) <= 16)
+#define ECO_PERSISTENT_HALVES(runs, shift, item, backward)                                         \
+    (!(backward) && (item) == 32 && (runs) << ECO_PERSISTENT_RUN_OF(shift) <= 16)
 
 /* Matrix instructions for an item: of operands that are one number, or a pair (block_scales.cuh).
  */
-enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3 };
+enum { ECO_PERSISTENT_PLAIN = 2, ECO_PERSISTENT_PAIR = 3 };
 
 /*
  * How a kernel multiplies: each warp by itself, with few or many items of R in registers; each warp
@@ -60,59 +62,61 @@ enum { ECO_RESIDENT_PLAIN = 2, ECO_RESIDENT_PAIR = 3 };
  * for 20.
  */
 enum {
-    ECO_RESIDENT_FEW,
-    ECO_RESIDENT_MANY,
-    ECO_RESIDENT_DIRECT,
-    ECO_RESIDENT_WIDE,
-    ECO_RESIDENT_SQUARE
+    ECO_PERSISTENT_FEW,
+    ECO_PERSISTENT_MANY,
+    ECO_PERSISTENT_DIRECT,
+    ECO_PERSISTENT_WIDE,
+    ECO_PERSISTENT_SQUARE
 };
-#define ECO_RESIDENT_IS_DIRECT(form) ((form) == ECO_RESIDENT_DIRECT || (form) == ECO_RESIDENT_WIDE)
+#define ECO_PERSISTENT_IS_DIRECT(form)                                                             \
+    ((form) == ECO_PERSISTENT_DIRECT || (form) == ECO_PERSISTENT_WIDE)
 
 /* Tiles of 16 rows of R that a warp has; of 8 batch rows, that it multiplies as it gathers them. */
-#define ECO_RESIDENT_TILES(form) ((form) == ECO_RESIDENT_WIDE ? 4 : 2)
-#define ECO_RESIDENT_DIRECT_TILES(form, instructions)                                              \
-    ((form) == ECO_RESIDENT_WIDE && (instructions) == ECO_RESIDENT_PAIR ? 2 : 1)
+#define ECO_PERSISTENT_TILES(form) ((form) == ECO_PERSISTENT_WIDE ? 4 : 2)
+#define ECO_PERSISTENT_DIRECT_TILES(form, instructions)                                            \
+    ((form) == ECO_PERSISTENT_WIDE && (instructions) == ECO_PERSISTENT_PAIR ? 2 : 1)
 
 /* Items, of so much k and of those rows of R (of a square alone in its k 16, and twice the k), that
  * a warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
  * are for shapes that have them.  With scales two are multiplied before a sum is scaled; warps that
- * multiply what they gather have six where bundles are of three items or six: whole chains. */
-#define ECO_RESIDENT_ITEMS(form, scaled, bundle)                                                   \
-    ((form) == ECO_RESIDENT_MANY                                      ? ((scaled) ? 10 : 11)       \
-     : (form) == ECO_RESIDENT_WIDE                                    ? 4                          \
-     : (form) == ECO_RESIDENT_DIRECT && (scaled) && (bundle) % 3 == 0 ? 6                          \
-                                                                      : 8)
+ * multiply what they gather have six where scale blocks are of three items or six: whole chains. */
+#define ECO_PERSISTENT_ITEMS(form, scaled, bundle)                                                 \
+    ((form) == ECO_PERSISTENT_MANY                                      ? ((scaled) ? 10 : 11)     \
+     : (form) == ECO_PERSISTENT_WIDE                                    ? 4                        \
+     : (form) == ECO_PERSISTENT_DIRECT && (scaled) && (bundle) % 3 == 0 ? 6                        \
+                                                                        : 8)
 /* Of n items a warp that multiplies what it gathers takes so many: there is code for one, two, half
  * of those in registers and all of them. */
-#define ECO_RESIDENT_DIRECT_ITEMS(n, most)                                                         \
+#define ECO_PERSISTENT_DIRECT_ITEMS(n, most)                                                       \
     ((n) <= 2 ? (n) : (n) <= (most) / 2 ? (most) / 2 : (n) <= (most) ? (most) : (n))
 
 /* A place among kernels of different shapes, and what is of that shape. */
-#define ECO_RESIDENT_PLACE(shift, spread, form)                                                    \
-    (((form)*ECO_RESIDENT_SPREADS + (spread)) * ECO_RESIDENT_SHIFTS + (shift)-ECO_RESIDENT_SHIFT)
-#define ECO_RESIDENT_SHIFT_OF(place)  (ECO_RESIDENT_SHIFT + (place) % ECO_RESIDENT_SHIFTS)
-#define ECO_RESIDENT_SPREAD_OF(place) ((place) / ECO_RESIDENT_SHIFTS % ECO_RESIDENT_SPREADS)
-#define ECO_RESIDENT_FORM_OF(place)   ((place) / ECO_RESIDENT_SHIFTS / ECO_RESIDENT_SPREADS)
+#define ECO_PERSISTENT_PLACE(shift, spread, form)                                                  \
+    (((form)*ECO_PERSISTENT_SPREADS + (spread)) * ECO_PERSISTENT_SHIFTS +                          \
+     (shift)-ECO_PERSISTENT_SHIFT)
+#define ECO_PERSISTENT_SHIFT_OF(place)  (ECO_PERSISTENT_SHIFT + (place) % ECO_PERSISTENT_SHIFTS)
+#define ECO_PERSISTENT_SPREAD_OF(place) ((place) / ECO_PERSISTENT_SHIFTS % ECO_PERSISTENT_SPREADS)
+#define ECO_PERSISTENT_FORM_OF(place)   ((place) / ECO_PERSISTENT_SHIFTS / ECO_PERSISTENT_SPREADS)
 
 /*
- * Those there is a kernel for: bits eco_resident_place(), a hexadecimal digit for each spread, from
- * the right, with a bit for each shift; then the same of the next form.  Clusters pay where a block
- * would gather much: backward, and in large layers, the sooner the longer operands are.  Operands
- * of two numbers leave no room for many.  Squares know no scales.  What no size on any device was
- * predicted to be fastest with is left out (tests/test_resident.c looks): of cells with one
- * accumulator some more.
+ * Those there is a kernel for: bits eco_persistent_place(), a hexadecimal digit for each spread,
+ * from the right, with a bit for each shift; then the same of the next form.  Clusters pay where a
+ * block would gather much: backward, and in large layers, the sooner the longer operands are.
+ * Operands of two numbers leave no room for many.  Squares know no scales.  What no size on any
+ * device was predicted to be fastest with is left out (tests/test_resident.c looks): of cells with
+ * one accumulator some more.
  */
-#define ECO_RESIDENT_MADE(products, recurrent, backward, instructions, scaled)                     \
-    ((products) == 2                        ? 0x00000Full                                          \
-     : (recurrent) == 1                     ? ECO_RESIDENT_OF_ONE(backward, instructions, scaled)  \
-     : (instructions) == ECO_RESIDENT_PLAIN ? ((backward) ? 0x22466866Cull                         \
-                                               : (scaled) ? 0x602C02Eull                           \
-                                                          : 0x02600400302C02Eull)                  \
-                                            : ((backward) ? 0x22400076Cull                         \
-                                               : (scaled) ? 0x600013Eull                           \
-                                                          : 0x01200200300013Eull))
-#define ECO_RESIDENT_OF_ONE(backward, instructions, scaled)                                        \
-    ((instructions) == ECO_RESIDENT_PLAIN                                                          \
+#define ECO_PERSISTENT_MADE(products, recurrent, backward, instructions, scaled)                   \
+    ((products) == 2    ? 0x00000Full                                                              \
+     : (recurrent) == 1 ? ECO_PERSISTENT_OF_ONE(backward, instructions, scaled)                    \
+     : (instructions) == ECO_PERSISTENT_PLAIN ? ((backward) ? 0x22466866Cull                       \
+                                                 : (scaled) ? 0x602C02Eull                         \
+                                                            : 0x02600400302C02Eull)                \
+                                              : ((backward) ? 0x22400076Cull                       \
+                                                 : (scaled) ? 0x600013Eull                         \
+                                                            : 0x01200200300013Eull))
+#define ECO_PERSISTENT_OF_ONE(backward, instructions, scaled)                                      \
+    ((instructions) == ECO_PERSISTENT_PLAIN                                                        \
          ? ((backward) ? (scaled) ? 0x00444844Cull : 0x02444844Cull                                \
             : (scaled) ? 0x400C02Eull                                                              \
                        : 0x02600400300C02Eull)                                                     \
@@ -121,21 +125,22 @@ enum {
                        : 0x00200200300013Eull))
 
 /* Tiles of rows of R, of 16 each, in whole squares: one, two or four of 64 rows. */
-#define ECO_RESIDENT_SQUARE_TILES(tiles)                                                           \
-    ((tiles) <= ECO_RESIDENT_FOUR       ? ECO_RESIDENT_FOUR                                        \
-     : (tiles) <= 2 * ECO_RESIDENT_FOUR ? 2 * ECO_RESIDENT_FOUR                                    \
-                                        : ((tiles) + 4 * ECO_RESIDENT_FOUR - 1) /                  \
-                                              (4 * ECO_RESIDENT_FOUR) * 4 * ECO_RESIDENT_FOUR)
+#define ECO_PERSISTENT_SQUARE_TILES(tiles)                                                         \
+    ((tiles) <= ECO_PERSISTENT_WARPGROUP ? ECO_PERSISTENT_WARPGROUP                                \
+     : (tiles) <= 2 * ECO_PERSISTENT_WARPGROUP                                                     \
+         ? 2 * ECO_PERSISTENT_WARPGROUP                                                            \
+         : ((tiles) + 4 * ECO_PERSISTENT_WARPGROUP - 1) / (4 * ECO_PERSISTENT_WARPGROUP) * 4 *     \
+               ECO_PERSISTENT_WARPGROUP)
 
 /* One product of a step. */
-struct eco_resident_part {
+struct eco_persistent_part {
     int32_t k;            /* width of an exchanged row in whole items */
     int32_t slice;        /* items of it that a block of a cluster takes */
     int32_t tiles;        /* of 16 rows of R in a block */
     int32_t down, across; /* warps, or shares of them */
     int32_t parts;        /* of a sum, that are added up */
     int32_t items;        /* of a warp */
-    int32_t kept;         /* of them in shared memory, beyond those in registers */
+    int32_t in_shared;    /* of them in shared memory, beyond those in registers */
 };
 
 /*
@@ -146,43 +151,43 @@ struct eco_resident_part {
  * grid, down along the rows of R (two tiles each), across along k; where four multiply together
  * each has a tile of every square of theirs.
  */
-struct eco_resident_shape {
+struct eco_persistent_shape {
     int32_t unit_shift, members, groups, group_rows;
     int32_t spread;                      /* 1 << spread blocks of a group are a cluster */
     int32_t form;                        /* of its kernel */
     int32_t chunk;                       /* tiles of 8 batch rows whose sums there is room for */
-    bool over;                           /* sums lie where what was multiplied lay: no room else */
+    bool aliased;                        /* sums lie where what was multiplied lay: no room else */
     size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
-    struct eco_resident_part part[ECO_RESIDENT_PRODUCTS]; /* zeros: there is no second one */
+    struct eco_persistent_part part[ECO_PERSISTENT_PRODUCTS]; /* zeros: there is no second one */
     /* In shared memory: items of R of a warp, of all products; items that are gathered, and sums of
      * 8 batch rows, of the product that has most. */
-    int32_t kept, room, sums;
+    int32_t in_shared, room, sums;
 };
 
 /* Of shared memory that every kernel has anyway. */
-#define ECO_RESIDENT_STATIC_BYTES(backward) ((backward) ? 896 : 256)
+#define ECO_PERSISTENT_STATIC_BYTES(backward) ((backward) ? 896 : 256)
 
 /* Floats between the parts of a sum, in whole lines of 32 banks; between the sums of two batch
  * rows, an even and an odd one, and of 8 of them: behind each two of them are 8 more.  So the words
  * that a warp writes at once, of 8 rows of R and 4 even batch rows, lie in different banks, and
  * those that it reads, of all units of a block and batch rows beside each other. */
-#define ECO_RESIDENT_SUM_PART(tiles)       (((tiles)*ECO_RESIDENT_M + 31) / 32 * 32)
-#define ECO_RESIDENT_SUM_ROW(tiles, parts) ((parts)*ECO_RESIDENT_SUM_PART(tiles) + 16)
-#define ECO_RESIDENT_SUM_AT(n, row)        ((n) * (row) + (n) / 2 * 8)
+#define ECO_PERSISTENT_SUM_PART(tiles)       (((tiles)*ECO_PERSISTENT_M + 31) / 32 * 32)
+#define ECO_PERSISTENT_SUM_ROW(tiles, parts) ((parts)*ECO_PERSISTENT_SUM_PART(tiles) + 16)
+#define ECO_PERSISTENT_SUM_AT(n, row)        ((n) * (row) + (n) / 2 * 8)
 /* And of those that the blocks of a cluster send each other: an odd multiple of the units. */
-#define ECO_RESIDENT_PART_ROW(row_groups, shift) (((row_groups) | 1) << (shift))
+#define ECO_PERSISTENT_PART_ROW(row_groups, shift) (((row_groups) | 1) << (shift))
 
 /* Where one (layer, direction) lies.  Pointers are those of the first step run; `_step` is what is
  * added for the next one, in elements, and may be negative. */
-struct eco_resident_job {
+struct eco_persistent_job {
     /* of each product: forward [its accumulators * column, recurrent_row]: R; backward [column,
      * recurrent_row]: R^T; filled up by zeros */
-    const void *recurrent[ECO_RESIDENT_PRODUCTS];
+    const void *recurrent[ECO_PERSISTENT_PRODUCTS];
     const void *vector;
     const void *acc; /* forward: [steps, N, accs, column] sums, W x; columns multiples of 8 */
     /* [steps, groups, rows, k] numbers, and behind those of a group their scales, if they have
-     * any: [bundles, rows]; all bits set: not yet written; of rows and k that are nobody's: 0.  Of
-     * two products [steps, groups]: what the second reads, then the first */
+     * any: [scale blocks, rows]; all bits set: not yet written; of rows and k that are nobody's: 0.
+     * Of two products [steps, groups]: what the second reads, then the first */
     void *exchange;
     /* Where the run starts: the caller's [N,H] in the type of rows, NULL: zeros; states before the
      * first step, backward gradients of the final ones, instead of `state` and `carry`. */
@@ -205,18 +210,18 @@ struct eco_resident_job {
     int32_t t, t_step; /* time of the first step; +1 or -1 */
 };
 
-struct eco_resident_call {
-    struct eco_resident_shape shape;
+struct eco_persistent_call {
+    struct eco_persistent_shape shape;
     int32_t rows, hidden;
     int32_t column; /* from one accumulator to the next: in rows of acc and dacc, and of R */
     /* of an exchanged row without scales, by product: H; backward: columns of accumulators with R
      */
-    int32_t width[ECO_RESIDENT_PRODUCTS];
+    int32_t width[ECO_PERSISTENT_PRODUCTS];
     int32_t n_accs, n_states;
     bool training;
     bool far; /* forward: the L2 may not have acc any more, when it is read */
     /* of R, or R^T: multiples of 16 bytes, whole pieces of operands */
-    int32_t recurrent_row[ECO_RESIDENT_PRODUCTS];
+    int32_t recurrent_row[ECO_PERSISTENT_PRODUCTS];
     bool words;      /* backward: what a step reads may be copied in words of 4 bytes */
     bool wide_dy;    /* backward: dy is kept as sums */
     uint32_t inputs; /* forward: which accumulators have a W; of others acc is not there */
@@ -224,12 +229,12 @@ struct eco_resident_call {
     uint32_t fields;           /* backward: which of what a step may read it reads */
     uint64_t seed;
     const int32_t *lengths;
-    uint32_t *failed;  /* set when a block waited too long */
-    uint64_t patience; /* ns */
+    uint32_t *failed;      /* set when a block waited too long */
+    uint64_t spin_timeout; /* ns */
     /* From row to row, in elements; those of a step are less than 2^32 (kept: as state). */
     uint32_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row, carry_row[ECO_MAX_STATES],
         operand_row;
-    struct eco_resident_job job[ECO_RESIDENT_JOBS];
+    struct eco_persistent_job job[ECO_PERSISTENT_JOBS];
 };
 
 #endif /* ECO_GPU_PERSISTENT_ARGS_H */

@@ -16,43 +16,42 @@
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* After the last step: gradients of the states before it. */
-template <class CELL> ECO_DEVICE void end(const struct place_of<CELL> *at)
+template <class CELL> ECO_DEVICE void end(const struct element_of<CELL> *at)
 {
-    const struct eco_resident_call *call = at->call;
+    const struct eco_persistent_call *call = at->call;
     for (int s = 0; s < CELL::states && at->there; s++)
-        ((real *)at->job->carry[s])[element_at(at->row, call->carry_row[s], at->unit)] =
-            at->carried[s * at->memory->pairs] + (s == 0 ? at->dstate : 0);
+        ((real *)at->job->carry[s])[offset_at(at->row, call->carry_row[s], at->unit)] =
+            at->carried[s * at->memory->elements] + (s == 0 ? at->dstate : 0);
 }
 
 template <class CELL, class CUT>
-ECO_DEVICE void begin(const struct eco_resident_call *call, const struct share *share,
-                      const struct memory *memory, const struct mine *mine)
+ECO_DEVICE void begin(const struct eco_persistent_call *call, const struct block *block,
+                      const struct memory *memory, const struct thread *thread)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     int to = carry_at(memory, 0) + (int)threadIdx.x;
-    for (int n = mine->n; n < mine->rows; n += CUT::pair_rows, to += THREADS)
+    for (int n = thread->n; n < thread->rows; n += CUT::element_rows, to += THREADS)
         for (int s = 0; s < CELL::states; s++)
-            *floats(to + s * memory->pairs) =
-                job->starts
-                    ? given_at(call, job, s, share->row0 + n, mine->unit)
-                    : ((const real *)job
-                           ->carry[s])[element_at(share->row0 + n, call->carry_row[s], mine->unit)];
+            *floats(to + s * memory->elements) =
+                job->starts ? given_at(call, job, s, block->row0 + n, thread->unit)
+                            : ((const real *)job->carry[s])[offset_at(
+                                  block->row0 + n, call->carry_row[s], thread->unit)];
 }
 
 /* A pair of this thread, in batch row n, some rounds of all threads on. */
 template <class CELL, class CUT>
-ECO_DEVICE void begin_place(const struct eco_resident_call *call, const struct share *share,
-                            const struct memory *memory, const struct mine *mine, int step, int n,
-                            int round, struct place_of<CELL> *at)
+ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const struct block *block,
+                              const struct memory *memory, const struct thread *thread, int step,
+                              int n, int round, struct element_of<CELL> *at)
 {
     at->call = call;
-    at->job = &call->job[share->job];
+    at->job = &call->job[block->job];
     at->memory = memory;
     at->step = step;
-    at->unit = mine->unit;
-    at->row = share->row0 + n;
-    at->there = n < mine->rows;
-    at->sent = mine->sent;
+    at->unit = thread->unit;
+    at->row = block->row0 + n;
+    at->there = n < thread->rows;
+    at->sent = thread->sent;
     at->sent_row = n;
     at->dacc = bases_of(step)[AT_DACC];
     at->carried = floats(carry_at(memory, 0) + (int)threadIdx.x + round * THREADS);
@@ -61,12 +60,12 @@ ECO_DEVICE void begin_place(const struct eco_resident_call *call, const struct s
 
 /* `P` of them, from batch row n on, side by side; of kernels that read early fields are there. */
 template <class CELL, class CUT, int P>
-ECO_DEVICE void finish_places(const struct memory *memory, const struct mine *mine, int step,
-                              bool idle, int n, int round, struct place_of<CELL> at[P])
+ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread *thread, int step,
+                                bool idle, int n, int round, struct element_of<CELL> at[P])
 {
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        const int sums = sums_at<CUT>(memory, mine, step, n + p * CUT::pair_rows);
+        const int sums = sums_at<CUT>(memory, thread, step, n + p * CUT::element_rows);
         at[p].dstate = idle ? 0 : sum_of<CUT>(memory, sums, 0);
     }
     if (step == at[0].job->steps) {
@@ -85,7 +84,7 @@ ECO_DEVICE void finish_places(const struct memory *memory, const struct mine *mi
         finish_unit(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send_dacc<0, typename CUT::bundle>(&at[p]);
+        send_dacc<0, typename CUT::scale_block>(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
 #pragma unroll
@@ -96,78 +95,80 @@ ECO_DEVICE void finish_places(const struct memory *memory, const struct mine *mi
 /* A step's products, of what others sent; read_ahead() is done while that is on its way, read()
  * when it is over.  Its sums are there for all threads when it returns. */
 template <class CUT, class AHEAD, class READ>
-ECO_DEVICE void
-multiply_step(const struct eco_resident_call *call, const struct share *share,
-              const struct memory *memory, struct patience *patience, const struct mine *mine,
-              const struct fragment r[CUT::items][CUT::wide], int step, AHEAD read_ahead, READ read)
+ECO_DEVICE void multiply_step(const struct eco_persistent_call *call, const struct block *block,
+                              const struct memory *memory, struct spin_timeout *spin_timeout,
+                              const struct thread *thread,
+                              const struct fragment r[CUT::items][CUT::wide], int step,
+                              AHEAD read_ahead, READ read)
 {
     if constexpr (CUT::direct) {
-        tell(step + 1);
-        gather_and_multiply<CUT>(call, share, memory, patience, mine, r, step, read_ahead, read);
+        publish_addresses(step + 1);
+        gather_and_multiply<CUT>(call, block, memory, spin_timeout, thread, r, step, read_ahead,
+                                 read);
     } else {
         if (step > 0)
-            gather<CUT>(call, share, memory, patience, mine, read_ahead);
+            gather<CUT>(call, block, memory, spin_timeout, thread, read_ahead);
         else
             read_ahead();
         show_pieces<CUT>();
         __syncthreads();
-        tell(step + 1);
-        multiply<CUT>(call, share, memory, mine, r, step);
+        publish_addresses(step + 1);
+        multiply_gathered<CUT>(call, block, memory, thread, r, step);
     }
 }
 
 template <int NUMBER, int SHIFT, int SPREAD, int FORM>
-ECO_DEVICE void all_steps(const struct eco_resident_call &call)
+ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
 {
-#if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
-    typedef numbers<NUMBER> cell;
+#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
+    typedef cell_traits<NUMBER> cell;
     typedef division<1, SHIFT, SPREAD, FORM, cell::first> cut;
-    const struct share share = share_of<cut>(&call);
+    const struct block block = block_of<cut>(&call);
     wait_on_dependent_grids(); /* one of which may transpose R */
-    const struct scales scales = scales_of_r<cut, cut>(&call, &share, &share);
+    const struct scales scales = scales_of_r<cut, cut>(&call, &block, &block);
     struct fragment r[cut::items][cut::wide];
-    read_fragments<cut>(&call, &share, &scales, r);
-    const struct memory memory = memory_of<cut>(&call, &share);
-    const struct eco_resident_job *job = &call.job[share.job];
-    struct mine mine = mine_of<cut>(&call, &share, &memory, sent_of<cut>(&call, &memory));
-    begin_walk(&call, &share);
-    struct patience patience = {0, 0};
-    mine.scales = scales;
+    read_fragments<cut>(&call, &block, &scales, r);
+    const struct memory memory = memory_of<cut>(&call, &block);
+    const struct eco_persistent_job *job = &call.job[block.job];
+    struct thread thread = thread_of<cut>(&call, &block, &memory, sent_of<cut>(&call, &memory));
+    begin_walk(&call, &block);
+    struct spin_timeout spin_timeout = {0, 0};
+    thread.scales = scales;
     clear_operand(&memory); /* what comes after the last step */
-    const struct span span = span_of(&call, &share, &memory);
+    const struct span span = span_of(&call, &block, &memory);
     if (SPREAD > 0)
         open_cluster();
-    begin<cell, cut>(&call, &share, &memory, &mine);
-    tell(0);
+    begin<cell, cut>(&call, &block, &memory, &thread);
+    publish_addresses(0);
     __syncthreads();
     for (int step = 0; step <= job->steps; step++) {
-        const auto read_ahead = [&] { fetch<cell, cut>(&call, &share, &memory, &mine, step); };
-        const auto begin = [&](int n, int round, struct place_of<cell> *at) {
-            begin_place<cell, cut>(&call, &share, &memory, &mine, step, n, round, at);
+        const auto read_ahead = [&] { fetch<cell, cut>(&call, &block, &memory, &thread, step); };
+        const auto begin = [&](int n, int round, struct element_of<cell> *at) {
+            begin_element<cell, cut>(&call, &block, &memory, &thread, step, n, round, at);
         };
-        struct place_of<cell> first[1];
+        struct element_of<cell> first[1];
         const auto read_first = [&] {
             if (!cut::reads_early)
                 return;
-            begin(mine.n, 0, first);
+            begin(thread.n, 0, first);
             if (step < job->steps)
                 read_fields(&memory, first, (int)threadIdx.x);
         };
         const bool idle = is_idle(&span, step);
         if (idle) {
-            tell(step + 1);
+            publish_addresses(step + 1);
             __syncthreads();
             read_first();
         } else {
-            multiply_step<cut>(&call, &share, &memory, &patience, &mine, r, step, read_ahead,
+            multiply_step<cut>(&call, &block, &memory, &spin_timeout, &thread, r, step, read_ahead,
                                read_first);
         }
-        finish_all<cell, cut>(&memory, &mine, first, begin,
-                              [&](auto pairs, int n, int round, struct place_of<cell> *at) {
-                                  finish_places<cell, cut, decltype(pairs)::value>(
-                                      &memory, &mine, step, idle, n, round, at);
+        finish_all<cell, cut>(&memory, &thread, first, begin,
+                              [&](auto elements, int n, int round, struct element_of<cell> *at) {
+                                  finish_elements<cell, cut, decltype(elements)::value>(
+                                      &memory, &thread, step, idle, n, round, at);
                               });
-        advance<cut>(&call, &memory, &mine, step);
+        advance<cut>(&call, &memory, &thread, step);
     }
 #endif
 }

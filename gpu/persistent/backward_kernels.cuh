@@ -4,7 +4,7 @@
 #ifndef ECO_GPU_PERSISTENT_BACKWARD_KERNELS_CUH
 #define ECO_GPU_PERSISTENT_BACKWARD_KERNELS_CUH
 
-#define RESIDENT_BACKWARD 1
+#define PERSISTENT_BACKWARD 1
 #include "gpu/persistent/backward.cuh"
 #include "gpu/persistent/backward_two_stage.cuh"
 #include "gpu/persistent/kernel_table.cuh"

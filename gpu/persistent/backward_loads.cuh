@@ -14,7 +14,7 @@
  * words that hold what the next step reads. */
 ECO_DEVICE int carry_at(const struct memory *memory, int s)
 {
-    return memory->rest + s * memory->pairs;
+    return memory->rest + s * memory->elements;
 }
 
 /* ---- where a step reads and writes ----------------------------------------------------------- */
@@ -39,64 +39,68 @@ ECO_DEVICE char **bases_of(int step)
 }
 
 /* What a thread knows of its array; not in registers, of which all threads would have as many. */
-struct walker {
+struct address_walker {
     char *at;
     int64_t step; /* bytes */
     char *initial;
     int last; /* the step that finds the array at `initial`; -1: none */
 };
-static __shared__ struct walker walkers[ARRAYS];
-static_assert(sizeof bases + sizeof walkers + sizeof arrivals <= ECO_RESIDENT_STATIC_BYTES(true),
+static __shared__ struct address_walker address_walkers[ARRAYS];
+static_assert(sizeof bases + sizeof address_walkers + sizeof arrivals <=
+                  ECO_PERSISTENT_STATIC_BYTES(true),
               "no more room");
 
-ECO_DEVICE struct walker walker_of(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE struct address_walker address_walker_of(const struct eco_persistent_call *call,
+                                                   const struct block *block)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     const int k = (int)threadIdx.x, s = (k - AT_STATE) % ECO_MAX_STATES;
-    struct walker walker = {NULL, 0, NULL, -1};
+    struct address_walker address_walker = {NULL, 0, NULL, -1};
     if (k == AT_SAVE) {
-        walker.at = (char *)job->save;
-        walker.step = job->save_step * (int64_t)sizeof(narrow);
+        address_walker.at = (char *)job->save;
+        address_walker.step = job->save_step * (int64_t)sizeof(narrow);
     } else if (k == AT_DY) {
-        walker.at = (char *)job->y;
-        walker.step = job->y_step * (int64_t)(call->wide_dy ? sizeof(real) : sizeof(narrow));
+        address_walker.at = (char *)job->y;
+        address_walker.step =
+            job->y_step * (int64_t)(call->wide_dy ? sizeof(real) : sizeof(narrow));
     } else if (k == AT_DACC) {
-        walker.at = (char *)job->dacc;
-        walker.step = job->acc_step * (int64_t)sizeof(narrow);
+        address_walker.at = (char *)job->dacc;
+        address_walker.step = job->acc_step * (int64_t)sizeof(narrow);
     } else if (k == AT_OPERAND) {
-        walker.at = (char *)job->operand;
-        walker.step = job->operand_step * (int64_t)sizeof(narrow);
+        address_walker.at = (char *)job->operand;
+        address_walker.step = job->operand_step * (int64_t)sizeof(narrow);
     } else if (k >= AT_STATE && k < ARRAYS && s < call->n_states) {
-        walker.at = k < AT_NEXT ? (char *)job->state[s] : (char *)job->next[s];
-        walker.step = job->next_step[s] * (int64_t)sizeof(narrow);
-        walker.last = k < AT_NEXT && (job->begins >> s & 1) ? job->steps - 1 : -1;
-        walker.initial = (char *)job->initial[s];
+        address_walker.at = k < AT_NEXT ? (char *)job->state[s] : (char *)job->next[s];
+        address_walker.step = job->next_step[s] * (int64_t)sizeof(narrow);
+        address_walker.last = k < AT_NEXT && (job->begins >> s & 1) ? job->steps - 1 : -1;
+        address_walker.initial = (char *)job->initial[s];
     }
-    return walker;
+    return address_walker;
 }
 
-ECO_DEVICE void begin_walk(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE void begin_walk(const struct eco_persistent_call *call, const struct block *block)
 {
     if (threadIdx.x < ARRAYS)
-        walkers[threadIdx.x] = walker_of(call, share);
+        address_walkers[threadIdx.x] = address_walker_of(call, block);
 }
 
-ECO_DEVICE void tell(int step)
+ECO_DEVICE void publish_addresses(int step)
 {
     if (threadIdx.x < ARRAYS) {
-        struct walker *const walker = &walkers[threadIdx.x];
-        bases_of(step)[threadIdx.x] = step == walker->last ? walker->initial : walker->at;
-        if (walker->at)
-            walker->at += walker->step;
+        struct address_walker *const address_walker = &address_walkers[threadIdx.x];
+        bases_of(step)[threadIdx.x] =
+            step == address_walker->last ? address_walker->initial : address_walker->at;
+        if (address_walker->at)
+            address_walker->at += address_walker->step;
     }
 }
 
 /* ---- the words of a cell --------------------------------------------------------------------- */
 
 /* One unit of one row: what its text reads is in registers. */
-struct place {
-    const struct eco_resident_call *call;
-    const struct eco_resident_job *job;
+struct element {
+    const struct eco_persistent_call *call;
+    const struct eco_persistent_job *job;
     int row, unit, step;
     bool there, masked;
     operand_bits *sent; /* of the group */
@@ -107,41 +111,41 @@ struct place {
     float dstate, dy; /* R^T dacc of the step after; 0: there is no dy */
 };
 
-template <class CELL> struct place_of : place {
+template <class CELL> struct element_of : element {
     float saved[CELL::saves > 0 ? CELL::saves : 1], state[CELL::states], next[CELL::states],
         dnext[CELL::states], carry[CELL::states];
     narrow dacc_of[CELL::accs];
 };
 
-template <class PLACE> ECO_DEVICE vec load_saved(PLACE *at, int i)
+template <class ELEMENT> ECO_DEVICE vec load_saved(ELEMENT *at, int i)
 {
     return at->saved[i];
 }
-template <class PLACE> ECO_DEVICE vec load_state(PLACE *at, int s)
+template <class ELEMENT> ECO_DEVICE vec load_state(ELEMENT *at, int s)
 {
     return at->state[s];
 }
-template <class PLACE> ECO_DEVICE vec load_next(PLACE *at, int s)
+template <class ELEMENT> ECO_DEVICE vec load_next(ELEMENT *at, int s)
 {
     return at->next[s];
 }
-template <class PLACE> ECO_DEVICE vec load_dnext(PLACE *at, int s)
+template <class ELEMENT> ECO_DEVICE vec load_dnext(ELEMENT *at, int s)
 {
     return at->dnext[s];
 }
 
 /* Gradients of accumulators, and of vectors behind them. */
 template <class CELL>
-ECO_DEVICE void write_dacc(const struct place_of<CELL> *at, int a, narrow dacc)
+ECO_DEVICE void write_dacc(const struct element_of<CELL> *at, int a, narrow dacc)
 {
-    const struct eco_resident_call *call = at->call;
+    const struct eco_persistent_call *call = at->call;
     write_row(at->there,
-              (narrow *)at->dacc + element_at(at->row, call->acc_row, a * call->column + at->unit),
+              (narrow *)at->dacc + offset_at(at->row, call->acc_row, a * call->column + at->unit),
               dacc);
 }
 
 /* Others wait for those of accumulators, so they go out together, before anything is written. */
-template <class CELL> ECO_DEVICE void store_dacc(struct place_of<CELL> *at, int a, vec v)
+template <class CELL> ECO_DEVICE void store_dacc(struct element_of<CELL> *at, int a, vec v)
 {
     const narrow rounded = to_narrow(at->masked ? 0 : v);
     if (a < CELL::accs)
@@ -150,8 +154,8 @@ template <class CELL> ECO_DEVICE void store_dacc(struct place_of<CELL> *at, int 
         write_dacc(at, a, rounded);
 }
 /* What the product gathers. */
-template <int PRODUCT, class BUNDLE, class CELL>
-ECO_DEVICE void send_dacc(const struct place_of<CELL> *at)
+template <int PRODUCT, class SCALE_BLOCK, class CELL>
+ECO_DEVICE void send_dacc(const struct element_of<CELL> *at)
 {
     float scale = 1;
 #if defined(ECO_SCALED)
@@ -160,26 +164,26 @@ ECO_DEVICE void send_dacc(const struct place_of<CELL> *at)
     for (int a = 0; a < CELL::accs; a++)
         if (CELL::row(a, PRODUCT) >= 0)
             size = larger_size(size, to_real(at->dacc_of[a]));
-    scale = tell_power<BUNDLE>(at->call, at->memory, PRODUCT, at->sent, at->sent_row, at->unit,
-                               at->there, size);
+    scale = publish_scale<SCALE_BLOCK>(at->call, at->memory, PRODUCT, at->sent, at->sent_row,
+                                       at->unit, at->there, size);
 #endif
 #pragma unroll
     for (int a = 0; a < CELL::accs; a++)
         if (CELL::row(a, PRODUCT) >= 0)
-            store_relaxed_if(
-                at->there,
-                at->sent + row_at(at->sent_row) +
-                    number_at<BUNDLE>(at->memory,
-                                      number_of<BUNDLE>(at->call, CELL::row(a, PRODUCT), at->unit)),
-                to_operand(scale * to_real(at->dacc_of[a])));
+            store_relaxed_if(at->there,
+                             at->sent + row_at(at->sent_row) +
+                                 number_at<SCALE_BLOCK>(
+                                     at->memory, number_of<SCALE_BLOCK>(
+                                                     at->call, CELL::row(a, PRODUCT), at->unit)),
+                             to_operand(scale * to_real(at->dacc_of[a])));
 }
-template <class CELL> ECO_DEVICE void store_dstate(struct place_of<CELL> *at, int s, vec v)
+template <class CELL> ECO_DEVICE void store_dstate(struct element_of<CELL> *at, int s, vec v)
 {
     const float kept = at->carry[s] + (s == 0 ? at->dstate : 0);
-    at->carried[s * at->memory->pairs] = at->masked ? kept : v;
+    at->carried[s * at->memory->elements] = at->masked ? kept : v;
 }
 
-template <int NUMBER> ECO_DEVICE void finish_unit(struct place_of<numbers<NUMBER>> *at)
+template <int NUMBER> ECO_DEVICE void finish_unit(struct element_of<cell_traits<NUMBER>> *at)
 {
 #define CELLS_CASE(k, name)                                                                        \
     if constexpr (NUMBER == k)                                                                     \
@@ -198,55 +202,56 @@ template <class CELL> struct field {
 /* Calls what(field, base, element, wide) for each of them, in a row of a unit.  Before the last
  * step some states are the caller's. */
 template <class CELL, class WHAT>
-ECO_DEVICE void for_fields(const struct eco_resident_call *call, const struct eco_resident_job *job,
-                           int step, int row, int unit, WHAT what)
+ECO_DEVICE void for_fields(const struct eco_persistent_call *call,
+                           const struct eco_persistent_job *job, int step, int row, int unit,
+                           WHAT what)
 {
     char *const *const base = bases_of(step);
     const uint32_t begins = step == job->steps - 1 ? job->begins : 0;
 #pragma unroll
     for (int i = 0; i < CELL::saves; i++)
-        what(i, base[AT_SAVE], element_at(row, call->save_row, i * call->hidden + unit), false);
+        what(i, base[AT_SAVE], offset_at(row, call->save_row, i * call->hidden + unit), false);
 #pragma unroll
     for (int s = 0; s < CELL::states; s++) {
         const uint32_t width = call->state_row[s];
         what(field<CELL>::state + s, base[AT_STATE + s],
-             element_at(row, begins >> s & 1 ? (uint32_t)call->hidden : width, unit), false);
-        what(field<CELL>::next + s, base[AT_NEXT + s], element_at(row, width, unit), false);
+             offset_at(row, begins >> s & 1 ? (uint32_t)call->hidden : width, unit), false);
+        what(field<CELL>::next + s, base[AT_NEXT + s], offset_at(row, width, unit), false);
     }
-    what(field<CELL>::dy, base[AT_DY], element_at(row, call->y_row, unit), call->wide_dy);
+    what(field<CELL>::dy, base[AT_DY], offset_at(row, call->y_row, unit), call->wide_dy);
 }
 
-template <class CELL> ECO_DEVICE int field_at(const struct memory *memory, int field, int pair)
+template <class CELL> ECO_DEVICE int field_at(const struct memory *memory, int field, int element)
 {
-    return carry_at(memory, CELL::states + field) + pair;
+    return carry_at(memory, CELL::states + field) + element;
 }
 
 /* What the step reads of this thread's pairs, on its way: the words that hold the elements. */
 template <class CELL, class CUT>
-ECO_DEVICE void fetch(const struct eco_resident_call *call, const struct share *share,
-                      const struct memory *memory, const struct mine *mine, int step)
+ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block *block,
+                      const struct memory *memory, const struct thread *thread, int step)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     const bool wanted = call->words && step < job->steps;
     const uint32_t fields =
         bases_of(step)[AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
-    int pair = (int)threadIdx.x;
-    for (int n = mine->n; wanted; n += CUT::pair_rows, pair += THREADS) {
+    int element = (int)threadIdx.x;
+    for (int n = thread->n; wanted; n += CUT::element_rows, element += THREADS) {
         for_fields<CELL>(
-            call, job, step, share->row0 + n, mine->unit,
-            [&](int field, const char *from, uint32_t element, bool wide) {
-                const size_t at = (size_t)element * (wide ? sizeof(real) : sizeof(narrow));
+            call, job, step, block->row0 + n, thread->unit,
+            [&](int field, const char *from, uint32_t offset, bool wide) {
+                const size_t at = (size_t)offset * (wide ? sizeof(real) : sizeof(narrow));
                 const uintptr_t word = (uintptr_t)(from + at) & ~(uintptr_t)3;
-                cp_async_4_if(n < mine->rows && fields >> field & 1,
-                              floats(field_at<CELL>(memory, field, pair)), (const void *)word);
+                cp_async_4_if(n < thread->rows && fields >> field & 1,
+                              floats(field_at<CELL>(memory, field, element)), (const void *)word);
             });
-        if (n - mine->n + CUT::pair_rows >= share->rows)
+        if (n - thread->n + CUT::element_rows >= block->rows)
             break;
     }
 }
 
 /* The element that a word holds; odd: in its upper half. */
-ECO_DEVICE vec element_of(float word, unsigned odd)
+ECO_DEVICE vec value_in_word(float word, unsigned odd)
 {
 #if defined(ECO_ROWS_F32)
     return word;
@@ -259,56 +264,56 @@ ECO_DEVICE vec element_of(float word, unsigned odd)
 
 /* The fields of a pair, from where fetch() put them. */
 template <class CELL>
-ECO_DEVICE void read_fetched(const struct memory *memory, const struct place_of<CELL> *at, int pair,
-                             float value[])
+ECO_DEVICE void read_fetched(const struct memory *memory, const struct element_of<CELL> *at,
+                             int element, float value[])
 {
 #pragma unroll
     for (int i = 0; i <= field<CELL>::dy; i++) {
-        const float word = *floats(field_at<CELL>(memory, i, pair));
+        const float word = *floats(field_at<CELL>(memory, i, element));
         const bool wide = i == field<CELL>::dy && at->call->wide_dy;
-        value[i] = wide ? word : element_of(word, at->unit);
+        value[i] = wide ? word : value_in_word(word, at->unit);
     }
 }
 
 /* The same where H is odd: rows begin in the middle of words, too. */
 template <class CELL>
-ECO_DEVICE void read_odd(const struct memory *memory, const struct place_of<CELL> *at, int pair,
-                         float value[])
+ECO_DEVICE void read_odd(const struct memory *memory, const struct element_of<CELL> *at,
+                         int element, float value[])
 {
     for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
-                     [&](int field, const char *from, uint32_t element, bool wide) {
-                         const float word = *floats(field_at<CELL>(memory, field, pair));
+                     [&](int field, const char *from, uint32_t offset, bool wide) {
+                         const float word = *floats(field_at<CELL>(memory, field, element));
                          const unsigned half = (unsigned)((uintptr_t)from / sizeof(narrow));
-                         value[field] = wide ? word : element_of(word, half + element);
+                         value[field] = wide ? word : value_in_word(word, half + offset);
                      });
 }
 
 /* And from outside the chip, where words could not be copied. */
-template <class CELL> ECO_DEVICE void read_outside(const struct place_of<CELL> *at, float value[])
+template <class CELL> ECO_DEVICE void read_outside(const struct element_of<CELL> *at, float value[])
 {
     for_fields<CELL>(at->call, at->job, at->step, at->row, at->unit,
-                     [&](int field, const char *from, uint32_t element, bool wide) {
+                     [&](int field, const char *from, uint32_t offset, bool wide) {
                          if (!at->there || !(at->call->fields >> field & 1) || !from)
                              value[field] = 0;
                          else
-                             value[field] = wide ? ((const real *)from)[element]
-                                                 : to_real(((const narrow *)from)[element]);
+                             value[field] = wide ? ((const real *)from)[offset]
+                                                 : to_real(((const narrow *)from)[offset]);
                      });
 }
 
 /* All but what products add. */
 template <class CELL>
-ECO_DEVICE void read_fields(const struct memory *memory, struct place_of<CELL> *at, int pair)
+ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL> *at, int element)
 {
-    const struct eco_resident_call *call = at->call;
+    const struct eco_persistent_call *call = at->call;
     const uint32_t zeros = at->step == at->job->steps - 1 ? at->job->zeros : 0;
     float value[field<CELL>::dy + 1];
     if (!call->words)
         read_outside(at, value);
     else if (call->hidden & 1)
-        read_odd(memory, at, pair, value);
+        read_odd(memory, at, element, value);
     else
-        read_fetched(memory, at, pair, value);
+        read_fetched(memory, at, element, value);
 #pragma unroll
     for (int i = 0; i < CELL::saves; i++)
         at->saved[i] = value[i];
@@ -316,14 +321,14 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct place_of<CELL> *
     for (int s = 0; s < CELL::states; s++) {
         at->state[s] = zeros >> s & 1 ? 0 : value[field<CELL>::state + s];
         at->next[s] = value[field<CELL>::next + s];
-        at->carry[s] = at->carried[s * memory->pairs];
+        at->carry[s] = at->carried[s * memory->elements];
         at->dnext[s] = at->carry[s];
     }
     at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
 }
 
 /* And that, which comes last. */
-template <class CELL> ECO_DEVICE void add_dstate(struct place_of<CELL> *at)
+template <class CELL> ECO_DEVICE void add_dstate(struct element_of<CELL> *at)
 {
     at->dnext[0] += at->dstate;
     at->dnext[0] += at->dy;

@@ -9,31 +9,32 @@
 #include "gpu/persistent/two_stage.cuh"
 
 /* One unit of one row in one stage. */
-template <class CELL> struct staged_place : place_of<CELL> {
+template <class CELL> struct staged_element : element_of<CELL> {
     float doperand;          /* of the second product */
     char *operand;           /* of its R's gradient */
     bool stored[CELL::accs]; /* dacc, by this stage */
 };
 
-template <class CELL> ECO_DEVICE vec load_doperand(struct staged_place<CELL> *at, int slot)
+template <class CELL> ECO_DEVICE vec load_doperand(struct staged_element<CELL> *at, int slot)
 {
     return at->doperand;
 }
-template <class CELL> ECO_DEVICE void store_dacc(struct staged_place<CELL> *at, int a, vec v)
+template <class CELL> ECO_DEVICE void store_dacc(struct staged_element<CELL> *at, int a, vec v)
 {
-    store_dacc((struct place_of<CELL> *)at, a, v);
+    store_dacc((struct element_of<CELL> *)at, a, v);
     if (a < CELL::accs)
         at->stored[a] = true;
 }
-template <class CELL> ECO_DEVICE void store_operand(struct staged_place<CELL> *at, int slot, vec v)
+template <class CELL>
+ECO_DEVICE void store_operand(struct staged_element<CELL> *at, int slot, vec v)
 {
     write_row(at->there,
-              (narrow *)at->operand + element_at(at->row, at->call->operand_row, at->unit),
+              (narrow *)at->operand + offset_at(at->row, at->call->operand_row, at->unit),
               to_narrow(at->masked ? 0 : v));
 }
 
 template <int NUMBER, int PHASE>
-ECO_DEVICE void finish_stage(struct staged_place<numbers<NUMBER>> *at)
+ECO_DEVICE void finish_stage(struct staged_element<cell_traits<NUMBER>> *at)
 {
 #define CELLS_CASE(k, name)                                                                        \
     if constexpr (NUMBER == k && PHASE == STAGE)                                                   \
@@ -49,32 +50,32 @@ ECO_DEVICE void finish_stage(struct staged_place<numbers<NUMBER>> *at)
 
 /* `P` pairs of this thread, from batch row n on, side by side. */
 template <int NUMBER, class CUT, int P>
-ECO_DEVICE void finish_phase(const struct eco_resident_call *call, const struct phase *phase,
-                             const struct mine *mine, int step, bool idle, int n, int round)
+ECO_DEVICE void finish_phase(const struct eco_persistent_call *call, const struct phase *phase,
+                             const struct thread *thread, int step, bool idle, int n, int round)
 {
     enum { PHASE = CUT::product };
-    typedef numbers<NUMBER> cell;
+    typedef cell_traits<NUMBER> cell;
     const struct memory *memory = &phase->memory;
-    const struct eco_resident_job *job = &call->job[phase->share.job];
-    const int pair = (int)threadIdx.x + round * THREADS;
-    struct staged_place<cell> at[P];
+    const struct eco_persistent_job *job = &call->job[phase->block.job];
+    const int element = (int)threadIdx.x + round * THREADS;
+    struct staged_element<cell> at[P];
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        const int row = n + p * CUT::pair_rows;
-        const int sums = sums_at<CUT>(memory, mine, step, row);
+        const int row = n + p * CUT::element_rows;
+        const int sums = sums_at<CUT>(memory, thread, step, row);
         const float sum = idle ? 0 : sum_of<CUT>(memory, sums, 0);
         at[p].call = call;
         at[p].job = job;
         at[p].memory = memory;
         at[p].step = step;
-        at[p].unit = mine->unit;
-        at[p].row = phase->share.row0 + row;
-        at[p].there = row < mine->rows;
-        at[p].sent = mine->sent;
+        at[p].unit = thread->unit;
+        at[p].row = phase->block.row0 + row;
+        at[p].there = row < thread->rows;
+        at[p].sent = thread->sent;
         at[p].sent_row = row;
         at[p].dacc = bases_of(step)[AT_DACC];
         at[p].operand = bases_of(step)[AT_OPERAND];
-        at[p].carried = floats(carry_at(memory, 0) + pair + p * THREADS);
+        at[p].carried = floats(carry_at(memory, 0) + element + p * THREADS);
         at[p].dstate = PHASE == 0 ? sum : 0; /* phase 1: it is in what is carried */
         at[p].doperand = sum;
         at[p].masked = at[p].there && step < job->steps && is_masked(call, memory, job, step, row);
@@ -89,7 +90,7 @@ ECO_DEVICE void finish_phase(const struct eco_resident_call *call, const struct 
     }
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        read_fields<cell>(memory, &at[p], pair + p * THREADS);
+        read_fields<cell>(memory, &at[p], element + p * THREADS);
         add_dstate(&at[p]);
     }
 #pragma unroll
@@ -100,7 +101,7 @@ ECO_DEVICE void finish_phase(const struct eco_resident_call *call, const struct 
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send_dacc<1 - PHASE, bundle_of<PHASE == 0 ? cell::second : cell::first, CUT::shift>>(
+        send_dacc<1 - PHASE, scale_block_of<PHASE == 0 ? cell::second : cell::first, CUT::shift>>(
             &at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
@@ -111,10 +112,10 @@ ECO_DEVICE void finish_phase(const struct eco_resident_call *call, const struct 
 }
 
 template <int NUMBER, int SHIFT>
-ECO_DEVICE void all_steps_of_two(const struct eco_resident_call &call)
+ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
 {
-#if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
-    typedef numbers<NUMBER> cell;
+#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
+    typedef cell_traits<NUMBER> cell;
     typedef division<1, SHIFT, 0, 0, cell::first, 0, 2> cut;
     typedef division<1, SHIFT, 0, 0, cell::second, 1, 2> second_cut;
     struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
@@ -122,48 +123,50 @@ ECO_DEVICE void all_steps_of_two(const struct eco_resident_call &call)
     const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
     struct phase phase = phase_of<cut, second_cut>(&call),
                  second = phase_of<second_cut, cut>(&call);
-    const struct share *share = &phase.share;
-    const struct eco_resident_job *job = &call.job[share->job];
-    struct mine mine = phase.mine; /* places in the exchange are those of both phases */
-    begin_walk(&call, share);
-    struct patience patience = {0, 0};
-    phase.mine.scales = second.mine.scales = scales;
+    const struct block *block = &phase.block;
+    const struct eco_persistent_job *job = &call.job[block->job];
+    struct thread thread = phase.thread; /* places in the exchange are those of both phases */
+    begin_walk(&call, block);
+    struct spin_timeout spin_timeout = {0, 0};
+    phase.thread.scales = second.thread.scales = scales;
     clear_operand(&phase.memory); /* what comes after the last step */
-    begin<cell, cut>(&call, share, &phase.memory, &mine);
-    const struct span span = span_of(&call, share, &phase.memory);
-    tell(0);
+    begin<cell, cut>(&call, block, &phase.memory, &thread);
+    const struct span span = span_of(&call, block, &phase.memory);
+    publish_addresses(0);
     __syncthreads();
     for (int step = 0;; step++) {
-        const auto read_ahead = [&] { fetch<cell, cut>(&call, share, &phase.memory, &mine, step); };
+        const auto read_ahead = [&] {
+            fetch<cell, cut>(&call, block, &phase.memory, &thread, step);
+        };
         const bool idle = is_idle(&span, step);
         if (step > 0 && !idle)
-            gather<cut>(&call, share, &phase.memory, &patience, &mine, read_ahead);
+            gather<cut>(&call, block, &phase.memory, &spin_timeout, &thread, read_ahead);
         else if (!idle)
             read_ahead();
         __syncthreads();
-        tell(step + 1);
+        publish_addresses(step + 1);
         if (idle)
             __syncthreads();
         else
-            multiply<cut>(&call, share, &phase.memory, &phase.mine, r, step);
-        for_pairs<cut>(&phase.memory, &mine, [&](auto pairs, int n, int round) {
-            finish_phase<NUMBER, cut, decltype(pairs)::value>(&call, &phase, &mine, step, idle, n,
-                                                              round);
+            multiply_gathered<cut>(&call, block, &phase.memory, &phase.thread, r, step);
+        for_elements<cut>(&phase.memory, &thread, [&](auto elements, int n, int round) {
+            finish_phase<NUMBER, cut, decltype(elements)::value>(&call, &phase, &thread, step, idle,
+                                                                 n, round);
         });
         if (step == job->steps)
             break;
-        advance_phase<cut, second_cut>(&call, &phase.memory, &mine, step);
+        advance_phase<cut, second_cut>(&call, &phase.memory, &thread, step);
         if (!idle) {
-            gather<second_cut>(&call, share, &second.memory, &patience, &mine, [] {});
+            gather<second_cut>(&call, block, &second.memory, &spin_timeout, &thread, [] {});
             __syncthreads();
-            multiply<second_cut>(&call, &second.share, &second.memory, &second.mine, second_r,
-                                 step);
+            multiply_gathered<second_cut>(&call, &second.block, &second.memory, &second.thread,
+                                          second_r, step);
         }
-        for_pairs<second_cut>(&second.memory, &mine, [&](auto pairs, int n, int round) {
-            finish_phase<NUMBER, second_cut, decltype(pairs)::value>(&call, &second, &mine, step,
-                                                                     idle, n, round);
+        for_elements<second_cut>(&second.memory, &thread, [&](auto elements, int n, int round) {
+            finish_phase<NUMBER, second_cut, decltype(elements)::value>(&call, &second, &thread,
+                                                                        step, idle, n, round);
         });
-        advance_phase<second_cut, cut>(&call, &second.memory, &mine, step);
+        advance_phase<second_cut, cut>(&call, &second.memory, &thread, step);
     }
 #endif
 }

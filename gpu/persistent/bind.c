@@ -1,5 +1,5 @@
 /*
- * Where the arrays of one op lie, for the launch of a resident kernel.
+ * Where the arrays of one op lie, for the launch of a persistent kernel.
  */
 #include "gpu/persistent/persistent.h"
 
@@ -22,8 +22,8 @@ static int64_t along(const struct course *course, size_t step)
 
 /* Forward: planes, and the copies that backward reads. */
 static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *op,
-                            const struct course *course, struct eco_resident_call *call,
-                            struct eco_resident_job *job)
+                            const struct course *course, struct eco_persistent_call *call,
+                            struct eco_persistent_job *job)
 {
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
@@ -45,8 +45,8 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *
 
 /* Backward: what forward kept. */
 static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op,
-                          const struct course *course, struct eco_resident_call *call,
-                          struct eco_resident_job *job)
+                          const struct course *course, struct eco_persistent_call *call,
+                          struct eco_persistent_job *job)
 {
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_plane next = eco_gpu_next(run, op, s, course->first);
@@ -62,7 +62,7 @@ static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op
 }
 
 static void point_at_given(const struct eco_gpu_run *run, const struct eco_op *op,
-                           const struct course *course, struct eco_resident_job *job)
+                           const struct course *course, struct eco_persistent_job *job)
 {
     const struct eco_args *args = run->args;
     job->starts = course->first == (course->falls ? args->T - 1 : 0);
@@ -83,8 +83,8 @@ static const void *weights_of(const struct eco_gpu_run *run, const struct eco_op
 
 /* Backward: the operand of the second product, for the gradient of its R. */
 static void point_at_operand(const struct eco_gpu_run *run, const struct eco_op *op,
-                             const struct course *course, struct eco_resident_call *call,
-                             struct eco_resident_job *job)
+                             const struct course *course, struct eco_persistent_call *call,
+                             struct eco_persistent_job *job)
 {
     const struct eco_array operand =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
@@ -93,8 +93,8 @@ static void point_at_operand(const struct eco_gpu_run *run, const struct eco_op 
     call->operand_row = (uint32_t)operand.row;
 }
 
-struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const struct eco_op *op,
-                                         struct eco_resident_call *call)
+struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run, const struct eco_op *op,
+                                             struct eco_persistent_call *call)
 {
     const bool backward = run->args->backward;
     const struct course course = course_of(op, backward);
@@ -104,7 +104,7 @@ struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const st
                                                     backward ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC);
     const struct eco_plane y =
         backward ? eco_gpu_dy(run, op, course.first) : eco_gpu_y(run, op, course.first);
-    struct eco_resident_job job = {
+    struct eco_persistent_job job = {
         .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
         .exchange = eco_gpu_at(run, &exchange, 0),
         .acc_step = along(&course, acc.step),
@@ -150,7 +150,7 @@ static bool is_words(const void *data, size_t elements, ecornn_type type)
     return data == NULL || ((uintptr_t)data | elements * eco_type_bytes(type)) % 4 == 0;
 }
 
-bool eco_resident_words(const struct eco_gpu_run *run)
+bool eco_persistent_words(const struct eco_gpu_run *run)
 {
     const struct eco_problem *problem = run->problem;
     const struct eco_args *args = run->args;
@@ -171,43 +171,44 @@ static bool beside_the_one_ahead(const struct eco_gpu_run *run)
     return gpu->overlap && run->apart && run->lanes == 1;
 }
 
-void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call *call,
-                         struct eco_resident_need need, int n)
+void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_call *call,
+                           struct eco_persistent_need need, int n)
 {
-    const struct eco_resident_shape *shape = &call->shape;
+    const struct eco_persistent_shape *shape = &call->shape;
     struct eco_exchange_call exchange = {.n = n,
                                          .steps = need.steps,
                                          .groups = shape->groups,
                                          .blocks = need.products,
-                                         .row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) /
-                                                      ECO_RESIDENT_N,
+                                         .row_tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) /
+                                                      ECO_PERSISTENT_N,
                                          .rows = call->rows,
                                          .group_rows = shape->group_rows,
                                          .column = call->column,
                                          .hidden = call->hidden,
                                          .operand = need.operand};
-    const int shift = ECO_RESIDENT_RUN_OF(shape->unit_shift),
-              item = ECO_RESIDENT_BYTES / need.operand;
+    const int shift = ECO_PERSISTENT_RUN_OF(shape->unit_shift),
+              item = ECO_PERSISTENT_BYTES / need.operand;
     exchange.run = 1 << shift;
-    exchange.bundles = need.scaled ? ECO_RESIDENT_BUNDLES(call->hidden, shape->unit_shift) : 0;
+    exchange.scale_blocks =
+        need.scaled ? ECO_PERSISTENT_SCALE_BLOCKS(call->hidden, shape->unit_shift) : 0;
     exchange.whole =
         (need.scaled ? call->hidden % (1 << shift) == 0 : call->column == call->hidden) &&
         call->rows == shape->groups * shape->group_rows &&
-        shape->group_rows == exchange.row_tiles * ECO_RESIDENT_N;
+        shape->group_rows == exchange.row_tiles * ECO_PERSISTENT_N;
     for (int i = 0; i < n; i++)
         exchange.exchange[i] = call->job[i].exchange;
     for (int b = 0; b < need.products; b++) { /* the last is what the first product reads */
         const int o = need.products - 1 - b;
         exchange.items[b] = shape->part[o].k / item;
         exchange.width[b] = call->width[o];
-        exchange.runs[b] = eco_resident_runs(&need, o);
+        exchange.runs[b] = eco_persistent_runs(&need, o);
         if (need.scaled)
-            exchange.bundle[b] =
-                ECO_RESIDENT_BUNDLE(exchange.runs[b], shape->unit_shift, item, need.backward);
-        exchange.whole &= need.scaled
-                              ? exchange.runs[b] << shift == exchange.bundle[b] &&
-                                    exchange.bundles * exchange.bundle[b] == shape->part[o].k
-                              : exchange.width[b] == shape->part[o].k;
+            exchange.scale_block[b] = ECO_PERSISTENT_SCALE_BLOCK(
+                exchange.runs[b], shape->unit_shift, item, need.backward);
+        exchange.whole &=
+            need.scaled ? exchange.runs[b] << shift == exchange.scale_block[b] &&
+                              exchange.scale_blocks * exchange.scale_block[b] == shape->part[o].k
+                        : exchange.width[b] == shape->part[o].k;
     }
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run,

@@ -16,64 +16,64 @@
 #include "gpu/persistent/operand.cuh"
 
 enum {
-    THREADS = ECO_RESIDENT_THREADS,
-    WARPS = ECO_RESIDENT_WARPS,
-    LANES = 32,
-    FOUR = ECO_RESIDENT_FOUR,
-    TILES = ECO_RESIDENT_TILES(ECO_RESIDENT_FEW), /* of 16 rows of R, to most warps */
-    SCALES_OF_TILE = ECO_RESIDENT_N / 2           /* of 8 rows of the batch, in 8 bytes */
+    THREADS = ECO_PERSISTENT_THREADS,
+    WARPS = ECO_PERSISTENT_WARPS,
+    WARPGROUP = ECO_PERSISTENT_WARPGROUP,
+    TILES = ECO_PERSISTENT_TILES(ECO_PERSISTENT_FEW), /* of 16 rows of R, to most warps */
+    SCALES_OF_TILE = ECO_PERSISTENT_N / 2             /* of 8 rows of the batch, in 8 bytes */
 };
 
 /* How numbers with scales are exchanged: RUNS of a unit in blocks of 1 << SHIFT units. */
-template <int RUNS, int SHIFT> struct bundle_of {
+template <int RUNS, int SHIFT> struct scale_block_of {
     enum {
-        shift = ECO_RESIDENT_RUN_OF(SHIFT),
+        shift = ECO_PERSISTENT_RUN_OF(SHIFT),
         runs = RUNS,
-        numbers = ECO_RESIDENT_BUNDLE(RUNS, SHIFT, ITEM, RESIDENT_BACKWARD),
-        halves = ITEM_SCALES && ECO_RESIDENT_HALVES(RUNS, SHIFT, ITEM, RESIDENT_BACKWARD),
-        items = numbers < ITEM ? 1 : numbers / ITEM
+        cell_traits = ECO_PERSISTENT_SCALE_BLOCK(RUNS, SHIFT, ITEM, PERSISTENT_BACKWARD),
+        halves = ITEM_SCALES && ECO_PERSISTENT_HALVES(RUNS, SHIFT, ITEM, PERSISTENT_BACKWARD),
+        items = cell_traits < ITEM ? 1 : cell_traits / ITEM
     };
 };
 
 /* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
- * eco_resident_shape divides it, for one of so many products of a step, of so many numbers of a
+ * eco_persistent_shape divides it, for one of so many products of a step, of so many numbers of a
  * unit. */
 template <int ROWS, int SHIFT, int SPREAD, int FORM, int RUNS, int PRODUCT = 0, int PRODUCTS = 1>
 struct division {
-    typedef bundle_of<RUNS, SHIFT> bundle;
+    typedef scale_block_of<RUNS, SHIFT> scale_block;
     enum {
         product = PRODUCT,
-        many = FORM == ECO_RESIDENT_MANY,
-        square = FORM == ECO_RESIDENT_SQUARE,
-        direct = ECO_RESIDENT_IS_DIRECT(FORM),
+        many = FORM == ECO_PERSISTENT_MANY,
+        square = FORM == ECO_PERSISTENT_SQUARE,
+        direct = ECO_PERSISTENT_IS_DIRECT(FORM),
         shift = SHIFT,
         blocks = 1 << SPREAD,
-        pair_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
-        own = ROWS << SHIFT,          /* rows of R of its units */
-        rows = own << SPREAD,         /* of all units of the cluster */
-        there = (rows + ECO_RESIDENT_M - 1) / ECO_RESIDENT_M,
-        wide = ECO_RESIDENT_TILES(FORM), /* tiles of a warp */
-        tiles = square ? ECO_RESIDENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
-        squares = (tiles + FOUR - 1) / FOUR, /* of 64 rows, where they are */
-        row_tiles = ECO_RESIDENT_DIRECT_TILES(FORM, INSTRUCTIONS),
+        element_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
+        own = ROWS << SHIFT,             /* rows of R of its units */
+        rows = own << SPREAD,            /* of all units of the cluster */
+        there = (rows + ECO_PERSISTENT_M - 1) / ECO_PERSISTENT_M,
+        wide = ECO_PERSISTENT_TILES(FORM), /* tiles of a warp */
+        tiles = square ? ECO_PERSISTENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
+        squares = (tiles + WARPGROUP - 1) / WARPGROUP, /* of 64 rows, where they are */
+        row_tiles = ECO_PERSISTENT_DIRECT_TILES(FORM, INSTRUCTIONS),
         /* in registers */
-        items = ECO_RESIDENT_ITEMS(FORM, ITEM_SCALES, bundle::items) / PRODUCTS,
+        items = ECO_PERSISTENT_ITEMS(FORM, ITEM_SCALES, scale_block::items) / PRODUCTS,
         down = tiles / wide,
         across = WARPS / down,
-        parts = square && squares == 1 ? WARPS / FOUR : across,
-        sum_part = ECO_RESIDENT_SUM_PART(tiles),
-        sum_row = ECO_RESIDENT_SUM_ROW(tiles, parts),
-        sum_tile = ECO_RESIDENT_SUM_AT(ECO_RESIDENT_N, sum_row),
+        parts = square && squares == 1 ? WARPS / WARPGROUP : across,
+        sum_part = ECO_PERSISTENT_SUM_PART(tiles),
+        sum_row = ECO_PERSISTENT_SUM_ROW(tiles, parts),
+        sum_tile = ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, sum_row),
         /* what a thread's pair has, before products: not where that leaves too few registers */
-        reads_early = direct && (FORM != ECO_RESIDENT_WIDE || sizeof(narrow) < sizeof(real)),
-        may_be_over = many && blocks > 1,
-        part_row = ECO_RESIDENT_PART_ROW(ROWS, SHIFT)
+        reads_early = direct && (FORM != ECO_PERSISTENT_WIDE || sizeof(narrow) < sizeof(real)),
+        may_alias = many && blocks > 1,
+        part_row = ECO_PERSISTENT_PART_ROW(ROWS, SHIFT)
     };
-    static_assert(!reads_early || pair_rows >= row_tiles * ECO_RESIDENT_N, "a thread has a pair");
+    static_assert(!reads_early || element_rows >= row_tiles * ECO_PERSISTENT_N,
+                  "a thread has a pair");
 };
 
 /* A block's share. */
-struct share {
+struct block {
     int job, group, member;
     int row0, rows; /* batch rows of the group */
     int unit0;      /* first unit of the block */
@@ -83,41 +83,42 @@ struct share {
     int down, across; /* of a warp that multiplies by itself; else down_of() and across_of() say */
 };
 
-template <class CUT> ECO_DEVICE struct share share_of(const struct eco_resident_call *call)
+template <class CUT> ECO_DEVICE struct block block_of(const struct eco_persistent_call *call)
 {
-    const struct eco_resident_shape *shape = &call->shape;
+    const struct eco_persistent_shape *shape = &call->shape;
     const int blocks = shape->groups * shape->members;
-    struct share share;
-    share.job = (int)blockIdx.x / blocks;
-    share.group = (int)blockIdx.x % blocks / shape->members;
-    share.member = (int)blockIdx.x % shape->members;
-    share.row0 = share.group * shape->group_rows;
-    share.rows = call->rows - share.row0;
-    if (share.rows > shape->group_rows)
-        share.rows = shape->group_rows;
-    share.unit0 = share.member << CUT::shift;
-    share.rank = share.member % CUT::blocks;
-    share.item0 = share.rank * shape->part[CUT::product].slice;
-    share.warp = (int)threadIdx.x / LANES;
-    share.lane = (int)threadIdx.x % LANES;
-    share.down = share.warp % CUT::down;
-    share.across = share.warp / CUT::down;
-    return share;
+    struct block block;
+    block.job = (int)blockIdx.x / blocks;
+    block.group = (int)blockIdx.x % blocks / shape->members;
+    block.member = (int)blockIdx.x % shape->members;
+    block.row0 = block.group * shape->group_rows;
+    block.rows = call->rows - block.row0;
+    if (block.rows > shape->group_rows)
+        block.rows = shape->group_rows;
+    block.unit0 = block.member << CUT::shift;
+    block.rank = block.member % CUT::blocks;
+    block.item0 = block.rank * shape->part[CUT::product].slice;
+    block.warp = (int)threadIdx.x / WARP;
+    block.lane = (int)threadIdx.x % WARP;
+    block.down = block.warp % CUT::down;
+    block.across = block.warp / CUT::down;
+    return block;
 }
 
 /* Where a warp's tth tile stands: down along the rows of R, across along k.  Of warps that multiply
  * together two neighbours along k add to the same sums. */
-template <class CUT> ECO_DEVICE int down_of(const struct share *share, int t)
+template <class CUT> ECO_DEVICE int down_of(const struct block *block, int t)
 {
     if (!CUT::square)
-        return share->down * CUT::wide + t;
-    return (share->warp / FOUR * TILES + t) % CUT::squares * FOUR + share->warp % FOUR;
+        return block->down * CUT::wide + t;
+    return (block->warp / WARPGROUP * TILES + t) % CUT::squares * WARPGROUP +
+           block->warp % WARPGROUP;
 }
-template <class CUT> ECO_DEVICE int across_of(const struct share *share, int t)
+template <class CUT> ECO_DEVICE int across_of(const struct block *block, int t)
 {
     if (!CUT::square)
-        return share->across;
-    return (share->warp / FOUR * TILES + t) / CUT::squares;
+        return block->across;
+    return (block->warp / WARPGROUP * TILES + t) / CUT::squares;
 }
 
 /* Instructions of four warps read 128 bytes at a time, a little sooner where these do not lie in
@@ -135,126 +136,130 @@ ECO_DEVICE void put_words(uint4 *to, int lane, uint4 v)
 {
     unsigned *const word = (unsigned *)(to - lane) + lane;
     word[0] = v.x;
-    word[LANES] = v.y;
-    word[2 * LANES] = v.z;
-    word[3 * LANES] = v.w;
+    word[WARP] = v.y;
+    word[2 * WARP] = v.z;
+    word[3 * WARP] = v.w;
 }
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Where the arrays begin, in floats or in groups of four; as eco_resident_shape counts them. */
+/* Where the arrays begin, in floats or in groups of four; as eco_persistent_shape counts them. */
 struct memory {
-    int operand; /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
-    int scales;  /* [bundles, rows], where there are any; room for those of all items */
-    int sums;    /* [tiles of a chunk, sum_tile]: parts of sums */
-    int parts;   /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
-    int lengths; /* [rows] int32_t */
-    int rest;    /* each way's own */
-    int pairs;   /* for all threads */
+    int operand;  /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
+    int scales;   /* [scale blocks, rows], where there are any; room for those of all items */
+    int sums;     /* [tiles of a chunk, sum_tile]: parts of sums */
+    int parts;    /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
+    int lengths;  /* [rows] int32_t */
+    int rest;     /* each way's own */
+    int elements; /* for all threads */
     int row_tiles, part_across;
-    int gathered, bundles; /* pieces; their scales for a row */
-    int power;             /* of scales a thread's first, from its first piece on, in 8 bytes */
+    int gathered, scale_blocks; /* pieces; their scales for a row */
+    int first_scale; /* of scales a thread's first, from its first piece on, in 8 bytes */
 };
 
 /* Pieces of all that is kept of R. */
-ECO_DEVICE int kept_pieces(const struct eco_resident_shape *shape)
+ECO_DEVICE int pieces_in_shared(const struct eco_persistent_shape *shape)
 {
-    return WARPS * shape->kept * TILES * LANES * 2;
+    return WARPS * shape->in_shared * TILES * WARP * 2;
 }
 
 /* Of a group and a step, what product `o` reads, in 16 bytes: the numbers; with their scales. */
-ECO_DEVICE int numbers_of(const struct eco_resident_call *call, int row_tiles, int o)
+ECO_DEVICE int numbers_sent_of(const struct eco_persistent_call *call, int row_tiles, int o)
 {
-    return row_tiles * (call->shape.part[o].k / ITEM) * LANES;
+    return row_tiles * (call->shape.part[o].k / ITEM) * WARP;
 }
 
 /* Of those that there are, so many are in so many items. */
-template <class CUT> ECO_DEVICE int bundles_before(const struct eco_resident_call *call, int items)
+template <class CUT>
+ECO_DEVICE int scale_blocks_before(const struct eco_persistent_call *call, int items)
 {
-    return min(items * ITEM / (int)CUT::bundle::numbers,
-               ECO_RESIDENT_BUNDLES(call->hidden, CUT::shift));
+    return min(items * ITEM / (int)CUT::scale_block::cell_traits,
+               ECO_PERSISTENT_SCALE_BLOCKS(call->hidden, CUT::shift));
 }
 
 template <class CUT>
-ECO_DEVICE int64_t sent_of(const struct eco_resident_call *call, const struct memory *memory)
+ECO_DEVICE int64_t sent_of(const struct eco_persistent_call *call, const struct memory *memory)
 {
-    const int bundles = bundles_before<CUT>(call, call->shape.part[CUT::product].k / ITEM);
-    return numbers_of(call, memory->row_tiles, CUT::product) +
-           (ITEM_SCALES ? bundles * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
+    const int scale_blocks =
+        scale_blocks_before<CUT>(call, call->shape.part[CUT::product].k / ITEM);
+    return numbers_sent_of(call, memory->row_tiles, CUT::product) +
+           (ITEM_SCALES ? scale_blocks * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
 }
 
 /* Where a lane's first piece lies there, and from that its first scales, in 8 bytes: of who
  * multiplies what it gathers those of two rows, else a thread's of all. */
 template <class CUT>
-ECO_DEVICE int first_item(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE int first_item(const struct eco_persistent_call *call, const struct block *block)
 {
-    return across_of<CUT>(share, 0) * call->shape.part[CUT::product].items;
+    return across_of<CUT>(block, 0) * call->shape.part[CUT::product].items;
 }
 
 template <class CUT>
-ECO_DEVICE int first_piece(const struct eco_resident_call *call, const struct share *share,
+ECO_DEVICE int first_piece(const struct eco_persistent_call *call, const struct block *block,
                            int row_tiles)
 {
-    const int own = CUT::direct ? first_item<CUT>(call, share) * row_tiles : share->warp;
-    return (share->item0 * row_tiles + own) * LANES + share->lane;
+    const int own = CUT::direct ? first_item<CUT>(call, block) * row_tiles : block->warp;
+    return (block->item0 * row_tiles + own) * WARP + block->lane;
 }
 
 template <class CUT>
-ECO_DEVICE int first_power(const struct eco_resident_call *call, const struct share *share,
+ECO_DEVICE int scale_place(const struct eco_persistent_call *call, const struct block *block,
                            int row_tiles)
 {
     const int behind =
-        numbers_of(call, row_tiles, CUT::product) - first_piece<CUT>(call, share, row_tiles);
-    const int item = share->item0 + (CUT::direct ? first_item<CUT>(call, share) : 0),
-              own = CUT::direct ? share->lane % 4 : (int)threadIdx.x;
-    return 2 * behind + bundles_before<CUT>(call, item) * row_tiles * SCALES_OF_TILE + own;
+        numbers_sent_of(call, row_tiles, CUT::product) - first_piece<CUT>(call, block, row_tiles);
+    const int item = block->item0 + (CUT::direct ? first_item<CUT>(call, block) : 0),
+              own = CUT::direct ? block->lane % 4 : (int)threadIdx.x;
+    return 2 * behind + scale_blocks_before<CUT>(call, item) * row_tiles * SCALES_OF_TILE + own;
 }
 
 template <class CUT>
-ECO_DEVICE struct memory memory_of(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE struct memory memory_of(const struct eco_persistent_call *call,
+                                   const struct block *block)
 {
-    const struct eco_resident_shape *shape = &call->shape;
+    const struct eco_persistent_shape *shape = &call->shape;
     struct memory m;
-    m.row_tiles = (shape->group_rows + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
-    m.pairs = (m.row_tiles * ECO_RESIDENT_N + CUT::pair_rows - 1) / CUT::pair_rows * THREADS;
-    const struct eco_resident_part *part = &shape->part[CUT::product];
-    const int left = part->k / ITEM - share->item0;
+    m.row_tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
+    m.elements =
+        (m.row_tiles * ECO_PERSISTENT_N + CUT::element_rows - 1) / CUT::element_rows * THREADS;
+    const struct eco_persistent_part *part = &shape->part[CUT::product];
+    const int left = part->k / ITEM - block->item0;
     const int taken = max(min(left, part->slice), 0);
     m.gathered = m.row_tiles * taken;
-    m.bundles =
-        bundles_before<CUT>(call, share->item0 + taken) - bundles_before<CUT>(call, share->item0);
-    m.power = 0;
+    m.scale_blocks = scale_blocks_before<CUT>(call, block->item0 + taken) -
+                     scale_blocks_before<CUT>(call, block->item0);
+    m.first_scale = 0;
     if (ITEM_SCALES)
-        m.power = pinned(first_power<CUT>(call, share, m.row_tiles));
-    m.part_across = m.row_tiles * ECO_RESIDENT_N * CUT::part_row;
-    m.operand = kept_pieces(shape);
-    m.scales = (m.operand + m.row_tiles * shape->room * LANES) * 4;
+        m.first_scale = pinned(scale_place<CUT>(call, block, m.row_tiles));
+    m.part_across = m.row_tiles * ECO_PERSISTENT_N * CUT::part_row;
+    m.operand = pieces_in_shared(shape);
+    m.scales = (m.operand + m.row_tiles * shape->room * WARP) * 4;
     m.sums = m.scales;
 #if defined(ECO_SCALED)
-    m.sums += m.row_tiles * ECO_RESIDENT_N * shape->room * (CUT::bundle::halves ? 2 : 1);
+    m.sums += m.row_tiles * ECO_PERSISTENT_N * shape->room * (CUT::scale_block::halves ? 2 : 1);
 #endif
     const int turns = CUT::direct ? 2 : 1;
-    m.parts = m.sums + (shape->over ? 0 : turns * shape->chunk * shape->sums);
-    if (shape->over)
+    m.parts = m.sums + (shape->aliased ? 0 : turns * shape->chunk * shape->sums);
+    if (shape->aliased)
         m.sums = m.operand * 4;
     m.lengths = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
-    m.rest = m.lengths + m.row_tiles * ECO_RESIDENT_N;
+    m.rest = m.lengths + m.row_tiles * ECO_PERSISTENT_N;
     return m;
 }
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
 /* Pieces are exchanged as they lie in shared memory: [steps, groups, items, rows / 8, lanes] of 16
- * bytes, behind those of a group their scales: [bundles, rows] floats.  What is nobody's, beyond
- * rows and units, is there before the first step (exchange_init.cu). */
+ * bytes, behind those of a group their scales: [scale blocks, rows] floats.  What is nobody's,
+ * beyond rows and units, is there before the first step (exchange_init.cu). */
 
-/* Where in a group's exchange number k of its first row lies.  If bundles are half an item, one's
- * numbers are those of one matrix instruction. */
-template <class BUNDLE> ECO_DEVICE int number_at(const struct memory *memory, unsigned k)
+/* Where in a group's exchange number k of its first row lies.  If scale blocks are half an item,
+ * one's numbers are those of one matrix instruction. */
+template <class SCALE_BLOCK> ECO_DEVICE int number_at(const struct memory *memory, unsigned k)
 {
     const unsigned of_item =
-        BUNDLE::halves ? k % 16 / 4 * PIECE + k % ITEM / 16 * 4 + k % 4 : k % ITEM;
-    return (int)((k / ITEM * (unsigned)memory->row_tiles * LANES + of_item / PIECE) * PIECE +
+        SCALE_BLOCK::halves ? k % 16 / 4 * PIECE + k % ITEM / 16 * 4 + k % 4 : k % ITEM;
+    return (int)((k / ITEM * (unsigned)memory->row_tiles * WARP + of_item / PIECE) * PIECE +
                  of_item % PIECE);
 }
 
@@ -265,13 +270,13 @@ ECO_DEVICE int row_at(int n)
 }
 
 /* A unit's number of accumulator `run` of those that are exchanged. */
-template <class BUNDLE>
-ECO_DEVICE unsigned number_of(const struct eco_resident_call *call, int run, int unit)
+template <class SCALE_BLOCK>
+ECO_DEVICE unsigned number_of(const struct eco_persistent_call *call, int run, int unit)
 {
     if (!ITEM_SCALES)
         return (unsigned)(run * call->column + unit);
-    const int shift = BUNDLE::shift;
-    return (unsigned)((unit >> shift) * (int)BUNDLE::numbers + (run << shift) +
+    const int shift = SCALE_BLOCK::shift;
+    return (unsigned)((unit >> shift) * (int)SCALE_BLOCK::cell_traits + (run << shift) +
                       (unit & ((1 << shift) - 1)));
 }
 

@@ -1,8 +1,8 @@
 /*
  * Operands that are numbers times powers of two.  F16 has few exponents; so what has no bound is
  * brought near to 2^15 before it is rounded, and sums are divided again.  Scaled together: a
- * block's R; states that have a bound, of a group; of what may be of any size a bundle of a row, by
- * who sends it.
+ * block's R; states that have a bound, of a group; of what may be of any size a scale block of a
+ * row, by who sends it.
  *
  * Pairs are operands of nearly float accuracy: the nearest number of F16, and the nearest to what
  * that leaves.  They hold 22 bits and more, and of the four products of two such operands the
@@ -26,14 +26,14 @@ ECO_DEVICE void enlarge(float *most, float x)
 }
 
 /* What threads found becomes that of the block. */
-ECO_DEVICE float greatest_of_block(const struct share *share, float most)
+ECO_DEVICE float greatest_of_block(const struct block *block, float most)
 {
     static __shared__ float greatest[WARPS];
 #pragma unroll
-    for (int lanes = LANES / 2; lanes > 0; lanes /= 2)
+    for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
         enlarge(&most, __shfl_xor_sync(0xffffffffu, most, lanes));
-    if (share->lane == 0)
-        greatest[share->warp] = most;
+    if (block->lane == 0)
+        greatest[block->warp] = most;
     __syncthreads();
 #pragma unroll
     for (int w = 0; w < WARPS; w++)
@@ -54,9 +54,9 @@ ECO_DEVICE unsigned larger_size(unsigned a, float b)
 /* Of 1 << SHIFT neighbouring lanes. */
 template <int SHIFT> ECO_DEVICE unsigned largest_of_lanes(unsigned size)
 {
-    static_assert(1 << ECO_RESIDENT_RUN == LANES, "a warp has whole bundles");
+    static_assert(1 << ECO_PERSISTENT_RUN == WARP, "a warp has whole bundles");
 #if __CUDA_ARCH__ >= 800
-    if constexpr (SHIFT == ECO_RESIDENT_RUN)
+    if constexpr (SHIFT == ECO_PERSISTENT_RUN)
         return __reduce_max_sync(0xffffffffu, size);
     else
 #endif
@@ -66,20 +66,23 @@ template <int SHIFT> ECO_DEVICE unsigned largest_of_lanes(unsigned size)
     return size;
 }
 
-/* By all lanes, each with a unit that has a part in a bundle, or has not, whose numbers are of that
- * size at most: what they are multiplied by.  Who gathers them gets what sums are to be multiplied
- * by.  If some are not finite neither are their operands.  `sent`: where product `o` finds row n of
- * them. */
-template <class BUNDLE>
-ECO_DEVICE float tell_power(const struct eco_resident_call *call, const struct memory *memory,
-                            int o, operand_bits *sent, int n, int unit, bool there, unsigned size)
+/* By all lanes, each with a unit that has a part in a scale block, or has not, whose numbers are of
+ * that size at most: what they are multiplied by.  Who gathers them gets what sums are to be
+ * multiplied by.  If some are not finite neither are their operands.  `sent`: where product `o`
+ * finds row n of them. */
+template <class SCALE_BLOCK>
+ECO_DEVICE float publish_scale(const struct eco_persistent_call *call, const struct memory *memory,
+                               int o, operand_bits *sent, int n, int unit, bool there,
+                               unsigned size)
 {
-    const unsigned most = largest_of_lanes<BUNDLE::shift>(there ? size : 0);
+    const unsigned most = largest_of_lanes<SCALE_BLOCK::shift>(there ? size : 0);
     const float scale = scale_for(__uint_as_float(most));
-    unsigned *const powers = (unsigned *)((uint4 *)sent + numbers_of(call, memory->row_tiles, o));
-    store_relaxed_if(there && (unit & ((1 << BUNDLE::shift) - 1)) == 0,
-                     powers + (unit >> BUNDLE::shift) * memory->row_tiles * ECO_RESIDENT_N + n,
-                     __float_as_uint(over(scale)));
+    unsigned *const sent_scales =
+        (unsigned *)((uint4 *)sent + numbers_sent_of(call, memory->row_tiles, o));
+    store_relaxed_if(there && (unit & ((1 << SCALE_BLOCK::shift) - 1)) == 0,
+                     sent_scales +
+                         (unit >> SCALE_BLOCK::shift) * memory->row_tiles * ECO_PERSISTENT_N + n,
+                     __float_as_uint(reciprocal_pow2(scale)));
     return scale;
 }
 #endif

@@ -9,9 +9,9 @@
 #include "gpu/cell/numbers.cuh"
 
 #define CELL(name)    name
-#define CELL_FUNCTION template <class PLACE> ECO_DEVICE
-#define CELL_AT       PLACE *
+#define CELL_FUNCTION template <class ELEMENT> ECO_DEVICE
+#define CELL_AT       ELEMENT *
 #include "gpu/cell/cells.inc"
-CELLS_RESIDENT(CELLS_STRUCT)
+CELLS_PERSISTENT(CELLS_STRUCT)
 
 #endif /* ECO_GPU_PERSISTENT_CELL_CUH */

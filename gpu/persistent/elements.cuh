@@ -1,5 +1,5 @@
 /*
- * What a thread of a resident kernel has for all steps: pairs of batch row and unit that it
+ * What a thread of a persistent kernel has for all steps: pairs of batch row and unit that it
  * finishes, and where things lie that it and its warp read and write.  A block's pairs, units
  * fastest, go to its threads in turn: a thread always has the same unit.
  */
@@ -11,11 +11,11 @@
 #include "gpu/persistent/block.cuh"
 
 /* Places of a thread's first pair, and of those of its warp's products. */
-struct mine {
+struct thread {
     int unit, n;
     int rows; /* of the batch, in which the unit exists */
     /* in shared memory; pair_sums: of batch row 0, came: the first piece that it gathers */
-    int pair_sums, operand, scale, sums, came;
+    int element_sums, operand, scale, sums, came;
     int item;      /* the first that it multiplies, of those that the block gathers */
     int sent_unit; /* where its unit lies in the exchange */
     struct scales scales;
@@ -24,40 +24,41 @@ struct mine {
 };
 
 template <class CUT>
-ECO_DEVICE struct mine mine_of(const struct eco_resident_call *call, const struct share *share,
-                               const struct memory *memory, int64_t of_group)
+ECO_DEVICE struct thread thread_of(const struct eco_persistent_call *call,
+                                   const struct block *block, const struct memory *memory,
+                                   int64_t of_group)
 {
     const int u = (int)threadIdx.x & ((1 << CUT::shift) - 1);
-    struct mine mine;
-    mine.n = pinned((int)threadIdx.x >> CUT::shift);
-    mine.unit = pinned(share->unit0 + u);
-    mine.rows = pinned(mine.unit < call->hidden ? share->rows : 0);
-    mine.pair_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
-    const int pieces = first_item<CUT>(call, share) * memory->row_tiles;
-    mine.operand = pinned(memory->operand + pieces * LANES + (CUT::square ? 0 : share->lane));
-    mine.scale = memory->scales + share->lane % 4 * 2;
-    mine.item = first_item<CUT>(call, share);
-    const int part = across_of<CUT>(share, 0) / (CUT::across / CUT::parts);
-    mine.sums = pinned(memory->sums + part * CUT::sum_part +
-                       ECO_RESIDENT_SUM_AT(share->lane % 4 * 2, CUT::sum_row) +
-                       down_of<CUT>(share, 0) * ECO_RESIDENT_M + share->lane / 4);
-    mine.sent_unit = pinned(number_at<typename CUT::bundle>(
-        memory, number_of<typename CUT::bundle>(call, 0, mine.unit)));
-    mine.sent = (operand_bits *)call->job[share->job].exchange + share->group * of_group * PIECE;
-    mine.received = (const uint4 *)mine.sent + first_piece<CUT>(call, share, memory->row_tiles);
-    mine.came = pinned(memory->operand + share->warp * LANES + share->lane);
-    return mine;
+    struct thread thread;
+    thread.n = pinned((int)threadIdx.x >> CUT::shift);
+    thread.unit = pinned(block->unit0 + u);
+    thread.rows = pinned(thread.unit < call->hidden ? block->rows : 0);
+    thread.element_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
+    const int pieces = first_item<CUT>(call, block) * memory->row_tiles;
+    thread.operand = pinned(memory->operand + pieces * WARP + (CUT::square ? 0 : block->lane));
+    thread.scale = memory->scales + block->lane % 4 * 2;
+    thread.item = first_item<CUT>(call, block);
+    const int part = across_of<CUT>(block, 0) / (CUT::across / CUT::parts);
+    thread.sums = pinned(memory->sums + part * CUT::sum_part +
+                         ECO_PERSISTENT_SUM_AT(block->lane % 4 * 2, CUT::sum_row) +
+                         down_of<CUT>(block, 0) * ECO_PERSISTENT_M + block->lane / 4);
+    thread.sent_unit = pinned(number_at<typename CUT::scale_block>(
+        memory, number_of<typename CUT::scale_block>(call, 0, thread.unit)));
+    thread.sent = (operand_bits *)call->job[block->job].exchange + block->group * of_group * PIECE;
+    thread.received = (const uint4 *)thread.sent + first_piece<CUT>(call, block, memory->row_tiles);
+    thread.came = pinned(memory->operand + block->warp * WARP + block->lane);
+    return thread;
 }
 
 /* After a step: the next one's part of the exchange. */
 template <class CUT>
-ECO_DEVICE void advance(const struct eco_resident_call *call, const struct memory *memory,
-                        struct mine *mine, int step)
+ECO_DEVICE void advance(const struct eco_persistent_call *call, const struct memory *memory,
+                        struct thread *thread, int step)
 {
     const int64_t sent = call->shape.groups * sent_of<CUT>(call, memory);
-    mine->sent += sent * PIECE;
+    thread->sent += sent * PIECE;
     if (step > 0)
-        mine->received += sent;
+        thread->received += sent;
 }
 
 /* ---- steps in which all rows of a group have ended ------------------------------------------- */
@@ -76,26 +77,26 @@ ECO_DEVICE int32_t *lengths_in(const struct memory *memory)
 
 /* When kernels ahead have ended.  Brings lengths to shared memory, too: there for all threads after
  * a barrier. */
-ECO_DEVICE struct span span_of(const struct eco_resident_call *call, const struct share *share,
+ECO_DEVICE struct span span_of(const struct eco_persistent_call *call, const struct block *block,
                                const struct memory *memory)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     if (!call->lengths)
-        return {0, job->steps + RESIDENT_BACKWARD};
+        return {0, job->steps + PERSISTENT_BACKWARD};
     int longest = 0;
-    for (int n = share->lane; n < share->rows; n += LANES) {
-        const int length = call->lengths[share->row0 + n];
+    for (int n = block->lane; n < block->rows; n += WARP) {
+        const int length = call->lengths[block->row0 + n];
         longest = max(longest, length);
-        if (share->warp == 0)
+        if (block->warp == 0)
             lengths_in(memory)[n] = length;
     }
-#if __CUDA_ARCH__ >= 10 * ECO_RESIDENT_VERSION
+#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     longest = __reduce_max_sync(0xffffffffu, longest);
 #endif
     const int ended = min(max(job->t + 1 - longest, 0), job->steps);
     if (job->t_step < 0)
-        return {ended / FOURS * FOURS, job->steps + RESIDENT_BACKWARD};
-    return {0, min(max(longest - job->t, 0), job->steps) + RESIDENT_BACKWARD};
+        return {ended / FOURS * FOURS, job->steps + PERSISTENT_BACKWARD};
+    return {0, min(max(longest - job->t, 0), job->steps) + PERSISTENT_BACKWARD};
 }
 
 /* In these nothing is gathered or multiplied. */
@@ -105,8 +106,8 @@ ECO_DEVICE bool is_idle(const struct span *span, int step)
 }
 
 /* Has batch row n of the group ended in this step? */
-ECO_DEVICE bool is_masked(const struct eco_resident_call *call, const struct memory *memory,
-                          const struct eco_resident_job *job, int step, int n)
+ECO_DEVICE bool is_masked(const struct eco_persistent_call *call, const struct memory *memory,
+                          const struct eco_persistent_job *job, int step, int n)
 {
     return call->lengths && job->t + step * job->t_step >= lengths_in(memory)[n];
 }
@@ -119,49 +120,50 @@ template <int N> struct count {
 /* Calls finish(count, n, round) for all pairs of this thread, two at a time: from batch row n on,
  * rounds of all threads before. */
 template <class CUT, class FINISH>
-ECO_DEVICE void for_pairs(const struct memory *memory, const struct mine *mine, FINISH finish)
+ECO_DEVICE void for_elements(const struct memory *memory, const struct thread *thread,
+                             FINISH finish)
 {
-    const int rows = memory->row_tiles * ECO_RESIDENT_N;
-    int n = mine->n, round = 0;
+    const int rows = memory->row_tiles * ECO_PERSISTENT_N;
+    int n = thread->n, round = 0;
 #pragma unroll 1
-    for (; (round + 1) * CUT::pair_rows < rows; round += 2, n += 2 * CUT::pair_rows)
+    for (; (round + 1) * CUT::element_rows < rows; round += 2, n += 2 * CUT::element_rows)
         finish(count<2>(), n, round);
-    if (round * CUT::pair_rows < rows)
+    if (round * CUT::element_rows < rows)
         finish(count<1>(), n, round);
 }
 
 /* Pairs of this thread in a step: what each has, read(n, round, place), and finish(count, n, round,
  * places); of kernels that read early the only one's is there. */
-template <class CELL> struct place_of;
+template <class CELL> struct element_of;
 template <class CELL, class CUT, class READ, class FINISH>
-ECO_DEVICE void finish_all(const struct memory *memory, const struct mine *mine,
-                           struct place_of<CELL> *first, READ read, FINISH finish)
+ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thread,
+                           struct element_of<CELL> *first, READ read, FINISH finish)
 {
     if constexpr (CUT::reads_early)
-        finish(count<1>(), mine->n, 0, first);
+        finish(count<1>(), thread->n, 0, first);
     else
-        for_pairs<CUT>(memory, mine, [&](auto pairs, int n, int round) {
-            enum { P = decltype(pairs)::value };
-            struct place_of<CELL> at[P];
+        for_elements<CUT>(memory, thread, [&](auto elements, int n, int round) {
+            enum { P = decltype(elements)::value };
+            struct element_of<CELL> at[P];
 #pragma unroll
             for (int p = 0; p < P; p++)
-                read(n + p * CUT::pair_rows, round + p, &at[p]);
-            finish(pairs, n, round, at);
+                read(n + p * CUT::element_rows, round + p, &at[p]);
+            finish(elements, n, round, at);
         });
 }
 
 /* An element of a row, from the first one of a step on. */
-ECO_DEVICE uint32_t element_at(int row, uint32_t row_step, int column)
+ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
 {
     return (uint32_t)row * row_step + (uint32_t)column;
 }
 
 /* What the caller gave of state s, one element. */
-ECO_DEVICE real given_at(const struct eco_resident_call *call, const struct eco_resident_job *job,
-                         int s, int row, int unit)
+ECO_DEVICE real given_at(const struct eco_persistent_call *call,
+                         const struct eco_persistent_job *job, int s, int row, int unit)
 {
     const narrow *const given = (const narrow *)job->given[s];
-    return given ? to_real(given[element_at(row, (uint32_t)call->hidden, unit)]) : 0;
+    return given ? to_real(given[offset_at(row, (uint32_t)call->hidden, unit)]) : 0;
 }
 
 /* A value of a row, without a branch. */
@@ -176,14 +178,14 @@ ECO_DEVICE void write_row(bool wanted, narrow *at, narrow v)
 
 /* ---- words of a cell that are the same both ways --------------------------------------------- */
 
-template <class PLACE> ECO_DEVICE vec load_vector(PLACE *at, int k)
+template <class ELEMENT> ECO_DEVICE vec load_vector(ELEMENT *at, int k)
 {
     return ((const real *)at->job->vector)[(int64_t)k * at->call->hidden + at->unit];
 }
 
-template <class PLACE> ECO_DEVICE vec v_bernoulli(PLACE *at, int which, double probability)
+template <class ELEMENT> ECO_DEVICE vec v_bernoulli(ELEMENT *at, int which, double probability)
 {
-    const struct eco_resident_call *call = at->call;
+    const struct eco_persistent_call *call = at->call;
     if (!call->training)
         return (real)probability;
     const struct eco_coordinates where = {call->seed,

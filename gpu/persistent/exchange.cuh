@@ -10,7 +10,7 @@
 #include "gpu/persistent/operand.cuh"
 
 /* Is a number of the word still all ones? */
-ECO_DEVICE unsigned missing(unsigned word)
+ECO_DEVICE unsigned is_unwritten(unsigned word)
 {
 #if defined(ECO_OPERAND_PAIR)
     return word == 0xFFFFFFFF;
@@ -22,38 +22,39 @@ ECO_DEVICE unsigned missing(unsigned word)
 
 /* Of many words: `look` at each, then ask.  A number that is missing is the greatest there is, so
  * it is enough to keep the greatest. */
-ECO_DEVICE void look(unsigned *seen, unsigned word)
+ECO_DEVICE void note_word(unsigned *seen, unsigned word)
 {
 #if defined(ECO_OPERAND_PAIR)
     *seen = word > *seen ? word : *seen;
 #elif __CUDA_ARCH__ >= 900
     *seen = max_of_halves(*seen, word);
 #else
-    *seen |= missing(word) ? ~0u : 0;
+    *seen |= is_unwritten(word) ? ~0u : 0;
 #endif
 }
 
 /* Counts how often something was not there; false: too long, or another block gave up, and from
  * then on. */
 enum { NOT_YET = 0, GIVEN_UP = 1, OTHER_TIMES = 2 };
-struct patience {
+struct spin_timeout {
     unsigned tries;
     unsigned until; /* time in 2^16 ns; NOT_YET: did not wait for long */
 };
 
-ECO_DEVICE bool wait_more(struct patience *patience, const struct eco_resident_call *call)
+ECO_DEVICE bool keep_waiting(struct spin_timeout *spin_timeout,
+                             const struct eco_persistent_call *call)
 {
     enum { LOOK_EVERY = 1 << 12, UNIT = 16 };
-    if (++patience->tries % LOOK_EVERY != 0)
-        return patience->until != GIVEN_UP;
+    if (++spin_timeout->tries % LOOK_EVERY != 0)
+        return spin_timeout->until != GIVEN_UP;
     const unsigned time = (unsigned)(global_time() >> UNIT);
-    if (patience->until == NOT_YET)
-        patience->until = (time + (unsigned)(call->patience >> UNIT)) | OTHER_TIMES;
-    if ((int)(time - patience->until) > 0)
+    if (spin_timeout->until == NOT_YET)
+        spin_timeout->until = (time + (unsigned)(call->spin_timeout >> UNIT)) | OTHER_TIMES;
+    if ((int)(time - spin_timeout->until) > 0)
         *(volatile unsigned *)call->failed = 1;
     if (*(volatile unsigned *)call->failed != 0)
-        patience->until = GIVEN_UP;
-    return patience->until != GIVEN_UP;
+        spin_timeout->until = GIVEN_UP;
+    return spin_timeout->until != GIVEN_UP;
 }
 
 /* True in all lanes of the warp or in none. */
@@ -65,20 +66,20 @@ ECO_DEVICE bool warp_agrees(bool lane)
 /* Asks anew, until none of so many reads of 16 bytes has a number that is missing, for all lanes of
  * the warp; what never comes is NaN, and makes NaN of everything after it. */
 template <int N, class ASK>
-ECO_DEVICE void wait_for_all(const struct eco_resident_call *call, struct patience *patience,
-                             const uint4 (&v)[N], ASK ask)
+ECO_DEVICE void wait_until_written(const struct eco_persistent_call *call,
+                                   struct spin_timeout *spin_timeout, const uint4 (&v)[N], ASK ask)
 {
     for (;;) {
         unsigned seen[2] = {0, 0}; /* two that do not wait for each other */
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            look(&seen[0], v[i].x);
-            look(&seen[1], v[i].y);
-            look(&seen[0], v[i].z);
-            look(&seen[1], v[i].w);
+            note_word(&seen[0], v[i].x);
+            note_word(&seen[1], v[i].y);
+            note_word(&seen[0], v[i].z);
+            note_word(&seen[1], v[i].w);
         }
-        look(&seen[0], seen[1]);
-        if (warp_agrees(!missing(seen[0]) || !wait_more(patience, call)))
+        note_word(&seen[0], seen[1]);
+        if (warp_agrees(!is_unwritten(seen[0]) || !keep_waiting(spin_timeout, call)))
             return;
         ask();
     }

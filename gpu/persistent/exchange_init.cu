@@ -1,5 +1,5 @@
 /*
- * What blocks of a resident kernel tell each other, before it begins: words that are not yet
+ * What blocks of a persistent kernel tell each other, before it begins: words that are not yet
  * written, and zeros where nobody will write.
  */
 #include "gpu/arch/grid_dependency.cuh"
@@ -7,36 +7,36 @@
 
 enum {
     THREADS = 256,
-    LANES = 32,
     TILE_ROWS = 8,
-    SCALE_READS = TILE_ROWS / 4, /* of a bundle and a tile */
+    SCALE_READS = TILE_ROWS / 4, /* of a scale block and a tile */
     BLOCKS = 528,
     LEAST_STEPS = 4 /* of a thread */
 };
 
 /* Of a block of a group in a step, in 16 bytes: numbers, then their scales. */
-static __host__ __device__ int32_t numbers_of(const struct eco_exchange_call *call, int32_t b)
+static __host__ __device__ int32_t numbers_sent_of(const struct eco_exchange_call *call, int32_t b)
 {
-    return LANES * call->row_tiles * call->items[b];
+    return WARP * call->row_tiles * call->items[b];
 }
 static __host__ __device__ int32_t reads_of(const struct eco_exchange_call *call, int32_t blocks)
 {
     int32_t reads = 0;
     for (int32_t b = 0; b < blocks; b++)
-        reads += numbers_of(call, b) + call->bundles * call->row_tiles * SCALE_READS;
+        reads += numbers_sent_of(call, b) + call->scale_blocks * call->row_tiles * SCALE_READS;
     return reads;
 }
 
 /* Numbers of a row that there are, from the kth on, as far as they are neighbours. */
 static __device__ int32_t there_from(const struct eco_exchange_call *call, int32_t b, int32_t k)
 {
-    if (call->bundle[b] == 0) { /* accumulators begin at whole reads */
+    if (call->scale_block[b] == 0) { /* accumulators begin at whole reads */
         const int32_t unit = k < call->column ? k : (int32_t)((uint32_t)k % (uint32_t)call->column);
         return min(call->hidden - unit, call->width[b] - k);
     }
-    const int32_t bundle = k / call->bundle[b], of_bundle = k - bundle * call->bundle[b];
+    const int32_t scale_block = k / call->scale_block[b],
+                  of_bundle = k - scale_block * call->scale_block[b];
     return of_bundle < call->runs[b] * call->run
-               ? call->hidden - bundle * call->run - of_bundle % call->run
+               ? call->hidden - scale_block * call->run - of_bundle % call->run
                : 0;
 }
 
@@ -45,12 +45,12 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
                                   uint32_t word[4])
 {
     const int32_t first = reads_of(call, 1), b = i >= first;
-    const int32_t at = b ? i - first : i, lane = at % LANES, numbers = numbers_of(call, b);
-    const int32_t piece = (int32_t)((uint32_t)at / LANES / (uint32_t)call->row_tiles);
-    const int32_t tile = at / LANES - piece * call->row_tiles;
+    const int32_t at = b ? i - first : i, lane = at % WARP, cell_traits = numbers_sent_of(call, b);
+    const int32_t piece = (int32_t)((uint32_t)at / WARP / (uint32_t)call->row_tiles);
+    const int32_t tile = at / WARP - piece * call->row_tiles;
     const int32_t of_word = 4 / call->operand, rows = call->rows - group * call->group_rows;
-    if (at >= numbers) {
-        const int32_t n = (at - numbers) * 4 % (call->row_tiles * TILE_ROWS);
+    if (at >= cell_traits) {
+        const int32_t n = (at - cell_traits) * 4 % (call->row_tiles * TILE_ROWS);
 #pragma unroll
         for (int32_t w = 0; w < 4; w++)
             word[w] = n + w < min(call->group_rows, rows) ? UINT32_MAX : 0;
@@ -58,8 +58,8 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
     }
     const bool row = tile * TILE_ROWS + lane / 4 < min(call->group_rows, rows);
     /* Two words, or all four, are of neighbours. */
-    const int32_t item = ECO_RESIDENT_BYTES / call->operand;
-    const bool halves = call->bundle[b] * 2 == item;
+    const int32_t item = ECO_PERSISTENT_BYTES / call->operand;
+    const bool halves = call->scale_block[b] * 2 == item;
     const int32_t k = piece * item + lane % 4 * (halves ? item / 8 : item / 4),
                   next = halves ? item / 2 : 2 * of_word;
 #pragma unroll

@@ -4,7 +4,7 @@
 #ifndef ECO_GPU_PERSISTENT_FORWARD_KERNELS_CUH
 #define ECO_GPU_PERSISTENT_FORWARD_KERNELS_CUH
 
-#define RESIDENT_BACKWARD 0
+#define PERSISTENT_BACKWARD 0
 #include "gpu/persistent/forward.cuh"
 #include "gpu/persistent/forward_two_stage.cuh"
 #include "gpu/persistent/kernel_table.cuh"

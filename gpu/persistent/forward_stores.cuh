@@ -17,52 +17,55 @@ enum {
     ARRAYS = TO_KEPT + ECO_MAX_STATES
 };
 static __shared__ char *written[2][ARRAYS]; /* of steps in turn, where blocks meet once in each */
-static_assert(sizeof written + sizeof arrivals <= ECO_RESIDENT_STATIC_BYTES(false), "no more room");
+static_assert(sizeof written + sizeof arrivals <= ECO_PERSISTENT_STATIC_BYTES(false),
+              "no more room");
 
-struct writer {
+struct address_walker {
     char *at;
     int64_t step; /* bytes */
     bool last_only;
 };
 
-ECO_DEVICE struct writer writer_of(const struct eco_resident_call *call, const struct share *share)
+ECO_DEVICE struct address_walker address_walker_of(const struct eco_persistent_call *call,
+                                                   const struct block *block)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     const int k = (int)threadIdx.x, s = (k - TO_STATE) % ECO_MAX_STATES;
-    struct writer writer = {NULL, 0, false};
+    struct address_walker address_walker = {NULL, 0, false};
     if (k == TO_Y) {
-        writer.at = (char *)job->y;
-        writer.step = job->y_step * (int64_t)sizeof(narrow);
+        address_walker.at = (char *)job->y;
+        address_walker.step = job->y_step * (int64_t)sizeof(narrow);
     } else if (k == TO_SAVE) {
-        writer.at = (char *)job->save;
-        writer.step = job->save_step * (int64_t)sizeof(narrow);
+        address_walker.at = (char *)job->save;
+        address_walker.step = job->save_step * (int64_t)sizeof(narrow);
     } else if (k >= TO_KEPT && k < ARRAYS && s < call->n_states) {
-        writer.at = (char *)job->kept[s];
-        writer.step = job->next_step[s] * (int64_t)sizeof(narrow);
+        address_walker.at = (char *)job->kept[s];
+        address_walker.step = job->next_step[s] * (int64_t)sizeof(narrow);
     } else if (k < ARRAYS && s < call->n_states) {
         const int64_t bytes = (int64_t)(s == 0 ? sizeof(narrow) : sizeof(real));
-        writer.last_only = !(job->kept_states >> s & 1);
-        writer.at = (char *)job->next[s];
-        writer.step = writer.last_only ? 0 : job->next_step[s] * bytes;
+        address_walker.last_only = !(job->kept_states >> s & 1);
+        address_walker.at = (char *)job->next[s];
+        address_walker.step = address_walker.last_only ? 0 : job->next_step[s] * bytes;
     }
-    return writer;
+    return address_walker;
 }
 
-ECO_DEVICE void tell(struct writer *writer, int turn, bool last)
+ECO_DEVICE void publish_addresses(struct address_walker *address_walker, int parity, bool last)
 {
     if (threadIdx.x < ARRAYS) {
-        written[turn][threadIdx.x] = last || !writer->last_only ? writer->at : NULL;
-        if (writer->at)
-            writer->at += writer->step;
+        written[parity][threadIdx.x] =
+            last || !address_walker->last_only ? address_walker->at : NULL;
+        if (address_walker->at)
+            address_walker->at += address_walker->step;
     }
 }
 
 /* Predicates, no branches but where all threads agree: every one of them would be waited for. */
 
-template <class PLACE> ECO_DEVICE void write_saves(const PLACE *at, int saves)
+template <class ELEMENT> ECO_DEVICE void write_saves(const ELEMENT *at, int saves)
 {
-    char *const save = written[at->turn][TO_SAVE];
-    narrow *to = (narrow *)save + element_at(at->row, at->call->save_row, at->unit);
+    char *const save = written[at->parity][TO_SAVE];
+    narrow *to = (narrow *)save + offset_at(at->row, at->call->save_row, at->unit);
 #pragma unroll
     for (int i = 0; i < saves; i++) {
         write_row(at->there && !at->masked && save && stores(at, i), to, to_narrow(at->save[i]));
@@ -70,28 +73,28 @@ template <class PLACE> ECO_DEVICE void write_saves(const PLACE *at, int saves)
     }
 }
 
-template <class CELL, class PLACE> ECO_DEVICE void write_pair(const PLACE *at)
+template <class CELL, class ELEMENT> ECO_DEVICE void write_element(const ELEMENT *at)
 {
-    const struct eco_resident_call *call = at->call;
-    char *const y = written[at->turn][TO_Y];
+    const struct eco_persistent_call *call = at->call;
+    char *const y = written[at->parity][TO_Y];
     const narrow h = to_narrow(at->next[0]);
-    write_row(at->there && y, (narrow *)y + element_at(at->row, call->y_row, at->unit),
+    write_row(at->there && y, (narrow *)y + offset_at(at->row, call->y_row, at->unit),
               at->masked ? to_narrow(0) : h);
     if (call->training) {
         write_saves(at, CELL::saves);
 #pragma unroll
         for (int s = 1; s < CELL::states; s++) {
-            char *const kept = written[at->turn][TO_KEPT + s];
+            char *const kept = written[at->parity][TO_KEPT + s];
             write_row(at->there && kept,
-                      (narrow *)kept + element_at(at->row, call->state_row[s], at->unit),
+                      (narrow *)kept + offset_at(at->row, call->state_row[s], at->unit),
                       to_narrow(at->next[s]));
         }
     }
     if (at->job->kept_states != 0 || at->step == at->job->steps - 1)
 #pragma unroll
         for (int s = 0; s < CELL::states; s++) {
-            char *const base = written[at->turn][TO_STATE + s];
-            const uint32_t where = element_at(at->row, call->state_row[s], at->unit);
+            char *const base = written[at->parity][TO_STATE + s];
+            const uint32_t where = offset_at(at->row, call->state_row[s], at->unit);
             if (s == 0)
                 write_row(at->there && base, (narrow *)base + where, h);
             else

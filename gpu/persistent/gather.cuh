@@ -45,19 +45,19 @@ ECO_DEVICE uint2 *scales_in(const struct memory *memory)
 
 /* The scales of what is gathered, those that its threads do not read at once with pieces. */
 template <class CUT>
-ECO_DEVICE void gather_more_scales(const struct eco_resident_call *call,
-                                   const struct memory *memory, struct patience *patience,
-                                   const struct mine *mine)
+ECO_DEVICE void gather_more_scales(const struct eco_persistent_call *call,
+                                   const struct memory *memory, struct spin_timeout *spin_timeout,
+                                   const struct thread *thread)
 {
-    const int all = memory->bundles * memory->row_tiles * SCALES_OF_TILE;
-    const uint2 *const from = (const uint2 *)mine->received + memory->power;
+    const int all = memory->scale_blocks * memory->row_tiles * SCALES_OF_TILE;
+    const uint2 *const from = (const uint2 *)thread->received + memory->first_scale;
 #pragma unroll 1
     for (int i = THREADS; i < all; i += THREADS) {
         const bool there = i + (int)threadIdx.x < all;
         uint4 v[1];
         const auto ask = [&] { v[0] = with_zeros(load_8_relaxed_if(there, from + i)); };
         ask();
-        wait_for_all(call, patience, v, ask);
+        wait_until_written(call, spin_timeout, v, ask);
         if (there)
             scales_in(memory)[i] = make_uint2(v[0].x, v[0].y);
     }
@@ -67,36 +67,36 @@ ECO_DEVICE void gather_more_scales(const struct eco_resident_call *call,
  * all of them are there, and puts them into shared memory to be multiplied; with the first come
  * scales.  meanwhile() is done while they are on their way. */
 template <class CUT, int AT_ONCE, bool FIRST, class MEANWHILE>
-ECO_DEVICE void gather_some(const struct eco_resident_call *call, const struct share *share,
-                            const struct memory *memory, struct patience *patience,
-                            const struct mine *mine, int on, MEANWHILE meanwhile)
+ECO_DEVICE void gather_some(const struct eco_persistent_call *call, const struct block *block,
+                            const struct memory *memory, struct spin_timeout *spin_timeout,
+                            const struct thread *thread, int on, MEANWHILE meanwhile)
 {
     enum { SCALES = ITEM_SCALES && FIRST, ALL = AT_ONCE + SCALES };
-    const int left = memory->gathered - share->warp - on;
-    const uint4 *const from = mine->received + on * LANES;
+    const int left = memory->gathered - block->warp - on;
+    const uint4 *const from = thread->received + on * WARP;
     const bool scales =
-        SCALES && (int)threadIdx.x < memory->bundles * memory->row_tiles * SCALES_OF_TILE;
+        SCALES && (int)threadIdx.x < memory->scale_blocks * memory->row_tiles * SCALES_OF_TILE;
     uint4 v[ALL];
     const auto ask = [&] {
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
             if (i * WARPS < left)
-                v[i] = load_16_relaxed(from + i * WARPS * LANES);
+                v[i] = load_16_relaxed(from + i * WARPS * WARP);
         if (SCALES)
             v[ALL - 1] = with_zeros(
-                load_8_relaxed_if(scales, (const uint2 *)mine->received + memory->power));
+                load_8_relaxed_if(scales, (const uint2 *)thread->received + memory->first_scale));
     };
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         v[i] = make_uint4(0, 0, 0, 0);
     ask();
     meanwhile();
-    wait_for_all(call, patience, v, ask);
-    uint4 *const to = &shared[mine->came + on * LANES];
+    wait_until_written(call, spin_timeout, v, ask);
+    uint4 *const to = &shared[thread->came + on * WARP];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         if (i * WARPS < left)
-            put_piece<CUT>(to + i * WARPS * LANES, share->lane, in_order(v[i]));
+            put_piece<CUT>(to + i * WARPS * WARP, block->lane, in_order(v[i]));
     if (scales)
         *scales_in(memory) = make_uint2(v[ALL - 1].x, v[ALL - 1].y);
 }
@@ -104,7 +104,7 @@ ECO_DEVICE void gather_some(const struct eco_resident_call *call, const struct s
 /* At once: more of them in flight cost other code of the kernel registers. */
 template <class CUT> ECO_DEVICE constexpr int pieces_at_once(void)
 {
-#if defined(ECO_OPERAND_PAIR) || defined(ECO_ROWS_F32) || RESIDENT_BACKWARD
+#if defined(ECO_OPERAND_PAIR) || defined(ECO_ROWS_F32) || PERSISTENT_BACKWARD
     return 8;
 #else
     return CUT::square ? 8 : 4;
@@ -112,25 +112,25 @@ template <class CUT> ECO_DEVICE constexpr int pieces_at_once(void)
 }
 
 template <class CUT, class MEANWHILE>
-ECO_DEVICE void gather(const struct eco_resident_call *call, const struct share *share,
-                       const struct memory *memory, struct patience *patience,
-                       const struct mine *mine, MEANWHILE meanwhile)
+ECO_DEVICE void gather(const struct eco_persistent_call *call, const struct block *block,
+                       const struct memory *memory, struct spin_timeout *spin_timeout,
+                       const struct thread *thread, MEANWHILE meanwhile)
 {
     enum { FEW = 2, SOME = 4, MANY = pieces_at_once<CUT>() };
     const int all = memory->gathered;
     const auto nothing = [] {};
     if (all <= FEW * WARPS) {
-        gather_some<CUT, FEW, true>(call, share, memory, patience, mine, 0, meanwhile);
+        gather_some<CUT, FEW, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
     } else if (MANY > SOME && all <= SOME * WARPS) {
-        gather_some<CUT, SOME, true>(call, share, memory, patience, mine, 0, meanwhile);
+        gather_some<CUT, SOME, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
     } else {
-        gather_some<CUT, MANY, true>(call, share, memory, patience, mine, 0, meanwhile);
+        gather_some<CUT, MANY, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
 #pragma unroll 1
-        for (int on = MANY * WARPS; share->warp + on < all; on += MANY * WARPS)
-            gather_some<CUT, MANY, false>(call, share, memory, patience, mine, on, nothing);
+        for (int on = MANY * WARPS; block->warp + on < all; on += MANY * WARPS)
+            gather_some<CUT, MANY, false>(call, block, memory, spin_timeout, thread, on, nothing);
     }
     if (ITEM_SCALES)
-        gather_more_scales<CUT>(call, memory, patience, mine);
+        gather_more_scales<CUT>(call, memory, spin_timeout, thread);
 }
 
 #endif /* ECO_GPU_PERSISTENT_GATHER_CUH */

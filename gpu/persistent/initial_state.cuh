@@ -10,29 +10,29 @@
 
 #if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
 /* All of the group's, of which this block keeps what it gathers. */
-ECO_DEVICE float gather_raw(const struct eco_resident_call *call, const struct share *share,
+ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     const float *state = (const float *)(job->starts ? job->given[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int items = (call->hidden + ITEM - 1) / ITEM, tiles = memory->row_tiles;
     float most = 1; /* as of zeros */
 #pragma unroll 4
-    for (int i = share->warp; i < items * tiles; i += WARPS) {
-        const int n = i % tiles * ECO_RESIDENT_N + share->lane / 4;
-        const int k = i / tiles * ITEM + share->lane % 4 * PIECE;
-        const int there = state && n < share->rows ? call->hidden - k : 0;
-        const float *const from = state + element_at(share->row0 + n, row_step, k);
+    for (int i = block->warp; i < items * tiles; i += WARPS) {
+        const int n = i % tiles * ECO_PERSISTENT_N + block->lane / 4;
+        const int k = i / tiles * ITEM + block->lane % 4 * PIECE;
+        const int there = state && n < block->rows ? call->hidden - k : 0;
+        const float *const from = state + offset_at(block->row0 + n, row_step, k);
         float v[PIECE];
 #pragma unroll
         for (int j = 0; j < PIECE; j++) {
             v[j] = j < there ? from[j] : 0;
             enlarge(&most, v[j]);
         }
-        const int piece = i - share->item0 * tiles;
+        const int piece = i - block->item0 * tiles;
         if (piece >= 0 && piece < memory->gathered)
-            shared[memory->operand + piece * LANES + share->lane] =
+            shared[memory->operand + piece * WARP + block->lane] =
                 make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
                            __float_as_uint(v[3]));
     }
@@ -40,87 +40,89 @@ ECO_DEVICE float gather_raw(const struct eco_resident_call *call, const struct s
 }
 
 template <class CUT>
-ECO_DEVICE void begin_operands(const struct eco_resident_call *call, const struct share *share,
-                               const struct memory *memory, struct scales *scales)
+ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
+                                   const struct block *block, const struct memory *memory,
+                                   struct scales *scales)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     const bool zeros = (job->starts ? job->given[0] : job->state[0]) == NULL;
-    const float most = zeros ? 1 : gather_raw(call, share, memory);
-    scales->state = scale_for(greatest_of_block(share, most));
-    scales->sums *= over(scales->state);
+    const float most = zeros ? 1 : gather_raw(call, block, memory);
+    scales->state = scale_for(greatest_of_block(block, most));
+    scales->sums *= reciprocal_pow2(scales->state);
     if (zeros)
         return; /* they lie there: clear_operand */
-    for (int i = share->warp; i < memory->gathered; i += WARPS) {
-        uint4 *const at = &shared[memory->operand + i * LANES + share->lane];
-        const uint4 v = operands_of(at, scales->state);
+    for (int i = block->warp; i < memory->gathered; i += WARPS) {
+        uint4 *const at = &shared[memory->operand + i * WARP + block->lane];
+        const uint4 v = piece_of_weights(at, scales->state);
         __syncwarp();
-        put_piece<CUT>(at, share->lane, v);
+        put_piece<CUT>(at, block->lane, v);
     }
 }
 #elif defined(ECO_SCALED)
 /* Calls use(number, value) for all of this lane's of a row that there are: of the group's row n,
  * with the caller or the launch before, units from `first` on, at most `n_units`. */
 template <class USE>
-ECO_DEVICE void for_states(const struct eco_resident_call *call, const struct share *share, int n,
+ECO_DEVICE void for_states(const struct eco_persistent_call *call, const struct block *block, int n,
                            int first, int n_units, USE use)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     const narrow *const state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
-    const int there = n < share->rows ? min(call->hidden - first, n_units) : 0;
+    const int there = n < block->rows ? min(call->hidden - first, n_units) : 0;
     for (int i = 0; i < there; i++)
-        use(i, to_real(state[element_at(share->row0 + n, row_step, first + i)]));
+        use(i, to_real(state[offset_at(block->row0 + n, row_step, first + i)]));
 }
 
-/* Each row has one power for all, and its bundles the same scale: of a row first the size of the
- * largest is found, where the scales of its first bundle lie. */
+/* Each row has one power for all, and its scale blocks the same scale: of a row first the size of
+ * the largest is found, where the scales of its first scale block lie. */
 template <class CUT>
-ECO_DEVICE void begin_operands(const struct eco_resident_call *call, const struct share *share,
-                               const struct memory *memory, struct scales *scales)
+ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
+                                   const struct block *block, const struct memory *memory,
+                                   struct scales *scales)
 {
-    enum { RUN = 1 << CUT::bundle::shift, ROUND = PIECE * 4, AT_ONCE = 4 };
-    const struct eco_resident_job *job = &call->job[share->job];
-    const int rows = memory->row_tiles * ECO_RESIDENT_N, tiles = memory->row_tiles;
+    enum { RUN = 1 << CUT::scale_block::shift, ROUND = PIECE * 4, AT_ONCE = 4 };
+    const struct eco_persistent_job *job = &call->job[block->job];
+    const int rows = memory->row_tiles * ECO_PERSISTENT_N, tiles = memory->row_tiles;
     unsigned *const most = (unsigned *)floats(memory->scales);
     if ((job->starts ? job->given[0] : job->state[0]) == NULL)
         return; /* clear_operand's zeros */
-    for (int i = share->warp; i < (call->hidden + ROUND - 1) / ROUND * tiles; i += WARPS) {
-        const int n = i % tiles * ECO_RESIDENT_N + share->lane / 4;
+    for (int i = block->warp; i < (call->hidden + ROUND - 1) / ROUND * tiles; i += WARPS) {
+        const int n = i % tiles * ECO_PERSISTENT_N + block->lane / 4;
         unsigned size = 0;
-        for_states(call, share, n, i / tiles * ROUND + share->lane % 4 * PIECE, PIECE,
+        for_states(call, block, n, i / tiles * ROUND + block->lane % 4 * PIECE, PIECE,
                    [&](int, float x) { size = larger_size(size, x); });
         atomicMax(&most[n], size);
     }
     __syncthreads();
 #pragma unroll 1
-    for (int i = share->warp; i < memory->gathered; i += WARPS) {
-        const int n = i % tiles * ECO_RESIDENT_N + share->lane / 4;
+    for (int i = block->warp; i < memory->gathered; i += WARPS) {
+        const int n = i % tiles * ECO_PERSISTENT_N + block->lane / 4;
         const float scale = scale_for(__uint_as_float(most[n]));
         operand_bits bits[PIECE] = {0};
 #pragma unroll
         for (int x = 0; x < PIECE; x += AT_ONCE) {
-            const int k = (share->item0 + i / tiles) * ITEM +
-                          (CUT::bundle::halves ? x * 4 + share->lane % 4 * AT_ONCE
-                                               : share->lane % 4 * PIECE + x);
-            const int of_bundle = k % CUT::bundle::numbers;
-            for_states(call, share, n, k / CUT::bundle::numbers * RUN + of_bundle,
+            const int k = (block->item0 + i / tiles) * ITEM +
+                          (CUT::scale_block::halves ? x * 4 + block->lane % 4 * AT_ONCE
+                                                    : block->lane % 4 * PIECE + x);
+            const int of_bundle = k % CUT::scale_block::cell_traits;
+            for_states(call, block, n, k / CUT::scale_block::cell_traits * RUN + of_bundle,
                        of_bundle < RUN ? AT_ONCE : 0,
                        [&](int j, float v) { bits[x + j] = to_operand(scale * v); });
         }
-        put_piece<CUT>(&shared[memory->operand + i * LANES + share->lane], share->lane,
+        put_piece<CUT>(&shared[memory->operand + i * WARP + block->lane], block->lane,
                        piece_from(bits));
     }
     __syncthreads();
     for (int n = (int)threadIdx.x; n < rows; n += THREADS) {
-        const float back = over(scale_for(__uint_as_float(most[n])));
-        for (int b = 0; b < memory->bundles; b++)
+        const float back = reciprocal_pow2(scale_for(__uint_as_float(most[n])));
+        for (int b = 0; b < memory->scale_blocks; b++)
             *floats(memory->scales + b * rows + n) = back;
     }
 }
 #else
 /* As they are exchanged: of a row of the caller's, which begins anywhere, and zeros from the
  * `there`th on. */
-ECO_DEVICE uint4 read_some(const narrow *row, int there)
+ECO_DEVICE uint4 piece_of_row(const narrow *row, int there)
 {
     operand_bits bits[PIECE];
     __align__(16) narrow x[PIECE];
@@ -139,22 +141,23 @@ ECO_DEVICE uint4 read_some(const narrow *row, int there)
 }
 
 template <class CUT>
-ECO_DEVICE void begin_operands(const struct eco_resident_call *call, const struct share *share,
-                               const struct memory *memory, struct scales *scales)
+ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
+                                   const struct block *block, const struct memory *memory,
+                                   struct scales *scales)
 {
-    const struct eco_resident_job *job = &call->job[share->job];
+    const struct eco_persistent_job *job = &call->job[block->job];
     const narrow *state = (const narrow *)(job->starts ? job->given[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
     const int width = state ? call->hidden : 0;
     if (width == 0)
         return; /* clear_operand's zeros */
 #pragma unroll 4
-    for (int i = share->warp; i < memory->gathered; i += WARPS) {
-        const int n = i % memory->row_tiles * ECO_RESIDENT_N + share->lane / 4;
-        const int k = (share->item0 + i / memory->row_tiles) * ITEM + share->lane % 4 * PIECE;
-        const narrow *row = state + element_at(share->row0 + n, row_step, 0);
-        put_piece<CUT>(&shared[memory->operand + i * LANES + share->lane], share->lane,
-                       in_order(read_some(row + k, n < share->rows ? width - k : 0)));
+    for (int i = block->warp; i < memory->gathered; i += WARPS) {
+        const int n = i % memory->row_tiles * ECO_PERSISTENT_N + block->lane / 4;
+        const int k = (block->item0 + i / memory->row_tiles) * ITEM + block->lane % 4 * PIECE;
+        const narrow *row = state + offset_at(block->row0 + n, row_step, 0);
+        put_piece<CUT>(&shared[memory->operand + i * WARP + block->lane], block->lane,
+                       in_order(piece_of_row(row + k, n < block->rows ? width - k : 0)));
     }
 }
 #endif

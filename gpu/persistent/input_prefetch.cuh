@@ -12,7 +12,7 @@
  * then biases, [accs, units]. */
 ECO_DEVICE int acc_at(const struct memory *memory, int i)
 {
-    return memory->rest + i * memory->pairs;
+    return memory->rest + i * memory->elements;
 }
 
 template <class CELL, class CUT> ECO_DEVICE int bias_at(const struct memory *memory, int i, int u)
@@ -20,12 +20,12 @@ template <class CELL, class CUT> ECO_DEVICE int bias_at(const struct memory *mem
     return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << CUT::shift) + u;
 }
 
-template <class CELL, class CUT> struct accs {
+template <class CELL, class CUT> struct input_prefetch {
     enum {
         PIECE = 4,
-        PIECES = LANES / PIECE, /* of an accumulator, in a warp */
+        PIECES = WARP / PIECE, /* of an accumulator, in a warp */
         UNITS = 1 << CUT::shift,
-        AT_ONCE = LANES / PIECES, /* accumulators */
+        AT_ONCE = WARP / PIECES, /* accumulators */
         ROUNDS = (CELL::accs + AT_ONCE - 1) / AT_ONCE,
         STEPS_AHEAD = 3 /* by which the L2 is asked for what it may not have any more */
     };
@@ -34,27 +34,28 @@ template <class CELL, class CUT> struct accs {
     int left;          /* steps of which the L2 has not been asked for them */
 
     /* step: the first one that asks. */
-    __device__ __forceinline__ accs(const struct eco_resident_call *call, const struct share *share,
-                                    const struct memory *memory, int step)
+    __device__ __forceinline__ input_prefetch(const struct eco_persistent_call *call,
+                                              const struct block *block,
+                                              const struct memory *memory, int step)
     {
-        const int pair = share->warp * LANES + share->lane % PIECES * PIECE;
-        const int unit = share->unit0 + pair % UNITS;
-        const struct eco_resident_job *const job = &call->job[share->job];
-        first = share->lane / PIECES;
+        const int element = block->warp * WARP + block->lane % PIECES * PIECE;
+        const int unit = block->unit0 + element % UNITS;
+        const struct eco_persistent_job *const job = &call->job[block->job];
+        first = block->lane / PIECES;
         left = call->far ? job->steps - step - STEPS_AHEAD : 0;
-        n = pinned(unit < call->column ? pair / UNITS : share->rows);
+        n = pinned(unit < call->column ? element / UNITS : block->rows);
         from = (const float *)job->acc + step * job->acc_step +
-               element_at(share->row0 + pair / UNITS, call->acc_row, first * call->column + unit);
-        to = pinned(acc_at(memory, first) + pair);
+               offset_at(block->row0 + element / UNITS, call->acc_row, first * call->column + unit);
+        to = pinned(acc_at(memory, first) + element);
     }
 
     /* By all lanes of the warp, who have read what lies there.  There, for the warp, after
      * cp_async_wait_all() and a barrier. */
-    __device__ __forceinline__ void ask(const struct eco_resident_call *call,
-                                        const struct share *share, const struct memory *memory)
+    __device__ __forceinline__ void ask(const struct eco_persistent_call *call,
+                                        const struct block *block, const struct memory *memory)
     {
         const float *row = from;
-        const int64_t step = call->job[share->job].acc_step;
+        const int64_t step = call->job[block->job].acc_step;
         const bool ahead = left-- > 0;
         from += step;
         __syncwarp();
@@ -62,15 +63,15 @@ template <class CELL, class CUT> struct accs {
 #pragma unroll
             for (int i = 0; i < ROUNDS; i++) {
                 const int a = first + i * AT_ONCE;
-                const bool there = at < share->rows && a < CELL::accs && call->inputs >> a & 1;
+                const bool there = at < block->rows && a < CELL::accs && call->inputs >> a & 1;
                 const float *const four = row + i * AT_ONCE * call->column;
                 prefetch_l2_if(there && ahead, four + STEPS_AHEAD * step);
-                cp_async_16_if(there, floats(put + i * AT_ONCE * memory->pairs), four);
+                cp_async_16_if(there, floats(put + i * AT_ONCE * memory->elements), four);
             }
-            at += CUT::pair_rows;
-            if (at - n >= share->rows)
+            at += CUT::element_rows;
+            if (at - n >= block->rows)
                 break;
-            row += CUT::pair_rows * call->acc_row;
+            row += CUT::element_rows * call->acc_row;
         }
     }
 };

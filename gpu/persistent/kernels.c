@@ -10,11 +10,12 @@ enum { CLUSTER_VERSION = 90 /* compute capability that clusters need, times ten 
 
 /* ---- the module's ---------------------------------------------------------------------------- */
 
-#define INSTANCE(symbol, kind, backward, cell) extern const void *const symbol[ECO_RESIDENT_SHAPES];
+#define INSTANCE(symbol, kind, backward, cell)                                                     \
+    extern const void *const symbol[ECO_PERSISTENT_SHAPES];
 #include "gpu/persistent/instances.inc"
 #undef INSTANCE
 
-/* Kernels by eco_resident_place(); NULL: there is none. */
+/* Kernels by eco_persistent_place(); NULL: there is none. */
 static const struct instance {
     int kind;
     bool backward;
@@ -30,9 +31,9 @@ enum { INSTANCES = sizeof instances / sizeof *instances };
 /* Of a cell whose kernels are made. */
 static const void *const *made_kernels(const struct eco_problem *problem, bool backward)
 {
-    const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
+    const struct eco_persistent_kind *kind = eco_persistent_kind(problem, backward);
     const struct instance *instance = instances;
-    while (&eco_resident_kinds[instance->kind] != kind || instance->backward != backward ||
+    while (&eco_persistent_kinds[instance->kind] != kind || instance->backward != backward ||
            strcmp(instance->cell, problem->cell->recipe.name) != 0)
         instance++;
     return instance->by_shape;
@@ -43,11 +44,11 @@ static ecornn_status give_shared_memory(const struct eco_caps *caps, const void 
 {
     return ECO_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)caps->gpu.block_bytes - ECO_RESIDENT_STATIC_BYTES(backward)));
+                             (int)caps->gpu.block_bytes - ECO_PERSISTENT_STATIC_BYTES(backward)));
 }
 
-cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
-                                       size_t bytes, bool overlap, cudaStream_t stream)
+cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
+                                         size_t bytes, bool overlap, cudaStream_t stream)
 {
     unsigned n = 0;
     attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
@@ -64,7 +65,7 @@ cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int bl
         attributes[n++].val.programmaticStreamSerializationAllowed = 1;
     }
     return (cudaLaunchConfig_t){.gridDim = {(unsigned)blocks, 1, 1},
-                                .blockDim = {ECO_RESIDENT_THREADS, 1, 1},
+                                .blockDim = {ECO_PERSISTENT_THREADS, 1, 1},
                                 .dynamicSmemBytes = bytes,
                                 .stream = stream,
                                 .attrs = attributes,
@@ -76,18 +77,18 @@ cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int bl
 static void count_clusters(struct ecornn_device *device, int code_version)
 {
     device->caps.gpu.blocks[0] = device->caps.threads;
-    for (int spread = 1; spread < ECO_RESIDENT_SPREADS; spread++) {
+    for (int spread = 1; spread < ECO_PERSISTENT_SPREADS; spread++) {
         device->caps.gpu.blocks[spread] = 0;
         if (device->caps.gpu.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
             continue;
         cudaLaunchAttribute attributes[3];
-        const cudaLaunchConfig_t config = eco_resident_config(
+        const cudaLaunchConfig_t config = eco_persistent_config(
             attributes, 1 << spread, spread,
-            device->caps.gpu.block_bytes - ECO_RESIDENT_STATIC_BYTES(true), false, NULL);
-        const struct eco_resident_shape shape = {.unit_shift = 5, .spread = spread};
+            device->caps.gpu.block_bytes - ECO_PERSISTENT_STATIC_BYTES(true), false, NULL);
+        const struct eco_persistent_shape shape = {.unit_shift = 5, .spread = spread};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
-                &clusters, eco_persistent_backward_bf16_lstm[eco_resident_place(&shape)],
+                &clusters, eco_persistent_backward_bf16_lstm[eco_persistent_place(&shape)],
                 &config) == cudaSuccess)
             device->caps.gpu.blocks[spread] = clusters << spread;
         else
@@ -95,21 +96,21 @@ static void count_clusters(struct ecornn_device *device, int code_version)
     }
 }
 
-ecornn_status eco_resident_load(struct ecornn_device *device)
+ecornn_status eco_persistent_load(struct ecornn_device *device)
 {
     int version = 0;
     ecornn_status status = ECORNN_OK;
-    if (device->caps.gpu.version >= ECO_RESIDENT_VERSION)
+    if (device->caps.gpu.version >= ECO_PERSISTENT_VERSION)
         status = ECO_CUDA(eco_kernel_version(
-            eco_persistent_forward_bf16_lstm[ECO_RESIDENT_PLACE(4, 0, ECO_RESIDENT_FEW)],
+            eco_persistent_forward_bf16_lstm[ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_FEW)],
             &version));
     /* What was compiled for older devices only runs here too, but has none of the instructions. */
-    if (status != ECORNN_OK || version < ECO_RESIDENT_VERSION) {
+    if (status != ECORNN_OK || version < ECO_PERSISTENT_VERSION) {
         device->caps.gpu.block_bytes = 0;
         return status;
     }
     for (int i = 0; i < INSTANCES; i++)
-        for (int n = 0; n < ECO_RESIDENT_SHAPES && status == ECORNN_OK; n++)
+        for (int n = 0; n < ECO_PERSISTENT_SHAPES && status == ECORNN_OK; n++)
             if (instances[i].by_shape[n] != NULL)
                 status = give_shared_memory(&device->caps, instances[i].by_shape[n],
                                             instances[i].backward);
@@ -122,14 +123,14 @@ ecornn_status eco_resident_load(struct ecornn_device *device)
 
 /* Of a cell whose kernels are not made.  False: why not. */
 static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
-                    struct eco_resident_kernels *kernels)
+                    struct eco_persistent_kernels *kernels)
 {
     const struct eco_problem *problem = &plan->problem;
     struct eco_text why = {kernels->why, sizeof kernels->why, 0};
     const struct eco_own_code *code =
-        eco_own_resident_get(plan->device->own, problem->cell, eco_resident_kind(problem, backward),
-                             backward, shapes, &why);
-    for (int k = 0, n = 0; code != NULL && k < ECO_RESIDENT_SHAPES; k++)
+        eco_own_persistent_get(plan->device->own, problem->cell,
+                               eco_persistent_kind(problem, backward), backward, shapes, &why);
+    for (int k = 0, n = 0; code != NULL && k < ECO_PERSISTENT_SHAPES; k++)
         if (shapes >> k & 1) {
             kernels->by_shape[k] = eco_own_kernel(code, n++);
             if (give_shared_memory(&plan->device->caps, kernels->by_shape[k], backward) !=
@@ -142,22 +143,22 @@ static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shap
     return code != NULL;
 }
 
-void eco_resident_prepare(const struct ecornn_plan *plan)
+void eco_persistent_prepare(const struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
     const struct eco_caps *caps = &plan->device->caps;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
-        struct eco_resident_kernels *kernels =
+        struct eco_persistent_kernels *kernels =
             &((struct eco_gpu_plan *)plan->own)->resident[backward];
-        struct eco_resident_shape shape;
-        if (eco_resident_refuses(problem, backward) != NULL)
+        struct eco_persistent_shape shape;
+        if (eco_persistent_refuses(problem, backward) != NULL)
             continue;
-        const struct eco_resident_need need =
-            eco_resident_need(problem, caps, backward, problem->N, 1, 1);
-        if (!(eco_resident_shape(&need, &shape) > 0))
+        const struct eco_persistent_need need =
+            eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
+        if (!(eco_persistent_shape(&need, &shape) > 0))
             continue;
         const bool made =
-            eco_resident_is_made(problem->cell, eco_resident_kind(problem, backward), backward);
+            eco_persistent_is_made(problem->cell, eco_persistent_kind(problem, backward), backward);
         kernels->shapes = need.shapes;
         kernels->used = made || compile(plan, backward, need.shapes, kernels);
         if (made)
@@ -168,17 +169,17 @@ void eco_resident_prepare(const struct ecornn_plan *plan)
 /* A full run's, one job in a launch. */
 static void describe_way(const struct ecornn_plan *plan, bool backward, struct eco_text *text)
 {
-    const struct eco_resident_kernels *kernels =
+    const struct eco_persistent_kernels *kernels =
         &((const struct eco_gpu_plan *)plan->own)->resident[backward];
-    static const char *const products[ECO_RESIDENT_FORMS] = {
-        [ECO_RESIDENT_FEW] = "products by each warp",
-        [ECO_RESIDENT_MANY] = "products by each warp, many items in registers",
-        [ECO_RESIDENT_DIRECT] = "products by each warp of what it gathers",
-        [ECO_RESIDENT_WIDE] = "products by each warp of what it gathers, with 64 rows of R",
-        [ECO_RESIDENT_SQUARE] = "products by four warps"};
-    struct eco_resident_shape shape;
-    const struct eco_resident_need need =
-        eco_resident_need_of(plan, backward, plan->problem.N, plan->problem.T, 1);
+    static const char *const products[ECO_PERSISTENT_FORMS] = {
+        [ECO_PERSISTENT_FEW] = "products by each warp",
+        [ECO_PERSISTENT_MANY] = "products by each warp, many items in registers",
+        [ECO_PERSISTENT_DIRECT] = "products by each warp of what it gathers",
+        [ECO_PERSISTENT_WIDE] = "products by each warp of what it gathers, with 64 rows of R",
+        [ECO_PERSISTENT_SQUARE] = "products by four warps"};
+    struct eco_persistent_shape shape;
+    const struct eco_persistent_need need =
+        eco_persistent_need_of(plan, backward, plan->problem.N, plan->problem.T, 1);
     eco_text_add(text, "resident %s: ", backward ? "backward" : "forward");
     if (!kernels->used) {
         eco_text_add(text,
@@ -186,7 +187,7 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
                      kernels->why);
         return;
     }
-    const double us = eco_resident_shape(&need, &shape);
+    const double us = eco_persistent_shape(&need, &shape);
     eco_text_add(text,
                  "%d groups of %d blocks in clusters of %d, %d rows and %d units each, %zu KB "
                  "shared, %s, %.2f us a step by prediction\n",
@@ -194,7 +195,7 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
                  1 << shape.unit_shift, shape.shared_bytes >> 10, products[shape.form], us);
 }
 
-void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text)
+void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     for (int backward = 0; backward <= (int)plan->problem.training; backward++)
         describe_way(plan, backward, text);

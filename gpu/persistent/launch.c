@@ -4,8 +4,8 @@
  */
 #include "gpu/persistent/persistent.h"
 
-_Static_assert((int)ECO_TOGETHER <= (int)ECO_RESIDENT_JOBS, "a launch takes all ops of a level");
-_Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_RESIDENT_JOBS, "and prepares all of them");
+_Static_assert((int)ECO_TOGETHER <= (int)ECO_PERSISTENT_JOBS, "a launch takes all ops of a level");
+_Static_assert((int)ECO_MOST_EXCHANGES == (int)ECO_PERSISTENT_JOBS, "and prepares all of them");
 
 /* What the programs of a step back read: bits in the order of the kernel's fields. */
 static uint32_t fields_of(const struct eco_gpu_run *run)
@@ -25,25 +25,25 @@ static uint32_t fields_of(const struct eco_gpu_run *run)
     return fields;
 }
 
-static struct eco_resident_need need_of(const struct eco_gpu_run *run, const struct eco_op *ops,
-                                        int n)
+static struct eco_persistent_need need_of(const struct eco_gpu_run *run, const struct eco_op *ops,
+                                          int n)
 {
     int32_t steps = 0;
     for (int i = 0; i < n; i++)
         if (ops[i].t1 - ops[i].t0 > steps)
             steps = ops[i].t1 - ops[i].t0;
-    return eco_resident_need_of(run->plan, run->args->backward, run->args->N, steps, n);
+    return eco_persistent_need_of(run->plan, run->args->backward, run->args->N, steps, n);
 }
 
 /* Of accumulators, that an L2 of 50 MB in two halves keeps while steps read and write the rest. */
 enum { NEAR_BYTES = 16 << 20 };
 
-static struct eco_resident_call call_of(const struct eco_gpu_run *run, const struct eco_op *ops,
-                                        int n)
+static struct eco_persistent_call call_of(const struct eco_gpu_run *run, const struct eco_op *ops,
+                                          int n)
 {
     const struct eco_gpu *gpu = run->plan->device->own;
     const bool backward = run->args->backward;
-    struct eco_resident_call call = {
+    struct eco_persistent_call call = {
         .rows = run->args->N,
         .hidden = run->problem->H,
         .column = eco_gpu_column(run),
@@ -51,14 +51,14 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
         .n_states = run->problem->cell->recipe.n_states,
         .training = run->args->reserve != NULL,
         .fields = backward ? fields_of(run) : 0,
-        .words = eco_resident_words(run),
+        .words = eco_persistent_words(run),
         .seed = run->args->seed,
         .lengths = run->args->lengths,
         .failed = gpu->failed};
-    const struct eco_resident_need need = need_of(run, ops, n);
-    eco_resident_shape(&need, &call.shape);
+    const struct eco_persistent_need need = need_of(run, ops, n);
+    eco_persistent_shape(&need, &call.shape);
     for (int i = 0; i < n; i++)
-        call.job[i] = eco_resident_job(run, &ops[i], &call);
+        call.job[i] = eco_persistent_job(run, &ops[i], &call);
     call.far = (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > NEAR_BYTES;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
@@ -70,18 +70,18 @@ static struct eco_resident_call call_of(const struct eco_gpu_run *run, const str
         call.width[o] = need.width[o];
         call.recurrent_row[o] = backward ? matrix->n * matrix->height : matrix->row;
     }
-    call.patience = UINT64_C(1000000) * (uint64_t)(1000 * gpu->patience_s + need.steps);
+    call.spin_timeout = UINT64_C(1000000) * (uint64_t)(1000 * gpu->spin_timeout_s + need.steps);
     return call;
 }
 
 /* Behind the kernel that prepares the exchange, while that runs. */
-static cudaError_t launch(const void *kernel, const struct eco_resident_call *call, int jobs,
+static cudaError_t launch(const void *kernel, const struct eco_persistent_call *call, int jobs,
                           bool overlap, cudaStream_t stream)
 {
     cudaLaunchAttribute attributes[3];
     const cudaLaunchConfig_t config =
-        eco_resident_config(attributes, jobs * call->shape.groups * call->shape.members,
-                            call->shape.spread, call->shape.shared_bytes, overlap, stream);
+        eco_persistent_config(attributes, jobs * call->shape.groups * call->shape.members,
+                              call->shape.spread, call->shape.shared_bytes, overlap, stream);
     void *arguments[] = {(void *)(uintptr_t)call};
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }
@@ -89,35 +89,35 @@ static cudaError_t launch(const void *kernel, const struct eco_resident_call *ca
 /* Is one launch of all of them as fast as two, one after the other? */
 static bool fits(const struct eco_gpu_run *run, const struct eco_op *ops, int n)
 {
-    struct eco_resident_shape shape;
-    const struct eco_resident_need all = need_of(run, ops, n),
-                                   half = need_of(run, ops, (n + 1) / 2);
-    const double together = eco_resident_shape(&all, &shape);
-    return together > 0 && together <= 2 * eco_resident_shape(&half, &shape);
+    struct eco_persistent_shape shape;
+    const struct eco_persistent_need all = need_of(run, ops, n),
+                                     half = need_of(run, ops, (n + 1) / 2);
+    const double together = eco_persistent_shape(&all, &shape);
+    return together > 0 && together <= 2 * eco_persistent_shape(&half, &shape);
 }
 
-void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+void eco_persistent_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
 {
     if (n > 1 && !fits(run, ops, n)) {
-        eco_resident_run(run, ops, n / 2);
-        eco_resident_run(run, ops + n / 2, n - n / 2);
+        eco_persistent_run(run, ops, n / 2);
+        eco_persistent_run(run, ops + n / 2, n - n / 2);
         return;
     }
     for (int i = 0; i < n && run->args->backward; i++)
         eco_gpu_copy_history(run, &ops[i]);
-    const struct eco_resident_call call = call_of(run, ops, n);
+    const struct eco_persistent_call call = call_of(run, ops, n);
     if (call.shape.members == 0) { /* never, by how plans choose what is compiled */
         run->status = eco_gpu_services->fail(
-            ECORNN_FAILED, "no resident kernel of the plan divides %d rows", run->args->N);
+            ECORNN_FAILED, "no persistent kernel of the plan divides %d rows", run->args->N);
         return;
     }
     const struct eco_gpu_plan *own = run->plan->own;
     const struct eco_gpu *gpu = run->plan->device->own;
     const void *kernel =
-        own->resident[run->args->backward].by_shape[eco_resident_place(&call.shape)];
-    eco_resident_forget(run, &call, need_of(run, ops, n), n);
+        own->resident[run->args->backward].by_shape[eco_persistent_place(&call.shape)];
+    eco_persistent_forget(run, &call, need_of(run, ops, n), n);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(kernel, &call, n, gpu->overlap, run->stream),
-                          "a resident kernel");
+                          "a persistent kernel");
     run->apart = run->chained = false;
 }

@@ -14,43 +14,44 @@
 
 /* What a lane reads of the step before: `COUNT` items of this warp for `N` tiles of 8 batch rows,
  * and, where there are any, the scales of chains of so many of them, for two rows, two scales in 16
- * bytes: a chain's, or of an item of two bundles one for each matrix instruction. */
+ * bytes: a chain's, or of an item of two scale blocks one for each matrix instruction. */
 template <class CUT, int N, int COUNT, int CHAIN> struct received {
     enum {
         PIECES = N * COUNT,
-        HALVES = CUT::bundle::halves,
+        HALVES = CUT::scale_block::halves,
         SCALES = ITEM_SCALES ? COUNT / CHAIN * (HALVES ? 2 : 1) : 0
     };
     static_assert(!ITEM_SCALES || N == 1, "one tile's scales");
     uint4 v[PIECES + (SCALES + 1) / 2];
 
     /* Of the items the first `left` are there, of this lane's rows so many. */
-    __device__ __forceinline__ void ask(const struct memory *memory, const struct mine *mine,
+    __device__ __forceinline__ void ask(const struct memory *memory, const struct thread *thread,
                                         int rows, int left)
     {
 #pragma unroll
         for (int i = 0; i < PIECES; i++)
-            v[i] = load_16_relaxed_if(i % N < rows && i / N < left, mine->received + i * LANES);
+            v[i] = load_16_relaxed_if(i % N < rows && i / N < left, thread->received + i * WARP);
 #pragma unroll
         for (int s = 0; s < SCALES; s++) {
-            const bool there = HALVES ? 2 * mine->item + s < memory->bundles : s * CHAIN < left;
-            const uint2 *const from = (const uint2 *)mine->received + memory->power +
-                                      bundle_of_scale(mine, s) * SCALES_OF_TILE;
+            const bool there =
+                HALVES ? 2 * thread->item + s < memory->scale_blocks : s * CHAIN < left;
+            const uint2 *const from = (const uint2 *)thread->received + memory->first_scale +
+                                      block_of_scale(thread, s) * SCALES_OF_TILE;
             put_scales(s, load_8_relaxed_if(there, from));
         }
     }
 
     /* Of the first step, from shared memory. */
-    __device__ __forceinline__ void take(const struct mine *mine)
+    __device__ __forceinline__ void take(const struct thread *thread)
     {
 #pragma unroll
         for (int i = 0; i < PIECES; i++)
-            v[i] = shared[mine->operand + i * LANES];
+            v[i] = shared[thread->operand + i * WARP];
 #pragma unroll
         for (int s = 0; s < SCALES; s++) {
-            const int first = HALVES ? 2 * mine->item : mine->item / CUT::bundle::items,
-                      bundle = first + bundle_of_scale(mine, s);
-            put_scales(s, *(const uint2 *)floats(mine->scale + bundle * ECO_RESIDENT_N));
+            const int first = HALVES ? 2 * thread->item : thread->item / CUT::scale_block::items,
+                      scale_block = first + block_of_scale(thread, s);
+            put_scales(s, *(const uint2 *)floats(thread->scale + scale_block * ECO_PERSISTENT_N));
         }
     }
 
@@ -62,12 +63,12 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
     }
 
     /* From the warp's first. */
-    __device__ __forceinline__ int bundle_of_scale(const struct mine *mine, int scale) const
+    __device__ __forceinline__ int block_of_scale(const struct thread *thread, int scale) const
     {
-        enum { ITEMS = CUT::bundle::items };
+        enum { ITEMS = CUT::scale_block::items };
         if (HALVES)
             return scale;
-        return ((COUNT % ITEMS == 0 ? 0 : mine->item % ITEMS) + scale * CHAIN) / ITEMS;
+        return ((COUNT % ITEMS == 0 ? 0 : thread->item % ITEMS) + scale * CHAIN) / ITEMS;
     }
 
     __device__ __forceinline__ void put_scales(int scale, uint2 two)
@@ -90,30 +91,33 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
 
 /* What is multiplied in the first step lies in shared memory. */
 template <class CUT, int N, int COUNT, class MEANWHILE>
-ECO_DEVICE void
-multiply_received(const struct eco_resident_call *call, const struct share *share,
-                  const struct memory *memory, struct patience *patience, const struct mine *mine,
-                  const struct fragment r[CUT::items][CUT::wide], int step, MEANWHILE meanwhile)
+ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const struct block *block,
+                                  const struct memory *memory, struct spin_timeout *spin_timeout,
+                                  const struct thread *thread,
+                                  const struct fragment r[CUT::items][CUT::wide], int step,
+                                  MEANWHILE meanwhile)
 {
     enum {
         CHAIN = longest_chain<CUT>(COUNT),
-        /* Forward, where bundles are short, a chain of one item is one: that leaves registers. */
-        CHAINS = ITEM_SCALES && !RESIDENT_BACKWARD && CHAIN == 1 && !CUT::bundle::halves ? 1 : 2
+        /* Forward, where scale blocks are short, a chain of one item is one: that leaves registers.
+         */
+        CHAINS =
+            ITEM_SCALES && !PERSISTENT_BACKWARD && CHAIN == 1 && !CUT::scale_block::halves ? 1 : 2
     };
     struct received<CUT, N, COUNT, CHAIN> in;
     if (step > 0) {
-        const int left = memory->gathered / N - mine->item,
-                  rows = (share->rows - share->lane / 4 + ECO_RESIDENT_N - 1) / ECO_RESIDENT_N;
-        const auto ask = [&] { in.ask(memory, mine, rows, left); };
+        const int left = memory->gathered / N - thread->item,
+                  rows = (block->rows - block->lane / 4 + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
+        const auto ask = [&] { in.ask(memory, thread, rows, left); };
         ask();
         meanwhile();
-        wait_for_all(call, patience, in.v, ask);
+        wait_until_written(call, spin_timeout, in.v, ask);
         in.put_in_order();
     } else {
         meanwhile();
-        in.take(mine);
+        in.take(thread);
     }
-    const int at = mine->sums + turn_of<CUT>(memory, step);
+    const int at = thread->sums + parity_offset<CUT>(memory, step);
 #pragma unroll
     for (int n = 0; n < N; n++) {
         struct sums d[CUT::wide] = {};
@@ -127,38 +131,39 @@ multiply_received(const struct eco_resident_call *call, const struct share *shar
             }
 #pragma unroll
         for (int t = 0; t < CUT::wide; t++)
-            put_sums<CUT, CHAINS>(at + n * CUT::sum_tile + t * ECO_RESIDENT_M, &d[t],
-                                  &mine->scales);
+            put_sums<CUT, CHAINS>(at + n * CUT::sum_tile + t * ECO_PERSISTENT_M, &d[t],
+                                  &thread->scales);
     }
 }
 
 /* A step's; its sums are there for all threads when it returns.  before() is done when the warp's
  * copies are there, and perhaps other warps' sums not yet. */
 template <class CUT, class MEANWHILE, class BEFORE>
-ECO_DEVICE void gather_and_multiply(const struct eco_resident_call *call, const struct share *share,
-                                    const struct memory *memory, struct patience *patience,
-                                    const struct mine *mine,
+ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
+                                    const struct block *block, const struct memory *memory,
+                                    struct spin_timeout *spin_timeout, const struct thread *thread,
                                     const struct fragment r[CUT::items][CUT::wide], int step,
                                     MEANWHILE meanwhile, BEFORE before)
 {
     enum { HALF = CUT::items / 2 };
-    const int items = call->shape.part[CUT::product].items; /* ECO_RESIDENT_DIRECT_ITEMS */
+    const int items = call->shape.part[CUT::product].items; /* ECO_PERSISTENT_DIRECT_ITEMS */
     if (CUT::blocks > 1 && threadIdx.x == 0)
-        expect_bytes(step, CUT::blocks * ECO_RESIDENT_N * CUT::own * sizeof(float));
-    if (CUT::across * CUT::down < WARPS && share->across >= CUT::across)
+        expect_bytes(step, CUT::blocks * ECO_PERSISTENT_N * CUT::own * sizeof(float));
+    if (CUT::across * CUT::down < WARPS && block->across >= CUT::across)
         meanwhile();
     else if (CUT::row_tiles > 1 && memory->row_tiles > 1)
-        multiply_received<CUT, CUT::row_tiles, CUT::items>(call, share, memory, patience, mine, r,
-                                                           step, meanwhile);
+        multiply_received<CUT, CUT::row_tiles, CUT::items>(call, block, memory, spin_timeout,
+                                                           thread, r, step, meanwhile);
     else if (items > HALF)
-        multiply_received<CUT, 1, CUT::items>(call, share, memory, patience, mine, r, step,
+        multiply_received<CUT, 1, CUT::items>(call, block, memory, spin_timeout, thread, r, step,
                                               meanwhile);
     else if (HALF > 2 && items > 2)
-        multiply_received<CUT, 1, HALF>(call, share, memory, patience, mine, r, step, meanwhile);
+        multiply_received<CUT, 1, HALF>(call, block, memory, spin_timeout, thread, r, step,
+                                        meanwhile);
     else if (items > 1)
-        multiply_received<CUT, 1, 2>(call, share, memory, patience, mine, r, step, meanwhile);
+        multiply_received<CUT, 1, 2>(call, block, memory, spin_timeout, thread, r, step, meanwhile);
     else
-        multiply_received<CUT, 1, 1>(call, share, memory, patience, mine, r, step, meanwhile);
+        multiply_received<CUT, 1, 1>(call, block, memory, spin_timeout, thread, r, step, meanwhile);
     if (CUT::blocks == 1) {
         cp_async_wait_all();
         __syncwarp();
@@ -167,7 +172,7 @@ ECO_DEVICE void gather_and_multiply(const struct eco_resident_call *call, const 
         return;
     }
     __syncthreads();
-    share_sums<CUT>(share, memory, step, 0, 1);
+    share_sums<CUT>(block, memory, step, 0, 1);
     cp_async_wait_all();
     __syncwarp();
     before();

@@ -11,24 +11,25 @@
 enum { ITEMS_AHEAD = 4 };
 
 /* Where items of a warp begin, those of the first of some tiles of 8 rows of the batch, and how far
- * one is from the next; scales of bundles, and the first item, of those that the block gathers. */
+ * one is from the next; scales of scale blocks, and the first item, of those that the block
+ * gathers. */
 struct items_at {
     const uint4 *operand;
     int next, scale, next_scale, first;
 };
 
-ECO_DEVICE struct items_at items_of(const struct memory *memory, const struct mine *mine,
+ECO_DEVICE struct items_at items_of(const struct memory *memory, const struct thread *thread,
                                     int row_tile)
 {
-    return {shared + mine->operand + row_tile * LANES, memory->row_tiles * LANES,
-            mine->scale + row_tile * ECO_RESIDENT_N, memory->row_tiles * ECO_RESIDENT_N,
-            mine->item};
+    return {shared + thread->operand + row_tile * WARP, memory->row_tiles * WARP,
+            thread->scale + row_tile * ECO_PERSISTENT_N, memory->row_tiles * ECO_PERSISTENT_N,
+            thread->item};
 }
 
 /* An item of the nth tile. */
 ECO_DEVICE uint4 read_item(const struct items_at *at, int i, int n)
 {
-    return at->operand[i * at->next + n * LANES];
+    return at->operand[i * at->next + n * WARP];
 }
 
 template <class CUT> ECO_DEVICE struct back read_scale(const struct items_at *at, int i, int n)
@@ -36,16 +37,18 @@ template <class CUT> ECO_DEVICE struct back read_scale(const struct items_at *at
     if (!ITEM_SCALES)
         return {};
     const int item = at->first + i,
-              bundle = CUT::bundle::halves ? 2 * item : item / (int)CUT::bundle::items,
-              from = at->scale + bundle * at->next_scale + n * ECO_RESIDENT_N,
-              next = CUT::bundle::halves ? from + at->next_scale : from;
+              scale_block =
+                  CUT::scale_block::halves ? 2 * item : item / (int)CUT::scale_block::items,
+              from = at->scale + scale_block * at->next_scale + n * ECO_PERSISTENT_N,
+              next = CUT::scale_block::halves ? from + at->next_scale : from;
     return {*(const float2 *)floats(from), *(const float2 *)floats(next)};
 }
 
 /* The items of R that are kept in shared memory. */
 template <class CUT, int N>
-ECO_DEVICE void multiply_kept(const struct eco_resident_call *call, const struct share *share,
-                              const struct items_at *at, struct sums d[N][TILES])
+ECO_DEVICE void multiply_by_shared(const struct eco_persistent_call *call,
+                                   const struct block *block, const struct items_at *at,
+                                   struct sums d[N][TILES])
 {
     enum { CHAINS = chains_of<CUT>(N) };
     uint4 v[N];
@@ -59,8 +62,8 @@ ECO_DEVICE void multiply_kept(const struct eco_resident_call *call, const struct
         }
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
-            const struct fragment kept = {*kept_half<CUT>(call, share, i, t, 0),
-                                          *kept_half<CUT>(call, share, i, t, 1)};
+            const struct fragment kept = {*half_in_shared<CUT>(call, block, i, t, 0),
+                                          *half_in_shared<CUT>(call, block, i, t, 1)};
 #pragma unroll
             for (int n = 0; n < N; n++) {
                 multiply_item<CHAINS>(&d[n][t], kept, v[n], true);
@@ -75,14 +78,14 @@ ECO_DEVICE void multiply_kept(const struct eco_resident_call *call, const struct
  * of them is fetched some items ahead.  Nothing here depends on the warp: no lane waits for a
  * branch. */
 template <class CUT, int N, int COUNT, int CHAIN>
-ECO_DEVICE void multiply_rows(const struct eco_resident_call *call, const struct share *share,
-                              const struct memory *memory, const struct mine *mine,
+ECO_DEVICE void multiply_rows(const struct eco_persistent_call *call, const struct block *block,
+                              const struct memory *memory, const struct thread *thread,
                               const struct fragment r[CUT::items][TILES], int row_tile,
                               int sum_tile)
 {
     enum { MOST = ITEMS_AHEAD / N, AHEAD = MOST < COUNT ? MOST : COUNT };
     enum { CHAINS = chains_of<CUT>(N) };
-    const struct items_at at = items_of(memory, mine, row_tile);
+    const struct items_at at = items_of(memory, thread, row_tile);
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
     struct back s[N];
@@ -108,29 +111,30 @@ ECO_DEVICE void multiply_rows(const struct eco_resident_call *call, const struct
                 v[i % AHEAD][n] = read_item(&at, i + AHEAD, n);
         }
     if (COUNT == CUT::items)
-        multiply_kept<CUT, N>(call, share, &at, d);
-    if (CUT::may_be_over && call->shape.over)
+        multiply_by_shared<CUT, N>(call, block, &at, d);
+    if (CUT::may_alias && call->shape.aliased)
         __syncthreads(); /* all of it is multiplied */
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            put_sums<CUT, CHAINS>(mine->sums + (sum_tile + n) * CUT::sum_tile + t * ECO_RESIDENT_M,
-                                  &d[n][t], &mine->scales);
+            put_sums<CUT, CHAINS>(thread->sums + (sum_tile + n) * CUT::sum_tile +
+                                      t * ECO_PERSISTENT_M,
+                                  &d[n][t], &thread->scales);
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`. */
 template <class CUT, int COUNT, int CHAIN>
-ECO_DEVICE void multiply_items(const struct eco_resident_call *call, const struct share *share,
-                               const struct memory *memory, const struct mine *mine,
+ECO_DEVICE void multiply_items(const struct eco_persistent_call *call, const struct block *block,
+                               const struct memory *memory, const struct thread *thread,
                                const struct fragment r[CUT::items][TILES], int first, int end)
 {
     int tile = first;
 #pragma unroll 1
     for (; tile + 1 < end; tile += 2)
-        multiply_rows<CUT, 2, COUNT, CHAIN>(call, share, memory, mine, r, tile, tile - first);
+        multiply_rows<CUT, 2, COUNT, CHAIN>(call, block, memory, thread, r, tile, tile - first);
     if (tile < end)
-        multiply_rows<CUT, 1, COUNT, CHAIN>(call, share, memory, mine, r, tile, tile - first);
+        multiply_rows<CUT, 1, COUNT, CHAIN>(call, block, memory, thread, r, tile, tile - first);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_MMA_CUH */

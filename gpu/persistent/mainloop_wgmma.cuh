@@ -11,9 +11,9 @@
 #include "gpu/persistent/sums.cuh"
 
 enum {
-    GROUP_BYTES = ECO_RESIDENT_N * 16,                /* half of an instruction's k */
-    ITEM_BYTES = ECO_RESIDENT_N * ECO_RESIDENT_BYTES, /* from 8 rows to the next */
-    HALF_ITEM = ITEM_BYTES / 2 >> 4                   /* as descriptions count */
+    GROUP_BYTES = ECO_PERSISTENT_N * 16,                  /* half of an instruction's k */
+    ITEM_BYTES = ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES, /* from 8 rows to the next */
+    HALF_ITEM = ITEM_BYTES / 2 >> 4                       /* as descriptions count */
 };
 static_assert(ITEM_BYTES == WGMMA_ROWS_APART, "what is described says so");
 
@@ -31,7 +31,7 @@ ECO_DEVICE unsigned describe_rows(unsigned address)
 /* d = a b, or added to, if `add`: 64 rows of R, in registers or where `a` describes, times 32 or 16
  * rows of the batch. */
 template <int n, class R>
-ECO_DEVICE void multiply_rows_by_four(float (&d)[n], R a, unsigned b, int add)
+ECO_DEVICE void multiply_by_warpgroup(float (&d)[n], R a, unsigned b, int add)
 {
 #if HAS_WGMMA && defined(ECO_OPERAND_BF16)
     wgmma_bf16(d, a, b, add);
@@ -60,12 +60,12 @@ ECO_DEVICE void add_item(struct square_sums<CUT, N> *sums, int t, R low, R high,
 {
     const int set = t % square_sums<CUT, N>::SETS;
 #if defined(ECO_OPERAND_PAIR)
-    multiply_rows_by_four(sums->d[set], low, b, !first_of_chain);
-    multiply_rows_by_four(sums->rest[set], high, b, !first);
-    multiply_rows_by_four(sums->rest[set], low, b + HALF_ITEM, 1);
+    multiply_by_warpgroup(sums->d[set], low, b, !first_of_chain);
+    multiply_by_warpgroup(sums->rest[set], high, b, !first);
+    multiply_by_warpgroup(sums->rest[set], low, b + HALF_ITEM, 1);
 #else
-    multiply_rows_by_four(sums->d[set], low, b, !first);
-    multiply_rows_by_four(sums->d[set], high, b + HALF_ITEM, 1);
+    multiply_by_warpgroup(sums->d[set], low, b, !first);
+    multiply_by_warpgroup(sums->d[set], high, b + HALF_ITEM, 1);
 #endif
 }
 
@@ -101,20 +101,20 @@ template <class CUT, int N> ECO_DEVICE void end_sums(struct square_sums<CUT, N> 
 #if defined(ECO_OPERAND_PAIR)
 enum { CHAIN = 4 }; /* items of each of a warp's tiles: as exact as two, and sooner over */
 #else
-enum { CHAIN = ECO_RESIDENT_ITEMS(ECO_RESIDENT_SQUARE, false, 1) };
+enum { CHAIN = ECO_PERSISTENT_ITEMS(ECO_PERSISTENT_SQUARE, false, 1) };
 #endif
 
 /* The items of R that are kept in shared memory. */
 template <class CUT, int N>
-ECO_DEVICE void multiply_kept_squares(const struct eco_resident_call *call,
-                                      const struct share *share, struct square_sums<CUT, N> *sums,
-                                      unsigned b, int next, int across)
+ECO_DEVICE void
+multiply_squares_by_shared(const struct eco_persistent_call *call, const struct block *block,
+                           struct square_sums<CUT, N> *sums, unsigned b, int next, int across)
 {
-    enum { ITEM_OF_R = FOUR * 2 * LANES }; /* 64 rows */
+    enum { ITEM_OF_R = WARPGROUP * 2 * WARP }; /* 64 rows */
     const int items = call->shape.part[CUT::product].items;
     if (items <= CUT::items)
         return;
-    unsigned a = describe_rows(shared_address(kept_square<CUT>(call, share, CUT::items, 0)));
+    unsigned a = describe_rows(shared_address(square_in_shared<CUT>(call, block, CUT::items, 0)));
     b += (unsigned)(CUT::items * next);
 #pragma unroll 1
     for (int i = CUT::items; i < items; i++, b += (unsigned)next) {
@@ -129,16 +129,16 @@ ECO_DEVICE void multiply_kept_squares(const struct eco_resident_call *call,
 
 /* `N` tiles of 8 rows of the batch, `COUNT` items of R in registers. */
 template <class CUT, int N, int COUNT>
-ECO_DEVICE void multiply_squares(const struct eco_resident_call *call, const struct share *share,
-                                 const struct memory *memory, const struct mine *mine,
+ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const struct block *block,
+                                 const struct memory *memory, const struct thread *thread,
                                  const struct fragment r[CUT::items][TILES], int row_tile,
                                  int sum_tile, int end)
 {
     typedef square_sums<CUT, N> kind;
     enum { CHUNK = CHAIN < COUNT ? CHAIN : COUNT };
-    const int next = memory->row_tiles * LANES;
+    const int next = memory->row_tiles * WARP;
     const int across = CUT::squares == 1 ? call->shape.part[CUT::product].items * next : 0;
-    const unsigned b = describe_rows(shared_address(shared + mine->operand + row_tile * LANES));
+    const unsigned b = describe_rows(shared_address(shared + thread->operand + row_tile * WARP));
     struct square_sums<CUT, N> sums;
 #pragma unroll
     for (int i = 0; i < COUNT; i += CHUNK) {
@@ -155,7 +155,7 @@ ECO_DEVICE void multiply_squares(const struct eco_resident_call *call, const str
         end_items<CUT, N>(&sums, i == 0);
     }
     if (COUNT == CUT::items)
-        multiply_kept_squares<CUT, N>(call, share, &sums, b, next, across);
+        multiply_squares_by_shared<CUT, N>(call, block, &sums, b, next, across);
     end_sums<CUT, N>(&sums);
 #pragma unroll
     for (int n = 0; n < N; n++)
@@ -170,42 +170,44 @@ ECO_DEVICE void multiply_squares(const struct eco_resident_call *call, const str
                 d[i] = sums.d[s][4 * n + i];
 #endif
             if (sum_tile + n < end)
-                put_four<CUT>(mine->sums + (sum_tile + n) * CUT::sum_tile +
-                                  s * FOUR * ECO_RESIDENT_M,
-                              make_float4(d[0], d[1], d[2], d[3]), &mine->scales);
+                put_four<CUT>(thread->sums + (sum_tile + n) * CUT::sum_tile +
+                                  s * WARPGROUP * ECO_PERSISTENT_M,
+                              make_float4(d[0], d[1], d[2], d[3]), &thread->scales);
         }
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`; some that are not there are multiplied
  * like the others, and kept nowhere. */
 template <class CUT, int COUNT>
-ECO_DEVICE void multiply_four(const struct eco_resident_call *call, const struct share *share,
-                              const struct memory *memory, const struct mine *mine,
-                              const struct fragment r[CUT::items][TILES], int first, int end)
+ECO_DEVICE void
+multiply_square_tiles(const struct eco_persistent_call *call, const struct block *block,
+                      const struct memory *memory, const struct thread *thread,
+                      const struct fragment r[CUT::items][TILES], int first, int end)
 {
     int tile = first;
 #pragma unroll 1
     for (; tile + 2 < end; tile += 4)
-        multiply_squares<CUT, 4, COUNT>(call, share, memory, mine, r, tile, tile - first,
+        multiply_squares<CUT, 4, COUNT>(call, block, memory, thread, r, tile, tile - first,
                                         end - first);
     if (tile < end)
-        multiply_squares<CUT, 2, COUNT>(call, share, memory, mine, r, tile, tile - first,
+        multiply_squares<CUT, 2, COUNT>(call, block, memory, thread, r, tile, tile - first,
                                         end - first);
 }
 
 template <class CUT>
-ECO_DEVICE void multiply_by_four(const struct eco_resident_call *call, const struct share *share,
-                                 const struct memory *memory, const struct mine *mine,
-                                 const struct fragment r[CUT::items][TILES], int first, int end)
+ECO_DEVICE void
+multiply_by_warpgroups(const struct eco_persistent_call *call, const struct block *block,
+                       const struct memory *memory, const struct thread *thread,
+                       const struct fragment r[CUT::items][TILES], int first, int end)
 {
     static_assert(!ITEM_SCALES || !CUT::square, "sums of items are not told apart");
     const int items = call->shape.part[CUT::product].items;
     if (items > 4)
-        multiply_four<CUT, CUT::items>(call, share, memory, mine, r, first, end);
+        multiply_square_tiles<CUT, CUT::items>(call, block, memory, thread, r, first, end);
     else if (items > 2)
-        multiply_four<CUT, 4>(call, share, memory, mine, r, first, end);
+        multiply_square_tiles<CUT, 4>(call, block, memory, thread, r, first, end);
     else
-        multiply_four<CUT, 2>(call, share, memory, mine, r, first, end);
+        multiply_square_tiles<CUT, 2>(call, block, memory, thread, r, first, end);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH */

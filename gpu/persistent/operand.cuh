@@ -2,7 +2,7 @@
  * Operands of matrix instructions, as one translation unit chooses them.  ECO_OPERAND_F16 (where
  * nothing is said) or _BF16: what R and what is exchanged are rounded to; _PAIR: not at all, two
  * numbers of F16 for each (block_scales.cuh).  With ECO_SCALED they are numbers times powers of
- * two, which are exchanged beside them, so they may be of any size.  RESIDENT_BACKWARD: 1 in
+ * two, which are exchanged beside them, so they may be of any size.  PERSISTENT_BACKWARD: 1 in
  * kernels back in time.
  */
 #ifndef ECO_GPU_PERSISTENT_OPERAND_CUH
@@ -15,8 +15,8 @@
 #if !defined(ECO_OPERAND_BF16) && !defined(ECO_OPERAND_PAIR) && !defined(ECO_OPERAND_F16)
 #define ECO_OPERAND_F16 1
 #endif
-#if !defined(RESIDENT_BACKWARD)
-#define RESIDENT_BACKWARD 0
+#if !defined(PERSISTENT_BACKWARD)
+#define PERSISTENT_BACKWARD 0
 #endif
 
 #if defined(ECO_OPERAND_PAIR)
@@ -64,9 +64,9 @@ ECO_DEVICE void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 }
 
 #if defined(ECO_OPERAND_PAIR)
-#define INSTRUCTIONS ECO_RESIDENT_PAIR
+#define INSTRUCTIONS ECO_PERSISTENT_PAIR
 #else
-#define INSTRUCTIONS ECO_RESIDENT_PLAIN
+#define INSTRUCTIONS ECO_PERSISTENT_PLAIN
 #endif
 #if defined(ECO_SCALED)
 #define ITEM_SCALES 1
@@ -78,7 +78,7 @@ ECO_DEVICE void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 #define SCALED_R 1
 #endif
 
-/* Operands may be numbers times powers of two: those of R; states, unless their bundles have
+/* Operands may be numbers times powers of two: those of R; states, unless their scale blocks have
  * scales. Back, of sums. */
 struct scales {
 #if defined(SCALED_R)
@@ -86,7 +86,7 @@ struct scales {
 #endif
 };
 
-ECO_DEVICE float scaled(const struct scales *scales, float state)
+ECO_DEVICE float scale_state(const struct scales *scales, float state)
 {
 #if defined(ECO_OPERAND_PAIR) && !defined(ECO_SCALED)
     return scales->state * state;
@@ -95,7 +95,7 @@ ECO_DEVICE float scaled(const struct scales *scales, float state)
 #endif
 }
 
-ECO_DEVICE float unscaled(const struct scales *scales, float sum)
+ECO_DEVICE float unscale(const struct scales *scales, float sum)
 {
 #if defined(SCALED_R)
     return scales->sums * sum;

@@ -8,48 +8,48 @@
 #include "gpu/gpu.h"
 #include "gpu/persistent/args.h"
 
-/* Bits eco_resident_place(): all, and those by instructions that only some devices have. */
-#define ECO_RESIDENT_ALL_SHAPES ((UINT64_C(1) << ECO_RESIDENT_SHAPES) - 1)
-#define ECO_RESIDENT_SQUARES                                                                       \
-    (ECO_RESIDENT_ALL_SHAPES -                                                                     \
-     ((UINT64_C(1) << ECO_RESIDENT_PLACE(ECO_RESIDENT_SHIFT, 0, ECO_RESIDENT_SQUARE)) - 1))
+/* Bits eco_persistent_place(): all, and those by instructions that only some devices have. */
+#define ECO_PERSISTENT_ALL_SHAPES ((UINT64_C(1) << ECO_PERSISTENT_SHAPES) - 1)
+#define ECO_PERSISTENT_SQUARES                                                                     \
+    (ECO_PERSISTENT_ALL_SHAPES -                                                                   \
+     ((UINT64_C(1) << ECO_PERSISTENT_PLACE(ECO_PERSISTENT_SHIFT, 0, ECO_PERSISTENT_SQUARE)) - 1))
 
 /* What the division depends on. */
-struct eco_resident_need {
+struct eco_persistent_need {
     bool backward;
-    uint64_t shapes; /* those there is code for: bits eco_resident_place() */
+    uint64_t shapes; /* those there is code for: bits eco_persistent_place() */
     int32_t hidden, rows, steps;
-    int32_t jobs;                             /* of one launch */
-    int32_t groups;                           /* at most; 0: any */
-    int32_t products;                         /* of a step, one after the other */
-    int32_t width[ECO_RESIDENT_PRODUCTS];     /* of what each gathers, for a batch row */
-    int32_t recurrent[ECO_RESIDENT_PRODUCTS]; /* accumulators that it adds to */
-    int32_t accs, states;                     /* all accumulators */
-    int32_t fields;                           /* that a step back may read */
-    int32_t operand;                          /* bytes of one */
-    int32_t instructions;                     /* of the matrix units for an item's product */
-    bool scaled;                              /* bundles have scales */
-    int32_t blocks[ECO_RESIDENT_SPREADS];     /* that run at once, in clusters of 1, 2, 4 */
-    size_t block_bytes;                       /* of shared memory */
+    int32_t jobs;                               /* of one launch */
+    int32_t groups;                             /* at most; 0: any */
+    int32_t products;                           /* of a step, one after the other */
+    int32_t width[ECO_PERSISTENT_PRODUCTS];     /* of what each gathers, for a batch row */
+    int32_t recurrent[ECO_PERSISTENT_PRODUCTS]; /* accumulators that it adds to */
+    int32_t accs, states;                       /* all accumulators */
+    int32_t fields;                             /* that a step back may read */
+    int32_t operand;                            /* bytes of one */
+    int32_t instructions;                       /* of the matrix units for an item's product */
+    bool scaled;                                /* bundles have scales */
+    int32_t blocks[ECO_PERSISTENT_SPREADS];     /* that run at once, in clusters of 1, 2, 4 */
+    size_t block_bytes;                         /* of shared memory */
 };
 
 /* Numbers of a unit that product o gathers. */
-static inline int32_t eco_resident_runs(const struct eco_resident_need *need, int o)
+static inline int32_t eco_persistent_runs(const struct eco_persistent_need *need, int o)
 {
     return need->backward ? need->recurrent[o] : 1;
 }
 
 /* Among those of different kernels: form, blocks of a cluster, units of a block. */
-static inline int eco_resident_place(const struct eco_resident_shape *shape)
+static inline int eco_persistent_place(const struct eco_persistent_shape *shape)
 {
-    return ECO_RESIDENT_PLACE(shape->unit_shift, shape->spread, shape->form);
+    return ECO_PERSISTENT_PLACE(shape->unit_shift, shape->spread, shape->form);
 }
 
-static inline struct eco_resident_shape eco_resident_at(int place)
+static inline struct eco_persistent_shape eco_persistent_at(int place)
 {
-    return (struct eco_resident_shape){.unit_shift = ECO_RESIDENT_SHIFT_OF(place),
-                                       .spread = ECO_RESIDENT_SPREAD_OF(place),
-                                       .form = ECO_RESIDENT_FORM_OF(place)};
+    return (struct eco_persistent_shape){.unit_shift = ECO_PERSISTENT_SHIFT_OF(place),
+                                         .spread = ECO_PERSISTENT_SPREAD_OF(place),
+                                         .form = ECO_PERSISTENT_FORM_OF(place)};
 }
 
 /* ---- what a problem needs, requirements.c ---------------------------------------------------- */
@@ -62,60 +62,62 @@ enum {
     ECO_F32_IN_SCALED_F16,  /* of any size */
     ECO_F32_IN_PAIR,        /* not at all, by two numbers of F16 */
     ECO_F32_IN_SCALED_PAIR, /* the same, of any size */
-    ECO_RESIDENT_KINDS
+    ECO_PERSISTENT_KINDS
 };
-extern const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS];
+extern const struct eco_persistent_kind eco_persistent_kinds[ECO_PERSISTENT_KINDS];
 
 /* NULL: a type without kernels. */
-const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *problem, bool backward);
+const struct eco_persistent_kind *eco_persistent_kind(const struct eco_problem *problem,
+                                                      bool backward);
 /* Are its kernels of this kind in the module?  Those of other cells are compiled at run time. */
-bool eco_resident_is_made(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
-                          bool backward);
+bool eco_persistent_is_made(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
+                            bool backward);
 /* Why there is no kernel for this cell and type; NULL: there is, or it can be compiled. */
-const char *eco_resident_refuses(const struct eco_problem *problem, bool backward);
+const char *eco_persistent_refuses(const struct eco_problem *problem, bool backward);
 /* Arrays that a step back may read. */
-int32_t eco_resident_fields(const struct ecornn_cell *cell);
+int32_t eco_persistent_fields(const struct ecornn_cell *cell);
 
 /* For so many jobs at once, before there is a plan: with what is forced. */
-struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
-                                           const struct eco_caps *caps, bool backward, int32_t rows,
-                                           int32_t steps, int32_t jobs);
+struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem,
+                                               const struct eco_caps *caps, bool backward,
+                                               int32_t rows, int32_t steps, int32_t jobs);
 /* The same of a plan. */
-struct eco_resident_need eco_resident_need_of(const struct ecornn_plan *plan, bool backward,
-                                              int32_t rows, int32_t steps, int32_t jobs);
+struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan, bool backward,
+                                                  int32_t rows, int32_t steps, int32_t jobs);
 
 /* tiling.c: microseconds of a step by prediction; 0: it does not fit. */
-double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *shape);
+double eco_persistent_shape(const struct eco_persistent_need *need,
+                            struct eco_persistent_shape *shape);
 
 /* ---- kernels, kernels.c ---------------------------------------------------------------------- */
 
 /* Once per device: its kernels get all the shared memory there is; caps.gpu.block_bytes becomes 0
  * where this module has none for it. */
-ecornn_status eco_resident_load(struct ecornn_device *device);
+ecornn_status eco_persistent_load(struct ecornn_device *device);
 
 /* Of cooperative launches, in clusters where they are of more than one block; overlap: put in place
  * before the kernel ahead has ended. */
-cudaLaunchConfig_t eco_resident_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
-                                       size_t bytes, bool overlap, cudaStream_t stream);
+cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
+                                         size_t bytes, bool overlap, cudaStream_t stream);
 
 /* At creation of a plan of algorithm resident: finds the plan's kernels, or compiles them. */
-void eco_resident_prepare(const struct ecornn_plan *plan);
+void eco_persistent_prepare(const struct ecornn_plan *plan);
 /* The division of a plan's runs, in words. */
-void eco_resident_describe(const struct ecornn_plan *plan, struct eco_text *text);
+void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* Where the arrays of one op lie; what is the same for all ops is set in the call. */
-struct eco_resident_job eco_resident_job(const struct eco_gpu_run *run, const struct eco_op *op,
-                                         struct eco_resident_call *call);
+struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run, const struct eco_op *op,
+                                             struct eco_persistent_call *call);
 
 /* May a step back copy all that it reads in words of 4 bytes, also what is the caller's? */
-bool eco_resident_words(const struct eco_gpu_run *run);
+bool eco_persistent_words(const struct eco_gpu_run *run);
 /* What was exchanged before a launch of n jobs. */
-void eco_resident_forget(struct eco_gpu_run *run, const struct eco_resident_call *call,
-                         struct eco_resident_need need, int n);
+void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_call *call,
+                           struct eco_persistent_need need, int n);
 
-/* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_RESIDENT_JOBS at most. */
-void eco_resident_run(struct eco_gpu_run *run, const struct eco_op *ops, int n);
+/* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_PERSISTENT_JOBS at most. */
+void eco_persistent_run(struct eco_gpu_run *run, const struct eco_op *ops, int n);
 
 #endif /* ECO_GPU_PERSISTENT_PERSISTENT_H */

@@ -9,35 +9,36 @@
 /* ---- kinds of kernels ------------------------------------------------------------------------ */
 
 /* Rows, operands, accuracy, bytes of an operand, matrix instructions for an item, scales. */
-const struct eco_resident_kind eco_resident_kinds[ECO_RESIDENT_KINDS] = {
-    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
-    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
-    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, false},
-    [ECO_F32_IN_SCALED_F16] = {"F32", "F16", "QUICK", 2, ECO_RESIDENT_PLAIN, true},
-    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_RESIDENT_PAIR, false},
-    [ECO_F32_IN_SCALED_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_RESIDENT_PAIR, true},
+const struct eco_persistent_kind eco_persistent_kinds[ECO_PERSISTENT_KINDS] = {
+    [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
+    [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
+    [ECO_F32_IN_F16] = {"F32", "F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
+    [ECO_F32_IN_SCALED_F16] = {"F32", "F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, true},
+    [ECO_F32_IN_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_PERSISTENT_PAIR, false},
+    [ECO_F32_IN_SCALED_PAIR] = {"F32", "PAIR", "FULL", 4, ECO_PERSISTENT_PAIR, true},
 };
 
 /* For ECORNN_FAST_MATH F16 has all of what is asked for, with scales where there is no bound. */
-static const struct eco_resident_kind *fast_kind(const struct ecornn_cell *cell, bool backward)
+static const struct eco_persistent_kind *fast_kind(const struct ecornn_cell *cell, bool backward)
 {
-    return &eco_resident_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_F16
-                                                                      : ECO_F32_IN_SCALED_F16];
+    return &eco_persistent_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_F16
+                                                                        : ECO_F32_IN_SCALED_F16];
 }
 
-static const struct eco_resident_kind *full_kind(const struct ecornn_cell *cell, bool backward)
+static const struct eco_persistent_kind *full_kind(const struct ecornn_cell *cell, bool backward)
 {
-    return &eco_resident_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_PAIR
-                                                                      : ECO_F32_IN_SCALED_PAIR];
+    return &eco_persistent_kinds[!backward && eco_cell_is_bounded(cell) ? ECO_F32_IN_PAIR
+                                                                        : ECO_F32_IN_SCALED_PAIR];
 }
 
-const struct eco_resident_kind *eco_resident_kind(const struct eco_problem *problem, bool backward)
+const struct eco_persistent_kind *eco_persistent_kind(const struct eco_problem *problem,
+                                                      bool backward)
 {
     switch (problem->type) {
     case ECORNN_BF16:
-        return &eco_resident_kinds[ECO_BF16_IN_BF16];
+        return &eco_persistent_kinds[ECO_BF16_IN_BF16];
     case ECORNN_F16:
-        return &eco_resident_kinds[ECO_F16_IN_F16];
+        return &eco_persistent_kinds[ECO_F16_IN_F16];
     case ECORNN_F32:
         return problem->fast ? fast_kind(problem->cell, backward)
                              : full_kind(problem->cell, backward);
@@ -56,35 +57,35 @@ static const struct {
 #undef INSTANCE
 };
 
-bool eco_resident_is_made(const struct ecornn_cell *cell, const struct eco_resident_kind *kind,
-                          bool backward)
+bool eco_persistent_is_made(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
+                            bool backward)
 {
     for (size_t i = 0; i < sizeof made / sizeof *made && cell->builtin >= 0; i++)
-        if (&eco_resident_kinds[made[i].kind] == kind && made[i].backward == backward &&
+        if (&eco_persistent_kinds[made[i].kind] == kind && made[i].backward == backward &&
             strcmp(made[i].cell, cell->recipe.name) == 0)
             return true;
     return false;
 }
 
-int32_t eco_resident_fields(const struct ecornn_cell *cell)
+int32_t eco_persistent_fields(const struct ecornn_cell *cell)
 {
     return cell->lowered.n_saves + 2 * cell->recipe.n_states + 1;
 }
 
-const char *eco_resident_refuses(const struct eco_problem *problem, bool backward)
+const char *eco_persistent_refuses(const struct eco_problem *problem, bool backward)
 {
     enum { MOST_FIELDS = 32 }; /* bits of call.fields */
     const struct ecornn_cell *cell = problem->cell;
-    const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
+    const struct eco_persistent_kind *kind = eco_persistent_kind(problem, backward);
     char unused[1];
     if (kind == NULL)
         return "a type without a kernel";
     if (eco_cell_products(cell) == 0)
         return "a cell of other products than one with the output state, and one with a value of "
                "it";
-    if (backward && eco_resident_fields(cell) > MOST_FIELDS)
+    if (backward && eco_persistent_fields(cell) > MOST_FIELDS)
         return "more saved values than a step back reads";
-    if (!eco_resident_is_made(cell, kind, backward) &&
+    if (!eco_persistent_is_made(cell, kind, backward) &&
         !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
         return "a cell compiled at run time where there is no NVRTC";
     return NULL;
@@ -104,32 +105,32 @@ static int32_t column_of(const struct eco_problem *problem)
 static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_force *force,
                           bool backward)
 {
-    return (ECO_RESIDENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_RESIDENT_SQUARES)) &
+    return (ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_SQUARES)) &
            force->shapes[backward];
 }
 
 /* All but which blocks there may be. */
-static struct eco_resident_need any_need(const struct eco_problem *problem,
-                                         const struct eco_caps *caps, bool backward, int32_t rows,
-                                         int32_t steps, int32_t jobs)
+static struct eco_persistent_need any_need(const struct eco_problem *problem,
+                                           const struct eco_caps *caps, bool backward, int32_t rows,
+                                           int32_t steps, int32_t jobs)
 {
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const int32_t states = problem->cell->recipe.n_states;
-    const struct eco_resident_kind *kind = eco_resident_kind(problem, backward);
-    struct eco_resident_need need = {.backward = backward,
-                                     .products = lowered->n_operands,
-                                     .hidden = problem->H,
-                                     .rows = rows,
-                                     .steps = steps,
-                                     .jobs = jobs,
-                                     .accs = lowered->n_accs,
-                                     .states = states,
-                                     .fields = eco_resident_fields(problem->cell),
-                                     .operand = kind->bytes,
-                                     .instructions = kind->instructions,
-                                     .scaled = kind->scaled,
-                                     .block_bytes = caps->gpu.block_bytes -
-                                                    ECO_RESIDENT_STATIC_BYTES(backward)};
+    const struct eco_persistent_kind *kind = eco_persistent_kind(problem, backward);
+    struct eco_persistent_need need = {.backward = backward,
+                                       .products = lowered->n_operands,
+                                       .hidden = problem->H,
+                                       .rows = rows,
+                                       .steps = steps,
+                                       .jobs = jobs,
+                                       .accs = lowered->n_accs,
+                                       .states = states,
+                                       .fields = eco_persistent_fields(problem->cell),
+                                       .operand = kind->bytes,
+                                       .instructions = kind->instructions,
+                                       .scaled = kind->scaled,
+                                       .block_bytes = caps->gpu.block_bytes -
+                                                      ECO_PERSISTENT_STATIC_BYTES(backward)};
     memcpy(need.blocks, caps->gpu.blocks, sizeof need.blocks);
     for (int o = 0; o < need.products; o++) {
         for (int a = 0; a < lowered->n_accs; a++)
@@ -145,23 +146,23 @@ static int32_t lanes(const struct eco_problem *problem)
     return problem->L > 1 && problem->D == 1 && !problem->training ? problem->L : problem->D;
 }
 
-static uint64_t best_of(const struct eco_resident_need *need)
+static uint64_t best_of(const struct eco_persistent_need *need)
 {
-    struct eco_resident_shape shape;
-    return eco_resident_shape(need, &shape) > 0 ? UINT64_C(1) << eco_resident_place(&shape) : 0;
+    struct eco_persistent_shape shape;
+    return eco_persistent_shape(need, &shape) > 0 ? UINT64_C(1) << eco_persistent_place(&shape) : 0;
 }
 
 /* What a full run takes, alone and with others in its launch, is compiled, and what it would take
  * without squares, which smaller ones do without; no run needs more. */
-static uint64_t compiled(const struct eco_problem *problem, struct eco_resident_need need)
+static uint64_t compiled(const struct eco_problem *problem, struct eco_persistent_need need)
 {
     const uint64_t any = need.shapes;
     uint64_t shapes = 0;
-    for (need.jobs = 1; need.jobs <= ECO_RESIDENT_JOBS && need.jobs <= lanes(problem);
+    for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS && need.jobs <= lanes(problem);
          need.jobs *= 2) {
         need.shapes = any;
         const uint64_t best = best_of(&need);
-        need.shapes -= need.shapes & ECO_RESIDENT_SQUARES;
+        need.shapes -= need.shapes & ECO_PERSISTENT_SQUARES;
         const uint64_t other = best_of(&need);
         if (other != 0)
             shapes |= best | other;
@@ -169,15 +170,15 @@ static uint64_t compiled(const struct eco_problem *problem, struct eco_resident_
     return shapes;
 }
 
-struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
-                                           const struct eco_caps *caps, bool backward, int32_t rows,
-                                           int32_t steps, int32_t jobs)
+struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem,
+                                               const struct eco_caps *caps, bool backward,
+                                               int32_t rows, int32_t steps, int32_t jobs)
 {
     const struct eco_gpu_force force = eco_gpu_force();
-    struct eco_resident_need need = any_need(problem, caps, backward, problem->N, 1, 1);
+    struct eco_persistent_need need = any_need(problem, caps, backward, problem->N, 1, 1);
     need.shapes = shapes_of(caps, &force, backward);
     need.groups = force.groups;
-    if (!eco_resident_is_made(problem->cell, eco_resident_kind(problem, backward), backward))
+    if (!eco_persistent_is_made(problem->cell, eco_persistent_kind(problem, backward), backward))
         need.shapes = compiled(problem, need);
     need.rows = rows;
     need.steps = steps;
@@ -185,11 +186,11 @@ struct eco_resident_need eco_resident_need(const struct eco_problem *problem,
     return need;
 }
 
-struct eco_resident_need eco_resident_need_of(const struct ecornn_plan *plan, bool backward,
-                                              int32_t rows, int32_t steps, int32_t jobs)
+struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan, bool backward,
+                                                  int32_t rows, int32_t steps, int32_t jobs)
 {
     const struct eco_gpu_plan *own = plan->own;
-    struct eco_resident_need need =
+    struct eco_persistent_need need =
         any_need(&plan->problem, &plan->device->caps, backward, rows, steps, jobs);
     need.shapes = own->resident[backward].shapes;
     need.groups = own->force.groups;

@@ -21,7 +21,7 @@ struct sums {
  * leaves registers; kernels of many items spill with it. */
 template <class CUT> ECO_DEVICE constexpr int chains_of(int tiles)
 {
-    return CUT::many || CUT::bundle::halves || tiles == 1 ? 2 : 1;
+    return CUT::many || CUT::scale_block::halves || tiles == 1 ? 2 : 1;
 }
 
 /* d += the tile's rows times 8 rows of the batch, of which a lane has the sums of two; first: of a
@@ -50,14 +50,14 @@ ECO_DEVICE void multiply_item(struct sums *d, struct fragment r, uint4 b, bool f
 
 /* Matrix instructions cut off where they add, so long chains are less accurate than those of
  * multiply-adds: of pairs a chain ends after two items, or three.  With scales it ends within a
- * bundle: its length divides that of the bundle and the warp's `count` of items. */
+ * scale block: its length divides that of the scale block and the warp's `count` of items. */
 template <class CUT> ECO_DEVICE constexpr int longest_chain(int count)
 {
-    enum { PAIRS = INSTRUCTIONS == ECO_RESIDENT_PAIR };
+    enum { PAIRS = INSTRUCTIONS == ECO_PERSISTENT_PAIR };
     if (!ITEM_SCALES)
         return PAIRS && count > 1 ? 2 : 1;
     int chain = PAIRS ? 3 : 4;
-    while (count % chain != 0 || CUT::bundle::items % chain != 0)
+    while (count % chain != 0 || CUT::scale_block::items % chain != 0)
         chain--;
     return chain;
 }
@@ -78,10 +78,10 @@ template <class CUT, int CHAINS> ECO_DEVICE void end_chain(struct sums *d, const
 #if defined(ECO_SCALED)
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const bool both = CHAINS == 2 || INSTRUCTIONS == ECO_RESIDENT_PAIR;
-        const float sum = both && !CUT::bundle::halves ? d->even[i] + d->odd[i] : d->even[i];
+        const bool both = CHAINS == 2 || INSTRUCTIONS == ECO_PERSISTENT_PAIR;
+        const float sum = both && !CUT::scale_block::halves ? d->even[i] + d->odd[i] : d->even[i];
         d->total[i] = fmaf(sum, of_sum(scale.first, i), d->total[i]);
-        if (CUT::bundle::halves)
+        if (CUT::scale_block::halves)
             d->total[i] = fmaf(d->odd[i], of_sum(scale.second, i), d->total[i]);
     }
 #elif defined(ECO_OPERAND_PAIR)
@@ -107,10 +107,10 @@ template <int CHAINS> ECO_DEVICE float sum_in(const struct sums *d, int i)
 /* A lane's sums of one tile of R and 8 rows of the batch, to shared memory. */
 template <class CUT> ECO_DEVICE void put_four(int at, float4 d, const struct scales *scales)
 {
-    *floats(at) = unscaled(scales, d.x);
-    *floats(at + CUT::sum_row) = unscaled(scales, d.y);
-    *floats(at + 8) = unscaled(scales, d.z);
-    *floats(at + CUT::sum_row + 8) = unscaled(scales, d.w);
+    *floats(at) = unscale(scales, d.x);
+    *floats(at + CUT::sum_row) = unscale(scales, d.y);
+    *floats(at + 8) = unscale(scales, d.z);
+    *floats(at + CUT::sum_row + 8) = unscale(scales, d.w);
 }
 
 template <class CUT, int CHAINS>
@@ -125,7 +125,7 @@ ECO_DEVICE void put_sums(int at, const struct sums *d, const struct scales *scal
 /* ---- in shared memory ------------------------------------------------------------------------ */
 
 /* How far the sums of a step are from those of the first. */
-template <class CUT> ECO_DEVICE int turn_of(const struct memory *memory, int step)
+template <class CUT> ECO_DEVICE int parity_offset(const struct memory *memory, int step)
 {
     return CUT::direct ? (step & 1) * (memory->row_tiles * CUT::sum_tile) : 0;
 }
@@ -133,18 +133,18 @@ template <class CUT> ECO_DEVICE int turn_of(const struct memory *memory, int ste
 /* Adds up the sums of this block's slice of k, and gives each block of the cluster those of its
  * units. */
 template <class CUT>
-ECO_DEVICE void share_sums(const struct share *share, const struct memory *memory, int step,
+ECO_DEVICE void share_sums(const struct block *block, const struct memory *memory, int step,
                            int first, int end)
 {
     enum { WIDE = 4 }; /* rows of R at once */
-    const int from = memory->sums + turn_of<CUT>(memory, step),
-              to = memory->parts + ((step & 1) * CUT::blocks + share->rank) * memory->part_across +
-                   first * ECO_RESIDENT_N * CUT::part_row;
-    const int all = (end - first) * ECO_RESIDENT_N * (CUT::rows / WIDE);
+    const int from = memory->sums + parity_offset<CUT>(memory, step),
+              to = memory->parts + ((step & 1) * CUT::blocks + block->rank) * memory->part_across +
+                   first * ECO_PERSISTENT_N * CUT::part_row;
+    const int all = (end - first) * ECO_PERSISTENT_N * (CUT::rows / WIDE);
 #pragma unroll 2
     for (int i = (int)threadIdx.x; i < all; i += THREADS) {
         const int row = i % (CUT::rows / WIDE) * WIDE, n = i / (CUT::rows / WIDE);
-        const int at = from + ECO_RESIDENT_SUM_AT(n, CUT::sum_row) + row;
+        const int at = from + ECO_PERSISTENT_SUM_AT(n, CUT::sum_row) + row;
         float4 sum = *(const float4 *)floats(at);
 #pragma unroll
         for (int k = 1; k < CUT::parts; k++) {
@@ -157,13 +157,14 @@ ECO_DEVICE void share_sums(const struct share *share, const struct memory *memor
 
 /* Where the sums of batch row n begin; beyond the last one those of the last. */
 template <class CUT>
-ECO_DEVICE int sums_at(const struct memory *memory, const struct mine *mine, int step, int n)
+ECO_DEVICE int sums_at(const struct memory *memory, const struct thread *thread, int step, int n)
 {
-    const int last = memory->row_tiles * ECO_RESIDENT_N - 1, row = n < last ? n : last;
+    const int last = memory->row_tiles * ECO_PERSISTENT_N - 1, row = n < last ? n : last;
     if (CUT::blocks == 1)
-        return mine->pair_sums + ECO_RESIDENT_SUM_AT(row, CUT::sum_row) +
-               turn_of<CUT>(memory, step);
-    return mine->pair_sums + (step & 1) * CUT::blocks * memory->part_across + row * CUT::part_row;
+        return thread->element_sums + ECO_PERSISTENT_SUM_AT(row, CUT::sum_row) +
+               parity_offset<CUT>(memory, step);
+    return thread->element_sums + (step & 1) * CUT::blocks * memory->part_across +
+           row * CUT::part_row;
 }
 
 /* The sum of a pair's products with the block's row `row` of its units. */

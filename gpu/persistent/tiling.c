@@ -5,9 +5,9 @@
 #include "gpu/persistent/persistent.h"
 
 enum {
-    WARPS = ECO_RESIDENT_WARPS,
+    WARPS = ECO_PERSISTENT_WARPS,
     LANES = 32,
-    FOUR = ECO_RESIDENT_FOUR,
+    FOUR = ECO_PERSISTENT_WARPGROUP,
     FRAGMENT = 32,          /* bytes of a lane */
     READ_WANTED = 192 << 10 /* bytes of R to come at a time */
 };
@@ -17,44 +17,44 @@ static int32_t up(int32_t a, int32_t b)
     return (a + b - 1) / b;
 }
 
-static int32_t row_tiles(const struct eco_resident_shape *shape)
+static int32_t row_tiles(const struct eco_persistent_shape *shape)
 {
-    return up(shape->group_rows, ECO_RESIDENT_N);
+    return up(shape->group_rows, ECO_PERSISTENT_N);
 }
 
-static int32_t pairs(const struct eco_resident_shape *shape)
+static int32_t pairs(const struct eco_persistent_shape *shape)
 {
-    const int32_t rows = ECO_RESIDENT_THREADS >> shape->unit_shift; /* at once */
-    return up(row_tiles(shape) * ECO_RESIDENT_N, rows) * ECO_RESIDENT_THREADS;
+    const int32_t rows = ECO_PERSISTENT_THREADS >> shape->unit_shift; /* at once */
+    return up(row_tiles(shape) * ECO_PERSISTENT_N, rows) * ECO_PERSISTENT_THREADS;
 }
 
-/* Items of a product in a warp's registers, at most; bundles have so many. */
-static int32_t held(const struct eco_resident_need *need, int32_t form, int32_t bundle)
+/* Items of a product in a warp's registers, at most; scale blocks have so many. */
+static int32_t held(const struct eco_persistent_need *need, int32_t form, int32_t bundle)
 {
-    return ECO_RESIDENT_ITEMS(form, need->scaled, bundle) / need->products;
+    return ECO_PERSISTENT_ITEMS(form, need->scaled, bundle) / need->products;
 }
 
-/* A count of items for which there is code; of single numbers in bundles of an even number of items
- * each warp has so, too. */
+/* A count of items for which there is code; of single numbers in scale blocks of an even number of
+ * items each warp has so, too. */
 static int32_t items_of(int32_t n, int32_t most, int32_t form, bool even)
 {
     const int32_t more = even ? up(n, 2) * 2 : n;
-    const bool few = form != ECO_RESIDENT_MANY;
-    if (ECO_RESIDENT_IS_DIRECT(form))
-        return ECO_RESIDENT_DIRECT_ITEMS(n, most);
+    const bool few = form != ECO_PERSISTENT_MANY;
+    if (ECO_PERSISTENT_IS_DIRECT(form))
+        return ECO_PERSISTENT_DIRECT_ITEMS(n, most);
     return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
 }
 
-/* Numbers of a bundle of what product o multiplies. */
-static int32_t bundle_of(const struct eco_resident_need *need, int o,
-                         const struct eco_resident_shape *shape)
+/* Numbers of a scale block of what product o multiplies. */
+static int32_t bundle_of(const struct eco_persistent_need *need, int o,
+                         const struct eco_persistent_shape *shape)
 {
-    return ECO_RESIDENT_BUNDLE(eco_resident_runs(need, o), shape->unit_shift,
-                               ECO_RESIDENT_BYTES / need->operand, need->backward);
+    return ECO_PERSISTENT_SCALE_BLOCK(eco_persistent_runs(need, o), shape->unit_shift,
+                                      ECO_PERSISTENT_BYTES / need->operand, need->backward);
 }
 
 /* Rows of R that a unit has in a block. */
-static int32_t row_groups(const struct eco_resident_need *need, int o)
+static int32_t row_groups(const struct eco_persistent_need *need, int o)
 {
     return need->backward ? 1 : need->recurrent[o];
 }
@@ -64,42 +64,43 @@ static size_t larger_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static size_t sums_bytes(const struct eco_resident_shape *shape)
+static size_t sums_bytes(const struct eco_persistent_shape *shape)
 {
-    const size_t turns = ECO_RESIDENT_IS_DIRECT(shape->form) ? 2 : 1;
+    const size_t turns = ECO_PERSISTENT_IS_DIRECT(shape->form) ? 2 : 1;
     return turns * (size_t)shape->chunk * (size_t)shape->sums * sizeof(float);
 }
 
-/* Of a row in an item: what is multiplied, and scales of the bundles that it is of. */
-static size_t item_bytes(const struct eco_resident_need *need,
-                         const struct eco_resident_shape *shape)
+/* Of a row in an item: what is multiplied, and scales of the scale blocks that it is of. */
+static size_t item_bytes(const struct eco_persistent_need *need,
+                         const struct eco_persistent_shape *shape)
 {
-    const int32_t of_item = ECO_RESIDENT_BYTES / need->operand;
-    const bool halves =
-        ECO_RESIDENT_HALVES(eco_resident_runs(need, 0), shape->unit_shift, of_item, need->backward);
-    return ECO_RESIDENT_BYTES + (need->scaled ? (halves ? 2 : 1) * sizeof(float) : 0);
+    const int32_t of_item = ECO_PERSISTENT_BYTES / need->operand;
+    const bool halves = ECO_PERSISTENT_HALVES(eco_persistent_runs(need, 0), shape->unit_shift,
+                                              of_item, need->backward);
+    return ECO_PERSISTENT_BYTES + (need->scaled ? (halves ? 2 : 1) * sizeof(float) : 0);
 }
 
 /* Bytes of a block's shared memory. */
-static size_t shared_bytes(const struct eco_resident_need *need,
-                           const struct eco_resident_shape *shape)
+static size_t shared_bytes(const struct eco_persistent_need *need,
+                           const struct eco_persistent_shape *shape)
 {
-    const size_t rows = (size_t)row_tiles(shape) * ECO_RESIDENT_N,
+    const size_t rows = (size_t)row_tiles(shape) * ECO_PERSISTENT_N,
                  parts = (size_t)2 << shape->spread;
     const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
                                       : (size_t)need->accs + 2 * (size_t)need->states;
     const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
-    const size_t kept = (size_t)WARPS * (size_t)shape->kept * 2 * LANES * FRAGMENT;
+    const size_t kept = (size_t)WARPS * (size_t)shape->in_shared * 2 * LANES * FRAGMENT;
     const size_t rest =
         rows * (size_t)shape->room * item_bytes(need, shape) +
-        (shape->over ? 0 : sums_bytes(shape)) +
+        (shape->aliased ? 0 : sums_bytes(shape)) +
         (shape->spread > 0
              ? parts * rows *
-                   (size_t)ECO_RESIDENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
+                   (size_t)ECO_PERSISTENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
              : 0) +
         rows * sizeof(int32_t) + (own * (size_t)pairs(shape) + biases) * 4;
     /* R comes through it before the first step, the faster the more there is. */
-    const size_t least = larger_size(kept + ECO_RESIDENT_READ_BYTES / 2, ECO_RESIDENT_READ_BYTES),
+    const size_t least =
+                     larger_size(kept + ECO_PERSISTENT_READ_BYTES / 2, ECO_PERSISTENT_READ_BYTES),
                  wanted = READ_WANTED < need->block_bytes ? READ_WANTED : need->block_bytes;
     return larger_size(larger_size(kept + rest, least), wanted);
 }
@@ -110,61 +111,61 @@ static int32_t larger(int32_t a, int32_t b)
 }
 
 /* The rows of R of product o among warps.  False: it does not fit. */
-static bool divide_rows(const struct eco_resident_need *need, int o,
-                        const struct eco_resident_shape *shape, struct eco_resident_part *part)
+static bool divide_rows(const struct eco_persistent_need *need, int o,
+                        const struct eco_persistent_shape *shape, struct eco_persistent_part *part)
 {
-    const int32_t wide = ECO_RESIDENT_TILES(shape->form),
-                  tiles =
-                      up(row_groups(need, o) << shape->unit_shift << shape->spread, ECO_RESIDENT_M);
+    const int32_t wide = ECO_PERSISTENT_TILES(shape->form),
+                  tiles = up(row_groups(need, o) << shape->unit_shift << shape->spread,
+                             ECO_PERSISTENT_M);
     part->tiles = up(tiles, wide) * wide;
-    if (shape->form == ECO_RESIDENT_SQUARE)
-        part->tiles = ECO_RESIDENT_SQUARE_TILES(tiles);
+    if (shape->form == ECO_PERSISTENT_SQUARE)
+        part->tiles = ECO_PERSISTENT_SQUARE_TILES(tiles);
     part->down = part->tiles / wide;
     if (part->down > WARPS)
         return false;
     part->across = WARPS / part->down;
     part->parts = part->across;
-    if (shape->form == ECO_RESIDENT_SQUARE && part->tiles == FOUR)
+    if (shape->form == ECO_PERSISTENT_SQUARE && part->tiles == FOUR)
         part->parts = WARPS / FOUR;
     return true;
 }
 
 /* Of product o.  False: it does not fit. */
-static bool divide_product(const struct eco_resident_need *need, int o,
-                           struct eco_resident_shape *shape)
+static bool divide_product(const struct eco_persistent_need *need, int o,
+                           struct eco_persistent_shape *shape)
 {
-    const int32_t item = ECO_RESIDENT_BYTES / need->operand; /* k of it */
-    struct eco_resident_part *part = &shape->part[o];
+    const int32_t item = ECO_PERSISTENT_BYTES / need->operand; /* k of it */
+    struct eco_persistent_part *part = &shape->part[o];
     const int32_t numbers = bundle_of(need, o, shape),
                   bundle = need->scaled && numbers > item ? numbers / item : 1, /* items */
-        bundles = ECO_RESIDENT_BUNDLES(need->hidden, shape->unit_shift),
+        bundles = ECO_PERSISTENT_SCALE_BLOCKS(need->hidden, shape->unit_shift),
                   most = held(need, shape->form, bundle);
     part->k = up(need->scaled ? bundles * numbers : need->width[o], item) * item;
     if (!divide_rows(need, o, shape, part))
         return false;
     part->slice = up(up(part->k / item, 1 << shape->spread), bundle) * bundle;
     const int32_t items = up(part->slice, part->across);
-    if (shape->form == ECO_RESIDENT_MANY && items <= held(need, ECO_RESIDENT_FEW, bundle))
+    if (shape->form == ECO_PERSISTENT_MANY && items <= held(need, ECO_PERSISTENT_FEW, bundle))
         return false;
     part->items = items_of(items, most, shape->form,
-                           need->instructions == ECO_RESIDENT_PLAIN && bundle % 2 == 0);
-    part->kept = larger(part->items - most, 0);
-    if (shape->form == ECO_RESIDENT_SQUARE && row_tiles(shape) == 1)
+                           need->instructions == ECO_PERSISTENT_PLAIN && bundle % 2 == 0);
+    part->in_shared = larger(part->items - most, 0);
+    if (shape->form == ECO_PERSISTENT_SQUARE && row_tiles(shape) == 1)
         return false;
-    if (ECO_RESIDENT_IS_DIRECT(shape->form)) {
-        if (part->kept > 0 ||
-            row_tiles(shape) > ECO_RESIDENT_DIRECT_TILES(shape->form, need->instructions))
+    if (ECO_PERSISTENT_IS_DIRECT(shape->form)) {
+        if (part->in_shared > 0 ||
+            row_tiles(shape) > ECO_PERSISTENT_DIRECT_TILES(shape->form, need->instructions))
             return false;
         if (row_tiles(shape) > 1)
             part->items = most; /* there is code for these */
     }
-    shape->kept += part->kept;
+    shape->in_shared += part->in_shared;
     shape->room = larger(shape->room, part->across * part->items);
-    shape->sums =
-        larger(shape->sums,
-               ECO_RESIDENT_SUM_AT(ECO_RESIDENT_N, ECO_RESIDENT_SUM_ROW(part->tiles, part->parts)));
+    shape->sums = larger(
+        shape->sums,
+        ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, ECO_PERSISTENT_SUM_ROW(part->tiles, part->parts)));
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups *
-                             (size_t)row_tiles(shape) * ECO_RESIDENT_N *
+                             (size_t)row_tiles(shape) * ECO_PERSISTENT_N *
                              ((size_t)part->k * (size_t)need->operand +
                               (need->scaled ? (size_t)bundles * sizeof(float) : 0));
     return true;
@@ -173,21 +174,21 @@ static bool divide_product(const struct eco_resident_need *need, int o,
 /* May sums lie where what was multiplied lay?  There is code for it in clusters with many items;
  * every warp multiplies all tiles of the batch at once, and only what every step gathers anew is
  * overwritten. */
-static bool may_be_over(const struct eco_resident_need *need,
-                        const struct eco_resident_shape *shape)
+static bool may_be_over(const struct eco_persistent_need *need,
+                        const struct eco_persistent_shape *shape)
 {
-    const struct eco_resident_part *part = &shape->part[0];
-    const int32_t items = part->k / (ECO_RESIDENT_BYTES / need->operand),
+    const struct eco_persistent_part *part = &shape->part[0];
+    const int32_t items = part->k / (ECO_PERSISTENT_BYTES / need->operand),
                   last =
                       items - ((1 << shape->spread) - 1) * part->slice; /* the least of a block */
-    return shape->form == ECO_RESIDENT_MANY && shape->spread > 0 && row_tiles(shape) <= 2 &&
+    return shape->form == ECO_PERSISTENT_MANY && shape->spread > 0 && row_tiles(shape) <= 2 &&
            part->down * part->across == WARPS && last > 0 &&
-           (size_t)last * (size_t)row_tiles(shape) * ECO_RESIDENT_N * ECO_RESIDENT_BYTES >=
+           (size_t)last * (size_t)row_tiles(shape) * ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES >=
                sums_bytes(shape);
 }
 
 /* False: it does not fit. */
-static bool divide(const struct eco_resident_need *need, struct eco_resident_shape *shape)
+static bool divide(const struct eco_persistent_need *need, struct eco_persistent_shape *shape)
 {
     for (int o = 0; o < need->products; o++)
         if (!divide_product(need, o, shape))
@@ -200,7 +201,7 @@ static bool divide(const struct eco_resident_need *need, struct eco_resident_sha
         shape->shared_bytes = shared_bytes(need, shape);
     }
     if (shape->shared_bytes > need->block_bytes && may_be_over(need, shape)) {
-        shape->over = true;
+        shape->aliased = true;
         shape->shared_bytes = shared_bytes(need, shape);
     }
     return shape->shared_bytes <= need->block_bytes;
@@ -230,7 +231,7 @@ static const struct cost {
     double sum;                  /* that a thread adds up for a unit of each of its rows */
     double round;                /* of units, one of a thread */
     double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
-    double scale;                /* of a bundle for a tile, where items do not count it */
+    double scale;                /* of a scale block for a tile, where items do not count it */
 } costs[] = {[FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
              [FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
              [BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
@@ -245,59 +246,59 @@ static const struct cost {
              [WIDE_TWO] = {1050, 0, 24, 0, 100, 0, 14, 0, 0},
              [DIRECT_BACK] = {1150, 290, 29, 70, 48, 0, 0, 658, 126}};
 
-static const struct cost *cost_of(const struct eco_resident_need *need,
-                                  const struct eco_resident_shape *shape)
+static const struct cost *cost_of(const struct eco_persistent_need *need,
+                                  const struct eco_persistent_shape *shape)
 {
-    const bool two = need->instructions == ECO_RESIDENT_PAIR;
-    if (ECO_RESIDENT_IS_DIRECT(shape->form) && !need->backward && need->scaled)
+    const bool two = need->instructions == ECO_PERSISTENT_PAIR;
+    if (ECO_PERSISTENT_IS_DIRECT(shape->form) && !need->backward && need->scaled)
         return &costs[two ? DIRECT_TWO_SCALED : DIRECT_SCALED];
-    if (ECO_RESIDENT_IS_DIRECT(shape->form))
-        return &costs[need->backward                       ? DIRECT_BACK
-                      : !two                               ? DIRECT
-                      : shape->form == ECO_RESIDENT_DIRECT ? DIRECT_TWO
-                                                           : WIDE_TWO];
+    if (ECO_PERSISTENT_IS_DIRECT(shape->form))
+        return &costs[need->backward                         ? DIRECT_BACK
+                      : !two                                 ? DIRECT
+                      : shape->form == ECO_PERSISTENT_DIRECT ? DIRECT_TWO
+                                                             : WIDE_TWO];
     if (need->backward)
         return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
-    if (shape->form == ECO_RESIDENT_SQUARE)
+    if (shape->form == ECO_PERSISTENT_SQUARE)
         return &costs[two ? SQUARE_TWO : SQUARE];
     return &costs[two || need->scaled ? FORWARD_TWO : FORWARD];
 }
 
 /* Of the items of a warp, multiplied by four warps together: tiles of the batch four at a time, at
  * the end perhaps two. */
-static double square_clocks(const struct eco_resident_part *part, int32_t tiles)
+static double square_clocks(const struct eco_persistent_part *part, int32_t tiles)
 {
     static const double four = 132, two = 107, kept = 0.7; /* more for an item kept */
     const int32_t left = tiles % 4;
-    return (part->items + kept * part->kept) *
+    return (part->items + kept * part->in_shared) *
            (four * (tiles / 4 + (left == 3)) + (left == 1 || left == 2 ? two : 0));
 }
 
 /* That a block reads of the others; where warps read the same, each of them half of it more. */
-static double kbytes_of(const struct eco_resident_part *part,
-                        const struct eco_resident_shape *shape)
+static double kbytes_of(const struct eco_persistent_part *part,
+                        const struct eco_persistent_shape *shape)
 {
-    const bool direct = ECO_RESIDENT_IS_DIRECT(shape->form);
-    const double rows = direct ? shape->group_rows : row_tiles(shape) * ECO_RESIDENT_N,
+    const bool direct = ECO_PERSISTENT_IS_DIRECT(shape->form);
+    const double rows = direct ? shape->group_rows : row_tiles(shape) * ECO_PERSISTENT_N,
                  again = direct ? 0.5 * (part->down - 1) : 0;
-    return (1 + again) * rows * part->slice * ECO_RESIDENT_BYTES / 1024;
+    return (1 + again) * rows * part->slice * ECO_PERSISTENT_BYTES / 1024;
 }
 
 /* Of product o, and of the stage behind it. */
-static double predict_product(const struct eco_resident_need *need, int o,
-                              const struct eco_resident_shape *shape)
+static double predict_product(const struct eco_persistent_need *need, int o,
+                              const struct eco_persistent_shape *shape)
 {
     const struct cost *cost = cost_of(need, shape);
-    const struct eco_resident_part *part = &shape->part[o];
-    const double tiles = row_tiles(shape), kept = part->kept,
-                 rounds = pairs(shape) / ECO_RESIDENT_THREADS;
-    const bool pair = need->instructions == ECO_RESIDENT_PAIR && !need->backward;
+    const struct eco_persistent_part *part = &shape->part[o];
+    const double tiles = row_tiles(shape), kept = part->in_shared,
+                 rounds = pairs(shape) / ECO_PERSISTENT_THREADS;
+    const bool pair = need->instructions == ECO_PERSISTENT_PAIR && !need->backward;
     const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
     const double parts = shape->spread > 0 ? 1 << shape->spread : part->parts,
-                 bundles = (double)part->items * (ECO_RESIDENT_BYTES / need->operand) /
+                 bundles = (double)part->items * (ECO_PERSISTENT_BYTES / need->operand) /
                            bundle_of(need, o, shape);
     const double multiplied =
-        shape->form == ECO_RESIDENT_SQUARE
+        shape->form == ECO_PERSISTENT_SQUARE
             ? products * square_clocks(part, row_tiles(shape))
             : tiles * products *
                       (cost->item * (part->items - kept) + in_shared * cost->kept * kept) +
@@ -308,7 +309,8 @@ static double predict_product(const struct eco_resident_need *need, int o,
     return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }
 
-static double predict(const struct eco_resident_need *need, const struct eco_resident_shape *shape)
+static double predict(const struct eco_persistent_need *need,
+                      const struct eco_persistent_shape *shape)
 {
     double time = 0;
     for (int o = 0; o < need->products; o++)
@@ -316,15 +318,16 @@ static double predict(const struct eco_resident_need *need, const struct eco_res
     return time;
 }
 
-double eco_resident_shape(const struct eco_resident_need *need, struct eco_resident_shape *best)
+double eco_persistent_shape(const struct eco_persistent_need *need,
+                            struct eco_persistent_shape *best)
 {
     static const double us = 1 / 1570.; /* of a clock */
     const uint64_t made =
-        need->shapes & ECO_RESIDENT_MADE(need->products, need->recurrent[0], need->backward,
-                                         need->instructions, need->scaled);
+        need->shapes & ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
+                                           need->instructions, need->scaled);
     double least = 0;
-    for (int32_t i = 0; i < ECO_RESIDENT_SHAPES; i++) {
-        struct eco_resident_shape shape = eco_resident_at(i);
+    for (int32_t i = 0; i < ECO_PERSISTENT_SHAPES; i++) {
+        struct eco_persistent_shape shape = eco_persistent_at(i);
         if (!(made >> i & 1))
             continue;
         const int32_t cluster_units = 1 << shape.unit_shift << shape.spread;

@@ -30,7 +30,7 @@ ECO_DEVICE uint4 piece_from(const operand_bits bits[PIECE])
 }
 
 /* Neighbours of a row as operands. */
-ECO_DEVICE uint4 operands_of(const uint4 *from, float scale)
+ECO_DEVICE uint4 piece_of_weights(const uint4 *from, float scale)
 {
 #if defined(ECO_ROWS_F32)
     operand_bits bits[PIECE];
@@ -57,22 +57,22 @@ template <class CUT> struct rows_of_r {
 };
 
 template <class CUT>
-ECO_DEVICE struct rows_of_r<CUT> rows_of(const struct eco_resident_call *call,
-                                         const struct share *share) {
-    const struct eco_resident_part *part = &call->shape.part[CUT::product];
-    const narrow *const r = (const narrow *)call->job[share->job].recurrent[CUT::product];
+ECO_DEVICE struct rows_of_r<CUT> rows_of(const struct eco_persistent_call *call,
+                                         const struct block *block) {
+    const struct eco_persistent_part *part = &call->shape.part[CUT::product];
+    const narrow *const r = (const narrow *)call->job[block->job].recurrent[CUT::product];
     struct rows_of_r<CUT> rows;
 #pragma unroll
     for (int t = 0; t < CUT::wide; t++) {
-        const int first = across_of<CUT>(share, t) * part->items;
+        const int first = across_of<CUT>(block, t) * part->items;
         const int items =
-            min(min(part->items, part->slice - first), part->k / ITEM - share->item0 - first);
-        rows.first[t] = share->item0 + first;
+            min(min(part->items, part->slice - first), part->k / ITEM - block->item0 - first);
+        rows.first[t] = block->item0 + first;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int at = down_of<CUT>(share, t) * ECO_RESIDENT_M + half * 8 + share->lane / 4;
-            const int owner = at / CUT::own - share->rank, own = at % CUT::own; /* of the row */
-            const int unit = share->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
+            const int at = down_of<CUT>(block, t) * ECO_PERSISTENT_M + half * 8 + block->lane / 4;
+            const int owner = at / CUT::own - block->rank, own = at % CUT::own; /* of the row */
+            const int unit = block->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
             const int64_t row = (int64_t)(own >> CUT::shift) * call->column + unit;
             const bool there = at < CUT::rows && unit < call->hidden && items > 0;
             rows.items[t][half] = there ? items : 0;
@@ -86,55 +86,56 @@ ECO_DEVICE struct rows_of_r<CUT> rows_of(const struct eco_resident_call *call,
  * thing.
  */
 template <class CUT>
-ECO_DEVICE int column_of(const struct eco_resident_call *call, const struct share *share, int item,
-                         int x)
+ECO_DEVICE int column_of(const struct eco_persistent_call *call, const struct block *block,
+                         int item, int x)
 {
     enum { OF_RAW = 16 / sizeof(narrow), HALF = ITEM / 2 };
-    const int quarter = share->lane % 4, shift = CUT::bundle::shift;
-    const int k = item * ITEM + (CUT::bundle::halves ? x * HALF + quarter * (HALF / 4)
-                                                     : quarter * PIECE + x * OF_RAW);
+    const int quarter = block->lane % 4, shift = CUT::scale_block::shift;
+    const int k = item * ITEM + (CUT::scale_block::halves ? x * HALF + quarter * (HALF / 4)
+                                                          : quarter * PIECE + x * OF_RAW);
     if (!ITEM_SCALES)
         return k < call->width[CUT::product] ? k : -1;
-    const int of_bundle = k % (int)CUT::bundle::numbers, run = of_bundle >> shift,
-              unit = (k / (int)CUT::bundle::numbers << shift) + (of_bundle & ((1 << shift) - 1));
-    return run < CUT::bundle::runs && unit < call->hidden ? run * call->column + unit : -1;
+    const int of_bundle = k % (int)CUT::scale_block::cell_traits, run = of_bundle >> shift,
+              unit = (k / (int)CUT::scale_block::cell_traits << shift) +
+                     (of_bundle & ((1 << shift) - 1));
+    return run < CUT::scale_block::runs && unit < call->hidden ? run * call->column + unit : -1;
 }
 
 /* Half a fragment that this warp keeps here: the first numbers or the second. */
 template <class CUT>
-ECO_DEVICE uint4 *kept_half(const struct eco_resident_call *call, const struct share *share,
-                            int item, int tile, int numbers)
+ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const struct block *block,
+                                 int item, int tile, int cell_traits)
 {
-    const struct eco_resident_part *part = call->shape.part;
-    int kept = share->warp * part[CUT::product].kept + item - CUT::items;
+    const struct eco_persistent_part *part = call->shape.part;
+    int kept = block->warp * part[CUT::product].in_shared + item - CUT::items;
     if constexpr (CUT::product == 1)
-        kept += WARPS * part[0].kept;
-    return shared + ((kept * TILES + tile) * 2 + numbers) * LANES + share->lane;
+        kept += WARPS * part[0].in_shared;
+    return shared + ((kept * TILES + tile) * 2 + cell_traits) * WARP + block->lane;
 }
 
 /* Where four warps keep 64 rows of an item together, as they have those of the batch. */
 template <class CUT>
-ECO_DEVICE uint4 *kept_square(const struct eco_resident_call *call, const struct share *share,
-                              int item, int tile)
+ECO_DEVICE uint4 *square_in_shared(const struct eco_persistent_call *call,
+                                   const struct block *block, int item, int tile)
 {
-    const int kept = share->warp / FOUR * call->shape.part[CUT::product].kept + item - CUT::items;
-    return shared + (kept * TILES + tile) * FOUR * 2 * LANES;
+    const int kept =
+        block->warp / WARPGROUP * call->shape.part[CUT::product].in_shared + item - CUT::items;
+    return shared + (kept * TILES + tile) * WARPGROUP * 2 * WARP;
 }
 
 template <class CUT>
-ECO_DEVICE void keep_fragment(const struct eco_resident_call *call, const struct share *share,
-                              int item, int tile, const struct fragment *v)
+ECO_DEVICE void put_fragment(const struct eco_persistent_call *call, const struct block *block,
+                             int item, int tile, const struct fragment *v)
 {
     if (!CUT::square) {
-        *kept_half<CUT>(call, share, item, tile, 0) = v->first;
-        *kept_half<CUT>(call, share, item, tile, 1) = v->second;
+        *half_in_shared<CUT>(call, block, item, tile, 0) = v->first;
+        *half_in_shared<CUT>(call, block, item, tile, 1) = v->second;
         return;
     }
-    uint4 *const to =
-        kept_square<CUT>(call, share, item, tile) + share->warp % FOUR * 2 * LANES + share->lane;
-    put_words(to, share->lane, make_uint4(v->first.x, v->first.z, v->second.x, v->second.z));
-    put_words(to + LANES, share->lane,
-              make_uint4(v->first.y, v->first.w, v->second.y, v->second.w));
+    uint4 *const to = square_in_shared<CUT>(call, block, item, tile) +
+                      block->warp % WARPGROUP * 2 * WARP + block->lane;
+    put_words(to, block->lane, make_uint4(v->first.x, v->first.z, v->second.x, v->second.z));
+    put_words(to + WARP, block->lane, make_uint4(v->first.y, v->first.w, v->second.y, v->second.w));
 }
 
 /* ---- on its way ------------------------------------------------------------------------------ */
@@ -146,18 +147,18 @@ enum { RAW = PIECE * sizeof(narrow) / 16 /* of 16 bytes that become a piece */ }
 template <class CUT> struct way {
     enum {
         PLACES = CUT::wide * 2, /* of an item, of two pieces */
-        ITEM_PLACES = PLACES * RAW * LANES * WARPS,
-        AHEAD = ECO_RESIDENT_READ_BYTES / 16 / ITEM_PLACES /* items that there is room for */
+        ITEM_PLACES = PLACES * RAW * WARP * WARPS,
+        AHEAD = ECO_PERSISTENT_READ_BYTES / 16 / ITEM_PLACES /* items that there is room for */
     };
 };
 
 /* A lane's `n` items from item `first` on; each to [tiles, 2, raw, lanes] of 16 bytes, from `place`
  * on. */
 template <class CUT> struct items_of_r {
-    const struct eco_resident_call *call;
-    const struct share *share;
+    const struct eco_persistent_call *call;
+    const struct block *block;
     const struct rows_of_r<CUT> *rows;
-    int first, n, place;
+    int first, n, element;
 };
 
 /* To the so manyth place.  What is no part of R is zeros. */
@@ -167,14 +168,14 @@ ECO_DEVICE void ask_for_item(const struct items_of_r<CUT> *items, int i, int at)
 #pragma unroll
     for (int x = 0; x < way<CUT>::PLACES && i < items->n; x++) {
         const int item = items->first + i,
-                  to = items->place + (at * way<CUT>::PLACES + x) * RAW * LANES;
+                  to = items->element + (at * way<CUT>::PLACES + x) * RAW * WARP;
         const bool row = item < items->rows->items[x / 2][x % 2];
         const narrow *const from = items->rows->row[x / 2][x % 2];
 #pragma unroll
         for (int k = 0; k < RAW; k++) {
             const int column =
-                column_of<CUT>(items->call, items->share, items->rows->first[x / 2] + item, k);
-            cp_async_16_or_zeros(row && column >= 0, &shared[to + k * LANES],
+                column_of<CUT>(items->call, items->block, items->rows->first[x / 2] + item, k);
+            cp_async_16_or_zeros(row && column >= 0, &shared[to + k * WARP],
                                  from + (column >= 0 ? column : 0));
         }
     }
@@ -193,7 +194,7 @@ ECO_DEVICE void bring_items(const struct items_of_r<CUT> *items, USE use)
 #pragma unroll 1
     for (int i = 0; i < items->n; i++) {
         cp_async_wait<way<CUT>::AHEAD - 1>();
-        use(i, items->place + at(i) * way<CUT>::PLACES * RAW * LANES);
+        use(i, items->element + at(i) * way<CUT>::PLACES * RAW * WARP);
         ask_for_item<CUT>(items, i + way<CUT>::AHEAD, at(i + way<CUT>::AHEAD));
     }
     cp_async_wait_all();
@@ -211,12 +212,13 @@ ECO_DEVICE void bring_fragments(const struct items_of_r<CUT> *items, float scale
             uint4 piece[2][RAW];
 #pragma unroll
             for (int x = 0; x < 2 * RAW; x++)
-                piece[x / RAW][x % RAW] = shared[from + (t * 2 * RAW + x) * LANES];
-            v[t] = fragment_of(operands_of(piece[0], scale), operands_of(piece[1], scale));
+                piece[x / RAW][x % RAW] = shared[from + (t * 2 * RAW + x) * WARP];
+            v[t] =
+                fragment_of(piece_of_weights(piece[0], scale), piece_of_weights(piece[1], scale));
         }
 #pragma unroll
         for (int x = 0; x < way<CUT>::PLACES; x++)
-            shared[items->place + (i * way<CUT>::PLACES + x) * LANES] =
+            shared[items->element + (i * way<CUT>::PLACES + x) * WARP] =
                 x % 2 ? v[x / 2].second : v[x / 2].first;
 #endif
     });
@@ -225,27 +227,27 @@ ECO_DEVICE void bring_fragments(const struct items_of_r<CUT> *items, float scale
 ECO_DEVICE struct fragment brought_fragment(int at)
 {
 #if defined(ECO_ROWS_F32)
-    return {shared[at], shared[at + LANES]};
+    return {shared[at], shared[at + WARP]};
 #else
-    return fragment_of(shared[at], shared[at + LANES]);
+    return fragment_of(shared[at], shared[at + WARP]);
 #endif
 }
 
 #if defined(SCALED_R)
 /* In a lane's share of R. */
 template <class CUT>
-ECO_DEVICE float greatest_of_fragments(const struct eco_resident_call *call,
-                                       const struct share *share, float most)
+ECO_DEVICE float greatest_of_fragments(const struct eco_persistent_call *call,
+                                       const struct block *block, float most)
 {
-    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, block);
     const struct items_of_r<CUT> items = {
-        call, share, &rows, 0, call->shape.part[CUT::product].items,
-            share->warp *way<CUT>::AHEAD *way<CUT>::PLACES *RAW *LANES + share->lane
+        call, block, &rows, 0, call->shape.part[CUT::product].items,
+            block->warp *way<CUT>::AHEAD *way<CUT>::PLACES *RAW *WARP + block->lane
     };
     bring_items<CUT, way<CUT>::AHEAD>(&items, [&](int, int from) {
 #pragma unroll
         for (int x = 0; x < way<CUT>::PLACES * RAW; x++) {
-            const uint4 v = shared[from + x * LANES];
+            const uint4 v = shared[from + x * WARP];
             enlarge(&most, __uint_as_float(v.x));
             enlarge(&most, __uint_as_float(v.y));
             enlarge(&most, __uint_as_float(v.z));
@@ -258,15 +260,15 @@ ECO_DEVICE float greatest_of_fragments(const struct eco_resident_call *call,
 
 /* Of up to two products: `SECOND` may be `FIRST`. */
 template <class FIRST, class SECOND>
-ECO_DEVICE struct scales scales_of_r(const struct eco_resident_call *call,
-                                     const struct share *share_of_first,
-                                     const struct share *share_of_second)
+ECO_DEVICE struct scales scales_of_r(const struct eco_persistent_call *call,
+                                     const struct block *block_of_first,
+                                     const struct block *block_of_second)
 {
 #if defined(SCALED_R)
-    float most = greatest_of_fragments<FIRST>(call, share_of_first, 0);
+    float most = greatest_of_fragments<FIRST>(call, block_of_first, 0);
     if ((int)FIRST::product != (int)SECOND::product)
-        most = greatest_of_fragments<SECOND>(call, share_of_second, most);
-    return {1, over(scale_for(greatest_of_block(share_of_first, most)))};
+        most = greatest_of_fragments<SECOND>(call, block_of_second, most);
+    return {1, reciprocal_pow2(scale_for(greatest_of_block(block_of_first, most)))};
 #else
     return {};
 #endif
@@ -275,7 +277,7 @@ ECO_DEVICE struct scales scales_of_r(const struct eco_resident_call *call,
 ECO_DEVICE float scale_of_r(const struct scales *scales)
 {
 #if defined(SCALED_R)
-    return over(scales->sums);
+    return reciprocal_pow2(scales->sums);
 #else
     return 1;
 #endif
@@ -283,67 +285,70 @@ ECO_DEVICE float scale_of_r(const struct scales *scales)
 
 /* The items that registers hold, by way of all of shared memory. */
 template <class CUT>
-ECO_DEVICE void read_held(const struct eco_resident_call *call, const struct share *share,
-                          const struct scales *scales, struct fragment r[CUT::items][CUT::wide])
+ECO_DEVICE void read_weights_in_registers(const struct eco_persistent_call *call,
+                                          const struct block *block, const struct scales *scales,
+                                          struct fragment r[CUT::items][CUT::wide])
 {
-    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, block);
     const int room = (int)(call->shape.shared_bytes / 16) / way<CUT>::ITEM_PLACES /
                      way<CUT>::AHEAD * way<CUT>::AHEAD;
     const int some = room < CUT::items ? room : CUT::items; /* at a time */
-    const int place = share->warp * some * way<CUT>::PLACES * RAW * LANES + share->lane;
+    const int element = block->warp * some * way<CUT>::PLACES * RAW * WARP + block->lane;
     int at = some; /* item in hand of those */
 #pragma unroll
     for (int i = 0; i < CUT::items; i++, at++) {
         if (i % way<CUT>::AHEAD == 0 && at == some) {
             const int left = call->shape.part[CUT::product].items - i;
             const struct items_of_r<CUT> items = {
-                call, share, &rows, i, min(some, left), place
+                call, block, &rows, i, min(some, left), element
             };
             bring_fragments<CUT>(&items, scale_of_r(scales));
             at = 0;
         }
 #pragma unroll
         for (int t = 0; t < CUT::wide; t++)
-            r[i][t] = brought_fragment(place + (at * CUT::wide + t) * 2 * LANES);
+            r[i][t] = brought_fragment(element + (at * CUT::wide + t) * 2 * WARP);
     }
 }
 
 /* Those that shared memory keeps, by way of what nothing is kept in. */
 template <class CUT>
-ECO_DEVICE void read_kept(const struct eco_resident_call *call, const struct share *share,
-                          const struct scales *scales)
+ECO_DEVICE void read_weights_in_shared(const struct eco_persistent_call *call,
+                                       const struct block *block, const struct scales *scales)
 {
-    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, share);
-    const int kept = call->shape.part[CUT::product].kept, other = kept_pieces(&call->shape);
+    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, block);
+    const int kept = call->shape.part[CUT::product].in_shared,
+              other = pieces_in_shared(&call->shape);
     const int some =
         ((int)(call->shape.shared_bytes / 16) - other) / way<CUT>::ITEM_PLACES; /* at a time */
-    const int place = other + share->warp * some * way<CUT>::PLACES * RAW * LANES + share->lane;
+    const int element = other + block->warp * some * way<CUT>::PLACES * RAW * WARP + block->lane;
 #pragma unroll 1
     for (int first = 0; first < kept; first += some) {
         const int n = min(some, kept - first);
         const struct items_of_r<CUT> items = {
-            call, share, &rows, CUT::items + first, n, place
+            call, block, &rows, CUT::items + first, n, element
         };
         bring_fragments<CUT>(&items, scale_of_r(scales));
 #pragma unroll 1
         for (int i = 0; i < n; i++)
 #pragma unroll
             for (int t = 0; t < CUT::wide; t++) {
-                const struct fragment v = brought_fragment(place + (i * CUT::wide + t) * 2 * LANES);
-                keep_fragment<CUT>(call, share, CUT::items + first + i, t, &v);
+                const struct fragment v =
+                    brought_fragment(element + (i * CUT::wide + t) * 2 * WARP);
+                put_fragment<CUT>(call, block, CUT::items + first + i, t, &v);
             }
     }
 }
 
 /* This block's part of R. */
 template <class CUT>
-ECO_DEVICE void read_fragments(const struct eco_resident_call *call, const struct share *share,
+ECO_DEVICE void read_fragments(const struct eco_persistent_call *call, const struct block *block,
                                const struct scales *scales,
                                struct fragment r[CUT::items][CUT::wide])
 {
-    read_held<CUT>(call, share, scales, r);
+    read_weights_in_registers<CUT>(call, block, scales, r);
     __syncthreads();
-    read_kept<CUT>(call, share, scales);
+    read_weights_in_shared<CUT>(call, block, scales);
     __syncthreads();
 }
 

@@ -162,18 +162,18 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
             wait_for_marks(&forks, s);
         else
             wait_for_op(&forks, tape, op, s);
-        eco_gpu_few_begin(run, (enum eco_op_kind)op->kind);
+        eco_gpu_grouped_begin(run, (enum eco_op_kind)op->kind);
         eco_gpu_point_at_stream(run, op, forks.stream[s]);
         if (together)
             queue_together(&forks, &walk, op);
         else
             ops[op->kind](run, op);
-        eco_gpu_few_end(run);
+        eco_gpu_grouped_end(run);
         forks.busy[s] = true;
         if (together)
             hold_all(&forks, s);
     }
-    eco_gpu_few_begin(run, ECO_D_END);
+    eco_gpu_grouped_begin(run, ECO_D_END);
     /* Joined even after a failure: a stream left in the caller's capture would spoil it. */
     const ecornn_status status = run->status;
     run->status = ECORNN_OK;

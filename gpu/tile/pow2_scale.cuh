@@ -16,7 +16,7 @@ ECO_DEVICE float scale_for(float most)
 }
 
 /* 1 / x, of a power of two. */
-ECO_DEVICE float over(float x)
+ECO_DEVICE float reciprocal_pow2(float x)
 {
     const unsigned twice_one = 254u << 23;
     return __uint_as_float(twice_one - __float_as_uint(x));

@@ -22,13 +22,13 @@ enum {
 };
 #define INFINITY_BEGINS __uint_as_float(0x7F800000)
 
-template <int TILES, int ACROSS> struct sums {
+template <int TILES, int ACROSS> struct warp_sums {
     float d[TILES][ACROSS][4];
 };
 
 /* Where a lane reads: rows of the matrix, 8 apart in a tile, and of the batch.  whole: it is known
  * that those lie at, and k is of, whole pieces. */
-template <int TILES, int ACROSS> struct operands {
+template <int TILES, int ACROSS> struct warp_operands {
     enum { whole = false };
     const narrow *matrix[TILES][2], *row[ACROSS];
     int first, end; /* items */
@@ -41,7 +41,7 @@ template <int TILES, int ACROSS> struct fetched {
 };
 
 /* Some of a row, zeros behind them. */
-ECO_DEVICE uint4 read_some(const narrow *from, int there)
+ECO_DEVICE uint4 read_row_piece(const narrow *from, int there)
 {
     __align__(16) narrow x[PIECE];
 #pragma unroll
@@ -51,7 +51,7 @@ ECO_DEVICE uint4 read_some(const narrow *from, int there)
 }
 
 template <int TILES, int ACROSS>
-ECO_DEVICE void fetch_matrix(const struct operands<TILES, ACROSS> &at, int item,
+ECO_DEVICE void fetch_matrix(const struct warp_operands<TILES, ACROSS> &at, int item,
                              struct fetched<TILES, ACROSS> *to)
 {
     const int k = item * ITEM + at.quarter * PIECE;
@@ -76,7 +76,7 @@ template <class AT, class V> ECO_DEVICE void fetch_rows(const AT &at, int item, 
     } else {
 #pragma unroll
         for (int t = 0; t < ACROSS; t++)
-            to->b[t] = read_some(at.row[t] + k, there);
+            to->b[t] = read_row_piece(at.row[t] + k, there);
     }
 }
 
@@ -94,8 +94,8 @@ ECO_DEVICE void add_narrow(float d[4], uint4 a, unsigned b0, unsigned b1)
 
 #if !defined(ECO_ROWS_F32)
 template <int TILES, int ACROSS>
-ECO_DEVICE void multiply_item(const struct fetched<TILES, ACROSS> &v,
-                              struct sums<TILES, ACROSS> *sums)
+ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
+                                 struct warp_sums<TILES, ACROSS> *sums)
 {
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
@@ -119,8 +119,8 @@ ECO_DEVICE uint4 all_to_tf32(uint4 v)
 }
 
 template <int TILES, int ACROSS>
-ECO_DEVICE void multiply_item(const struct fetched<TILES, ACROSS> &v,
-                              struct sums<TILES, ACROSS> *sums)
+ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
+                                 struct warp_sums<TILES, ACROSS> *sums)
 {
     uint4 b[ACROSS];
 #pragma unroll
@@ -162,8 +162,8 @@ ECO_DEVICE struct parts parts_of(unsigned x, unsigned y)
 
 /* Matrix instructions cut off where they add: each item's sums begin anew, the least first. */
 template <int TILES, int ACROSS>
-ECO_DEVICE void multiply_item(const struct fetched<TILES, ACROSS> &v,
-                              struct sums<TILES, ACROSS> *sums)
+ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
+                                 struct warp_sums<TILES, ACROSS> *sums)
 {
     static constexpr int order[6][2] = {{0, 2}, {2, 0}, {1, 1}, {0, 1}, {1, 0}, {0, 0}};
     uint4 a[TILES][3];
@@ -207,7 +207,7 @@ template <class V> struct ahead {
 /* ready() is done when kernels ahead have ended, while rows are on their way.  V: what fetch_matrix
  * and fetch_rows fetch of an item. */
 template <class V, int AHEAD, class AT, class SUMS, class READY>
-ECO_DEVICE void multiply(const AT at, SUMS *sums, READY ready)
+ECO_DEVICE void warp_mainloop(const AT at, SUMS *sums, READY ready)
 {
     V v[AHEAD];
 #pragma unroll
@@ -222,7 +222,7 @@ ECO_DEVICE void multiply(const AT at, SUMS *sums, READY ready)
     for (int i = at.first; i < at.end; i += AHEAD)
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
-            multiply_item(v[j], sums);
+            multiply_fetched(v[j], sums);
             fetch_matrix(at, i + j + AHEAD, &v[j]);
             fetch_rows(at, i + j + AHEAD, &v[j]);
         }
@@ -230,7 +230,7 @@ ECO_DEVICE void multiply(const AT at, SUMS *sums, READY ready)
 
 /* Of a warp to [8 * ACROSS, LINE], a row of D behind the other. */
 template <int LINE, int TILES, int ACROSS>
-ECO_DEVICE void put_sums(const struct sums<TILES, ACROSS> &sums, float *to, int lane)
+ECO_DEVICE void put_warp_sums(const struct warp_sums<TILES, ACROSS> &sums, float *to, int lane)
 {
     to += lane % 4 * 2 * LINE + lane / 4;
 #pragma unroll
@@ -250,7 +250,8 @@ ECO_DEVICE void put_sums(const struct sums<TILES, ACROSS> &sums, float *to, int 
  */
 
 /* Of floats in parts a sum that is not finite is added anew, term by term. */
-ECO_DEVICE float sum_anew(const narrow *a, size_t a_step, const narrow *b, size_t b_step, int k)
+ECO_DEVICE float recompute_in_f32(const narrow *a, size_t a_step, const narrow *b, size_t b_step,
+                                  int k)
 {
     float sum = 0;
     for (int i = 0; i < k; i++)

@@ -91,19 +91,19 @@ template <class kind> ECO_DEVICE tile_sums<kind> tile_sums_of(char *room, uint64
 /* ---- C --------------------------------------------------------------------------------------- */
 
 /* What a thread reads and writes of C: quads of some columns. */
-template <class kind> struct writer {
-    typedef tile_sums<kind> mine;
-    const eco_split_call &call;
-    const mine &sum;
-    int32_t row;             /* first of the quad */
-    unsigned quad, first;    /* column of the block's that the thread begins with */
-    bool whole;              /* the quad is there and lies at 16 bytes */
-    float4 old[mine::HELD];  /* of C */
-    float scale[mine::HELD]; /* of columns of prepared floats */
+template <class kind> struct tile_writer {
+    typedef tile_sums<kind> layout;
+    const eco_emulated_call &call;
+    const layout &sum;
+    int32_t row;               /* first of the quad */
+    unsigned quad, first;      /* column of the block's that the thread begins with */
+    bool whole;                /* the quad is there and lies at 16 bytes */
+    float4 old[layout::HELD];  /* of C */
+    float scale[layout::HELD]; /* of columns of prepared floats */
 
     __device__ __forceinline__ unsigned column_of(int i) const
     {
-        return first + (unsigned)i * mine::AT_ONCE;
+        return first + (unsigned)i * layout::AT_ONCE;
     }
 
     /* Column of C. */
@@ -117,7 +117,7 @@ template <class kind> struct writer {
         return column_of(i) < sum.columns_of(sum.rank) && n_of(i) < call.b.rows;
     }
 
-    __device__ __forceinline__ float *place(int i) const
+    __device__ __forceinline__ float *position(int i) const
     {
         return call.c + (size_t)n_of(i) * call.c_row + row;
     }
@@ -127,20 +127,20 @@ template <class kind> struct writer {
     {
         if constexpr (!kind::splits)
 #pragma unroll
-            for (int i = 0; i < mine::HELD; i++)
+            for (int i = 0; i < layout::HELD; i++)
                 scale[i] = has(i) ? call.b.scales[n_of(i)] : 1;
 #pragma unroll
-        for (int i = 0; i < mine::HELD; i++) {
-            const float *const from = place(i);
+        for (int i = 0; i < layout::HELD; i++) {
+            const float *const from = position(i);
             *(uint4 *)&old[i] = load_16_if(whole && call.add && has(i), from);
         }
         if (!whole && call.add)
 #pragma unroll
-            for (int i = 0; i < mine::HELD; i++)
+            for (int i = 0; i < layout::HELD; i++)
 #pragma unroll
                 for (int j = 0; j < 4; j++)
                     if (is_there(i, j))
-                        (&old[i].x)[j] = place(i)[j];
+                        (&old[i].x)[j] = position(i)[j];
     }
 
     __device__ __forceinline__ bool is_there(int i, int j) const
@@ -151,17 +151,17 @@ template <class kind> struct writer {
     /* One that is not finite has such terms, or terms beyond 1e30. */
     __device__ __forceinline__ void unscale(float4 &y, const float4 &s, int i) const
     {
-        bool odd[4];
+        bool nonfinite[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             float &x = (&y.x)[j];
-            odd[j] = is_odd(fabsf(x)) && is_there(i, j);
-            x = !kind::splits ? divided(x, (&s.x)[j], scale[i]) : x * over((&s.x)[j]);
+            nonfinite[j] = is_nonfinite(fabsf(x)) && is_there(i, j);
+            x = !kind::splits ? divided(x, (&s.x)[j], scale[i]) : x * reciprocal_pow2((&s.x)[j]);
         }
-        if (__any_sync(~0u, odd[0] || odd[1] || odd[2] || odd[3]))
+        if (__any_sync(~0u, nonfinite[0] || nonfinite[1] || nonfinite[2] || nonfinite[3]))
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                (&y.x)[j] = replaced(call, odd[j], row + j, n_of(i), (&y.x)[j]);
+                (&y.x)[j] = replaced(call, nonfinite[j], row + j, n_of(i), (&y.x)[j]);
     }
 
     __device__ __forceinline__ void write(void) const
@@ -170,25 +170,26 @@ template <class kind> struct writer {
         if (row < call.a.rows) /* scales are there of whole tiles */
             s = *(const float4 *)(call.a.scales + row);
 #pragma unroll
-        for (int i = 0; i < mine::HELD; i++) {
-            if (i * mine::AT_ONCE >= sum.columns_of(sum.rank))
+        for (int i = 0; i < layout::HELD; i++) {
+            if (i * layout::AT_ONCE >= sum.columns_of(sum.rank))
                 return;
             float4 y = has(i) ? sum.sum_of(column_of(i), quad) : make_float4(0, 0, 0, 0);
             unscale(y, s, i);
             y = make_float4(old[i].x + y.x, old[i].y + y.y, old[i].z + y.z, old[i].w + y.w);
             if (has(i) && whole)
-                *(float4 *)place(i) = y;
+                *(float4 *)position(i) = y;
             else
 #pragma unroll
                 for (int j = 0; j < 4; j++)
                     if (is_there(i, j))
-                        place(i)[j] = (&y.x)[j];
+                        position(i)[j] = (&y.x)[j];
         }
     }
 };
 
 template <class kind>
-ECO_DEVICE writer<kind> writer_of(const eco_split_call &call, const tile_sums<kind> &sum)
+ECO_DEVICE tile_writer<kind> tile_writer_of(const eco_emulated_call &call,
+                                            const tile_sums<kind> &sum)
 {
     const unsigned quad = threadIdx.x % tile_sums<kind>::QUADS, tile = blockIdx.x / sum.blocks;
     const int32_t row = (int32_t)(tile * kind::rows + 4 * quad);

@@ -23,7 +23,7 @@ struct products {
     int n;
     int32_t begin;
     const float *bias;
-    struct eco_split_plan plan[2]; /* the same k of all */
+    struct eco_emulated_plan plan[2]; /* the same k of all */
 };
 
 static const float *line(const void *data, int64_t n, size_t row)
@@ -32,7 +32,8 @@ static const float *line(const void *data, int64_t n, size_t row)
 }
 
 /* Where the operands of the jth lie, from k on, `call->k` of it. */
-static void point_at(const struct products *products, int j, int64_t k, struct eco_split_call *call)
+static void point_at(const struct products *products, int j, int64_t k,
+                     struct eco_emulated_call *call)
 {
     const struct eco_product *p = products->of[j], *first = products->of[0];
     const int64_t from = (j > 0 ? products->begin : 0) - k, to = from + p->k;
@@ -53,30 +54,31 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
     const int32_t processors = run->plan->device->caps.threads;
     const struct eco_product *first = products->of[0];
     const int32_t piece = products->plan[0].k;
-    char *const b = (char *)run->room + eco_split_bytes(ECO_SPLIT_PAIRS, first->m, piece);
-    struct eco_split_call call = {
+    char *const b = (char *)run->room + eco_emulated_bytes(ECO_EMULATED_PAIRS, first->m, piece);
+    struct eco_emulated_call call = {
         .a = {.row = first->a_row, .rows = first->m, .turned = first->kind == ECO_TN},
         .b = {.turned = first->kind != ECO_NT}};
-    eco_split_place(&call.a, run->room);
+    eco_emulated_place(&call.a, run->room);
     for (int64_t k = 0; k < first->k; k += piece)
         for (int j = 0; j < products->n && run->status == ECORNN_OK; j++) {
             const struct eco_product *p = products->of[j];
-            const struct eco_split_plan *plan = &products->plan[j];
+            const struct eco_emulated_plan *plan = &products->plan[j];
             call.k = first->k - k < piece ? (int32_t)(first->k - k) : piece;
             point_at(products, j, k, &call);
-            eco_split_place(&call.b, b);
-            call.parts =
-                plan->shared ? (float *)(b + eco_split_bytes(ECO_SPLIT_PAIRS, p->n, piece)) : NULL;
+            eco_emulated_place(&call.b, b);
+            call.parts = plan->shared
+                             ? (float *)(b + eco_emulated_bytes(ECO_EMULATED_PAIRS, p->n, piece))
+                             : NULL;
             call.bias = k == 0 ? products->bias : NULL;
-            eco_gpu_note_cuda(run,
-                              j == 0
-                                  ? eco_launch_split_prepare_both(&call, run->stream)
-                                  : eco_launch_split_prepare(&call.b, call.k, false, run->stream),
-                              "splitting operands");
-            const int32_t clusters = eco_split_clusters(
-                plan, (struct eco_split_size){first->m, p->n, first->k}, call.k, processors);
+            eco_gpu_note_cuda(
+                run,
+                j == 0 ? eco_launch_emulated_prepare_both(&call, run->stream)
+                       : eco_launch_emulated_prepare(&call.b, call.k, false, run->stream),
+                "splitting operands");
+            const int32_t clusters = eco_emulated_clusters(
+                plan, (struct eco_emulated_size){first->m, p->n, first->k}, call.k, processors);
             if (run->status == ECORNN_OK)
-                eco_gpu_note_cuda(run, eco_launch_split(&call, clusters, run->stream),
+                eco_gpu_note_cuda(run, eco_launch_emulated(&call, clusters, run->stream),
                                   "a product of split operands");
         }
     eco_gpu_queued(run);
@@ -93,11 +95,11 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
         return false;
     for (int j = 0; j < products->n; j++) {
         const struct eco_product *p = products->of[j];
-        struct eco_split_plan *plan = &products->plan[j];
-        if (p->m == 0 || p->n == 0 || p->k < ECO_SPLIT_LEAST_TERMS)
+        struct eco_emulated_plan *plan = &products->plan[j];
+        if (p->m == 0 || p->n == 0 || p->k < ECO_EMULATED_LEAST_TERMS)
             return false;
-        *plan = eco_split_plan((struct eco_split_size){p->m, p->n, first->k}, caps->threads,
-                               room_bytes(run), force->shared);
+        *plan = eco_emulated_plan((struct eco_emulated_size){p->m, p->n, first->k}, caps->threads,
+                                  room_bytes(run), force->shared);
         if (plan->k == 0 || plan->k != products->plan[0].k ||
             (plan->time >= time_of_fma(p) && force->splits < ECO_WISH_ALWAYS))
             return false;
@@ -105,7 +107,7 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
     return true;
 }
 
-bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *p)
+bool eco_gpu_product_emulated(struct eco_gpu_run *run, const struct eco_product *p)
 {
     struct products products = {.of = {p}, .n = 1, .bias = p->bias};
     if (!is_split(run, &products))
@@ -114,7 +116,8 @@ bool eco_gpu_product_split(struct eco_gpu_run *run, const struct eco_product *p)
     return true;
 }
 
-bool eco_gpu_products_split(struct eco_gpu_run *run, const struct eco_product p[2], int32_t begin)
+bool eco_gpu_products_emulated(struct eco_gpu_run *run, const struct eco_product p[2],
+                               int32_t begin)
 {
     struct products products = {.of = {&p[0], &p[1]}, .n = 2, .begin = begin};
     if (!is_split(run, &products))
@@ -125,25 +128,27 @@ bool eco_gpu_products_split(struct eco_gpu_run *run, const struct eco_product p[
 
 /* ---- a product with a prepared operand ------------------------------------------------------- */
 
-struct eco_split_choices eco_gpu_step_choices(enum eco_split_form form,
-                                              const struct eco_gpu_force *force)
+struct eco_emulated_choices eco_gpu_step_choices(enum eco_emulated_form form,
+                                                 const struct eco_gpu_force *force)
 {
-    struct eco_split_choices choices = force->steps;
-    if (form == ECO_SPLIT_SINGLES)
-        choices.kinds &= 1u << ECO_SPLIT_PREPARED_SINGLES;
+    struct eco_emulated_choices choices = force->steps;
+    if (form == ECO_EMULATED_SINGLES)
+        choices.kinds &= 1u << ECO_EMULATED_PREPARED_SINGLES;
     else
-        choices.kinds &= 1u << ECO_SPLIT_PREPARED |
-                         (force->splits == ECO_WISH_ALWAYS_PREPARED ? 0 : 1u << ECO_SPLIT_SPLITS);
+        choices.kinds &=
+            1u << ECO_EMULATED_PREPARED |
+            (force->splits == ECO_WISH_ALWAYS_PREPARED ? 0 : 1u << ECO_EMULATED_SPLITS);
     return choices;
 }
 
 void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product *p,
-                              const struct eco_split_operand *prepared, void *room, bool from_end)
+                              const struct eco_emulated_operand *prepared, void *room,
+                              bool from_end)
 {
     const struct eco_gpu *gpu = run->plan->device->own;
-    const enum eco_split_form form = prepared->form;
+    const enum eco_emulated_form form = prepared->form;
     const bool overlap = run->stepping && gpu->overlap;
-    struct eco_split_call call = {
+    struct eco_emulated_call call = {
         .a = *prepared,
         .b = {.form = form, .data = p->a, .row = p->a_row, .rows = p->m, .k = p->k},
         .c = p->c,
@@ -154,18 +159,18 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
     call.a.rows = p->n;
     if (run->status != ECORNN_OK || p->m == 0)
         return;
-    const struct eco_split_choices choices =
+    const struct eco_emulated_choices choices =
         eco_gpu_step_choices(form, &((const struct eco_gpu_plan *)run->plan->own)->force);
-    const struct eco_split_step step =
-        eco_split_step(&choices, (struct eco_split_size){p->m, p->n, call.k},
-                       run->plan->device->caps.gpu.clusters, run->lanes);
-    if (step.cut.kind != ECO_SPLIT_SPLITS) {
-        eco_split_place(&call.b, room);
-        eco_gpu_note_cuda(run, eco_launch_split_prepare(&call.b, call.k, overlap, run->stream),
+    const struct eco_emulated_step step =
+        eco_emulated_step(&choices, (struct eco_emulated_size){p->m, p->n, call.k},
+                          run->plan->device->caps.gpu.clusters, run->lanes);
+    if (step.cut.kind != ECO_EMULATED_SPLITS) {
+        eco_emulated_place(&call.b, room);
+        eco_gpu_note_cuda(run, eco_launch_emulated_prepare(&call.b, call.k, overlap, run->stream),
                           "preparing states");
     }
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_split_step(&call, &step.cut, overlap, run->stream),
+        eco_gpu_note_cuda(run, eco_launch_emulated_step(&call, &step.cut, overlap, run->stream),
                           "a product with R as prepared");
     eco_gpu_queued(run);
 }

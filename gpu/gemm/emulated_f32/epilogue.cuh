@@ -37,25 +37,25 @@ ECO_DEVICE int32_t lane_of_thread(void)
 /* ---- operands that are not finite ------------------------------------------------------------ */
 
 /* Any of a warp's rows, or of so many columns? */
-ECO_DEVICE bool any_odd(const warp_tile &t, int columns)
+ECO_DEVICE bool any_nonfinite(const warp_tile &t, int columns)
 {
     const int32_t lane = lane_of_thread();
-    bool odd = is_odd(t.of_rows[lane % WARP_ROWS]);
+    bool nonfinite = is_nonfinite(t.of_rows[lane % WARP_ROWS]);
     for (int32_t j = lane; j < columns; j += WARP)
-        odd |= is_odd(t.of_columns[j]);
-    return __any_sync(~0u, odd);
+        nonfinite |= is_nonfinite(t.of_columns[j]);
+    return __any_sync(~0u, nonfinite);
 }
 
 /* All that are odd, each added by all threads of the warp.  No calls: matrix instructions that are
  * under way write registers that a function would save. */
-ECO_DEVICE void write_odd(const eco_split_call &call, const warp_tile &t, int columns)
+ECO_DEVICE void write_nonfinite(const eco_emulated_call &call, const warp_tile &t, int columns)
 {
     for (int32_t i = 0; i < WARP_ROWS * columns; i++) {
         const int32_t r = i / columns, j = i - r * columns, row = t.row + r, column = t.column + j;
         if (row >= call.a.rows || column >= call.b.rows ||
-            !(is_odd(t.of_rows[r]) || is_odd(t.of_columns[j])))
+            !(is_nonfinite(t.of_rows[r]) || is_nonfinite(t.of_columns[j])))
             continue;
-        const float sum = term_by_term(call, row, column),
+        const float sum = recompute_in_f32(call, row, column),
                     bias = call.bias == nullptr ? 0 : call.bias[column];
         float *const to = call.c + (size_t)row * call.c_row + column;
         if (lane_of_thread() == 0)
@@ -67,7 +67,7 @@ ECO_DEVICE void write_odd(const eco_split_call &call, const warp_tile &t, int co
 
 /* Of eight rows, from the warp's row r on, columns from j on: all that are there and not odd. */
 template <int columns>
-ECO_DEVICE void write_some(const eco_split_call &call, const warp_tile &t, int32_t r, int32_t j)
+ECO_DEVICE void write_some(const eco_emulated_call &call, const warp_tile &t, int32_t r, int32_t j)
 {
     enum { AT_ONCE = columns / WARP * 2 };
 #pragma unroll 1
@@ -78,7 +78,7 @@ ECO_DEVICE void write_some(const eco_split_call &call, const warp_tile &t, int32
         for (int i = 0; i < AT_ONCE; i++) {
             const int32_t row = line + i % 2, column = i / 2 * WARP + lane_of_thread();
             there[i] = t.row + r + row < call.a.rows && t.column + j + column < call.b.rows &&
-                       !is_odd(t.of_rows[r + row]) && !is_odd(t.of_columns[j + column]);
+                       !is_nonfinite(t.of_rows[r + row]) && !is_nonfinite(t.of_columns[j + column]);
             old[i] = 0;
             if (there[i] && call.add)
                 old[i] = call.c[(size_t)(t.row + r + row) * call.c_row + t.column + j + column];
@@ -104,7 +104,7 @@ struct quad {
     float4 scale, bias; /* bias: or zeros */
 };
 
-ECO_DEVICE quad quad_of(const eco_split_call &call, const warp_tile &t, int32_t j)
+ECO_DEVICE quad quad_of(const eco_emulated_call &call, const warp_tile &t, int32_t j)
 {
     quad q = {t.column + j, *(const float4 *)(t.of_columns + j), {0, 0, 0, 0}};
     if (call.bias != nullptr)
@@ -116,30 +116,30 @@ ECO_DEVICE quad quad_of(const eco_split_call &call, const warp_tile &t, int32_t 
 
 /* Of eight rows, from the warp's row r on. */
 template <int columns>
-ECO_DEVICE void write_quads(const eco_split_call &call, const warp_tile &t, const quad &q,
+ECO_DEVICE void write_quads(const eco_emulated_call &call, const warp_tile &t, const quad &q,
                             int32_t r)
 {
-    typedef lines<columns> mine;
-    enum { TAKEN = EIGHT / mine::AT_ONCE };
-    const int32_t lane = lane_of_thread(), line = lane / mine::QUADS, row = t.row + r + line;
+    typedef lines<columns> layout;
+    enum { TAKEN = EIGHT / layout::AT_ONCE };
+    const int32_t lane = lane_of_thread(), line = lane / layout::QUADS, row = t.row + r + line;
     float *const to = call.c + (size_t)row * call.c_row + q.column;
     float4 old[TAKEN]; /* all before anything is written, else each would wait for the last */
 #pragma unroll
     for (int i = 0; i < TAKEN; i++) {
-        const float *const from = to + i * mine::AT_ONCE * call.c_row;
-        *(uint4 *)&old[i] = load_16_if(call.add && row + i * mine::AT_ONCE < call.a.rows, from);
+        const float *const from = to + i * layout::AT_ONCE * call.c_row;
+        *(uint4 *)&old[i] = load_16_if(call.add && row + i * layout::AT_ONCE < call.a.rows, from);
     }
 #pragma unroll
     for (int i = 0; i < TAKEN; i++) {
-        const int32_t at = line + i * mine::AT_ONCE;
+        const int32_t at = line + i * layout::AT_ONCE;
         const float scale = t.of_rows[r + at];
-        float4 x = *(const float4 *)(t.room + at * mine::LINE + lane % mine::QUADS * 4);
+        float4 x = *(const float4 *)(t.room + at * layout::LINE + lane % layout::QUADS * 4);
 #pragma unroll
         for (int j = 0; j < 4; j++)
             (&x.x)[j] =
                 (&old[i].x)[j] + (divided((&x.x)[j], scale, (&q.scale.x)[j]) + (&q.bias.x)[j]);
-        float *const there = to + i * mine::AT_ONCE * call.c_row;
-        store_16_if(row + i * mine::AT_ONCE < call.a.rows, there, x);
+        float *const there = to + i * layout::AT_ONCE * call.c_row;
+        store_16_if(row + i * layout::AT_ONCE < call.a.rows, there, x);
     }
 }
 
@@ -158,7 +158,8 @@ ECO_DEVICE void put_lines(const warp_tile &t, const float (&sum)[n], int first)
 
 /* A warp's 16 rows, so many columns at a time. */
 template <int columns, int n>
-ECO_DEVICE void write_whole(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+ECO_DEVICE void write_whole(const eco_emulated_call &call, const warp_tile &t,
+                            const float (&sum)[n])
 {
 #pragma unroll
     for (int j = 0; j < 2 * n; j += columns) {
@@ -175,33 +176,34 @@ ECO_DEVICE void write_whole(const eco_split_call &call, const warp_tile &t, cons
 
 /* The same with less code. */
 template <int columns, int n>
-ECO_DEVICE void write_others(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+ECO_DEVICE void write_others(const eco_emulated_call &call, const warp_tile &t,
+                             const float (&sum)[n])
 {
 #pragma unroll 1
-    for (int turn = 0; turn < 4 * n / columns; turn++) {
+    for (int work = 0; work < 4 * n / columns; work++) {
 #pragma unroll
         for (int i = 0; i < 4 * n / columns; i++)
-            if (i == turn)
+            if (i == work)
                 put_lines<columns>(t, sum, i / 2 * (columns / 2) + i % 2 * 2);
         __syncwarp();
-        write_some<columns>(call, t, turn % 2 * EIGHT, turn / 2 * columns);
+        write_some<columns>(call, t, work % 2 * EIGHT, work / 2 * columns);
         __syncwarp();
     }
 }
 
 template <int columns, int n>
-ECO_DEVICE void write_tile(const eco_split_call &call, const warp_tile &t, const float (&sum)[n])
+ECO_DEVICE void write_tile(const eco_emulated_call &call, const warp_tile &t, const float (&sum)[n])
 {
     if (t.row >= call.a.rows)
         return;
-    const bool odd = any_odd(t, 2 * n);
-    if (!odd && t.column + 2 * n <= call.b.rows &&
+    const bool nonfinite = any_nonfinite(t, 2 * n);
+    if (!nonfinite && t.column + 2 * n <= call.b.rows &&
         ((uintptr_t)call.c | call.c_row * sizeof(float)) % 16 == 0)
         write_whole<columns>(call, t, sum);
     else
         write_others<columns>(call, t, sum);
-    if (odd)
-        write_odd(call, t, 2 * n);
+    if (nonfinite)
+        write_nonfinite(call, t, 2 * n);
 }
 
 #endif /* ECO_GPU_GEMM_EMULATED_F32_EPILOGUE_CUH */

@@ -25,7 +25,7 @@ enum {
     CONSUMER_REGISTERS = 240,
     COPYING_REGISTERS = 24 /* of the warps that fill stages: one of their threads does */
 };
-typedef block_of<ECO_SPLIT_PAIRS, TILE, TILE, false> kind;
+typedef block_shape<ECO_EMULATED_PAIRS, TILE, TILE, false> kind;
 enum { CONSUMERS = kind::consumers, THREADS = kind::threads };
 
 /* What a block has besides stages: lines of each warp that multiplies, and scales of tiles, those
@@ -47,7 +47,7 @@ ECO_DEVICE ends *ends_of(unsigned shared)
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
-ECO_DEVICE void copy_scales(const eco_split_call &call, const course &c, const tile &t,
+ECO_DEVICE void copy_scales(const eco_emulated_call &call, const schedule &c, const tile &t,
                             float to[2][TILE], uint64_t *full)
 {
     const int32_t m = min(t.m, c.tiles_m - 1);
@@ -56,35 +56,35 @@ ECO_DEVICE void copy_scales(const eco_split_call &call, const course &c, const t
 }
 
 /* Each block of the pair copies a plane of B to both. */
-ECO_DEVICE void fill_stages(const eco_split_call &call, const course &c, unsigned shared,
+ECO_DEVICE void fill_stages(const eco_emulated_call &call, const schedule &c, unsigned shared,
                             barriers *b)
 {
     const int32_t cluster = (int32_t)blockIdx.x / PAIR, rank = (int32_t)cluster_rank();
-    int32_t before_turn = 0; /* stages */
-    turn turn = turn_of(c, cluster, 0);
-    for (int32_t k = 0; turn.from < turn.to; turn = turn_of(c, cluster, ++k)) {
-        const tile t = tile_of(c, turn.pair, rank);
-        const char *a = piece_of<kind>(call.a, c.steps, min(t.m, c.tiles_m - 1), turn.from),
-                   *w = piece_of<kind>(call.b, c.steps, t.n, turn.from) + rank * PLANE_BYTES;
-        for (int32_t i = 0; i < turn.to - turn.from; i++) {
-            const slot<kind::stages> slot(before_turn + i);
+    int32_t before_work = 0; /* stages */
+    work work = work_of(c, cluster, 0);
+    for (int32_t k = 0; work.from < work.to; work = work_of(c, cluster, ++k)) {
+        const tile t = tile_of(c, work.pair, rank);
+        const char *a = k_tile_of<kind>(call.a, c.steps, min(t.m, c.tiles_m - 1), work.from),
+                   *w = k_tile_of<kind>(call.b, c.steps, t.n, work.from) + rank * PLANE_BYTES;
+        for (int32_t i = 0; i < work.to - work.from; i++) {
+            const slot<kind::stages> slot(before_work + i);
             const unsigned stage = shared + slot.stage * kind::stage_bytes;
             uint64_t *full = &b->full[slot.stage];
             wait_for_room(b, slot);
             mbarrier_expect_bytes(full, kind::stage_bytes + (i == 0 ? 2 * TILE_SCALES : 0));
-            bulk_copy(stage, a + (size_t)i * PIECE_BYTES, PIECE_BYTES, full);
-            bulk_copy_multicast(stage + PIECE_BYTES + rank * kind::b_bytes,
-                                w + (size_t)i * PIECE_BYTES, kind::b_bytes, full, (1 << PAIR) - 1);
+            bulk_copy(stage, a + (size_t)i * K_TILE_BYTES, K_TILE_BYTES, full);
+            bulk_copy_multicast(stage + K_TILE_BYTES + rank * kind::b_bytes,
+                                w + (size_t)i * K_TILE_BYTES, kind::b_bytes, full, (1 << PAIR) - 1);
             if (i == 0)
                 copy_scales(call, c, t, ends_of(shared)->scales[k % SCALED_TILES], full);
         }
-        before_turn += turn.to - turn.from;
+        before_work += work.to - work.from;
     }
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-template <int n> ECO_DEVICE void put_aside(float4 *part, const float (&sum)[n])
+template <int n> ECO_DEVICE void store_partial(float4 *part, const float (&sum)[n])
 {
 #pragma unroll
     for (int i = 0; i < n / 4; i++)
@@ -94,18 +94,18 @@ template <int n> ECO_DEVICE void put_aside(float4 *part, const float (&sum)[n])
 
 /* Who multiplies. */
 struct multiplier {
-    const eco_split_call &call;
-    const course &c;
+    const eco_emulated_call &call;
+    const schedule &c;
     consumer<kind> me;
     int32_t cluster, rank;
 
     /* What becomes of the sums of turn k. */
     __device__ __forceinline__ void finish(int32_t k, const float (&sum)[kind::held]) const
     {
-        const turn turn = turn_of(c, cluster, k);
-        if (is_whole(c, turn)) {
+        const work work = work_of(c, cluster, k);
+        if (is_whole(c, work)) {
             const int32_t warp = (int32_t)threadIdx.x / WARP;
-            const tile t = tile_of(c, turn.pair, rank);
+            const tile t = tile_of(c, work.pair, rank);
             ends *const e = ends_of(me.shared);
             const float(*scales)[TILE] = e->scales[k % SCALED_TILES];
             write_tile<COLUMNS>(call,
@@ -113,8 +113,8 @@ struct multiplier {
                                  t.m * TILE + warp * WARP_ROWS, t.n * TILE},
                                 sum);
         } else {
-            const bool last = turn.pair > bound(c, cluster).pair;
-            put_aside(part_of(call, cluster, rank, last), sum);
+            const bool last = work.pair > bound(c, cluster).pair;
+            store_partial(part_of(call, cluster, rank, last), sum);
         }
     }
 
@@ -159,12 +159,12 @@ struct multiplier {
             sum[i] = 0;
     }
 
-    __device__ __forceinline__ void take_all_turns(void)
+    __device__ __forceinline__ void do_all_work(void)
     {
         float sum[kind::held];
         for (int32_t k = 0;; k++) {
-            const turn turn = turn_of(c, cluster, k);
-            const int32_t stages = turn.to - turn.from;
+            const work work = work_of(c, cluster, k);
+            const int32_t stages = work.to - work.from;
             if (stages > 1) {
                 add(k, stages, sum);
                 continue;
@@ -178,24 +178,24 @@ struct multiplier {
     }
 };
 
-ECO_DEVICE void empty_stages(const eco_split_call &call, const course &c, unsigned shared,
+ECO_DEVICE void empty_stages(const eco_emulated_call &call, const schedule &c, unsigned shared,
                              barriers *b)
 {
     multiplier m = {
         call, c, {shared, b, 0, PAIR, 0}, (int32_t)blockIdx.x / PAIR, (int32_t)cluster_rank()};
-    m.take_all_turns();
+    m.do_all_work();
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
-    multiply(const __grid_constant__ eco_split_call call)
+    multiply(const __grid_constant__ eco_emulated_call call)
 {
 #if HAS_WGMMA
     extern __shared__ char room[];
     __shared__ barriers b;
     const unsigned shared = aligned(room);
-    const course c = course_of(call, (int32_t)gridDim.x / PAIR);
+    const schedule c = schedule_of(call, (int32_t)gridDim.x / PAIR);
     if (threadIdx.x == 0)
         open_stages<kind>(&b, 1, PAIR);
     cluster_sync();
@@ -216,16 +216,16 @@ static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
 /* Of the tiles that cluster blockIdx.x begins and others end, that of rank blockIdx.z: its parts in
  * the order of k, columns of share blockIdx.y. */
 static __global__ void __launch_bounds__(CONSUMERS)
-    add_parts(const __grid_constant__ eco_split_call call)
+    add_parts(const __grid_constant__ eco_emulated_call call)
 {
 #if HAS_WGMMA
     enum { SHARE = EIGHTS / SHARES, OF_SHARE = SHARE * EIGHT };
     __shared__ __align__(16) float room[CONSUMERS / WARP][lines<OF_SHARE>::FLOATS];
-    const course c = course_of(call, (int32_t)gridDim.x);
+    const schedule c = schedule_of(call, (int32_t)gridDim.x);
     int32_t cluster = (int32_t)blockIdx.x;
     const int32_t rank = (int32_t)blockIdx.z, from = (int32_t)blockIdx.y * SHARE,
                   warp = (int32_t)threadIdx.x / WARP;
-    const place first = bound(c, cluster), end = bound(c, cluster + 1);
+    const position first = bound(c, cluster), end = bound(c, cluster + 1);
     const bool begins = end.step > 0 && (first.pair < end.pair || first.step == 0);
     if (!begins)
         return;
@@ -253,8 +253,8 @@ static __global__ void __launch_bounds__(CONSUMERS)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-cudaError_t eco_launch_split(const struct eco_split_call *call, int32_t clusters,
-                             cudaStream_t stream)
+cudaError_t eco_launch_emulated(const struct eco_emulated_call *call, int32_t clusters,
+                                cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
     const cudaError_t error =
@@ -266,18 +266,18 @@ cudaError_t eco_launch_split(const struct eco_split_call *call, int32_t clusters
                             dim3(CONSUMERS), argument, 0, stream);
 }
 
-cudaError_t eco_split_load(bool *usable)
+cudaError_t eco_emulated_load(bool *usable)
 {
-    cudaError_t error = eco_split_load_kernel((const void *)multiply, SHARED_BYTES, usable);
+    cudaError_t error = eco_emulated_load_kernel((const void *)multiply, SHARED_BYTES, usable);
     if (error == cudaSuccess && *usable)
-        error = eco_split_step_load(usable);
+        error = eco_emulated_step_load(usable);
     if (error == cudaSuccess && *usable)
-        error = eco_split_prepare_load();
+        error = eco_emulated_prepare_load();
     return error;
 }
 
 /* An empty kernel takes few registers. */
-cudaError_t eco_split_load_kernel(const void *kernel, int shared_bytes, bool *usable)
+cudaError_t eco_emulated_load_kernel(const void *kernel, int shared_bytes, bool *usable)
 {
     enum { FEW_REGISTERS = 32 };
     struct cudaFuncAttributes attributes = {0};

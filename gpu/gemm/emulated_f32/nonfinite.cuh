@@ -7,19 +7,19 @@
 #include "gpu/gemm/emulated_f32/args.h"
 #include "gpu/tile/pow2_scale.cuh"
 
-ECO_DEVICE bool is_odd(float scale)
+ECO_DEVICE bool is_nonfinite(float scale)
 {
     return !(scale <= __uint_as_float(0x7F7FFFFF));
 }
 
-ECO_DEVICE float element(const eco_split_operand &o, int32_t row, int32_t k)
+ECO_DEVICE float element(const eco_emulated_operand &o, int32_t row, int32_t k)
 {
     return o.data[o.turned ? (size_t)(k - o.begin) * o.row + row : (size_t)row * o.row + k];
 }
 
 /* A sum some terms of which are not finite, so neither is it: NaN as it is, infinity times what it
  * meets.  A warp adds it, until it is NaN. */
-ECO_DEVICE float term_by_term(const eco_split_call &call, int32_t row, int32_t column)
+ECO_DEVICE float recompute_in_f32(const eco_emulated_call &call, int32_t row, int32_t column)
 {
     enum { LOOK_EVERY = 4 };
     const int32_t end = min(call.a.k, call.b.k);
@@ -40,19 +40,19 @@ ECO_DEVICE float term_by_term(const eco_split_call &call, int32_t row, int32_t c
 
 /* The same for those that have many. */
 [[maybe_unused]] static __device__ __noinline__ float
-term_by_term_apart(const eco_split_call &call, int32_t row, int32_t column)
+recompute_in_f32_apart(const eco_emulated_call &call, int32_t row, int32_t column)
 {
-    return term_by_term(call, row, column);
+    return recompute_in_f32(call, row, column);
 }
 
 /* Of all threads of a warp: the sum, or one that is odd anew. */
-ECO_DEVICE float replaced(const eco_split_call &call, bool odd, int32_t row, int32_t column,
-                          float sum)
+ECO_DEVICE float replaced(const eco_emulated_call &call, bool nonfinite, int32_t row,
+                          int32_t column, float sum)
 {
-    for (unsigned left = __ballot_sync(~0u, odd); left != 0; left &= left - 1) {
+    for (unsigned left = __ballot_sync(~0u, nonfinite); left != 0; left &= left - 1) {
         const int lane = __ffs((int)left) - 1;
-        const float x =
-            term_by_term_apart(call, __shfl_sync(~0u, row, lane), __shfl_sync(~0u, column, lane));
+        const float x = recompute_in_f32_apart(call, __shfl_sync(~0u, row, lane),
+                                               __shfl_sync(~0u, column, lane));
         sum = (int)threadIdx.x % 32 == lane ? x : sum;
     }
     return sum;
@@ -61,7 +61,7 @@ ECO_DEVICE float replaced(const eco_split_call &call, bool odd, int32_t row, int
 /* A sum divided by two powers of two; not out of range between them. */
 ECO_DEVICE float divided(float x, float s, float t)
 {
-    const float f = over(s), g = over(t);
+    const float f = reciprocal_pow2(s), g = reciprocal_pow2(t);
     return x * fminf(f, g) * fmaxf(f, g);
 }
 

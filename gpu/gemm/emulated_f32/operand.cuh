@@ -8,12 +8,12 @@
 #include "gpu/gemm/emulated_f32/args.h"
 
 enum {
-    TILE = ECO_SPLIT_TILE,
-    DEPTH = ECO_SPLIT_DEPTH /* k of a piece */
+    TILE = ECO_EMULATED_TILE,
+    DEPTH = ECO_EMULATED_DEPTH /* k of a piece */
 };
 
 /* Do eights of a row lie at multiples of 16 bytes? */
-ECO_DEVICE bool is_aligned(const eco_split_operand &o)
+ECO_DEVICE bool is_aligned(const eco_emulated_operand &o)
 {
     return ((uintptr_t)o.data | o.row * sizeof(float)) % 16 == 0;
 }

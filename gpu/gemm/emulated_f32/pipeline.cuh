@@ -24,8 +24,8 @@ ECO_DEVICE uint64_t describe(unsigned address)
 
 enum {
     FOUR_WARPS = 128, /* threads that multiply 64 rows */
-    PIECE_BYTES = ECO_SPLIT_PIECE_BYTES,
-    PLANE_BYTES = ECO_SPLIT_PLANE_BYTES,
+    K_TILE_BYTES = ECO_EMULATED_K_TILE_BYTES,
+    PLANE_BYTES = ECO_EMULATED_PLANE_BYTES,
     STAGES_BYTES = 216 << 10,
     SCALES_BYTES = 2 << 10,
     ALIGNMENT = 1024,
@@ -36,9 +36,9 @@ enum {
 /* Of a block whose tile of C has so many rows, 64 or twice that, and columns.  splits: B comes
  * through some warps that split it, and each column of a stage has a scale, by which its sums are
  * multiplied before they are added; else B is copied as it is prepared. */
-template <eco_split_form form, int rows_, int columns_, bool splits_> struct block_of {
+template <eco_emulated_form form, int rows_, int columns_, bool splits_> struct block_shape {
     static constexpr int rows = rows_, columns = columns_;
-    static constexpr bool pairs = form == ECO_SPLIT_PAIRS, splits = splits_;
+    static constexpr bool pairs = form == ECO_EMULATED_PAIRS, splits = splits_;
     static_assert(pairs || !splits, "single numbers are prepared");
     static constexpr int consumers = rows / 64 * FOUR_WARPS;             /* threads that multiply */
     static constexpr int filling = splits ? 2 * FOUR_WARPS : FOUR_WARPS; /* that fill stages */
@@ -91,8 +91,8 @@ ECO_DEVICE unsigned aligned(const void *room)
 }
 
 template <class kind>
-ECO_DEVICE const char *piece_of(const eco_split_operand &o, int32_t steps, int32_t tile,
-                                int32_t step)
+ECO_DEVICE const char *k_tile_of(const eco_emulated_operand &o, int32_t steps, int32_t tile,
+                                 int32_t step)
 {
     return o.pieces + ((size_t)tile * steps + step) * (kind::planes * PLANE_BYTES);
 }

@@ -13,7 +13,7 @@
 
 /* What all know who fill stages. */
 template <class kind> struct filler {
-    const eco_split_call &call;
+    const eco_emulated_call &call;
     slice s;
     unsigned shared;
     barriers *b;
@@ -30,11 +30,11 @@ template <class kind> struct filler {
     }
 
     /* By one thread: so many planes of the pieces that have these rows. */
-    __device__ __forceinline__ void copy_planes(const eco_split_operand &o, int32_t first,
+    __device__ __forceinline__ void copy_planes(const eco_emulated_operand &o, int32_t first,
                                                 int32_t i, unsigned to, unsigned bytes) const
     {
         const char *from =
-            piece_of<kind>(o, s.all, first / TILE, s.stage_of(i)) + first % TILE * LINE_BYTES;
+            k_tile_of<kind>(o, s.all, first / TILE, s.stage_of(i)) + first % TILE * LINE_BYTES;
 #pragma unroll
         for (int plane = 0; plane < kind::planes; plane++)
             bulk_copy(to + plane * bytes, from + plane * PLANE_BYTES, bytes, full(i));
@@ -108,7 +108,7 @@ template <class kind> ECO_DEVICE int arrivals_of(void)
 
 /* By the warps that fill. */
 template <class kind>
-ECO_DEVICE void fill_stages(const eco_split_call &call, const slice &s, unsigned shared,
+ECO_DEVICE void fill_stages(const eco_emulated_call &call, const slice &s, unsigned shared,
                             barriers *b)
 {
     const filler<kind> f = {call,

@@ -17,7 +17,7 @@ struct slice {
     }
 };
 
-ECO_DEVICE slice slice_of(const eco_split_call &call)
+ECO_DEVICE slice slice_of(const eco_emulated_call &call)
 {
     const int32_t rank = (int32_t)cluster_rank(), blocks = (int32_t)cluster_blocks(),
                   all = (call.k + DEPTH - 1) / DEPTH, from = all * rank / blocks,

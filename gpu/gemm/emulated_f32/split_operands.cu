@@ -20,17 +20,17 @@ enum {
     HELD_TURNED = 8,
     OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* k */
     OF_BLOCK = HELD_TURNED * STEP * GROUP,
-    MOST_BLOCKS = ECO_SPLIT_MOST_K / OF_BLOCK
+    MOST_BLOCKS = ECO_EMULATED_MOST_K / OF_BLOCK
 };
-static_assert(OF_WARP * WARPS >= ECO_SPLIT_MOST_K, "a row fits a block");
+static_assert(OF_WARP * WARPS >= ECO_EMULATED_MOST_K, "a row fits a block");
 
 /* An operand, and how many warps hold a row, or blocks turned rows. */
 struct side {
-    eco_split_operand o;
+    eco_emulated_operand o;
     int32_t holders;
 };
 
-struct operands {
+struct both_operands {
     side of[2];
     int32_t k, first; /* block of the second */
 };
@@ -50,30 +50,30 @@ ECO_DEVICE float scale_of(unsigned most)
 /* ---- splitting ------------------------------------------------------------------------------- */
 
 /* Where eight numbers of a row belong, from k = 8 group on. */
-ECO_DEVICE uint4 *place_of(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces,
-                           int planes)
+ECO_DEVICE uint4 *group_address(const eco_emulated_operand &o, int32_t row, int32_t group,
+                                int32_t pieces, int planes)
 {
     const int32_t line = row % TILE, piece = group / GROUPS, at = group % GROUPS;
     return (uint4 *)(o.pieces +
-                     ((size_t)(row / TILE) * pieces + piece) * (planes * ECO_SPLIT_PLANE_BYTES) +
+                     ((size_t)(row / TILE) * pieces + piece) * (planes * ECO_EMULATED_PLANE_BYTES) +
                      line * (2 * DEPTH) + (at ^ line % 8) * 16);
 }
 
-ECO_DEVICE void put(const eco_split_operand &o, int32_t row, int32_t group, int32_t pieces,
+ECO_DEVICE void put(const eco_emulated_operand &o, int32_t row, int32_t group, int32_t pieces,
                     float scale, const float *x)
 {
-    if (o.form == ECO_SPLIT_PAIRS) {
-        uint4 *const to = place_of(o, row, group, pieces, 2);
-        split_eight(x, scale, to, (uint4 *)((char *)to + ECO_SPLIT_PLANE_BYTES));
+    if (o.form == ECO_EMULATED_PAIRS) {
+        uint4 *const to = group_address(o, row, group, pieces, 2);
+        split_eight(x, scale, to, (uint4 *)((char *)to + ECO_EMULATED_PLANE_BYTES));
     } else {
-        *place_of(o, row, group, pieces, 1) = nearest_eight(x, scale);
+        *group_address(o, row, group, pieces, 1) = nearest_eight(x, scale);
     }
 }
 
 /* ---- straight: k follows k ------------------------------------------------------------------- */
 
 /* So many warps prepare a row; a lane holds eights of it. */
-ECO_DEVICE void prepare_straight(const eco_split_operand &o, int32_t k, int32_t block,
+ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32_t block,
                                  int32_t warps)
 {
     __shared__ unsigned of_warp[WARPS];
@@ -140,7 +140,8 @@ ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
 }
 
 /* A cluster prepares 16 columns, a block some lines of them; a thread holds eights of one. */
-ECO_DEVICE void prepare_turned(const eco_split_operand &o, int32_t k, int32_t block, int32_t blocks)
+ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t block,
+                               int32_t blocks)
 {
     const int32_t rank = block % blocks,
                   row = block / blocks * COLUMNS + (int32_t)threadIdx.x % COLUMNS;
@@ -171,7 +172,8 @@ ECO_DEVICE void prepare_turned(const eco_split_operand &o, int32_t k, int32_t bl
 
 /* ---- both operands --------------------------------------------------------------------------- */
 
-static __global__ void __launch_bounds__(THREADS, 2) prepare(const __grid_constant__ operands both)
+static __global__ void __launch_bounds__(THREADS, 2)
+    prepare(const __grid_constant__ both_operands both)
 {
     const bool second = (int32_t)blockIdx.x >= both.first;
     const int32_t block = (int32_t)blockIdx.x - (second ? both.first : 0);
@@ -186,7 +188,7 @@ static __global__ void __launch_bounds__(THREADS, 2) prepare(const __grid_consta
 
 /* A power of two, at most MOST_BLOCKS where it is blocks; of few rows that lie straight each has a
  * block. */
-static int32_t holders_for(const struct eco_split_operand *o, int32_t k)
+static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
 {
     int32_t holders = !o->turned && o->rows <= TILE ? WARPS : 1;
     while (holders * (o->turned ? OF_BLOCK : OF_WARP) < k)
@@ -202,12 +204,13 @@ static int32_t blocks_for(const side *s)
 }
 static_assert(TILE / WARPS % MOST_BLOCKS == 0, "rows that lie straight fill clusters");
 
-static side side_of(const struct eco_split_operand *o, int32_t k)
+static side side_of(const struct eco_emulated_operand *o, int32_t k)
 {
     return {*o, holders_for(o, k)};
 }
 
-static cudaError_t launch(const operands *both, int32_t blocks, bool overlap, cudaStream_t stream)
+static cudaError_t launch(const both_operands *both, int32_t blocks, bool overlap,
+                          cudaStream_t stream)
 {
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeClusterDimension;
@@ -227,22 +230,23 @@ static cudaError_t launch(const operands *both, int32_t blocks, bool overlap, cu
     return cudaLaunchKernelExC(&config, (const void *)prepare, argument);
 }
 
-cudaError_t eco_launch_split_prepare(const struct eco_split_operand *operand, int32_t k,
-                                     bool overlap, cudaStream_t stream)
+cudaError_t eco_launch_emulated_prepare(const struct eco_emulated_operand *operand, int32_t k,
+                                        bool overlap, cudaStream_t stream)
 {
-    const operands one = {{side_of(operand, k), {}}, k, INT32_MAX};
+    const both_operands one = {{side_of(operand, k), {}}, k, INT32_MAX};
     return launch(&one, blocks_for(&one.of[0]), overlap, stream);
 }
 
-cudaError_t eco_launch_split_prepare_both(const struct eco_split_call *call, cudaStream_t stream)
+cudaError_t eco_launch_emulated_prepare_both(const struct eco_emulated_call *call,
+                                             cudaStream_t stream)
 {
-    operands both = {{side_of(&call->a, call->k), side_of(&call->b, call->k)}, call->k, 0};
+    both_operands both = {{side_of(&call->a, call->k), side_of(&call->b, call->k)}, call->k, 0};
     both.first = blocks_for(&both.of[0]);
     return launch(&both, both.first + blocks_for(&both.of[1]), false, stream);
 }
 
 /* Clusters of more than 8 blocks, for long columns, must be asked for. */
-cudaError_t eco_split_prepare_load(void)
+cudaError_t eco_emulated_prepare_load(void)
 {
     return cudaFuncSetAttribute((const void *)prepare,
                                 cudaFuncAttributeNonPortableClusterSizeAllowed, 1);

@@ -22,7 +22,7 @@ template <class kind, bool whole> struct splitter {
     static constexpr int at_once = kind::filling / EIGHTS,
                          held = kind::columns / at_once; /* rows */
     static_assert(held * at_once == kind::columns, "threads share rows evenly");
-    const eco_split_operand *o;
+    const eco_emulated_operand *o;
     slice s;
     int32_t first;   /* row of B that all begins with */
     int row, eighth; /* of the thread */
@@ -57,13 +57,13 @@ template <class kind, bool whole> struct splitter {
             char *const at = to + n * LINE_BYTES + (eighth ^ n % 8) * 16;
             split_eight(x[h], scale, (uint4 *)at, (uint4 *)(at + kind::b_bytes));
             if (eighth == 0)
-                scales[n] = over(scale);
+                scales[n] = reciprocal_pow2(scale);
         }
     }
 };
 
 template <class kind, bool whole>
-ECO_DEVICE splitter<kind, whole> splitter_of(const eco_split_operand &o, const slice &s,
+ECO_DEVICE splitter<kind, whole> splitter_of(const eco_emulated_operand &o, const slice &s,
                                              int32_t first)
 {
     const int thread = (int)threadIdx.x - kind::consumers;

@@ -14,10 +14,10 @@
 
 /* The sums of the block's stages, then what it writes of the tile. */
 template <class kind>
-ECO_DEVICE void multiply_and_write(const eco_split_call &call, int32_t stages, consumer<kind> &me,
-                                   const tile_sums<kind> &sums)
+ECO_DEVICE void multiply_and_write(const eco_emulated_call &call, int32_t stages,
+                                   consumer<kind> &me, const tile_sums<kind> &sums)
 {
-    writer<kind> out = writer_of(call, sums);
+    tile_writer<kind> out = tile_writer_of(call, sums);
     float sum[kind::held] = {0};
     if constexpr (kind::pairs)
         me.add(stages, sum);
@@ -49,12 +49,12 @@ ECO_DEVICE void multiply_and_write(const eco_split_call &call, int32_t stages, c
         cluster_wait(); /* what it sent is where it belongs */
 }
 
-template <eco_split_form form, int rows, int columns, bool splits>
-static __global__ void __launch_bounds__(block_of<form, rows, columns, splits>::threads, 1)
-    multiply_step(const __grid_constant__ eco_split_call call)
+template <eco_emulated_form form, int rows, int columns, bool splits>
+static __global__ void __launch_bounds__(block_shape<form, rows, columns, splits>::threads, 1)
+    multiply_step(const __grid_constant__ eco_emulated_call call)
 {
 #if HAS_WGMMA
-    typedef block_of<form, rows, columns, splits> kind;
+    typedef block_shape<form, rows, columns, splits> kind;
     extern __shared__ char anywhere[];
     __shared__ barriers b;
     const unsigned shared = aligned(anywhere);
@@ -88,12 +88,13 @@ static __global__ void __launch_bounds__(block_of<form, rows, columns, splits>::
 static const struct kernel {
     const void *kernel;
     int threads;
-} kernels[ECO_SPLIT_KINDS][ECO_SPLIT_HEIGHTS][ECO_SPLIT_WIDTHS] = {
-#define TILE_OF(height, width) ECO_SPLIT_LEAST_ROWS << height, ECO_SPLIT_LEAST_COLUMNS << width
+} kernels[ECO_EMULATED_KINDS][ECO_EMULATED_HEIGHTS][ECO_EMULATED_WIDTHS] = {
+#define TILE_OF(height, width)                                                                     \
+    ECO_EMULATED_LEAST_ROWS << height, ECO_EMULATED_LEAST_COLUMNS << width
 #define KERNEL(form, splits, height, width)                                                        \
     {                                                                                              \
         (const void *)multiply_step<form, TILE_OF(height, width), splits>,                         \
-            block_of<form, TILE_OF(height, width), splits>::threads                                \
+            block_shape<form, TILE_OF(height, width), splits>::threads                             \
     }
 #define KIND(form, splits)                                                                         \
     {                                                                                              \
@@ -102,9 +103,9 @@ static const struct kernel {
             KERNEL(form, splits, 1, 0), KERNEL(form, splits, 1, 1)                                 \
         }                                                                                          \
     }
-    [ECO_SPLIT_SPLITS] = KIND(ECO_SPLIT_PAIRS, true),
-    [ECO_SPLIT_PREPARED] = KIND(ECO_SPLIT_PAIRS, false),
-    [ECO_SPLIT_PREPARED_SINGLES] = KIND(ECO_SPLIT_SINGLES, false),
+    [ECO_EMULATED_SPLITS] = KIND(ECO_EMULATED_PAIRS, true),
+    [ECO_EMULATED_PREPARED] = KIND(ECO_EMULATED_PAIRS, false),
+    [ECO_EMULATED_PREPARED_SINGLES] = KIND(ECO_EMULATED_SINGLES, false),
 #undef KIND
 #undef KERNEL
 #undef TILE_OF
@@ -126,12 +127,12 @@ static cudaLaunchConfig_t config_of(cudaLaunchAttribute attributes[2], int32_t s
     return config;
 }
 
-cudaError_t eco_launch_split_step(const struct eco_split_call *call,
-                                  const struct eco_split_cut *cut, bool overlap,
-                                  cudaStream_t stream)
+cudaError_t eco_launch_emulated_step(const struct eco_emulated_call *call,
+                                     const struct eco_emulated_cut *cut, bool overlap,
+                                     cudaStream_t stream)
 {
     const kernel *k = &kernels[cut->kind][cut->height][cut->width];
-    const int32_t rows = eco_split_rows(cut), columns = eco_split_columns(cut),
+    const int32_t rows = eco_emulated_rows(cut), columns = eco_emulated_columns(cut),
                   tiles = (call->a.rows + rows - 1) / rows;
     cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t config = config_of(attributes, cut->slices, k->threads);
@@ -143,10 +144,10 @@ cudaError_t eco_launch_split_step(const struct eco_split_call *call,
     return cudaLaunchKernelExC(&config, k->kernel, argument);
 }
 
-void eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES])
+void eco_emulated_step_count(int32_t clusters[ECO_EMULATED_SLICES])
 {
     const kernel *k = &kernels[0][0][0];
-    for (int32_t slices = 1; slices <= ECO_SPLIT_SLICES; slices++) {
+    for (int32_t slices = 1; slices <= ECO_EMULATED_SLICES; slices++) {
         cudaLaunchAttribute attributes[2] = {};
         const cudaLaunchConfig_t config = config_of(attributes, slices, k->threads);
         int n = 0;
@@ -158,12 +159,12 @@ void eco_split_step_count(int32_t clusters[ECO_SPLIT_SLICES])
     }
 }
 
-cudaError_t eco_split_step_load(bool *usable)
+cudaError_t eco_emulated_step_load(bool *usable)
 {
     cudaError_t error = cudaSuccess;
     const kernel *k = &kernels[0][0][0], *const end = k + sizeof kernels / sizeof *k;
     *usable = true;
     for (; k < end && error == cudaSuccess && *usable; k++)
-        error = eco_split_load_kernel(k->kernel, SHARED_BYTES, usable);
+        error = eco_emulated_load_kernel(k->kernel, SHARED_BYTES, usable);
     return error;
 }

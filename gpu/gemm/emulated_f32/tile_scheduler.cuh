@@ -7,24 +7,24 @@
 
 #include "gpu/gemm/emulated_f32/operand.cuh"
 
-enum { PAIR = ECO_SPLIT_PAIR };
+enum { PAIR = ECO_EMULATED_PAIR };
 
 /* Clusters take the first pairs of tiles in turn.  Others, fewer than clusters, are shared: some of
  * the clusters, which have a stage at least, do those between two bounds, before their own pairs.
  * Of tiles that they share blocks put aside their parts, in the order of threads and registers: at
  * most two, that of the tile they begin in and that of the one they end in. */
-struct course {
+struct schedule {
     int32_t steps, tiles_m, tiles_n, pairs, clusters; /* steps: stages of a tile */
     int32_t whole, sharing;                           /* pairs; clusters, at least one */
 };
 
-struct place {
+struct position {
     int32_t pair, step;
 };
 
-ECO_DEVICE course course_of(const eco_split_call &call, int32_t clusters)
+ECO_DEVICE schedule schedule_of(const eco_emulated_call &call, int32_t clusters)
 {
-    course c;
+    schedule c;
     c.steps = (call.k + DEPTH - 1) / DEPTH;
     c.tiles_m = (call.a.rows + TILE - 1) / TILE;
     c.tiles_n = (call.b.rows + TILE - 1) / TILE;
@@ -36,27 +36,27 @@ ECO_DEVICE course course_of(const eco_split_call &call, int32_t clusters)
 }
 
 /* Of shared pairs. */
-ECO_DEVICE place bound(const course &c, int32_t cluster)
+ECO_DEVICE position bound(const schedule &c, int32_t cluster)
 {
     const int32_t stage = (c.pairs - c.whole) * c.steps * min(cluster, c.sharing) / c.sharing,
                   pair = stage / c.steps;
     return {c.whole + pair, stage - pair * c.steps};
 }
 
-ECO_DEVICE bool before(const place &p, const place &q)
+ECO_DEVICE bool before(const position &p, const position &q)
 {
     return p.pair < q.pair || (p.pair == q.pair && p.step < q.step);
 }
 
 /* What a cluster does of a pair: steps. */
-struct turn {
+struct work {
     int32_t pair, from, to;
 };
 
 /* The ith; from == to: there is none. */
-ECO_DEVICE turn turn_of(const course &c, int32_t cluster, int32_t i)
+ECO_DEVICE work work_of(const schedule &c, int32_t cluster, int32_t i)
 {
-    const place first = bound(c, cluster), end = bound(c, cluster + 1);
+    const position first = bound(c, cluster), end = bound(c, cluster + 1);
     const int32_t shared = before(first, end) ? end.pair - first.pair + (end.step > 0) : 0,
                   pair = i < shared ? first.pair + i : cluster + (i - shared) * c.clusters;
     if (i >= shared)
@@ -64,7 +64,7 @@ ECO_DEVICE turn turn_of(const course &c, int32_t cluster, int32_t i)
     return {pair, i > 0 ? 0 : first.step, pair < end.pair ? c.steps : end.step};
 }
 
-ECO_DEVICE bool is_whole(const course &c, const turn &t)
+ECO_DEVICE bool is_whole(const schedule &c, const work &t)
 {
     return t.to - t.from == c.steps;
 }
@@ -74,14 +74,14 @@ struct tile {
     int32_t m, n;
 };
 
-ECO_DEVICE tile tile_of(const course &c, int32_t pair, int32_t rank)
+ECO_DEVICE tile tile_of(const schedule &c, int32_t pair, int32_t rank)
 {
     const int32_t m = pair / c.tiles_n;
     return {m * PAIR + rank, pair - m * c.tiles_n};
 }
 
 /* [16][CONSUMERS] of the first or last tile that a block shares. */
-ECO_DEVICE float4 *part_of(const eco_split_call &call, int32_t cluster, int32_t rank, bool last)
+ECO_DEVICE float4 *part_of(const eco_emulated_call &call, int32_t cluster, int32_t rank, bool last)
 {
     const size_t block = (size_t)cluster * PAIR + rank;
     return (float4 *)call.parts + (2 * block + last) * (TILE * TILE / 4);

@@ -12,39 +12,39 @@ static int32_t up(int64_t a, int32_t b)
 
 static int32_t tiles(int32_t rows)
 {
-    return up(rows, ECO_SPLIT_TILE);
+    return up(rows, ECO_EMULATED_TILE);
 }
 
 static int32_t steps_of(int32_t k)
 {
-    return up(k, ECO_SPLIT_DEPTH);
+    return up(k, ECO_EMULATED_DEPTH);
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
 static size_t scale_bytes(int32_t rows)
 {
-    return (size_t)tiles(rows) * ECO_SPLIT_TILE * sizeof(float);
+    return (size_t)tiles(rows) * ECO_EMULATED_TILE * sizeof(float);
 }
 
-static size_t piece_bytes(enum eco_split_form form, int32_t rows, int32_t k)
+static size_t piece_bytes(enum eco_emulated_form form, int32_t rows, int32_t k)
 {
-    const size_t planes = form == ECO_SPLIT_PAIRS ? 2 : 1;
-    return (size_t)tiles(rows) * (size_t)steps_of(k) * planes * ECO_SPLIT_PLANE_BYTES;
+    const size_t planes = form == ECO_EMULATED_PAIRS ? 2 : 1;
+    return (size_t)tiles(rows) * (size_t)steps_of(k) * planes * ECO_EMULATED_PLANE_BYTES;
 }
 
-size_t eco_split_bytes(enum eco_split_form form, int32_t rows, int32_t k)
+size_t eco_emulated_bytes(enum eco_emulated_form form, int32_t rows, int32_t k)
 {
     return scale_bytes(rows) + piece_bytes(form, rows, k);
 }
 
-void eco_split_place(struct eco_split_operand *operand, void *at)
+void eco_emulated_place(struct eco_emulated_operand *operand, void *at)
 {
     operand->scales = at;
     operand->pieces = (char *)at + scale_bytes(operand->rows);
 }
 
-double eco_split_prepare_time(enum eco_split_form form, int32_t rows, int32_t k)
+double eco_emulated_prepare_time(enum eco_emulated_form form, int32_t rows, int32_t k)
 {
     static const double bytes_in_a_second = 1.5e12;
     return (double)piece_bytes(form, rows, k) / bytes_in_a_second;
@@ -53,27 +53,28 @@ double eco_split_prepare_time(enum eco_split_form form, int32_t rows, int32_t k)
 /* ---- large products -------------------------------------------------------------------------- */
 
 /* Of tiles of C, below each other. */
-static int64_t pairs_of(struct eco_split_size size)
+static int64_t pairs_of(struct eco_emulated_size size)
 {
-    return (int64_t)up(tiles(size.m), ECO_SPLIT_PAIR) * tiles(size.n);
+    return (int64_t)up(tiles(size.m), ECO_EMULATED_PAIR) * tiles(size.n);
 }
 
 static size_t part_bytes(int32_t processors)
 {
-    return (size_t)processors * ECO_SPLIT_PART_BYTES;
+    return (size_t)processors * ECO_EMULATED_PART_BYTES;
 }
 
 /* The most of k that there is room for, in even pieces; 0: none. */
-static int32_t length(struct eco_split_size size, size_t room)
+static int32_t length(struct eco_emulated_size size, size_t room)
 {
     const size_t scales = scale_bytes(size.m) + scale_bytes(size.n),
-                 step = piece_bytes(ECO_SPLIT_PAIRS, size.m, 1) +
-                        piece_bytes(ECO_SPLIT_PAIRS, size.n, 1);
+                 step = piece_bytes(ECO_EMULATED_PAIRS, size.m, 1) +
+                        piece_bytes(ECO_EMULATED_PAIRS, size.n, 1);
     if (room < scales + step)
         return 0;
-    const size_t steps = (room - scales) / step, most_steps = ECO_SPLIT_MOST_K / ECO_SPLIT_DEPTH;
-    const int32_t most = (int32_t)(steps < most_steps ? steps : most_steps) * ECO_SPLIT_DEPTH;
-    return steps_of(up(size.k, up(size.k, most))) * ECO_SPLIT_DEPTH;
+    const size_t steps = (room - scales) / step,
+                 most_steps = ECO_EMULATED_MOST_K / ECO_EMULATED_DEPTH;
+    const int32_t most = (int32_t)(steps < most_steps ? steps : most_steps) * ECO_EMULATED_DEPTH;
+    return steps_of(up(size.k, up(size.k, most))) * ECO_EMULATED_DEPTH;
 }
 
 /* Seconds of a piece of so many steps: launches and the last end of a tile, a step, what other ends
@@ -88,55 +89,56 @@ static double piece_time(int64_t pairs, int32_t steps, int32_t clusters, bool sh
     return fixed + (double)(whole + (rest > 0)) * pair;
 }
 
-static struct eco_split_plan plan_of(struct eco_split_size size, int32_t processors, size_t room,
-                                     bool shared)
+static struct eco_emulated_plan plan_of(struct eco_emulated_size size, int32_t processors,
+                                        size_t room, bool shared)
 {
     const size_t aside = shared ? part_bytes(processors) : 0;
-    struct eco_split_plan plan = {.k = room > aside ? length(size, room - aside) : 0,
-                                  .shared = shared};
+    struct eco_emulated_plan plan = {.k = room > aside ? length(size, room - aside) : 0,
+                                     .shared = shared};
     if (plan.k > 0)
-        plan.time = up(size.k, plan.k) * (piece_time(pairs_of(size), steps_of(plan.k),
-                                                     processors / ECO_SPLIT_PAIR, shared) +
-                                          eco_split_prepare_time(ECO_SPLIT_PAIRS, size.m, plan.k) +
-                                          eco_split_prepare_time(ECO_SPLIT_PAIRS, size.n, plan.k));
+        plan.time =
+            up(size.k, plan.k) *
+            (piece_time(pairs_of(size), steps_of(plan.k), processors / ECO_EMULATED_PAIR, shared) +
+             eco_emulated_prepare_time(ECO_EMULATED_PAIRS, size.m, plan.k) +
+             eco_emulated_prepare_time(ECO_EMULATED_PAIRS, size.n, plan.k));
     return plan;
 }
 
-struct eco_split_plan eco_split_plan(struct eco_split_size size, int32_t processors, size_t room,
-                                     int shared)
+struct eco_emulated_plan eco_emulated_plan(struct eco_emulated_size size, int32_t processors,
+                                           size_t room, int shared)
 {
-    const struct eco_split_plan apart = plan_of(size, processors, room, false),
-                                together = plan_of(size, processors, room, true);
+    const struct eco_emulated_plan apart = plan_of(size, processors, room, false),
+                                   together = plan_of(size, processors, room, true);
     if (shared == 0 || shared == 1)
         return shared == 1 ? together : apart;
     return together.k > 0 && together.time < apart.time ? together : apart;
 }
 
-int32_t eco_split_clusters(const struct eco_split_plan *plan, struct eco_split_size size, int32_t k,
-                           int32_t processors)
+int32_t eco_emulated_clusters(const struct eco_emulated_plan *plan, struct eco_emulated_size size,
+                              int32_t k, int32_t processors)
 {
     const int64_t busy = pairs_of(size) * (plan->shared ? steps_of(k) : 1);
-    const int32_t most = processors / ECO_SPLIT_PAIR;
+    const int32_t most = processors / ECO_EMULATED_PAIR;
     return busy < most ? (int32_t)busy : most;
 }
 
 /* ---- products of steps ----------------------------------------------------------------------- */
 
 /* Launches, the cell's too; stages, that are copied and multiplied; and what comes from memory. */
-static double step_time(struct eco_split_size size, const struct eco_split_cut *cut,
+static double step_time(struct eco_emulated_size size, const struct eco_emulated_cut *cut,
                         int32_t clusters)
 {
     static const double slice = 0.46e-6, wave = 3.6e-6, bytes_in_a_second = 4.2e12;
     static const struct {
-        double fixed, stage[ECO_SPLIT_HEIGHTS][ECO_SPLIT_WIDTHS];
-    } costs[ECO_SPLIT_KINDS] = {
-        [ECO_SPLIT_SPLITS] = {5.2e-6, {{0.57e-6, 0.82e-6}, {0.74e-6, 1.11e-6}}},
-        [ECO_SPLIT_PREPARED] = {7.6e-6, {{0.41e-6, 0.54e-6}, {0.45e-6, 0.78e-6}}},
-        [ECO_SPLIT_PREPARED_SINGLES] = {7.5e-6, {{0.24e-6, 0.37e-6}, {0.3e-6, 0.48e-6}}}};
-    const enum eco_split_form form =
-        cut->kind == ECO_SPLIT_PREPARED_SINGLES ? ECO_SPLIT_SINGLES : ECO_SPLIT_PAIRS;
+        double fixed, stage[ECO_EMULATED_HEIGHTS][ECO_EMULATED_WIDTHS];
+    } costs[ECO_EMULATED_KINDS] = {
+        [ECO_EMULATED_SPLITS] = {5.2e-6, {{0.57e-6, 0.82e-6}, {0.74e-6, 1.11e-6}}},
+        [ECO_EMULATED_PREPARED] = {7.6e-6, {{0.41e-6, 0.54e-6}, {0.45e-6, 0.78e-6}}},
+        [ECO_EMULATED_PREPARED_SINGLES] = {7.5e-6, {{0.24e-6, 0.37e-6}, {0.3e-6, 0.48e-6}}}};
+    const enum eco_emulated_form form =
+        cut->kind == ECO_EMULATED_PREPARED_SINGLES ? ECO_EMULATED_SINGLES : ECO_EMULATED_PAIRS;
     const int64_t tiles_of_c =
-        (int64_t)up(size.n, eco_split_rows(cut)) * up(size.m, eco_split_columns(cut));
+        (int64_t)up(size.n, eco_emulated_rows(cut)) * up(size.m, eco_emulated_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
                  multiplying = waves * up(steps_of(size.k), cut->slices) *
                                costs[cut->kind].stage[cut->height][cut->width],
@@ -146,19 +148,19 @@ static double step_time(struct eco_split_size size, const struct eco_split_cut *
 }
 
 /* Of narrow tiles several would read the same R. */
-static bool is_offered(const struct eco_split_choices *choices, int32_t m,
-                       const struct eco_split_cut *cut)
+static bool is_offered(const struct eco_emulated_choices *choices, int32_t m,
+                       const struct eco_emulated_cut *cut)
 {
-    const struct eco_split_cut narrow = {.width = 0};
+    const struct eco_emulated_cut narrow = {.width = 0};
     return choices->kinds >> cut->kind & choices->heights >> cut->height &
                choices->widths >> cut->width & 1 &&
-           (choices->any_width || cut->width == (m > eco_split_columns(&narrow)));
+           (choices->any_width || cut->width == (m > eco_emulated_columns(&narrow)));
 }
 
 /* The best of its kind and tiles, if it is better. */
-static void try_slices(struct eco_split_cut cut, unsigned slices, struct eco_split_size size,
-                       const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes,
-                       struct eco_split_step *best)
+static void try_slices(struct eco_emulated_cut cut, unsigned slices, struct eco_emulated_size size,
+                       const int32_t clusters[ECO_EMULATED_SLICES], int32_t lanes,
+                       struct eco_emulated_step *best)
 {
     static const int8_t measured[] = {1, 2, 3, 4, 6, 8};
     for (size_t i = 0; i < sizeof measured && measured[i] <= steps_of(size.k); i++) {
@@ -168,20 +170,21 @@ static void try_slices(struct eco_split_cut cut, unsigned slices, struct eco_spl
             continue;
         const double time = step_time(size, &cut, share > 0 ? share : 1);
         if (best->time == 0 || time < best->time)
-            *best = (struct eco_split_step){cut, time};
+            *best = (struct eco_emulated_step){cut, time};
     }
 }
 
-struct eco_split_step eco_split_step(const struct eco_split_choices *choices,
-                                     struct eco_split_size size,
-                                     const int32_t clusters[ECO_SPLIT_SLICES], int32_t lanes)
+struct eco_emulated_step eco_emulated_step(const struct eco_emulated_choices *choices,
+                                           struct eco_emulated_size size,
+                                           const int32_t clusters[ECO_EMULATED_SLICES],
+                                           int32_t lanes)
 {
-    enum { TILES = ECO_SPLIT_HEIGHTS * ECO_SPLIT_WIDTHS };
-    struct eco_split_step best = {.time = 0};
-    for (int i = 0; i < ECO_SPLIT_KINDS * TILES; i++) {
-        const struct eco_split_cut cut = {.kind = (enum eco_split_kind)(i / TILES),
-                                          .height = i % TILES / ECO_SPLIT_WIDTHS,
-                                          .width = i % ECO_SPLIT_WIDTHS};
+    enum { TILES = ECO_EMULATED_HEIGHTS * ECO_EMULATED_WIDTHS };
+    struct eco_emulated_step best = {.time = 0};
+    for (int i = 0; i < ECO_EMULATED_KINDS * TILES; i++) {
+        const struct eco_emulated_cut cut = {.kind = (enum eco_emulated_kind)(i / TILES),
+                                             .height = i % TILES / ECO_EMULATED_WIDTHS,
+                                             .width = i % ECO_EMULATED_WIDTHS};
         if (is_offered(choices, size.m, &cut))
             try_slices(cut, choices->slices, size, clusters, lanes, &best);
     }

@@ -9,39 +9,39 @@
 #include <stdint.h>
 
 /* Multiply-adds of a product, at most: beyond, cuBLAS is faster, measured (doc/performance.md). */
-#define ECO_FEW_WORK 2e8
+#define ECO_GROUPED_WORK 2e8
 
 enum {
-    ECO_FEW_ROWS = 64, /* of the batch, over all steps, at most */
-    ECO_FEW_WARPS = 16,
-    ECO_FEW_THREADS = 32 * ECO_FEW_WARPS,
-    ECO_FEW_SHAPES = 3, /* of blocks of ECO_FEW_BACK: 8, 16 and 32 batch rows */
-    ECO_FEW_JOBS = 24
+    ECO_GROUPED_ROWS = 64, /* of the batch, over all steps, at most */
+    ECO_GROUPED_WARPS = 16,
+    ECO_GROUPED_THREADS = 32 * ECO_GROUPED_WARPS,
+    ECO_GROUPED_SHAPES = 3, /* of blocks of ECO_GROUPED_BACK: 8, 16 and 32 batch rows */
+    ECO_GROUPED_JOBS = 24
 };
 
 /* In the order of their blocks.  A is dacc, in the type of rows, as B is; C of sums, if it is not
  * said to be narrow. */
-enum eco_few_kind {
-    ECO_FEW_BACK,     /* C[m,n] (+)= A[m,k] B[k,n]; B is not written in the run */
-    ECO_FEW_ZERO,     /* C[m,n] = 0, dense; nothing ahead in the run touches it */
-    ECO_FEW_GRADIENT, /* C[m,n] (+)= A[k,m]^T B[k,n] */
-    ECO_FEW_SUM,      /* C[m,n] (+)= sums over k rows of A, in which groups of n are b_row apart */
-    ECO_FEW_KINDS
+enum eco_grouped_kind {
+    ECO_GROUPED_BACK,     /* C[m,n] (+)= A[m,k] B[k,n]; B is not written in the run */
+    ECO_GROUPED_ZERO,     /* C[m,n] = 0, dense; nothing ahead in the run touches it */
+    ECO_GROUPED_GRADIENT, /* C[m,n] (+)= A[k,m]^T B[k,n] */
+    ECO_GROUPED_SUM, /* C[m,n] (+)= sums over k rows of A, in which groups of n are b_row apart */
+    ECO_GROUPED_KINDS
 };
-/* Of a block: columns, and rows but of ECO_FEW_BACK; of ECO_FEW_SUM columns alone. */
+/* Of a block: columns, and rows but of ECO_GROUPED_BACK; of ECO_GROUPED_SUM columns alone. */
 enum {
-    ECO_FEW_BACK_UNITS = 2, /* columns of B that a thread reads at once */
-    ECO_FEW_BACK_COLUMNS = 16,
-    ECO_FEW_GRADIENT_COLUMNS = 128,
-    ECO_FEW_GRADIENT_ROWS = 128,
-    ECO_FEW_SUM_COLUMNS = 32,
-    ECO_FEW_ZEROS = 8192
+    ECO_GROUPED_BACK_UNITS = 2, /* columns of B that a thread reads at once */
+    ECO_GROUPED_BACK_COLUMNS = 16,
+    ECO_GROUPED_GRADIENT_COLUMNS = 128,
+    ECO_GROUPED_GRADIENT_ROWS = 128,
+    ECO_GROUPED_SUM_COLUMNS = 32,
+    ECO_GROUPED_ZEROS = 8192
 };
 
-#define ECO_FEW_BACK_ROWS(shape) (8 << (shape))
+#define ECO_GROUPED_BACK_ROWS(shape) (8 << (shape))
 
-struct eco_few_job {
-    enum eco_few_kind kind;
+struct eco_grouped_job {
+    enum eco_grouped_kind kind;
     int32_t blocks;
     const void *a, *b;
     void *c;
@@ -51,9 +51,9 @@ struct eco_few_job {
     bool a_whole, b_whole; /* rows lie at whole pieces of what a thread reads at once */
 };
 
-struct eco_few_call {
+struct eco_grouped_call {
     int32_t n;
-    struct eco_few_job job[ECO_FEW_JOBS];
+    struct eco_grouped_job job[ECO_GROUPED_JOBS];
 };
 
 #endif /* ECO_GPU_GEMM_GROUPED_ARGS_H */

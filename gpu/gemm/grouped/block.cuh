@@ -7,9 +7,9 @@
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/tile/rows.cuh"
 
-enum { THREADS = ECO_FEW_THREADS, WARPS = ECO_FEW_WARPS };
+enum { THREADS = ECO_GROUPED_THREADS, WARPS = ECO_GROUPED_WARPS };
 
-ECO_DEVICE float after(const struct eco_few_job *job, size_t at, float sum)
+ECO_DEVICE float after(const struct eco_grouped_job *job, size_t at, float sum)
 {
     if (!job->add)
         return sum;
@@ -17,7 +17,7 @@ ECO_DEVICE float after(const struct eco_few_job *job, size_t at, float sum)
            (job->narrow ? to_real(((const narrow *)job->c)[at]) : ((const float *)job->c)[at]);
 }
 
-ECO_DEVICE void store(const struct eco_few_job *job, size_t at, float sum)
+ECO_DEVICE void store(const struct eco_grouped_job *job, size_t at, float sum)
 {
     const float value = after(job, at, sum);
     if (job->narrow)

@@ -9,11 +9,11 @@
 #include "gpu/tile/warp_mainloop.cuh"
 
 enum {
-    BACK_UNITS = ECO_FEW_BACK_UNITS, /* columns of the matrix that a lane reads at once */
+    BACK_UNITS = ECO_GROUPED_BACK_UNITS, /* columns of the matrix that a lane reads at once */
     BACK_TILES = 1,
-    BACK_LINE = ECO_FEW_BACK_COLUMNS + 4
+    BACK_LINE = ECO_GROUPED_BACK_COLUMNS + 4
 };
-static_assert(ECO_FEW_BACK_COLUMNS == 8 * BACK_UNITS && BACK_UNITS == 2,
+static_assert(ECO_GROUPED_BACK_COLUMNS == 8 * BACK_UNITS && BACK_UNITS == 2,
               "a tile has a row for each column, those of a pair 8 apart");
 
 /* ---- columns of the matrix, turned in registers ---------------------------------------------- */
@@ -82,8 +82,8 @@ ECO_DEVICE void fetch_matrix(const struct back_operands<ACROSS, WHOLE> &at, int 
 }
 
 template <int ACROSS>
-ECO_DEVICE void multiply_item(const struct back_fetched<ACROSS> &v,
-                              struct sums<BACK_TILES, ACROSS> *sums)
+ECO_DEVICE void multiply_fetched(const struct back_fetched<ACROSS> &v,
+                                 struct warp_sums<BACK_TILES, ACROSS> *sums)
 {
     struct fetched<BACK_TILES, ACROSS> both;
     both.a[0][0] = turned(v.a, 0);
@@ -91,14 +91,15 @@ ECO_DEVICE void multiply_item(const struct back_fetched<ACROSS> &v,
 #pragma unroll
     for (int t = 0; t < ACROSS; t++)
         both.b[t] = v.b[t];
-    multiply_item(both, sums);
+    multiply_fetched(both, sums);
 }
 
 /* A thread's sums of all warps, of columns of C that lie in pairs, the second of each behind. */
 template <int ACROSS>
-ECO_DEVICE void finish_back(const struct eco_few_job *job, int column, int row, const float *shared)
+ECO_DEVICE void finish_back(const struct eco_grouped_job *job, int column, int row,
+                            const float *shared)
 {
-    enum { COLUMNS = ECO_FEW_BACK_COLUMNS, ROWS = 8 * ACROSS };
+    enum { COLUMNS = ECO_GROUPED_BACK_COLUMNS, ROWS = 8 * ACROSS };
     for (int i = (int)threadIdx.x; i < COLUMNS * ROWS; i += THREADS) {
         const int u = i % COLUMNS, r = i / COLUMNS;
         float sum = 0;
@@ -108,18 +109,18 @@ ECO_DEVICE void finish_back(const struct eco_few_job *job, int column, int row, 
         if (column + u >= job->n || row + r >= job->m)
             continue;
         if (!is_finite(sum))
-            sum = sum_anew((const narrow *)job->a + (size_t)(row + r) * job->a_row, 1,
-                           (const narrow *)job->b + column + u, job->b_row, job->k);
+            sum = recompute_in_f32((const narrow *)job->a + (size_t)(row + r) * job->a_row, 1,
+                                   (const narrow *)job->b + column + u, job->b_row, job->k);
         store(job, (size_t)(row + r) * job->c_row + column + u, sum);
     }
 }
 
 template <int ACROSS, bool WHOLE>
-ECO_DEVICE void multiply_back(const struct eco_few_job *job, int block, float *shared)
+ECO_DEVICE void multiply_back(const struct eco_grouped_job *job, int block, float *shared)
 {
-    enum { COLUMNS = ECO_FEW_BACK_COLUMNS, ROWS = 8 * ACROSS };
+    enum { COLUMNS = ECO_GROUPED_BACK_COLUMNS, ROWS = 8 * ACROSS };
     typedef struct back_fetched<ACROSS> fetched;
-    typedef struct sums<BACK_TILES, ACROSS> sums_of_warp;
+    typedef struct warp_sums<BACK_TILES, ACROSS> sums_of_warp;
     enum { AHEAD = WHOLE ? ahead<fetched>::items : 1 };
     const int across = (job->n + COLUMNS - 1) / COLUMNS;
     const int column = block % across * COLUMNS, row = block / across * ROWS;
@@ -139,8 +140,8 @@ ECO_DEVICE void multiply_back(const struct eco_few_job *job, int block, float *s
 #pragma unroll
     for (int t = 0; t < ACROSS; t++)
         at.row[t] = (const narrow *)job->a + min(row + t * 8 + lane / 4, job->m - 1) * job->a_row;
-    multiply<fetched, AHEAD>(at, &sums, [] {});
-    put_sums<BACK_LINE>(sums, shared + warp * ROWS * BACK_LINE, lane);
+    warp_mainloop<fetched, AHEAD>(at, &sums, [] {});
+    put_warp_sums<BACK_LINE>(sums, shared + warp * ROWS * BACK_LINE, lane);
     __syncthreads();
     finish_back<ACROSS>(job, column, row, shared);
 }

@@ -7,33 +7,33 @@
 
 /* [type, fast] */
 static const void *const *const *const kernels[ECO_TYPES][2] = {
-    [ECORNN_F32] = {&eco_few_f32, &eco_few_f32_fast},
-    [ECORNN_BF16] = {&eco_few_bf16, &eco_few_bf16},
-    [ECORNN_F16] = {&eco_few_f16, &eco_few_f16}};
+    [ECORNN_F32] = {&eco_grouped_f32, &eco_grouped_f32_fast},
+    [ECORNN_BF16] = {&eco_grouped_bf16, &eco_grouped_bf16},
+    [ECORNN_F16] = {&eco_grouped_f16, &eco_grouped_f16}};
 
-bool eco_gpu_has_few(const struct eco_problem *problem, const struct eco_caps *caps)
+bool eco_gpu_has_grouped(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return caps->gpu.fuses && kernels[problem->type][0] != NULL &&
            problem->weight_type == problem->type;
 }
 
-bool eco_gpu_few_follow(const struct eco_problem *problem, const struct eco_caps *caps)
+bool eco_gpu_grouped_follow(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     const double rows = (double)problem->T * problem->N;
     const double widest = problem->I > problem->P ? problem->I : problem->P;
-    return eco_gpu_has_few(problem, caps) && problem->D == 1 && rows <= ECO_FEW_ROWS &&
-           rows * widest * problem->H * problem->cell->lowered.n_accs <= ECO_FEW_WORK;
+    return eco_gpu_has_grouped(problem, caps) && problem->D == 1 && rows <= ECO_GROUPED_ROWS &&
+           rows * widest * problem->H * problem->cell->lowered.n_accs <= ECO_GROUPED_WORK;
 }
 
 /* Blocks that have the rows of all jobs back side by side, if there are such blocks. */
-static int shape_of(const struct eco_few_call *call, const struct eco_gpu_force *force)
+static int shape_of(const struct eco_grouped_call *call, const struct eco_gpu_force *force)
 {
     int shape = 0;
     if (force->few >= 0)
         return force->few;
     for (int j = 0; j < call->n; j++)
-        while (call->job[j].kind == ECO_FEW_BACK && shape + 1 < ECO_FEW_SHAPES &&
-               ECO_FEW_BACK_ROWS(shape) < call->job[j].m)
+        while (call->job[j].kind == ECO_GROUPED_BACK && shape + 1 < ECO_GROUPED_SHAPES &&
+               ECO_GROUPED_BACK_ROWS(shape) < call->job[j].m)
             shape++;
     return shape;
 }
@@ -43,29 +43,30 @@ static int32_t up(int64_t a, int64_t b)
     return (int32_t)((a + b - 1) / b);
 }
 
-static int32_t blocks_of(const struct eco_few_job *job, int shape)
+static int32_t blocks_of(const struct eco_grouped_job *job, int shape)
 {
     switch (job->kind) {
-    case ECO_FEW_BACK:
-        return up(job->n, ECO_FEW_BACK_COLUMNS) * up(job->m, ECO_FEW_BACK_ROWS(shape));
-    case ECO_FEW_GRADIENT:
-        return up(job->n, ECO_FEW_GRADIENT_COLUMNS) * up(job->m, ECO_FEW_GRADIENT_ROWS);
-    case ECO_FEW_ZERO:
-        return up((int64_t)job->m * job->n, ECO_FEW_ZEROS);
+    case ECO_GROUPED_BACK:
+        return up(job->n, ECO_GROUPED_BACK_COLUMNS) * up(job->m, ECO_GROUPED_BACK_ROWS(shape));
+    case ECO_GROUPED_GRADIENT:
+        return up(job->n, ECO_GROUPED_GRADIENT_COLUMNS) * up(job->m, ECO_GROUPED_GRADIENT_ROWS);
+    case ECO_GROUPED_ZERO:
+        return up((int64_t)job->m * job->n, ECO_GROUPED_ZEROS);
     default:
-        return up((int64_t)job->m * job->n, ECO_FEW_SUM_COLUMNS);
+        return up((int64_t)job->m * job->n, ECO_GROUPED_SUM_COLUMNS);
     }
 }
 
 /* Blocks by the kinds of their jobs: long ones, then those that wait for nothing. */
-static unsigned put_in_order(const struct eco_few_call *from, int shape, struct eco_few_call *to)
+static unsigned put_in_order(const struct eco_grouped_call *from, int shape,
+                             struct eco_grouped_call *to)
 {
     unsigned blocks = 0;
     to->n = 0;
-    for (enum eco_few_kind kind = 0; kind < ECO_FEW_KINDS; kind++)
+    for (enum eco_grouped_kind kind = 0; kind < ECO_GROUPED_KINDS; kind++)
         for (int j = 0; j < from->n; j++)
             if (from->job[j].kind == kind) {
-                struct eco_few_job *job = &to->job[to->n++];
+                struct eco_grouped_job *job = &to->job[to->n++];
                 *job = from->job[j];
                 job->blocks = blocks_of(job, shape);
                 blocks += (unsigned)job->blocks;
@@ -73,12 +74,13 @@ static unsigned put_in_order(const struct eco_few_call *from, int shape, struct 
     return blocks;
 }
 
-static void launch(struct eco_gpu_run *run, const struct eco_few_call *jobs)
+static void launch(struct eco_gpu_run *run, const struct eco_grouped_call *jobs)
 {
-    struct eco_few_call call;
+    struct eco_grouped_call call;
     const struct eco_gpu_plan *own = run->plan->own;
     const int shape = shape_of(jobs, &own->force);
-    const dim3 blocks = {put_in_order(jobs, shape, &call), 1, 1}, threads = {ECO_FEW_THREADS, 1, 1};
+    const dim3 blocks = {put_in_order(jobs, shape, &call), 1, 1},
+               threads = {ECO_GROUPED_THREADS, 1, 1};
     const struct eco_problem *problem = run->problem;
     const void *kernel = (*kernels[problem->type][problem->fast])[shape];
     void *argument[] = {&call};
@@ -107,26 +109,26 @@ static void settle(struct eco_gpu_run *run, const void *c)
         }
 }
 
-static void take(struct eco_gpu_run *run, const struct eco_few_job *job)
+static void take(struct eco_gpu_run *run, const struct eco_grouped_job *job)
 {
     settle(run, job->c);
-    if (run->few.n == ECO_FEW_JOBS)
+    if (run->few.n == ECO_GROUPED_JOBS)
         flush(run);
     run->few.job[run->few.n++] = *job;
 }
 
-void eco_gpu_few_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
+void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
 {
     const struct eco_gpu_plan *own = run->plan->own;
     const bool may_wait = kind == ECO_D_INPUT || kind == ECO_D_WEIGHTS;
     if (!may_wait)
         flush(run);
-    run->collects = may_wait && own->force.few != ECO_FEW_NEVER &&
-                    eco_gpu_has_few(run->problem, &run->plan->device->caps);
+    run->collects = may_wait && own->force.few != ECO_GROUPED_NEVER &&
+                    eco_gpu_has_grouped(run->problem, &run->plan->device->caps);
 }
 
 /* In several lanes an op's stream may be waited for. */
-void eco_gpu_few_end(struct eco_gpu_run *run)
+void eco_gpu_grouped_end(struct eco_gpu_run *run)
 {
     if (run->lanes > 1)
         flush(run);
@@ -147,57 +149,57 @@ static bool must_be_few(const struct eco_gpu_run *run, const struct eco_product 
     return run->problem->row_invariant && p->kind == ECO_NN;
 }
 
-bool eco_gpu_takes_few(const struct eco_gpu_run *run, const struct eco_product *p)
+bool eco_gpu_takes_grouped(const struct eco_gpu_run *run, const struct eco_product *p)
 {
     const double work = (double)p->m * p->n * p->k;
     const int32_t rows = p->kind == ECO_TN ? p->k : p->m;
     if (must_be_few(run, p))
         return work > 0;
-    return run->collects && p->half == NULL && p->kind != ECO_NT && rows <= ECO_FEW_ROWS &&
-           work > 0 && work <= ECO_FEW_WORK;
+    return run->collects && p->half == NULL && p->kind != ECO_NT && rows <= ECO_GROUPED_ROWS &&
+           work > 0 && work <= ECO_GROUPED_WORK;
 }
 
-bool eco_gpu_few_product(struct eco_gpu_run *run, const struct eco_product *p)
+bool eco_gpu_grouped_product(struct eco_gpu_run *run, const struct eco_product *p)
 {
     const size_t bytes = eco_type_bytes(run->layout->type);
     const bool back = p->kind == ECO_NN;
-    const size_t piece = 16 / bytes, columns = back ? ECO_FEW_BACK_UNITS : piece;
-    if (!eco_gpu_takes_few(run, p)) {
+    const size_t piece = 16 / bytes, columns = back ? ECO_GROUPED_BACK_UNITS : piece;
+    if (!eco_gpu_takes_grouped(run, p)) {
         settle(run, p->c);
         return false;
     }
-    take(run, &(struct eco_few_job){.kind = back ? ECO_FEW_BACK : ECO_FEW_GRADIENT,
-                                    .a = p->a,
-                                    .b = p->b,
-                                    .c = p->c,
-                                    .a_row = p->a_row,
-                                    .b_row = p->b_row,
-                                    .c_row = p->c_row,
-                                    .m = p->m,
-                                    .n = p->n,
-                                    .k = p->k,
-                                    .add = p->add,
-                                    .narrow = eco_type_narrow(p->c_type),
-                                    .a_whole = is_whole(p->a, p->a_row, piece, bytes) &&
-                                               (!back || (size_t)p->k % piece == 0),
-                                    .b_whole = is_whole(p->b, p->b_row, columns, bytes)});
+    take(run, &(struct eco_grouped_job){.kind = back ? ECO_GROUPED_BACK : ECO_GROUPED_GRADIENT,
+                                        .a = p->a,
+                                        .b = p->b,
+                                        .c = p->c,
+                                        .a_row = p->a_row,
+                                        .b_row = p->b_row,
+                                        .c_row = p->c_row,
+                                        .m = p->m,
+                                        .n = p->n,
+                                        .k = p->k,
+                                        .add = p->add,
+                                        .narrow = eco_type_narrow(p->c_type),
+                                        .a_whole = is_whole(p->a, p->a_row, piece, bytes) &&
+                                                   (!back || (size_t)p->k % piece == 0),
+                                        .b_whole = is_whole(p->b, p->b_row, columns, bytes)});
     if (!run->collects)
         flush(run);
     return true;
 }
 
 /* Groups whose places follow each other are one job. */
-bool eco_gpu_few_sums(struct eco_gpu_run *run, const struct eco_columns_call *call)
+bool eco_gpu_grouped_sums(struct eco_gpu_run *run, const struct eco_columns_call *call)
 {
-    if (!run->collects || call->rows > ECO_FEW_ROWS)
+    if (!run->collects || call->rows > ECO_GROUPED_ROWS)
         return false;
     for (int g = 0, end; g < call->groups; g = end) {
         const bool any = call->place[g] >= 0; /* else zeros */
         for (end = g + 1;
              any && end < call->groups && call->place[end] == call->place[end - 1] + 1;)
             end++;
-        take(run, &(struct eco_few_job){
-                      .kind = ECO_FEW_SUM,
+        take(run, &(struct eco_grouped_job){
+                      .kind = ECO_GROUPED_SUM,
                       .a = eco_gpu_after(call->rows_of.data,
                                          (any ? (size_t)call->place[g] : 0) * (size_t)call->column,
                                          call->rows_of.type),
@@ -214,12 +216,13 @@ bool eco_gpu_few_sums(struct eco_gpu_run *run, const struct eco_columns_call *ca
     return true;
 }
 
-bool eco_gpu_few_zeros(struct eco_gpu_run *run, void *to, int32_t m, int32_t n)
+bool eco_gpu_grouped_zeros(struct eco_gpu_run *run, void *to, int32_t m, int32_t n)
 {
     if (!run->collects || m == 0 || n == 0)
         return false;
-    take(run,
-         &(struct eco_few_job){
-             .kind = ECO_FEW_ZERO, .c = to, .m = m, .n = n, .a_whole = (uintptr_t)to % 16 == 0});
+    take(
+        run,
+        &(struct eco_grouped_job){
+            .kind = ECO_GROUPED_ZERO, .c = to, .m = m, .n = n, .a_whole = (uintptr_t)to % 16 == 0});
     return true;
 }

@@ -10,28 +10,28 @@
 /* ---- zeros ----------------------------------------------------------------------------------- */
 
 /* Of numbers that no kernel ahead in the run touches. */
-ECO_DEVICE void clear(const struct eco_few_job *job, int block)
+ECO_DEVICE void clear(const struct eco_grouped_job *job, int block)
 {
-    enum { EACH = ECO_FEW_ZEROS / THREADS / 4 };
-    static_assert(ECO_FEW_ZEROS % (4 * THREADS) == 0, "whole rounds of all threads");
-    const size_t first = (size_t)block * ECO_FEW_ZEROS, all = (size_t)job->m * job->n;
+    enum { EACH = ECO_GROUPED_ZEROS / THREADS / 4 };
+    static_assert(ECO_GROUPED_ZEROS % (4 * THREADS) == 0, "whole rounds of all threads");
+    const size_t first = (size_t)block * ECO_GROUPED_ZEROS, all = (size_t)job->m * job->n;
     float *const to = (float *)job->c;
-    if (first + ECO_FEW_ZEROS <= all && job->a_whole) {
+    if (first + ECO_GROUPED_ZEROS <= all && job->a_whole) {
 #pragma unroll
         for (int i = 0; i < EACH; i++)
             ((float4 *)(to + first))[i * THREADS + threadIdx.x] = make_float4(0, 0, 0, 0);
         return;
     }
-    for (size_t i = first + threadIdx.x; i < all && i < first + ECO_FEW_ZEROS; i += THREADS)
+    for (size_t i = first + threadIdx.x; i < all && i < first + ECO_GROUPED_ZEROS; i += THREADS)
         to[i] = 0;
 }
 
 /* ---- sums of columns ------------------------------------------------------------------------- */
 
 /* Warps share the rows, always the same ones. */
-ECO_DEVICE void sum_columns(const struct eco_few_job *job, int block, float *shared)
+ECO_DEVICE void sum_columns(const struct eco_grouped_job *job, int block, float *shared)
 {
-    enum { COLUMNS = ECO_FEW_SUM_COLUMNS };
+    enum { COLUMNS = ECO_GROUPED_SUM_COLUMNS };
     static_assert(COLUMNS == 32 && COLUMNS <= 8 * BACK_LINE, "shared has a place for each");
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int i = block * COLUMNS + lane, group = i / job->n, unit = i % job->n;
@@ -57,7 +57,7 @@ ECO_DEVICE void sum_columns(const struct eco_few_job *job, int block, float *sha
 
 template <int SHAPE>
 static __global__ void __launch_bounds__(THREADS)
-    few(const __grid_constant__ struct eco_few_call call)
+    few(const __grid_constant__ struct eco_grouped_call call)
 {
 #if __CUDA_ARCH__ >= 800
     enum { ACROSS_BACK = 1 << SHAPE };
@@ -67,17 +67,17 @@ static __global__ void __launch_bounds__(THREADS)
     launch_dependent_grids(); /* which reads no more than matrices before it waits */
     while (block >= call.job[j].blocks)
         block -= call.job[j++].blocks;
-    const struct eco_few_job *const job = &call.job[j];
+    const struct eco_grouped_job *const job = &call.job[j];
     const bool whole = job->a_whole && job->b_whole;
-    if (job->kind == ECO_FEW_ZERO) {
+    if (job->kind == ECO_GROUPED_ZERO) {
         clear(job, block);
         if (blockIdx.x == 0) /* who comes next waits for this launch, and so for those ahead */
             wait_on_dependent_grids();
-    } else if (job->kind == ECO_FEW_SUM)
+    } else if (job->kind == ECO_GROUPED_SUM)
         sum_columns(job, block, shared);
-    else if (job->kind == ECO_FEW_BACK && whole)
+    else if (job->kind == ECO_GROUPED_BACK && whole)
         multiply_back<ACROSS_BACK, true>(job, block, shared);
-    else if (job->kind == ECO_FEW_BACK)
+    else if (job->kind == ECO_GROUPED_BACK)
         multiply_back<ACROSS_BACK, false>(job, block, shared);
     else if (whole)
         multiply_gradient<true>(job, block, shared);
@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(THREADS)
 #endif
 }
 
-static const void *const kernels[ECO_FEW_SHAPES] = {(const void *)few<0>, (const void *)few<1>,
-                                                    (const void *)few<2>};
+static const void *const kernels[ECO_GROUPED_SHAPES] = {(const void *)few<0>, (const void *)few<1>,
+                                                        (const void *)few<2>};
 
 #endif /* ECO_GPU_GEMM_GROUPED_KERNEL_CUH */

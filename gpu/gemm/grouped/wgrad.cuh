@@ -12,7 +12,7 @@
 
 enum {
     SIDE = 32, /* of a warp's piece of C */
-    GRADIENT_COLUMNS = ECO_FEW_GRADIENT_COLUMNS,
+    GRADIENT_COLUMNS = ECO_GROUPED_GRADIENT_COLUMNS,
     GRADIENT_LINE = GRADIENT_COLUMNS + 8,
     ROWS_AT_ONCE = 128 / sizeof(narrow), /* of A and B, in shared memory */
     GRADIENT_ROOM = 2 * ROWS_AT_ONCE * GRADIENT_LINE * sizeof(narrow) / sizeof(float),
@@ -27,7 +27,7 @@ enum {
     RUN = DEPTH > 1 ? 2 : 4,      /* neighbours of a row of C that a thread has */
     RUNS = 8 / RUN
 };
-static_assert(+GRADIENT_COLUMNS == +ECO_FEW_GRADIENT_ROWS &&
+static_assert(+GRADIENT_COLUMNS == +ECO_GROUPED_GRADIENT_ROWS &&
                   GRADIENT_COLUMNS / SIDE * (GRADIENT_COLUMNS / SIDE) == WARPS,
               "a piece of C for each warp");
 
@@ -67,7 +67,7 @@ ECO_DEVICE void put_rows(const narrow *from, size_t row, int columns, int there,
         if constexpr (WHOLE)
             cp_async_some_of_16(to + r * GRADIENT_LINE + c, at, n * (int)sizeof(narrow));
         else
-            *(uint4 *)(to + r * GRADIENT_LINE + c) = read_some(at, n);
+            *(uint4 *)(to + r * GRADIENT_LINE + c) = read_row_piece(at, n);
     }
 }
 
@@ -176,11 +176,11 @@ ECO_DEVICE void store_some(float *c, size_t row, bool add, int rows, int columns
 }
 
 template <bool WHOLE>
-ECO_DEVICE void multiply_gradient(const struct eco_few_job *job, int block, float *shared)
+ECO_DEVICE void multiply_gradient(const struct eco_grouped_job *job, int block, float *shared)
 {
     enum { ACROSS = GRADIENT_COLUMNS / SIDE };
     const int across = (job->n + GRADIENT_COLUMNS - 1) / GRADIENT_COLUMNS;
-    const int row = block / across * ECO_FEW_GRADIENT_ROWS,
+    const int row = block / across * ECO_GROUPED_GRADIENT_ROWS,
               column = block % across * GRADIENT_COLUMNS;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int down = warp / ACROSS * SIDE, right = warp % ACROSS * SIDE;

@@ -16,19 +16,19 @@ extern "C" {
 #endif
 
 enum {
-    ECO_HALF_MATRICES = 4,         /* of a launch, at most */
-    ECO_HALF_MOST_COLUMNS = 16384, /* of dacc */
-    ECO_HALF_BLOCKS = 1024         /* that look for a matrix's largest number, at most */
+    ECO_SCALED_F16_MATRICES = 4,         /* of a launch, at most */
+    ECO_SCALED_F16_MOST_COLUMNS = 16384, /* of dacc */
+    ECO_SCALED_F16_BLOCKS = 1024         /* that look for a matrix's largest number, at most */
 };
 
 /* What products with such matrices are multiplied by, for cuBLAS to read on the device. */
-struct eco_half_scalars {
-    float inverse[ECO_HALF_MATRICES]; /* of the power of two of each, or the first: of all */
+struct eco_scaled_f16_scalars {
+    float inverse[ECO_SCALED_F16_MATRICES]; /* of the power of two of each, or the first: of all */
     float zero, one;
 };
 
 /* to[r,i] = from[r,i] / scales[r] times a power of two, zeros behind the columns. */
-struct eco_half_matrix {
+struct eco_scaled_f16_matrix {
     const float *from; /* [rows, from_row] */
     size_t from_row;
     int32_t rows, columns;
@@ -39,33 +39,34 @@ struct eco_half_matrix {
 };
 
 /* dacc, in place: row r times scales[r], its numbers of F16 where its first half was. */
-struct eco_half_dacc_call {
+struct eco_scaled_f16_dacc_call {
     float *data; /* [rows, row] */
     size_t row;
-    int32_t rows, columns; /* columns: a multiple of 4, ECO_HALF_MOST_COLUMNS at most */
+    int32_t rows, columns; /* columns: a multiple of 4, ECO_SCALED_F16_MOST_COLUMNS at most */
     float *scales;         /* [rows] */
     float *sums;           /* [blocks, columns]: of what there was, of some rows each */
     int32_t blocks;
-    struct eco_half_matrix beside; /* so many more blocks look for its largest number */
-    int32_t searchers;             /* ECO_HALF_BLOCKS at most */
-    float *most;                   /* [searchers] */
+    struct eco_scaled_f16_matrix beside; /* so many more blocks look for its largest number */
+    int32_t searchers;                   /* ECO_SCALED_F16_BLOCKS at most */
+    float *most;                         /* [searchers] */
 };
-cudaError_t eco_launch_half_dacc(const struct eco_half_dacc_call *call, bool overlap,
-                                 cudaStream_t stream);
+cudaError_t eco_launch_scaled_f16_dacc(const struct eco_scaled_f16_dacc_call *call, bool overlap,
+                                       cudaStream_t stream);
 
 /* Some matrices; two launches, or one where their largest numbers are known. */
-struct eco_half_call {
-    struct eco_half_matrix of[ECO_HALF_MATRICES];
+struct eco_scaled_f16_call {
+    struct eco_scaled_f16_matrix of[ECO_SCALED_F16_MATRICES];
     int32_t n;
     bool together;     /* two that are multiplied by each other: scalars->inverse[0] is of both */
     int32_t searchers; /* blocks that have looked for largest numbers; 0: that is to be done */
-    float *most;       /* [ECO_HALF_MATRICES, ECO_HALF_BLOCKS]: what they found */
-    struct eco_half_scalars *scalars;
+    float *most;       /* [ECO_SCALED_F16_MATRICES, ECO_SCALED_F16_BLOCKS]: what they found */
+    struct eco_scaled_f16_scalars *scalars;
 };
-cudaError_t eco_launch_half(const struct eco_half_call *call, bool overlap, cudaStream_t stream);
+cudaError_t eco_launch_scaled_f16(const struct eco_scaled_f16_call *call, bool overlap,
+                                  cudaStream_t stream);
 
 /* to[r,i] (+)= from[r,i] / scales[r]. */
-struct eco_half_back_call {
+struct eco_scaled_f16_back_call {
     const float *from;
     float *to;
     size_t from_row, to_row;
@@ -73,8 +74,8 @@ struct eco_half_back_call {
     const float *scales;
     bool add;
 };
-cudaError_t eco_launch_half_back(const struct eco_half_back_call *call, bool overlap,
-                                 cudaStream_t stream);
+cudaError_t eco_launch_scaled_f16_back(const struct eco_scaled_f16_back_call *call, bool overlap,
+                                       cudaStream_t stream);
 
 #ifdef __cplusplus
 }

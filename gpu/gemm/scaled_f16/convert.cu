@@ -10,43 +10,44 @@
 enum { MOST_BLOCKS = 1056 }; /* of a launch over rows */
 
 static __global__ void __launch_bounds__(THREADS)
-    find_largest(const __grid_constant__ struct eco_half_call call)
+    find_largest(const __grid_constant__ struct eco_scaled_f16_call call)
 {
     launch_dependent_grids();
     wait_on_dependent_grids();
     search(call.of[blockIdx.y], (int32_t)blockIdx.x, (int32_t)gridDim.x,
-           call.most + blockIdx.y * ECO_HALF_BLOCKS);
+           call.most + blockIdx.y * ECO_SCALED_F16_BLOCKS);
 }
 
 /* The power of two for the numbers of a matrix, from what so many blocks found.  By all threads. */
-ECO_DEVICE float power_for(const eco_half_call &call, int k, int32_t blocks)
+ECO_DEVICE float power_for(const eco_scaled_f16_call &call, int k, int32_t blocks)
 {
     __shared__ float of_warp[MOST_WARPS];
     const int32_t thread = (int32_t)threadIdx.x;
     float most = 0;
 #pragma unroll
-    for (int32_t i = 0; i < ECO_HALF_BLOCKS; i += THREADS)
-        most = fmaxf(most, i + thread < blocks ? call.most[k * ECO_HALF_BLOCKS + i + thread] : 0);
+    for (int32_t i = 0; i < ECO_SCALED_F16_BLOCKS; i += THREADS)
+        most = fmaxf(most,
+                     i + thread < blocks ? call.most[k * ECO_SCALED_F16_BLOCKS + i + thread] : 0);
     most = largest_of_block(most, of_warp);
     __syncthreads(); /* who asks again writes there */
     return scale_for(most);
 }
 
 /* The same; of the first of two that are multiplied not so large that both leave the floats. */
-ECO_DEVICE float power_of(const eco_half_call &call, int k, int32_t blocks)
+ECO_DEVICE float power_of(const eco_scaled_f16_call &call, int k, int32_t blocks)
 {
     const float power = power_for(call, k, blocks);
     if (!call.together || k > 0)
         return power;
-    return fminf(power, 0x1p120f * over(power_for(call, 1, blocks)));
+    return fminf(power, 0x1p120f * reciprocal_pow2(power_for(call, 1, blocks)));
 }
 
 /* By one block of each matrix. */
-ECO_DEVICE void tell_inverse(const eco_half_call &call, int k, float power, int32_t blocks)
+ECO_DEVICE void publish_inverse(const eco_scaled_f16_call &call, int k, float power, int32_t blocks)
 {
-    float inverse = over(power);
+    float inverse = reciprocal_pow2(power);
     if (call.together && k == 0)
-        inverse *= over(power_for(call, 1, blocks));
+        inverse *= reciprocal_pow2(power_for(call, 1, blocks));
     if (threadIdx.x > 0 || (call.together && k > 0))
         return;
     call.scalars->inverse[k] = inverse;
@@ -54,7 +55,7 @@ ECO_DEVICE void tell_inverse(const eco_half_call &call, int k, float power, int3
     call.scalars->one = 1;
 }
 
-ECO_DEVICE void narrow_row(const eco_half_matrix &m, int32_t r, float power, bool fours)
+ECO_DEVICE void narrow_row(const eco_scaled_f16_matrix &m, int32_t r, float power, bool fours)
 {
     const float *from = m.from + (size_t)r * m.from_row;
     __half *to = (__half *)m.to + (size_t)r * m.to_row;
@@ -65,8 +66,8 @@ ECO_DEVICE void narrow_row(const eco_half_matrix &m, int32_t r, float power, boo
             x.read(from, first, n);
 #pragma unroll
             for (int i = 0; i < stretch::HELD; i++)
-                if (stretch::place(first, i) < n)
-                    ((uint2 *)to)[stretch::place(first, i)] = nearest_four(x.of[i], power);
+                if (stretch::index(first, i) < n)
+                    ((uint2 *)to)[stretch::index(first, i)] = nearest_four(x.of[i], power);
         }
     else
         for (int32_t i = lane; i < m.columns; i += WARP)
@@ -76,23 +77,24 @@ ECO_DEVICE void narrow_row(const eco_half_matrix &m, int32_t r, float power, boo
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    narrow(const __grid_constant__ struct eco_half_call call, int32_t searchers)
+    narrow(const __grid_constant__ struct eco_scaled_f16_call call, int32_t searchers)
 {
     const int k = (int)blockIdx.y;
-    const eco_half_matrix &m = call.of[k];
+    const eco_scaled_f16_matrix &m = call.of[k];
     const bool fours = in_fours(m);
     launch_dependent_grids();
     wait_on_dependent_grids();
     const float power = power_of(call, k, searchers);
     if (blockIdx.x == 0)
-        tell_inverse(call, k, power, searchers);
+        publish_inverse(call, k, power, searchers);
     for (int32_t r = (int32_t)(blockIdx.x * WARPS + threadIdx.x / WARP); r < m.rows;
          r += (int32_t)gridDim.x * WARPS)
         /* zeros have the largest power: times no infinity */
         narrow_row(m, r, fminf(power * inverse_of(m, r), 0x1p127f), fours);
 }
 
-cudaError_t eco_launch_half(const struct eco_half_call *call, bool overlap, cudaStream_t stream)
+cudaError_t eco_launch_scaled_f16(const struct eco_scaled_f16_call *call, bool overlap,
+                                  cudaStream_t stream)
 {
     int32_t rows = 1;
     for (int k = 0; k < call->n; k++)
@@ -102,7 +104,7 @@ cudaError_t eco_launch_half(const struct eco_half_call *call, bool overlap, cuda
     cudaError_t error = cudaSuccess;
     void *argument[] = {(void *)call, &searchers};
     if (searchers == 0) {
-        searchers = needed < ECO_HALF_BLOCKS ? needed : ECO_HALF_BLOCKS;
+        searchers = needed < ECO_SCALED_F16_BLOCKS ? needed : ECO_SCALED_F16_BLOCKS;
         error = eco_launch((const void *)find_largest, dim3((unsigned)searchers, (unsigned)call->n),
                            dim3(THREADS), argument, overlap, stream);
     }
@@ -115,11 +117,11 @@ cudaError_t eco_launch_half(const struct eco_half_call *call, bool overlap, cuda
 
 /* ---- from what rows of dacc gave ------------------------------------------------------------- */
 
-ECO_DEVICE void widen_row(const eco_half_back_call &call, int32_t r, bool fours)
+ECO_DEVICE void widen_row(const eco_scaled_f16_back_call &call, int32_t r, bool fours)
 {
     const float *from = call.from + (size_t)r * call.from_row;
     float *to = call.to + (size_t)r * call.to_row;
-    const float inverse = over(call.scales[r]);
+    const float inverse = reciprocal_pow2(call.scales[r]);
     const int32_t n = call.columns / FOUR;
     if (!fours) {
         for (int32_t i = (int32_t)threadIdx.x % WARP; i < call.columns; i += WARP)
@@ -132,15 +134,15 @@ ECO_DEVICE void widen_row(const eco_half_back_call &call, int32_t r, bool fours)
         old.read(to, first, call.add ? n : 0);
 #pragma unroll
         for (int i = 0; i < stretch::HELD; i++)
-            if (stretch::place(first, i) < n)
-                ((float4 *)to)[stretch::place(first, i)] = make_float4(
+            if (stretch::index(first, i) < n)
+                ((float4 *)to)[stretch::index(first, i)] = make_float4(
                     old.of[i].x + x.of[i].x * inverse, old.of[i].y + x.of[i].y * inverse,
                     old.of[i].z + x.of[i].z * inverse, old.of[i].w + x.of[i].w * inverse);
     }
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    widen_back(const __grid_constant__ struct eco_half_back_call call)
+    widen_back(const __grid_constant__ struct eco_scaled_f16_back_call call)
 {
     const bool fours = (((uintptr_t)call.from | (uintptr_t)call.to) % 16 |
                         (call.from_row | call.to_row | (size_t)call.columns) % FOUR) == 0;
@@ -151,8 +153,8 @@ static __global__ void __launch_bounds__(THREADS)
         widen_row(call, r, fours);
 }
 
-cudaError_t eco_launch_half_back(const struct eco_half_back_call *call, bool overlap,
-                                 cudaStream_t stream)
+cudaError_t eco_launch_scaled_f16_back(const struct eco_scaled_f16_back_call *call, bool overlap,
+                                       cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
     const int32_t needed = (call->rows + WARPS - 1) / WARPS;

@@ -9,7 +9,7 @@
 template <int fours> struct row_of_dacc {
     float4 of[fours];
 
-    __device__ __forceinline__ void read(const eco_half_dacc_call &call, int32_t r)
+    __device__ __forceinline__ void read(const eco_scaled_f16_dacc_call &call, int32_t r)
     {
         const float *row = call.data + (size_t)r * call.row;
 #pragma unroll
@@ -37,7 +37,7 @@ template <int fours> struct row_of_dacc {
                                 of[i].z + other.of[i].z, of[i].w + other.of[i].w);
     }
 
-    __device__ __forceinline__ void write(const eco_half_dacc_call &call, int32_t r,
+    __device__ __forceinline__ void write(const eco_scaled_f16_dacc_call &call, int32_t r,
                                           float scale) const
     {
         uint2 *const row = (uint2 *)(call.data + (size_t)r * call.row);
@@ -53,7 +53,7 @@ template <int fours> struct row_of_dacc {
 /* A row is on its way while the one before is written. */
 template <int fours>
 static __global__ void __launch_bounds__(MOST_THREADS)
-    narrow_dacc(const __grid_constant__ struct eco_half_dacc_call call)
+    narrow_dacc(const __grid_constant__ struct eco_scaled_f16_dacc_call call)
 {
     __shared__ float of_warp[2][MOST_WARPS];
     const int32_t step = call.blocks;
@@ -83,8 +83,8 @@ static __global__ void __launch_bounds__(MOST_THREADS)
     }
 }
 
-cudaError_t eco_launch_half_dacc(const struct eco_half_dacc_call *call, bool overlap,
-                                 cudaStream_t stream)
+cudaError_t eco_launch_scaled_f16_dacc(const struct eco_scaled_f16_dacc_call *call, bool overlap,
+                                       cudaStream_t stream)
 {
     static const struct {
         int32_t fours, threads;
@@ -94,7 +94,7 @@ cudaError_t eco_launch_half_dacc(const struct eco_half_dacc_call *call, bool ove
                    {2, 512, (const void *)narrow_dacc<2>},
                    {4, 512, (const void *)narrow_dacc<4>},
                    {8, MOST_THREADS, (const void *)narrow_dacc<8>}};
-    static_assert(8 * MOST_THREADS * FOUR >= ECO_HALF_MOST_COLUMNS, "a row fits a block");
+    static_assert(8 * MOST_THREADS * FOUR >= ECO_SCALED_F16_MOST_COLUMNS, "a row fits a block");
     void *argument[] = {(void *)call};
     int k = 0;
     while (kernels[k].fours * kernels[k].threads * FOUR < call->columns)

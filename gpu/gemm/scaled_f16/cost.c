@@ -92,39 +92,40 @@ static bool may_halve(const struct eco_problem *problem, const struct eco_caps *
                       const struct eco_wishes *wishes)
 {
     return problem->type == ECORNN_F32 && problem->fast && caps->gpu.splits && !wishes->wavefront &&
-           !problem->row_invariant && dacc_columns(problem) <= ECO_HALF_MOST_COLUMNS;
+           !problem->row_invariant && dacc_columns(problem) <= ECO_SCALED_F16_MOST_COLUMNS;
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-size_t eco_half_take(size_t *at, size_t bytes)
+size_t eco_scaled_f16_take(size_t *at, size_t bytes)
 {
     const size_t taken = *at;
     *at += (bytes + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
     return taken;
 }
 
-struct eco_half_places eco_half_places(const struct eco_problem *problem,
-                                       const struct eco_caps *caps, int32_t rows)
+struct eco_scaled_f16_places eco_scaled_f16_places(const struct eco_problem *problem,
+                                                   const struct eco_caps *caps, int32_t rows)
 {
     const int32_t columns = (int32_t)dacc_columns(problem);
     /* such that all are in place at once */
     const int32_t most = caps->threads * (columns <= 2048 ? 4 : columns <= 4096 ? 2 : 1);
-    struct eco_half_places p = {.columns = columns, .blocks = rows < most ? rows : most};
+    struct eco_scaled_f16_places p = {.columns = columns, .blocks = rows < most ? rows : most};
     const size_t sums = problem->training ? (size_t)p.blocks * (size_t)columns : 0;
     size_t at = ECO_ROOM_OF_MANY;
-    p.scalars = eco_half_take(&at, sizeof(struct eco_half_scalars));
-    p.most = eco_half_take(&at, sizeof(float) * ECO_HALF_MATRICES * ECO_HALF_BLOCKS);
-    p.scales = eco_half_take(&at, sizeof(float) * (size_t)rows);
-    p.sums = eco_half_take(&at, sizeof(float) * sums);
+    p.scalars = eco_scaled_f16_take(&at, sizeof(struct eco_scaled_f16_scalars));
+    p.most =
+        eco_scaled_f16_take(&at, sizeof(float) * ECO_SCALED_F16_MATRICES * ECO_SCALED_F16_BLOCKS);
+    p.scales = eco_scaled_f16_take(&at, sizeof(float) * (size_t)rows);
+    p.sums = eco_scaled_f16_take(&at, sizeof(float) * sums);
     p.rest = at;
     return p;
 }
 
-size_t eco_half_copy_bytes(int32_t rows, int32_t row)
+size_t eco_scaled_f16_copy_bytes(int32_t rows, int32_t row)
 {
     size_t bytes = 0;
-    eco_half_take(&bytes, (size_t)rows * (size_t)row * 2);
+    eco_scaled_f16_take(&bytes, (size_t)rows * (size_t)row * 2);
     return bytes;
 }
 
@@ -133,17 +134,17 @@ static size_t bytes_of(const struct eco_problem *problem, const struct eco_caps 
                        int32_t rows, bool backward)
 {
     const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
-    const size_t weights = eco_half_copy_bytes(input.accs, input.row),
-                 x = eco_half_copy_bytes(rows, input.row);
-    const size_t fixed = ECO_ROOM_ALIGNMENT + eco_half_places(problem, caps, rows).rest;
+    const size_t weights = eco_scaled_f16_copy_bytes(input.accs, input.row),
+                 x = eco_scaled_f16_copy_bytes(rows, input.row);
+    const size_t fixed = ECO_ROOM_ALIGNMENT + eco_scaled_f16_places(problem, caps, rows).rest;
     if (!backward)
         return fixed + weights + x;
     const size_t dx = weights + 2 * x;
     size_t gradients = x;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const int32_t row = size_of(problem, layer, ECO_PART_RECURRENT + o, rows).row;
-        gradients += eco_half_copy_bytes(rows, row) +
-                     eco_half_copy_bytes(problem->N, row); /* the first step's */
+        gradients += eco_scaled_f16_copy_bytes(rows, row) +
+                     eco_scaled_f16_copy_bytes(problem->N, row); /* the first step's */
     }
     return fixed + (dx > gradients ? dx : gradients);
 }
@@ -173,8 +174,8 @@ static struct choice choose(const struct eco_problem *problem, const struct eco_
     return (struct choice){rows, gain > 0 || wish >= ECO_WISH_ALWAYS ? gain : 0};
 }
 
-size_t eco_half_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
-                      const struct eco_wishes *wishes)
+size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                            const struct eco_wishes *wishes)
 {
     const enum eco_wish wish = eco_gpu_force().halves;
     size_t most = 0;
@@ -190,7 +191,7 @@ size_t eco_half_bytes(const struct eco_problem *problem, const struct eco_caps *
     return most;
 }
 
-void eco_half_describe(const struct ecornn_plan *plan, struct eco_text *text)
+void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
     const enum eco_wish wish = ((const struct eco_gpu_plan *)plan->own)->force.halves;

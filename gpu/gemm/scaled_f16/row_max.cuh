@@ -61,14 +61,14 @@ ECO_DEVICE float largest_of_block(float most, float (&of_warp)[MOST_WARPS])
 /* ---- rows, a warp each ----------------------------------------------------------------------- */
 
 /* May rows be read in fours? */
-ECO_DEVICE bool in_fours(const eco_half_matrix &m)
+ECO_DEVICE bool in_fours(const eco_scaled_f16_matrix &m)
 {
     return ((uintptr_t)m.from | m.from_row * sizeof(float)) % 16 == 0 && m.columns % FOUR == 0;
 }
 
-ECO_DEVICE float inverse_of(const eco_half_matrix &m, int32_t row)
+ECO_DEVICE float inverse_of(const eco_scaled_f16_matrix &m, int32_t row)
 {
-    return m.scales == nullptr ? 1 : over(m.scales[row]);
+    return m.scales == nullptr ? 1 : reciprocal_pow2(m.scales[row]);
 }
 
 /* What a lane reads of a row at a time, all of it under way at once: fours, a warp's side by side.
@@ -77,7 +77,7 @@ struct stretch {
     enum { HELD = 4 };
     float4 of[HELD];
 
-    ECO_DEVICE int32_t place(int32_t first, int i)
+    ECO_DEVICE int32_t index(int32_t first, int i)
     {
         return first + i * WARP + (int32_t)threadIdx.x % WARP;
     }
@@ -87,12 +87,12 @@ struct stretch {
     {
 #pragma unroll
         for (int i = 0; i < HELD; i++)
-            of[i] = place(first, i) < end ? ((const float4 *)row)[place(first, i)] : float4{};
+            of[i] = index(first, i) < end ? ((const float4 *)row)[index(first, i)] : float4{};
     }
 };
 enum { OF_WARP = stretch::HELD * WARP };
 
-ECO_DEVICE float largest_of_row(const eco_half_matrix &m, int32_t r, bool fours)
+ECO_DEVICE float largest_of_row(const eco_scaled_f16_matrix &m, int32_t r, bool fours)
 {
     const float *row = m.from + (size_t)r * m.from_row;
     const int32_t n = m.columns / FOUR;
@@ -112,7 +112,7 @@ ECO_DEVICE float largest_of_row(const eco_half_matrix &m, int32_t r, bool fours)
 }
 
 /* Of a matrix what this block of so many finds.  By all threads. */
-ECO_DEVICE void search(const eco_half_matrix &m, int32_t block, int32_t blocks,
+ECO_DEVICE void search(const eco_scaled_f16_matrix &m, int32_t block, int32_t blocks,
                        float *most_of_blocks)
 {
     __shared__ float of_warp[MOST_WARPS];

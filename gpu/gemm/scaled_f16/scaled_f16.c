@@ -12,7 +12,7 @@ static int32_t rows_of(const struct eco_gpu_run *run, const struct eco_op *op)
 
 /* The room of an op's lane. */
 struct room {
-    struct eco_half_scalars *scalars;
+    struct eco_scaled_f16_scalars *scalars;
     float *most, *scales, *sums;
     int32_t columns, blocks;
     char *rest;
@@ -22,9 +22,9 @@ static struct room room_of(const struct eco_gpu_run *run, const struct eco_op *o
 {
     size_t bytes;
     char *const at = eco_gpu_room(run, op, &bytes);
-    const struct eco_half_places p =
-        eco_half_places(run->problem, &run->plan->device->caps, rows_of(run, op));
-    return (struct room){(struct eco_half_scalars *)(at + p.scalars),
+    const struct eco_scaled_f16_places p =
+        eco_scaled_f16_places(run->problem, &run->plan->device->caps, rows_of(run, op));
+    return (struct room){(struct eco_scaled_f16_scalars *)(at + p.scalars),
                          (float *)(at + p.most),
                          (float *)(at + p.scales),
                          (float *)(at + p.sums),
@@ -38,18 +38,18 @@ static void *take_rest(struct room *room, size_t bytes)
 {
     size_t at = 0;
     char *const taken = room->rest;
-    eco_half_take(&at, bytes);
+    eco_scaled_f16_take(&at, bytes);
     room->rest += at;
     return taken;
 }
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
-static void bring(struct eco_gpu_run *run, const struct eco_half_call *call)
+static void bring(struct eco_gpu_run *run, const struct eco_scaled_f16_call *call)
 {
     const bool overlap = eco_gpu_overlap(run);
     if (run->status == ECORNN_OK && call->n > 0)
-        eco_gpu_note_cuda(run, eco_launch_half(call, overlap, run->stream),
+        eco_gpu_note_cuda(run, eco_launch_scaled_f16(call, overlap, run->stream),
                           "bringing a product's matrices to F16");
     eco_gpu_queued(run);
 }
@@ -58,43 +58,44 @@ static void bring(struct eco_gpu_run *run, const struct eco_half_call *call)
 static int32_t searchers_of(const struct eco_gpu_run *run)
 {
     const int32_t most = run->plan->device->caps.threads;
-    return most < ECO_HALF_BLOCKS ? most : ECO_HALF_BLOCKS;
+    return most < ECO_SCALED_F16_BLOCKS ? most : ECO_SCALED_F16_BLOCKS;
 }
 
 /* W of the op's layer; it takes its place in the room. */
-static struct eco_half_matrix weights_of(const struct eco_gpu_run *run, const struct eco_op *op,
-                                         struct room *room)
+static struct eco_scaled_f16_matrix weights_of(const struct eco_gpu_run *run,
+                                               const struct eco_op *op, struct room *room)
 {
     const struct eco_matrix matrix = *eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT);
-    return (struct eco_half_matrix){
+    return (struct eco_scaled_f16_matrix){
         .from = eco_gpu_weights(run, op, ECO_PART_INPUT),
         .from_row = (size_t)matrix.row,
         .rows = matrix.n * matrix.height,
         .columns = matrix.row,
-        .to = take_rest(room, eco_half_copy_bytes(matrix.n * matrix.height, matrix.row)),
+        .to = take_rest(room, eco_scaled_f16_copy_bytes(matrix.n * matrix.height, matrix.row)),
         .to_row = matrix.row};
 }
 
-void eco_gpu_half_input(struct eco_gpu_run *run, struct eco_matmul *m, struct eco_half *half)
+void eco_gpu_scaled_f16_input(struct eco_gpu_run *run, struct eco_matmul *m,
+                              struct eco_scaled_f16 *half)
 {
     const struct eco_matrix matrix = *eco_layout_matrix(run->layout, m->op->layer, m->part);
     if (m->rows == 0 || matrix.n == 0 || !eco_gpu_halves_input(run, m->op))
         return;
     struct room room = room_of(run, m->op);
-    const struct eco_half_matrix x = {.from = m->a,
-                                      .from_row = m->a_row,
-                                      .rows = m->rows,
-                                      .columns = eco_gpu_columns(run, m),
-                                      .to = take_rest(&room,
-                                                      eco_half_copy_bytes(m->rows, matrix.row)),
-                                      .to_row = matrix.row},
-                                 weights = weights_of(run, m->op, &room);
-    bring(run, &(struct eco_half_call){.of = {x, weights},
-                                       .n = 2,
-                                       .together = true,
-                                       .most = room.most,
-                                       .scalars = room.scalars});
-    *half = (struct eco_half){room.scalars, 0, weights.to};
+    const struct eco_scaled_f16_matrix x = {.from = m->a,
+                                            .from_row = m->a_row,
+                                            .rows = m->rows,
+                                            .columns = eco_gpu_columns(run, m),
+                                            .to = take_rest(&room, eco_scaled_f16_copy_bytes(
+                                                                       m->rows, matrix.row)),
+                                            .to_row = matrix.row},
+                                       weights = weights_of(run, m->op, &room);
+    bring(run, &(struct eco_scaled_f16_call){.of = {x, weights},
+                                             .n = 2,
+                                             .together = true,
+                                             .most = room.most,
+                                             .scalars = room.scalars});
+    *half = (struct eco_scaled_f16){room.scalars, 0, weights.to};
     m->a = x.to;
     m->a_row = (size_t)x.to_row;
     m->half = half;
@@ -102,7 +103,7 @@ void eco_gpu_half_input(struct eco_gpu_run *run, struct eco_matmul *m, struct ec
 
 /* ---- with dacc ------------------------------------------------------------------------------- */
 
-void eco_gpu_half_dacc(struct eco_gpu_run *run, const struct eco_op *op, bool dx)
+void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, bool dx)
 {
     const bool has_w = eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0;
     if (!dx && has_w && eco_gpu_wants_dx(run, op))
@@ -110,7 +111,7 @@ void eco_gpu_half_dacc(struct eco_gpu_run *run, const struct eco_op *op, bool dx
     struct room room = room_of(run, op);
     const struct eco_array dacc =
         eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    const struct eco_half_dacc_call call = {
+    const struct eco_scaled_f16_dacc_call call = {
         .data = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
         .row = dacc.row,
         .rows = rows_of(run, op),
@@ -123,47 +124,47 @@ void eco_gpu_half_dacc(struct eco_gpu_run *run, const struct eco_op *op, bool dx
         .most = room.most};
     const bool overlap = eco_gpu_overlap(run);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_half_dacc(&call, overlap, run->stream),
+        eco_gpu_note_cuda(run, eco_launch_scaled_f16_dacc(&call, overlap, run->stream),
                           "bringing dacc to F16");
     eco_gpu_queued(run);
 }
 
-struct eco_plane eco_gpu_half_sums(const struct eco_gpu_run *run, const struct eco_op *op,
-                                   int32_t *rows)
+struct eco_plane eco_gpu_scaled_f16_sums(const struct eco_gpu_run *run, const struct eco_op *op,
+                                         int32_t *rows)
 {
     const struct room room = room_of(run, op);
     *rows = room.blocks;
     return (struct eco_plane){.data = room.sums, .row = (size_t)room.columns, .type = ECORNN_F32};
 }
 
-void eco_gpu_half_dx(struct eco_gpu_run *run, const struct eco_matmul *m)
+void eco_gpu_scaled_f16_dx(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     struct room room = room_of(run, m->op);
-    const struct eco_half_matrix weights = weights_of(run, m->op, &room);
-    const struct eco_half half = {room.scalars, 0, weights.to};
+    const struct eco_scaled_f16_matrix weights = weights_of(run, m->op, &room);
+    const struct eco_scaled_f16 half = {room.scalars, 0, weights.to};
     struct eco_matmul dx = *m;
     dx.a_row *= 2;
     dx.c = take_rest(&room, 0);
     dx.c_row = (size_t)weights.to_row;
     dx.add = false;
     dx.half = &half;
-    bring(run, &(struct eco_half_call){.of = {weights},
-                                       .n = 1,
-                                       .searchers = searchers_of(run),
-                                       .most = room.most,
-                                       .scalars = room.scalars});
+    bring(run, &(struct eco_scaled_f16_call){.of = {weights},
+                                             .n = 1,
+                                             .searchers = searchers_of(run),
+                                             .most = room.most,
+                                             .scalars = room.scalars});
     eco_gpu_multiply_back(run, &dx);
-    const struct eco_half_back_call back = {.from = dx.c,
-                                            .to = m->c,
-                                            .from_row = dx.c_row,
-                                            .to_row = m->c_row,
-                                            .rows = m->rows,
-                                            .columns = eco_gpu_columns(run, m),
-                                            .scales = room.scales,
-                                            .add = m->add};
+    const struct eco_scaled_f16_back_call back = {.from = dx.c,
+                                                  .to = m->c,
+                                                  .from_row = dx.c_row,
+                                                  .to_row = m->c_row,
+                                                  .rows = m->rows,
+                                                  .columns = eco_gpu_columns(run, m),
+                                                  .scales = room.scales,
+                                                  .add = m->add};
     const bool overlap = eco_gpu_overlap(run);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_half_back(&back, overlap, run->stream), "dx");
+        eco_gpu_note_cuda(run, eco_launch_scaled_f16_back(&back, overlap, run->stream), "dx");
 }
 
 /* What R meets, where the run's first states are such, too. */
@@ -173,23 +174,23 @@ static bool is_bounded(const struct eco_gpu_run *run, int part)
            !run->problem->projected && eco_cell_is_bounded(run->problem->cell);
 }
 
-void eco_gpu_half_gradients(struct eco_gpu_run *run, struct eco_matmul *m, int n,
-                            struct eco_half half[ECO_HALF_MATRICES])
+void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *m, int n,
+                                  struct eco_scaled_f16 half[ECO_SCALED_F16_MATRICES])
 {
     struct room room = room_of(run, m->op);
-    struct eco_half_call call = {.n = n, .most = room.most, .scalars = room.scalars};
+    struct eco_scaled_f16_call call = {.n = n, .most = room.most, .scalars = room.scalars};
     for (int i = 0; i < n; i++) {
         const int32_t row = eco_layout_matrix(run->layout, m[i].op->layer, m[i].part)->row;
-        call.of[i] =
-            (struct eco_half_matrix){.from = m[i].c,
-                                     .from_row = m[i].c_row,
-                                     .rows = m[i].rows,
-                                     .columns = eco_gpu_columns(run, &m[i]),
-                                     .scales = room.scales + m[i].first,
-                                     .bounded = is_bounded(run, m[i].part),
-                                     .to = take_rest(&room, eco_half_copy_bytes(m[i].rows, row)),
-                                     .to_row = row};
-        half[i] = (struct eco_half){room.scalars, i, NULL};
+        call.of[i] = (struct eco_scaled_f16_matrix){
+            .from = m[i].c,
+            .from_row = m[i].c_row,
+            .rows = m[i].rows,
+            .columns = eco_gpu_columns(run, &m[i]),
+            .scales = room.scales + m[i].first,
+            .bounded = is_bounded(run, m[i].part),
+            .to = take_rest(&room, eco_scaled_f16_copy_bytes(m[i].rows, row)),
+            .to_row = row};
+        half[i] = (struct eco_scaled_f16){room.scalars, i, NULL};
         m[i].a_row *= 2;
         m[i].c = call.of[i].to;
         m[i].c_row = (size_t)row;
