@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "examples/charlm_safetensors.h"
+#include "examples/charlm/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

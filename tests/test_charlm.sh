@@ -3,7 +3,7 @@
 # takes a user's cell, and refuses wrong arguments and files without leaving anything behind.
 set -eu
 source=${srcdir:-.}
-charlm=${CHARLM:-examples/charlm}
+charlm=${CHARLM:-examples/charlm/charlm}
 [ -x "$charlm" ] || { echo "no $charlm: skipped"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder" "$folder.before"' EXIT

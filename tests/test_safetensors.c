@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/charlm_safetensors.h"
+#include "examples/charlm/safetensors.h"
 #include "tests/suite.h"
 
 /* A file in memory: length, header, so many bytes of data. */

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "examples/charlm_replace.h"
-#include "examples/charlm_safetensors.h"
+#include "examples/charlm/replace.h"
+#include "examples/charlm/safetensors.h"
 #include "tests/suite.h"
 
 static char folder[] = "/tmp/test_safetensors.XXXXXX", path[64];

@@ -5,7 +5,7 @@
 #ifndef CHARLM_KEEPER_H
 #define CHARLM_KEEPER_H
 
-#include "charlm_checkpoint.h"
+#include "checkpoint.h"
 
 struct keeper {
     const char *path; /* "": nothing is kept, and every function does nothing */

@@ -5,9 +5,9 @@
 #ifndef CHARLM_TRAIN_H
 #define CHARLM_TRAIN_H
 
-#include "charlm_keeper.h"
-#include "charlm_model.h"
-#include "charlm_text.h"
+#include "keeper.h"
+#include "model.h"
+#include "text.h"
 
 /* A text in places of the alphabet, and when to end. */
 struct training {

@@ -4,7 +4,7 @@
 #ifndef CHARLM_ADAM_H
 #define CHARLM_ADAM_H
 
-#include "charlm_util.h"
+#include "util.h"
 
 struct adam {
     float *mean, *square; /* [count] running averages of the gradient and of its square */

@@ -2,14 +2,14 @@
  * Finding, reading and parsing the cell.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "charlm_cell.h"
+#include "cell.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "charlm_json.h"
-#include "charlm_text.h"
+#include "json.h"
+#include "text.h"
 
 /* After "cell", which only comments and blank lines precede; the text is known to be right. */
 static void take_name(struct cell_choice *choice)

@@ -6,7 +6,7 @@
 #ifndef CHARLM_REPLACE_H
 #define CHARLM_REPLACE_H
 
-#include "charlm_util.h"
+#include "util.h"
 
 enum { REPLACE_PATH_BYTES = 4096 };
 

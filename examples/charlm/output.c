@@ -2,7 +2,7 @@
  * What lies around the recurrent layers: the embedding before and the softmax layer behind, over a
  * CBLAS.  Rows are the T*N characters of a window.
  */
-#include "charlm_model.h"
+#include "model.h"
 
 #include <cblas.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #ifndef CHARLM_TEXT_H
 #define CHARLM_TEXT_H
 
-#include "charlm_util.h"
+#include "util.h"
 
 struct piece {
     unsigned char *bytes; /* after text_encode: places in the alphabet */

@@ -1,7 +1,7 @@
 /*
  * Options as a table: name, kind, limits, where the value goes, and its line of the help.
  */
-#include "charlm_options.h"
+#include "options.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef CHARLM_PROGRESS_H
 #define CHARLM_PROGRESS_H
 
-#include "charlm_util.h"
+#include "util.h"
 
 struct progress {
     double start, printed; /* seconds of the clock */

@@ -1,7 +1,7 @@
 /*
  * The model's memory and its passes through the recurrent layers.
  */
-#include "charlm_model.h"
+#include "model.h"
 
 #include <math.h>
 #include <stdlib.h>

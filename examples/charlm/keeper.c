@@ -2,12 +2,12 @@
  * When a model is saved.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "charlm_keeper.h"
+#include "keeper.h"
 
 #include <stdio.h>
 #include <time.h>
 
-#include "charlm_replace.h"
+#include "replace.h"
 
 enum { TRIES = 3 }; /* of the last save, a second apart */
 /* Seconds between two saves: at least so many, and so many times what a save takes. */

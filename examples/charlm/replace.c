@@ -2,7 +2,7 @@
  * Replacing a file: made beside it, locked while it is written, renamed when it is on the disk.
  */
 #define _DEFAULT_SOURCE /* flock */
-#include "charlm_replace.h"
+#include "replace.h"
 
 #include <dirent.h>
 #include <errno.h>

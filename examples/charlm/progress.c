@@ -2,7 +2,7 @@
  * Progress on standard output.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "charlm_progress.h"
+#include "progress.h"
 
 #include <stdio.h>
 #include <unistd.h>

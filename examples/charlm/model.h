@@ -5,7 +5,7 @@
 #ifndef CHARLM_MODEL_H
 #define CHARLM_MODEL_H
 
-#include "charlm_util.h"
+#include "util.h"
 #include "ecornn.h"
 
 struct model_shape {
@@ -82,7 +82,7 @@ double model_loss(struct model *model, const struct window *window);
 /* After forward and loss: dtheta. */
 bool model_backward(struct model *model, const struct window *window, struct complaint *why);
 
-/* ---- the output layer and the embedding: charlm_output.c ---- */
+/* ---- the output layer and the embedding: output.c -------------------------------------------- */
 
 void embedding_gather(const struct model *model, const struct window *window);  /* x */
 void embedding_scatter(const struct model *model, const struct window *window); /* dembedding */

@@ -5,7 +5,7 @@
 #ifndef CHARLM_CELL_H
 #define CHARLM_CELL_H
 
-#include "charlm_util.h"
+#include "util.h"
 #include "ecornn.h"
 
 struct cell_choice {

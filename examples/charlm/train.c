@@ -2,15 +2,15 @@
  * Steps, learning rate and evaluation.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "charlm_train.h"
+#include "train.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "charlm_adam.h"
-#include "charlm_progress.h"
+#include "adam.h"
+#include "progress.h"
 
 enum { WARM_UP_STEPS = 50, EVALUATE_STEPS = 250 };
 static const double PI = 3.14159265358979323846;

@@ -2,7 +2,7 @@
  * Files, alphabets and windows of text.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "charlm_text.h"
+#include "text.h"
 
 #include <dirent.h>
 #include <errno.h>

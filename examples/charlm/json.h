@@ -6,7 +6,7 @@
 #ifndef CHARLM_JSON_H
 #define CHARLM_JSON_H
 
-#include "charlm_util.h"
+#include "util.h"
 
 struct json {
     const char *begin, *at, *end;

@@ -1,6 +1,6 @@
 /*
  * charlm: a character-level language model over ecornn, from text to weights to made-up text.
- * This file puts the parts together; charlm_*.c do the work, each one thing.
+ * This file puts the parts together; its neighbours do the work, each one thing.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
@@ -10,11 +10,11 @@
 #include <omp.h>
 #endif
 
-#include "charlm_cell.h"
-#include "charlm_checkpoint.h"
-#include "charlm_options.h"
-#include "charlm_sample.h"
-#include "charlm_train.h"
+#include "cell.h"
+#include "checkpoint.h"
+#include "options.h"
+#include "sample.h"
+#include "train.h"
 
 #ifndef CHARLM_SOURCE_DIR
 #define CHARLM_SOURCE_DIR "."

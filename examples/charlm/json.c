@@ -1,7 +1,7 @@
 /*
  * Tokens of JSON text (RFC 8259), as far as a safetensors header needs them.
  */
-#include "charlm_json.h"
+#include "json.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef CHARLM_OPTIONS_H
 #define CHARLM_OPTIONS_H
 
-#include "charlm_util.h"
+#include "util.h"
 
 struct options {
     const char *cell, *device, *resume, *save; /* cell NULL: lstm, or what the resumed file says */

@@ -1,13 +1,13 @@
 /*
  * Sampling: a second plan for one step of one row, with the trained model's numbers.
  */
-#include "charlm_sample.h"
+#include "sample.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "charlm_train.h"
+#include "train.h"
 
 /* A place of the alphabet, drawn by the softmax of logits / temperature. */
 static int draw(const float *logits, int V, float temperature, uint64_t *random)

@@ -5,9 +5,9 @@
 #ifndef CHARLM_CHECKPOINT_H
 #define CHARLM_CHECKPOINT_H
 
-#include "charlm_model.h"
-#include "charlm_safetensors.h"
-#include "charlm_text.h"
+#include "model.h"
+#include "safetensors.h"
+#include "text.h"
 
 struct checkpoint {
     const char *cell_name, *cell_text; /* text "": a built-in cell.  Not owned */

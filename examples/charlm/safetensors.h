@@ -6,7 +6,7 @@
 #ifndef CHARLM_SAFETENSORS_H
 #define CHARLM_SAFETENSORS_H
 
-#include "charlm_util.h"
+#include "util.h"
 
 enum {
     LENGTH_BYTES = 8,    /* of the header's length, in front */
@@ -69,7 +69,7 @@ struct safetensors_content {
     const struct metadata *metadata;
     size_t tensor_count, metadata_count;
 };
-/* Writes a file, or replaces it at once (charlm_replace.h), with a checksum in its metadata. */
+/* Writes a file, or replaces it at once (replace.h), with a checksum in its metadata. */
 bool safetensors_write(const char *path, const struct safetensors_content *content,
                        struct complaint *why);
 /* Asked before hours of work, not after: how long the file would be, and what safetensors_read

@@ -4,8 +4,8 @@
 #ifndef CHARLM_SAMPLE_H
 #define CHARLM_SAMPLE_H
 
-#include "charlm_model.h"
-#include "charlm_text.h"
+#include "model.h"
+#include "text.h"
 
 struct sampling {
     long characters;

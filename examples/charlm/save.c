@@ -2,13 +2,13 @@
  * Writing safetensors files: the header as text, the data in pieces, one checksum over both.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "charlm_safetensors.h"
+#include "safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "charlm_replace.h"
+#include "replace.h"
 
 enum { ALIGNMENT = 8 };          /* of the data in the file: the format asks for it */
 enum { PIECE_FLOATS = 1 << 14 }; /* brought into the file's order of bytes at a time */

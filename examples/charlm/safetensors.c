@@ -3,7 +3,7 @@
  * lists), so it is read by five functions that call each other downwards, never by recursion.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "charlm_safetensors.h"
+#include "safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "charlm_json.h"
+#include "json.h"
 
 /* What is known while a header is read.  `free_string`: where the next string goes; strings take no
  * more room decoded than in the header, so an arena of the header's size holds them all. */

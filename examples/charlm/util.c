@@ -2,7 +2,7 @@
  * Error text, numbers from text, random numbers, the checksum and the clock of the charlm example.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "charlm_util.h"
+#include "util.h"
 
 #include <errno.h>
 #include <stdarg.h>

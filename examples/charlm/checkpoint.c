@@ -2,7 +2,7 @@
  * Models to and from safetensors files.  The list of a model's tensors is made in one place, for
  * checking, loading and saving.
  */
-#include "charlm_checkpoint.h"
+#include "checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>

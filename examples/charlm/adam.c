@@ -2,7 +2,7 @@
  * The optimiser.  The decays are 0.9 and 0.99: the squares' average forgets faster than Adam's
  * usual 0.999, which suits runs of a few thousand steps.
  */
-#include "charlm_adam.h"
+#include "adam.h"
 
 #include <math.h>
 #include <stdlib.h>
