@@ -71,9 +71,12 @@ def look_at_names(path):
     if path.parent.name == "measurements":
         return
     for number, line in enumerate(path.read_text().split("\n"), 1):
-        for name in re.findall(r"`([a-z_]+/[A-Za-z0-9_./-]+\.[a-z]+)`", line):
-            if name.split("/")[0] in FOLDERS and not Path(name).exists() and not pattern(name):
-                complain(path, number, f"no {name}")
+        for name in re.findall(r"`([A-Za-z0-9_./-]+\.[a-z]+)`", line):
+            folder, slash, _ = name.partition("/")
+            there = Path(name).exists() if slash else name in names
+            if (folder in FOLDERS or name.endswith((".c", ".cu", ".cuh"))) and not there:
+                if not pattern(name) and not any(place.joinpath(name).exists() for place in places):
+                    complain(path, number, f"no {name}")
 
 
 def sources():
@@ -124,6 +127,8 @@ def look_at_news():
             complain("NEWS", number, "a bullet of more than 25 words, or a long line")
 
 
+places = [Path("gpu"), Path("gpu/gemm")]  # from where the pages on a GPU count
+names = {path.name for folder in FOLDERS for path in Path(folder).rglob("*.*")}
 pages = [Path("README.md"), *sorted(Path("doc").rglob("*.md"))]
 for page in pages:
     look_at_prose(page)

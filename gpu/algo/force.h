@@ -1,5 +1,5 @@
 /*
- * What ECORNN_FORCE takes from the planner of this backend (doc/adding.md lists the keys).  Read as
+ * What ECORNN_FORCE takes from the planner of this backend (doc/contributing/testing.md).  Read as
  * a plan is made and kept with it: runs read the plan's.
  */
 #ifndef ECO_GPU_ALGO_FORCE_H
