@@ -29,7 +29,7 @@ versus_onednn() { # options, problem
 }
 # Not bound: other runtimes' threads would inherit the place of the first.
 versus_python() { # options, problem
-    ${RUN-} "$PYTHON" "$here/peers.py" --library "$build/.libs/libecornn.so" --threads 1,2 \
+    ${RUN-} "$PYTHON" "$here/python/peers.py" --library "$build/.libs/libecornn.so" --threads 1,2 \
         --seconds "$seconds" "$@" || true
 }
 

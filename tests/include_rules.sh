@@ -42,16 +42,10 @@ tests/           : include/ common/ cpu/ gpu/jit/compile.h gpu/gemm/grouped/grou
 tools/           : include/                                                               : cuda
 python/native/   : include/                                                               : immintrin omp.h cblas cuda
 python/          :                                                                        : immintrin omp.h cblas cuda
-bench/bench_gpu.c : include/ bench/ :
-bench/bench_gpu.h : include/ :
-bench/bench_gpu_cases.c : include/ bench/ :
-bench/bench_gpu_error.c : include/ bench/ :
-bench/bench_gpu_kit.c : include/ bench/ :
-bench/bench_gpu_ours.c : include/ bench/ :
-bench/bench_cudnn.c : include/ bench/ :
-bench/bench_layouts.cu : include/ bench/ :
-bench/bench_unfused.cu : include/ bench/ :
-bench/           : include/                                                           : cuda
+bench/core/      : include/ bench/cpu/ bench/onednn/onednn.h                              : cuda
+bench/cpu/       : include/ bench/core/                                                   : cuda
+bench/onednn/    : include/ bench/core/                                                   : cuda
+bench/gpu/       : include/                                                               : immintrin omp.h cblas
 examples/        : include/                                                               : cuda
 '
 # Device code includes at its top, and has machine instructions in gpu/arch only.

@@ -64,7 +64,7 @@ refuse "--versus does" --versus naive mgu/T1/N1/I1/H1
 refuse "there is no list [nothing]" --shapes "$source/bench/shapes.txt" @nothing
 refuse "$bench/shapes" --shapes "$bench/shapes" @quick
 if command -v python3 > /dev/null; then
-    python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$source/bench/peers.py" ||
-        fail "bench/peers.py"
+    python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$source/bench/python/peers.py" ||
+        fail "bench/python/peers.py"
 fi
 echo "bench: good"

@@ -1,0 +1,162 @@
+/*
+ * Runs of the library: everything is packed, allocated and uploaded beforehand, except what a
+ * training step has to do each time.
+ */
+#include "ours.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "stats.h"
+
+static bool check(const struct ours *ours, ecornn_status status)
+{
+    if (status != ECORNN_OK)
+        fprintf(stderr, "bench: %s: %s: %s\n", ours->problem->text, ecornn_status_name(status),
+                ecornn_error_detail());
+    return status == ECORNN_OK;
+}
+
+bool ours_plan(struct ours *ours, const struct problem *problem, const char *device)
+{
+    *ours = (struct ours){.problem = problem};
+    if (!check(ours, ecornn_device_open(&ours->device, device)) ||
+        !check(ours, ecornn_device_query(ours->device, &ours->info)) ||
+        !check(ours, ecornn_plan_create(&ours->plan, ours->device, &problem->desc)))
+        return false;
+    ecornn_plan_sizes(ours->plan, &ours->sizes);
+    return true;
+}
+
+/* from NULL: room only. */
+static bool upload(struct ours *ours, void **to, const void *from, size_t bytes)
+{
+    *to = ecornn_alloc(ours->device, bytes);
+    return *to && (!from || check(ours, ecornn_upload(ours->device, *to, from, bytes)));
+}
+
+static bool make_pointers(struct ours *ours)
+{
+    const int count = ecornn_param_count(ours->plan);
+    ours->pointers = calloc((size_t)count, sizeof *ours->pointers);
+    ours->dpointers = calloc((size_t)count, sizeof *ours->dpointers);
+    for (int k = 0; ours->pointers && ours->dpointers && k < count; k++) {
+        ecornn_param param;
+        if (!check(ours, ecornn_param_get(ours->plan, k, &param)))
+            return false;
+        const size_t offset = param.offset * ours->problem->param_element;
+        ours->pointers[k] = (char *)ours->params + offset;
+        if (ours->dparams)
+            ours->dpointers[k] = (char *)ours->dparams + offset;
+    }
+    return ours->pointers && ours->dpointers;
+}
+
+static bool pack(const struct ours *ours)
+{
+    return check(ours,
+                 ecornn_pack(ours->plan, (const void *const *)ours->pointers, ours->weights, NULL));
+}
+
+/* States that stay from call to call, zero at the beginning. */
+static bool make_states(struct ours *ours)
+{
+    const ecornn_desc *desc = &ours->problem->desc;
+    const size_t layers = (size_t)(desc->layers ? desc->layers : 1);
+    const size_t width = (size_t)(desc->proj > desc->hidden ? desc->proj : desc->hidden);
+    const size_t rows = layers * (size_t)ours->problem->directions * (size_t)desc->batch;
+    const size_t bytes = rows * width * ours->problem->element;
+    void *zeros = calloc(1, bytes);
+    bool good = zeros != NULL;
+    for (int s = 0; good && s < ecornn_cell_states(desc->cell); s++)
+        good = upload(ours, &ours->states[s], zeros, bytes);
+    free(zeros);
+    return good;
+}
+
+bool ours_upload(struct ours *ours)
+{
+    const struct problem *p = ours->problem;
+    const size_t workspace = ours->sizes.workspace ? ours->sizes.workspace : 1;
+    ours->weights = ecornn_alloc(ours->device, ours->sizes.weights);
+    ours->workspace = ecornn_alloc(ours->device, workspace);
+    bool good = ours->weights && ours->workspace &&
+                upload(ours, &ours->x, p->x, p->x_elements * (size_t)p->sets * p->element) &&
+                upload(ours, &ours->y, NULL, p->y_elements * p->element) &&
+                upload(ours, &ours->params, p->params, p->param_elements * p->param_element);
+    if (good && p->lengths)
+        good = upload(ours, &ours->lengths, p->lengths, (size_t)p->desc.batch * sizeof *p->lengths);
+    if (good && p->streaming)
+        good = make_states(ours);
+    if (good && p->training) {
+        ours->dweights = ecornn_alloc(ours->device, ours->sizes.dweights);
+        ours->reserve = ecornn_alloc(ours->device, ours->sizes.reserve);
+        good = ours->dweights && ours->reserve &&
+               upload(ours, &ours->dy, p->dy, p->y_elements * p->element) &&
+               upload(ours, &ours->dx, NULL, p->x_elements * p->element) &&
+               upload(ours, &ours->dparams, NULL, p->param_elements * p->param_element);
+    }
+    if (!good)
+        fprintf(stderr, "bench: %s: no memory on the device\n", p->text);
+    return good && make_pointers(ours) && pack(ours);
+}
+
+bool ours_run(struct ours *ours, int set)
+{
+    const struct problem *p = ours->problem;
+    ecornn_io io = {.size = sizeof io,
+                    .steps = ECORNN_ALL,
+                    .batch = ECORNN_ALL,
+                    .lengths = ours->lengths,
+                    .x = (const char *)ours->x + (size_t)set * p->x_elements * p->element,
+                    .y = ours->y,
+                    .weights = ours->weights,
+                    .workspace = ours->workspace,
+                    .reserve = ours->reserve,
+                    .seed = 1};
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        io.initial[s] = io.final[s] = ours->states[s];
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dy = ours->dy, .dx = ours->dx, .dweights = ours->dweights};
+    const double start = now();
+    if (p->training && !pack(ours))
+        return false;
+    const double core = now();
+    if (!check(ours, ecornn_forward(ours->plan, &io)) ||
+        (p->training && !check(ours, ecornn_backward(ours->plan, &io, &gradient))) ||
+        !check(ours, ecornn_wait(ours->device, NULL)))
+        return false;
+    ours->core_seconds = now() - core;
+    if (p->training &&
+        (!check(ours, ecornn_unpack(ours->plan, ours->dweights, ours->dpointers, 0, NULL)) ||
+         !check(ours, ecornn_wait(ours->device, NULL))))
+        return false;
+    ours->seconds = now() - start;
+    return true;
+}
+
+void *ours_download(const struct ours *ours, const void *from, size_t bytes)
+{
+    void *to = malloc(bytes);
+    if (to && !check(ours, ecornn_download(ours->device, to, from, bytes))) {
+        free(to);
+        to = NULL;
+    }
+    return to;
+}
+
+void ours_free(struct ours *ours)
+{
+    void *const blocks[] = {ours->x,       ours->y,         ours->dx,      ours->dy,
+                            ours->params,  ours->dparams,   ours->weights, ours->dweights,
+                            ours->reserve, ours->workspace, ours->lengths};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
+        ecornn_free(ours->device, blocks[k]);
+    for (int s = 0; s < ECORNN_MAX_STATES; s++)
+        ecornn_free(ours->device, ours->states[s]);
+    free(ours->pointers);
+    free(ours->dpointers);
+    ecornn_plan_free(ours->plan);
+    ecornn_device_close(ours->device);
+    *ours = (struct ours){.problem = NULL};
+}

@@ -1,0 +1,32 @@
+/*
+ * The library's side of a measurement.
+ */
+#ifndef BENCH_OURS_H
+#define BENCH_OURS_H
+
+#include "problem.h"
+
+struct ours {
+    const struct problem *problem;
+    ecornn_device *device;
+    ecornn_device_info info;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    void *x, *y, *dx, *dy, *params, *dparams; /* in the device's memory */
+    void *weights, *dweights, *workspace, *reserve, *lengths;
+    void *states[ECORNN_MAX_STATES]; /* streaming: initial and final */
+    void **pointers, **dpointers;
+    double seconds, core_seconds; /* of the last run: with and without pack and unpack */
+};
+
+/* Opens the device and plans; then the problem can be filled, and ours_upload prepares runs.
+ * Functions that fail print why. */
+bool ours_plan(struct ours *ours, const struct problem *problem, const char *device);
+bool ours_upload(struct ours *ours);
+/* Inference: forward.  Training: pack, forward, backward, unpack. */
+bool ours_run(struct ours *ours, int set);
+/* An array of the device's memory in ours; the caller frees it.  NULL: no memory. */
+void *ours_download(const struct ours *ours, const void *from, size_t bytes);
+void ours_free(struct ours *ours);
+
+#endif /* BENCH_OURS_H */

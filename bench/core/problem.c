@@ -1,0 +1,126 @@
+/*
+ * Problem strings and random data.
+ */
+#include "problem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char UNIFORM[] = "/lengths:uniform";
+/* Inputs of several runs together should not stay in the inner caches, where a real program's
+ * would not be; past this they do not. */
+static const size_t SETS_BYTES = (size_t)64 << 20;
+enum { SETS_MAX = 8 };
+
+bool problem_parse(struct problem *problem, const char *text, const ecornn_cell *cell)
+{
+    char rest[sizeof problem->text];
+    *problem = (struct problem){.uniform = false};
+    if ((size_t)snprintf(problem->text, sizeof problem->text, "%s", text) >= sizeof rest) {
+        fprintf(stderr, "bench: a problem of %zu characters, must be at most %zu\n", strlen(text),
+                sizeof rest - 1);
+        return false;
+    }
+    strcpy(rest, problem->text);
+    snprintf(problem->cell, sizeof problem->cell, "%.*s", (int)strcspn(rest, "/"), rest);
+    char *lengths = strstr(rest, UNIFORM);
+    if (lengths) {
+        problem->uniform = true;
+        memmove(lengths, lengths + strlen(UNIFORM), strlen(lengths + strlen(UNIFORM)) + 1);
+    }
+    if (ecornn_desc_parse(&problem->desc, rest, cell) != ECORNN_OK) {
+        fprintf(stderr, "bench: %s: %s\n", problem->text, ecornn_error_detail());
+        return false;
+    }
+    const ecornn_desc *desc = &problem->desc;
+    problem->training = (desc->flags & ECORNN_TRAINING) != 0;
+    problem->streaming = desc->steps == 1 && !problem->training;
+    problem->directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    problem->width = problem->directions * (desc->proj ? desc->proj : desc->hidden);
+    problem->type = desc->type;
+    problem->param_type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type;
+    problem->weight_type = desc->weight_type ? desc->weight_type : desc->type;
+    problem->element = type_bytes(problem->type);
+    problem->param_element = type_bytes(problem->param_type);
+    if (!problem->element || !problem->param_element)
+        fprintf(stderr, "bench: %s: bench does f32, f64 and bf16\n", problem->text);
+    return problem->element && problem->param_element;
+}
+
+/* SplitMix64 (Steele, Lea and Flood 2014). */
+static uint64_t random_bits(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static void *random_array(ecornn_type type, size_t count, double bound, uint64_t *state)
+{
+    void *array = malloc(count * type_bytes(type));
+    for (size_t k = 0; array && k < count; k++)
+        type_set(array, k, type, bound * ((double)(random_bits(state) >> 11) * 0x1p-52 - 1));
+    return array;
+}
+
+static bool draw_lengths(struct problem *problem, uint64_t *state)
+{
+    const ecornn_desc *desc = &problem->desc;
+    problem->rows = (double)desc->steps * desc->batch;
+    if (!problem->uniform)
+        return true;
+    problem->rows = 0;
+    problem->lengths = malloc((size_t)desc->batch * sizeof *problem->lengths);
+    for (int32_t n = 0; problem->lengths && n < desc->batch; n++) {
+        problem->lengths[n] = 1 + (int32_t)(random_bits(state) % (uint64_t)desc->steps);
+        problem->rows += problem->lengths[n];
+    }
+    return problem->lengths != NULL;
+}
+
+/* Elements of every matrix: each is used once per row, a multiplication and an addition. */
+static double matrix_elements(const ecornn_plan *plan)
+{
+    double elements = 0;
+    for (int k = 0; k < ecornn_param_count(plan); k++) {
+        ecornn_param param;
+        if (ecornn_param_get(plan, k, &param) == ECORNN_OK &&
+            (strstr(param.name, ".W.") || strstr(param.name, ".R.") || strstr(param.name, "proj")))
+            elements += (double)param.rows * param.cols;
+    }
+    return elements;
+}
+
+bool problem_fill(struct problem *problem, const ecornn_plan *plan, uint64_t seed)
+{
+    const ecornn_desc *desc = &problem->desc;
+    const size_t rows = (size_t)desc->steps * (size_t)desc->batch;
+    ecornn_sizes sizes;
+    ecornn_plan_sizes(plan, &sizes);
+    problem->x_elements = rows * (size_t)desc->input;
+    problem->y_elements = rows * (size_t)problem->width;
+    problem->param_elements = sizes.params;
+    const size_t fit = SETS_BYTES / (problem->x_elements * problem->element);
+    problem->sets = fit < 1 ? 1 : fit > SETS_MAX ? SETS_MAX : (int)fit;
+    problem->x = random_array(problem->type, problem->x_elements * (size_t)problem->sets, 1, &seed);
+    problem->dy = random_array(problem->type, problem->y_elements, 1, &seed);
+    problem->params =
+        random_array(problem->param_type, sizes.params, 1 / sqrt(desc->hidden), &seed);
+    const bool good = draw_lengths(problem, &seed) && problem->x && problem->dy && problem->params;
+    if (!good)
+        fprintf(stderr, "bench: %s: no memory for its data\n", problem->text);
+    problem->flops = 2 * problem->rows * matrix_elements(plan) * (problem->training ? 3 : 1);
+    return good;
+}
+
+void problem_free(struct problem *problem)
+{
+    free(problem->x);
+    free(problem->dy);
+    free(problem->params);
+    free(problem->lengths);
+    *problem = (struct problem){.uniform = false};
+}

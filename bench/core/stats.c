@@ -1,0 +1,37 @@
+/*
+ * Order statistics and time.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "stats.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Between two neighbours where the place falls between them. */
+static double at_fraction(const double *sorted, int count, double fraction)
+{
+    const double place = fraction * (count - 1);
+    const int below = (int)place;
+    const int above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+}
+
+struct spread spread_of(double *numbers, int count)
+{
+    qsort(numbers, (size_t)count, sizeof *numbers, compare);
+    return (struct spread){at_fraction(numbers, count, 0.5), at_fraction(numbers, count, 0.25),
+                           at_fraction(numbers, count, 0.75), at_fraction(numbers, count, 0.99)};
+}
+
+double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
