@@ -80,11 +80,11 @@ enum {
  * a warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
  * are for shapes that have them.  With scales two are multiplied before a sum is scaled; warps that
  * multiply what they gather have six where scale blocks are of three items or six: whole chains. */
-#define ECO_PERSISTENT_ITEMS(form, scaled, bundle)                                                 \
-    ((form) == ECO_PERSISTENT_MANY                                      ? ((scaled) ? 10 : 11)     \
-     : (form) == ECO_PERSISTENT_WIDE                                    ? 4                        \
-     : (form) == ECO_PERSISTENT_DIRECT && (scaled) && (bundle) % 3 == 0 ? 6                        \
-                                                                        : 8)
+#define ECO_PERSISTENT_ITEMS(form, scaled, items)                                                  \
+    ((form) == ECO_PERSISTENT_MANY                                     ? ((scaled) ? 10 : 11)      \
+     : (form) == ECO_PERSISTENT_WIDE                                   ? 4                         \
+     : (form) == ECO_PERSISTENT_DIRECT && (scaled) && (items) % 3 == 0 ? 6                         \
+                                                                       : 8)
 /* Of n items a warp that multiplies what it gathers takes so many: there is code for one, two, half
  * of those in registers and all of them. */
 #define ECO_PERSISTENT_DIRECT_ITEMS(n, most)                                                       \

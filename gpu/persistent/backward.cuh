@@ -1,5 +1,5 @@
 /*
- * The backward kernel of algorithm resident.  A step, back in time: gather dacc of all units from
+ * The backward persistent kernel.  A step, back in time: gather dacc of all units from
  * the other blocks of the group; multiply it by R^T, of which this block has the rows of its units;
  * finish its units in the cell's own text; send their dacc to the others.  The exchange is that of
  * the forward kernel.
@@ -38,7 +38,7 @@ ECO_DEVICE void begin(const struct eco_persistent_call *call, const struct block
                                   block->row0 + n, call->carry_row[s], thread->unit)];
 }
 
-/* A pair of this thread, in batch row n, some rounds of all threads on. */
+/* An element of this thread, in batch row n, some rounds of all threads on. */
 template <class CELL, class CUT>
 ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const struct block *block,
                               const struct memory *memory, const struct thread *thread, int step,

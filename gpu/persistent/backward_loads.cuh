@@ -1,5 +1,5 @@
 /*
- * What a step back of algorithm resident reads and writes, and the words of a cell over it.
+ * What a step back of a persistent kernel reads and writes, and the words of a cell over it.
  */
 #ifndef ECO_GPU_PERSISTENT_BACKWARD_LOADS_CUH
 #define ECO_GPU_PERSISTENT_BACKWARD_LOADS_CUH
@@ -10,8 +10,8 @@
 #include "gpu/persistent/cluster_sums.cuh"
 #include "gpu/persistent/elements.cuh"
 
-/* In shared memory: [states, pairs] the gradients of states between steps, then [fields, pairs]
- * words that hold what the next step reads. */
+/* In shared memory: [states, elements] the gradients of states between steps, then [fields,
+ * elements] words that hold what the next step reads. */
 ECO_DEVICE int carry_at(const struct memory *memory, int s)
 {
     return memory->rest + s * memory->elements;
@@ -226,7 +226,7 @@ template <class CELL> ECO_DEVICE int field_at(const struct memory *memory, int f
     return carry_at(memory, CELL::states + field) + element;
 }
 
-/* What the step reads of this thread's pairs, on its way: the words that hold the elements. */
+/* What the step reads of this thread's elements, on its way: the words that hold the values. */
 template <class CELL, class CUT>
 ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block *block,
                       const struct memory *memory, const struct thread *thread, int step)
@@ -250,7 +250,7 @@ ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block
     }
 }
 
-/* The element that a word holds; odd: in its upper half. */
+/* The value that a word holds; odd: in its upper half. */
 ECO_DEVICE vec value_in_word(float word, unsigned odd)
 {
 #if defined(ECO_ROWS_F32)
@@ -262,7 +262,7 @@ ECO_DEVICE vec value_in_word(float word, unsigned odd)
 #endif
 }
 
-/* The fields of a pair, from where fetch() put them. */
+/* The fields of an element, from where fetch() put them. */
 template <class CELL>
 ECO_DEVICE void read_fetched(const struct memory *memory, const struct element_of<CELL> *at,
                              int element, float value[])

@@ -48,7 +48,7 @@ ECO_DEVICE void finish_stage(struct staged_element<cell_traits<NUMBER>> *at)
 #undef CELLS_CASE
 }
 
-/* `P` pairs of this thread, from batch row n on, side by side. */
+/* `P` elements of this thread, from batch row n on, side by side. */
 template <int NUMBER, class CUT, int P>
 ECO_DEVICE void finish_phase(const struct eco_persistent_call *call, const struct phase *phase,
                              const struct thread *thread, int step, bool idle, int n, int round)

@@ -1,5 +1,5 @@
 /*
- * Algorithm resident, what both ways share: how a block finds its share of the work, where things
+ * Persistent kernels, what both ways share: how a block finds its share of the work, where things
  * lie in shared memory and in the exchange between blocks.  A thread's: elements.cuh; R:
  * weights.cuh; what it is multiplied by: gather.cuh; products:
  * mainloop_mma.cuh.
@@ -28,9 +28,9 @@ template <int RUNS, int SHIFT> struct scale_block_of {
     enum {
         shift = ECO_PERSISTENT_RUN_OF(SHIFT),
         runs = RUNS,
-        cell_traits = ECO_PERSISTENT_SCALE_BLOCK(RUNS, SHIFT, ITEM, PERSISTENT_BACKWARD),
+        numbers = ECO_PERSISTENT_SCALE_BLOCK(RUNS, SHIFT, ITEM, PERSISTENT_BACKWARD),
         halves = ITEM_SCALES && ECO_PERSISTENT_HALVES(RUNS, SHIFT, ITEM, PERSISTENT_BACKWARD),
-        items = cell_traits < ITEM ? 1 : cell_traits / ITEM
+        items = numbers < ITEM ? 1 : numbers / ITEM
     };
 };
 
@@ -47,7 +47,7 @@ struct division {
         direct = ECO_PERSISTENT_IS_DIRECT(FORM),
         shift = SHIFT,
         blocks = 1 << SPREAD,
-        element_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's pair */
+        element_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's element */
         own = ROWS << SHIFT,             /* rows of R of its units */
         rows = own << SPREAD,            /* of all units of the cluster */
         there = (rows + ECO_PERSISTENT_M - 1) / ECO_PERSISTENT_M,
@@ -63,13 +63,13 @@ struct division {
         sum_part = ECO_PERSISTENT_SUM_PART(tiles),
         sum_row = ECO_PERSISTENT_SUM_ROW(tiles, parts),
         sum_tile = ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, sum_row),
-        /* what a thread's pair has, before products: not where that leaves too few registers */
+        /* what a thread's element has, before products: not where that leaves too few registers */
         reads_early = direct && (FORM != ECO_PERSISTENT_WIDE || sizeof(narrow) < sizeof(real)),
         may_alias = many && blocks > 1,
         part_row = ECO_PERSISTENT_PART_ROW(ROWS, SHIFT)
     };
     static_assert(!reads_early || element_rows >= row_tiles * ECO_PERSISTENT_N,
-                  "a thread has a pair");
+                  "a thread has an element");
 };
 
 /* A block's share. */
@@ -173,7 +173,7 @@ ECO_DEVICE int numbers_sent_of(const struct eco_persistent_call *call, int row_t
 template <class CUT>
 ECO_DEVICE int scale_blocks_before(const struct eco_persistent_call *call, int items)
 {
-    return min(items * ITEM / (int)CUT::scale_block::cell_traits,
+    return min(items * ITEM / (int)CUT::scale_block::numbers,
                ECO_PERSISTENT_SCALE_BLOCKS(call->hidden, CUT::shift));
 }
 
@@ -276,7 +276,7 @@ ECO_DEVICE unsigned number_of(const struct eco_persistent_call *call, int run, i
     if (!ITEM_SCALES)
         return (unsigned)(run * call->column + unit);
     const int shift = SCALE_BLOCK::shift;
-    return (unsigned)((unit >> shift) * (int)SCALE_BLOCK::cell_traits + (run << shift) +
+    return (unsigned)((unit >> shift) * (int)SCALE_BLOCK::numbers + (run << shift) +
                       (unit & ((1 << shift) - 1)));
 }
 

@@ -54,7 +54,7 @@ ECO_DEVICE unsigned larger_size(unsigned a, float b)
 /* Of 1 << SHIFT neighbouring lanes. */
 template <int SHIFT> ECO_DEVICE unsigned largest_of_lanes(unsigned size)
 {
-    static_assert(1 << ECO_PERSISTENT_RUN == WARP, "a warp has whole bundles");
+    static_assert(1 << ECO_PERSISTENT_RUN == WARP, "a warp has whole scale blocks");
 #if __CUDA_ARCH__ >= 800
     if constexpr (SHIFT == ECO_PERSISTENT_RUN)
         return __reduce_max_sync(0xffffffffu, size);

@@ -1,7 +1,7 @@
 /*
- * What a thread of a persistent kernel has for all steps: pairs of batch row and unit that it
- * finishes, and where things lie that it and its warp read and write.  A block's pairs, units
- * fastest, go to its threads in turn: a thread always has the same unit.
+ * What a thread of a persistent kernel has for all steps: elements that it finishes,
+ * each a unit of a batch row, and where things lie that it and its warp read and write.  A block's
+ * elements, units fastest, go to its threads in turn: a thread always has the same unit.
  */
 #ifndef ECO_GPU_PERSISTENT_ELEMENTS_CUH
 #define ECO_GPU_PERSISTENT_ELEMENTS_CUH
@@ -10,11 +10,11 @@
 #include "gpu/cell/math.cuh"
 #include "gpu/persistent/block.cuh"
 
-/* Places of a thread's first pair, and of those of its warp's products. */
+/* Places of a thread's first element, and of those of its warp's products. */
 struct thread {
     int unit, n;
     int rows; /* of the batch, in which the unit exists */
-    /* in shared memory; pair_sums: of batch row 0, came: the first piece that it gathers */
+    /* in shared memory; element_sums: of batch row 0, came: the first piece that it gathers */
     int element_sums, operand, scale, sums, came;
     int item;      /* the first that it multiplies, of those that the block gathers */
     int sent_unit; /* where its unit lies in the exchange */
@@ -112,13 +112,13 @@ ECO_DEVICE bool is_masked(const struct eco_persistent_call *call, const struct m
     return call->lengths && job->t + step * job->t_step >= lengths_in(memory)[n];
 }
 
-/* So many pairs at once, as a type. */
+/* So many elements at once, as a type. */
 template <int N> struct count {
     enum { value = N };
 };
 
-/* Calls finish(count, n, round) for all pairs of this thread, two at a time: from batch row n on,
- * rounds of all threads before. */
+/* Calls finish(count, n, round) for all elements of this thread, two at a time: from batch row n
+ * on, rounds of all threads before. */
 template <class CUT, class FINISH>
 ECO_DEVICE void for_elements(const struct memory *memory, const struct thread *thread,
                              FINISH finish)

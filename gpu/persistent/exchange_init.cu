@@ -34,9 +34,9 @@ static __device__ int32_t there_from(const struct eco_exchange_call *call, int32
         return min(call->hidden - unit, call->width[b] - k);
     }
     const int32_t scale_block = k / call->scale_block[b],
-                  of_bundle = k - scale_block * call->scale_block[b];
-    return of_bundle < call->runs[b] * call->run
-               ? call->hidden - scale_block * call->run - of_bundle % call->run
+                  in_scale_block = k - scale_block * call->scale_block[b];
+    return in_scale_block < call->runs[b] * call->run
+               ? call->hidden - scale_block * call->run - in_scale_block % call->run
                : 0;
 }
 

@@ -1,5 +1,5 @@
 /*
- * The forward kernel of algorithm resident.  A step: gather the output state of all units from the
+ * The forward persistent kernel.  A step: gather the output state of all units from the
  * other blocks of the group; multiply it by this block's rows of R; finish its units in the cell's
  * own text; send them to the others.  Blocks meet nowhere: every word that is exchanged is written
  * once and says itself that it is there.
@@ -84,8 +84,8 @@ ECO_DEVICE void send(const struct eco_persistent_call *call, const struct memory
     store_relaxed_if(there, thread->sent + thread->sent_unit + row_at(n), bits);
 }
 
-/* What a pair of this thread in batch row n, some rounds of all threads on, has; with what products
- * add, or before. */
+/* What an element of this thread in batch row n, some rounds of all threads on, has; with what
+ * products add, or before. */
 template <class CELL, class CUT>
 ECO_DEVICE void read_element(const struct eco_persistent_call *call, const struct block *block,
                              const struct memory *memory, const struct thread *thread, int step,

@@ -1,5 +1,5 @@
 /*
- * What a step forward of algorithm resident writes outside the chip, and where.
+ * What a step forward of a persistent kernel writes outside the chip, and where.
  */
 #ifndef ECO_GPU_PERSISTENT_FORWARD_STORES_CUH
 #define ECO_GPU_PERSISTENT_FORWARD_STORES_CUH

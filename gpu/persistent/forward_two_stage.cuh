@@ -55,7 +55,7 @@ ECO_DEVICE float acc_of(const struct eco_persistent_call *call, const struct mem
     return row < 0 ? x : x + sum_of<CUT>(memory, sums, row);
 }
 
-/* What both phases read: `P` pairs of this thread, from batch row n on. */
+/* What both phases read: `P` elements of this thread, from batch row n on. */
 template <class CELL, class CUT, int P>
 ECO_DEVICE void read_elements(const struct eco_persistent_call *call, const struct phase *phase,
                               const struct thread *thread, int step, int n, int round,

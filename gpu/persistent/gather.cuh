@@ -1,5 +1,5 @@
 /*
- * What a step of algorithm resident multiplies: what other blocks sent goes to shared memory, as
+ * What a step of a persistent kernel multiplies: what other blocks sent goes to shared memory, as
  * soon as all of it is there, as operands of matrix instructions.
  */
 #ifndef ECO_GPU_PERSISTENT_GATHER_CUH

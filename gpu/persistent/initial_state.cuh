@@ -104,9 +104,9 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
             const int k = (block->item0 + i / tiles) * ITEM +
                           (CUT::scale_block::halves ? x * 4 + block->lane % 4 * AT_ONCE
                                                     : block->lane % 4 * PIECE + x);
-            const int of_bundle = k % CUT::scale_block::cell_traits;
-            for_states(call, block, n, k / CUT::scale_block::cell_traits * RUN + of_bundle,
-                       of_bundle < RUN ? AT_ONCE : 0,
+            const int in_scale_block = k % CUT::scale_block::numbers;
+            for_states(call, block, n, k / CUT::scale_block::numbers * RUN + in_scale_block,
+                       in_scale_block < RUN ? AT_ONCE : 0,
                        [&](int j, float v) { bits[x + j] = to_operand(scale * v); });
         }
         put_piece<CUT>(&shared[memory->operand + i * WARP + block->lane], block->lane,

@@ -8,8 +8,8 @@
 #include "gpu/arch/cp_async.cuh"
 #include "gpu/persistent/elements.cuh"
 
-/* In shared memory: [accs, pairs], then [2, states, pairs], of this step and of the next in turn;
- * then biases, [accs, units]. */
+/* In shared memory: [accs, elements], then [2, states, elements], of this step and of the next in
+ * turn; then biases, [accs, units]. */
 ECO_DEVICE int acc_at(const struct memory *memory, int i)
 {
     return memory->rest + i * memory->elements;

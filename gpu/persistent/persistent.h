@@ -28,7 +28,7 @@ struct eco_persistent_need {
     int32_t fields;                             /* that a step back may read */
     int32_t operand;                            /* bytes of one */
     int32_t instructions;                       /* of the matrix units for an item's product */
-    bool scaled;                                /* bundles have scales */
+    bool scaled;                                /* scale blocks have scales */
     int32_t blocks[ECO_PERSISTENT_SPREADS];     /* that run at once, in clusters of 1, 2, 4 */
     size_t block_bytes;                         /* of shared memory */
 };

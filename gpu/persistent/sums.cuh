@@ -167,7 +167,7 @@ ECO_DEVICE int sums_at(const struct memory *memory, const struct thread *thread,
            row * CUT::part_row;
 }
 
-/* The sum of a pair's products with the block's row `row` of its units. */
+/* The sum of an element's products with the block's row `row` of its units. */
 template <class CUT> ECO_DEVICE float sum_of(const struct memory *memory, int at, int row)
 {
     enum { PARTS = CUT::blocks == 1 ? (int)CUT::parts : (int)CUT::blocks };

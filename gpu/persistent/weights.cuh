@@ -95,22 +95,22 @@ ECO_DEVICE int column_of(const struct eco_persistent_call *call, const struct bl
                                                           : quarter * PIECE + x * OF_RAW);
     if (!ITEM_SCALES)
         return k < call->width[CUT::product] ? k : -1;
-    const int of_bundle = k % (int)CUT::scale_block::cell_traits, run = of_bundle >> shift,
-              unit = (k / (int)CUT::scale_block::cell_traits << shift) +
-                     (of_bundle & ((1 << shift) - 1));
+    const int in_scale_block = k % (int)CUT::scale_block::numbers, run = in_scale_block >> shift,
+              unit = (k / (int)CUT::scale_block::numbers << shift) +
+                     (in_scale_block & ((1 << shift) - 1));
     return run < CUT::scale_block::runs && unit < call->hidden ? run * call->column + unit : -1;
 }
 
 /* Half a fragment that this warp keeps here: the first numbers or the second. */
 template <class CUT>
 ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const struct block *block,
-                                 int item, int tile, int cell_traits)
+                                 int item, int tile, int half)
 {
     const struct eco_persistent_part *part = call->shape.part;
     int kept = block->warp * part[CUT::product].in_shared + item - CUT::items;
     if constexpr (CUT::product == 1)
         kept += WARPS * part[0].in_shared;
-    return shared + ((kept * TILES + tile) * 2 + cell_traits) * WARP + block->lane;
+    return shared + ((kept * TILES + tile) * 2 + half) * WARP + block->lane;
 }
 
 /* Where four warps keep 64 rows of an item together, as they have those of the batch. */

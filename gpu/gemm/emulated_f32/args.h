@@ -21,7 +21,7 @@ enum eco_emulated_form {
 };
 
 /*
- * An operand is prepared in pieces: so many rows by so many of k, the rest zeros; of pairs first
+ * An operand is prepared in k tiles: so many rows by so many of k, the rest zeros; of pairs first
  * all the large numbers, then the small ones; a line of 128 bytes for a row, whose groups of 16
  * bytes lie as the matrix instructions of arch/wgmma_shared.cuh want them.  Pieces of a tile of
  * rows follow each other.
@@ -45,7 +45,7 @@ struct eco_emulated_operand {
     size_t row;
     int32_t rows, k, begin;
     bool turned;
-    char *pieces;  /* [tiles of rows][tiles of the product's k] */
+    char *k_tiles; /* [tiles of rows][tiles of the product's k] */
     float *scales; /* [rows, in whole tiles]: what rows were multiplied by; infinite or NaN: a row
                     * that is not finite; NULL: not prepared */
 };

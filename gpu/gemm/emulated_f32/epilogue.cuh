@@ -46,8 +46,8 @@ ECO_DEVICE bool any_nonfinite(const warp_tile &t, int columns)
     return __any_sync(~0u, nonfinite);
 }
 
-/* All that are odd, each added by all threads of the warp.  No calls: matrix instructions that are
- * under way write registers that a function would save. */
+/* All that are not finite, each added by all threads of the warp.  No calls: matrix instructions
+ * that are under way write registers that a function would save. */
 ECO_DEVICE void write_nonfinite(const eco_emulated_call &call, const warp_tile &t, int columns)
 {
     for (int32_t i = 0; i < WARP_ROWS * columns; i++) {
@@ -65,7 +65,7 @@ ECO_DEVICE void write_nonfinite(const eco_emulated_call &call, const warp_tile &
 
 /* ---- lines of any length --------------------------------------------------------------------- */
 
-/* Of eight rows, from the warp's row r on, columns from j on: all that are there and not odd. */
+/* Of eight rows, from the warp's row r on, columns from j on: all that are there and finite. */
 template <int columns>
 ECO_DEVICE void write_some(const eco_emulated_call &call, const warp_tile &t, int32_t r, int32_t j)
 {

@@ -99,7 +99,7 @@ struct multiplier {
     consumer<kind> me;
     int32_t cluster, rank;
 
-    /* What becomes of the sums of turn k. */
+    /* What becomes of the sums of work k. */
     __device__ __forceinline__ void finish(int32_t k, const float (&sum)[kind::held]) const
     {
         const work work = work_of(c, cluster, k);
@@ -118,7 +118,7 @@ struct multiplier {
         }
     }
 
-    /* The sums of turn k; the turn before is finished while two stages of this one are under way.
+    /* The sums of work k; the work before is finished while two stages of this one are under way.
      */
     __device__ __forceinline__ void add(int32_t k, int32_t stages, float (&sum)[kind::held])
     {

@@ -45,7 +45,7 @@ recompute_in_f32_apart(const eco_emulated_call &call, int32_t row, int32_t colum
     return recompute_in_f32(call, row, column);
 }
 
-/* Of all threads of a warp: the sum, or one that is odd anew. */
+/* Of all threads of a warp: the sum, or one that is not finite, computed anew. */
 ECO_DEVICE float replaced(const eco_emulated_call &call, bool nonfinite, int32_t row,
                           int32_t column, float sum)
 {

@@ -1,5 +1,5 @@
 /*
- * Operands as they are prepared: tiles of rows and pieces of k (args.h).
+ * Operands as they are prepared: tiles of rows and k tiles (args.h).
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_OPERAND_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_OPERAND_CUH
@@ -9,7 +9,7 @@
 
 enum {
     TILE = ECO_EMULATED_TILE,
-    DEPTH = ECO_EMULATED_DEPTH /* k of a piece */
+    DEPTH = ECO_EMULATED_DEPTH /* k of a k tile */
 };
 
 /* Do eights of a row lie at multiples of 16 bytes? */

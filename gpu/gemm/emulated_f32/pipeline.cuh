@@ -1,6 +1,6 @@
 /*
  * Stages of shared memory of a product of split operands, filled and multiplied in turn.  A
- * stage is a piece of each operand.
+ * stage is a k tile of each operand.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_PIPELINE_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_PIPELINE_CUH
@@ -94,7 +94,7 @@ template <class kind>
 ECO_DEVICE const char *k_tile_of(const eco_emulated_operand &o, int32_t steps, int32_t tile,
                                  int32_t step)
 {
-    return o.pieces + ((size_t)tile * steps + step) * (kind::planes * PLANE_BYTES);
+    return o.k_tiles + ((size_t)tile * steps + step) * (kind::planes * PLANE_BYTES);
 }
 
 template <class kind>

@@ -29,7 +29,7 @@ template <class kind> struct filler {
         return &b->full[slot<kind::stages>(i).stage];
     }
 
-    /* By one thread: so many planes of the pieces that have these rows. */
+    /* By one thread: so many planes of the k tiles that have these rows. */
     __device__ __forceinline__ void copy_planes(const eco_emulated_operand &o, int32_t first,
                                                 int32_t i, unsigned to, unsigned bytes) const
     {

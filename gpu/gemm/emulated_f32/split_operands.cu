@@ -1,5 +1,5 @@
 /*
- * Operands prepared in pieces as args.h says.  Floats: rows brought near to 2^15 by powers of
+ * Operands prepared in k tiles as args.h says.  Floats: rows brought near to 2^15 by powers of
  * two, split into the nearest number of F16 and, of pairs, the nearest to what that leaves.  22
  * bits and more of each number are there, or all down to 2^-40 of the largest of its row, whichever
  * is less; of single ones 11 of those that are not below 2^-29 of it.
@@ -13,7 +13,7 @@
 enum {
     THREADS = 256,
     WARPS = THREADS / WARP,
-    GROUPS = DEPTH / GROUP,   /* of a row in a piece */
+    GROUPS = DEPTH / GROUP,   /* of a row in a k tile */
     COLUMNS = 16,             /* turned rows of a block */
     STEP = THREADS / COLUMNS, /* groups of one that its threads hold, each the first */
     HELD_STRAIGHT = 8,        /* groups that a thread holds */
@@ -51,22 +51,23 @@ ECO_DEVICE float scale_of(unsigned most)
 
 /* Where eight numbers of a row belong, from k = 8 group on. */
 ECO_DEVICE uint4 *group_address(const eco_emulated_operand &o, int32_t row, int32_t group,
-                                int32_t pieces, int planes)
+                                int32_t k_tiles, int planes)
 {
-    const int32_t line = row % TILE, piece = group / GROUPS, at = group % GROUPS;
-    return (uint4 *)(o.pieces +
-                     ((size_t)(row / TILE) * pieces + piece) * (planes * ECO_EMULATED_PLANE_BYTES) +
+    const int32_t line = row % TILE, k_tile = group / GROUPS, at = group % GROUPS;
+    return (uint4 *)(o.k_tiles +
+                     ((size_t)(row / TILE) * k_tiles + k_tile) *
+                         (planes * ECO_EMULATED_PLANE_BYTES) +
                      line * (2 * DEPTH) + (at ^ line % 8) * 16);
 }
 
-ECO_DEVICE void put(const eco_emulated_operand &o, int32_t row, int32_t group, int32_t pieces,
+ECO_DEVICE void put(const eco_emulated_operand &o, int32_t row, int32_t group, int32_t k_tiles,
                     float scale, const float *x)
 {
     if (o.form == ECO_EMULATED_PAIRS) {
-        uint4 *const to = group_address(o, row, group, pieces, 2);
+        uint4 *const to = group_address(o, row, group, k_tiles, 2);
         split_eight(x, scale, to, (uint4 *)((char *)to + ECO_EMULATED_PLANE_BYTES));
     } else {
-        *group_address(o, row, group, pieces, 1) = nearest_eight(x, scale);
+        *group_address(o, row, group, k_tiles, 1) = nearest_eight(x, scale);
     }
 }
 
@@ -79,7 +80,7 @@ ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32
     __shared__ unsigned of_warp[WARPS];
     const int32_t warp = (int32_t)threadIdx.x / WARP, lane = (int32_t)threadIdx.x % WARP,
                   row = block * (WARPS / warps) + warp / warps;
-    const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH,
+    const int32_t end = row < o.rows ? o.k : 0, k_tiles = (k + DEPTH - 1) / DEPTH,
                   first = warp % warps * WARP + lane, step = warps * WARP;
     const float *at = o.data + (size_t)row * o.row;
     const bool whole = is_aligned(o) && o.k % GROUP == 0;
@@ -108,8 +109,8 @@ ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32
         o.scales[row] = scale;
 #pragma unroll
     for (int h = 0; h < HELD_STRAIGHT; h++)
-        if (first + h * step < pieces * GROUPS)
-            put(o, row, first + h * step, pieces, scale, x[h]);
+        if (first + h * step < k_tiles * GROUPS)
+            put(o, row, first + h * step, k_tiles, scale, x[h]);
 }
 
 /* ---- turned: rows follow rows ---------------------------------------------------------------- */
@@ -145,7 +146,7 @@ ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t
 {
     const int32_t rank = block % blocks,
                   row = block / blocks * COLUMNS + (int32_t)threadIdx.x % COLUMNS;
-    const int32_t end = row < o.rows ? o.k : 0, pieces = (k + DEPTH - 1) / DEPTH;
+    const int32_t end = row < o.rows ? o.k : 0, k_tiles = (k + DEPTH - 1) / DEPTH;
     const int32_t first = rank * (HELD_TURNED * STEP) + (int32_t)threadIdx.x / COLUMNS;
     const float *at = o.data + row;
     float x[HELD_TURNED][GROUP];
@@ -166,8 +167,8 @@ ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t
         o.scales[row] = scale;
 #pragma unroll
     for (int h = 0; h < HELD_TURNED; h++)
-        if (first + h * STEP < pieces * GROUPS)
-            put(o, row, first + h * STEP, pieces, scale, x[h]);
+        if (first + h * STEP < k_tiles * GROUPS)
+            put(o, row, first + h * STEP, k_tiles, scale, x[h]);
 }
 
 /* ---- both operands --------------------------------------------------------------------------- */

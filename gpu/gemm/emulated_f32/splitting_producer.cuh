@@ -1,7 +1,7 @@
 /*
  * States as an operand of a step's product of pairs: some warps read them, bring the 64 numbers
- * that a row has in a stage near to 2^15 by a power of two, split them, and leave the pieces in the
- * stage.
+ * that a row has in a stage near to 2^15 by a power of two, split them, and leave the k tiles in
+ * the stage.
  */
 #ifndef ECO_GPU_GEMM_EMULATED_F32_SPLITTING_PRODUCER_CUH
 #define ECO_GPU_GEMM_EMULATED_F32_SPLITTING_PRODUCER_CUH

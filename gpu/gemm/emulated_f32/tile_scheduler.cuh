@@ -11,8 +11,8 @@ enum { PAIR = ECO_EMULATED_PAIR };
 
 /* Clusters take the first pairs of tiles in turn.  Others, fewer than clusters, are shared: some of
  * the clusters, which have a stage at least, do those between two bounds, before their own pairs.
- * Of tiles that they share blocks put aside their parts, in the order of threads and registers: at
- * most two, that of the tile they begin in and that of the one they end in. */
+ * Of tiles that they share blocks store their partial sums, in the order of threads and registers:
+ * at most two, that of the tile they begin in and that of the one they end in. */
 struct schedule {
     int32_t steps, tiles_m, tiles_n, pairs, clusters; /* steps: stages of a tile */
     int32_t whole, sharing;                           /* pairs; clusters, at least one */

@@ -41,7 +41,7 @@ size_t eco_emulated_bytes(enum eco_emulated_form form, int32_t rows, int32_t k)
 void eco_emulated_place(struct eco_emulated_operand *operand, void *at)
 {
     operand->scales = at;
-    operand->pieces = (char *)at + scale_bytes(operand->rows);
+    operand->k_tiles = (char *)at + scale_bytes(operand->rows);
 }
 
 double eco_emulated_prepare_time(enum eco_emulated_form form, int32_t rows, int32_t k)

@@ -14,7 +14,7 @@ enum { ECO_EMULATED_ROOM_BYTES = 64 << 20 };
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Bytes that an operand takes, prepared: its scales first, then its pieces. */
+/* Bytes that an operand takes, prepared: its scales first, then its k tiles. */
 size_t eco_emulated_bytes(enum eco_emulated_form form, int32_t rows, int32_t k);
 /* It lies there. */
 void eco_emulated_place(struct eco_emulated_operand *operand, void *at);
