@@ -133,7 +133,8 @@ static void add_file(struct eco_text *text, const char *name, const struct test_
         [ECO_F32_IN_PAIR] = "f32_pair", [ECO_F32_IN_SCALED_PAIR] = "f32_scaled"};
     const int type = kind_of(&test->desc);
     struct eco_problem problem;
-    if (strstr(name, "residentIL") != NULL && eco_problem_build(&problem, &test->desc) == ECORNN_OK)
+    if (strstr(name, "persistentIL") != NULL &&
+        eco_problem_build(&problem, &test->desc) == ECORNN_OK)
         eco_text_add(text, "persistent_%s_%s_%s", backward ? "backward" : "forward",
                      of_kind[eco_persistent_kind(&problem, backward) - eco_persistent_kinds],
                      problem.cell->recipe.name);
