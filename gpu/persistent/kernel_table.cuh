@@ -43,9 +43,9 @@ static const void *kernel_of(void)
                        ECO_PERSISTENT_FORM_OF(ELEMENT)>;
     return nullptr;
 }
-#define PERSISTENT_FOUR(cell, element)                                                             \
-    kernel_of<cell, element>(), kernel_of<cell, element + 1>(), kernel_of<cell, element + 2>(),    \
-        kernel_of<cell, element + 3>()
+#define PERSISTENT_FOUR(cell, place)                                                               \
+    kernel_of<cell, place>(), kernel_of<cell, place + 1>(), kernel_of<cell, place + 2>(),          \
+        kernel_of<cell, place + 3>()
 #define PERSISTENT_KERNELS(cell, ...)                                                              \
     {                                                                                              \
         PERSISTENT_FOUR(cell, 0), PERSISTENT_FOUR(cell, 4), PERSISTENT_FOUR(cell, 8),              \

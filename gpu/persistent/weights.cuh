@@ -158,7 +158,7 @@ template <class CUT> struct items_of_r {
     const struct eco_persistent_call *call;
     const struct block *block;
     const struct rows_of_r<CUT> *rows;
-    int first, n, element;
+    int first, n, place;
 };
 
 /* To the so manyth place.  What is no part of R is zeros. */
@@ -168,7 +168,7 @@ ECO_DEVICE void ask_for_item(const struct items_of_r<CUT> *items, int i, int at)
 #pragma unroll
     for (int x = 0; x < way<CUT>::PLACES && i < items->n; x++) {
         const int item = items->first + i,
-                  to = items->element + (at * way<CUT>::PLACES + x) * RAW * WARP;
+                  to = items->place + (at * way<CUT>::PLACES + x) * RAW * WARP;
         const bool row = item < items->rows->items[x / 2][x % 2];
         const narrow *const from = items->rows->row[x / 2][x % 2];
 #pragma unroll
@@ -194,7 +194,7 @@ ECO_DEVICE void bring_items(const struct items_of_r<CUT> *items, USE use)
 #pragma unroll 1
     for (int i = 0; i < items->n; i++) {
         cp_async_wait<way<CUT>::AHEAD - 1>();
-        use(i, items->element + at(i) * way<CUT>::PLACES * RAW * WARP);
+        use(i, items->place + at(i) * way<CUT>::PLACES * RAW * WARP);
         ask_for_item<CUT>(items, i + way<CUT>::AHEAD, at(i + way<CUT>::AHEAD));
     }
     cp_async_wait_all();
@@ -218,7 +218,7 @@ ECO_DEVICE void bring_fragments(const struct items_of_r<CUT> *items, float scale
         }
 #pragma unroll
         for (int x = 0; x < way<CUT>::PLACES; x++)
-            shared[items->element + (i * way<CUT>::PLACES + x) * WARP] =
+            shared[items->place + (i * way<CUT>::PLACES + x) * WARP] =
                 x % 2 ? v[x / 2].second : v[x / 2].first;
 #endif
     });
@@ -293,21 +293,21 @@ ECO_DEVICE void read_weights_in_registers(const struct eco_persistent_call *call
     const int room = (int)(call->shape.shared_bytes / 16) / way<CUT>::ITEM_PLACES /
                      way<CUT>::AHEAD * way<CUT>::AHEAD;
     const int some = room < CUT::items ? room : CUT::items; /* at a time */
-    const int element = block->warp * some * way<CUT>::PLACES * RAW * WARP + block->lane;
+    const int place = block->warp * some * way<CUT>::PLACES * RAW * WARP + block->lane;
     int at = some; /* item in hand of those */
 #pragma unroll
     for (int i = 0; i < CUT::items; i++, at++) {
         if (i % way<CUT>::AHEAD == 0 && at == some) {
             const int left = call->shape.part[CUT::product].items - i;
             const struct items_of_r<CUT> items = {
-                call, block, &rows, i, min(some, left), element
+                call, block, &rows, i, min(some, left), place
             };
             bring_fragments<CUT>(&items, scale_of_r(scales));
             at = 0;
         }
 #pragma unroll
         for (int t = 0; t < CUT::wide; t++)
-            r[i][t] = brought_fragment(element + (at * CUT::wide + t) * 2 * WARP);
+            r[i][t] = brought_fragment(place + (at * CUT::wide + t) * 2 * WARP);
     }
 }
 
@@ -321,20 +321,19 @@ ECO_DEVICE void read_weights_in_shared(const struct eco_persistent_call *call,
               other = pieces_in_shared(&call->shape);
     const int some =
         ((int)(call->shape.shared_bytes / 16) - other) / way<CUT>::ITEM_PLACES; /* at a time */
-    const int element = other + block->warp * some * way<CUT>::PLACES * RAW * WARP + block->lane;
+    const int place = other + block->warp * some * way<CUT>::PLACES * RAW * WARP + block->lane;
 #pragma unroll 1
     for (int first = 0; first < kept; first += some) {
         const int n = min(some, kept - first);
         const struct items_of_r<CUT> items = {
-            call, block, &rows, CUT::items + first, n, element
+            call, block, &rows, CUT::items + first, n, place
         };
         bring_fragments<CUT>(&items, scale_of_r(scales));
 #pragma unroll 1
         for (int i = 0; i < n; i++)
 #pragma unroll
             for (int t = 0; t < CUT::wide; t++) {
-                const struct fragment v =
-                    brought_fragment(element + (i * CUT::wide + t) * 2 * WARP);
+                const struct fragment v = brought_fragment(place + (i * CUT::wide + t) * 2 * WARP);
                 put_fragment<CUT>(call, block, CUT::items + first + i, t, &v);
             }
     }
