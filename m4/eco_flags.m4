@@ -43,7 +43,7 @@ AC_DEFUN([ECO_SANITIZER], [
   AC_SUBST([SANITIZER_CFLAGS])
 ])
 
-# --enable-fuzz: tests/fuzz_*.c for libFuzzer, which is clang's.
+# --enable-fuzz: tests/*/fuzz_*.c for libFuzzer, which is clang's.
 AC_DEFUN([ECO_FUZZ], [
   AC_ARG_ENABLE([fuzz], [AS_HELP_STRING([--enable-fuzz], [build the fuzzers (needs clang)])])
   eco_fuzz=no

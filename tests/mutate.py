@@ -29,7 +29,7 @@ FLIPS = [(r" \+ ", " - "), (r" - ", " + "), (r" \* ", " + "), (r" / ", " * "), (
          (r"\bv_mul\(", "v_add("), (r"\bv_min\(", "v_max("), (r"\bv_max\(", "v_min("),
          (r"\+\+", "--"), (r" \+= ", " -= "), (r"\b1\b", "2"), (r"\b0\b", "1")]
 
-TESTS = ["tests/test_kernels", "tests/test_activations", "tests/test_threads"]
+TESTS = ["tests/cpu/test_kernels", "tests/cpu/test_activations", "tests/cpu/test_threads"]
 CASES = ["lstm/train/L2/bi/T5/N3/I7/H19/states/lengths:random", "gru/train/T4/N37/I33/H40/states",
          "gru-reset-first/train/T3/N5/I6/H70", "lstm-peephole/train/T4/N9/I5/H33/P12/lengths:random",
          "lstm/bf16/train/T4/N9/I16/H48/states", "lstm/f64/train/L2/T3/N4/I5/H18/batch-major",
@@ -58,13 +58,13 @@ def run(command, folder, seconds):
 
 def seen(build):
     """Which step sees the change; None: no step does."""
-    if run(["make", "-s", f"-j{os.cpu_count()}", *TESTS, "tests/test_backend"], build, 600):
+    if run(["make", "-s", f"-j{os.cpu_count()}", *TESTS, "tests/cpu/test_backend"], build, 600):
         return "the compiler"
     for test in TESTS:
         if run([f"./{test}"], build, 120):
             return test
     for case in CASES:
-        if run(["./tests/test_backend", case], build, 120):
+        if run(["./tests/cpu/test_backend", case], build, 120):
             return case
     return None
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes the figures of doc/trust.md: what the tests reach and what they find.
 #     tests/trust.sh [coverage|faults|fuzz|sanitizers|mutation ...]     all five, some two hours
-#     tests/trust.sh gpu < LOG      LOG: what tests/gpu_coverage.sh and gpu_walk.sh printed on a GPU
+#     tests/trust.sh gpu < LOG      LOG: what tests/gpu/coverage.sh and walk.sh printed on a GPU
 # Each part replaces the lines between its two marks. FUZZ_SECONDS (60), MUTATIONS (20) say how much.
 set -eu
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ coverage() {
 
 faults() {
     ./quickstart sanitize > "$work/asan.log" 2>&1 || true # builds what is run here
-    { CK_DEFAULT_TIMEOUT=600 ASAN_OPTIONS=detect_leaks=1 build-asan/tests/test_faults 2>&1 || true; } |
+    { CK_DEFAULT_TIMEOUT=600 ASAN_OPTIONS=detect_leaks=1 build-asan/tests/core/test_faults 2>&1 || true; } |
         sed -n 's/^# //p; /^100%/p' | put faults
 }
 

@@ -103,8 +103,8 @@ enum {
  * from the right, with a bit for each shift; then the same of the next form.  Clusters pay where a
  * block would gather much: backward, and in large layers, the sooner the longer operands are.
  * Operands of two numbers leave no room for many.  Squares know no scales.  What no size on any
- * device was predicted to be fastest with is left out (tests/test_resident.c looks): of cells with
- * one accumulator some more.
+ * device was predicted to be fastest with is left out (tests/gpu/test_resident.c looks): of cells
+ * with one accumulator some more.
  */
 #define ECO_PERSISTENT_MADE(products, recurrent, backward, instructions, scaled)                   \
     ((products) == 2    ? 0x00000Full                                                              \

@@ -1,0 +1,161 @@
+#!/bin/sh
+# Who may include whom.  An include that the table does not allow fails, and so does a file whose
+# folder is not in it.  Change the table and the code together, or neither.
+set -eu
+cd "${srcdir:-.}"
+
+# File or folder : what of ours it may include (a folder: its own headers too) : words that no <...>
+# of its may have.  The first row that fits counts; paths are of the included file, from the root.
+table='
+include/         :                                                                        : /
+common/number.h  :                                                                        : immintrin omp.h cblas cuda
+common/util.h    : include/                                                               : immintrin omp.h cblas cuda
+common/util.c    : include/ common/util.h config.h                                        : immintrin omp.h cblas cuda
+common/cell/     : include/ common/util.h                                                 : immintrin omp.h cblas cuda
+common/ref/      : include/ common/cell/ common/problem.h common/backend.h common/host.h common/type.h common/util.h common/number.h : immintrin omp.h cblas cuda
+common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
+cpu/isa/         : include/ common/                                                       : omp.h cblas cuda
+cpu/run/         : include/ common/ config.h cpu/cpu.h cpu/isa/isa.h                      : cuda
+cpu/gemm/        : include/ common/ cpu/cpu.h cpu/isa/isa.h                               : immintrin omp.h cuda
+cpu/ops/         : include/ common/ cpu/cpu.h                                             : immintrin omp.h cblas cuda
+cpu/algo/        : include/ common/ cpu/cpu.h cpu/gemm/packed/packed.h                    : immintrin omp.h cblas cuda
+cpu/             : include/ common/ config.h cpu/                                         : immintrin cuda
+gpu/arch/        :                                                                        : immintrin omp.h cblas cuda_runtime cublas
+gpu/tile/        : gpu/arch/ common/number.h                                              : immintrin omp.h cblas cuda_runtime cublas
+gpu/cell/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h                     : immintrin omp.h cblas cublas
+gpu/copy/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h                     : immintrin omp.h cblas cublas
+gpu/device/      : include/ common/ gpu/gpu.h gpu/kernels.h                               : immintrin omp.h cblas
+gpu/view/        : include/ common/ gpu/gpu.h                                             : immintrin omp.h cblas cublas
+gpu/jit/         : include/ common/ config.h gpu/gpu.h gpu/device/ gpu/fused_step/args.h gpu/persistent/args.h : immintrin omp.h cblas cublas
+gpu/gemm/        : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/gemm/ : immintrin omp.h cblas
+gpu/ops/         : include/ common/ gpu/gpu.h gpu/gemm/                                   : immintrin omp.h cblas
+gpu/fused_step/  : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/cell/               : immintrin omp.h cblas
+gpu/persistent/  : include/ common/ gpu/gpu.h gpu/kernels.h gpu/arch/ gpu/tile/ gpu/cell/ gpu/jit/compile.h : immintrin omp.h cblas
+gpu/instances/   : gpu/kernels.h gpu/cell/ gpu/gemm/grouped/ gpu/fused_step/ gpu/persistent/ : immintrin omp.h cblas cublas
+gpu/run/         : include/ common/ gpu/gpu.h gpu/gemm/grouped/grouped.h                  : immintrin omp.h cblas
+gpu/algo/        : include/ common/ gpu/gpu.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/jit/ : immintrin omp.h cblas
+gpu/             : include/ common/ gpu/ config.h                                         : immintrin omp.h cblas
+lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
+tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
+tests/build/consumer.c : include/                                                               : immintrin omp.h cblas cuda
+tests/           : include/ common/ tests/kit/ cpu/ gpu/jit/compile.h gpu/gemm/grouped/grouped.h gpu/fused_step/fused_step.h gpu/persistent/persistent.h gpu/gemm/emulated_f32/tiling.h lib/ examples/ config.h                    :
+tools/           : include/                                                               : cuda
+python/native/   : include/                                                               : immintrin omp.h cblas cuda
+python/          :                                                                        : immintrin omp.h cblas cuda
+bench/core/      : include/ bench/cpu/ bench/onednn/onednn.h                              : cuda
+bench/cpu/       : include/ bench/core/                                                   : cuda
+bench/onednn/    : include/ bench/core/                                                   : cuda
+bench/gpu/       : include/                                                               : immintrin omp.h cblas
+examples/        : include/                                                               : cuda
+'
+# Device code includes at its top, and has machine instructions in gpu/arch only.
+# Functions that a folder may not call although it may include the header: the reference checks
+# layout and tape, so it must not use them.
+calls='common/ref/ eco_layout_[a-z_]*\(|eco_(tape|walk)_[a-z]*\('
+
+files=$(find . -mindepth 2 \( -name '*.[ch]' -o -name '*.inc' -o -name '*.h.in' -o -name '*.cu' -o -name '*.cuh' \) \
+    ! -path './build*' ! -path './_build/*' ! -path './ecornn-[0-9]*' ! -path './.*/*' | sed 's,^\./,,' | sort)
+[ -n "$files" ] || { echo "no files found"; exit 99; }
+
+# File names have no blanks: unquoted on purpose.
+awk -v table="$table" -v calls="$calls" '
+function fits(path, place) # a folder ends in /, a file must be equal
+{
+    return place ~ /\/$/ ? index(path, place) == 1 : path == place
+}
+function folder(path)
+{
+    return match(path, /.*\//) ? substr(path, 1, RLENGTH) : ""
+}
+function found(file, path) # beside the file, in include/, else from the root (or generated)
+{
+    if ((folder(file) path) in exists)
+        return folder(file) path
+    return (("include/" path) in exists) ? "include/" path : path
+}
+function refuse(why)
+{
+    print FILENAME ":" FNR ": " why
+    bad++
+}
+function check_quoted(path, row,    i, n, list)
+{
+    path = found(FILENAME, path)
+    if (path ~ /\.cuh$/ && FILENAME !~ /\.(cuh?|inc)$/)
+        refuse("is for the host only: no \"" path "\"")
+    if (who[row] ~ /\/$/ && folder(path) == folder(FILENAME))
+        return
+    n = split(may[row], list, " ")
+    for (i = 1; i <= n; i++)
+        if (fits(path, list[i]))
+            return
+    refuse("may not include \"" path "\"")
+}
+function check_angled(path, row,    i, n, list)
+{
+    if (path == "ecornn/version.h")
+        return
+    n = split(never[row], list, " ")
+    for (i = 1; i <= n; i++)
+        if (index(path, list[i]))
+            refuse("may not include <" path ">")
+}
+BEGIN {
+    for (i = 1; i < ARGC; i++)
+        exists[ARGV[i]]
+    exists["include/ecornn/version.h"]
+    n = split(table, line, "\n")
+    for (i = 1; i <= n; i++) {
+        if (split(line[i], field, ":") < 3)
+            continue
+        gsub(/ /, "", field[1])
+        who[++rows] = field[1]
+        may[rows] = field[2]
+        never[rows] = field[3]
+    }
+    split(calls, call, " ")
+}
+FNR == 1 {
+    code = comment = 0
+    before = ""
+    device = FILENAME ~ /^gpu\/.*\.cuh?$/
+    for (row = 1; row <= rows && !fits(FILENAME, who[row]); row++)
+        ;
+    if (row > rows)
+        refuse("its folder is not in the table of tests/build/include_rules.sh")
+}
+row <= rows && /^[ \t]*#[ \t]*include[ \t]*["<]/ {
+    count++
+    path = $0
+    sub(/^[^"<]*/, "", path)
+    kind = substr(path, 1, 1)
+    path = substr(path, 2)
+    sub(/[">].*/, "", path)
+    if (kind == "<")
+        check_angled(path, row)
+    else
+        check_quoted(path, row)
+}
+device && code && /^#[ \t]*include[ \t]*["<][^">]*\.(cuh|h)[">]/ {
+    refuse("includes belong at the top")
+}
+FILENAME ~ /^gpu\// && FILENAME !~ /^gpu\/arch\// && /(^|[^a-zA-Z_])asm([ \t]+volatile)?[ \t]*\(/ {
+    refuse("machine instructions belong in gpu/arch")
+}
+device {
+    text = $0
+    if (comment)
+        comment = text !~ /\*\//
+    else if (text ~ /^[ \t]*\/\*/)
+        comment = text !~ /\*\//
+    else if (text !~ /^[ \t]*(#|$)/ && text !~ /^CELLS_PERSISTENT/ && before !~ /\\$/)
+        code = 1
+    before = text
+}
+fits(FILENAME, call[1]) && $0 ~ call[2] {
+    refuse("may not call this")
+}
+END {
+    print "includes: " count + 0
+    exit bad ? 1 : count ? 0 : 99
+}' $files

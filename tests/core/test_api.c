@@ -1,0 +1,371 @@
+/*
+ * The public functions but for runs (test_api_run.c) used wrongly: every argument of every one,
+ * with the value named in the detail and nothing written.
+ */
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ecornn.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+
+/* What a result holds before a call that must not write it. */
+static char anything;
+#define ANY ((void *)&anything)
+
+START_TEST(status_names)
+{
+    ck_assert_str_eq(ecornn_status_name(ECORNN_OK), "ok");
+    ck_assert_str_eq(ecornn_status_name(ECORNN_FAILED), "failed");
+    ck_assert_str_eq(ecornn_status_name((ecornn_status)99), "unknown status");
+    ck_assert_str_eq(ecornn_status_name((ecornn_status)-1), "unknown status");
+    ck_assert_str_eq(ecornn_error_detail(), "");
+    ck_assert_ptr_nonnull(strstr(ecornn_version(), ECORNN_VERSION_STRING " cpu:"));
+    ck_assert_ptr_eq(ecornn_version(), ecornn_version());
+}
+END_TEST
+
+START_TEST(device_misuse)
+{
+    static const struct {
+        const char *name, *word;
+        ecornn_status status;
+    } bad[] = {
+        {"", "''", ECORNN_BAD_ARGUMENT},
+        {":4", "':4'", ECORNN_BAD_ARGUMENT},
+        {"cpu:", "'cpu:'", ECORNN_BAD_ARGUMENT},
+        {"cpu:0", "1 to 1024", ECORNN_BAD_ARGUMENT},
+        {"cpu:1025", "'cpu:1025'", ECORNN_BAD_ARGUMENT},
+        {"cpu:99999999999999999999", "1 to 1024", ECORNN_BAD_ARGUMENT},
+        {"cpu:2x", "'cpu:2x'", ECORNN_BAD_ARGUMENT},
+        {"cpu:-1", "'cpu:-1'", ECORNN_BAD_ARGUMENT},
+        {"cpu 2", "'cpu 2'", ECORNN_BAD_ARGUMENT},
+        {"reference:1", "'reference:1'", ECORNN_BAD_ARGUMENT},
+        {"abacus", "'abacus'", ECORNN_NO_DEVICE},
+        {"cp", "'cp'", ECORNN_NO_DEVICE},
+        {"cpus", "'cpus'", ECORNN_NO_DEVICE},
+    };
+    ecornn_device *device = ANY;
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        check_refused(ecornn_device_open(&device, bad[k].name), bad[k].status, bad[k].word);
+        ck_assert_ptr_eq(device, ANY);
+    }
+    REFUSES(ecornn_device_open(NULL, "cpu"), "device is NULL");
+    ck_assert_int_ge(ecornn_device_count("cpu"), 1);
+    ck_assert_int_eq(ecornn_device_count("reference"), 1);
+    ck_assert_int_eq(ecornn_device_count("cpu:1"), 0);
+    ck_assert_int_eq(ecornn_device_count(NULL), 0);
+    ecornn_device_close(NULL);
+}
+END_TEST
+
+START_TEST(memory_misuse)
+{
+    static const char *const name[] = {NULL, "cpu", "cpu:2", "reference"};
+    char data[8] = "1234567", back[8] = "";
+    ecornn_device_info info;
+    ecornn_device *device;
+    check_ok(ecornn_device_open(&device, name[_i]));
+    REFUSES(ecornn_device_query(NULL, &info), "device is NULL");
+    REFUSES(ecornn_device_query(device, NULL), "info is NULL");
+    check_ok(ecornn_device_query(device, &info));
+    ck_assert_int_ge(info.threads, 1);
+    ck_assert_str_eq(info.backend, _i == 3 ? "reference" : "cpu");
+    ck_assert_ptr_null(ecornn_alloc(NULL, 8));
+    ck_assert_ptr_null(ecornn_alloc(device, 0));
+    ck_assert_ptr_null(ecornn_alloc(device, SIZE_MAX));
+    check_refused(ECORNN_NO_MEMORY, ECORNN_NO_MEMORY, "no memory for");
+    void *memory = ecornn_alloc(device, 8);
+    ck_assert_uint_eq((uintptr_t)memory % 64, 0);
+    REFUSES(ecornn_upload(NULL, memory, data, 8), "device is NULL");
+    REFUSES(ecornn_upload(device, NULL, data, 8), "8 bytes");
+    REFUSES(ecornn_upload(device, memory, NULL, 8), "from_host is NULL");
+    REFUSES(ecornn_download(NULL, data, memory, 8), "device is NULL");
+    REFUSES(ecornn_download(device, NULL, memory, 8), "to_host is NULL");
+    REFUSES(ecornn_download(device, data, NULL, 8), "from is NULL");
+    REFUSES(ecornn_wait(NULL, NULL), "device is NULL");
+    check_ok(ecornn_upload(device, NULL, NULL, 0));
+    check_ok(ecornn_upload(device, memory, data, 8));
+    check_ok(ecornn_download(device, back, memory, 8));
+    check_ok(ecornn_wait(device, NULL));
+    ck_assert_str_eq(back, data);
+    ecornn_free(device, NULL);
+    ecornn_free(NULL, NULL);
+    ecornn_free(device, memory);
+    ecornn_device_close(device);
+}
+END_TEST
+
+START_TEST(cell_misuse)
+{
+    ecornn_cell *cell = ANY;
+    REFUSES(ecornn_cell_parse(NULL, "cell a(h)\nh' = W x\n"), "cell is NULL");
+    REFUSES(ecornn_cell_parse(&cell, NULL), "text is NULL");
+    check_refused(ecornn_cell_parse(&cell, "cell a(h)\nh' = W y\n"), ECORNN_BAD_CELL, "2:");
+    check_refused(ecornn_cell_parse(&cell, ""), ECORNN_BAD_CELL, "1:1");
+    ck_assert_ptr_eq(cell, ANY);
+    ck_assert_ptr_null(ecornn_cell_find(NULL));
+    ck_assert_ptr_null(ecornn_cell_find(""));
+    ck_assert_ptr_null(ecornn_cell_find("lst"));
+    ck_assert_ptr_null(ecornn_cell_name(-1));
+    int count = 0;
+    while (ecornn_cell_name(count))
+        ck_assert_ptr_nonnull(ecornn_cell_find(ecornn_cell_name(count++)));
+    ck_assert_int_eq(count, 8);
+    ck_assert_ptr_null(ecornn_cell_name(count + 1));
+    const ecornn_cell *lstm = ecornn_cell_find("lstm");
+    memcpy(&cell, &lstm, sizeof cell); /* freeing a built-in cell leaves it alone */
+    ecornn_cell_free(cell);
+    ecornn_cell_free(NULL);
+    ck_assert_ptr_eq(ecornn_cell_find("lstm"), lstm);
+}
+END_TEST
+
+#define BAD_DESC(change, status, word)                                                             \
+    do {                                                                                           \
+        ecornn_desc changed = good;                                                                \
+        changed.change;                                                                            \
+        check_refused(ecornn_plan_create(&plan, device, &changed), status, word);                  \
+        ck_assert_ptr_eq(plan, ANY);                                                               \
+    } while (0)
+
+START_TEST(desc_misuse)
+{
+    static const struct {
+        const char *problem, *word;
+    } bad[] = {{"", "called \"\""},
+               {"lstm/", "\"\" is no part"},
+               {"lstm/T5", "input is 0"},
+               {"lstm/train/infer/T1/N1/I1/H1", "\"infer\" contradicts \"train\""},
+               {"lstm/infer/train/T1/N1/I1/H1", "\"train\" contradicts \"infer\""},
+               {"lstm/f32/f64/T1/N1/I1/H1", "\"f64\" contradicts \"f32\""},
+               {"lstm/bf16-weights/T1/f16-weights/N1/I1/H1", "contradicts \"bf16-weights\""},
+               {"lstm/bf16/bf16-params/bf16-params/T1/N1/I1/H1", "repeats \"bf16-params\""},
+               {"lstm/fast/fast/T1/N1/I1/H1", "repeats \"fast\""},
+               {"lstm/bi/rev/T1/N1/I1/H1", "\"rev\" contradicts \"bi\""},
+               {"lstm/batch-major/T1/N1/I1/H1/batch-major", "repeats \"batch-major\""},
+               {"lstm/T1/N1/I1/H1/T7", "\"T7\" contradicts \"T1\""},
+               {"lstm/L1/T1/N1/I1/H1/L1", "\"L1\" repeats \"L1\""},
+               {"lstm/dropout:0.5/T1/N1/I1/H1/dropout:0", "contradicts \"dropout:0.5\""},
+               {"lstm/T4294967297/N1/I1/H1", "T is 4294967297, must be 1 to 16777216"},
+               {"lstm/T1/N18446744073709551617/I1/H1", "N is 18446744073709551617"},
+               {"lstm/T1/N1/I1/H1/L256", "L is 256, must be 0 to 255"},
+               {"lstm/T1/N1/I1/H1/dropout:0.99999999", "is 1 in float"},
+               {"sltm/T1/N1/I1/H1", "\"sltm\""},
+               {"lstm/f8/T1/N1/I1/H1", "\"f8\""},
+               {"lstm/T1/N1/I1/H99999999999", "H is 99999999999, must be 1 to 16777216"},
+               {"lstm/T1/N1/I1/H1/dropout:1", "dropout is 1"},
+               {"lstm/T1/N1/I1/H1/dropout:-.5", "dropout is -.5"},
+               {"lstm/T1/N1/I1/H1/dropout:0,5", "\"dropout:0,5\""},
+               {"lstm/T1/N1/I1/H1/L-1", "\"L-1\""}};
+    ecornn_desc good;
+    ecornn_device *device;
+    ecornn_plan *plan = ANY;
+    memset(&good, 7, sizeof good);
+    const ecornn_desc before = good;
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
+        REFUSES(ecornn_desc_parse(&good, bad[k].problem, NULL), bad[k].word);
+    REFUSES(ecornn_desc_parse(&good, "lstm/f64/bf16-weights/T1/N1/I1/H1", NULL), "weight_type");
+    REFUSES(ecornn_desc_parse(&good, "lstm/bf16/f16-params/T1/N1/I1/H1", NULL),
+            "param_type is f16");
+    REFUSES(ecornn_desc_parse(NULL, NET_PROBLEM, NULL), "desc is NULL");
+    REFUSES(ecornn_desc_parse(&good, NULL, NULL), "problem is NULL");
+    ck_assert_mem_eq(&good, &before, sizeof good);
+    check_ok(ecornn_desc_parse(&good, NET_PROBLEM, NULL));
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    REFUSES(ecornn_plan_create(NULL, device, &good), "plan is NULL");
+    REFUSES(ecornn_plan_create(&plan, NULL, &good), "device is NULL");
+    REFUSES(ecornn_plan_create(&plan, device, NULL), "desc is NULL");
+    BAD_DESC(cell = NULL, ECORNN_BAD_ARGUMENT, "cell is NULL");
+    BAD_DESC(input = 0, ECORNN_BAD_ARGUMENT, "input is 0");
+    BAD_DESC(hidden = -3, ECORNN_BAD_ARGUMENT, "hidden is -3");
+    BAD_DESC(proj = -1, ECORNN_BAD_ARGUMENT, "proj is -1");
+    BAD_DESC(layers = 256, ECORNN_BAD_ARGUMENT, "layers is 256");
+    BAD_DESC(steps = 0, ECORNN_BAD_ARGUMENT, "steps is 0");
+    BAD_DESC(batch = INT32_MAX, ECORNN_BAD_ARGUMENT, "batch is 2147483647");
+    BAD_DESC(direction = (ecornn_direction)3, ECORNN_BAD_ARGUMENT, "direction is 3");
+    BAD_DESC(order = (ecornn_order)2, ECORNN_BAD_ARGUMENT, "order is 2");
+    BAD_DESC(type = (ecornn_type)4, ECORNN_BAD_ARGUMENT, "type is 4");
+    BAD_DESC(param_type = (ecornn_type)-1, ECORNN_BAD_ARGUMENT, "param_type is -1");
+    BAD_DESC(param_type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "param_type is bf16");
+    BAD_DESC(weight_type = (ecornn_type)9, ECORNN_BAD_ARGUMENT, "weight_type is 9");
+    BAD_DESC(weight_type = ECORNN_F64, ECORNN_BAD_ARGUMENT, "weight_type is f64");
+    BAD_DESC(dropout = 1, ECORNN_BAD_ARGUMENT, "dropout is 1");
+    BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
+    BAD_DESC(flags = 0x80, ECORNN_BAD_ARGUMENT, "0x80");
+    BAD_DESC(reserved[7] = 5, ECORNN_BAD_ARGUMENT, "reserved[7] is 5");
+    good.cell = ecornn_cell_find("gru");
+    BAD_DESC(proj = 2, ECORNN_UNSUPPORTED, "proj is 2");
+    ecornn_plan_free(NULL);
+    ecornn_device_close(device);
+}
+END_TEST
+
+START_TEST(plan_misuse)
+{
+    static const ecornn_sizes marked = {1, 2, 3, 4, 5, 6};
+    struct net net;
+    net_open(&net, "cpu:1", NET_PROBLEM);
+    ecornn_sizes sizes = marked;
+    ecornn_plan_sizes(NULL, &sizes);
+    ck_assert_mem_eq(&sizes, &marked, sizeof sizes);
+    ecornn_plan_sizes(net.plan, NULL);
+    char text[8] = "marked";
+    ck_assert_int_eq(ecornn_plan_print(NULL, text, sizeof text), -1);
+    ck_assert_int_eq(ecornn_plan_print(net.plan, NULL, 1), -1);
+    ck_assert_str_eq(text, "marked");
+    const int length = ecornn_plan_print(net.plan, NULL, 0);
+    ck_assert_int_eq(ecornn_plan_print(net.plan, text, sizeof text), length);
+    ck_assert_str_eq(text, "lstm/f3");
+    ecornn_param param = {.rows = 77};
+    ck_assert_int_eq(ecornn_param_count(NULL), 0);
+    REFUSES(ecornn_param_get(NULL, 0, &param), "plan is NULL");
+    REFUSES(ecornn_param_get(net.plan, 0, NULL), "param is NULL");
+    REFUSES(ecornn_param_get(net.plan, -1, &param), "index is -1");
+    REFUSES(ecornn_param_get(net.plan, 48, &param), "0 to 47");
+    ck_assert_int_eq(param.rows, 77);
+    net_close(&net);
+}
+END_TEST
+
+START_TEST(pack_misuse)
+{
+    struct net net;
+    net_open(&net, "cpu:1", NET_PROBLEM);
+    static float value[D * H * H]; /* as large as the largest */
+    void *params[PARAMS];
+    const void *given[PARAMS];
+    for (int k = 0; k < PARAMS; k++)
+        given[k] = params[k] = value;
+    char *weights = net.weights;
+    REFUSES(ecornn_pack(NULL, given, weights, NULL), "plan is NULL");
+    REFUSES(ecornn_pack(net.plan, NULL, weights, NULL), "params is NULL");
+    REFUSES(ecornn_pack(net.plan, given, NULL, NULL), "weights is NULL");
+    REFUSES(ecornn_pack(net.plan, given, weights + 8, NULL), "64 bytes");
+    given[47] = NULL;
+    REFUSES(ecornn_pack(net.plan, given, weights, NULL), "params[47] is NULL");
+    struct buffers *b = buffers_open(&net);
+    char *dweights = b->dweights;
+    REFUSES(ecornn_unpack(NULL, dweights, params, 0, NULL), "plan is NULL");
+    REFUSES(ecornn_unpack(net.plan, NULL, params, 0, NULL), "dweights is NULL");
+    REFUSES(ecornn_unpack(net.plan, dweights + 4, params, 0, NULL), "64 bytes");
+    REFUSES(ecornn_unpack(net.plan, dweights, NULL, 0, NULL), "dparams is NULL");
+    ck_assert(value[0] == 0);
+    net_train(&net, b);
+    memset(params, 0, sizeof params);
+    params[0] = value;
+    check_ok(ecornn_unpack(net.plan, dweights, params, 0, NULL));
+    const float once = value[0];
+    ck_assert(once != 0);
+    check_ok(ecornn_unpack(net.plan, dweights, params, 1, NULL));
+    ck_assert(value[0] == 2 * once);
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+START_TEST(import_misuse)
+{
+    struct net net;
+    net_open(&net, "cpu:1", NET_PROBLEM);
+    size_t elements = 99;
+    float block[1], params[1] = {5};
+    REFUSES(ecornn_import_size(NULL, "torch", &elements), "plan is NULL");
+    REFUSES(ecornn_import_size(net.plan, NULL, &elements), "system is NULL");
+    REFUSES(ecornn_import_size(net.plan, "Torch", &elements), "'Torch'");
+    REFUSES(ecornn_import_size(net.plan, "torch", NULL), "elements is NULL");
+    REFUSES(ecornn_import(NULL, "torch", block, ECORNN_F32, elements, params), "plan is NULL");
+    REFUSES(ecornn_import(net.plan, NULL, block, ECORNN_F32, elements, params), "system is NULL");
+    REFUSES(ecornn_import(net.plan, "", block, ECORNN_F32, elements, params), "onnx");
+    REFUSES(ecornn_import(net.plan, "onnx", NULL, ECORNN_F32, elements, params), "block is NULL");
+    REFUSES(ecornn_import(net.plan, "onnx", block, ECORNN_F32, elements, NULL), "params is NULL");
+    REFUSES(ecornn_export(NULL, "torch", params, block, ECORNN_F32, elements), "plan is NULL");
+    REFUSES(ecornn_export(net.plan, NULL, params, block, ECORNN_F32, elements), "system is NULL");
+    REFUSES(ecornn_export(net.plan, "tf", params, block, ECORNN_F32, elements), "'tf'");
+    REFUSES(ecornn_export(net.plan, "keras", NULL, block, ECORNN_F32, elements), "params is NULL");
+    REFUSES(ecornn_export(net.plan, "keras", params, NULL, ECORNN_F32, elements), "block is NULL");
+    ck_assert_uint_eq(elements, 99);
+    ck_assert(params[0] == 5);
+    net_close(&net);
+}
+END_TEST
+
+/* Texts of others in a detail: neither ends of lines nor what a terminal obeys. */
+START_TEST(detail_is_one_line)
+{
+    static const struct {
+        const char *part, *shown;
+    } text[] = {
+        {"x\nall is well", "\"x\\x0Aall is well\""},
+        {"\033[2K\r", "\"\\x1B[2K\\x0D\""},
+        {"\177\a\t", "\"\\x7F\\x07\\x09\""},
+        {"\302\2332J", "\"\\xC2\\x9B2J\""},      /* U+009B: escape and [ in one */
+        {"\342\200\250", "\"\\xE2\\x80\\xA8\""}, /* U+2028: an end of line */
+        {"\342\200\256", "\"\\xE2\\x80\\xAE\""}, /* U+202E: from right to left */
+        {"\342\201\246", "\"\\xE2\\x81\\xA6\""}, /* U+2066: the same */
+        {"caf\303\251 \360\237\216\265", "\"caf\303\251 \360\237\216\265\""}, /* UTF-8 */
+        {"\303", "\"\\xC3\""},                                                /* cut short */
+        {"\300\257\340\200\257", "\"\\xC0\\xAF\\xE0\\x80\\xAF\""},            /* too long */
+        {"\355\240\200", "\"\\xED\\xA0\\x80\""},                              /* half a pair */
+        {"\364\220\200\200\377", "\\xF4\\x90\\x80\\x80\\xFF"}, /* past the last one */
+    };
+    ecornn_desc desc;
+    ecornn_device *device;
+    ecornn_plan *plan;
+    char problem[160];
+    for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+        snprintf(problem, sizeof problem, "lstm/T1/N1/I1/H1/%s", text[k].part);
+        REFUSES(ecornn_desc_parse(&desc, problem, NULL), text[k].shown);
+    }
+    char name[600];
+    memset(name, '\n', sizeof name);
+    name[sizeof name - 1] = '\0';
+    REFUSES(ecornn_device_open(&device, name), "\\x0A");
+    REFUSES(ecornn_desc_parse(&desc, "\n/T1", NULL), "called \"\\x0A\"");
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    check_ok(ecornn_desc_parse(&desc, "lstm/f16/T1/N1/I1/H1", NULL));
+    check_refused(ecornn_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED, "; blas: ");
+    ck_assert_ptr_null(strpbrk(ecornn_error_detail(), "\n\\"));
+    ecornn_device_close(device);
+}
+END_TEST
+
+/* The detail is the thread's own. */
+static void *fail_elsewhere(void *argument)
+{
+    (void)argument;
+    REFUSES(ecornn_wait(NULL, NULL), "device is NULL");
+    return NULL;
+}
+
+START_TEST(detail_is_per_thread)
+{
+    pthread_t thread;
+    REFUSES(ecornn_cell_parse(NULL, ""), "cell is NULL");
+    ck_assert_int_eq(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_str_eq(ecornn_error_detail(), "cell is NULL");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("cases");
+    tcase_set_timeout(cases, 120); /* of a machine that does other things too */
+    tcase_add_test(cases, status_names);
+    tcase_add_test(cases, device_misuse);
+    tcase_add_loop_test(cases, memory_misuse, 0, 4);
+    tcase_add_test(cases, cell_misuse);
+    tcase_add_test(cases, desc_misuse);
+    tcase_add_test(cases, plan_misuse);
+    tcase_add_test(cases, pack_misuse);
+    tcase_add_test(cases, import_misuse);
+    tcase_add_test(cases, detail_is_one_line);
+    tcase_add_test(cases, detail_is_per_thread);
+    Suite *suite = suite_create("api");
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,194 @@
+/*
+ * Runs called wrongly: every argument of forward and backward, with the value named in the detail
+ * and nothing written; and with as few arguments as a run can have.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ecornn.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+
+/* change: of good's copy `b`; both directions refuse it and y and dx stay as they were. */
+#define BAD_RUN(change, word)                                                                      \
+    do {                                                                                           \
+        struct buffers b = *good;                                                                  \
+        b.change;                                                                                  \
+        REFUSES(ecornn_forward(net.plan, &b.io), word);                                            \
+        REFUSES(ecornn_backward(net.plan, &b.io, &b.gradient), word);                              \
+    } while (0)
+
+#define BAD_BACKWARD(change, word)                                                                 \
+    do {                                                                                           \
+        struct buffers b = *good;                                                                  \
+        b.change;                                                                                  \
+        REFUSES(ecornn_backward(net.plan, &b.io, &b.gradient), word);                              \
+    } while (0)
+
+START_TEST(run_misuse)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *good = buffers_open(&net), before = *good;
+    const int32_t below[N] = {5, -1, 0}, above[N] = {0, 1, 6};
+    char *odd = (char *)good->x + 1;
+    REFUSES(ecornn_forward(NULL, &good->io), "plan is NULL");
+    REFUSES(ecornn_forward(net.plan, NULL), "io is NULL");
+    BAD_RUN(io.size = 0, "io.size is 0");
+    BAD_RUN(io.size--, "must be");
+    BAD_RUN(io.size += 8, "must be");
+    BAD_RUN(io.steps = -2, "io.steps is -2");
+    BAD_RUN(io.steps = T + 1, "io.steps is 6, must be 0 to 5 or ECORNN_ALL");
+    BAD_RUN(io.batch = N + 1, "io.batch is 4, must be 0 to 3 or ECORNN_ALL");
+    BAD_RUN(io.steps = b.io.batch = 0, "write ECORNN_ALL for the plan's 5 and 3");
+    BAD_RUN(io.batch = -7, "io.batch is -7");
+    BAD_RUN(io.lengths = below, "io.lengths[1] is -1, must be 0 to 5");
+    BAD_RUN(io.lengths = above, "io.lengths[2] is 6, must be 0 to 5");
+    BAD_RUN(io.x = NULL, "io.x is NULL");
+    BAD_RUN(io.x = odd, "4 bytes");
+    BAD_RUN(io.y = odd, "io.y");
+    BAD_RUN(io.initial[2] = b.x, "io.initial[2]");
+    BAD_RUN(io.initial[1] = odd, "io.initial[1]");
+    BAD_RUN(io.final[3] = b.x, "lstm has 2 states");
+    BAD_RUN(io.weights = NULL, "io.weights is NULL");
+    BAD_RUN(io.weights = (char *)net.weights + 32, "64 bytes");
+    if (net.sizes.workspace > 0)
+        BAD_RUN(io.workspace = NULL, "io.workspace is NULL");
+    BAD_RUN(io.workspace = odd, "io.workspace");
+    if (net.sizes.workspace > 0)
+        BAD_RUN(io.workspace_bytes = 1, "io.workspace_bytes is 1, must be at least");
+    BAD_RUN(io.reserve_bytes = net.sizes.reserve - 1, "io.reserve_bytes");
+    BAD_RUN(io.reserve = (char *)b.reserve + 4, "io.reserve");
+    BAD_BACKWARD(io.reserve = NULL, "io.reserve is NULL");
+    BAD_BACKWARD(gradient.size = 0, "gradient.size is 0");
+    BAD_BACKWARD(gradient.size++, "gradient.size");
+    BAD_BACKWARD(gradient.dy = odd, "gradient.dy");
+    BAD_BACKWARD(gradient.dx = odd, "gradient.dx");
+    BAD_BACKWARD(gradient.dfinal[2] = b.x, "gradient.dfinal[2]");
+    BAD_BACKWARD(gradient.dinitial[3] = b.x, "gradient.dinitial[3]");
+    BAD_BACKWARD(gradient.dinitial[0] = odd, "gradient.dinitial[0]");
+    BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
+    REFUSES(ecornn_backward(NULL, &good->io, &good->gradient), "plan is NULL");
+    REFUSES(ecornn_backward(net.plan, NULL, &good->gradient), "io is NULL");
+    REFUSES(ecornn_backward(net.plan, &good->io, NULL), "gradient is NULL");
+    ck_assert_mem_eq(good->y, before.y, sizeof before.y);
+    ck_assert_mem_eq(good->dx, before.dx, sizeof before.dx);
+    net_train(&net, good);
+    ck_assert_mem_ne(good->y, before.y, sizeof before.y);
+    ck_assert_mem_ne(good->dx, before.dx, sizeof before.dx);
+    buffers_close(&net, good);
+    net_close(&net);
+}
+END_TEST
+
+/* Everything optional left out: as few pointers as a run can have. */
+START_TEST(run_optional)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *b = buffers_open(&net);
+    net_train(&net, b);
+    float y[Y];
+    memcpy(y, b->y, sizeof y);
+    b->io.reserve = NULL;
+    check_ok(ecornn_forward(net.plan, &b->io)); /* inference, no dropout: the same numbers */
+    for (int k = 0; k < Y; k++)
+        ck_assert_float_eq_tol(y[k], b->y[k], 1e-6f);
+    b->io.reserve = b->reserve;
+    b->io.y = NULL;
+    b->io.final[0] = b->io.final[1] = NULL;
+    b->gradient = (ecornn_gradient){.size = sizeof b->gradient};
+    struct buffers *before = malloc(sizeof *before);
+    memcpy(before, b, sizeof *b);
+    check_ok(ecornn_forward(net.plan, &b->io));
+    check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    ck_assert_mem_eq(b, before, sizeof *b); /* what is not asked for is not written */
+    free(before);
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+/* A backward run that is not of the forward run of its reserve, or not with the same arguments. */
+START_TEST(backward_of_another_run)
+{
+    struct net net, other;
+    net_open(&net, net_device[_i], NET_PROBLEM "/dropout:0.5");
+    net_open(&other, net_device[_i], NET_PROBLEM "/dropout:0.25");
+    struct buffers *good = buffers_open(&net);
+    const int32_t lengths[N] = {5, 2, 0}, others[N] = {5, 0, 2};
+    memset(good->reserve, 0xFF, net.sizes.reserve);
+    BAD_BACKWARD(io.seed = 0, "no forward run");
+    good->io.initial[1] = good->final[1];
+    good->io.final[1] = NULL;
+    good->io.seed = UINT64_C(1) << 40;
+    net_train(&net, good);
+    float *const dx = malloc(sizeof good->dx);
+    memcpy(dx, good->dx, sizeof good->dx);
+    BAD_BACKWARD(io.steps = 4, "io.steps and io.batch are 4 and 3, but 5 and 3");
+    BAD_BACKWARD(io.batch = 2, "are 5 and 2, but 5 and 3");
+    BAD_BACKWARD(io.lengths = lengths, "io.lengths is given");
+    BAD_BACKWARD(io.initial[0] = good->final[0], "io.initial[0] is given");
+    BAD_BACKWARD(io.initial[1] = NULL, "io.initial[1] is NULL");
+    BAD_BACKWARD(io.seed = 1, "io.seed is 1, but 1099511627776");
+    REFUSES(ecornn_backward(other.plan, &good->io, &good->gradient), "another plan");
+    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient)); /* refusing changed nothing */
+    ck_assert_mem_eq(good->dx, dx, sizeof good->dx);
+    good->io.lengths = lengths;
+    good->io.steps = T; /* as ECORNN_ALL */
+    net_train(&net, good);
+    BAD_BACKWARD(io.lengths = NULL, "io.lengths is NULL");
+    BAD_BACKWARD(io.lengths = others, "other values");
+    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    free(dx);
+    buffers_close(&net, good);
+    net_close(&other);
+    net_close(&net);
+}
+END_TEST
+
+/* A seed that nothing is drawn from may change. */
+START_TEST(seed_of_nothing)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *b = buffers_open(&net);
+    net_train(&net, b);
+    b->io.seed = 7;
+    check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+START_TEST(inference_plan)
+{
+    struct net net;
+    net_open(&net, net_device[_i], "lstm/f32/L2/bi/T5/N3/I4/H110");
+    ck_assert_uint_eq(net.sizes.reserve, 0);
+    struct buffers *b = buffers_open(&net);
+    check_ok(ecornn_forward(net.plan, &b->io));
+    REFUSES(ecornn_backward(net.plan, &b->io, &b->gradient), "without ECORNN_TRAINING");
+    void *dparams[PARAMS] = {NULL};
+    REFUSES(ecornn_unpack(net.plan, net.weights, dparams, 0, NULL), "without ECORNN_TRAINING");
+    b->io.reserve = net.weights;
+    REFUSES(ecornn_forward(net.plan, &b->io), "io.reserve");
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("cases");
+    tcase_set_timeout(cases, 120); /* of a machine that does other things too */
+    tcase_add_loop_test(cases, run_misuse, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, run_optional, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, backward_of_another_run, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, seed_of_nothing, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, inference_plan, 0, NET_DEVICES);
+    Suite *suite = suite_create("api of runs");
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,280 @@
+/*
+ * Runs of no steps or no rows, and cells without parameters: what is zero is zero, on every device,
+ * in every direction, and nothing else is read or written.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/type.h"
+#include "ecornn.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+
+/* ---- empty runs ------------------------------------------------------------------------------ */
+
+static const char *const device[] = {"cpu:1", "cpu:2", "reference", "cuda"};
+enum { DEVICES = sizeof device / sizeof *device };
+/* all of [L*D,N,width], T5 N3 */
+static const struct {
+    const char *problem;
+    int state[2]; /* elements of a row of all layers and directions */
+    int bytes;    /* of an element */
+} problem[] = {
+    {"lstm/train/L2/bi/T5/N3/I4/H7/P6/dropout:0.5", {24, 28}, 4},
+    {"lstm/f64/train/rev/T5/N3/I4/H7", {7, 7}, 8},
+    {"gru/train/L3/T5/N3/I4/H9/batch-major", {27, 0}, 4},
+    {"lstm/bf16/train/bi/T5/N3/I4/H7", {14, 14}, 2},
+    {"lstm/f16/train/T5/N3/I4/H8", {8, 8}, 2},
+    {"rnn-tanh/T5/N3/I4/H8", {8, 0}, 4},
+};
+enum { PROBLEMS_ = sizeof problem / sizeof *problem };
+static const struct {
+    int steps, batch;
+} sizes[] = {{0, 3}, {0, 2}, {0, ECORNN_ALL}, {5, 0}, {ECORNN_ALL, 0}, {1, 0}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+enum { ROOM = 3 * 28 * 8, GUARD = 64 };
+struct block { /* of the device's memory: ROOM bytes with something behind */
+    unsigned char *device, before[ROOM + GUARD];
+};
+
+static void block_make(struct block *block, ecornn_device *on, unsigned seed)
+{
+    for (size_t k = 0; k < sizeof block->before; k++)
+        block->before[k] = (unsigned char)((seed = seed * 1664525u + 1013904223u) >> 24);
+    block->device = ecornn_alloc(on, sizeof block->before);
+    check_ok(ecornn_upload(on, block->device, block->before, sizeof block->before));
+}
+
+/* The first bytes are those of `from`, zeros where that is NULL, and the rest is as it was. */
+static void block_holds(const struct block *block, ecornn_device *on, const struct block *from,
+                        size_t bytes)
+{
+    unsigned char now[ROOM + GUARD], zeros[ROOM] = {0};
+    check_ok(ecornn_download(on, now, block->device, sizeof now));
+    ck_assert_mem_eq(now, from ? from->before : zeros, bytes);
+    ck_assert_mem_eq(now + bytes, block->before + bytes, sizeof now - bytes);
+}
+
+struct states {
+    struct block initial[2], final[2], dfinal[2], dinitial[2], dweights;
+};
+
+static void states_make(struct states *states, ecornn_device *on)
+{
+    for (int s = 0; s < 2; s++) {
+        block_make(&states->initial[s], on, 1);
+        block_make(&states->final[s], on, 2);
+        block_make(&states->dfinal[s], on, 3);
+        block_make(&states->dinitial[s], on, 4);
+    }
+    block_make(&states->dweights, on, 5);
+}
+
+static void states_free(struct states *states, ecornn_device *on)
+{
+    struct block *const all = (struct block *)states;
+    for (size_t k = 0; k < sizeof *states / sizeof *all; k++)
+        ecornn_free(on, all[k].device);
+}
+
+/* given: with initial states and gradients of the final ones. */
+static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int size, bool given)
+{
+    struct states states;
+    const int32_t lengths[3] = {0};
+    states_make(&states, on);
+    const int S = problem[which].state[1] > 0 ? 2 : 1, rows = sizes[size].batch;
+    ecornn_io io = {.size = sizeof io, .steps = sizes[size].steps, .batch = sizes[size].batch};
+    ecornn_gradient gradient = {.size = sizeof gradient};
+    for (int s = 0; s < S; s++) {
+        io.initial[s] = given ? states.initial[s].device : NULL;
+        io.final[s] = states.final[s].device;
+        gradient.dfinal[s] = given ? states.dfinal[s].device : NULL;
+        gradient.dinitial[s] = states.dinitial[s].device;
+    }
+    io.lengths = given ? lengths : NULL; /* not read */
+    check_ok(ecornn_forward(plan, &io));
+    if (strstr(problem[which].problem, "train") != NULL)
+        check_ok(ecornn_backward(plan, &io, &gradient));
+    check_ok(ecornn_wait(on, NULL));
+    for (int s = 0; s < 2; s++) {
+        const size_t bytes = (size_t)problem[which].state[s] * (size_t)problem[which].bytes *
+                             (size_t)(rows == ECORNN_ALL ? 3 : rows);
+        block_holds(&states.final[s], on, given ? &states.initial[s] : NULL, bytes);
+        block_holds(&states.dinitial[s], on, given ? &states.dfinal[s] : NULL,
+                    strstr(problem[which].problem, "train") != NULL ? bytes : 0);
+        block_holds(&states.initial[s], on, &states.initial[s], 0);
+        block_holds(&states.dfinal[s], on, &states.dfinal[s], 0);
+        io.initial[s] = io.final[s]; /* the same memory */
+    }
+    check_ok(ecornn_forward(plan, &io));
+    check_ok(ecornn_wait(on, NULL));
+    states_free(&states, on);
+}
+
+/* The gradient of the weights is zero, or what was there. */
+static void check_dweights(ecornn_device *on, const ecornn_plan *plan)
+{
+    ecornn_sizes bytes;
+    ecornn_plan_sizes(plan, &bytes);
+    unsigned char *host = malloc(bytes.dweights);
+    memset(host, 77, bytes.dweights);
+    void *dweights = ecornn_alloc(on, bytes.dweights);
+    check_ok(ecornn_upload(on, dweights, host, bytes.dweights));
+    const ecornn_io io = {.size = sizeof io, .steps = 0, .batch = 2};
+    ecornn_gradient gradient = {.size = sizeof gradient, .dweights = dweights, .accumulate = 1};
+    for (int k = 0; k < 2; k++) {
+        check_ok(ecornn_backward(plan, &io, &gradient));
+        check_ok(ecornn_wait(on, NULL));
+        check_ok(ecornn_download(on, host, dweights, bytes.dweights));
+        for (size_t i = 0; i < bytes.dweights; i++)
+            ck_assert(host[i] == (k == 0 ? 77 : 0));
+        gradient.accumulate = 0;
+    }
+    ecornn_free(on, dweights);
+    free(host);
+}
+
+START_TEST(empty_runs)
+{
+    const char *name = device[_i / PROBLEMS_];
+    const int which = _i % PROBLEMS_;
+    ecornn_device *on;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    if (ecornn_device_open(&on, name) != ECORNN_OK)
+        return; /* no such device here */
+    check_ok(ecornn_desc_parse(&desc, problem[which].problem, NULL));
+    const ecornn_status status = ecornn_plan_create(&plan, on, &desc);
+    if (status != ECORNN_UNSUPPORTED) { /* F16 on a CPU */
+        check_ok(status);
+        for (int size = 0; size < SIZES; size++)
+            for (int given = 0; given < 2; given++)
+                check_run(on, plan, which, size, given);
+        if (desc.flags & ECORNN_TRAINING)
+            check_dweights(on, plan);
+        ecornn_plan_free(plan);
+    }
+    ecornn_device_close(on);
+}
+END_TEST
+
+/* Wrong arguments are refused there too, and a chunk that is empty leaves the last one's reserve.
+ */
+START_TEST(empty_among_others)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *b = buffers_open(&net), *before = malloc(sizeof *before);
+    const int32_t lengths[N] = {0, 1, 0};
+    net_train(&net, b);
+    memcpy(before, b, sizeof *b);
+    ecornn_io io = b->io;
+    io.steps = 0;
+    io.initial[0] = b->final[0];
+    io.initial[1] = b->final[1];
+    check_ok(ecornn_forward(net.plan, &io));
+    io.lengths = lengths;
+    REFUSES(ecornn_forward(net.plan, &io), "io.lengths[1] is 1, must be 0 to 0");
+    io.lengths = NULL;
+    io.weights = (char *)net.weights + 1;
+    REFUSES(ecornn_forward(net.plan, &io), "io.weights");
+    ck_assert_mem_eq(b, before, sizeof *b);
+    memset(b->dweights, 0, net.sizes.dweights);
+    check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
+    ck_assert_mem_eq(b, before, sizeof *b);
+    free(before);
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+/* ---- cells without parameters ---------------------------------------------------------------- */
+
+/* In three steps 8 becomes 1, forward as backward; [L*D,N,H]. */
+static void check_half(ecornn_device *on, const ecornn_plan *plan, ecornn_type type)
+{
+    enum { STATES = 4 * 2 * 4, SEQUENCE = 3 * 2 * 2 * 4 };
+    const size_t element = eco_type_bytes(type);
+    ecornn_sizes bytes;
+    ecornn_plan_sizes(plan, &bytes);
+    unsigned char host[STATES * 8];
+    void *from = ecornn_alloc(on, STATES * element), *to = ecornn_alloc(on, STATES * element);
+    void *x = ecornn_alloc(on, SEQUENCE * element), *y = ecornn_alloc(on, SEQUENCE * element);
+    void *workspace = ecornn_alloc(on, bytes.workspace), *reserve = ecornn_alloc(on, bytes.reserve);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .y = y,
+                          .initial = {from},
+                          .final = {to},
+                          .workspace = workspace,
+                          .reserve = reserve};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dx = x, .dfinal = {from}, .dinitial = {to}};
+    for (size_t k = 0; k < STATES; k++)
+        eco_type_set(host, k, type, 8);
+    check_ok(ecornn_upload(on, from, host, STATES * element));
+    for (int backward = 0; backward < 2; backward++) {
+        check_ok(backward ? ecornn_backward(plan, &io, &gradient) : ecornn_forward(plan, &io));
+        check_ok(ecornn_wait(on, NULL));
+        check_ok(ecornn_download(on, host, to, STATES * element));
+        for (size_t k = 0; k < STATES; k++)
+            ck_assert(eco_type_get(host, k, type) == 1);
+        memset(host, 0, sizeof host);
+        check_ok(ecornn_upload(on, to, host, STATES * element));
+    }
+    void *const all[] = {from, to, x, y, workspace, reserve};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        ecornn_free(on, all[k]);
+}
+
+static const char *const form[] = {"", "/f64", "/bf16", "/bf16-weights"};
+enum { FORMS = sizeof form / sizeof *form };
+
+START_TEST(no_parameters)
+{
+    char text[64];
+    ecornn_cell *cell;
+    ecornn_device *on;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ecornn_sizes bytes;
+    ecornn_param param;
+    if (ecornn_device_open(&on, device[_i / FORMS]) != ECORNN_OK)
+        return;
+    check_ok(ecornn_cell_parse(&cell, "cell half(h)\nh' = 0.5 * h\n"));
+    snprintf(text, sizeof text, "half%s/train/bi/L2/T3/N2/I1/H4", form[_i % FORMS]);
+    check_ok(ecornn_desc_parse(&desc, text, cell));
+    check_ok(ecornn_plan_create(&plan, on, &desc));
+    ecornn_plan_sizes(plan, &bytes);
+    ck_assert_uint_eq(bytes.weights, 0);
+    ck_assert_int_eq(ecornn_param_count(plan), 0);
+    REFUSES(ecornn_param_get(plan, 0, &param), "no parameters");
+    const void *none = NULL;
+    void *dnone = NULL;
+    check_ok(ecornn_pack(plan, &none, ecornn_alloc(on, bytes.weights), NULL));
+    check_ok(ecornn_pack(plan, NULL, NULL, NULL));
+    check_ok(ecornn_unpack(plan, ecornn_alloc(on, bytes.dweights), &dnone, 0, NULL));
+    check_half(on, plan, desc.type);
+    ecornn_plan_free(plan);
+    ecornn_cell_free(cell);
+    ecornn_device_close(on);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("cases");
+    tcase_set_timeout(cases, 120);
+    tcase_add_loop_test(cases, empty_runs, 0, DEVICES * PROBLEMS_);
+    tcase_add_loop_test(cases, empty_among_others, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, no_parameters, 0, DEVICES * FORMS);
+    Suite *suite = suite_create("empty");
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,249 @@
+/*
+ * Weights packed for one plan and used by another: where ecornn_weights_fit says so, results are
+ * those of weights of the plan's own, bit by bit; where it does not, the blocks do differ.  Over
+ * random pairs of plans.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ecornn.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+enum { MOST_ELEMENTS = 1 << 17, ROUNDS = 600 };
+
+struct side {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    ecornn_desc desc;
+    void *weights;
+    char problem[160];
+};
+
+/* Numbers for whatever is read, and room for what is written. */
+static float numbers[MOST_ELEMENTS];
+
+static unsigned dice(unsigned *state, unsigned n)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 8) % n;
+}
+
+static void side_pack(const struct side *side, void *weights)
+{
+    const void *params[128];
+    const int count = ecornn_param_count(side->plan);
+    ck_assert_int_le(count, 128);
+    for (int k = 0; k < count; k++) {
+        ecornn_param param;
+        check_ok(ecornn_param_get(side->plan, k, &param));
+        params[k] = (const char *)numbers + param.offset * (side->desc.type == ECORNN_F64 ? 8 : 4);
+    }
+    memset(weights, 0, side->sizes.weights); /* what lies between parts is nobody's */
+    check_ok(ecornn_pack(side->plan, params, weights, NULL));
+}
+
+static void side_open(struct side *side, const char *device, const char *problem,
+                      const ecornn_cell *cell)
+{
+    snprintf(side->problem, sizeof side->problem, "%s", problem);
+    check_ok(ecornn_device_open(&side->device, device));
+    check_ok(ecornn_desc_parse(&side->desc, problem, cell));
+    check_ok(ecornn_plan_create(&side->plan, side->device, &side->desc));
+    ecornn_plan_sizes(side->plan, &side->sizes);
+    side->weights = ecornn_alloc(side->device, side->sizes.weights);
+    side_pack(side, side->weights);
+}
+
+static void side_close(struct side *side)
+{
+    ecornn_free(side->device, side->weights);
+    ecornn_plan_free(side->plan);
+    ecornn_device_close(side->device);
+}
+
+/* Everything that a run and its backward write, with these weights. */
+static size_t side_run(const struct side *side, const void *weights, char *results, size_t room)
+{
+    const ecornn_desc *desc = &side->desc;
+    const bool training = desc->flags & ECORNN_TRAINING;
+    const size_t element = desc->type == ECORNN_F64 ? 8 : desc->type == ECORNN_F32 ? 4 : 2;
+    const size_t rows = (size_t)desc->steps * (size_t)desc->batch;
+    const size_t directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const size_t P = (size_t)(desc->proj ? desc->proj : desc->hidden);
+    const size_t y = rows * directions * P * element, x = rows * (size_t)desc->input * element;
+    ck_assert_uint_le(y + x + side->sizes.dweights, room);
+    ck_assert(y <= sizeof numbers && x <= sizeof numbers);
+    memset(results, 0, room);
+    void *workspace = ecornn_alloc(side->device, side->sizes.workspace);
+    void *reserve = ecornn_alloc(side->device, side->sizes.reserve);
+    void *dweights = ecornn_alloc(side->device, side->sizes.dweights);
+    if (training)
+        memset(dweights, 0, side->sizes.dweights);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = numbers,
+                          .y = results,
+                          .weights = weights,
+                          .workspace = workspace,
+                          .reserve = reserve};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dy = numbers, .dx = results + y, .dweights = dweights};
+    check_ok(ecornn_forward(side->plan, &io));
+    if (training) {
+        check_ok(ecornn_backward(side->plan, &io, &gradient));
+        memcpy(results + y + x, dweights, side->sizes.dweights);
+    }
+    ecornn_free(side->device, workspace);
+    ecornn_free(side->device, reserve);
+    ecornn_free(side->device, dweights);
+    return y + x + side->sizes.dweights;
+}
+
+/* Weights of `packed` in runs of `used`. */
+static bool check_pair(const struct side *packed, const struct side *used)
+{
+    static char own[1 << 20], foreign[1 << 20];
+    const bool fits = ecornn_weights_fit(packed->plan, used->plan) == ECORNN_OK;
+    const bool larger = packed->sizes.weights >= used->sizes.weights;
+    const bool same = larger && memcmp(packed->weights, used->weights, used->sizes.weights) == 0;
+    /* small matrices of BF16 are one group of k, which lies alike in all panels */
+    const bool differ =
+        !fits && strstr(ecornn_error_detail(), "its panels have") && !strstr(used->problem, "bf16");
+    ck_assert_msg((same || !fits) && !(same && differ), "%s, used by %s: %s, but the blocks are %s",
+                  packed->problem, used->problem, fits ? "fits" : ecornn_error_detail(),
+                  same ? "the same" : "not the same");
+    if (!fits)
+        return false;
+    const size_t bytes = side_run(used, used->weights, own, sizeof own);
+    side_run(used, packed->weights, foreign, sizeof foreign);
+    ck_assert_msg(memcmp(own, foreign, bytes) == 0, "%s, used by %s: other bits", packed->problem,
+                  used->problem);
+    return true;
+}
+
+static void random_problem(unsigned *state, bool again, char *problem)
+{
+    static const char *const cells[] = {"lstm", "gru", "gru-reset-first", "lstm-peephole", "mgu"};
+    static const char *const types[] = {"f32", "f64", "bf16", "f32/bf16-weights"};
+    static const int sizes[] = {8, 16, 33, 40}, rows[] = {1, 2, 5, 17, 64};
+    static unsigned cell, type, size, layers;
+    if (!again) {
+        cell = dice(state, 5);
+        type = dice(state, 4);
+        size = dice(state, 4);
+        layers = dice(state, 3);
+    } else if (dice(state, 8) == 0) {
+        type = dice(state, 4);
+    } else if (dice(state, 8) == 0) {
+        size = dice(state, 4);
+    }
+    snprintf(problem, 160, "%s/%s/%s%s/T%u/N%d/I%d/H%d", cells[cell], types[type],
+             dice(state, 2) ? "train" : "infer",
+             layers == 2   ? "/L2/bi"
+             : layers == 1 ? "/L3"
+                           : "",
+             1 + dice(state, 3) * 3, rows[dice(state, 5)], 12, sizes[size]);
+}
+
+/* One device's threads and another's; and one algorithm for both, since of two each has a form. */
+START_TEST(random_pairs)
+{
+    static const char *const devices[][2] = {
+        {"cpu:1", "cpu:1"}, {"cpu:1", "cpu:2"}, {"reference", "reference"}};
+    unsigned state = (unsigned)_i + 1;
+    int fit = 0;
+    for (size_t k = 0; k < MOST_ELEMENTS; k++)
+        numbers[k] = (float)dice(&state, 1u << 16) / (1 << 16) - 0.5f;
+    const int rounds = _i == 2 ? ROUNDS / 6 : ROUNDS; /* the reference is slow */
+    for (int round = 0; round < rounds; round++) {
+        char problem[160];
+        struct side packed, used;
+        random_problem(&state, false, problem);
+        side_open(&packed, devices[_i][0], problem, NULL);
+        random_problem(&state, true, problem);
+        side_open(&used, devices[_i][1], problem, NULL);
+        fit += check_pair(&packed, &used);
+        fit += check_pair(&used, &packed);
+        side_close(&packed);
+        side_close(&used);
+    }
+    printf("# %d pairs of %d fit\n", fit, 2 * rounds);
+    ck_assert_int_gt(fit, rounds / 4);
+}
+END_TEST
+
+#define OWN                                                                                        \
+    "cell mine(h, c)\ni = sigmoid(W x + R h + b)\nf = sigmoid(W x + R h + b)\n"                    \
+    "g = tanh(W x + R h + b)\no = sigmoid(W x + R h + b)\nc' = f * c + i * g\nh' = o * relu(c')\n"
+
+static const struct {
+    const char *packed, *used, *own, *error; /* own: the text of used's cell; error NULL: fits */
+} chosen[] = {
+    {"lstm/T9/N4/I3/H8", "lstm/T1/N4/I3/H8", NULL, NULL},
+    {"lstm/train/L2/bi/T9/N4/I3/H8", "lstm/L2/bi/T9/N4/I3/H8", NULL, NULL},
+    {"lstm/L2/bi/T9/N4/I3/H8", "lstm/train/L2/bi/T9/N4/I3/H8", NULL, "without ECORNN_TRAINING"},
+    {"lstm/T9/N4/I3/H8", "lstm/rev/T9/N4/I3/H8", NULL, NULL},
+    {"lstm/T9/N4/I3/H8", "mine/T9/N4/I3/H8", OWN, NULL},
+    {"lstm/T9/N4/I3/H8", "lstm-peephole/T9/N4/I3/H8", NULL,
+     "parameter 9 of its cell is b.f, must be p.i"},
+    {"gru/T9/N4/I3/H8", "lstm/T9/N4/I3/H8", NULL, "parameter 0 of its cell is W.r, must be W.i"},
+    {"lstm/L2/T9/N4/I3/H8", "lstm/T9/N4/I3/H8", NULL, "its layers is 2, must be 1"},
+    {"lstm/bi/T9/N4/I3/H8", "lstm/T9/N4/I3/H8", NULL, "its directions is 2, must be 1"},
+    {"lstm/T9/N4/I3/H8", "lstm/T9/N4/I4/H8", NULL, "its input is 3, must be 4"},
+    {"lstm/T9/N4/I3/H8", "lstm/T9/N4/I3/H9", NULL, "its hidden is 8, must be 9"},
+    {"lstm/T9/N4/I3/H8", "lstm/T9/N4/I3/H8/P8", NULL, "its proj is 0, must be 8"},
+    {"lstm/T9/N4/I3/H8", "lstm/f32/bf16-weights/T9/N4/I3/H8", NULL,
+     "its matrices are f32, must be bf16"},
+    {"lstm/f64/T9/N4/I3/H8", "lstm/T9/N4/I3/H8", NULL, "its matrices are f64, must be f32"},
+};
+enum { CHOSEN = sizeof chosen / sizeof *chosen };
+
+START_TEST(chosen_pairs)
+{
+    ecornn_cell *cell = NULL;
+    struct side packed, used;
+    if (chosen[_i].own)
+        check_ok(ecornn_cell_parse(&cell, chosen[_i].own));
+    side_open(&packed, "cpu:1", chosen[_i].packed, NULL);
+    side_open(&used, "cpu:1", chosen[_i].used, cell);
+    const ecornn_status status = ecornn_weights_fit(packed.plan, used.plan);
+    if (chosen[_i].error)
+        check_refused(status, ECORNN_UNSUPPORTED, chosen[_i].error);
+    else
+        ck_assert(check_pair(&packed, &used));
+    side_close(&packed);
+    side_close(&used);
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+START_TEST(misuse)
+{
+    struct side a, b;
+    side_open(&a, "cpu:1", "lstm/T9/N4/I3/H8", NULL);
+    side_open(&b, "reference", "lstm/T9/N4/I3/H8", NULL);
+    REFUSES(ecornn_weights_fit(NULL, a.plan), "packed is NULL");
+    REFUSES(ecornn_weights_fit(a.plan, NULL), "used is NULL");
+    check_refused(ecornn_weights_fit(a.plan, b.plan), ECORNN_UNSUPPORTED,
+                  "its device is cpu, must be reference");
+    side_close(&a);
+    side_close(&b);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("cases");
+    tcase_add_loop_test(cases, random_pairs, 0, 3);
+    tcase_add_loop_test(cases, chosen_pairs, 0, CHOSEN);
+    tcase_add_test(cases, misuse);
+    Suite *suite = suite_create("fit");
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,54 @@
+/*
+ * ECORNN_FORCE: keys, values, and what is no number.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/force.h"
+#include "tests/kit/suite.h"
+
+START_TEST(text_of_a_key)
+{
+    char value[6];
+    ck_assert_int_eq(setenv("ECORNN_FORCE", "algorithm=packed,tile=2,il=,=7,last=x", 1), 0);
+    ck_assert(eco_force_text("algorithm", value, sizeof value));
+    ck_assert_str_eq(value, "packe"); /* what fits */
+    ck_assert(eco_force_text("last", value, sizeof value));
+    ck_assert_str_eq(value, "x");
+    ck_assert(!eco_force_text("rithm", value, sizeof value)); /* a whole key only */
+    ck_assert(!eco_force_text("algo", value, sizeof value));
+    ck_assert(eco_force_text("il", value, sizeof value));
+    ck_assert_str_eq(value, "");
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+    ck_assert(!eco_force_text("last", value, sizeof value));
+}
+END_TEST
+
+START_TEST(number_of_a_key)
+{
+    static const char *const wrong[] = {
+        "block=", "block=8x", "block=x", "block=99999999999", "block=-99999999999",
+        "block",  "blocks=8"};
+    int value = 5;
+    ck_assert_int_eq(setenv("ECORNN_FORCE", "a=1,block=-12", 1), 0);
+    ck_assert(eco_force_number("block", &value));
+    ck_assert_int_eq(value, -12);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_int_eq(setenv("ECORNN_FORCE", wrong[i], 1), 0);
+        ck_assert_msg(!eco_force_number("block", &value), "%s", wrong[i]);
+    }
+    ck_assert_int_eq(value, -12);
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("force");
+    TCase *tests = tcase_create("text");
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, text_of_a_key);
+    tcase_add_test(tests, number_of_a_key);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,427 @@
+/*
+ * Layout: no two arrays share an element, everything lies inside its block and is aligned, a
+ * smaller run takes no more than the plan.
+ */
+#include <check.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/layout.h"
+#include "common/mark.h"
+#include "common/util.h"
+#include "tests/kit/problems.h"
+#include "tests/kit/suite.h"
+
+/* Blocks as maps of owners, one byte per byte. */
+struct map {
+    const struct eco_layout *layout;
+    const char *text;
+    unsigned char *owner[4];
+    size_t bytes[4];
+    unsigned char id;
+};
+
+static void map_open(struct map *map, const struct eco_layout *layout, const char *text)
+{
+    *map = (struct map){.layout = layout, .text = text};
+    map->bytes[ECO_BLOCK_WEIGHTS] = layout->weights_bytes;
+    map->bytes[ECO_BLOCK_WORKSPACE] = layout->workspace_bytes;
+    map->bytes[ECO_BLOCK_RESERVE] = layout->reserve_bytes;
+    for (int i = 0; i < 4; i++)
+        map->owner[i] = calloc(map->bytes[i] + 1, 1);
+    const size_t mark = layout->training ? ECO_MARK_BYTES : 0;
+    ck_assert_uint_ge(layout->reserve_bytes, mark);
+    memset(map->owner[ECO_BLOCK_RESERVE], ++map->id, mark); /* nobody else's */
+}
+
+static void map_close(struct map *map)
+{
+    for (int i = 0; i < 4; i++)
+        free(map->owner[i]);
+}
+
+static void paint_bytes(struct map *map, enum eco_block block, size_t from, size_t bytes)
+{
+    ck_assert_msg(from + bytes <= map->bytes[block], "%s: array %d ends at %zu of %zu", map->text,
+                  map->id, from + bytes, map->bytes[block]);
+    for (size_t i = from; i < from + bytes; i++) {
+        if (map->owner[block][i] != 0) /* an assert of every byte would take seconds */
+            ck_abort_msg("%s: arrays %d and %d share byte %zu of block %d", map->text,
+                         map->owner[block][i], map->id, i, block);
+        map->owner[block][i] = map->id;
+    }
+}
+
+/* `steps` steps, N rows, `width` elements each, for the owner at hand. */
+static void paint_more(struct map *map, struct eco_array array, int32_t steps, size_t width)
+{
+    const size_t element = eco_type_bytes(array.type);
+    if (width == 0)
+        return;
+    if (array.wrap > 0)
+        steps = (int32_t)array.wrap;
+    for (int32_t t = 0; t < (array.step > 0 ? steps : 1); t++)
+        for (int32_t n = 0; n < map->layout->N; n++)
+            paint_bytes(map, array.block,
+                        array.offset + ((size_t)t * array.step + (size_t)n * array.row) * element,
+                        width * element);
+}
+
+static void check_aligned(const struct map *map, size_t offset)
+{
+    ck_assert_msg(offset % ECO_ALIGNMENT == 0, "%s: array %d begins at %zu", map->text, map->id,
+                  offset);
+}
+
+/* One array. */
+static void paint(struct map *map, struct eco_array array, int32_t steps, size_t width)
+{
+    map->id++;
+    if (width > 0)
+        check_aligned(map, array.offset);
+    paint_more(map, array, steps, width);
+}
+
+/* The planes of a state of one direction, which begin within a row of both. */
+static void paint_planes(struct map *map, int layer, int d, int s)
+{
+    const struct eco_array planes = eco_layout_state(map->layout, layer, d, s);
+    map->id++;
+    if (d == 0)
+        check_aligned(map, planes.offset);
+    paint_more(map, planes, map->layout->T + 2, (size_t)eco_problem_width(map->layout->problem, s));
+}
+
+static void check_weights(const struct eco_layout *layout, const char *text)
+{
+    const struct eco_problem *problem = layout->problem;
+    struct map map;
+    map_open(&map, layout, text);
+    map.bytes[ECO_BLOCK_NONE] = layout->dweights_bytes;
+    free(map.owner[ECO_BLOCK_NONE]);
+    map.owner[ECO_BLOCK_NONE] = calloc(layout->dweights_bytes + 1, 1);
+    for (int i = 0; i < problem->L * problem->D * ECO_PARTS; i++) {
+        const int layer = i / ECO_PARTS / problem->D, d = i / ECO_PARTS % problem->D;
+        const int part = i % ECO_PARTS;
+        const struct eco_matrix matrix = *eco_layout_matrix(layout, layer, part);
+        const bool vectors = part == ECO_PART_VECTORS;
+        const size_t element = eco_type_bytes(vectors ? layout->sum : layout->weight);
+        const size_t dense = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
+        map.id++;
+        check_aligned(&map, eco_layout_gradient(layout, layer, d, part));
+        check_aligned(&map, eco_layout_weights(layout, layer, d, part));
+        paint_bytes(&map, ECO_BLOCK_NONE, eco_layout_gradient(layout, layer, d, part),
+                    dense * eco_type_bytes(layout->sum));
+        if (layout->wishes.cpu.lanes == 0 || vectors) {
+            paint_bytes(&map, ECO_BLOCK_WEIGHTS, eco_layout_weights(layout, layer, d, part),
+                        dense * element);
+            continue;
+        }
+        for (int back = 0; back <= (int)problem->training; back++) {
+            const struct eco_panels panels = eco_panels_of(&matrix, back, &layout->wishes);
+            ck_assert_int_ge(panels.blocks * panels.lanes * panels.spans, panels.units);
+            paint_bytes(&map, ECO_BLOCK_WEIGHTS,
+                        back ? eco_layout_weights_back(layout, layer, d, part)
+                             : eco_layout_weights(layout, layer, d, part),
+                        eco_panels_offset(&panels, panels.blocks, 0) * element);
+        }
+    }
+    map_close(&map);
+}
+
+/* Layers whose arrays are alive together: all that the reserve keeps, or with a wavefront; else a
+ * layer and the one above it. */
+static void paint_states(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+        for (int d = 0; d < problem->D; d++)
+            paint_planes(map, layer, d, s);
+}
+
+/* Every unit of every accumulator, one by one. */
+static void paint_acc(struct map *map, int layer, int d)
+{
+    const struct eco_blocks blocks = eco_layout_acc_blocks(map->layout);
+    const struct eco_array acc = eco_layout_scratch(map->layout, false, layer, d, ECO_SCRATCH_ACC);
+    map->id++;
+    for (int a = 0; a < map->layout->problem->cell->lowered.n_accs; a++)
+        for (int32_t u = 0; u < map->layout->problem->H; u++) {
+            struct eco_array unit = acc;
+            unit.offset += ((size_t)a * blocks.column + eco_blocks_at(&blocks, (size_t)u)) *
+                           eco_type_bytes(acc.type);
+            paint_more(map, unit, map->layout->chunk, 1);
+        }
+}
+
+/* Scratch that is no rows: as many bytes as it says. */
+static void paint_room(struct map *map, bool backward, int layer, int d, enum eco_scratch scratch)
+{
+    const struct eco_array array = eco_layout_scratch(map->layout, backward, layer, d, scratch);
+    const size_t bytes = map->layout->scratch[backward][scratch].bytes;
+    map->id++;
+    if (scratch == ECO_SCRATCH_PRODUCT)
+        ck_assert_uint_ge(bytes, map->layout->wishes.gpu.product_bytes);
+    check_aligned(map, array.offset);
+    paint_bytes(map, array.block, array.offset, bytes);
+}
+
+/* What the whole run shares: the order of rows, scratch of each thread. */
+static void paint_shared(struct map *map)
+{
+    const struct eco_layout *layout = map->layout;
+    map->id++;
+    if (layout->wishes.cpu.by_length)
+        paint_bytes(map, ECO_BLOCK_WORKSPACE, layout->order,
+                    sizeof(int32_t) * ((size_t)layout->N + (size_t)layout->T + 1));
+    for (int32_t k = 0; k < layout->wishes.cpu.threads; k++) {
+        const size_t from = layout->thread_offset + (size_t)k * layout->thread_bytes;
+        map->id++;
+        check_aligned(map, from);
+        paint_bytes(map, ECO_BLOCK_WORKSPACE, from, layout->thread_bytes);
+    }
+}
+
+/* R of every operand, transposed. */
+static void paint_turned(struct map *map, bool backward, int layer, int d)
+{
+    const struct eco_layout *layout = map->layout;
+    for (int o = 0; o < layout->problem->cell->lowered.n_operands; o++) {
+        const int part = ECO_PART_RECURRENT + o;
+        const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
+        const struct eco_array array = eco_layout_turned(layout, backward, layer, d, part);
+        map->id++;
+        if (layout->wishes.gpu.turned[backward])
+            paint_bytes(map, array.block, array.offset,
+                        array.row * (size_t)matrix->row * eco_type_bytes(array.type));
+    }
+}
+
+static void paint_widened(struct map *map, bool backward, int layer, int d)
+{
+    for (int part = 0; part < ECO_PARTS && map->layout->wishes.gpu.widened; part++) {
+        const struct eco_matrix *matrix = eco_layout_matrix(map->layout, layer, part);
+        const struct eco_array array = eco_layout_widened(map->layout, backward, layer, d, part);
+        map->id++;
+        if (part != ECO_PART_VECTORS)
+            paint_bytes(map, array.block, array.offset,
+                        array.row * (size_t)(matrix->n * matrix->height) *
+                            eco_type_bytes(array.type));
+    }
+}
+
+/* Is there room for a copy of the output state? */
+static bool may_copy(const struct eco_layout *layout)
+{
+    const struct eco_problem *problem = layout->problem;
+    return eco_layout_is_lean(layout) &&
+           (problem->direction != ECORNN_FORWARD || problem->order == ECORNN_BATCH_MAJOR ||
+            eco_wishes_copy(&layout->wishes, (size_t)problem->P));
+}
+
+static void paint_scratch(struct map *map, int layer, bool backward)
+{
+    static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
+                                               ECO_SCRATCH_DGATHER};
+    const struct eco_problem *problem = map->layout->problem;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const size_t H = (size_t)problem->H;
+    const bool gathers = eco_layout_gathers(problem, &map->layout->wishes, backward);
+    const size_t width[ECO_SCRATCHES] = {
+        [ECO_SCRATCH_GATHER] = layer == 0 && !backward && gathers ? (size_t)problem->I : 0,
+        [ECO_SCRATCH_DGATHER] = layer == 0 && backward ? (size_t)problem->I : 0,
+        [ECO_SCRATCH_OPERAND] = (size_t)lowered->n_slots * H,
+        [ECO_SCRATCH_MEAN] = (size_t)lowered->n_means[backward],
+        [ECO_SCRATCH_DACC] = backward ? (size_t)(lowered->n_accs + lowered->n_extra) * H : 0,
+        [ECO_SCRATCH_DOPERAND] = backward ? (size_t)lowered->n_slots * H : 0,
+        [ECO_SCRATCH_STEP] = problem->projected ? (size_t)problem->P : 0,
+        [ECO_SCRATCH_DOUTPUT] = backward && problem->projected ? H : 0,
+        [ECO_SCRATCH_HISTORY] = backward && may_copy(map->layout) ? (size_t)problem->P : 0,
+    };
+    const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
+    for (int d = 0; d < problem->D; d++)
+        for (int i = 0; i < ECO_SCRATCHES; i++) {
+            if (i == ECO_SCRATCH_TURNED)
+                paint_turned(map, backward, layer, d);
+            if (i == ECO_SCRATCH_WIDENED)
+                paint_widened(map, backward, layer, d);
+            const bool bytes = i == ECO_SCRATCH_PRODUCT || i == ECO_SCRATCH_PREPARED ||
+                               (i == ECO_SCRATCH_PACK && backward);
+            if (bytes)
+                paint_room(map, backward, layer, d, i);
+            int32_t steps = backward ? map->layout->weights_steps : 1;
+            for (size_t k = 0; k < sizeof chunked / sizeof *chunked; k++)
+                steps = chunked[k] == (enum eco_scratch)i ? chunk : steps;
+            steps += i == ECO_SCRATCH_HISTORY;
+            if (i == ECO_SCRATCH_ACC && !backward)
+                paint_acc(map, layer, d);
+            else
+                paint(map, eco_layout_scratch(map->layout, backward, layer, d, i), steps, width[i]);
+        }
+}
+
+static void paint_forward(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    if (!map->layout->training || eco_layout_is_lean(map->layout))
+        paint_states(map, layer);
+    if (problem->projected && !map->layout->training)
+        for (int d = 0; d < problem->D; d++)
+            paint(map, eco_layout_output(map->layout, layer, d), 1, (size_t)problem->H);
+    paint_scratch(map, layer, false);
+}
+
+static void paint_backward(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    paint_scratch(map, layer, true);
+    for (int d = 0; d < problem->D; d++)
+        for (int s = 0; s < problem->cell->recipe.n_states; s++)
+            paint(map, eco_layout_carry(map->layout, layer, d, s), 1,
+                  (size_t)eco_problem_width(problem, s));
+    if (layer > 0)
+        paint(map, eco_layout_dinput(map->layout, layer), map->layout->T,
+              (size_t)problem->D * (size_t)problem->P);
+    if (layer + 1 < problem->L && !map->layout->wishes.wavefront)
+        paint(map, eco_layout_dinput(map->layout, layer + 1), map->layout->T,
+              (size_t)problem->D * (size_t)problem->P);
+}
+
+/* What a lean backward reads of states: of the last layer's output state nothing, it is y. */
+static void paint_kept(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    for (int s = layer + 1 < problem->L ? 0 : 1; s < problem->cell->recipe.n_states; s++)
+        for (int d = 0; d < problem->D; d++) {
+            map->id++;
+            paint_more(map, eco_layout_kept(map->layout, layer, d, s), map->layout->T,
+                       (size_t)eco_problem_width(problem, s));
+        }
+}
+
+static void check_reserve(const struct eco_layout *layout, const char *text)
+{
+    const struct eco_problem *problem = layout->problem;
+    struct map map;
+    map_open(&map, layout, text);
+    for (int layer = 0; layer < problem->L; layer++) {
+        if (eco_layout_is_lean(layout))
+            paint_kept(&map, layer);
+        else
+            paint_states(&map, layer);
+        for (int d = 0; d < problem->D; d++) {
+            paint(&map, eco_layout_save(layout, layer, d), layout->T,
+                  (size_t)problem->cell->lowered.n_saves * (size_t)problem->H);
+            if (problem->projected)
+                paint(&map, eco_layout_output(layout, layer, d), layout->T, (size_t)problem->H);
+        }
+    }
+    map_close(&map);
+}
+
+static void check_workspace(const struct eco_layout *layout, const char *text, bool backward)
+{
+    struct map map;
+    const int L = layout->problem->L;
+    if (layout->wishes.wavefront) {
+        map_open(&map, layout, text);
+        paint_shared(&map);
+        for (int layer = 0; layer < L; layer++)
+            (backward ? paint_backward : paint_forward)(&map, layer);
+        map_close(&map);
+        return;
+    }
+    for (int layer = 0; layer < L; layer++) {
+        map_open(&map, layout, text);
+        paint_shared(&map);
+        (backward ? paint_backward : paint_forward)(&map, layer);
+        if (!backward && !layout->training && layer > 0) /* whose planes it reads */
+            for (int d = 0; d < layout->problem->D; d++)
+                paint_planes(&map, layer - 1, d, 0);
+        map_close(&map);
+    }
+}
+
+START_TEST(layout_overlaps_nothing)
+{
+    struct eco_problem problem;
+    struct eco_layout layout;
+    problem_of(&problem, problems[_i / WISHES]);
+    for (int training = 0; training <= (int)problem.training; training++) {
+        eco_layout_build(&layout, &problem, &wishes[_i % WISHES], problem.T, problem.N, training);
+        check_weights(&layout, problem.text);
+        check_workspace(&layout, problem.text, false);
+        if (training) {
+            check_reserve(&layout, problem.text);
+            check_workspace(&layout, problem.text, true);
+        }
+    }
+}
+END_TEST
+
+START_TEST(smaller_runs_fit)
+{
+    struct eco_problem problem;
+    struct eco_layout whole, part;
+    problem_of(&problem, problems[_i / WISHES]);
+    for (int training = 0; training <= (int)problem.training; training++) {
+        eco_layout_build(&whole, &problem, &wishes[_i % WISHES], problem.T, problem.N, training);
+        for (int32_t T = 1; T <= problem.T; T++)
+            for (int32_t N = 1; N <= problem.N; N++) {
+                eco_layout_build(&part, &problem, &wishes[_i % WISHES], T, N, training);
+                ck_assert_uint_le(part.workspace_bytes, whole.workspace_bytes);
+                ck_assert_uint_le(part.reserve_bytes, whole.reserve_bytes);
+                ck_assert_uint_eq(part.weights_bytes, whole.weights_bytes);
+            }
+    }
+}
+END_TEST
+
+/* What a GPU keeps: LSTM 5 values for each unit and step and y between layers, as cuDNN 9 does; GRU
+ * 4 (cuDNN 6), RNN none but y between layers (1).  Sizes that are whole lines. */
+static const struct {
+    const char *problem;
+    size_t values; /* of all layers */
+} kept[] = {
+    {"lstm/bf16/train/T100/N64/I512/H512", 5},        {"lstm/f32/train/T100/N64/I512/H512", 5},
+    {"lstm/bf16/train/L4/T100/N64/I512/H512", 23},    {"lstm/bf16/train/bi/T50/N80/I500/H1000", 5},
+    {"lstm/bf16/train/L5/bi/T300/N20/I800/H800", 29}, {"gru/bf16/train/L2/T300/N20/I800/H800", 9},
+    {"rnn-tanh/bf16/train/L3/T300/N20/I800/H800", 2}, {"lstm/bf16/train/L2/T35/N32/I650/H650", 11},
+};
+
+START_TEST(lean_reserve_is_small)
+{
+    struct eco_problem problem;
+    struct eco_layout layout;
+    problem_of(&problem, kept[_i].problem);
+    const struct eco_wishes lean = {.gpu.lean = true, .gpu.aligned = true, .gpu.filled = true};
+    eco_layout_build(&layout, &problem, &lean, problem.T, problem.N, true);
+    const size_t value = (size_t)problem.T * (size_t)problem.N * (size_t)(problem.D * problem.H) *
+                         eco_type_bytes(problem.type);
+    ck_assert_uint_eq(layout.reserve_bytes, ECO_MARK_BYTES + kept[_i].values * value);
+}
+END_TEST
+
+START_TEST(sizes_overflow_is_seen)
+{
+    struct eco_problem problem;
+    struct eco_layout layout;
+    problem_of(&problem, "lstm/f64/train/L255/bi/T16777216/N16777216/I16777216/H16777216");
+    eco_layout_build(&layout, &problem, &wishes[0], problem.T, problem.N, true);
+    ck_assert_uint_eq(layout.workspace_bytes, SIZE_MAX);
+    ck_assert_uint_eq(layout.reserve_bytes, SIZE_MAX);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("layout");
+    TCase *tcase = tcase_create("layout");
+    tcase_add_loop_test(tcase, layout_overlaps_nothing, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tcase, smaller_runs_fit, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tcase, lean_reserve_is_small, 0, (int)(sizeof kept / sizeof *kept));
+    tcase_add_test(tcase, sizes_overflow_is_seen);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite, true);
+}

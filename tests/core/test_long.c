@@ -1,0 +1,206 @@
+/*
+ * Plans for many steps: they are made at once, and a short run of one costs what it costs on a plan
+ * of its own steps, and gives the same bits.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+/* Each took seconds, hours or years when every op was stored. */
+static const char *const longest[] = {
+    "lstm/L2/T200000/N64/I64/H64",
+    "gru/train/L2/bi/T50000/N256/I64/H256",
+    "lstm/L4/bi/train/T48000/N256/I64/H256",
+    "lstm/T100000/N128/L2/bi/I64/H64",
+    "rnn-tanh/train/T16777216/N256/I1/H1",
+    "rnn-tanh/train/T16777216/N256/L255/bi/I1/H1",
+    "lstm/f64/train/T16777216/N16777216/L3/I64/H64",
+};
+enum { LONGEST = sizeof longest / sizeof *longest };
+
+START_TEST(is_made_at_once)
+{
+    const char *const device[] = {"cpu:1", "cpu:2", "reference"};
+    for (int i = 0; i < 3; i++) {
+        ecornn_device *opened;
+        ecornn_desc desc;
+        ecornn_plan *plan;
+        char text[4096];
+        check_ok(ecornn_device_open(&opened, device[i]));
+        check_ok(ecornn_desc_parse(&desc, longest[_i], NULL));
+        const double from = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+        check_ok(ecornn_plan_create(&plan, opened, &desc));
+        ecornn_plan_print(plan, text, sizeof text);
+        ecornn_plan_free(plan);
+        ck_assert_double_lt(seconds_of(CLOCK_PROCESS_CPUTIME_ID) - from, 1);
+        ecornn_device_close(opened);
+    }
+}
+END_TEST
+
+START_TEST(is_refused_at_once)
+{
+    ecornn_device *device;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    check_ok(ecornn_desc_parse(&desc, "lstm/T16777216/N16777216/L255/I4194304/H4194304", NULL));
+    REFUSES(ecornn_plan_create(&plan, device, &desc), "bytes in one block");
+    ecornn_device_close(device);
+}
+END_TEST
+
+/* ---- a short run of one ---------------------------------------------------------------------- */
+
+enum { ROWS = 3, STEPS = 2, WIDTH = 8, MOST = 1 << 16 };
+
+struct piece {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    void *weights, *dweights, *workspace, *reserve;
+    float x[STEPS * ROWS * WIDTH], dy[STEPS * ROWS * 2 * WIDTH];
+    float y[STEPS * ROWS * 2 * WIDTH], dx[STEPS * ROWS * WIDTH];
+    int32_t lengths[ROWS];
+    ecornn_io io;
+    ecornn_gradient gradient;
+};
+
+/* Memory of a run of STEPS, whatever the plan wants; pages of the rest are never touched. */
+static struct piece *piece_open(const char *device, const char *more, int32_t most, bool ragged)
+{
+    struct piece *piece = calloc(1, sizeof *piece);
+    ecornn_desc desc;
+    char text[120];
+    snprintf(text, sizeof text, "lstm/T%d/N%d/I%d/H%d/%s", most, ROWS, WIDTH, WIDTH, more);
+    check_ok(ecornn_device_open(&piece->device, device));
+    check_ok(ecornn_desc_parse(&desc, text, NULL));
+    check_ok(ecornn_plan_create(&piece->plan, piece->device, &desc));
+    ecornn_plan_sizes(piece->plan, &piece->sizes);
+    float *block = malloc(piece->sizes.params * sizeof *block);
+    const void *params[PARAMS];
+    for (size_t k = 0; k < piece->sizes.params; k++)
+        block[k] = 0.01f * (float)(k % 61) - 0.3f;
+    for (int k = 0; k < ecornn_param_count(piece->plan); k++) {
+        ecornn_param param;
+        check_ok(ecornn_param_get(piece->plan, k, &param));
+        params[k] = block + param.offset;
+    }
+    piece->weights = ecornn_alloc(piece->device, piece->sizes.weights);
+    piece->dweights = ecornn_alloc(piece->device, piece->sizes.dweights);
+    memset(piece->dweights, 0, piece->sizes.dweights);
+    check_ok(ecornn_pack(piece->plan, params, piece->weights, NULL));
+    free(block);
+    piece->workspace = ecornn_alloc(piece->device, piece->sizes.workspace);
+    piece->reserve = ecornn_alloc(piece->device, piece->sizes.reserve);
+    for (int k = 0; k < STEPS * ROWS * WIDTH; k++)
+        piece->x[k] = 0.1f * (float)(k % 17) - 0.8f;
+    for (int k = 0; k < STEPS * ROWS * 2 * WIDTH; k++)
+        piece->dy[k] = 0.1f * (float)(k % 13) - 0.6f;
+    for (int k = 0; k < ROWS; k++)
+        piece->lengths[k] = k % (STEPS + 1);
+    piece->io = (ecornn_io){.size = sizeof piece->io,
+                            .steps = STEPS,
+                            .batch = ECORNN_ALL,
+                            .lengths = ragged ? piece->lengths : NULL,
+                            .x = piece->x,
+                            .y = piece->y,
+                            .weights = piece->weights,
+                            .workspace = piece->workspace,
+                            .reserve = piece->reserve};
+    piece->gradient = (ecornn_gradient){.size = sizeof piece->gradient,
+                                        .dy = piece->dy,
+                                        .dx = piece->dx,
+                                        .dweights = piece->dweights};
+    return piece;
+}
+
+static void piece_close(struct piece *piece)
+{
+    ecornn_free(piece->device, piece->weights);
+    ecornn_free(piece->device, piece->dweights);
+    ecornn_free(piece->device, piece->workspace);
+    ecornn_free(piece->device, piece->reserve);
+    ecornn_plan_free(piece->plan);
+    ecornn_device_close(piece->device);
+    free(piece);
+}
+
+static void piece_run(struct piece *piece)
+{
+    check_ok(ecornn_forward(piece->plan, &piece->io));
+    check_ok(ecornn_backward(piece->plan, &piece->io, &piece->gradient));
+}
+
+static const struct {
+    const char *device, *more;
+    bool ragged;
+} kinds[] = {
+    {"cpu:1", "train", false},      {"cpu:2", "train", false},
+    {"cpu:1", "train/L2/bi", true}, {"cpu:2", "train/L2/bi", false},
+    {"cpu:2", "train/L2", true},    {"reference", "train/L2/bi", false},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+START_TEST(gives_the_same_bits)
+{
+    struct piece *piece[2];
+    for (int i = 0; i < 2; i++) {
+        piece[i] = piece_open(kinds[_i].device, kinds[_i].more, i ? MOST : STEPS, kinds[_i].ragged);
+        piece_run(piece[i]);
+    }
+    ck_assert_uint_eq(piece[0]->sizes.dweights, piece[1]->sizes.dweights);
+    ck_assert_mem_eq(piece[0]->y, piece[1]->y, sizeof piece[0]->y);
+    ck_assert_mem_eq(piece[0]->dx, piece[1]->dx, sizeof piece[0]->dx);
+    ck_assert_mem_eq(piece[0]->dweights, piece[1]->dweights, piece[0]->sizes.dweights);
+    piece_close(piece[0]);
+    piece_close(piece[1]);
+}
+END_TEST
+
+/* The least of some times: of a walk over the whole plan it would be a hundred times as much. */
+START_TEST(costs_no_more)
+{
+    double least[2] = {1, 1};
+    for (int i = 0; i < 2; i++) {
+        struct piece *piece =
+            piece_open(kinds[_i].device, kinds[_i].more, i ? MOST : STEPS, kinds[_i].ragged);
+        for (int k = 0; k < 50; k++) {
+            const double from = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+            piece_run(piece);
+            const double took = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - from;
+            least[i] = took < least[i] ? took : least[i];
+        }
+        piece_close(piece);
+    }
+    ck_assert_double_lt(least[1], 5 * least[0]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("long");
+    TCase *tcase = tcase_create("long");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, is_made_at_once, 0, LONGEST);
+    tcase_add_test(tcase, is_refused_at_once);
+    tcase_add_loop_test(tcase, gives_the_same_bits, 0, KINDS);
+    tcase_add_loop_test(tcase, costs_no_more, 0, KINDS);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite, true);
+}

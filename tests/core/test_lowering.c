@@ -1,0 +1,367 @@
+/*
+ * What is a cell lowered to, and is it right?  Accumulators, saved values and stages of the
+ * built-in cells must be the known ones.  For these and many odd cells, the next states of the
+ * stages must agree with those of the graph, and the gradients of the stages with central
+ * differences of the graph.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/core/cell_step.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static void compile(const char *text)
+{
+    struct eco_cell_error error;
+    ck_assert_msg(eco_cell_compile(&cell, text, &error), "%s: %d:%d: %s", text, error.line,
+                  error.column, error.message);
+}
+
+/* ---- what is known ---- */
+
+/* A saved value in words: the last function before it and the line of its accumulator. */
+static void describe_save(struct eco_text *text, int slot)
+{
+    for (int k = 0; k < cell.lowered.n_forward; k++) {
+        const struct eco_program *program = &cell.lowered.forward[k];
+        for (int i = 0; i < program->n; i++) {
+            if (program->code[i].op != ECO_OP_STORE_SAVE || program->code[i].index != slot)
+                continue;
+            const struct eco_node *code = &program->code[program->code[i].a];
+            const char *name = eco_opcode_info[code->op].name;
+            while (code->op != ECO_OP_ACC && code->a >= 0)
+                code = &program->code[code->a];
+            const struct eco_accumulator *acc = &cell.lowered.acc[code->index];
+            const int param = acc->input >= 0 ? acc->input : acc->recurrent[0];
+            eco_text_add(text, " %s:%s@%d", name == NULL ? "acc" : name,
+                         cell.recipe.param[param].name + 2, k);
+        }
+    }
+}
+
+static void describe(struct eco_text *text)
+{
+    const struct eco_lowered *lowered = &cell.lowered;
+    for (int i = 0; i < cell.recipe.n_params; i++)
+        eco_text_add(text, "%s ", cell.recipe.param[i].name);
+    eco_text_add(text, "| acc");
+    for (int i = 0; i < lowered->n_accs; i++) {
+        const struct eco_accumulator *acc = &lowered->acc[i];
+        const char *separator = " ";
+        int param[ECO_MAX_OPERANDS + 2] = {acc->input, acc->vector};
+        for (int k = 0; k < ECO_MAX_OPERANDS; k++)
+            param[k + 2] = acc->recurrent[k];
+        for (int k = 0; k < ECO_MAX_OPERANDS + 2; k++)
+            if (param[k] >= 0) {
+                eco_text_add(text, "%s%s", separator, cell.recipe.param[param[k]].name);
+                separator = "+";
+            }
+        eco_text_add(text, "@%d", acc->stage);
+    }
+    eco_text_add(text, " | save");
+    for (int i = 0; i < lowered->n_saves; i++)
+        describe_save(text, i);
+    eco_text_add(text, " | %d operands %d slots %d extra %d+%d stages%s", lowered->n_operands,
+                 lowered->n_slots, lowered->n_extra, lowered->n_forward, lowered->n_backward,
+                 lowered->projectable ? " projectable" : "");
+}
+
+static const char *const known[] = {
+    "rnn-tanh: W.h R.h b.h | acc W.h+b.h+R.h@0 | save | 1 operands 0 slots 0 extra 1+1 stages "
+    "projectable",
+    "rnn-relu: W.h R.h b.h | acc W.h+b.h+R.h@0 | save | 1 operands 0 slots 0 extra 1+1 stages "
+    "projectable",
+    "lstm: W.i W.f W.g W.o R.i R.f R.g R.o b.i b.f b.g b.o "
+    "| acc W.i+b.i+R.i@0 W.f+b.f+R.f@0 W.g+b.g+R.g@0 W.o+b.o+R.o@0 "
+    "| save sigmoid:i@0 sigmoid:f@0 tanh:g@0 sigmoid:o@0 "
+    "| 1 operands 0 slots 0 extra 1+1 stages projectable",
+    "lstm-peephole: W.i W.f W.g W.o R.i R.f R.g R.o b.i p.i b.f p.f b.g b.o p.o "
+    "| acc W.i+b.i+R.i@0 W.f+b.f+R.f@0 W.g+b.g+R.g@0 W.o+b.o+R.o@0 "
+    "| save sigmoid:i@0 sigmoid:f@0 tanh:g@0 sigmoid:o@0 "
+    "| 1 operands 0 slots 3 extra 1+1 stages projectable",
+    "lstm-coupled: W.i W.g W.o R.i R.g R.o b.i b.g b.o "
+    "| acc W.i+b.i+R.i@0 W.g+b.g+R.g@0 W.o+b.o+R.o@0 "
+    "| save sigmoid:i@0 tanh:g@0 sigmoid:o@0 "
+    "| 1 operands 0 slots 0 extra 1+1 stages projectable",
+    "gru: W.r W.z W.n R.r R.z R.q b.r b.z b.q b.n "
+    "| acc W.n+b.n@0 W.r+b.r+R.r@0 W.z+b.z+R.z@0 b.q+R.q@0 "
+    "| save sigmoid:r@0 sigmoid:z@0 acc:q@0 tanh:n@0 "
+    "| 1 operands 0 slots 0 extra 1+1 stages",
+    "gru-reset-first: W.r W.z W.n R.r R.z R.n b.r b.z b.n "
+    "| acc W.r+b.r+R.r@0 W.z+b.z+R.z@1 W.n+b.n+R.n@1 "
+    "| save sigmoid:r@0 sigmoid:z@1 tanh:n@1 "
+    "| 2 operands 1 slots 0 extra 2+2 stages",
+    "mgu: W.f W.n R.f R.n b.f b.n | acc W.f+b.f+R.f@0 W.n+b.n+R.n@1 "
+    "| save sigmoid:f@0 tanh:n@1 | 2 operands 1 slots 0 extra 2+2 stages",
+};
+
+START_TEST(builtins)
+{
+    char data[1000];
+    struct eco_text text = {data, sizeof data, 0};
+    ck_assert_ptr_nonnull(eco_cell_builtin(_i));
+    cell = *eco_cell_builtin(_i);
+    ck_assert_int_eq(cell.builtin, _i);
+    eco_text_add(&text, "%s: ", cell.recipe.name);
+    describe(&text);
+    ck_assert_str_eq(data, known[_i]);
+}
+END_TEST
+
+START_TEST(builtins_end)
+{
+    ck_assert_ptr_null(eco_cell_builtin((int)(sizeof known / sizeof *known)));
+    ck_assert_ptr_null(eco_cell_builtin(-1));
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    bool projectable;
+} projection[] = {
+    {"cell a(h)\nh' = tanh(R h)", true},
+    {"cell a(h)\nh' = tanh(R (h))", true},
+    {"cell a(h, c)\nc' = R h + c\nh' = tanh(c')", true},
+    {"cell a(h, c)\nc' = R h\nh' = c", true},
+    {"cell a(h)\nh' = 1", true},
+    {"cell a(h)\nh' = h", false},
+    {"cell a(h)\nh' = tanh(R (h * h))", false},
+    {"cell a(h)\nh' = R h + h", false},
+    {"cell a(h)\nh' = R h + mean(h)", false},
+    {"cell a(h, c)\nc' = h\nh' = c", false},
+    {"cell a(h, c)\nh' = tanh(R h)\nc' = h'", false},
+    {"cell a(h, c)\nh' = tanh(R h)\nc' = h' + c", false},
+    {"cell a(h, c)\nh' = tanh(R h)\nc' = R h'", false},
+};
+
+START_TEST(projectable)
+{
+    compile(projection[_i].text);
+    ck_assert_int_eq(cell.lowered.projectable, projection[_i].projectable);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    bool bounded;
+} bound[] = {
+    {"cell a(h)\nh' = tanh(R h)", true},
+    {"cell a(h)\nh' = R h", false},
+    {"cell a(h)\nh' = relu(R h)", false},
+    {"cell a(h)\nh' = min(max(R h, -1), 1)", true},
+    {"cell a(h)\nh' = min(max(R h, -1), 2)", false},
+    {"cell a(h)\nh' = abs(h) * sqrt(sigmoid(R h))", true},
+    {"cell a(h)\nh' = tanh(R h) / (1 + exp(h))", true},
+    {"cell a(h)\nh' = tanh(R h) / h", false},
+    {"cell a(h)\nz = sigmoid(R h)\nh' = z * h + (1 - z) * tanh(R h)", true},
+    {"cell a(h)\nz = sigmoid(R h)\nh' = tanh(R h) * (1 - z) + h * z", true},
+    {"cell a(h)\nz = sigmoid(R h)\nh' = z * h + (2 - z) * tanh(R h)", false},
+    {"cell a(h)\nz = tanh(R h)\nh' = z * h + (1 - z) * tanh(R h)", false},
+    {"cell a(h)\nz = bernoulli(0.5)\nh' = z * h + (1 - z) * mean(tanh(R h))", true},
+    {"cell a(h)\nh' = h + tanh(R h)", false},
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * c", false}, /* from a large c */
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = c' * sigmoid(R h)", false},
+    {"cell a(h, c)\nc' = tanh(R h) * c\nh' = tanh(c') * sigmoid(R h)", true},
+    {"cell a(h)\nh' = min(max(h * h * h * tanh(R h), -50), 50)", false}, /* from 3 */
+    {"cell a(h)\nr = sigmoid(R h)\nh' = tanh(R (r * h))", true},
+    {"cell a(h)\ne = 2 * tanh(R h)\nh' = tanh(R e)", false},
+    {"cell a(h, c)\nc' = tanh(R h) + c\nh' = 0.5 * c", false}, /* in a second step */
+    {"cell a(h, c)\nc' = exp(1000) * c\nh' = tanh(c - c' + R h)", true},
+    {"cell a(h, c)\nc' = log(h)\nh' = select(R h, 0.5, c)", false},
+    {"cell a(h, c)\nc' = log(h)\nh' = select(c, 0.5, sigmoid(R h))", true},
+};
+
+START_TEST(bounded)
+{
+    compile(bound[_i].text);
+    ck_assert_msg(eco_cell_is_bounded(&cell) == bound[_i].bounded, "%s", bound[_i].text);
+}
+END_TEST
+
+/* ---- what is computed ---- */
+
+static double any_number(void)
+{
+    static uint64_t seed = 88172645463325252u;
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(seed >> 40) / (1 << 24) * 2 - 1;
+}
+
+static void fill_random(void *data, size_t bytes)
+{
+    double *value = data;
+    for (size_t i = 0; i < bytes / sizeof *value; i++)
+        value[i] = any_number();
+}
+
+static double numeric_gradient(double *value)
+{
+    static plane next[ECO_MAX_STATES];
+    const double step = 1e-5, middle = *value;
+    *value = middle + step;
+    const double above = evaluate_graph(next);
+    *value = middle - step;
+    const double below = evaluate_graph(next);
+    *value = middle;
+    return (above - below) / (2 * step);
+}
+
+static void expect_close(double got, double expected, const char *what, int at)
+{
+    ck_assert_msg(fabs(got - expected) <= 2e-8 * (1 + fabs(expected)),
+                  "cell %s: %s[%d] is %.12g, must be %.12g", cell.recipe.name, what, at, got,
+                  expected);
+}
+
+static void check_forward(void)
+{
+    static plane next[ECO_MAX_STATES];
+    evaluate_graph(next);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        run_forward(in_place);
+        for (int s = 0; s < cell.recipe.n_states; s++)
+            for (int e = 0; e < PLANE; e++)
+                expect_close(memory.next[s][e], next[s][e], cell.recipe.state[s], e);
+    }
+}
+
+/* The gradient of element `at` of a parameter, from the column of dacc that belongs to it. */
+static void check_param(int param, const double *dacc, const double *argument, int columns)
+{
+    const int elements = columns > 0 ? H * columns : H;
+    for (int at = 0; at < elements; at++) {
+        const int j = columns > 0 ? at / columns : at, k = columns > 0 ? at % columns : 0;
+        double sum = 0;
+        for (int n = 0; n < N; n++)
+            sum += dacc[n * H + j] * (columns > 0 ? argument[n * columns + k] : 1);
+        expect_close(sum, numeric_gradient(&in.weights[param][at]), cell.recipe.param[param].name,
+                     at);
+    }
+}
+
+static void check_gradients(void)
+{
+    const struct eco_lowered *lowered = &cell.lowered;
+    for (int i = 0; i < lowered->n_accs; i++) {
+        const struct eco_accumulator *acc = &lowered->acc[i];
+        if (acc->input >= 0)
+            check_param(acc->input, memory.dacc[i], in.x, I);
+        for (int k = 0; k < lowered->n_operands; k++)
+            if (acc->recurrent[k] >= 0)
+                check_param(acc->recurrent[k], memory.dacc[i], operand_value(k), H);
+        if (acc->vector >= 0)
+            check_param(acc->vector, memory.dacc[i], NULL, 0);
+    }
+    for (int i = 0; i < lowered->n_extra; i++)
+        check_param(lowered->extra[i], memory.dacc[lowered->n_accs + i], NULL, 0);
+    for (int s = 0; s < cell.recipe.n_states; s++)
+        for (int e = 0; e < PLANE; e++)
+            expect_close(memory.dstate[s][e], numeric_gradient(&in.state[s][e]),
+                         cell.recipe.state[s], e);
+}
+
+static void expect_writes(int op, int n)
+{
+    for (int i = 0; i < ECO_MAX_ACCS + ECO_MAX_PARAMS; i++)
+        ck_assert_msg(memory.writes[op][i] == (i < n), "cell %s: opcode %d writes slot %d %d times",
+                      cell.recipe.name, op, i, memory.writes[op][i]);
+}
+
+static void check_text(const char *text)
+{
+    compile(text);
+    fill_random(&in, sizeof in);
+    for (int i = 0; i < ECO_MAX_SOURCE; i++)
+        for (int e = 0; e < PLANE; e++)
+            in.bernoulli[i][e] = in.bernoulli[i][e] > 0;
+    check_forward();
+    run_forward(false);
+    run_backward();
+    expect_writes(ECO_OP_STORE_NEXT, cell.recipe.n_states);
+    expect_writes(ECO_OP_STORE_SAVE, cell.lowered.n_saves);
+    expect_writes(ECO_OP_STORE_OPERAND, cell.lowered.n_slots);
+    expect_writes(ECO_OP_STORE_DACC, cell.lowered.n_accs + cell.lowered.n_extra);
+    expect_writes(ECO_OP_STORE_DSTATE, cell.recipe.n_states);
+    check_gradients();
+}
+
+static void check_file(const char *folder, const char *name)
+{
+    char path[256], text[ECO_MAX_TEXT + 1];
+    const char *srcdir = getenv("srcdir");
+    snprintf(path, sizeof path, "%s/%s/%s.cell", srcdir == NULL ? "." : srcdir, folder, name);
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "%s", path);
+    text[fread(text, 1, ECO_MAX_TEXT, file)] = 0;
+    fclose(file);
+    check_text(text);
+}
+
+START_TEST(builtin_cells)
+{
+    check_file("common/cell", eco_cell_builtin(_i)->recipe.name);
+}
+END_TEST
+
+START_TEST(example_cells)
+{
+    char name[64];
+    ck_assert(sweep_own_cell(_i, name));
+    check_file("tests/cells", name);
+}
+END_TEST
+
+/* What the cells above leave out: odd sums, gradients that are zero, results that are leaves. */
+static const char *const odd_text[] = {
+    "cell a(h)\nh' = h",
+    "cell a(h)\nh' = 1",
+    "cell a(h, c)\nh' = c\nc' = h",
+    "cell a(h, c)\nc' = tanh(W x + R h)\nh' = c'",
+    "cell a(h)\nh' = b",
+    "cell a(h)\nh' = W x + p * h + b",
+    "cell a(h)\nh' = select(W x, 1, 2) + h",
+    "cell a(h)\nu = select(R (h * h), 1, 2)\nh' = u + h",
+    "cell a(h)\nh' = tanh(R (0.5))",
+    "cell a(h)\nh' = tanh(R (bernoulli(0.5)))",
+    "cell a(h)\nu = b\nh' = tanh(R u + u)",
+    "cell a(h)\nu = W x\nv = W x\nh' = tanh(u + v + R h) * sigmoid(v + b)",
+    "cell a(h)\nu = W x + R h + b + h\nh' = log(1 + u * u) + u",
+    "cell a(h)\nu = W x + R h + b\nh' = u / (1 + exp(u)) - u",
+    "cell a(h)\nh' = h * R h - W x",
+    "cell a(h)\na = R h\nu = R (a - h)\nv = tanh(u)\ns = R v\nw = s + R (v * v)\nh' = tanh(w + h)",
+    "cell a(h)\nu = W x\nm = mean(u)\nh' = tanh(R (u - m)) + m",
+    "cell a(h)\nh' = mean(h * W x) + mean(h)",
+    "cell a(h)\nh' = mean(mean(R h) * h) * 2",
+    "cell a(h, c)\nc' = tanh(R h + b)\nu = R c'\nh' = tanh(W x + u + c)",
+    "cell a(h)\nv = W x + 1\nu = W x + R h + v\nh' = u",
+    "cell a(h)\nh' = 0 * h + h / 1 + 1 * h - (-h) + -(-h) + (h + 0) - 0",
+    "cell a(h)\nu = R h\nv = R h\nh' = tanh(u) + tanh(v) + W x * u",
+    "cell a(h)\nu = tanh(h)\nh' = (u + 1) * (1 + u) + (1 - u) * (1 - u)",
+};
+
+START_TEST(odd_cells)
+{
+    check_text(odd_text[_i]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lowering");
+    TCase *cases = tcase_create("cells");
+    const int n = (int)(sizeof known / sizeof *known);
+    tcase_add_loop_test(cases, builtins, 0, n);
+    tcase_add_test(cases, builtins_end);
+    tcase_add_loop_test(cases, builtin_cells, 0, n);
+    tcase_add_loop_test(cases, example_cells, 0, sweep_own_cells());
+    tcase_add_loop_test(cases, odd_cells, 0, (int)(sizeof odd_text / sizeof *odd_text));
+    tcase_add_loop_test(cases, projectable, 0, (int)(sizeof projection / sizeof *projection));
+    tcase_add_loop_test(cases, bounded, 0, (int)(sizeof bound / sizeof *bound));
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}

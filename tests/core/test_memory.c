@@ -1,0 +1,304 @@
+/*
+ * Memory and threads: each allocation of the library failed once, no allocation while running, one
+ * plan in several threads.
+ */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <check.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "common/util.h"
+#include "ecornn.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+
+/* ---- allocations counted --------------------------------------------------------------------- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS_ALLOCATIONS 0 /* a sanitizer has its own malloc in this place */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define COUNTS_ALLOCATIONS 0
+#endif
+#endif
+#ifndef COUNTS_ALLOCATIONS
+#define COUNTS_ALLOCATIONS 1
+#endif
+
+static atomic_int counting, counted;
+/* Where CBLAS lies, which allocates as it likes: OpenBLAS does for some small products. */
+static const void *blas;
+
+/* Where the library lies in memory that has the address; NULL: no address. */
+static const void *library_of(const void *address)
+{
+    Dl_info info = {0};
+    return address && dladdr(address, &info) ? info.dli_fbase : NULL;
+}
+
+#if COUNTS_ALLOCATIONS
+/* The C library's, under the names of this program: found by every library it loads. */
+void *malloc(size_t bytes);
+void *calloc(size_t n, size_t bytes);
+void *realloc(void *memory, size_t bytes);
+void *aligned_alloc(size_t alignment, size_t bytes);
+void *memalign(size_t alignment, size_t bytes);
+int posix_memalign(void **memory, size_t alignment, size_t bytes);
+void free(void *memory);
+
+/* calloc is called while dlsym looks for calloc: such memory comes from here and is never freed. */
+static _Alignas(64) char early[4096];
+static size_t early_used;
+
+typedef _Atomic(void *) found; /* looked up once: dlsym itself may allocate and free */
+
+static void *look_up(found *function, const char *name, const void *caller)
+{
+    if (atomic_load(&counting) && (!blas || library_of(caller) != blas))
+        atomic_fetch_add(&counted, 1);
+    if (!atomic_load(function))
+        atomic_store(function, dlsym(RTLD_NEXT, name));
+    return atomic_load(function);
+}
+#define NEXT(name) look_up(&function, name, __builtin_return_address(0))
+
+void *malloc(size_t bytes)
+{
+    static found function;
+    void *(*next)(size_t);
+    *(void **)&next = NEXT("malloc");
+    return next(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+    static _Thread_local bool inside;
+    if (inside) {
+        void *memory = early + early_used;
+        early_used += (n * bytes + 63) / 64 * 64;
+        return early_used <= sizeof early ? memory : NULL;
+    }
+    static found function;
+    void *(*next)(size_t, size_t);
+    inside = true;
+    *(void **)&next = NEXT("calloc");
+    inside = false;
+    return next(n, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    static found function;
+    void *(*next)(void *, size_t);
+    *(void **)&next = NEXT("realloc");
+    return next(memory, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    static found function;
+    void *(*next)(size_t, size_t);
+    *(void **)&next = NEXT("aligned_alloc");
+    return next(alignment, bytes);
+}
+
+void *memalign(size_t alignment, size_t bytes)
+{
+    static found function;
+    void *(*next)(size_t, size_t);
+    *(void **)&next = NEXT("memalign");
+    return next(alignment, bytes);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+    static found function;
+    int (*next)(void **, size_t, size_t);
+    *(void **)&next = NEXT("posix_memalign");
+    return next(memory, alignment, bytes);
+}
+
+void free(void *memory)
+{
+    static found function;
+    void (*next)(void *);
+    if (!memory || (uintptr_t)memory - (uintptr_t)early < sizeof early)
+        return;
+    *(void **)&next = NEXT("free");
+    next(memory);
+}
+#endif
+
+/* ---- memory and threads ---------------------------------------------------------------------- */
+
+static ecornn_device *tested_device;
+static const char tested_cell[] = "cell mine(h)\nh' = tanh(W x + R h + b)\n";
+
+static ecornn_status make_cpu(void **made)
+{
+    return ecornn_device_open((ecornn_device **)made, "cpu:2");
+}
+
+static ecornn_status make_reference(void **made)
+{
+    return ecornn_device_open((ecornn_device **)made, "reference");
+}
+
+/* With no memory for it, not the next fastest. */
+static ecornn_status make_fastest(void **made)
+{
+    return ecornn_device_open((ecornn_device **)made, NULL);
+}
+
+static ecornn_status make_cell(void **made)
+{
+    return ecornn_cell_parse((ecornn_cell **)made, tested_cell);
+}
+
+static ecornn_status make_plan(void **made)
+{
+    ecornn_desc desc;
+    const ecornn_status status = ecornn_desc_parse(&desc, NET_PROBLEM, NULL);
+    return status != ECORNN_OK ? status
+                               : ecornn_plan_create((ecornn_plan **)made, tested_device, &desc);
+}
+
+static ecornn_status make_memory(void **made)
+{
+    void *memory = ecornn_alloc(tested_device, 8);
+    if (memory)
+        *made = memory;
+    return memory ? ECORNN_OK : ECORNN_NO_MEMORY;
+}
+
+static void free_device(void *made)
+{
+    ecornn_device_close(made);
+}
+
+static void free_cell(void *made)
+{
+    ecornn_cell_free(made);
+}
+
+static void free_plan(void *made)
+{
+    ecornn_plan_free(made);
+}
+
+static void free_memory(void *made)
+{
+    ecornn_free(tested_device, made);
+}
+
+static const struct {
+    ecornn_status (*make)(void **made);
+    void (*unmake)(void *made);
+} makers[] = {{make_cpu, free_device}, {make_reference, free_device}, {make_fastest, free_device},
+              {make_cell, free_cell},  {make_plan, free_plan},        {make_memory, free_memory}};
+
+START_TEST(allocations_fail)
+{
+    check_ok(ecornn_device_open(&tested_device, "cpu:2"));
+    ecornn_cell_find("lstm"); /* what is made once for all is there */
+    int k = 1;
+    for (;; k++) {
+        void *made = &tested_device;
+        eco_alloc_fail_at(k);
+        const ecornn_status status = makers[_i].make(&made);
+        eco_alloc_fail_at(0);
+        if (status == ECORNN_OK) {
+            makers[_i].unmake(made);
+            break;
+        }
+        check_refused(status, ECORNN_NO_MEMORY, "memory");
+        ck_assert_ptr_eq(made, &tested_device);
+        ck_assert_int_lt(k, 100);
+    }
+    ck_assert_int_gt(k, 1);
+    ecornn_device_close(tested_device);
+}
+END_TEST
+
+/* The first run may start the threads; from then on nothing is allocated.  The reference is no
+ * device to be fast on: it allocates what it needs. */
+START_TEST(runs_allocate_nothing)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *b = buffers_open(&net);
+    net_train(&net, b);
+    const int32_t lengths[N] = {5, 0, 2};
+    blas = library_of(dlsym(RTLD_DEFAULT, "cblas_sgemm"));
+    for (int ragged = 0; ragged < 2; ragged++) {
+        b->io.lengths = ragged ? lengths : NULL;
+        atomic_store(&counted, 0);
+        atomic_store(&counting, 1);
+        const ecornn_status forward = ecornn_forward(net.plan, &b->io);
+        const ecornn_status backward = ecornn_backward(net.plan, &b->io, &b->gradient);
+        atomic_store(&counting, 0);
+        check_ok(forward);
+        check_ok(backward);
+        const int seen = atomic_load(&counted);
+        ck_assert_int_eq(seen, 0);
+    }
+    buffers_close(&net, b);
+    net_close(&net);
+}
+END_TEST
+
+enum { THREADS = 4, ROUNDS = 3 };
+struct worker {
+    const struct net *net;
+    struct buffers *buffers;
+    pthread_t thread;
+};
+
+static void *work(void *argument)
+{
+    const struct worker *worker = argument;
+    for (int k = 0; k < ROUNDS; k++)
+        net_train(worker->net, worker->buffers);
+    return NULL;
+}
+
+START_TEST(threads_share_a_plan)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM);
+    struct buffers *alone = buffers_open(&net);
+    net_train(&net, alone);
+    struct worker worker[THREADS];
+    for (int k = 0; k < THREADS; k++) {
+        worker[k] = (struct worker){.net = &net, .buffers = buffers_open(&net)};
+        ck_assert_int_eq(pthread_create(&worker[k].thread, NULL, work, &worker[k]), 0);
+    }
+    for (int k = 0; k < THREADS; k++) {
+        const struct buffers *b = worker[k].buffers;
+        ck_assert_int_eq(pthread_join(worker[k].thread, NULL), 0);
+        ck_assert_mem_eq(b->y, alone->y, sizeof b->y);
+        ck_assert_mem_eq(b->final, alone->final, sizeof b->final);
+        ck_assert_mem_eq(b->dx, alone->dx, sizeof b->dx);
+        ck_assert_mem_eq(b->dinitial, alone->dinitial, sizeof b->dinitial);
+        ck_assert_mem_eq(b->dweights, alone->dweights, net.sizes.dweights);
+        buffers_close(&net, worker[k].buffers);
+    }
+    buffers_close(&net, alone);
+    net_close(&net);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("cases");
+    tcase_set_timeout(cases, 120); /* of a machine that does other things too */
+    tcase_add_loop_test(cases, allocations_fail, 0, (int)(sizeof makers / sizeof *makers));
+    if (COUNTS_ALLOCATIONS)
+        tcase_add_loop_test(cases, runs_allocate_nothing, 0, 2); /* cpu:1, cpu:2 */
+    tcase_add_loop_test(cases, threads_share_a_plan, 0, NET_DEVICES);
+    Suite *suite = suite_create("memory");
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,284 @@
+/*
+ * Runs in odd places: in a floating-point environment that the caller made, on a small stack, after
+ * forks, where OpenMP was told something.  Results have the bits of a plain run, and the caller's
+ * environment is as it was.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* feenableexcept */
+#endif
+#include <check.h>
+#include <fenv.h>
+#include <float.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fp.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+
+/* ---- floating-point environments ------------------------------------------------------------- */
+
+static void flush(void)
+{
+    (void)eco_fp_enter(ECO_FP_FLUSH);
+}
+
+static void upward(void)
+{
+    fesetround(FE_UPWARD);
+}
+
+static void downward(void)
+{
+    fesetround(FE_DOWNWARD);
+}
+
+static void toward_zero(void)
+{
+    fesetround(FE_TOWARDZERO);
+}
+
+static void trap(void)
+{
+    feenableexcept(FE_ALL_EXCEPT);
+}
+
+static void raise_flags(void)
+{
+    feraiseexcept(FE_DIVBYZERO | FE_UNDERFLOW);
+}
+
+static void (*const environment[])(void) = {flush,       upward, downward,
+                                            toward_zero, trap,   raise_flags};
+enum { ENVIRONMENTS = sizeof environment / sizeof *environment };
+
+static void results_equal(const struct net *net, const struct buffers *a, const struct buffers *b)
+{
+    ck_assert_mem_eq(a->y, b->y, sizeof a->y);
+    ck_assert_mem_eq(a->final, b->final, sizeof a->final);
+    ck_assert_mem_eq(a->dx, b->dx, sizeof a->dx);
+    ck_assert_mem_eq(a->dinitial, b->dinitial, sizeof a->dinitial);
+    ck_assert_mem_eq(a->dweights, b->dweights, net->sizes.dweights);
+}
+
+/* Small inputs, so that some numbers of the run are denormal. */
+static struct buffers *small_buffers(const struct net *net)
+{
+    struct buffers *b = buffers_open(net);
+    for (int i = 0; i < X; i += 2)
+        b->x[i] *= FLT_MIN;
+    for (int i = 0; i < Y; i += 3)
+        b->dy[i] *= FLT_MIN;
+    return b;
+}
+
+/* Of all threads, those that were made before and those that were not. */
+START_TEST(bits_and_environment)
+{
+    const char *device = net_device[_i / ENVIRONMENTS];
+    struct net net;
+    net_open(&net, device, NET_PROBLEM);
+    struct buffers *plain = small_buffers(&net), *odd = small_buffers(&net);
+    net_train(&net, plain);
+    const struct eco_fp usual = eco_fp_get();
+    environment[_i % ENVIRONMENTS]();
+    const struct eco_fp before = eco_fp_get();
+    net_train(&net, odd);
+    const struct eco_fp after = eco_fp_get();
+    eco_fp_set(usual);
+    fesetround(FE_TONEAREST);
+    fedisableexcept(FE_ALL_EXCEPT);
+    ck_assert_uint_eq(before.word, after.word);
+    results_equal(&net, plain, odd);
+    buffers_close(&net, plain);
+    buffers_close(&net, odd);
+    net_close(&net);
+}
+END_TEST
+
+/* Also of a call that fails, and of those that compute outside runs. */
+START_TEST(environment_of_other_calls)
+{
+    static const char text[] = "cell c(h)\nh' = 0.1 / 0.3 * tanh(W x + R h + b)\n";
+    struct net net, other;
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    char plain[4000], odd[4000];
+    net_open(&net, "cpu:2", NET_PROBLEM);
+    ecornn_plan_print(net.plan, plain, sizeof plain);
+    environment[_i]();
+    const struct eco_fp before = eco_fp_get();
+    const int rounding = fegetround();
+    net_open(&other, "cpu:2", NET_PROBLEM);
+    check_ok(ecornn_cell_parse(&cell, text));
+    check_ok(ecornn_desc_parse(&desc, "c/train/L2/T3/N2/I4/H5/dropout:0.1", cell));
+    check_ok(ecornn_plan_create(&plan, net.device, &desc));
+    ecornn_plan_print(other.plan, odd, sizeof odd);
+    (void)ecornn_forward(plan, NULL);
+    (void)ecornn_plan_create(&plan, NULL, NULL);
+    const int rounded = fegetround();
+    const struct eco_fp after = eco_fp_get();
+    fesetenv(FE_DFL_ENV);
+    ck_assert_uint_eq(before.word, after.word);
+    ck_assert_int_eq(rounding, rounded);
+    ck_assert_str_eq(plain, odd);
+    ck_assert_mem_eq(net.weights, other.weights, net.sizes.weights);
+    ecornn_plan_free(plan);
+    ecornn_cell_free(cell);
+    net_close(&other);
+    net_close(&net);
+}
+END_TEST
+
+/* Denormals are zeros on a CPU, wherever it can. */
+START_TEST(denormals_are_zeros)
+{
+#if ECO_FP_SSE || ECO_FP_ARM
+    static const char *const isa[] = {"plain", "sse2", "avx2", "avx512", "amx"};
+    struct net net;
+    setenv("ECORNN_ISA", isa[_i / 2], 1);
+    net_open(&net, net_device[_i % 2], NET_PROBLEM);
+    struct buffers *zero = buffers_open(&net), *denormal = buffers_open(&net);
+    memset(zero->x, 0, sizeof zero->x);
+    for (int i = 0; i < X; i++)
+        denormal->x[i] = FLT_MIN / 2;
+    net_train(&net, zero);
+    net_train(&net, denormal);
+    results_equal(&net, zero, denormal);
+    buffers_close(&net, zero);
+    buffers_close(&net, denormal);
+    net_close(&net);
+#endif
+}
+END_TEST
+
+/* ---- small stacks ---------------------------------------------------------------------------- */
+
+/* What ecornn.h says that a call wants; nothing can jump over the guard. */
+enum { STACK = 256 << 10, GUARD = 1 << 20 };
+
+static void *train_from_text(void *own)
+{
+    bool *done = own;
+    struct net net;
+    ecornn_desc desc;
+    ecornn_cell *cell;
+    static const char text[] = "cell lstm(h, c)\n"
+                               "i = sigmoid(W x + R h + b)\nf = sigmoid(W x + R h + b)\n"
+                               "g = tanh(W x + R h + b)\no = sigmoid(W x + R h + b)\n"
+                               "c' = f * c + i * g\nh' = o * tanh(c')\n";
+    net_open(&net, "cpu:2", NET_PROBLEM);
+    struct buffers *b = buffers_open(&net);
+    net_train(&net, b);
+    /* The same weights, packed alike; its stages are interpreted. */
+    check_ok(ecornn_cell_parse(&cell, text));
+    check_ok(ecornn_desc_parse(&desc, NET_PROBLEM, cell));
+    ecornn_plan_free(net.plan);
+    check_ok(ecornn_plan_create(&net.plan, net.device, &desc));
+    struct buffers *interpreted = buffers_open(&net);
+    net_train(&net, interpreted);
+    results_equal(&net, b, interpreted);
+    buffers_close(&net, interpreted);
+    buffers_close(&net, b);
+    net_close(&net);
+    ecornn_cell_free(cell);
+    *done = true;
+    return NULL;
+}
+
+START_TEST(stack_as_promised)
+{
+    bool done = false;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK);
+    pthread_attr_setguardsize(&attributes, GUARD);
+    ck_assert_int_eq(pthread_create(&thread, &attributes, train_from_text, &done), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(done);
+}
+END_TEST
+
+/* ---- forks, and what OpenMP was told --------------------------------------------------------- */
+
+static int threads_of(const ecornn_device *device)
+{
+    ecornn_device_info info;
+    check_ok(ecornn_device_query(device, &info));
+    return info.threads;
+}
+
+/* In a child: a run with the bits of the parent's, and a device that says how many threads it has.
+ */
+static void check_child(const ecornn_device *device, const struct buffers *expected, int threads)
+{
+    int status;
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        struct net mine;
+        alarm(60);
+        net_open(&mine, "cpu:2", NET_PROBLEM);
+        struct buffers *b = buffers_open(&mine);
+        net_train(&mine, b);
+        results_equal(&mine, expected, b);
+        const bool told = threads_of(mine.device) == threads && threads_of(device) == threads;
+        _exit(told ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", (unsigned)status);
+}
+
+/* Nothing but an opened device: a child has all its threads.  A region, of whomever: it has one. */
+START_TEST(forks)
+{
+    struct net net;
+    ecornn_device *device;
+    int threads = 0;
+    net_open(&net, "cpu:1", NET_PROBLEM);
+    struct buffers *expected = buffers_open(&net);
+    net_train(&net, expected);
+    check_ok(ecornn_device_open(&device, "cpu:2"));
+    check_child(device, expected, 2);
+#pragma omp parallel num_threads(2) reduction(+ : threads)
+    threads++;
+    check_child(device, expected, threads == 2 ? 1 : 2);
+    ck_assert_int_eq(threads_of(device), 2);
+    ecornn_device_close(device);
+    buffers_close(&net, expected);
+    net_close(&net);
+}
+END_TEST
+
+START_TEST(threads_that_openmp_was_told)
+{
+    ecornn_device *device;
+    omp_set_num_threads(1);
+    check_ok(ecornn_device_open(&device, "cpu"));
+    ck_assert_int_eq(threads_of(device), 1);
+    ecornn_device_close(device);
+    check_ok(ecornn_device_open(&device, "cpu:2"));
+    ck_assert_int_eq(threads_of(device), 2);
+    ecornn_device_close(device);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("places");
+    TCase *tests = tcase_create("cpu");
+    tcase_add_loop_test(tests, bits_and_environment, 0, NET_DEVICES * ENVIRONMENTS);
+    tcase_add_loop_test(tests, environment_of_other_calls, 0, ENVIRONMENTS);
+    tcase_add_loop_test(tests, denormals_are_zeros, 0, 10);
+    tcase_add_test(tests, stack_as_promised);
+    tcase_add_test(tests, forks);
+    tcase_add_test(tests, threads_that_openmp_was_told);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, true);
+}

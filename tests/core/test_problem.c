@@ -1,0 +1,106 @@
+/*
+ * Problem strings: no round trip changes them, and wrong ones are refused.
+ */
+#include <check.h>
+#include <locale.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/kit/problems.h"
+#include "tests/kit/suite.h"
+
+START_TEST(strings_come_back)
+{
+    struct eco_problem problem, again;
+    problem_of(&problem, problems[_i]);
+    problem_of(&again, problem.text);
+    ck_assert_str_eq(problem.text, again.text);
+}
+END_TEST
+
+static void dropout_comes_back(float dropout)
+{
+    struct eco_problem problem;
+    ecornn_desc desc;
+    ck_assert_int_eq(eco_problem_parse(&desc, "lstm/train/T1/N1/I1/H1", NULL), ECORNN_OK);
+    desc.dropout = dropout;
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_parse(&desc, problem.text, NULL), ECORNN_OK);
+    ck_assert_msg(memcmp(&desc.dropout, &dropout, sizeof dropout) == 0, "%a came back as %a",
+                  (double)dropout, (double)desc.dropout);
+}
+
+/* Also where the application's locale has a decimal comma, if the machine knows one. */
+START_TEST(any_dropout_comes_back)
+{
+    static const struct {
+        const char *text, *printed;
+    } usual[] = {{"0.1", "0.1"}, {".25", "0.25"}, {"5e-1", "0.5"}, {"0.000001", "0.000001"}};
+    setlocale(LC_NUMERIC, _i == 0 ? "C" : "de_DE.UTF-8");
+    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
+        char text[64];
+        struct eco_problem problem;
+        snprintf(text, sizeof text, "lstm/T1/N1/I1/H1/dropout:%s", usual[k].text);
+        problem_of(&problem, text);
+        ck_assert_str_eq(strchr(problem.text, ':') + 1, usual[k].printed);
+    }
+    const uint32_t one = 0x3F800000;
+    for (uint32_t bits = 1; bits < one; bits += bits < 64 || bits > one - 64 ? 1 : 123457) {
+        float dropout;
+        memcpy(&dropout, &bits, sizeof dropout);
+        dropout_comes_back(dropout);
+    }
+    dropout_comes_back(nextafterf(1, 0));
+    setlocale(LC_NUMERIC, "C");
+}
+END_TEST
+
+static const char *const broken[] = {
+    "",
+    "lstm",
+    "nonsense/T1/N1/I1/H1",
+    "lstm/T0/N1/I1/H1",
+    "lstm/T1/N1/I1",
+    "lstm/T1/N1/I1/H1/",
+    "lstm/T1/N1/I1/H1/dropout:1",
+    "lstm/T1/N1/I1/H1/dropout:",
+    "lstm/T1/N1/I1/H1/f8",
+    "lstm/T99999999999/N1/I1/H1",
+    "lstm/T1/N1/I1/H-1",
+    "lstm/T1x/N1/I1/H1",
+    "lstm//T1/N1/I1/H1",
+    "gru/T1/N1/I1/H4/P2",
+    "lstm/T1/N1/I1/H1/L999",
+    "lstm/T1/N1/I1/H1/dropout:nan",
+    "lstm/T1/N1/I1/H1/dropout:0,5",
+    "lstm/T1/N1/I1/H1/dropout:0x1p-1",
+    "lstm/T1/N1/I1/H1/dropout:5e",
+    "lstm/T1/N1/I1/H1/dropout:0.5 ",
+    "lstm/T1/N1/I1/H1/dropout:.5.5",
+    "lstm/T1/N1/I1/H1/dropout:1e99",
+};
+
+enum { BROKEN = sizeof broken / sizeof *broken };
+
+START_TEST(broken_strings_are_refused)
+{
+    ecornn_desc desc = {.hidden = 77};
+    ck_assert_int_ne(eco_problem_parse(&desc, broken[_i], NULL), ECORNN_OK);
+    ck_assert_int_eq(desc.hidden, 77);
+    ck_assert_str_ne(eco_fail_detail(), "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("problem");
+    TCase *tcase = tcase_create("strings");
+    tcase_add_loop_test(tcase, strings_come_back, 0, PROBLEMS);
+    tcase_add_loop_test(tcase, any_dropout_comes_back, 0, 2);
+    tcase_add_loop_test(tcase, broken_strings_are_refused, 0, BROKEN);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite, true);
+}

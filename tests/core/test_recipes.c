@@ -1,0 +1,426 @@
+/*
+ * The recipes of doc/cells.md: every activation, as the page and the parser's errors write it, has
+ * the right values and gradients, far out too; every cell of the page is one, and the masks and
+ * resets of its cells do what they should.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ecornn.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static char page[1 << 16]; /* doc/cells.md */
+
+/* A plan and its blocks. */
+struct layer {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    void *weights, *workspace, *reserve;
+};
+
+static void layer_open(struct layer *layer, const char *device, const char *problem,
+                       const ecornn_cell *cell)
+{
+    ecornn_desc desc;
+    check_ok(ecornn_device_open(&layer->device, device));
+    check_ok(ecornn_desc_parse(&desc, problem, cell));
+    check_ok(ecornn_plan_create(&layer->plan, layer->device, &desc));
+    ecornn_plan_sizes(layer->plan, &layer->sizes);
+    layer->weights = ecornn_alloc(layer->device, layer->sizes.weights);
+    layer->workspace = ecornn_alloc(layer->device, layer->sizes.workspace);
+    layer->reserve = ecornn_alloc(layer->device, layer->sizes.reserve);
+}
+
+static void layer_close(struct layer *layer)
+{
+    ecornn_free(layer->device, layer->weights);
+    ecornn_free(layer->device, layer->workspace);
+    ecornn_free(layer->device, layer->reserve);
+    ecornn_plan_free(layer->plan);
+    ecornn_device_close(layer->device);
+}
+
+/* y from x, and dx from dy. */
+static void layer_train(const struct layer *layer, const void *const *params, const void *x,
+                        void *y, const void *dy, void *dx)
+{
+    check_ok(ecornn_pack(layer->plan, params, layer->weights, NULL));
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .y = y,
+                          .weights = layer->weights,
+                          .workspace = layer->workspace,
+                          .reserve = layer->reserve,
+                          .seed = 1};
+    const ecornn_gradient gradient = {.size = sizeof gradient, .dy = dy, .dx = dx};
+    check_ok(ecornn_forward(layer->plan, &io));
+    check_ok(ecornn_backward(layer->plan, &io, &gradient));
+}
+
+static void read_page(void)
+{
+    char path[1024];
+    source_path(path, "doc/cells.md");
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "%s", path);
+    page[fread(page, 1, sizeof page - 1, file)] = 0;
+    fclose(file);
+}
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+static double softplus(double a)
+{
+    return fmax(a, 0) + log1p(exp(-fabs(a)));
+}
+
+static double logistic(double a)
+{
+    return 1 / (1 + exp(-a));
+}
+
+static double elu(double a, bool slope)
+{
+    return slope ? (a > 0 ? 1 : exp(a)) : a > 0 ? a : expm1(a);
+}
+
+static double selu(double a, bool slope)
+{
+    const double l = 1.05070098735548, alpha = 1.67326324235437;
+    return l * (a > 0 ? (slope ? 1 : a) : alpha * (slope ? exp(a) : expm1(a)));
+}
+
+static double softplus_of(double a, bool slope)
+{
+    return slope ? logistic(a) : softplus(a);
+}
+
+static double logsigmoid(double a, bool slope)
+{
+    return slope ? logistic(-a) : -softplus(-a);
+}
+
+static double mish(double a, bool slope)
+{
+    const double t = tanh(softplus(a));
+    return slope ? t + a * (1 - t * t) * logistic(a) : a * t;
+}
+
+static double silu(double a, bool slope)
+{
+    const double s = logistic(a);
+    return slope ? s + a * s * (1 - s) : a * s;
+}
+
+static double gelu(double a, bool slope)
+{
+    const double u = sqrt(8 / M_PI) * (a + 0.044715 * a * a * a), s = logistic(u);
+    const double du = sqrt(8 / M_PI) * (1 + 3 * 0.044715 * a * a);
+    if (fabs(a) > 30)
+        return slope ? a > 0 : fmax(a, 0);
+    return slope ? s + a * s * (1 - s) * du : a * s;
+}
+
+static double hardsigmoid(double a, bool slope)
+{
+    return slope ? (fabs(a) < 3) / 6.0 : fmin(fmax(a / 6 + 0.5, 0), 1);
+}
+
+static double hardswish(double a, bool slope)
+{
+    return slope ? (fabs(a) < 3 ? a / 3 + 0.5 : a > 0) : a * hardsigmoid(a, false);
+}
+
+static double leakyrelu(double a, bool slope)
+{
+    return (a > 0 ? 1 : 0.01) * (slope ? 1 : a);
+}
+
+static double thresholdedrelu(double a, bool slope)
+{
+    return a > 1 ? (slope ? 1 : a) : 0;
+}
+
+static double hardtanh(double a, bool slope)
+{
+    return slope ? fabs(a) < 1 : fmin(fmax(a, -1), 1);
+}
+
+static double relu6(double a, bool slope)
+{
+    return slope ? a > 0 && a < 6 : fmin(fmax(a, 0), 6);
+}
+
+static double softsign(double a, bool slope)
+{
+    const double b = 1 + fabs(a);
+    return slope ? 1 / (b * b) : a / b;
+}
+
+static const struct {
+    const char *name;
+    double (*value)(double a, bool slope);
+    bool zero; /* has a slope at 0 */
+} activation[] = {
+    {"Elu", elu, true},
+    {"celu", elu, true},
+    {"SELU", selu, true},
+    {"Softplus", softplus_of, true},
+    {"log_sigmoid", logsigmoid, true},
+    {"mish", mish, true},
+    {"silu", silu, true},
+    {"swish", silu, true},
+    {"gelu", gelu, true},
+    {"HardSigmoid", hardsigmoid, true},
+    {"hard_swish", hardswish, true},
+    {"LeakyRelu", leakyrelu, true},
+    {"ThresholdedRelu", thresholdedrelu, true},
+    {"hardtanh", hardtanh, true},
+    {"relu6", relu6, true},
+    {"softsign", softsign, false}, /* abs() has 0 there */
+};
+enum { ACTIVATIONS = sizeof activation / sizeof *activation };
+
+/* What the parser says should be written; clipped: c in it stands for a clipped a. */
+static void find_form(const char *name, char form[160], bool *clipped)
+{
+    char text[100];
+    ecornn_cell *cell;
+    snprintf(text, sizeof text, "cell t(h)\na = W x\nh' = %s(a)\n", name);
+    check_refused(ecornn_cell_parse(&cell, text), ECORNN_BAD_CELL, "3:6: there is no function");
+    const char *at = strstr(ecornn_error_detail(), "write ");
+    ck_assert_msg(at != NULL, "%s", ecornn_error_detail());
+    snprintf(form, 160, "%s", at + strlen("write "));
+    *clipped = strstr(form, " with c =") != NULL;
+    for (const char *const *end = (const char *const[]){" with ", ", in ", NULL}; *end; end++)
+        if (strstr(form, *end))
+            *strstr(form, *end) = 0;
+}
+
+static const float point[] = {0,   1e-30f, -1e-30f, 1e-3f, -1e-3f, 0.5f, -0.5f, 1.5f,  -1.5f, 2,
+                              -2,  2.75f,  -2.75f,  5,     -5,     20,   -20,   60,    -60,   89,
+                              -89, 200,    -200,    1e4f,  -1e4f,  1e9f, -1e9f, 1e20f, -1e20f};
+enum { POINTS = sizeof point / sizeof *point };
+
+static void expect(const char *who, double value, double wanted)
+{
+    ck_assert_msg(fabs(value - wanted) <= 1e-6 + 4e-6 * fabs(wanted), "%s is %.9g, must be %.9g",
+                  who, value, wanted);
+}
+
+START_TEST(activations)
+{
+    static const char *const devices[] = {"reference", "cpu:1"};
+    const char *name = activation[_i / 2].name;
+    char form[160], text[400], who[100];
+    bool clipped;
+    find_form(name, form, &clipped);
+    read_page();
+    snprintf(text, sizeof text, "`%s`", form);
+    ck_assert_msg(strstr(page, text) != NULL, "doc/cells.md has no %s", text);
+    snprintf(text, sizeof text, "cell t(h)\na = W x\n%sh' = %s\n",
+             clipped ? "c = min(max(a, -20), 20)\n" : "", form);
+    ecornn_cell *cell;
+    check_ok(ecornn_cell_parse(&cell, text));
+    char problem[60];
+    float y[POINTS], dy[POINTS], dx[POINTS], one = 1;
+    snprintf(problem, sizeof problem, "t/train/T1/N%d/I1/H1", POINTS);
+    struct layer layer;
+    layer_open(&layer, devices[_i % 2], problem, cell);
+    for (int k = 0; k < POINTS; k++)
+        dy[k] = 1;
+    layer_train(&layer, (const void *[]){&one}, point, y, dy, dx);
+    for (int k = 0; k < POINTS; k++) {
+        const double a = (double)point[k];
+        snprintf(who, sizeof who, "%s(%g)", name, a);
+        expect(who, (double)y[k], activation[_i / 2].value(a, false));
+        snprintf(who, sizeof who, "the slope of %s at %g", name, a);
+        if (a != 0 || activation[_i / 2].zero)
+            expect(who, (double)dx[k], activation[_i / 2].value(a, true));
+        ck_assert(isfinite(y[k]) && isfinite(dx[k]));
+    }
+    layer_close(&layer);
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* The lines of the page that are the cell of this name, or cell number k. */
+static bool find_cell(const char *name, int k, char text[2000])
+{
+    char head[64];
+    snprintf(head, sizeof head, "\n    cell %s", name ? name : "");
+    const char *at = strstr(page, head);
+    for (; at != NULL && k > 0; k--)
+        at = strstr(at + 1, head);
+    text[0] = 0;
+    for (; at != NULL && strncmp(at, "\n    ", 5) == 0; at = strchr(at + 1, '\n')) {
+        const char *end = strchr(at + 1, '\n');
+        snprintf(text + strlen(text), 2000 - strlen(text), "%.*s\n", (int)(end - at - 5), at + 5);
+    }
+    return text[0] != 0;
+}
+
+START_TEST(cells_of_the_page)
+{
+    char text[2000];
+    int n = 0;
+    read_page();
+    for (; find_cell(NULL, n, text); n++) {
+        ecornn_cell *cell;
+        const ecornn_status status = ecornn_cell_parse(&cell, text);
+        ck_assert_msg(status == ECORNN_OK, "%s\n%s", ecornn_error_detail(), text);
+        ecornn_cell_free(cell);
+    }
+    ck_assert_int_ge(n, 4);
+}
+END_TEST
+
+enum { T_ALL = 7, I_BASE = 2, H_BASE = 3, MOST_PARAMS = 24 };
+
+static double number(unsigned *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (double)(*seed >> 8) / (1 << 24) - 0.5;
+}
+
+/*
+ * Parameters of a recipe with one more column of x, the last: that of line `line` is 1 there, all
+ * other W are 0.  base: the same without that line and column.  A parameter's numbers follow from
+ * its name.
+ */
+static void fill_params(const struct layer *layer, const char *line, bool base,
+                        double data[MOST_PARAMS][16], const void *params[MOST_PARAMS])
+{
+    const int32_t columns = I_BASE + !base;
+    for (int k = 0; k < ecornn_param_count(layer->plan); k++) {
+        ecornn_param param;
+        check_ok(ecornn_param_get(layer->plan, k, &param));
+        const char *name = param.name + strlen("0.fwd.");
+        unsigned seed = (unsigned)(name[0] * 256 + name[2]);
+        for (int32_t i = 0, at = 0; i < param.rows; i++)
+            for (int32_t j = 0; j < param.cols; j++, at++)
+                data[k][at] = name[0] != 'W' || j < I_BASE ? number(&seed) * 2 : 0;
+        if (strncmp(name, "W.", 2) == 0 && strcmp(name + 2, line) == 0)
+            for (int32_t at = 0; at < H_BASE * columns; at++)
+                data[k][at] = at % columns == I_BASE;
+        params[k] = data[k];
+    }
+}
+
+/* A recipe's run over all steps against runs of a built-in cell over pieces of them: piece[t] is
+ * the piece of step t, 0: a step that is left out.  column: the last of x. */
+static void check_recipe(const char *name, const char *line, const char *base, const double *column,
+                         const int *piece)
+{
+    static double data[MOST_PARAMS][16];
+    const void *params[MOST_PARAMS];
+    double x[T_ALL][I_BASE + 1], y[T_ALL][H_BASE], dy[T_ALL][H_BASE], dx[T_ALL][I_BASE + 1];
+    char text[2000], problem[64];
+    unsigned seed = 7;
+    read_page();
+    ck_assert(find_cell(name, 0, text));
+    ecornn_cell *cell;
+    check_ok(ecornn_cell_parse(&cell, text));
+    for (int t = 0; t < T_ALL; t++) {
+        for (int j = 0; j < I_BASE; j++)
+            x[t][j] = number(&seed);
+        x[t][I_BASE] = column[t];
+        for (int j = 0; j < H_BASE; j++)
+            dy[t][j] = piece[t] > 0 ? number(&seed) : 0;
+    }
+    struct layer layer;
+    snprintf(problem, sizeof problem, "r/f64/train/T%d/N1/I%d/H%d", T_ALL, I_BASE + 1, H_BASE);
+    layer_open(&layer, "cpu:1", problem, cell);
+    fill_params(&layer, line, false, data, params);
+    layer_train(&layer, params, x, y, dy, dx);
+    layer_close(&layer);
+    ecornn_cell_free(cell);
+    for (int p = 1, n = 1; n > 0; p++) {
+        double px[T_ALL][I_BASE], py[T_ALL][H_BASE], pdy[T_ALL][H_BASE], pdx[T_ALL][I_BASE];
+        n = 0;
+        for (int t = 0; t < T_ALL; t++)
+            if (piece[t] == p) {
+                memcpy(px[n], x[t], sizeof px[n]);
+                memcpy(pdy[n++], dy[t], sizeof dy[t]);
+            }
+        if (n == 0)
+            break;
+        snprintf(problem, sizeof problem, "%s/f64/train/T%d/N1/I%d/H%d", base, n, I_BASE, H_BASE);
+        layer_open(&layer, "cpu:1", problem, NULL);
+        fill_params(&layer, "", true, data, params);
+        layer_train(&layer, params, px, py, pdy, pdx);
+        layer_close(&layer);
+        for (int t = 0, k = 0; t < T_ALL; t++) {
+            for (int j = 0; piece[t] == p && j < H_BASE; j++)
+                ck_assert_double_eq_tol(y[t][j], py[k][j], 1e-13);
+            for (int j = 0; piece[t] == p && j < I_BASE; j++)
+                ck_assert_double_eq_tol(dx[t][j], pdx[k][j], 1e-13);
+            k += piece[t] == p;
+        }
+    }
+    for (int t = 0; t < T_ALL; t++)
+        for (int j = 0; piece[t] == 0 && j < H_BASE; j++)
+            ck_assert_double_eq(y[t][j], t > 0 ? y[t - 1][j] : 0);
+}
+
+START_TEST(masks)
+{
+    check_recipe("masked-gru", "m", "gru", (const double[]){0, 0, 1, 1, 0, 1, 0},
+                 (const int[]){0, 0, 1, 1, 0, 1, 0});
+}
+END_TEST
+
+START_TEST(resets)
+{
+    check_recipe("reset-lstm", "k", "lstm", (const double[]){1, 1, 0, 1, 1, 0, 0},
+                 (const int[]){1, 1, 2, 2, 2, 3, 4});
+}
+END_TEST
+
+/* Where a unit's R is dropped in one step it is in all. */
+START_TEST(one_mask)
+{
+    enum { STEPS = 4, ROWS = 40 };
+    double x[STEPS][ROWS] = {{0}}, y[STEPS][ROWS], dy[STEPS][ROWS] = {{0}}, dx[STEPS][ROWS];
+    const char *text = "cell v(h, k)\nk' = select(k, k, 1 + bernoulli(0.9))\n"
+                       "h' = W x + (k' - 1) / 0.9\n";
+    ecornn_cell *cell;
+    check_ok(ecornn_cell_parse(&cell, text));
+    struct layer layer;
+    layer_open(&layer, "cpu:1", "v/f64/train/T4/N40/I1/H1", cell);
+    layer_train(&layer, (const void *[]){&(double){1}}, x, y, dy, dx);
+    layer_close(&layer);
+    ecornn_cell_free(cell);
+    int dropped = 0;
+    for (int n = 0; n < ROWS; n++) {
+        ck_assert(y[0][n] == 0 || fabs(y[0][n] - 1 / 0.9) < 1e-12);
+        for (int t = 1; t < STEPS; t++)
+            ck_assert_double_eq(y[t][n], y[0][n]);
+        dropped += y[0][n] == 0;
+    }
+    ck_assert(dropped > 0 && dropped < ROWS / 2);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("cases");
+    tcase_add_loop_test(cases, activations, 0, 2 * ACTIVATIONS);
+    tcase_add_test(cases, cells_of_the_page);
+    tcase_add_test(cases, masks);
+    tcase_add_test(cases, resets);
+    tcase_add_test(cases, one_mask);
+    Suite *suite = suite_create("recipes");
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,356 @@
+/*
+ * The reference against what does not depend on it: the textbook's equations, PyTorch's golden
+ * vectors, and finite differences of its own forward pass.
+ *
+ *     test_reference [CASE]     finite differences of that case only
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/ref/ref.h"
+#include "common/type.h"
+#include "common/util.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static const char *only; /* the argument */
+
+static struct machine reference(ecornn_type type)
+{
+    struct machine machine = {.type = type, .backwards = 1};
+    ck_assert_int_eq(ecornn_device_open(&machine.device, "reference"), ECORNN_OK);
+    return machine;
+}
+
+static struct test_case parsed(const char *text)
+{
+    struct test_case test;
+    ck_assert_msg(case_parse(&test, text), "%s: not a case", text);
+    return test;
+}
+
+/* ---- textbook -------------------------------------------------------------------------------- */
+
+static const char *const textbook[] = {
+    "lstm/f64/train/T6/N3/I4/H5/states",         "lstm/f64/train/T1/N1/I1/H1",
+    "gru/f64/train/T6/N3/I4/H5/states",          "gru/f64/train/T1/N1/I1/H1",
+    "rnn-tanh/f64/train/T6/N3/I4/H5/states",     "rnn-tanh/f64/train/T1/N1/I1/H1",
+    "rnn-relu/f64/train/T6/N3/I4/H5/states",     "rnn-relu/f64/train/T3/N1/I1/H1",
+    "lstm/f64/train/T9/N2/I3/H7/null:dy/states", "gru/f64/train/T9/N2/I16/H16/null:dfinal/states",
+};
+
+START_TEST(agrees_with_textbook)
+{
+    struct test_case test = parsed(textbook[_i]);
+    struct machine machine = reference(ECORNN_F64);
+    struct data inputs = {0}, expected = {0}, results = {0};
+    char cell[64];
+    snprintf(cell, sizeof cell, "%.*s", (int)strcspn(test.text, "/"), test.text);
+    case_inputs(&test, &inputs);
+    textbook_run(cell, &inputs, &expected);
+    ck_assert(case_run(&test, &machine, &inputs, &results));
+    ck_assert_int_eq(expected.n, results.n);
+    ck_assert(
+        results_agree_within(&test, "reference against textbook", &expected, &results, 1e-13));
+    data_free(&inputs);
+    data_free(&expected);
+    data_free(&results);
+    ecornn_device_close(machine.device);
+}
+END_TEST
+
+/* ---- golden vectors -------------------------------------------------------------------------- */
+
+static const char *const golden[] = {"lstm", "lstm-projected", "gru", "rnn-tanh", "rnn-relu"};
+
+/* Results in the file that the run must give; the rest of the file are inputs. */
+static bool is_result(const char *name)
+{
+    return strcmp(name, "y") == 0 || strcmp(name, "dx") == 0 || strncmp(name, "final", 5) == 0 ||
+           strncmp(name, "dinitial", 8) == 0 || strncmp(name, "d:", 2) == 0;
+}
+
+START_TEST(agrees_with_golden)
+{
+    char inside[64], path[1024], text[CASE_TEXT];
+    snprintf(inside, sizeof inside, "tests/data/golden_%s.txt", golden[_i]);
+    source_path(path, inside);
+    struct data file = {0}, expected = {0}, results = {0};
+    data_read(&file, path, text);
+    struct test_case test = parsed(text);
+    struct machine machine = reference(ECORNN_F64);
+    ck_assert(case_run(&test, &machine, &file, &results));
+    for (int i = 0; i < file.n; i++)
+        if (is_result(file.array[i].name)) {
+            const struct array *from = &file.array[i];
+            struct array *to = data_add(&expected, from->name, from->rank, from->extent);
+            memcpy(to->value, from->value, from->count * sizeof *from->value);
+        }
+    ck_assert_int_eq(expected.n, results.n);
+    ck_assert(results_agree_within(&test, "reference against PyTorch", &expected, &results, 1e-13));
+    data_free(&file);
+    data_free(&expected);
+    data_free(&results);
+    ecornn_device_close(machine.device);
+}
+END_TEST
+
+/* ---- finite differences ---------------------------------------------------------------------- */
+
+/* Every cell with each of these. */
+static const char *const option[] = {
+    "f64/train/T3/N2/I2/H3/states",
+    "f64/train/L2/bi/T3/N3/I2/H2/states/lengths:random/dropout:0.3/seed:5",
+    "f64/train/L2/rev/T3/N2/I1/H3/batch-major/lengths:short/states",
+};
+/* and projection where the cell allows it */
+static const char *const projected = "f64/train/L2/bi/T3/N2/I2/H3/P2/states/lengths:random";
+
+enum { OPTIONS = sizeof option / sizeof *option + 1 };
+
+static bool any_cell(int index, char name[64])
+{
+    if (index >= builtin_count())
+        return sweep_own_cell(index - builtin_count(), name);
+    snprintf(name, 64, "%s", ecornn_cell_name(index));
+    return true;
+}
+
+static int difference_count(void)
+{
+    return only ? 1 : (builtin_count() + sweep_own_cells()) * OPTIONS;
+}
+
+static double dot(const struct data *inputs, const struct data *results, const char *with,
+                  const char *name)
+{
+    const struct array *a = data_find(inputs, with), *b = data_find(results, name);
+    double sum = 0;
+    for (size_t i = 0; a && b && i < a->count; i++)
+        sum += a->value[i] * b->value[i];
+    return sum;
+}
+
+/* What dy and dfinal are the gradients of. */
+static double loss(const struct test_case *test, const struct machine *machine,
+                   const struct data *inputs)
+{
+    struct data results = {0};
+    const struct machine forward = {machine->device, machine->type, 0, NULL};
+    ck_assert(case_run(test, &forward, inputs, &results));
+    double sum = dot(inputs, &results, "dy", "y");
+    for (int s = 0; s < test->states; s++) {
+        char with[32], name[32];
+        snprintf(with, sizeof with, "dfinal%d", s);
+        snprintf(name, sizeof name, "final%d", s);
+        sum += dot(inputs, &results, with, name);
+    }
+    data_free(&results);
+    return sum;
+}
+
+/* The fourth-order central difference: steps of 2^-14 to 2^-18 are right for cells as sharp as
+ * 1 / sqrt(variance); what larger ones leave out grows sixteenfold with each power of two. */
+static double difference(const struct test_case *test, const struct machine *machine,
+                         const struct data *inputs, double *at)
+{
+    const double step = 0x1p-15, here = *at;
+    double side[4];
+    static const int where[] = {-2, -1, 1, 2};
+    for (int k = 0; k < 4; k++) {
+        *at = here + where[k] * step;
+        side[k] = loss(test, machine, inputs);
+    }
+    *at = here;
+    return (side[0] - 8 * side[1] + 8 * side[2] - side[3]) / (12 * step);
+}
+
+/* The gradient's name of an input's. */
+static void gradient_name(char name[80], const char *input)
+{
+    const bool plain = strcmp(input, "x") == 0 || strncmp(input, "initial", 7) == 0;
+    snprintf(name, 80, "%s%s", plain ? "d" : "d:", input);
+}
+
+static void check_differences(const struct test_case *test)
+{
+    struct machine machine = reference(test->desc.type);
+    struct data inputs = {0}, results = {0};
+    case_inputs(test, &inputs);
+    ck_assert(case_run(test, &machine, &inputs, &results));
+    int checked = 0;
+    for (int i = 0; i < inputs.n; i++) {
+        char name[80];
+        gradient_name(name, inputs.array[i].name);
+        const struct array *gradient = data_find(&results, name);
+        for (size_t j = 0; gradient && j < gradient->count; j++, checked++) {
+            const double should = difference(test, &machine, &inputs, &inputs.array[i].value[j]);
+            ck_assert_msg(fabs(gradient->value[j] - should) <= 1e-7 * (1 + fabs(should)),
+                          "%s: %s[%zu] is %.12g, finite differences give %.12g", test->text, name,
+                          j, gradient->value[j], should);
+        }
+    }
+    ck_assert_int_gt(checked, 0);
+    data_free(&inputs);
+    data_free(&results);
+    ecornn_device_close(machine.device);
+}
+
+START_TEST(agrees_with_finite_differences)
+{
+    char name[64], text[CASE_TEXT];
+    if (only) {
+        snprintf(text, sizeof text, "%s", only);
+    } else {
+        const bool last = _i % OPTIONS == OPTIONS - 1;
+        ck_assert(any_cell(_i / OPTIONS, name));
+        snprintf(text, sizeof text, "%s/%s", name, last ? projected : option[_i % OPTIONS]);
+        struct test_case plain = parsed(strcat(strcpy(text, name), "/T1/N1/I1/H1"));
+        const bool projectable = plain.desc.cell->lowered.projectable;
+        case_free(&plain);
+        if (last && !projectable)
+            return;
+        snprintf(text, sizeof text, "%s/%s", name, last ? projected : option[_i % OPTIONS]);
+    }
+    struct test_case test = parsed(text);
+    check_differences(&test);
+    case_free(&test);
+}
+END_TEST
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static const char *const narrow_type[] = {"f32", "bf16/bf16-params", "f16/f16-params"};
+
+/* Arrays of narrower types hold the double results rounded; gradients of parameters come from F32
+ * ones. */
+START_TEST(rounds_once)
+{
+    char text[CASE_TEXT];
+    snprintf(text, sizeof text, "lstm/%s/train/L2/bi/T4/N3/I3/H5/lengths:random/states/dropout:0.2",
+             narrow_type[_i]);
+    struct test_case test = parsed(text);
+    struct machine own = reference(test.desc.type), f64 = reference(ECORNN_F64);
+    struct data inputs = {0}, narrow = {0}, wide = {0};
+    case_inputs(&test, &inputs);
+    ck_assert(case_run(&test, &own, &inputs, &narrow));
+    ck_assert(case_run(&test, &f64, &inputs, &wide));
+    for (int i = 0; i < wide.n; i++)
+        for (size_t j = 0; j < wide.array[i].count; j++) {
+            double *value = &wide.array[i].value[j];
+            *value = wide.array[i].name[1] == ':' ? (double)(float)*value : *value;
+            *value = eco_type_round(*value, test.desc.type);
+        }
+    ck_assert(results_same(&test, "own type against F64", &wide, &narrow));
+    data_free(&inputs);
+    data_free(&narrow);
+    data_free(&wide);
+    ecornn_device_close(own.device);
+    ecornn_device_close(f64.device);
+}
+END_TEST
+
+/* Saturated gates and states: nothing overflows, and what one row holds stays in that row. */
+START_TEST(survives_naughty_inputs)
+{
+    struct test_case test = parsed("lstm/f64/train/L2/bi/T4/N3/I3/H4/states/lengths:random");
+    struct machine machine = reference(ECORNN_F64);
+    struct data inputs = {0}, results = {0}, clean = {0};
+    case_inputs(&test, &inputs);
+    ck_assert(case_run(&test, &machine, &inputs, &clean));
+    struct array *x = data_find(&inputs, "x");
+    for (int t = 0; t < 4; t++)
+        x->value[(t * 3 + 1) * 3] = t % 2 ? NAN : INFINITY; /* row 1 */
+    ck_assert(case_run(&test, &machine, &inputs, &results));
+    const struct array *y = data_find(&results, "y"), *good = data_find(&clean, "y");
+    for (size_t i = 0; i < y->count; i++)
+        if (i / 8 % 3 != 1)
+            ck_assert_double_eq(y->value[i], good->value[i]);
+    for (size_t i = 0; i < x->count; i++)
+        x->value[i] = i % 2 ? 1e300 : -1e300;
+    data_free(&results);
+    ck_assert(case_run(&test, &machine, &inputs, &results));
+    for (int i = 0; i < results.n; i++)
+        for (size_t j = 0; j < results.array[i].count; j++)
+            ck_assert_msg(isfinite(results.array[i].value[j]), "%s[%zu]", results.array[i].name, j);
+    data_free(&inputs);
+    data_free(&results);
+    data_free(&clean);
+    ecornn_device_close(machine.device);
+}
+END_TEST
+
+static const struct {
+    const char *type;
+    double least, most; /* bounds, of an array's largest magnitude */
+} rounding[] = {{"f32", 1e-8, 1e-5},
+                {"f32/bf16-weights", 1e-8, 1e-5},
+                {"f16", 1e-4, 2e-2},
+                {"bf16", 1e-3, 2e-1}};
+
+/* The rounded runs that the bounds come from: near the exact one, yet not equal to it. */
+START_TEST(rounds_when_asked)
+{
+    char text[CASE_TEXT];
+    snprintf(text, sizeof text, "gru/%s/train/T8/N3/I5/H9/states", rounding[_i].type);
+    struct test_case test = parsed(text);
+    struct data inputs = {0}, expected = {0};
+    case_inputs(&test, &inputs);
+    ck_assert(case_expect(&test, &inputs, &expected));
+    for (int i = 0; i < expected.n; i++) {
+        const struct array *array = &expected.array[i];
+        double most = 0;
+        for (size_t j = 0; j < array->count; j++)
+            most = fmax(most, fabs(array->value[j]));
+        ck_assert_msg(array->bound > rounding[_i].least * most &&
+                          array->bound < rounding[_i].most * most,
+                      "%s: %s: %g of %g", text, array->name, array->bound, most);
+    }
+    data_free(&inputs);
+    data_free(&expected);
+}
+END_TEST
+
+START_TEST(says_when_memory_fails)
+{
+    struct test_case test = parsed("lstm/f64/train/T2/N2/I2/H2");
+    struct machine machine = reference(ECORNN_F64);
+    ecornn_plan *plan = NULL;
+    ck_assert_int_eq(ecornn_plan_create(&plan, machine.device, &test.desc), ECORNN_OK);
+    double x[8] = {0};
+    _Alignas(64) double weights[64] = {0}, workspace[8];
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .weights = weights,
+                          .workspace = workspace};
+    eco_alloc_fail_at(1);
+    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_NO_MEMORY);
+    eco_alloc_fail_at(0);
+    ck_assert_int_eq(ecornn_forward(plan, &io), ECORNN_OK);
+    ecornn_plan_free(plan);
+    ecornn_device_close(machine.device);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
+    Suite *suite = suite_create("reference");
+    TCase *tests = tcase_create("reference");
+    tcase_add_loop_test(tests, agrees_with_finite_differences, 0, difference_count());
+    if (!only) {
+        tcase_add_loop_test(tests, agrees_with_textbook, 0, sizeof textbook / sizeof *textbook);
+        tcase_add_loop_test(tests, agrees_with_golden, 0, sizeof golden / sizeof *golden);
+        tcase_add_loop_test(tests, rounds_once, 0, 3);
+        tcase_add_test(tests, survives_naughty_inputs);
+        tcase_add_loop_test(tests, rounds_when_asked, 0, 4);
+        tcase_add_test(tests, says_when_memory_fails);
+    }
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, true);
+}

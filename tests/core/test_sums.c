@@ -1,0 +1,216 @@
+/*
+ * Gradients of weights over many rows.  Of a linear cell with equal rows they are known in closed
+ * form, and all terms have one sign: errors add up.  What they may be is computed from how the sums
+ * are made (cpu/ops/gradient_sums.c, doc/numerics.md), not from a run that rounds alike.  And sums
+ * in small groups of rows, by force, against the reference.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/backend.h"
+#include "common/type.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+/* ---- many rows of one sign ------------------------------------------------------------------- */
+
+static const char linear[] = "cell linear(h, c)\n"
+                             "c' = W x\n"
+                             "h' = p * c' + R c + b\n";
+enum { UNITS = 2, PARAMS = 4 };
+static const double input_weight = 0.5, recurrent_weight = 0.25, peephole = 0.5;
+
+/* A chain of so many additions of one sign is off by half as many roundings: the sum is on average
+ * half as large as at the end.  chain: of rows; group: of such chains.  The rest is small change.
+ */
+static double relative_bound(double chain, double group)
+{
+    return (chain / 2 + group / 2 + 16) * 0x1p-24;
+}
+
+static const struct {
+    const char *problem, *algorithm;
+    double dy;
+    double chain, group; /* of matrices */
+} many[] = {
+    {"linear/f32/train/T100000/N64/I1/H2", "packed", 0.1, 528, 124},
+    {"linear/f32/train/T50000/N64/I1/H2", "blas", 0.1, 1024, 128}, /* as OpenBLAS has them */
+    {"linear/bf16/train/T25000/N64/I1/H2", "packed", 205.0 / 2048, 528, 124},
+};
+
+/* One run's arrays, all rows alike. */
+struct rows {
+    ecornn_device *device;
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    double rows, dy;
+    float dparam[PARAMS][UNITS * UNITS];
+};
+
+static void check_ok(ecornn_status status)
+{
+    ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
+}
+
+static void *equal(size_t n, ecornn_type type, double value)
+{
+    void *array = malloc(n * eco_type_bytes(type));
+    for (size_t i = 0; i < n; i++)
+        eco_type_set(array, i, type, value);
+    return array;
+}
+
+static void rows_open(struct rows *r, const char *problem, double dy)
+{
+    check_ok(ecornn_device_open(&r->device, "cpu:2"));
+    check_ok(ecornn_cell_parse(&r->cell, linear));
+    check_ok(ecornn_desc_parse(&r->desc, problem, r->cell));
+    check_ok(ecornn_plan_create(&r->plan, r->device, &r->desc));
+    ecornn_plan_sizes(r->plan, &r->sizes);
+    r->rows = (double)r->desc.steps * r->desc.batch;
+    r->dy = eco_type_round(dy, r->desc.type);
+}
+
+static void rows_close(struct rows *r)
+{
+    ecornn_plan_free(r->plan);
+    ecornn_cell_free(r->cell);
+    ecornn_device_close(r->device);
+}
+
+/* Parameters are W, R, then the vectors in the order of the text. */
+static void *pack(const struct rows *r)
+{
+    const double value[PARAMS] = {input_weight, recurrent_weight, peephole, 0};
+    float block[PARAMS][UNITS * UNITS];
+    const void *params[PARAMS];
+    void *weights = ecornn_alloc(r->device, r->sizes.weights);
+    ck_assert_int_eq(ecornn_param_count(r->plan), PARAMS);
+    for (int k = 0; k < PARAMS; k++) {
+        for (int i = 0; i < UNITS * UNITS; i++)
+            block[k][i] = (float)value[k];
+        params[k] = block[k];
+    }
+    check_ok(ecornn_pack(r->plan, params, weights, NULL));
+    return weights;
+}
+
+/* Backward `times` times, each adding to the one before. */
+static void train(struct rows *r, int times)
+{
+    const size_t n = (size_t)r->rows;
+    void *x = equal(n, r->desc.type, 1), *y = equal(n * UNITS, r->desc.type, 0);
+    void *dy = equal(n * UNITS, r->desc.type, r->dy), *weights = pack(r);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .y = y,
+                          .weights = weights,
+                          .workspace = ecornn_alloc(r->device, r->sizes.workspace),
+                          .reserve = ecornn_alloc(r->device, r->sizes.reserve)};
+    ecornn_gradient gradient = {
+        .size = sizeof gradient, .dy = dy, .dweights = ecornn_alloc(r->device, r->sizes.dweights)};
+    void *to[PARAMS];
+    memset(io.workspace, 0xff, r->sizes.workspace); /* NaN */
+    check_ok(ecornn_forward(r->plan, &io));
+    for (int k = 0; k < times; k++, gradient.accumulate = true)
+        check_ok(ecornn_backward(r->plan, &io, &gradient));
+    for (int k = 0; k < PARAMS; k++)
+        to[k] = r->dparam[k];
+    check_ok(ecornn_unpack(r->plan, gradient.dweights, to, 0, NULL));
+    void *const taken[] = {weights, io.workspace, io.reserve, gradient.dweights};
+    for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
+        ecornn_free(r->device, taken[k]);
+    free(x);
+    free(y);
+    free(dy);
+}
+
+static void check_sums(const struct rows *r, int param, int n, double should, double bound)
+{
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(fabs(r->dparam[param][i] / should - 1) <= bound,
+                      "parameter %d[%d] is %.9g, should be %.9g: off by %.2g, allowed %.2g", param,
+                      i, (double)r->dparam[param][i], should,
+                      fabs(r->dparam[param][i] / should - 1), bound);
+}
+
+START_TEST(many_rows_of_one_sign)
+{
+    enum { TIMES = 2, CHAIN = 64, GROUP = 64 }; /* rows of a chain of vectors, ops of a group */
+    struct rows r;
+    setenv("ECORNN_ALGORITHM", many[_i].algorithm, 1);
+    rows_open(&r, many[_i].problem, many[_i].dy);
+    unsetenv("ECORNN_ALGORITHM");
+    train(&r, TIMES);
+    const double matrix = relative_bound(many[_i].chain, many[_i].group);
+    const double vector = relative_bound(CHAIN, GROUP);
+    const double all = TIMES * r.rows * r.dy, later = TIMES * (r.rows - r.desc.batch) * r.dy;
+    check_sums(&r, 0, UNITS, all * peephole + later * UNITS * recurrent_weight, matrix);
+    check_sums(&r, 1, UNITS * UNITS, later * input_weight, matrix);
+    check_sums(&r, 2, UNITS, all * input_weight, vector);
+    check_sums(&r, 3, UNITS, all, vector);
+    rows_close(&r);
+}
+END_TEST
+
+/* ---- small groups ---------------------------------------------------------------------------- */
+
+static const char *const grouped[] = {
+    "lstm/f32/train/bi/T36/N64/I3/H5/P3/states/lengths:random",
+    "lstm-peephole/f32/train/rev/T20/N130/I3/H5/states/accumulate",
+    "gru/f32/train/L2/T3/N700/I3/H5/states", /* an op is many groups */
+    "gru-reset-first/f32/train/T1100/N2/I3/H3/lengths:random",
+    "lstm/bf16/train/L2/T36/N64/I3/H17/states/lengths:random",
+    "rnn-tanh/f32/bf16-weights/train/L2/T30/N70/I20/H5/states/run:27x60/accumulate",
+    "rnn-tanh/f64/train/T36/N64/I3/H5/states",
+};
+
+/* Right, and the same bits with more threads. */
+static bool algorithms_agree(const struct test_case *test, const struct data *inputs,
+                             const struct data *expected)
+{
+    static const char *const devices[] = {"cpu:1", "cpu:3"};
+    const char *name;
+    bool ok = true;
+    for (int k = 0; ok && k < algorithm_count(&eco_backend_cpu); k++) {
+        struct data results[2] = {{0}};
+        for (int i = 0; ok && i < 2; i++) {
+            struct machine machine = {.type = test->desc.type, .backwards = 1 + i};
+            check_ok(ecornn_device_open(&machine.device, devices[i]));
+            if (algorithm_take(&eco_backend_cpu, k, &name) &&
+                algorithm_runs(machine.device, k, test))
+                ok = case_run(test, &machine, inputs, &results[i]) &&
+                     results_agree(test, name, expected, &results[i]);
+            ecornn_device_close(machine.device);
+        }
+        ok = ok && results_same(test, name, &results[0], &results[1]);
+        data_free(&results[0]);
+        data_free(&results[1]);
+    }
+    return ok;
+}
+
+START_TEST(small_groups_of_rows)
+{
+    setenv("ECORNN_FORCE", "gradient-rows=300", 1);
+    ck_assert_msg(case_agrees(grouped[_i], false, algorithms_agree), "%s", grouped[_i]);
+    unsetenv("ECORNN_FORCE");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sums");
+    TCase *tests = tcase_create("cpu");
+    tcase_add_loop_test(tests, many_rows_of_one_sign, 0, sizeof many / sizeof *many);
+    tcase_add_loop_test(tests, small_groups_of_rows, 0, sizeof grouped / sizeof *grouped);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,274 @@
+/*
+ * Every case of the sweep, and every cell of tests/cells, on the CPU backend with each algorithm
+ * and each instruction set that is here, with one thread and with several, against the reference;
+ * forward and backward.
+ *
+ *     test_backend [CASE]       that case only
+ *     ECORNN_ISA=NAME           that instruction set only
+ *     ECORNN_ALGORITHM=NAME     that algorithm only
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/backend.h"
+#include "cpu/isa/isa.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static const char *only; /* the argument */
+
+static const char *const sets[] = {"plain", "sse2", "neon", "avx2", "avx512", "avx512bf16", "amx"};
+enum { SETS = sizeof sets / sizeof *sets };
+
+/* A device with that instruction set; false: this machine has not got it, or the user wants
+ * another. */
+static bool open_set(ecornn_device **device, const char *name, const char *set)
+{
+    const char *cap = getenv("ECORNN_ISA");
+    char saved[32] = "";
+    if (cap && strcmp(cap, set) != 0)
+        return false;
+    snprintf(saved, sizeof saved, "%s", cap ? cap : "");
+    setenv("ECORNN_ISA", set, 1);
+    ck_assert_msg(ecornn_device_open(device, name) == ECORNN_OK, "%s: %s", name,
+                  ecornn_error_detail());
+    if (cap)
+        setenv("ECORNN_ISA", saved, 1);
+    else
+        unsetenv("ECORNN_ISA");
+    ecornn_device_info info;
+    ck_assert_int_eq(ecornn_device_query(*device, &info), ECORNN_OK);
+    if (strcmp(info.variant, set) == 0)
+        return true;
+    ecornn_device_close(*device);
+    return false;
+}
+
+/* Teams, and how they share out steps; "": by the work. */
+static const struct {
+    const char *device, *grid;
+} team[] = {{"cpu:2", ""},       {"cpu:2", "1x1x2"}, {"cpu:3", "1x3x1"}, {"cpu:5", "2x1x2"},
+            {"cpu:16", "1x2x8"}, {"cpu:2", "2x1x1"}, {"cpu:7", "2x3x1"}, {"cpu:16", ""}};
+enum { TEAMS = sizeof team / sizeof *team };
+
+/* Each case has its own, so that all together see all. */
+static int team_of(const struct test_case *test)
+{
+    unsigned hash = 0;
+    for (const char *c = test->text; *c; c++)
+        hash = 31 * hash + (unsigned char)*c;
+    return (int)(hash % TEAMS);
+}
+
+/* One algorithm of one instruction set: right, the same bits with one thread and more, and from a
+ * second backward. */
+static bool devices_agree(const struct test_case *test, const struct machine machine[2],
+                          const char *name, const struct data *inputs, const struct data *expected)
+{
+    struct data alone = {0}, both = {0};
+    char who[96];
+    ecornn_device_info info;
+    ecornn_device_query(machine[0].device, &info);
+    snprintf(who, sizeof who, "%s with %s against the reference", name, info.variant);
+    bool ok =
+        case_run(test, &machine[0], inputs, &alone) && results_agree(test, who, expected, &alone);
+    snprintf(who, sizeof who, "%s with %s, %s in grid %s against one thread", name, info.variant,
+             team[team_of(test)].device, team[team_of(test)].grid);
+    ok = ok && case_run(test, &machine[1], inputs, &both) && results_same(test, who, &alone, &both);
+    data_free(&alone);
+    data_free(&both);
+    return ok;
+}
+
+static bool set_agrees(const struct test_case *test, const char *set, const struct data *inputs,
+                       const struct data *expected, int *ran)
+{
+    struct machine machine[2] = {{.type = test->desc.type, .backwards = 1},
+                                 {.type = test->desc.type, .backwards = 2}};
+    const bool dot = strcmp(set, "amx") == 0 || strcmp(set, "avx512bf16") == 0;
+    if (dot && test->desc.type != ECORNN_BF16)
+        return true; /* the kernels of avx512 */
+    if (!open_set(&machine[0].device, "cpu:1", set))
+        return true;
+    setenv("ECORNN_GRID", team[team_of(test)].grid, 1);
+    ck_assert(open_set(&machine[1].device, team[team_of(test)].device, set));
+    unsetenv("ECORNN_GRID");
+    bool ok = true;
+    const char *name;
+    for (int k = 0; ok && k < algorithm_count(&eco_backend_cpu); k++)
+        if (algorithm_take(&eco_backend_cpu, k, &name) &&
+            algorithm_runs(machine[0].device, k, test)) {
+            ok = devices_agree(test, machine, name, inputs, expected);
+            ++*ran;
+        }
+    ecornn_device_close(machine[0].device);
+    ecornn_device_close(machine[1].device);
+    return ok;
+}
+
+/* Does the user want one algorithm or one set only, which need not run every case? */
+static bool restricted;
+
+static bool all_sets_agree(const struct test_case *test, const struct data *inputs,
+                           const struct data *expected)
+{
+    int ran = 0;
+    bool ok = true;
+    for (int k = 0; ok && k < SETS; k++)
+        ok = set_agrees(test, sets[k], inputs, expected, &ran);
+    if (ok && ran == 0 && !restricted)
+        fprintf(stderr, "%s: no algorithm ran it\n", test->text);
+    return ok && (ran > 0 || restricted);
+}
+
+START_TEST(agrees_with_reference)
+{
+    char text[CASE_TEXT];
+    sweep_text(only, _i, text);
+    ck_assert_msg(case_agrees(text, false, all_sets_agree), "%s", text);
+}
+END_TEST
+
+/* ---- cells of users -------------------------------------------------------------------------- */
+
+START_TEST(agrees_for_own_cells)
+{
+    char text[CASE_TEXT];
+    sweep_own_text(_i, text);
+    ck_assert_msg(case_agrees(text, false, all_sets_agree), "%s", text);
+}
+END_TEST
+
+/* The interpreter executes what was compiled. */
+START_TEST(interprets_the_same_bits)
+{
+    static const char *const rest[] = {"f32/train/L2/bi/T5/N3/I4/H19/states/lengths:random",
+                                       "bf16/train/L2/bi/T5/N5/I4/H37/states/lengths:random"};
+    struct machine machine = {.type = _i % 2 ? ECORNN_BF16 : ECORNN_F32, .backwards = 1};
+    int all = 0;
+    for (int k = 0; k < SETS; k++)
+        if (open_set(&machine.device, "cpu:1", sets[k])) {
+            const int ran = interpreted_same(ecornn_cell_name(_i / 2), rest[_i % 2], &machine);
+            ck_assert_msg(ran >= 0, "%s: %s", sets[k], ecornn_cell_name(_i / 2));
+            all += ran;
+            ecornn_device_close(machine.device);
+        }
+    ck_assert(all > 0 || restricted);
+}
+END_TEST
+
+static const char *const types[] = {"f32", "bf16", "f32/bf16-weights"};
+enum { TYPES = sizeof types / sizeof *types };
+
+/* Algorithm packed multiplies by itself, one chain of products and sums for each number: all sets
+ * that fuse them give the same bits, and so do all that do not; but dot products of BF16 add in
+ * orders of their own. */
+START_TEST(sets_of_a_kind_give_the_same_bits)
+{
+    char text[CASE_TEXT];
+    struct test_case test;
+    struct data inputs = {0}, results[2] = {{0}}, again = {0};
+    int packed = 0;
+    const char *name = "";
+    while (packed < algorithm_count(&eco_backend_cpu) &&
+           strcmp(eco_backend_cpu.algos[packed]->name, "packed") != 0)
+        packed++;
+    snprintf(text, sizeof text, "%s/%s/train/L2/bi/T9/N7/I5/H37/states/lengths:random",
+             ecornn_cell_name(_i / TYPES), types[_i % TYPES]);
+    ck_assert(case_parse(&test, text));
+    case_inputs(&test, &inputs);
+    const struct eco_isa *isa;
+    for (int k = 0; algorithm_take(&eco_backend_cpu, packed, &name) && (isa = eco_isa_supported(k));
+         k++) {
+        struct machine machine = {.type = test.desc.type, .backwards = 1};
+        struct data *first = &results[isa->fused];
+        const bool dots = (isa->dot || isa->amx) && test.desc.type == ECORNN_BF16;
+        if (dots || !open_set(&machine.device, "cpu:2", isa->name))
+            continue;
+        ck_assert(case_run(&test, &machine, &inputs, first->n ? &again : first));
+        ck_assert(!again.n || results_same(&test, isa->name, first, &again));
+        data_free(&again);
+        ecornn_device_close(machine.device);
+    }
+    data_free(&results[0]);
+    data_free(&results[1]);
+    data_free(&inputs);
+}
+END_TEST
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+enum { ROWS = 6, BAD_ROW = 2 };
+
+/* Every element of the array that is not of the bad row: the same bits. [*,ROWS,*] */
+static void check_other_rows(const char *set, const struct data *clean, const struct data *poisoned,
+                             const char *name)
+{
+    const struct array *a = data_find(clean, name), *b = data_find(poisoned, name);
+    for (size_t i = 0; i < a->count; i++)
+        if (i / (size_t)a->extent[2] % ROWS != BAD_ROW)
+            ck_assert_msg(memcmp(&a->value[i], &b->value[i], sizeof(double)) == 0,
+                          "%s: %s[%zu] is %.9g, without the NaN %.9g", set, name, i, b->value[i],
+                          a->value[i]);
+}
+
+/* A NaN in the input of one row stays in that row. */
+START_TEST(keeps_rows_apart)
+{
+    char text[CASE_TEXT];
+    struct test_case test;
+    struct data inputs = {0}, clean = {0}, poisoned = {0};
+    struct machine machine = {.backwards = 1};
+    const char *name_of_algorithm;
+    const int algorithm = _i / SETS / TYPES;
+    snprintf(text, sizeof text, "lstm/%s/train/L2/bi/T5/N6/I4/H19/states",
+             types[_i / SETS % TYPES]);
+    ck_assert(case_parse(&test, text));
+    machine.type = test.desc.type;
+    if (!algorithm_take(&eco_backend_cpu, algorithm, &name_of_algorithm) ||
+        !open_set(&machine.device, "cpu:2", sets[_i % SETS]))
+        return;
+    if (!algorithm_runs(machine.device, algorithm, &test)) {
+        ecornn_device_close(machine.device);
+        return;
+    }
+    case_inputs(&test, &inputs);
+    ck_assert(case_run(&test, &machine, &inputs, &clean));
+    struct array *x = data_find(&inputs, "x");
+    x->value[(2 * ROWS + BAD_ROW) * x->extent[2]] = NAN;
+    ck_assert(case_run(&test, &machine, &inputs, &poisoned));
+    static const char *const name[] = {"y", "final0", "final1", "dx", "dinitial0", "dinitial1"};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        check_other_rows(sets[_i % SETS], &clean, &poisoned, name[i]);
+    const struct array *y = data_find(&poisoned, "y"); /* [5,6,38] */
+    ck_assert(isnan(y->value[(2 * ROWS + BAD_ROW) * y->extent[2]]));
+    data_free(&inputs);
+    data_free(&clean);
+    data_free(&poisoned);
+    ecornn_device_close(machine.device);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
+    restricted = getenv("ECORNN_ALGORITHM") || getenv("ECORNN_ISA");
+    Suite *suite = suite_create("backend");
+    TCase *tests = tcase_create("cpu");
+    tcase_add_loop_test(tests, agrees_with_reference, 0, sweep_count(only));
+    if (!only) {
+        tcase_add_loop_test(tests, agrees_for_own_cells, 0, sweep_own_count());
+        tcase_add_loop_test(tests, interprets_the_same_bits, 0, 2 * builtin_count());
+        tcase_add_loop_test(tests, sets_of_a_kind_give_the_same_bits, 0, TYPES * builtin_count());
+        tcase_add_loop_test(tests, keeps_rows_apart, 0,
+                            SETS * TYPES * algorithm_count(&eco_backend_cpu));
+    }
+    suite_add_tcase(suite, tests);
+    const int status = suite_run(suite, true);
+    /* a comment in TAP */
+    printf("# cases: %d\n", sweep_count(only) + (only ? 0 : sweep_own_count()));
+    return status;
+}

@@ -1,0 +1,370 @@
+/*
+ * Every kernel of every table of every instruction set that is here, in runs against the reference,
+ * forward and backward, odd sizes; and every choice that ECORNN_FORCE takes from the planner.  What
+ * ran is counted in kernels put before the device's own.  At the end: "n of all" for each table.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "cpu/isa/isa.h"
+#include "tests/kit/counting.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static struct kernel_table table[8]; /* of each set, as set_number counts */
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* Sets whose tiles the system refuses are not here. */
+static const struct eco_isa *set_number(int index)
+{
+    const struct eco_isa *isa;
+    for (int k = 0; (isa = eco_isa_supported(k)) != NULL; k++)
+        if (eco_isa_with_tiles(isa) == isa && index-- == 0)
+            return isa;
+    return NULL;
+}
+
+/* What each set runs a case with; "" in a grid: by the work. */
+static struct {
+    const char *force, *algorithm, *grid, *device;
+    bool small; /* the CBLAS multiplies small matrices without packing */
+} way;
+
+static bool set_agrees(const struct test_case *test, const struct data *inputs,
+                       const struct data *expected, int set)
+{
+    struct machine machine = {.type = test->desc.type, .backwards = 1};
+    struct data results = {0};
+    char who[160];
+    const struct eco_isa *real = set_number(set);
+    setenv("ECORNN_ISA", real->name, 1);
+    setenv("ECORNN_GRID", way.grid, 1);
+    setenv("ECORNN_FORCE", way.force, 1);
+    setenv("ECORNN_ALGORITHM", way.algorithm, 1);
+    ck_assert_msg(ecornn_device_open(&machine.device, way.device) == ECORNN_OK, "%s",
+                  ecornn_error_detail());
+    struct eco_cpu *cpu = machine.device->own;
+    cpu->isa = counting_set(real, &table[set]);
+    cpu->small_products = way.small;
+    snprintf(who, sizeof who, "%s, %s in grid \"%s\", %s", real->name, way.device, way.grid,
+             way.force);
+    const bool ok =
+        case_run(test, &machine, inputs, &results) && results_agree(test, who, expected, &results);
+    data_free(&results);
+    ecornn_device_close(machine.device);
+    return ok;
+}
+
+static bool sets_agree(const struct test_case *test, const struct data *inputs,
+                       const struct data *expected)
+{
+    bool ok = true;
+    for (int set = 0; ok && set_number(set); set++)
+        ok = set_agrees(test, inputs, expected, set);
+    return ok;
+}
+
+static void walk(const char *text, case_check *check)
+{
+    ck_assert_msg(case_agrees(text, false, check), "%s", text);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static const char *const product_type[] = {"f32", "f32/bf16-weights", "bf16/row-invariant"};
+
+/* Of units that fill no vector a panel has one for each of the cell's products: 4, 3, 2, 1. */
+START_TEST(all_blocks_of_rows)
+{
+    static const char *const cell[] = {"lstm", "gru", "mgu", "rnn-tanh"};
+    char text[CASE_TEXT];
+    const int rows = 1 + _i;
+    way.algorithm = "packed", way.grid = "", way.device = "cpu:1";
+    if (rows > 12 && !set_number(0)->amx)
+        return; /* only tiles have so many */
+    for (int k = 0; k < 12; k++) {
+        way.force = k < 8 ? "vectors=4,strips=0,wide=0" : "strips=0,wide=0";
+        snprintf(text, sizeof text, "%s/%s/train/T2/N%d/I%d/H%d/states", cell[k % 4],
+                 product_type[k / 4], rows, 3 + k, 3);
+        if (rows <= 12 || k >= 8)
+            walk(text, sets_agree);
+    }
+    for (int k = 0; k < 3; k++) { /* whole vectors, and the planner's panels */
+        way.force = "strips=0,wide=0";
+        snprintf(text, sizeof text, "lstm/%s/train/T2/N%d/I5/H%d/states", product_type[k], rows,
+                 37 + 4 * k);
+        walk(text, sets_agree);
+    }
+}
+END_TEST
+
+/* One row by so many panels side by side, in sets of 16, 8 and 4 lanes. */
+START_TEST(all_strips)
+{
+    static const struct {
+        const char *cell;
+        int most, block; /* panels of a strip, of a block of units */
+    } with[] = {{"rnn-tanh", 1, 0}, {"gru-reset-first", 8, 8}, {"gru", 5, 6}, {"lstm", 4, 4}};
+    char text[CASE_TEXT];
+    way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = "wide=0,near=1";
+    for (int k = 0; k < 4; k++)
+        for (int lanes = 4; lanes <= 16 && _i < with[k].most; lanes *= 2)
+            for (int type = 0; type < 3; type++) { /* wide ones come after a whole block */
+                const int panels = (lanes == 16 ? with[k].block : 0) + _i + 1;
+                snprintf(text, sizeof text, "%s/%s/T2/N1/I3/H%d/states", with[k].cell,
+                         product_type[type], panels * lanes - 1);
+                walk(text, sets_agree);
+            }
+}
+END_TEST
+
+/* The same rows as blocks of more. */
+START_TEST(blocks_by_force)
+{
+    char text[CASE_TEXT], force[32];
+    const int rows = (const int[]){1, 3, 5, 8, 11}[_i];
+    snprintf(force, sizeof force, "block=%d,wide=0", rows);
+    way.algorithm = "packed", way.grid = "", way.device = "cpu:1", way.force = force;
+    for (int k = 0; k < 3; k++) {
+        snprintf(text, sizeof text, "gru/%s/train/T3/N25/I5/H37/states/lengths:random",
+                 product_type[k]);
+        walk(text, sets_agree);
+    }
+}
+END_TEST
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static const char *const pass_type[PASSES] = {"f32", "f64", "bf16"};
+
+START_TEST(all_stages)
+{
+    char text[CASE_TEXT];
+    const char *name = ecornn_cell_name(_i / PASSES), *type = pass_type[_i % PASSES];
+    way.algorithm = _i % PASSES == F64 ? "blas" : "packed";
+    way.grid = "", way.device = "cpu:1", way.force = "";
+    snprintf(text, sizeof text, "%s/%s/train/bi/T3/N5/I6/H37/states/lengths:random", name, type);
+    walk(text, sets_agree);
+    snprintf(text, sizeof text, "%s/%s/train/bi/T2/N3/I6/H21", name, type);
+    walk(text, sets_agree);
+    snprintf(text, sizeof text, "own-%s/%s/train/T3/N3/I5/H19/states/batch-major", name, type);
+    walk(text, sets_agree);
+}
+END_TEST
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+/* Keys of ECORNN_FORCE, one value a line or some together, and a case for which they matter. */
+static const struct {
+    const char *force, *text;
+} choice[] = {
+    {"chunk=1", "lstm/f32/train/L2/bi/T5/N3/I7/H33/states/lengths:random"},
+    {"chunk-back=1", "gru/bf16/train/L2/T5/N3/I7/H33/states"},
+    {"chunk=3,chunk-back=2", "lstm/f64/train/L2/T7/N3/I7/H19/states/dropout:0.3"},
+    {"pack-rows=1", "lstm/f32/train/T3/N5/I7/H33/states/lengths:random"},
+    {"pack-rows=7", "lstm/bf16/train/T7/N11/I7/H33/states"},
+    {"fuse=0", "lstm/f32/train/T4/N21/I9/H37/states"},
+    {"fuse=0", "lstm/bf16/train/T4/N21/I9/H37/states"},
+    {"fuse=1", "lstm/f32/train/L2/bi/T4/N3/I9/H37/states/lengths:random"},
+    {"fuse=1", "gru-reset-first/bf16/train/T4/N2/I9/H37/states"},
+    {"fuse=1,vectors=4", "six-sums/f32/train/T3/N6/I5/H19/states"},
+    {"copy=0", "lstm/f32/train/T2/N6/I1024/H129/states"},
+    {"copy=1", "lstm/f32/train/T2/N6/I1024/H129/states"},
+    {"own-units=0", "lstm/f32/train/L2/T4/N20/I9/H67/states/lengths:random"},
+    {"own-units=0", "gru/bf16/train/T4/N6/I9/H67/states"},
+    {"own-units=1", "lstm/f32/train/T4/N3/I9/H67/states"},
+    {"whole-rows=0", "lstm/f32/train/T4/N13/I9/H67/states"},
+    {"whole-rows=1", "lstm/f32/train/T4/N13/I9/H67/states"},
+    {"pass-after=0", "own-lstm/f32/train/T4/N5/I9/H67/states"},
+    {"pass-after=0", "lstm/bf16/train/T4/N9/I9/H67/states"},
+    {"pass-after=1", "gru/f32/train/T4/N5/I9/H67/states"},
+    {"vectors=4", "lstm/f32/train/T3/N26/I9/H67/states"},
+    {"vectors=2", "lstm/f32/bf16-weights/train/T3/N3/I9/H67/states"},
+    {"vectors=4", "gru/bf16/train/T3/N26/I9/H67/states"},
+    {"near=0", "lstm/f32/train/T4/N7/I9/H67/states"},
+    {"near=1", "lstm/f32/train/T4/N7/I9/H300/states"},
+    {"near=0,vectors=2,wide=0", "lstm/f32/bf16-weights/train/T4/N1/I9/H67/states"},
+    {"strips=0", "lstm/f32/train/T4/N1/I9/H67/states"},
+    {"wide=0", "lstm/f32/bf16-weights/train/T3/N3/I9/H19/states"},
+    {"wide=1", "gru/f32/bf16-weights/train/L2/T3/N3/I9/H67/states"},
+};
+enum { CHOICES = sizeof choice / sizeof *choice };
+
+/* Ways to share out the steps, with as many threads. */
+static const struct {
+    const char *device, *grid;
+} team[] = {{"cpu:1", ""},      {"cpu:2", "2x1x1"}, {"cpu:3", "1x3x1"},
+            {"cpu:3", "1x1x3"}, {"cpu:8", "2x2x2"}, {"cpu:7", ""}};
+enum { TEAMS = sizeof team / sizeof *team };
+static bool done[CHOICES][TEAMS];
+
+static bool all_teams_agree(const struct test_case *test, const struct data *inputs,
+                            const struct data *expected)
+{
+    bool ok = true;
+    for (int k = 0; ok && k < TEAMS; k++) {
+        way.device = team[k].device, way.grid = team[k].grid;
+        for (int set = 0; ok && set_number(set); set++)
+            if (set == 0 || k < 2) /* kernels do not know of teams */
+                ok = set_agrees(test, inputs, expected, set);
+    }
+    return ok;
+}
+
+START_TEST(all_choices)
+{
+    way.force = choice[_i].force;
+    way.algorithm = strstr(choice[_i].text, "/f64") ? "blas" : "packed";
+    walk(choice[_i].text, all_teams_agree);
+    for (int k = 0; k < TEAMS; k++)
+        done[_i][k] = true;
+}
+END_TEST
+
+/* Pieces of the CBLAS for cores that multiply small matrices without packing them, and for others;
+ * products of its own with the flag. */
+START_TEST(all_large_products)
+{
+    static const char *const text[] = {"lstm/f64/train/T3/N5/I70/H131/states",
+                                       "lstm/f64/row-invariant/train/T3/N7/I70/H131/states",
+                                       "gru/f32/train/T3/N5/I70/H131/states",
+                                       "gru-reset-first/f64/row-invariant/train/bi/T3/N6/I5/H37/"
+                                       "states/lengths:random"};
+    way.force = "", way.algorithm = "blas", way.small = _i % 2;
+    walk(text[_i / 2], all_teams_agree);
+    way.small = false;
+}
+END_TEST
+
+/* ---- what cannot be -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *force, *problem, *words;
+} refused[] = {
+    {"chunk=0", "lstm/T3/N3/I3/H3", "chunk is not 1 to 16777216"},
+    {"chunk-back=16777217", "lstm/f64/T3/N3/I3/H3", "chunk-back is not 1 to 16777216"},
+    {"vectors=5", "lstm/T3/N3/I3/H3", "vectors is not 1 to 4"},
+    {"vectors=", "lstm/T3/N3/I3/H3", "vectors is not 1 to 4"},
+    {"vectors=2", "lstm/f64/T3/N3/I3/H3", "no choice of it"},
+    {"vectors=1", "lstm/T3/N3/I3/H3", "less than the instruction set"},
+    {"vectors=3", "lstm/bf16/T3/N3/I3/H3", "not 2 or 4"},
+    {"block=-1", "lstm/T3/N3/I3/H3", "block is not 1 to 16777216"},
+    {"pack-rows=99999999999", "lstm/T3/N3/I3/H3", "pack-rows is not 1 to 65536"},
+    {"fuse=2", "lstm/T3/N3/I3/H3", "fuse is not 0 or 1"},
+    {"fuse=yes", "lstm/T3/N3/I3/H3", "fuse is not 0 or 1"},
+    {"fuse=1", "lstm/T3/N3/I3/H3/P2", "threads do not own units"},
+    {"fuse=1,own-units=0", "lstm/T3/N3/I3/H3", "threads do not own units"},
+    {"own-units=1", "lstm/T3/N3/I3/H3/P2", "has means or a projection"},
+    {"copy=3", "lstm/T3/N3/I3/H3", "copy is not 0 or 1"},
+    {"near=x", "lstm/T3/N3/I3/H3", "near is not 0 or 1"},
+    {"algorithm=nothing", "lstm/T3/N3/I3/H3", "left out"},
+    {"algorithm=blas", "lstm/row-invariant/T3/N3/I3/H3", "another order"},
+};
+
+START_TEST(refuses_in_words)
+{
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_desc desc;
+    unsetenv("ECORNN_ALGORITHM");
+    unsetenv("ECORNN_GRID");
+    setenv("ECORNN_FORCE", refused[_i].force, 1);
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, refused[_i].problem, NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED);
+    ck_assert_msg(strstr(ecornn_error_detail(), refused[_i].words) != NULL, "%s: %s",
+                  refused[_i].force, ecornn_error_detail());
+    ecornn_device_close(device);
+    unsetenv("ECORNN_FORCE");
+}
+END_TEST
+
+static const char *const no_grid[] = {"65536x16777216x16777216",
+                                      "0",
+                                      "1x2",
+                                      "1x2x",
+                                      "0x1x1",
+                                      "-1x1x1",
+                                      "1x1x1x1",
+                                      "65x1x1",
+                                      "5x13x1",
+                                      "1,1,2",
+                                      " 1x1x1",
+                                      "4294967297x1x1",
+                                      "1x1x18446744073709551617"};
+
+START_TEST(no_such_grid)
+{
+    ecornn_device *device = NULL;
+    setenv("ECORNN_GRID", no_grid[_i], 1);
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), no_grid[_i]) != NULL &&
+                      strstr(ecornn_error_detail(), "64 threads") != NULL,
+                  "%s", ecornn_error_detail());
+    ck_assert_ptr_null(device);
+    unsetenv("ECORNN_GRID");
+}
+END_TEST
+
+/* ---- n of all -------------------------------------------------------------------------------- */
+
+static bool say(const char *set, const char *what, struct count c)
+{
+    printf("%-11s %-28s %3d of %d\n", set, what, c.n, c.all);
+    return c.n == c.all;
+}
+
+START_TEST(all_ran)
+{
+    static const char *const product_name[PRODUCTS] = {"products F32", "products BF16 weights",
+                                                       "products of pairs", "products in tiles"};
+    static const char *const pass_name[PASSES] = {"passes F32", "passes F64", "passes BF16"};
+    bool all = true;
+    const struct eco_isa *isa;
+    struct count choices = {0};
+    for (int set = 0; (isa = set_number(set)); set++) {
+        const struct kernel_table *t = &table[set];
+        for (int k = 0; k < PRODUCTS; k++)
+            if (t->has[k])
+                all &= say(isa->name, product_name[k], products_counted(t, isa, k));
+        for (int k = 0; k < PASSES; k++)
+            all &= say(isa->name, pass_name[k], passes_counted(t, k));
+        all &= say(isa->name, "copies of rows", rows_counted(t));
+    }
+    for (int i = 0; i < CHOICES; i++)
+        for (int k = 0; k < TEAMS; k++)
+            count_one(&choices, done[i][k]);
+    all &= say("all sets", "choices by force and grids", choices);
+    for (int rank = 0; eco_isa_name(rank); rank++) {
+        bool here = false;
+        for (int set = 0; (isa = set_number(set)); set++)
+            here |= strcmp(isa->name, eco_isa_name(rank)) == 0;
+        if (!here)
+            printf("%-11s not on this machine\n", eco_isa_name(rank));
+    }
+    ck_assert(all);
+}
+END_TEST
+
+/* In one process: the tables are counted in it. */
+int main(void)
+{
+    Suite *suite = suite_create("walk");
+    TCase *tests = tcase_create("cpu");
+    suite_add_tcase(suite, tests);
+    tcase_add_loop_test(tests, all_blocks_of_rows, 0, COUNTED_ROWS);
+    tcase_add_loop_test(tests, all_strips, 0, 8);
+    tcase_add_loop_test(tests, blocks_by_force, 0, 5);
+    tcase_add_loop_test(tests, all_stages, 0, builtin_count() * PASSES);
+    tcase_add_loop_test(tests, all_choices, 0, CHOICES);
+    tcase_add_loop_test(tests, all_large_products, 0, 8);
+    tcase_add_loop_test(tests, refuses_in_words, 0, sizeof refused / sizeof *refused);
+    tcase_add_loop_test(tests, no_such_grid, 0, sizeof no_grid / sizeof *no_grid);
+    tcase_add_test(tests, all_ran);
+    return suite_run(suite, false);
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# The library for 64-bit Arm: cross-built, and its kernels, activations and some runs tested under an
+# emulator; NEON gives the bits of AVX2 and AVX-512, plain C those of SSE2.  `make check-arm64`; the
+# build stays in tests/arm64.build.
+set -eu
+host=aarch64-linux-gnu
+source=$(cd "${srcdir:-.}" && pwd)
+build=tests/arm64.build
+qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static || true)
+command -v $host-gcc > /dev/null || { echo "no $host-gcc (Debian: gcc-aarch64-linux-gnu): skipped"; exit 77; }
+[ -n "$qemu" ] || { echo "no qemu-aarch64 (Debian: qemu-user): skipped"; exit 77; }
+unset MAKEFLAGS MAKELEVEL MFLAGS CC CFLAGS LDFLAGS 2> /dev/null || true
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+# Neither a CBLAS nor Check comes with a cross compiler: tests/cross has what is needed of both.
+mkdir -p $build
+made() { # targets
+    make -s -j"$(getconf _NPROCESSORS_ONLN)" -C $build "$@" >> $build/build.log 2>&1 ||
+        { tail -n 40 $build/build.log; fail "the build"; }
+}
+(
+    cd $build
+    $host-gcc -O2 -fPIC -c "$source/tests/cross/cblas.c" -o cblas.o
+    [ -e config.status ] || "$source/configure" -q --host=$host --enable-werror \
+        CFLAGS=-O2 BLAS_CFLAGS="-I$source/tests/cross" BLAS_LIBS="$PWD/cblas.o" \
+        CHECK_CFLAGS="-I$source/tests/cross" CHECK_LIBS=-lm
+) > $build/build.log 2>&1 || { tail -n 40 $build/build.log; fail "configure"; }
+
+# The longest, which counts kernels in one process, runs beside all others.
+made tests/cpu/test_walk
+(
+    cd $build
+    srcdir=$source exec ./libtool --mode=execute "$qemu" -L /usr/$host tests/cpu/test_walk
+) > $build/walk.log 2>&1 &
+walk=$!
+trap 'kill $walk 2> /dev/null || true' EXIT
+made libecornn.la examples/hello tests/cpu/bits tests/cpu/test_activations tests/cpu/test_backend \
+    tests/cpu/test_kernels tests/cpu/test_lanes tests/core/test_rows
+
+emulated() { # program of the build, arguments
+    program=$1
+    shift
+    echo "$program $*"
+    (cd $build && srcdir=$source ./libtool --mode=execute "$qemu" -L /usr/$host "$program" "$@") ||
+        fail "$program $*"
+}
+
+emulated examples/hello > $build/hello.log
+emulated tests/cpu/test_kernels
+emulated tests/cpu/test_lanes
+emulated tests/cpu/test_activations
+for problem in lstm/f32/train/L2/bi/T5/N4/I7/H19/states gru/f32/infer/T3/N13/I33/H40 \
+    lstm/f32/train/P5/T4/N3/I6/H21/lengths:random rnn-tanh/f64/train/T3/N2/I4/H9; do
+    emulated tests/cpu/test_backend $problem
+done
+
+# Cells from text by the interpreter, which is one for all: some of each kind.
+CHECK_EVERY='4 rows_of_own_cells_are_alone'
+export CHECK_EVERY
+emulated tests/core/test_rows
+
+tests/cpu/bits > $build/here.bits || fail "tests/cpu/bits"
+emulated tests/cpu/bits | grep -v '^tests' > $build/arm64.bits
+diff $build/here.bits $build/arm64.bits || fail "other bits than here"
+wait $walk || { cat $build/walk.log; fail "tests/cpu/test_walk"; }
+trap - EXIT
+cat $build/walk.log
+echo "cases: $(wc -l < $build/arm64.bits)"

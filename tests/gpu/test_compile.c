@@ -1,0 +1,387 @@
+/*
+ * The kernels of cells compiled at run time, as far as that goes without a device: every cell for
+ * an old and a new architecture, what NVRTC's absence and mistakes look like, and the way through
+ * the disk.  Skipped, with the reason, where there is no NVRTC.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu/jit/compile.h"
+#include "gpu/persistent/persistent.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static char why[512];
+static struct eco_text *reason(void)
+{
+    static struct eco_text text;
+    text = (struct eco_text){why, sizeof why, 0};
+    why[0] = '\0';
+    return &text;
+}
+
+static const char *const architecture[] = {"sm_75", "sm_90a"};
+enum { ARCHITECTURES = sizeof architecture / sizeof *architecture };
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+static int builtins(void)
+{
+    int n = 0;
+    while (ecornn_cell_name(n))
+        n++;
+    return n;
+}
+
+static int cells(void)
+{
+    char name[64];
+    int n = 0;
+    while (sweep_own_cell(n, name))
+        n++;
+    return builtins() + n;
+}
+
+static ecornn_cell *parse(const char *path)
+{
+    ecornn_cell *cell = NULL;
+    static char text[ECO_MAX_TEXT];
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "%s", path);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    return cell;
+}
+
+static ecornn_cell *cell_number(int k)
+{
+    char name[64], inside[128], path[1024];
+    if (k < builtins())
+        snprintf(inside, sizeof inside, "common/cell/%s.cell", ecornn_cell_name(k));
+    else if (sweep_own_cell(k - builtins(), name))
+        snprintf(inside, sizeof inside, "tests/cells/%s.cell", name);
+    source_path(path, inside);
+    return parse(path);
+}
+
+static bool contains(const struct eco_code *code, const char *name)
+{
+    const size_t length = strlen(name) + 1;
+    for (size_t i = 0; i + length <= code->bytes; i++)
+        if (memcmp((const char *)code->data + i, name, length) == 0)
+            return true;
+    return false;
+}
+
+static void check_kernels(const struct ecornn_cell *cell, const struct eco_code *code)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    char name[ECO_KERNEL_NAME];
+    ck_assert_uint_gt(code->bytes, 4);
+    ck_assert(memcmp(code->data, "\177ELF", 4) == 0);
+    for (int k = 0; k < lowered->n_forward + lowered->n_backward; k++) {
+        const bool backward = k >= lowered->n_forward;
+        eco_cell_kernel_name(cell, backward, backward ? k - lowered->n_forward : k, name);
+        ck_assert_msg(contains(code, name), "no %s", name);
+    }
+}
+
+static void compile(const struct ecornn_cell *cell, ecornn_type type, int from)
+{
+    char *text = eco_cell_text(cell, type);
+    for (int a = from; a < ARCHITECTURES; a++) {
+        struct eco_code code;
+        const struct eco_source source = {text, architecture[a], NULL};
+        ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+        check_kernels(cell, &code);
+        eco_free(code.data);
+    }
+    eco_free(text);
+}
+
+START_TEST(compiles_every_cell)
+{
+    ecornn_cell *cell = cell_number(_i);
+    compile(cell, ECORNN_F32, 0);
+    if (_i >= builtins()) { /* own ones use every word between them */
+        compile(cell, ECORNN_BF16, 0);
+        compile(cell, ECORNN_F16, 1);
+        compile(cell, ECORNN_F64, 1);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+static void compile_resident(const struct ecornn_cell *cell, int kind, bool backward, int place)
+{
+    char *text =
+        eco_persistent_text(cell, &eco_persistent_kinds[kind], backward, UINT64_C(1) << place);
+    const struct eco_source source = {text, "sm_90a", NULL};
+    char name[ECO_KERNEL_NAME];
+    struct eco_code code;
+    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+    eco_persistent_kernel_name(place, name);
+    ck_assert_msg(contains(&code, name), "no %s", name);
+    eco_free(code.data);
+    eco_free(text);
+}
+
+/* All steps in one launch: of each cell that has such kernels two kinds, both ways; all kinds
+ * between them.  Of cells with one product also those of four warps together, and, with scales,
+ * those of what a warp gathers itself. */
+START_TEST(compiles_resident_kernels)
+{
+    /* by products: clusters of 1, 4, 2 and 1; of 1 */
+    static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
+    /* clusters of 1 and 2 */
+    static const int squares[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_SQUARE),
+                                  ECO_PERSISTENT_PLACE(3, 1, ECO_PERSISTENT_SQUARE)},
+                     kinds[] = {ECO_BF16_IN_BF16, ECO_F16_IN_F16, ECO_F32_IN_F16, ECO_F32_IN_PAIR};
+    static const int direct[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_DIRECT),
+                                 ECO_PERSISTENT_PLACE(5, 0, ECO_PERSISTENT_DIRECT)},
+                     scaled[] = {ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_PAIR};
+    ecornn_cell *cell = cell_number(_i);
+    const int products = eco_cell_products(cell);
+    for (int i = 0; i < 4 && products > 0; i++)
+        compile_resident(cell, (_i + i) % ECO_PERSISTENT_KINDS, i % 2, places[products - 1][i]);
+    if (products == 1) {
+        compile_resident(cell, kinds[_i % 4], false, squares[_i / 4 % 2]);
+        compile_resident(cell, scaled[_i % 2], false, direct[_i / 2 % 2]);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* A step in one launch: of each cell of one product, one type of rows. */
+START_TEST(compiles_fused_kernels)
+{
+    static const struct {
+        ecornn_type type;
+        bool fast;
+    } kinds[] = {
+        {ECORNN_BF16, false}, {ECORNN_F32, false}, {ECORNN_F32, true}, {ECORNN_F16, false}};
+    ecornn_cell *cell = cell_number(builtins() + _i);
+    const int accs = cell->lowered.n_accs;
+    if (eco_cell_products(cell) == 1) {
+        char *text = eco_fused_text(cell, kinds[_i % 4].type, kinds[_i % 4].fast);
+        const struct eco_source source = {text, "sm_90a", NULL};
+        struct eco_code code;
+        ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+        for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++) {
+            char name[ECO_KERNEL_NAME];
+            eco_fused_kernel_name(shape, name);
+            ck_assert_int_eq(contains(&code, name), ECO_FUSED_MADE(accs, shape));
+        }
+        eco_free(code.data);
+        eco_free(text);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* ---- what goes wrong ------------------------------------------------------------------------- */
+
+static const char simple[] = "extern \"C\" __global__ void f(float *x) { x[0] = FACTOR; }\n";
+
+START_TEST(says_what_is_missing)
+{
+    setenv("ECORNN_NVRTC", "0", 1);
+    ck_assert(!eco_nvrtc_open(reason()));
+    ck_assert_str_eq(why, "ECORNN_NVRTC is 0");
+    setenv("ECORNN_NVRTC", _i ? "libm.so.6" : "/dev/null/libnvrtc.so", 1);
+    ck_assert(!eco_nvrtc_open(reason()));
+    ck_assert_msg(strstr(why, _i ? "libm.so.6 is not NVRTC" : "/dev/null/"), "%s", why);
+}
+END_TEST
+
+START_TEST(says_what_is_wrong)
+{
+    struct eco_code code;
+    const char *const options[] = {"--no-such-option", NULL};
+    struct eco_source source = {simple, "sm_90a", NULL};
+    ck_assert(!eco_nvrtc_compile(&source, &code, reason()));
+    ck_assert_msg(strstr(why, "FACTOR"), "%s", why);
+    source = (struct eco_source){"#include <nowhere.h>\n", "sm_90a", NULL};
+    ck_assert(!eco_nvrtc_compile(&source, &code, reason()));
+    ck_assert_msg(strstr(why, "nowhere.h"), "%s", why);
+    source = (struct eco_source){"", "sm_12", NULL};
+    ck_assert(!eco_nvrtc_compile(&source, &code, reason()));
+    ck_assert_msg(strstr(why, "sm_12"), "%s", why);
+    source = (struct eco_source){"", "sm_90a", options};
+    ck_assert(!eco_nvrtc_compile(&source, &code, reason()));
+    ck_assert_ptr_null(code.data);
+}
+END_TEST
+
+/* ---- with the disk --------------------------------------------------------------------------- */
+
+static char folder[64];
+
+static void set_up(void)
+{
+    snprintf(folder, sizeof folder, "%s/compile.XXXXXX", access("tests", W_OK) ? "." : "tests");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    setenv("ECORNN_CACHE", folder, 1);
+}
+
+static void tear_down(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Compiles `simple` with -DFACTOR=factor, or finds it. */
+static struct eco_code get(const char *factor, const char *arch)
+{
+    const char *const options[] = {factor, NULL};
+    const struct eco_source source = {simple, arch, options};
+    struct eco_code code;
+    ck_assert_msg(eco_compile(&source, &code, reason()), "%s", why);
+    return code;
+}
+
+START_TEST(compiles_once)
+{
+    struct eco_code first = get("-DFACTOR=1", "sm_90a"), again = get("-DFACTOR=1", "sm_90a");
+    ck_assert(!first.kept && again.kept);
+    ck_assert(first.bytes == again.bytes && memcmp(first.data, again.data, first.bytes) == 0);
+    eco_free(again.data);
+    again = get("-DFACTOR=2", "sm_90a");
+    ck_assert(!again.kept);
+    eco_free(again.data);
+    again = get("-DFACTOR=1", "sm_75");
+    ck_assert(!again.kept);
+    eco_free(again.data);
+    eco_free(first.data);
+    setenv("ECORNN_CACHE", "0", 1);
+    again = get("-DFACTOR=1", "sm_90a");
+    ck_assert(!again.kept);
+    eco_free(again.data);
+    setenv("ECORNN_CACHE", "/dev/null/ecornn", 1); /* no place to keep it is no error */
+    again = get("-DFACTOR=1", "sm_90a");
+    ck_assert(!again.kept);
+    eco_free(again.data);
+}
+END_TEST
+
+/* Whoever writes where the program happens to run does not write our headers. */
+START_TEST(reads_no_files)
+{
+    static const char *const name[] = {"near.h", "gpu/cell/words.cuh", "stdint.h"};
+    struct eco_code code;
+    char before[1024];
+    ck_assert_ptr_nonnull(getcwd(before, sizeof before));
+    ck_assert_int_eq(chdir(folder), 0);
+    ck_assert_int_eq(mkdir("gpu", 0700) | mkdir("gpu/cell", 0700), 0);
+    for (int i = 0; i < 3; i++) {
+        FILE *file = fopen(name[i], "w");
+        fputs("#define FOUND 1\n", file);
+        fclose(file);
+    }
+    struct eco_source source = {"#include \"near.h\"\n", "sm_90a", NULL};
+    ck_assert(!eco_nvrtc_compile(&source, &code, reason()));
+    ck_assert_msg(strstr(why, "near.h"), "%s", why);
+    source.text = "#define ECO_ROWS_F32 1\n#include \"gpu/cell/words.cuh\"\n"
+                  "#ifdef FOUND\n#error found\n#endif\n";
+    ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+    eco_free(code.data);
+    ck_assert_int_eq(chdir(before), 0);
+}
+END_TEST
+
+/* Each allocation fails once: no code and a reason, or code that only was not kept. */
+START_TEST(memory_may_be_short)
+{
+    const char *const options[] = {"-DFACTOR=4", NULL};
+    const struct eco_source source = {simple, "sm_90a", options};
+    for (int k = 1; k < 8; k++) {
+        struct eco_code code;
+        eco_alloc_fail_at(k);
+        const bool ok = eco_compile(&source, &code, reason());
+        eco_alloc_fail_at(0);
+        ck_assert(ok == (code.data != NULL));
+        ck_assert_msg(ok || why[0] != '\0', "no reason");
+        eco_free(code.data);
+    }
+}
+END_TEST
+
+START_TEST(compiles_in_processes_at_once)
+{
+    for (int k = 0; k < 2; k++)
+        if (fork() == 0) {
+            struct eco_code code = get("-DFACTOR=3", "sm_90a");
+            _exit(memcmp(code.data, "\177ELF", 4) != 0);
+        }
+    for (int k = 0; k < 2; k++) {
+        int status;
+        ck_assert_int_gt(wait(&status), 0);
+        ck_assert_int_eq(status, 0);
+    }
+    struct eco_code code = get("-DFACTOR=3", "sm_90a");
+    ck_assert(code.kept);
+    eco_free(code.data);
+}
+END_TEST
+
+/* Headers, options, architecture and text: each alone makes another key. */
+START_TEST(key_has_all_of_it)
+{
+    static char key[2][1 << 18];
+    const char *const options[] = {"-DX", NULL};
+    const struct eco_source source[] = {
+        {"a", "sm_75", NULL}, {"b", "sm_75", NULL}, {"a", "sm_90a", NULL}, {"a", "sm_75", options}};
+    ck_assert(eco_nvrtc_open(reason()));
+    for (int i = 0; i < 4; i++) {
+        struct eco_text text = {key[i > 0], sizeof key[0], 0};
+        eco_nvrtc_key(&source[i], &text);
+        ck_assert_uint_lt(text.length, sizeof key[0]);
+        ck_assert(i == 0 || strcmp(key[0], key[1]) != 0);
+        ck_assert_ptr_nonnull(strstr(key[i > 0], "struct eco_stage_call {"));
+        ck_assert_ptr_nonnull(strstr(key[i > 0], "--fmad=false"));
+    }
+}
+END_TEST
+
+/* In a process of its own: a test finds the library as its environment says. */
+static bool is_here(void)
+{
+    int status = 0;
+    if (fork() == 0) {
+        const bool here = eco_nvrtc_open(reason());
+        if (!here)
+            printf("1..0 # SKIP %s\n", why);
+        fflush(stdout);
+        _exit(!here);
+    }
+    return wait(&status) > 0 && status == 0;
+}
+
+int main(void)
+{
+    if (!is_here())
+        return EXIT_SUCCESS;
+    Suite *suite = suite_create("compile");
+    TCase *tests = tcase_create("nvrtc"), *disk = tcase_create("disk");
+    tcase_add_loop_test(tests, compiles_every_cell, 0, cells());
+    tcase_add_loop_test(tests, compiles_resident_kernels, 0, cells());
+    tcase_add_loop_test(tests, compiles_fused_kernels, 0, cells() - builtins());
+    tcase_add_loop_test(tests, says_what_is_missing, 0, 2);
+    tcase_add_test(tests, says_what_is_wrong);
+    tcase_add_test(tests, key_has_all_of_it);
+    tcase_add_checked_fixture(disk, set_up, tear_down);
+    tcase_add_test(disk, compiles_once);
+    tcase_add_test(disk, memory_may_be_short);
+    tcase_add_test(disk, reads_no_files);
+    tcase_add_test(disk, compiles_in_processes_at_once);
+    suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, disk);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,408 @@
+/*
+ * A run gives the same bits however it is queued: on the default stream or another, again and again
+ * (from the graph that is kept), inside the caller's own capture, in many threads at once. Skipped,
+ * with the reason, where there is no device.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ecornn.h"
+#include "tests/kit/suite.h"
+
+static ecornn_device *device;
+
+/* Directions and layers, so that streams fork. */
+static const char *const problem[] = {
+    "lstm/f32/train/L2/bi/T23/N5/I7/H33", "gru/bf16/train/L3/T40/N4/I9/H40",
+    "gru-reset-first/f32/train/bi/T9/N3/I5/H17", "own/f32/train/L2/T11/N3/I5/H17"};
+static const char own_text[] = "cell own(h)\nu = sigmoid(W x + R h + b)\n"
+                               "n = tanh(W x + R h + b)\nh' = u * h + (1 - u) * n";
+enum { PROBLEMS = sizeof problem / sizeof *problem };
+
+#define CHECK_OK(call) ck_assert_msg((call) == ECORNN_OK, "%s: %s", #call, ecornn_error_detail())
+#define CHECK_CUDA(call)                                                                           \
+    do {                                                                                           \
+        const cudaError_t error = (call);                                                          \
+        ck_assert_msg(error == cudaSuccess, "%s: %s", #call, cudaGetErrorString(error));           \
+    } while (0)
+
+/* A plan with its weights; everything that only runs read. */
+struct net {
+    ecornn_desc desc;
+    ecornn_cell *own; /* NULL: built in */
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    void *weights, *x, *dy;
+    size_t x_bytes, y_bytes;
+};
+
+/* What one run at a time writes. */
+struct buffers {
+    void *y, *dx, *dweights, *workspace, *reserve;
+};
+
+static void *random_block(size_t bytes, bool wide)
+{
+    unsigned state = 1;
+    unsigned char *host = malloc(bytes);
+    void *block = ecornn_alloc(device, bytes);
+    for (size_t i = 0; i + 3 < bytes; i += wide ? 4 : 2) {
+        state = state * 1664525u + 1013904223u;
+        const float value = (float)(state >> 8) * 0x1p-24f - 0.5f;
+        memcpy(host + i, (const char *)&value + (wide ? 0 : 2), wide ? 4 : 2);
+    }
+    CHECK_OK(ecornn_upload(device, block, host, bytes));
+    free(host);
+    return block;
+}
+
+static void net_make(struct net *net, const char *text)
+{
+    net->own = NULL;
+    if (strncmp(text, "own", 3) == 0)
+        CHECK_OK(ecornn_cell_parse(&net->own, own_text));
+    CHECK_OK(ecornn_desc_parse(&net->desc, text, net->own));
+    CHECK_OK(ecornn_plan_create(&net->plan, device, &net->desc));
+    ecornn_plan_sizes(net->plan, &net->sizes);
+    const bool wide = net->desc.type == ECORNN_F32;
+    const size_t rows = (size_t)net->desc.steps * (size_t)net->desc.batch * (wide ? 4 : 2);
+    net->x_bytes = rows * (size_t)net->desc.input;
+    net->y_bytes =
+        rows * (size_t)net->desc.hidden * (net->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+    net->x = random_block(net->x_bytes, wide);
+    net->dy = random_block(net->y_bytes, wide);
+    net->weights = ecornn_alloc(device, net->sizes.weights);
+    char *block = random_block(net->sizes.params * 4, true);
+    const int count = ecornn_param_count(net->plan);
+    const void **params = calloc((size_t)count, sizeof *params);
+    for (int k = 0; k < count; k++) {
+        ecornn_param param;
+        CHECK_OK(ecornn_param_get(net->plan, k, &param));
+        params[k] = block + 4 * param.offset;
+    }
+    CHECK_OK(ecornn_pack(net->plan, params, net->weights, NULL));
+    CHECK_OK(ecornn_wait(device, NULL));
+    ecornn_free(device, block);
+    free(params);
+}
+
+static void net_free(struct net *net)
+{
+    ecornn_free(device, net->weights);
+    ecornn_free(device, net->x);
+    ecornn_free(device, net->dy);
+    ecornn_plan_free(net->plan);
+    ecornn_cell_free(net->own);
+}
+
+static struct buffers buffers_make(const struct net *net)
+{
+    return (struct buffers){ecornn_alloc(device, net->y_bytes), ecornn_alloc(device, net->x_bytes),
+                            ecornn_alloc(device, net->sizes.dweights),
+                            ecornn_alloc(device, net->sizes.workspace),
+                            ecornn_alloc(device, net->sizes.reserve)};
+}
+
+static void buffers_free(struct buffers *b)
+{
+    void *const all[] = {b->y, b->dx, b->dweights, b->workspace, b->reserve};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ecornn_free(device, all[i]);
+}
+
+/* Forward and backward of so many steps and rows, queued; NaN in what they should write. */
+static ecornn_status train_some(const struct net *net, const struct buffers *b, int32_t steps,
+                                int32_t rows, void *stream)
+{
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = steps,
+                          .batch = rows,
+                          .x = net->x,
+                          .y = b->y,
+                          .weights = net->weights,
+                          .workspace = b->workspace,
+                          .reserve = b->reserve,
+                          .stream = stream};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dy = net->dy, .dx = b->dx, .dweights = b->dweights};
+    cudaMemsetAsync(b->y, 0xFF, net->y_bytes, stream);
+    cudaMemsetAsync(b->dx, 0xFF, net->x_bytes, stream);
+    cudaMemsetAsync(b->dweights, 0xFF, net->sizes.dweights, stream);
+    const ecornn_status status = ecornn_forward(net->plan, &io);
+    return status == ECORNN_OK ? ecornn_backward(net->plan, &io, &gradient) : status;
+}
+
+static ecornn_status train(const struct net *net, const struct buffers *b, void *stream)
+{
+    return train_some(net, b, ECORNN_ALL, ECORNN_ALL, stream);
+}
+
+/* All results, one behind the other; the caller frees. */
+static unsigned char *fetch(const struct net *net, const struct buffers *b, size_t *bytes)
+{
+    *bytes = net->y_bytes + net->x_bytes + net->sizes.dweights;
+    unsigned char *all = malloc(*bytes);
+    CHECK_OK(ecornn_download(device, all, b->y, net->y_bytes));
+    CHECK_OK(ecornn_download(device, all + net->y_bytes, b->dx, net->x_bytes));
+    CHECK_OK(ecornn_download(device, all + net->y_bytes + net->x_bytes, b->dweights,
+                             net->sizes.dweights));
+    return all;
+}
+
+static void check_same(const struct net *net, const struct buffers *b, const unsigned char *first,
+                       const char *how)
+{
+    size_t bytes;
+    unsigned char *now = fetch(net, b, &bytes);
+    ck_assert_msg(memcmp(first, now, bytes) == 0, "other bits %s", how);
+    free(now);
+}
+
+/* A net, what its first run gave, and a stream for others. */
+struct trial {
+    struct net net;
+    struct buffers b;
+    unsigned char *first;
+    cudaStream_t stream;
+};
+
+/* Nothing is left of the NaN that were there before the run. */
+static void check_written(const struct net *net, const unsigned char *results)
+{
+    const struct {
+        const char *name;
+        size_t at, bytes; /* of dweights the first only: there are gaps between its parts */
+    } all[] = {{"y", 0, net->y_bytes},
+               {"dx", net->y_bytes, net->x_bytes},
+               {"dweights", net->y_bytes + net->x_bytes, 4}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (size_t i = 0; i + 3 < all[k].bytes; i += 4)
+            ck_assert_msg(memcmp(results + all[k].at + i, "\xFF\xFF\xFF\xFF", 4) != 0,
+                          "%s was not written, %zu bytes from its start", all[k].name, i);
+}
+
+static void trial_open(struct trial *trial, const char *text)
+{
+    size_t bytes;
+    net_make(&trial->net, text);
+    trial->b = buffers_make(&trial->net);
+    CHECK_OK(train(&trial->net, &trial->b, NULL));
+    CHECK_OK(ecornn_wait(device, NULL));
+    trial->first = fetch(&trial->net, &trial->b, &bytes);
+    check_written(&trial->net, trial->first);
+    CHECK_CUDA(cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking));
+}
+
+static void trial_close(struct trial *trial)
+{
+    CHECK_CUDA(cudaStreamDestroy(trial->stream));
+    free(trial->first);
+    buffers_free(&trial->b);
+    net_free(&trial->net);
+}
+
+START_TEST(gives_the_same_bits_on_streams_and_from_graphs)
+{
+    struct trial trial;
+    trial_open(&trial, problem[_i]);
+    for (int k = 0; k < 4; k++) {
+        CHECK_OK(train(&trial.net, &trial.b, trial.stream));
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        check_same(&trial.net, &trial.b, trial.first, "on a stream");
+    }
+    trial_close(&trial);
+}
+END_TEST
+
+/* More of them than a plan keeps graphs of: graphs are given other pointers. */
+START_TEST(takes_other_arrays)
+{
+    enum { SETS = 6, TIMES = 3 };
+    struct trial trial;
+    struct buffers sets[SETS];
+    trial_open(&trial, problem[_i]);
+    for (int k = 0; k < SETS; k++)
+        sets[k] = buffers_make(&trial.net);
+    for (int k = 0; k < 2 * SETS * TIMES; k++) {
+        const struct buffers *b = &sets[k / TIMES % SETS];
+        CHECK_OK(train(&trial.net, b, trial.stream));
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        check_same(&trial.net, b, trial.first, "with other arrays");
+    }
+    for (int k = 0; k < SETS; k++)
+        buffers_free(&sets[k]);
+    trial_close(&trial);
+}
+END_TEST
+
+/* Runs of more sizes than a plan keeps graphs of, each queued, captured and from the graph: their
+ * products have other kernels. */
+START_TEST(takes_runs_of_other_sizes)
+{
+    static const char *const of[] = {
+        "lstm/f32/fast/train/T6/N37/I24/H72", "lstm/f32/train/T6/N37/I24/H72",
+        "gru/bf16/train/T6/N100/I64/H256", "gru/f32/fast/train/T6/N100/I64/H256"};
+    static const int32_t rows[] = {1, 2, 5, 9, 16, 24, 33, 37};
+    enum { SIZES = 14, TIMES = 3 };
+    struct trial trial;
+    trial_open(&trial, of[_i]);
+    for (int k = 0; k < 2 * SIZES; k++) {
+        const int i = k % SIZES;
+        const int32_t steps = i < 6 ? i + 1 : 6, n = i < 6 ? 37 : rows[i - 6];
+        unsigned char *first = NULL;
+        size_t bytes;
+        for (int time = 0; time < TIMES; time++) {
+            CHECK_OK(train_some(&trial.net, &trial.b, steps, n, trial.stream));
+            CHECK_OK(ecornn_wait(device, trial.stream));
+            if (first == NULL)
+                first = fetch(&trial.net, &trial.b, &bytes);
+            else
+                check_same(&trial.net, &trial.b, first, "of other sizes");
+        }
+        free(first);
+    }
+    trial_close(&trial);
+}
+END_TEST
+
+START_TEST(may_be_captured_by_the_caller)
+{
+    struct trial trial;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    ecornn_plan *other;
+    trial_open(&trial, problem[_i]);
+    CHECK_CUDA(cudaStreamBeginCapture(trial.stream, cudaStreamCaptureModeThreadLocal));
+    CHECK_OK(train(&trial.net, &trial.b, trial.stream));
+    CHECK_OK(ecornn_plan_create(&other, device, &trial.net.desc)); /* no part of the capture */
+    ecornn_plan_free(other);
+    CHECK_CUDA(cudaStreamEndCapture(trial.stream, &graph));
+    CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    for (int k = 0; k < 3; k++) {
+        CHECK_CUDA(cudaGraphLaunch(exec, trial.stream));
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        check_same(&trial.net, &trial.b, trial.first, "in a captured graph");
+    }
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    trial_close(&trial);
+}
+END_TEST
+
+/* A run of no steps moves states in the order of the stream, as a node of the caller's graph. */
+START_TEST(an_empty_run_may_be_captured)
+{
+    struct net net;
+    net_make(&net, problem[_i]);
+    const ecornn_desc *desc = &net.desc;
+    const size_t bytes = (size_t)(desc->layers ? desc->layers : 1) * (size_t)desc->batch *
+                         (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1) *
+                         (size_t)(desc->proj ? desc->proj : desc->hidden) * 2;
+    unsigned char *from = ecornn_alloc(device, 2 * bytes), *to = ecornn_alloc(device, 2 * bytes);
+    unsigned char *host = malloc(bytes);
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    const ecornn_io io = {
+        .size = sizeof io, .batch = ECORNN_ALL, .initial = {from}, .final = {to}, .stream = NULL};
+    ecornn_io captured = io;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    captured.stream = stream;
+    CHECK_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    CHECK_OK(ecornn_forward(net.plan, &captured));
+    CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
+    CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    for (int k = 1; k < 4; k++) {
+        CHECK_CUDA(cudaMemsetAsync(from, k, 2 * bytes, stream));
+        CHECK_CUDA(cudaGraphLaunch(exec, stream));
+        CHECK_OK(ecornn_wait(device, stream));
+        CHECK_OK(ecornn_download(device, host, to, bytes));
+        for (size_t i = 0; i < bytes; i++)
+            ck_assert_int_eq(host[i], k);
+    }
+    int here = 0;
+    captured = io;
+    captured.final[0] = &here; /* the host's */
+    ck_assert_int_eq(ecornn_forward(net.plan, &captured), ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), "io.final") != NULL, "%s", ecornn_error_detail());
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+    ecornn_free(device, from);
+    ecornn_free(device, to);
+    free(host);
+    net_free(&net);
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+enum { THREADS = 6, RUNS = 8 };
+
+struct worker {
+    pthread_t thread;
+    const struct net *net;
+    struct buffers buffers;
+    ecornn_status status;
+};
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    cudaStream_t stream;
+    worker->status = ECORNN_FAILED;
+    if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
+        return NULL;
+    worker->status = ECORNN_OK;
+    for (int k = 0; k < RUNS && worker->status == ECORNN_OK; k++)
+        worker->status = train(worker->net, &worker->buffers, stream);
+    if (ecornn_wait(device, stream) != ECORNN_OK)
+        worker->status = ECORNN_FAILED;
+    cudaStreamDestroy(stream);
+    return NULL;
+}
+
+START_TEST(one_plan_runs_in_many_threads)
+{
+    struct trial trial;
+    struct worker worker[THREADS];
+    trial_open(&trial, problem[_i]);
+    for (int k = 0; k < THREADS; k++) {
+        worker[k].net = &trial.net;
+        worker[k].buffers = buffers_make(&trial.net);
+        ck_assert_int_eq(pthread_create(&worker[k].thread, NULL, work, &worker[k]), 0);
+    }
+    for (int k = 0; k < THREADS; k++) {
+        pthread_join(worker[k].thread, NULL);
+        ck_assert_int_eq(worker[k].status, ECORNN_OK);
+        check_same(&trial.net, &worker[k].buffers, trial.first, "in a thread");
+        buffers_free(&worker[k].buffers);
+    }
+    trial_close(&trial);
+}
+END_TEST
+
+int main(void)
+{
+    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
+        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+        return EXIT_SUCCESS;
+    }
+    Suite *suite = suite_create("gpu graphs");
+    TCase *tests = tcase_create("cuda");
+    tcase_add_loop_test(tests, gives_the_same_bits_on_streams_and_from_graphs, 0, PROBLEMS);
+    tcase_add_loop_test(tests, takes_other_arrays, 0, PROBLEMS);
+    tcase_add_loop_test(tests, takes_runs_of_other_sizes, 0, 4);
+    tcase_add_loop_test(tests, may_be_captured_by_the_caller, 0, PROBLEMS);
+    tcase_add_loop_test(tests, an_empty_run_may_be_captured, 0, PROBLEMS);
+    tcase_add_loop_test(tests, one_plan_runs_in_many_threads, 0, PROBLEMS);
+    suite_add_tcase(suite, tests);
+    const int status = suite_run(suite, false);
+    ecornn_device_close(device);
+    return status;
+}

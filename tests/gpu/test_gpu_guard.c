@@ -1,0 +1,288 @@
+/*
+ * What must not hang a kernel whose blocks wait for each other: NaN and Inf among what it is given,
+ * also the NaN by which it knows that a word is not there yet; and words that are lost, after which
+ * results are NaN, the next run says so, and the device goes on.  Skipped, with the reason, where
+ * there is no device.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/backend.h"
+#include "common/plan.h"
+#include "tests/kit/session.h"
+#include "tests/kit/suite.h"
+
+enum { TOO_LONG_S = 120 }; /* of a test: it hangs */
+
+static ecornn_device *device;
+
+/* ---- NaN and Inf ----------------------------------------------------------------------------- */
+
+static const char *const cell[] = {"lstm", "gru", "gru-reset-first", "rnn-tanh", "rnn-relu"};
+static const char *const type[] = {"bf16", "f16", "f32/fast", "f32"};
+enum { CELLS = sizeof cell / sizeof *cell, TYPES = sizeof type / sizeof *type };
+
+/* All bits set in row n of [rows,row_bytes]: a NaN in every type. */
+static void poison(struct session *session, struct buffer *buffer, size_t row, size_t row_bytes)
+{
+    memset(buffer->image + GUARD + row * row_bytes, 0xFF, row_bytes);
+    buffer_upload(&session->memory, buffer);
+}
+
+/* x: Inf in one row of the batch, NaN in another, both in the third step; state 0: NaN in a third.
+ */
+enum { STEP = 2, INF_ROW = 1, NAN_ROW = 2, STATE_ROW = 3 };
+
+static void spoil(struct data *inputs)
+{
+    struct array *x = data_find(inputs, "x"), *h = data_find(inputs, "initial0");
+    const size_t N = (size_t)x->extent[1], I = (size_t)x->extent[2], H = (size_t)h->extent[2];
+    x->value[(STEP * N + INF_ROW) * I] = INFINITY;
+    for (size_t i = 0; i < I; i++)
+        x->value[(STEP * N + NAN_ROW) * I + i] = NAN;
+    for (size_t i = 0; i < H; i++)
+        h->value[STATE_ROW * H + i] = NAN;
+}
+
+/* Which results are NaN, which Inf, is as on the CPU in double; the others are about the same. */
+static bool spoiled_alike(const struct test_case *test, const char *who, const struct data *exact,
+                          const struct data *results)
+{
+    return results_agree_within(test, who, exact, results,
+                                test->desc.type == ECORNN_BF16 ? 0.1 : 0.02);
+}
+
+static bool runs_spoiled(const struct test_case *test, const char *who, const struct data *inputs,
+                         const struct data *exact)
+{
+    const struct machine machine = {device, test->desc.type, 1, NULL};
+    struct session session = {
+        .test = test, .machine = &machine, .inputs = inputs, .memory = {device, test->text, false}};
+    struct data results = {0};
+    bool ok = session_open(&session);
+    if (ok) {
+        const size_t x_row = session.x.bytes / (size_t)(test->T * test->N);
+        const size_t h_row = session.initial[0].bytes / (size_t)test->N;
+        poison(&session, &session.x, STEP * (size_t)test->N + NAN_ROW, x_row);
+        poison(&session, &session.initial[0], STATE_ROW, h_row);
+        ok = session_forward(&session, &results) && spoiled_alike(test, who, exact, &results);
+    }
+    session_close(&session);
+    data_free(&results);
+    return ok;
+}
+
+START_TEST(lets_nan_and_inf_through)
+{
+    char text[CASE_TEXT];
+    struct test_case test;
+    struct data inputs = {0}, exact = {0};
+    struct machine cpu = {.type = ECORNN_F64, .backwards = 1};
+    const char *name;
+    snprintf(text, sizeof text, "%s/%s/infer/T9/N11/I5/H100/states", cell[_i / TYPES],
+             type[_i % TYPES]);
+    alarm(TOO_LONG_S);
+    ck_assert(case_parse(&test, text));
+    case_inputs(&test, &inputs);
+    spoil(&inputs);
+    ck_assert_int_eq(ecornn_device_open(&cpu.device, "cpu:1"), ECORNN_OK);
+    ck_assert(case_run(&test, &cpu, &inputs, &exact));
+    for (int k = 0; k < algorithm_count(device->backend); k++)
+        if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, &test))
+            ck_assert(runs_spoiled(&test, name, &inputs, &exact));
+    unsetenv("ECORNN_ALGORITHM");
+    alarm(0);
+    ecornn_device_close(cpu.device);
+    data_free(&exact);
+    data_free(&inputs);
+    case_free(&test);
+}
+END_TEST
+
+/* The same for gradients: dy is NaN in one row, in all bits. */
+START_TEST(lets_nan_through_backward)
+{
+    char text[CASE_TEXT];
+    struct test_case test;
+    struct data inputs = {0}, results = {0};
+    snprintf(text, sizeof text, "%s/%s/train/T9/N11/I5/H100", cell[_i / TYPES], type[_i % TYPES]);
+    alarm(TOO_LONG_S);
+    ck_assert(case_parse(&test, text));
+    case_inputs(&test, &inputs);
+    const struct machine machine = {device, test.desc.type, 1, NULL};
+    struct session session = {.test = &test,
+                              .machine = &machine,
+                              .inputs = &inputs,
+                              .memory = {device, test.text, false}};
+    ck_assert(session_open(&session));
+    poison(&session, &session.dy, STEP * (size_t)test.N + NAN_ROW,
+           session.dy.bytes / (size_t)(test.T * test.N));
+    ck_assert(session_forward(&session, &results) && session_backward(&session, &results));
+    const struct array *dx = data_find(&results, "dx");
+    const size_t N = (size_t)dx->extent[1], I = (size_t)dx->extent[2];
+    for (size_t i = 0; i < dx->count; i++) { /* what came before depends on it */
+        const bool spoiled = i / I % N == NAN_ROW && i / I / N <= STEP;
+        ck_assert_msg(isnan(dx->value[i]) ? spoiled : !spoiled, "%s: dx %zu is %g", text, i,
+                      dx->value[i]);
+    }
+    alarm(0);
+    session_close(&session);
+    data_free(&inputs);
+    data_free(&results);
+    case_free(&test);
+}
+END_TEST
+
+/* ---- lost words ------------------------------------------------------------------------------ */
+
+static const char lossy[] = "lstm/bf16/infer/T400/N1/I64/H512";
+
+/* The problem with one algorithm, and y of its first run with its guards. */
+struct net {
+    struct machine machine;
+    struct session session;
+    unsigned char *y;
+};
+
+static bool net_run(struct net *net)
+{
+    struct data results = {0};
+    buffer_refill(&net->session.memory, &net->session.y);
+    const bool ok = session_forward(&net->session, &results);
+    data_free(&results);
+    return ok;
+}
+
+/* False: the device has no such algorithm. */
+static bool net_open(struct net *net, const struct test_case *test, const struct data *inputs,
+                     ecornn_device *on, const char *algorithm)
+{
+    net->machine = (struct machine){on, test->desc.type, 1, NULL};
+    net->session = (struct session){
+        .test = test, .machine = &net->machine, .inputs = inputs, .memory = {on, algorithm, false}};
+    net->y = NULL;
+    setenv("ECORNN_ALGORITHM", algorithm, 1);
+    const bool ok = session_open(&net->session);
+    unsetenv("ECORNN_ALGORITHM");
+    if (!ok)
+        return false;
+    ck_assert(net_run(net));
+    net->y = buffer_fetch(&net->session.memory, &net->session.y, false);
+    return true;
+}
+
+static void net_close(struct net *net)
+{
+    session_close(&net->session);
+    free(net->y);
+}
+
+/* A run while the last half of what its blocks tell each other is wiped out again and again. */
+static ecornn_status run_and_wipe(struct net *net, const cudaStream_t stream[2])
+{
+    const struct ecornn_plan *plan = net->session.plan;
+    const struct eco_array exchange =
+        eco_layout_scratch(&plan->layout[0], false, 0, 0, ECO_SCRATCH_EXCHANGE);
+    const size_t half = plan->wishes.gpu.exchange_bytes / 2;
+    char *words = (char *)buffer_inside(&net->session.workspace) + exchange.offset + half;
+    ecornn_io io = session_io(&net->session);
+    io.stream = stream[0];
+    const ecornn_status status = ecornn_forward(plan, &io);
+    while (status == ECORNN_OK && cudaStreamQuery(stream[0]) == cudaErrorNotReady) {
+        ck_assert_int_eq(cudaMemsetAsync(words, 0xFF, half, stream[1]), cudaSuccess);
+        ck_assert_int_eq(cudaStreamSynchronize(stream[1]), cudaSuccess);
+    }
+    return status;
+}
+
+/* Until words were lost a result is right, then NaN: never anything else. */
+static void check_lost(struct net *net)
+{
+    struct session *session = &net->session;
+    const size_t count = session->y.bytes / sizeof(uint16_t),
+                 row = (size_t)session->test->desc.hidden;
+    unsigned char *now = buffer_fetch(&session->memory, &session->y, false);
+    size_t nans = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint16_t is, should;
+        memcpy(&is, now + GUARD + 2 * i, sizeof is);
+        memcpy(&should, net->y + GUARD + 2 * i, sizeof should);
+        const bool nan = (is & 0x7FFF) > 0x7F80;
+        nans += nan;
+        ck_assert_msg(nan || is == should, "y %zu is %#x, neither NaN nor %#x", i, is, should);
+        ck_assert_msg(nan || i < count - row, "y %zu, of the last step, is no NaN", i);
+    }
+    printf("# lost words: %zu of %zu steps are NaN\n", nans / row, count / row);
+    free(now);
+}
+
+/* Runs until words were lost and the plan says so; chance decides when. */
+static void lose_words(struct net *net)
+{
+    enum { MOST_RUNS = 200 };
+    cudaStream_t stream[2];
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; k < 2; k++)
+        ck_assert_int_eq(cudaStreamCreateWithFlags(&stream[k], cudaStreamNonBlocking), cudaSuccess);
+    for (int k = 0; k < MOST_RUNS && status == ECORNN_OK; k++)
+        status = run_and_wipe(net, stream);
+    ck_assert_int_eq(status, ECORNN_FAILED);
+    ck_assert_msg(strstr(ecornn_error_detail(), "waited too long"), "%s", ecornn_error_detail());
+    for (int k = 0; k < 2; k++)
+        cudaStreamDestroy(stream[k]);
+}
+
+START_TEST(gives_up_when_words_are_lost)
+{
+    struct test_case test;
+    struct data inputs = {0};
+    struct net net, step, again;
+    ecornn_device *other;
+    ck_assert(case_parse(&test, lossy));
+    case_inputs(&test, &inputs);
+    ck_assert_int_eq(ecornn_device_open(&other, "cuda"), ECORNN_OK);
+    alarm(TOO_LONG_S);
+    if (net_open(&net, &test, &inputs, other, "resident")) {
+        ck_assert(net_open(&step, &test, &inputs, other, "step"));
+        lose_words(&net);
+        check_lost(&net);
+        ck_assert(!net_run(&net)); /* says so again */
+        ck_assert(net_run(&step)); /* the device goes on */
+        buffer_same(&step.session.memory, &step.session.y, step.y);
+        ck_assert(net_open(&again, &test, &inputs, device, "resident"));
+        buffer_same(&again.session.memory, &again.session.y, net.y);
+        ck_assert(!step.session.memory.failed && !again.session.memory.failed);
+        net_close(&step);
+        net_close(&again);
+    } else {
+        printf("# lost words: no algorithm whose blocks wait for each other\n");
+    }
+    alarm(0);
+    net_close(&net);
+    ecornn_device_close(other);
+    data_free(&inputs);
+    case_free(&test);
+}
+END_TEST
+
+int main(void)
+{
+    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
+        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+        return EXIT_SUCCESS;
+    }
+    Suite *suite = suite_create("gpu guard");
+    TCase *tests = tcase_create("cuda");
+    tcase_add_loop_test(tests, lets_nan_and_inf_through, 0, CELLS * TYPES);
+    tcase_add_loop_test(tests, lets_nan_through_backward, 0, CELLS * TYPES);
+    tcase_add_test(tests, gives_up_when_words_are_lost);
+    suite_add_tcase(suite, tests);
+    const int status = suite_run(suite, false);
+    ecornn_device_close(device);
+    return status;
+}

@@ -1,0 +1,361 @@
+/*
+ * How algorithm resident divides a layer into blocks: whatever the sizes, every unit and batch row
+ * belongs to one block, blocks fit the device, and a smaller run never exchanges more than it was
+ * given room for.  Which cells from text it takes, with which kernels.  Needs no device.
+ */
+#include <check.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/persistent/persistent.h"
+#include "tests/kit/suite.h"
+
+enum { BLOCKS = 132, CLUSTERED = 120, BLOCK_BYTES = 226 << 10, ACCS = 4, STATES = 2, FIELDS = 9 };
+
+static struct eco_persistent_need need_of(bool backward, int32_t hidden, int32_t rows, int32_t jobs,
+                                          int32_t recurrent, int32_t second)
+{
+    static const int32_t instructions[] = {ECO_PERSISTENT_PAIR, ECO_PERSISTENT_PLAIN,
+                                           ECO_PERSISTENT_PAIR};
+    return (struct eco_persistent_need){
+        .backward = backward,
+        .hidden = hidden,
+        .rows = rows,
+        .steps = 10,
+        .products = second > 0 ? 2 : 1,
+        .width = {(backward ? recurrent : 1) * hidden, (backward ? second : 1) * hidden},
+        .jobs = jobs,
+        .shapes = ECO_PERSISTENT_ALL_SHAPES,
+        .recurrent = {recurrent, second},
+        .accs = ACCS,
+        .states = STATES,
+        .fields = FIELDS,
+        .operand = recurrent % 2 == 0 ? 2 : 4,
+        .instructions = instructions[recurrent % 3],
+        .scaled = hidden % 2 == 0,
+        .blocks = {BLOCKS, BLOCKS, CLUSTERED},
+        .block_bytes = BLOCK_BYTES};
+}
+
+/* The block's rows of one R are divided among its warps, and so is k. */
+static void check_part(const struct eco_persistent_need *need,
+                       const struct eco_persistent_shape *shape, int o, int32_t rows)
+{
+    const struct eco_persistent_part *part = &shape->part[o];
+    const int32_t item = ECO_PERSISTENT_BYTES / need->operand,
+                  bundle = ECO_PERSISTENT_SCALE_BLOCK(eco_persistent_runs(need, o),
+                                                      shape->unit_shift, item, need->backward),
+                  items_of_bundle = bundle < item ? 1 : bundle / item;
+    ck_assert_int_ge(part->k, need->width[o]); /* with scales, of whole bundles, too */
+    ck_assert_int_ge(part->tiles * ECO_PERSISTENT_M, rows);
+    ck_assert_int_ge(part->down * ECO_PERSISTENT_TILES(shape->form), part->tiles);
+    ck_assert_int_le(part->down * part->across, ECO_PERSISTENT_WARPS);
+    ck_assert_int_ge(part->across * part->items, part->slice);
+    ck_assert_int_ge((part->slice << shape->spread) * (ECO_PERSISTENT_BYTES / need->operand),
+                     part->k);
+    ck_assert_int_ge(part->in_shared +
+                         ECO_PERSISTENT_ITEMS(shape->form, need->scaled, items_of_bundle) /
+                             need->products,
+                     part->items);
+    ck_assert_int_ge(shape->room, part->across * part->items);
+    ck_assert_int_ge(
+        shape->sums,
+        ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, ECO_PERSISTENT_SUM_ROW(part->tiles, part->parts)));
+}
+
+/* Sums lie where the block that gathers least has gathered, all rows' at once, and all warps are
+ * done with that by then. */
+static void check_over(const struct eco_persistent_need *need,
+                       const struct eco_persistent_shape *shape)
+{
+    const struct eco_persistent_part *part = &shape->part[0];
+    const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,
+                  items = part->k / (ECO_PERSISTENT_BYTES / need->operand),
+                  least = items - ((1 << shape->spread) - 1) * part->slice;
+    ck_assert_int_eq(need->products, 1);
+    ck_assert_int_eq(shape->form, ECO_PERSISTENT_MANY);
+    ck_assert_int_gt(shape->spread, 0);
+    ck_assert_int_eq(shape->chunk, tiles);
+    ck_assert_int_eq(part->down * part->across, ECO_PERSISTENT_WARPS);
+    ck_assert_int_ge(least * tiles * ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES,
+                     tiles * shape->sums * (int32_t)sizeof(float));
+}
+
+static void check_shape(const struct eco_persistent_need *need)
+{
+    struct eco_persistent_shape shape;
+    if (!(eco_persistent_shape(need, &shape) > 0))
+        return;
+    const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
+    ck_assert(ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
+                                  need->instructions, need->scaled) >>
+                  eco_persistent_place(&shape) &
+              1);
+    ck_assert_int_eq(shape.members % cluster, 0);
+    ck_assert_int_ge(shape.members * units, need->hidden);
+    /* Each cluster has a unit to wait for. */
+    ck_assert_int_lt((shape.members - cluster) * units, need->hidden);
+    ck_assert_int_ge(shape.groups * shape.group_rows, need->rows);
+    ck_assert_int_lt((shape.groups - 1) * shape.group_rows, need->rows);
+    ck_assert_int_le(shape.groups * shape.members * need->jobs, need->blocks[shape.spread]);
+    ck_assert_int_ge(shape.chunk * ECO_PERSISTENT_N, shape.spread > 0 ? 1 : shape.group_rows);
+    ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
+    ck_assert(shape.form != ECO_PERSISTENT_SQUARE || !need->scaled);
+    if (ECO_PERSISTENT_IS_DIRECT(shape.form)) {
+        ck_assert_int_le(shape.group_rows, ECO_PERSISTENT_N * ECO_PERSISTENT_DIRECT_TILES(
+                                                                  shape.form, need->instructions));
+        ck_assert_int_eq(shape.in_shared, 0);
+    }
+    if (shape.aliased)
+        check_over(need, &shape);
+    int32_t kept = 0;
+    for (int o = 0; o < need->products; o++) {
+        const int32_t rows = (need->backward ? 1 : need->recurrent[o]) * units * cluster;
+        check_part(need, &shape, o, rows);
+        kept += shape.part[o].in_shared;
+    }
+    ck_assert_int_eq(shape.in_shared, kept);
+}
+
+START_TEST(covers_everything)
+{
+    const bool backward = _i;
+    for (int32_t hidden = 1; hidden < 2600; hidden += hidden < 80 ? 1 : 37)
+        for (int32_t rows = 1; rows < 200; rows += rows < 20 ? 1 : 13)
+            for (int32_t jobs = 1; jobs <= ECO_PERSISTENT_JOBS; jobs++)
+                for (int32_t recurrent = 1; recurrent <= ACCS; recurrent++)
+                    for (int32_t second = 0; second <= 1 && second + recurrent <= ACCS; second++) {
+                        const struct eco_persistent_need need =
+                            need_of(backward, hidden, rows, jobs, recurrent, second);
+                        check_shape(&need);
+                    }
+}
+END_TEST
+
+/* Sizes that this algorithm is for. */
+START_TEST(fits_what_it_is_for)
+{
+    static const struct {
+        int32_t hidden, rows;
+    } size[] = {{64, 64}, {256, 32}, {512, 64}, {1024, 64}, {1024, 1}, {2048, 16}, {650, 32}};
+    struct eco_persistent_shape shape;
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        const struct eco_persistent_need need =
+            need_of(false, size[i].hidden, size[i].rows, 1, ACCS - i % 2 * 2, i % 2);
+        ck_assert_msg(eco_persistent_shape(&need, &shape) > 0, "H=%d N=%d", size[i].hidden,
+                      size[i].rows);
+    }
+    const struct eco_persistent_need large = need_of(false, 4096, 64, 1, ACCS, 0);
+    ck_assert(!(eco_persistent_shape(&large, &shape) > 0)); /* 128 MiB of R */
+}
+END_TEST
+
+/* ---- cells from text ------------------------------------------------------------------------- */
+
+static const char *const lstm_like = "cell own(h, c)\n"
+                                     "i = sigmoid(W x + R h + b)\n"
+                                     "f = sigmoid(W x + R h + b)\n"
+                                     "g = tanh(W x + R h + b)\n"
+                                     "c' = f * c + i * g\n"
+                                     "h' = tanh(c')\n";
+
+/* Good until the next one is asked for. */
+static struct eco_problem problem_of(const char *text, const char *rest)
+{
+    static struct eco_problem problem;
+    static ecornn_cell *cell;
+    ecornn_desc desc;
+    char name[128];
+    ecornn_cell_free(cell);
+    ck_assert_int_eq(ecornn_cell_parse(&cell, text), ECORNN_OK);
+    snprintf(name, sizeof name, "own/%s", rest);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    return problem;
+}
+
+static const char *const unbounded = "cell own(h, c)\n"
+                                     "i = sigmoid(W x + R h + b)\n"
+                                     "f = sigmoid(W x + R h + b)\n"
+                                     "g = tanh(W x + R h + b)\n"
+                                     "c' = f * c + i * g\n"
+                                     "h' = relu(c')\n";
+
+/* What is compiled for a plan is enough for every smaller run of it, and for each job alone; on
+ * devices with products of four warps and without. */
+START_TEST(compiles_what_runs_take)
+{
+    static const char *const rest[] = {
+        "f32/train/bi/T9/N64/I8/H512",   "bf16/infer/L4/T9/N200/I8/H256",
+        "f16/train/T9/N20/I8/H800",      "f32/fast/infer/L3/T9/N64/I8/H650",
+        "f32/infer/T9/N1/I8/H1024",      "bf16/train/bi/T9/N33/I8/H40",
+        "bf16/infer/T9/N64/I8/H1024",    "f16/infer/T9/N32/I8/H1536",
+        "f32/fast/infer/T9/N64/I8/H1024"};
+    static const char *const of_bounded = "f32/infer/T9/N64/I8/H1024"; /* 8 units a block */
+    const struct eco_caps caps = {.gpu.blocks = {BLOCKS, BLOCKS, CLUSTERED},
+                                  .gpu.block_bytes = BLOCK_BYTES,
+                                  .gpu.splits = _i % 2};
+    const size_t n = sizeof rest / sizeof *rest;
+    for (size_t i = 0; i < n + (_i / 2 == 0); i++) {
+        const struct eco_problem problem =
+            problem_of(_i / 2 ? unbounded : lstm_like, i < n ? rest[i] : of_bounded);
+        for (int backward = 0; backward <= (int)problem.training; backward++) {
+            struct eco_persistent_need need =
+                eco_persistent_need(&problem, &caps, backward, problem.N, 9, 1);
+            struct eco_persistent_shape shape;
+            ck_assert_uint_ne(need.shapes, 0);
+            for (need.rows = 1; need.rows <= problem.N; need.rows++) {
+                ck_assert(eco_persistent_shape(&need, &shape) > 0);
+                ck_assert(need.shapes >> eco_persistent_place(&shape) & 1);
+            }
+        }
+    }
+}
+END_TEST
+
+/* What a built-in cell takes on some devices of so many multiprocessors, a bit for each kernel. */
+static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
+{
+    static const int32_t processors[] = {BLOCKS, 114, 60};
+    uint64_t chosen = 0;
+    for (int d = 0; d < 3; d++) {
+        const int32_t blocks = processors[d];
+        const struct eco_caps caps = {.gpu.blocks = {blocks, blocks, blocks * 10 / 11},
+                                      .gpu.block_bytes = 227 << 10,
+                                      .gpu.splits = true};
+        struct eco_persistent_need need = eco_persistent_need(problem, &caps, backward, 1, 9, 1);
+        struct eco_persistent_shape shape;
+        need.shapes = ECO_PERSISTENT_ALL_SHAPES; /* also where a plan would compile its own */
+        for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
+            for (need.rows = 1; need.rows < 2000; need.rows += 1 + need.rows / 6)
+                if (eco_persistent_shape(&need, &shape) > 0)
+                    chosen |= UINT64_C(1) << eco_persistent_place(&shape);
+    }
+    return chosen;
+}
+
+/* There is no kernel that no size is predicted to be fastest with. */
+START_TEST(takes_every_kernel_somewhere)
+{
+    static const char *const type[] = {"bf16", "f32/fast", "f32"};
+    uint64_t chosen[2][2][2] = {{{0}}}, made[2][2][2] = {{{0}}}; /* [way][scaled][of one] */
+    for (int c = 0; ecornn_cell_name(c) != NULL; c++)
+        for (int backward = 0; backward < 2; backward++) {
+            char text[64];
+            ecornn_desc desc;
+            struct eco_problem problem;
+            snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", ecornn_cell_name(c), type[_i]);
+            ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
+            ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+            if (eco_cell_products(problem.cell) != 1)
+                continue;
+            const struct eco_persistent_kind *kind = eco_persistent_kind(&problem, backward);
+            const bool one = problem.cell->lowered.n_accs == 1;
+            uint64_t *taken = &chosen[backward][kind->scaled][one];
+            made[backward][kind->scaled][one] |=
+                ECO_PERSISTENT_MADE(1, one ? 1 : 3, backward, kind->instructions, kind->scaled);
+            for (int32_t h = 1; h < 3600; h += h < 300 ? 16 : h < 1100 ? 21 : 61) {
+                problem.H = problem.P = h;
+                *taken |= chosen_of(&problem, backward);
+            }
+        }
+    for (int i = 0; i < 8; i++)
+        ck_assert_msg(chosen[i / 4][i / 2 % 2][i % 2] == made[i / 4][i / 2 % 2][i % 2],
+                      "%s %d: %" PRIx64 " of %" PRIx64, type[_i], i,
+                      chosen[i / 4][i / 2 % 2][i % 2], made[i / 4][i / 2 % 2][i % 2]);
+}
+END_TEST
+
+static const struct {
+    const char *text, *rest, *why; /* forward */
+} refusal[] = {
+    {"cell own(h)\nh' = tanh(W x + R h)", "f64/infer/T2/N2/I4/H4", "a type"},
+    {"cell own(h)\nh' = tanh(W x + R h)", "f32/infer/T2/N2/I4/H4", "no NVRTC"},
+    {"cell own(h, c)\nc' = tanh(R h)\nh' = tanh(W x + R c)", "f32/infer/T2/N2/I4/H4",
+     "other products"},
+    {"cell own(h)\nh' = tanh(R (h * h))", "f32/infer/T2/N2/I4/H4", "other products"},
+    {"cell own(h)\nh' = tanh(R h - mean(h))", "f32/infer/T2/N2/I4/H4", "other products"},
+    {"cell own(h)\ne = tanh(R h)\na = R h\nh' = tanh(a + R e)", "f32/infer/T2/N2/I4/H4",
+     "other products"},
+    {"cell own(h)\ne = tanh(R h)\nf = tanh(R e)\nh' = tanh(R f)", "f32/infer/T2/N2/I4/H4",
+     "other products"},
+    {"cell own(h)\ne = tanh(R h)\nh' = tanh(R e)", "f32/infer/T2/N2/I4/H4", "no NVRTC"},
+};
+
+START_TEST(says_why_there_is_none)
+{
+    const struct eco_problem problem = problem_of(refusal[_i].text, refusal[_i].rest);
+    setenv("ECORNN_NVRTC", "0", 1);
+    const char *why = eco_persistent_refuses(&problem, false);
+    ck_assert_msg(why != NULL && strstr(why, refusal[_i].why), "%s", why);
+}
+END_TEST
+
+/* The module has kernels of the cells that most layers have, of every type and way; those of the
+ * others are compiled. */
+START_TEST(has_kernels_of_common_cells)
+{
+    static const char *const types[] = {"f32", "f32/fast", "bf16", "f16"};
+    setenv("ECORNN_NVRTC", "0", 1);
+    for (int c = 0; ecornn_cell_name(c) != NULL; c++) {
+        const char *cell = ecornn_cell_name(c);
+        const bool common = strcmp(cell, "lstm") == 0 || strcmp(cell, "gru") == 0;
+        for (int i = 0; i < 8; i++) {
+            char text[64];
+            ecornn_desc desc;
+            struct eco_problem problem;
+            snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", cell, types[i / 2]);
+            ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
+            ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+            ck_assert_int_eq(
+                eco_persistent_is_made(problem.cell, eco_persistent_kind(&problem, i % 2), i % 2),
+                common);
+            ck_assert_int_eq(eco_persistent_refuses(&problem, i % 2) == NULL, common);
+        }
+    }
+}
+END_TEST
+
+/* F16 holds the states of some cells in F32 only. */
+START_TEST(takes_operands_that_hold_states)
+{
+    static const struct {
+        const char *text;
+        int forward, backward, full;
+    } is[] = {
+        {"cell own(h)\nh' = tanh(W x + R h)", ECO_F32_IN_F16, ECO_F32_IN_SCALED_F16,
+         ECO_F32_IN_PAIR},
+        {"cell own(h)\nh' = W x + R h", ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_F16,
+         ECO_F32_IN_SCALED_PAIR},
+    };
+    for (int i = 0; i < 2; i++) {
+        const struct eco_problem fast = problem_of(is[i].text, "f32/fast/train/T2/N2/I4/H4");
+        ck_assert_ptr_eq(eco_persistent_kind(&fast, false), &eco_persistent_kinds[is[i].forward]);
+        ck_assert_ptr_eq(eco_persistent_kind(&fast, true), &eco_persistent_kinds[is[i].backward]);
+        const struct eco_problem full = problem_of(is[i].text, "f32/train/T2/N2/I4/H4");
+        ck_assert_ptr_eq(eco_persistent_kind(&full, false), &eco_persistent_kinds[is[i].full]);
+        ck_assert_ptr_eq(eco_persistent_kind(&full, true),
+                         &eco_persistent_kinds[ECO_F32_IN_SCALED_PAIR]);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("resident");
+    TCase *tcase = tcase_create("division"), *own = tcase_create("cells from text");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, covers_everything, 0, 2);
+    tcase_add_test(tcase, fits_what_it_is_for);
+    tcase_add_loop_test(tcase, takes_every_kernel_somewhere, 0, 3);
+    suite_add_tcase(suite, tcase);
+    tcase_add_loop_test(own, compiles_what_runs_take, 0, 4);
+    tcase_add_loop_test(own, says_why_there_is_none, 0, sizeof refusal / sizeof *refusal);
+    tcase_add_test(own, has_kernels_of_common_cells);
+    tcase_add_test(own, takes_operands_that_hold_states);
+    suite_add_tcase(suite, own);
+    return suite_run(suite, true);
+}

@@ -1,0 +1,398 @@
+/*
+ * Every kernel of the CUDA module against the reference: what the planner would choose seldom, or
+ * on other devices only, is forced (ECORNN_FORCE).  Divisions of algorithm resident
+ * come from the lists that its kernels are made of; of each kernel all ways to cut its work that
+ * the problems below have.  Prints what was launched in runs that agreed, a line for each kernel
+ * and file; tests/gpu/walk.sh counts them.
+ *
+ *     gpu_walk [K/N]            every N-th case only, from the K-th on
+ *     ECORNN_CASE=TEXT          these problems only, by a part of their string
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/backend.h"
+#include "gpu/persistent/persistent.h"
+#include "tests/gpu/launches.h"
+
+/* ---- problems -------------------------------------------------------------------------------- */
+
+static const char *const types[] = {"f32", "f32/fast", "bf16", "f16", "f64"};
+enum { TYPES = sizeof types / sizeof *types };
+
+/* In ascending order of what they take: a kernel runs where it meets something new.  groups: of
+ * blocks, so that few rows are several tiles of a block. */
+static const struct rung {
+    const char *rest;
+    int groups;
+} rungs[] = {{"train/T5/N3/I5/H13/states", 0},
+             {"train/T7/N11/I7/H37/states/lengths:random", 1},
+             {"train/bi/T3/N17/I3/H61/states", 2},
+             {"train/T3/N2/I70/H131/states", 0},
+             {"train/T2/N17/I3/H131/states/lengths:random", 1},
+             {"train/T3/N1/I3/H263", 0},
+             {"train/T2/N9/I3/H269/states", 1},
+             {"train/T3/N1/I3/H347", 0},
+             {"train/T2/N2/I3/H523/states/lengths:random", 0},
+             {"train/T2/N1/I3/H701/states", 0},
+             {"train/T2/N1/I3/H1031", 0},
+             {"train/T2/N1/I3/H1373", 0},
+             {"train/T2/N1/I3/H2053", 0}};
+enum { RUNGS = sizeof rungs / sizeof *rungs, SMALL = 2, LARGE = 8 };
+
+/* ---- how work is cut ------------------------------------------------------------------------- */
+
+/* What is different in code or data between divisions of one kernel: a bit each. */
+static uint64_t features_of(const struct eco_persistent_shape *shape, int rung)
+{
+    const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
+    const int32_t least = tiles < 3 ? tiles : 3;
+    uint64_t features = UINT64_C(1) << (shape->part[0].items < 24 ? shape->part[0].items : 24);
+    features |= UINT64_C(1) << (24 + least);
+    features |= UINT64_C(1) << (28 + (shape->in_shared > 0));
+    features |= UINT64_C(1) << (30 + (shape->chunk < tiles));
+    features |= UINT64_C(1) << (32 + shape->aliased);
+    features |= UINT64_C(1) << (34 + (shape->members > 1 << shape->spread));
+    features |= UINT64_C(1) << (36 + (shape->groups > 1));
+    /* The reference takes long for large layers: these are for kernels that no other is for, and
+     * for what only they have. */
+    const uint64_t enough = UINT64_C(1) << 29 | UINT64_C(1) << 31 | UINT64_C(1) << 33;
+    return UINT64_C(1) << 63 | (rung == RUNGS - 1 ? 0
+                                : rung >= LARGE   ? features & enough
+                                                  : features);
+}
+
+/* Divisions one way that a rung adds: those of kernels that meet something new. */
+struct divisions {
+    int n;
+    int place[ECO_PERSISTENT_SHAPES];
+};
+
+static struct divisions divisions_of(const struct eco_problem *problem, const struct eco_caps *caps,
+                                     bool backward, int rung, uint64_t met[ECO_PERSISTENT_SHAPES])
+{
+    struct divisions divisions = {.n = 0};
+    if (eco_persistent_refuses(problem, backward) != NULL)
+        return divisions;
+    struct eco_persistent_need need =
+        eco_persistent_need(problem, caps, backward, problem->N, problem->T, 1);
+    /* also of cells whose kernels are compiled as they are forced */
+    const uint64_t any =
+        ECO_PERSISTENT_ALL_SHAPES - (caps->gpu.splits ? 0 : ECO_PERSISTENT_SQUARES);
+    need.groups = rungs[rung].groups;
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
+        struct eco_persistent_shape shape;
+        need.shapes = any & UINT64_C(1) << place;
+        if (!(eco_persistent_shape(&need, &shape) > 0))
+            continue;
+        const uint64_t features = features_of(&shape, rung);
+        if ((features & ~met[place]) != 0)
+            divisions.place[divisions.n++] = place;
+        met[place] |= features;
+    }
+    return divisions;
+}
+
+static void add_division(struct eco_text *text, const char *key, int place)
+{
+    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_FEW] = "few",
+                                                            [ECO_PERSISTENT_MANY] = "many",
+                                                            [ECO_PERSISTENT_DIRECT] = "direct",
+                                                            [ECO_PERSISTENT_WIDE] = "wide",
+                                                            [ECO_PERSISTENT_SQUARE] = "square"};
+    eco_text_add(text, ",%s=%s:%dx%d", key, forms[ECO_PERSISTENT_FORM_OF(place)],
+                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_SPREAD_OF(place));
+}
+
+/* ---- what ran -------------------------------------------------------------------------------- */
+
+enum { MOST_KERNELS = 4096 };
+static char ran[MOST_KERNELS][LAUNCH_NAME + 40];
+static int n_ran;
+static struct {
+    int cases, runs, refused, failed;
+} count;
+
+static int kind_of(const ecornn_desc *desc)
+{
+    return desc->type == ECORNN_F32    ? (desc->flags & ECORNN_FAST_MATH) != 0
+           : desc->type == ECORNN_BF16 ? 2
+           : desc->type == ECORNN_F16  ? 3
+                                       : 4;
+}
+
+/* The file of a kernel: that of the type where there is one of the name in several. */
+static void add_file(struct eco_text *text, const char *name, const struct test_case *test,
+                     bool backward)
+{
+    static const char *const of_type[TYPES] = {"f32", "f32_fast", "bf16", "f16", "f64"};
+    static const char *const of_kind[ECO_PERSISTENT_KINDS] = {
+        [ECO_BF16_IN_BF16] = "bf16",    [ECO_F16_IN_F16] = "f16",
+        [ECO_F32_IN_F16] = "f32",       [ECO_F32_IN_SCALED_F16] = "f32_fast",
+        [ECO_F32_IN_PAIR] = "f32_pair", [ECO_F32_IN_SCALED_PAIR] = "f32_scaled"};
+    const int type = kind_of(&test->desc);
+    struct eco_problem problem;
+    if (strstr(name, "persistentIL") != NULL &&
+        eco_problem_build(&problem, &test->desc) == ECORNN_OK)
+        eco_text_add(text, "persistent_%s_%s_%s", backward ? "backward" : "forward",
+                     of_kind[eco_persistent_kind(&problem, backward) - eco_persistent_kinds],
+                     problem.cell->recipe.name);
+    else if (strstr(name, "5fusedIL") != NULL)
+        eco_text_add(text, "fused_step_%s", of_type[type]);
+    else if (strstr(name, "3fewIL") != NULL)
+        eco_text_add(text, "grouped_%s", of_type[type]);
+    else if (strstr(name, "eco_stage_call") != NULL || strstr(name, "interpret") != NULL)
+        eco_text_add(text, "stages_%s", type == 1 ? "f32" : of_type[type]);
+    else
+        eco_text_add(text, "-");
+}
+
+static void add_ran(const struct launches *launches, const struct test_case *test)
+{
+    for (int backward = 0; backward < 2; backward++)
+        for (int i = 0; i < launches->of[backward].n; i++) {
+            char line[sizeof ran[0]];
+            struct eco_text text = {line, sizeof line, 0};
+            add_file(&text, launches->of[backward].name[i], test, backward);
+            eco_text_add(&text, " %s", launches->of[backward].name[i]);
+            int k = 0;
+            while (k < n_ran && strcmp(ran[k], line) != 0)
+                k++;
+            if (k < n_ran || n_ran == MOST_KERNELS)
+                continue;
+            memcpy(ran[n_ran++], line, sizeof line);
+            printf("ran %s\n", line);
+        }
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static ecornn_device *device;
+static struct launches launches;
+
+/* A problem with what it should give. */
+struct expected {
+    const struct test_case *test;
+    const struct data *inputs, *results;
+};
+
+/* With that forced; what cannot be is no failure. */
+static void run(const struct expected *of, const char *force)
+{
+    const struct machine machine = {device, of->test->desc.type, 1, &launches.watch};
+    struct data results = {0};
+    ecornn_plan *plan;
+    setenv("ECORNN_FORCE", force, 1);
+    const ecornn_status status = ecornn_plan_create(&plan, device, &of->test->desc);
+    if (status == ECORNN_OK) {
+        ecornn_plan_free(plan);
+        launches.of[0].n = launches.of[1].n = 0;
+        count.runs++;
+        if (case_run(of->test, &machine, of->inputs, &results) &&
+            results_agree(of->test, force, of->results, &results))
+            add_ran(&launches, of->test);
+        else
+            count.failed += 1 + 0 * printf("FAILED %s with %s\n", of->test->text, force);
+    } else if (status == ECORNN_UNSUPPORTED) {
+        count.refused++;
+    } else {
+        count.failed +=
+            1 + 0 * printf("FAILED %s with %s: %s\n", of->test->text, force, ecornn_error_detail());
+    }
+    data_free(&results);
+    unsetenv("ECORNN_FORCE");
+}
+
+/* Forward and backward side by side: kernel by kernel of both. */
+static void run_divisions(const struct expected *of, int groups, const struct divisions way[2])
+{
+    for (int i = 0; i < way[0].n || i < way[1].n; i++) {
+        char force[128];
+        struct eco_text text = {force, sizeof force, 0};
+        eco_text_add(&text, "algorithm=resident");
+        if (groups > 0)
+            eco_text_add(&text, ",groups=%d", groups);
+        if (i < way[0].n)
+            add_division(&text, "forward", way[0].place[i]);
+        if (i < way[1].n)
+            add_division(&text, "backward", way[1].place[i]);
+        run(of, force);
+    }
+}
+
+/* What else there is, where it can be. */
+static const char *const others[] = {"algorithm=step,chunk=2",
+                                     "algorithm=step,rows=filled,split=1",
+                                     "algorithm=step,rows=dense,split=0",
+                                     "algorithm=step,split=2,chunk=2",
+                                     "algorithm=resident,backward=step",
+                                     "algorithm=fused,fused=8,projection=8",
+                                     "algorithm=fused,fused=16,projection=16",
+                                     "algorithm=fused,fused=32,projection=32",
+                                     "algorithm=step,few=8",
+                                     "algorithm=step,few=16",
+                                     "algorithm=step,few=32",
+                                     "algorithm=step,few=0"};
+enum { OTHERS = sizeof others / sizeof *others };
+
+/* Every tile of every kind, shared by so many blocks; large products. */
+static void run_splits(const struct expected *of)
+{
+    static const char *const kinds[] = {"splits", "prepared", "singles"};
+    static const int slices[] = {1, 2, 3, 4, 6, 8};
+    for (int i = 0; i < 12 * 6; i++) {
+        char force[128];
+        snprintf(force, sizeof force, "algorithm=step,split=1,shared=%d,cut=%s:%dx%dx%d", i % 2,
+                 kinds[i / 24], i / 12 % 2 ? 128 : 64, i / 6 % 2 ? 64 : 32, slices[i % 6]);
+        run(of, force);
+    }
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+/* Cases beside the ladder. */
+static const struct more {
+    const char *text;
+    const char *alone; /* what is forced, or NULL: all others */
+    bool splits;
+} more[] = {{"lstm/f32/fast/train/T2/N1/I3/H2053", "algorithm=step,split=1", false},
+            {"rnn-tanh/f32/train/T2/N35/I71/H523/states", "algorithm=step,split=1", true},
+            {"rnn-tanh/f32/fast/train/T2/N35/I71/H523/states", "algorithm=step,split=1", true},
+            {"lstm/f32/fast/train/T2/N2/I71/H1031", "algorithm=step,split=1", false},
+            {"lstm/f32/fast/train/T2/N2/I71/H521", "algorithm=step,split=1", false},
+            {"lstm/f32/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
+            {"gru/bf16/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
+            {"gru/f16/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
+            {"gru/f64/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
+            {"lstm/f32/infer/T3/N35/I11/H40/P13/states", NULL, false},
+            {"lstm/f32/fast/infer/T3/N35/I11/H40/P13/states", NULL, false},
+            {"rnn-tanh/bf16/infer/T3/N35/I11/H40/P13/states", NULL, false},
+            {"rnn-relu/f16/infer/T3/N35/I11/H40/P13/states", NULL, false},
+            {"lstm/f32/train/T3/N19/I9/H48/P24", NULL, false},
+            {"lstm/f64/train/T3/N19/I9/H48/P24", NULL, false},
+            {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
+            {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false}};
+enum { MORE = sizeof more / sizeof *more };
+
+static void walk_case(const char *text, int rung, const struct more *one,
+                      const struct divisions way[2])
+{
+    struct test_case test;
+    struct data inputs = {0}, results = {0};
+    if (!case_parse(&test, text))
+        exit(99);
+    test.lean = true;
+    case_inputs(&test, &inputs);
+    const struct expected expected = {&test, &inputs, &results};
+    if (!case_expect(&test, &inputs, &results))
+        exit(99);
+    count.cases++;
+    if (way != NULL)
+        run_divisions(&expected, rungs[rung].groups, way);
+    if (one != NULL && one->alone != NULL)
+        run(&expected, one->alone);
+    else if (rung < SMALL)
+        for (int i = 0; i < OTHERS; i++)
+            run(&expected, others[i]);
+    if (one != NULL && one->splits)
+        run_splits(&expected);
+    data_free(&inputs);
+    data_free(&results);
+    case_free(&test);
+}
+
+static struct {
+    int first, of, next;
+    const char *only;
+} part = {0, 1, 0, NULL};
+
+/* Cases are shared out in turn; ones that take long come first. */
+static bool is_mine(const char *text)
+{
+    if (part.only != NULL && strstr(text, part.only) == NULL)
+        return false;
+    return part.next++ % part.of == part.first;
+}
+
+enum { MOST_CELLS = 16 };
+static struct divisions ladder[TYPES][MOST_CELLS][RUNGS][2];
+
+static void ladder_text(char text[CASE_TEXT], int type, int cell, int rung)
+{
+    snprintf(text, CASE_TEXT, "%s/%s/%s", ecornn_cell_name(cell), types[type], rungs[rung].rest);
+}
+
+/* Of one cell and type, what its rungs have to run. */
+static void plan_ladder(int type, int cell)
+{
+    uint64_t met[2][ECO_PERSISTENT_SHAPES] = {{0}};
+    for (int rung = 0; rung < RUNGS; rung++) {
+        char text[CASE_TEXT];
+        struct test_case test;
+        struct eco_problem problem;
+        ladder_text(text, type, cell, rung);
+        if (!case_parse(&test, text) || eco_problem_build(&problem, &test.desc) != ECORNN_OK)
+            exit(99);
+        for (int backward = 0; backward < 2; backward++)
+            ladder[type][cell][rung][backward] =
+                divisions_of(&problem, &device->caps, backward, rung, met[backward]);
+        case_free(&test);
+    }
+}
+
+static void walk_ladders(int rung)
+{
+    for (int type = 0; type < TYPES; type++)
+        for (int cell = 0; cell < builtin_count(); cell++) {
+            const struct divisions *way = ladder[type][cell][rung];
+            char text[CASE_TEXT];
+            ladder_text(text, type, cell, rung);
+            if ((way[0].n > 0 || way[1].n > 0 || rung < SMALL) && is_mine(text))
+                walk_case(text, rung, NULL, way);
+        }
+}
+
+/* Interpreted, where NVRTC may not compile. */
+static void walk_interpreted(void)
+{
+    setenv("ECORNN_NVRTC", "0", 1);
+    for (int type = 0; type < TYPES; type++) {
+        char text[CASE_TEXT];
+        snprintf(text, sizeof text, "own-gru-reset-first/%s/train/T3/N3/I5/H13/states",
+                 types[type]);
+        if (is_mine(text))
+            walk_case(text, 0, NULL, NULL);
+    }
+    unsetenv("ECORNN_NVRTC");
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    part.only = getenv("ECORNN_CASE");
+    if (argc > 1 && sscanf(argv[1], "%d/%d", &part.first, &part.of) != 2) {
+        fprintf(stderr, "%s: must be K/N\n", argv[1]);
+        return 99;
+    }
+    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
+        printf("skipped: %s\n", ecornn_error_detail());
+        return 77;
+    }
+    if (!launches_open(&launches))
+        return 99;
+    for (int type = 0; type < TYPES; type++)
+        for (int cell = 0; cell < builtin_count(); cell++)
+            plan_ladder(type, cell);
+    for (int i = 0; i < MORE; i++)
+        if (is_mine(more[i].text))
+            walk_case(more[i].text, 0, &more[i], NULL);
+    for (int rung = RUNGS - 1; rung >= 0; rung--)
+        walk_ladders(rung);
+    walk_interpreted();
+    printf("# %d problems, %d runs that agreed of %d, %d choices that cannot be\n", count.cases,
+           count.runs - count.failed, count.runs, count.refused);
+    launches_close(&launches);
+    ecornn_device_close(device);
+    return count.failed > 0;
+}

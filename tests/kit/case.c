@@ -1,0 +1,338 @@
+/*
+ * Cases: their strings, cells and inputs, and the named arrays that inputs and results are.
+ */
+#include "tests/kit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cell/cell.h"
+#include "common/type.h"
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+static void give_up(const char *what, const char *which)
+{
+    fprintf(stderr, "%s: %s\n", what, which);
+    exit(99); /* the harness itself is broken: not a failure of what is tested */
+}
+
+static void *allocate(size_t bytes)
+{
+    void *memory = calloc(bytes ? bytes : 1, 1);
+    if (!memory)
+        give_up("no memory", "testing");
+    return memory;
+}
+
+struct array *data_add(struct data *data, const char *name, int rank, const int32_t *extent)
+{
+    if (data->n == data->room) {
+        data->room = 2 * data->room + 16;
+        struct array *larger = allocate((size_t)data->room * sizeof *larger);
+        if (data->n)
+            memcpy(larger, data->array, (size_t)data->n * sizeof *larger);
+        free(data->array);
+        data->array = larger;
+    }
+    struct array *array = &data->array[data->n++];
+    *array = (struct array){.rank = rank, .count = 1};
+    snprintf(array->name, sizeof array->name, "%s", name);
+    for (int k = 0; k < rank; k++) {
+        array->extent[k] = extent[k];
+        array->count *= (size_t)extent[k];
+    }
+    array->value = allocate(array->count * sizeof *array->value);
+    return array;
+}
+
+struct array *data_find(const struct data *data, const char *name)
+{
+    for (int i = 0; i < data->n; i++)
+        if (strcmp(data->array[i].name, name) == 0)
+            return &data->array[i];
+    return NULL;
+}
+
+void data_free(struct data *data)
+{
+    for (int i = 0; i < data->n; i++)
+        free(data->array[i].value);
+    free(data->array);
+    *data = (struct data){0};
+}
+
+static void read_values(struct array *array, FILE *file, const char *path)
+{
+    for (size_t i = 0; i < array->count; i++)
+        if (fscanf(file, "%lf", &array->value[i]) != 1)
+            give_up(path, array->name);
+}
+
+void data_read(struct data *data, const char *path, char text[CASE_TEXT])
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        give_up("cannot open", path);
+    char line[CASE_TEXT], name[64];
+    while (fgets(line, sizeof line, file)) {
+        int32_t extent[3] = {0};
+        const int fields =
+            sscanf(line, "array %63s %d %d %d", name, &extent[0], &extent[1], &extent[2]);
+        if (fields >= 2) {
+            read_values(data_add(data, name, fields - 1, extent), file, path);
+        } else if (strncmp(line, "case ", 5) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            snprintf(text, CASE_TEXT, "%s", line + 5);
+        }
+    }
+    fclose(file);
+}
+
+/* ---- cells from files ------------------------------------------------------------------------ */
+
+void source_path(char path[1024], const char *inside)
+{
+    const char *const root[] = {getenv("srcdir"), ".", "..", "../.."};
+    for (size_t i = 0; i < sizeof root / sizeof *root; i++) {
+        snprintf(path, 1024, "%s/%s", root[i] ? root[i] : ".", inside);
+        FILE *file = fopen(path, "r");
+        if (file) {
+            fclose(file);
+            return;
+        }
+    }
+}
+
+/* False: there is no such file, or it is no cell. */
+static bool read_cell(ecornn_cell **cell, const char *name)
+{
+    char inside[256], path[1024], text[16384];
+    const bool own = strncmp(name, "own-", 4) == 0;
+    snprintf(inside, sizeof inside, "%s/%s.cell", own ? "common/cell" : "tests/cells",
+             own ? name + 4 : name);
+    source_path(path, inside);
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        fprintf(stderr, "%s is neither built in nor a file %s\n", name, inside);
+        return false;
+    }
+    const size_t length = fread(text, 1, sizeof text - 1, file);
+    text[length] = '\0';
+    fclose(file);
+    if (ecornn_cell_parse(cell, text) == ECORNN_OK)
+        return true;
+    fprintf(stderr, "%s: %s\n", path, ecornn_error_detail());
+    return false;
+}
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+static bool parse_null(struct test_case *test, const char *list)
+{
+    static const char *const name[] = {"y", "final", "dy", "dfinal", "dx", "dinitial", "dweights"};
+    char copy[CASE_TEXT];
+    snprintf(copy, sizeof copy, "%s", list);
+    for (char *word = copy, *rest = copy; rest; word = rest) {
+        rest = strchr(word, ',');
+        if (rest)
+            *rest++ = '\0';
+        size_t k = 0;
+        while (k < sizeof name / sizeof *name && strcmp(word, name[k]) != 0)
+            k++;
+        if (k == sizeof name / sizeof *name)
+            return false;
+        test->null |= 1u << k;
+    }
+    return true;
+}
+
+static bool parse_lengths(struct test_case *test, const char *word)
+{
+    static const char *const name[] = {"", "random", "zero", "full", "short"};
+    for (int k = 1; k < 5; k++)
+        if (strcmp(word, name[k]) == 0)
+            test->lengths = (enum lengths)k;
+    return test->lengths != LENGTHS_NULL;
+}
+
+/* 1: a suffix of a case; 0: a part of the problem string; -1: a wrong suffix. */
+static int parse_suffix(struct test_case *test, const char *part)
+{
+    const struct {
+        const char *word;
+        bool *flag;
+    } flag[] = {{"states", &test->with_states},
+                {"alias", &test->alias},
+                {"accumulate", &test->accumulate},
+                {"noreserve", &test->noreserve}};
+    for (size_t i = 0; i < sizeof flag / sizeof *flag; i++)
+        if (strcmp(part, flag[i].word) == 0)
+            return *flag[i].flag = true;
+    const char *colon = strchr(part, ':');
+    if (!colon || strncmp(part, "dropout", 7) == 0)
+        return 0;
+    bool ok = false;
+    if (strncmp(part, "lengths", 7) == 0)
+        ok = parse_lengths(test, colon + 1);
+    else if (strncmp(part, "null", 4) == 0)
+        ok = parse_null(test, colon + 1);
+    else if (strncmp(part, "run", 3) == 0)
+        ok = sscanf(colon, ":%dx%d", &test->T, &test->N) == 2;
+    else if (strncmp(part, "scale", 5) == 0)
+        ok = sscanf(colon, ":%lf", &test->scale) == 1;
+    else if (strncmp(part, "gradients", 9) == 0)
+        ok = sscanf(colon, ":%lf", &test->gradients) == 1;
+    else if (strncmp(part, "seed", 4) == 0)
+        ok = (test->seed = strtoull(colon + 1, NULL, 0)) != 0;
+    return ok ? 1 : -1;
+}
+
+/* Splits the string: suffixes to test, the rest to problem. */
+static bool parse_parts(struct test_case *test, const char *text, char problem[CASE_TEXT])
+{
+    char copy[CASE_TEXT];
+    snprintf(copy, sizeof copy, "%s", text);
+    problem[0] = '\0';
+    for (char *part = copy, *rest = copy; rest; part = rest) {
+        rest = strchr(part, '/');
+        if (rest)
+            *rest++ = '\0';
+        const int kind = problem[0] ? parse_suffix(test, part) : 0;
+        if (kind < 0) {
+            fprintf(stderr, "%s: wrong suffix %s\n", text, part);
+            return false;
+        }
+        if (kind == 0) /* no longer than text, which fits */
+            strcat(strcat(problem, problem[0] ? "/" : ""), part);
+    }
+    return true;
+}
+
+bool case_parse(struct test_case *test, const char *text)
+{
+    *test = (struct test_case){.scale = 1, .gradients = 1, .seed = 1};
+    snprintf(test->text, sizeof test->text, "%s", text);
+    char problem[CASE_TEXT], cell[64];
+    if (!parse_parts(test, text, problem))
+        return false;
+    snprintf(cell, sizeof cell, "%.*s", (int)strcspn(problem, "/"), problem);
+    if (!ecornn_cell_find(cell) && !read_cell(&test->own, cell))
+        return false;
+    if (ecornn_desc_parse(&test->desc, problem, test->own) != ECORNN_OK) {
+        fprintf(stderr, "%s: %s\n", text, ecornn_error_detail());
+        case_free(test);
+        return false;
+    }
+    test->T = test->T ? test->T : test->desc.steps;
+    test->N = test->N ? test->N : test->desc.batch;
+    test->states = test->desc.cell->recipe.n_states;
+    return true;
+}
+
+void case_free(struct test_case *test)
+{
+    ecornn_cell_free(test->own);
+    test->own = NULL;
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+double uniform(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+ecornn_type case_type(const struct test_case *test, const char *name)
+{
+    const char *const rows[] = {"x", "y", "dx", "dy", "initial", "final", "dinitial", "dfinal"};
+    const size_t length = strcspn(name, "0123456789"); /* a state's number */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strlen(rows[i]) == length && strncmp(name, rows[i], length) == 0)
+            return test->desc.type;
+    return test->desc.type == ECORNN_F64 ? ECORNN_F64 : test->desc.param_type;
+}
+
+/* Numbers of the type in [-scale, scale]. */
+static void fill(struct array *array, ecornn_type type, double scale, uint64_t *random)
+{
+    for (size_t i = 0; i < array->count; i++)
+        array->value[i] = eco_type_round(scale * (2 * uniform(random) - 1), type);
+}
+
+static void add_random(const struct test_case *test, struct data *inputs, const char *name,
+                       const int32_t extent[3], double scale)
+{
+    /* every array has its own stream: leaving one out does not change the others */
+    uint64_t random = test->seed;
+    for (const char *letter = name; *letter; letter++)
+        random = random * 1099511628211u + (unsigned char)*letter;
+    fill(data_add(inputs, name, 3, extent), case_type(test, name), scale, &random);
+}
+
+static void add_lengths(const struct test_case *test, struct data *inputs)
+{
+    uint64_t random = test->seed + 77;
+    struct array *lengths = data_add(inputs, "lengths", 1, &test->N);
+    for (int32_t n = 0; n < test->N; n++) {
+        const double u = uniform(&random);
+        lengths->value[n] = test->lengths == LENGTHS_RANDOM  ? floor(u * (test->T + 1))
+                            : test->lengths == LENGTHS_SHORT ? floor(u * 2)
+                            : test->lengths == LENGTHS_FULL  ? test->T
+                                                             : 0;
+    }
+}
+
+int32_t case_length(const struct data *inputs, int32_t n, int32_t T)
+{
+    const struct array *lengths = data_find(inputs, "lengths");
+    return lengths ? (int32_t)lengths->value[n] : T;
+}
+
+/* Matrices such that sums of products stay near 1, vectors up to 1. */
+static void add_params(const struct test_case *test, struct data *inputs)
+{
+    ecornn_device *device = NULL;
+    ecornn_plan *plan = NULL;
+    if (ecornn_device_open(&device, "reference") != ECORNN_OK ||
+        ecornn_plan_create(&plan, device, &test->desc) != ECORNN_OK)
+        give_up(test->text, ecornn_error_detail());
+    for (int i = 0; i < ecornn_param_count(plan); i++) {
+        ecornn_param param;
+        if (ecornn_param_get(plan, i, &param) != ECORNN_OK)
+            give_up(test->text, ecornn_error_detail());
+        const int32_t extent[3] = {param.rows, param.cols, 1};
+        add_random(test, inputs, param.name, extent, 1.5 / sqrt(param.cols));
+    }
+    ecornn_plan_free(plan);
+    ecornn_device_close(device);
+}
+
+void case_inputs(const struct test_case *test, struct data *inputs)
+{
+    const ecornn_desc *desc = &test->desc;
+    const bool batch_major = desc->order == ECORNN_BATCH_MAJOR;
+    const int32_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const int32_t P = desc->proj ? desc->proj : desc->hidden, L = desc->layers ? desc->layers : 1;
+    const int32_t first = batch_major ? test->N : test->T, second = batch_major ? test->T : test->N;
+    add_random(test, inputs, "x", (int32_t[]){first, second, desc->input}, test->scale);
+    if (!(test->null & NULL_DY))
+        add_random(test, inputs, "dy", (int32_t[]){first, second, D * P}, test->gradients);
+    for (int s = 0; test->with_states && s < test->states; s++) {
+        const int32_t extent[] = {L * D, test->N, s == 0 ? P : desc->hidden};
+        char name[32];
+        snprintf(name, sizeof name, "initial%d", s);
+        add_random(test, inputs, name, extent, test->scale);
+        snprintf(name, sizeof name, "dfinal%d", s);
+        if (!(test->null & NULL_DFINAL))
+            add_random(test, inputs, name, extent, test->gradients);
+    }
+    if (test->lengths != LENGTHS_NULL)
+        add_lengths(test, inputs);
+    add_params(test, inputs);
+}

@@ -1,0 +1,221 @@
+/*
+ * What a case should give, and how far off a result may be.
+ *
+ * F64: 1e-12 of the array's largest magnitude.
+ * 16-bit types: the reference rounds what such a machine keeps in the type to the nearest, computes
+ * the rest in double, and the bound is as for F32, of runs that round what is kept to one of its
+ * two neighbours, at random; the ulp is that of the array's own type. F32: the reference also runs
+ * the case as an F32 machine would (common/ref/ref.h): every operand, intermediate value and
+ * running sum rounded, sums in ascending order, gradients of weights as sums of chains
+ * (common/ref/ref_sum.c): a bound does not grow with the number of rows.  The largest error of an
+ * array may be twice the largest of those runs, plus one ulp of the array's largest magnitude. One
+ * rounded run may be lucky, above all where there are few numbers: one of them may come out exact.
+ * So there are twelve, one rounding to nearest and the others at random, with functions off by up
+ * to an ulp: their errors stand for those of other orders of summation and other code for tanh.
+ * With three runs about one case in thirty would fail by a few percent, on no error at all.  Where
+ * weights have 16 bits four more let an accumulator be one chain from the bias on, as the CPU does.
+ */
+#include "tests/kit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/ref/ref.h"
+#include "common/type.h"
+
+enum { ROUNDED_RUNS = 12, CHAINED_RUNS = 4 };
+
+static double largest(const struct array *array)
+{
+    double most = 0;
+    for (size_t i = 0; i < array->count; i++)
+        if (isfinite(array->value[i]))
+            most = fmax(most, fabs(array->value[i]));
+    return most;
+}
+
+/* 0 for equal NaNs and infinities, infinite where only one is. */
+static double error_of(double is, double should)
+{
+    if (is == should || (isnan(is) && isnan(should)))
+        return 0;
+    const double error = fabs(is - should);
+    return isnan(error) ? INFINITY : error;
+}
+
+static double largest_error(const struct array *is, const struct array *should)
+{
+    double most = 0;
+    for (size_t i = 0; i < should->count; i++)
+        most = fmax(most, error_of(is->value[i], should->value[i]));
+    return most;
+}
+
+/* Distance of neighbours at that magnitude; of F64 none. */
+static double ulp(double magnitude, ecornn_type type)
+{
+    static const int bits[] = {[ECORNN_F32] = 24, [ECORNN_BF16] = 8, [ECORNN_F16] = 11};
+    static const int least[] = {[ECORNN_F32] = -149, [ECORNN_BF16] = -133, [ECORNN_F16] = -24};
+    int exponent = -1100; /* of 0 */
+    if (type == ECORNN_F64)
+        return 0;
+    if (magnitude > 0)
+        frexp(magnitude, &exponent);
+    return ldexp(1, exponent - bits[type] > least[type] ? exponent - bits[type] : least[type]);
+}
+
+/* ---- what a case should give ----------------------------------------------------------------- */
+
+static bool is_fast(const struct test_case *test)
+{
+    return (test->desc.flags & ECORNN_FAST_MATH) && test->desc.type == ECORNN_F32;
+}
+
+/* Matrices of 16 bits: an accumulator may be one chain from the bias on. */
+static bool may_chain(const struct test_case *test)
+{
+    const ecornn_type type = test->desc.weight_type ? test->desc.weight_type : test->desc.type;
+    return type == ECORNN_BF16 || type == ECORNN_F16;
+}
+
+static void set_rounding(const struct test_case *test, const struct machine *reference,
+                         enum eco_rounding rounding, int run)
+{
+    const ecornn_desc *desc = &test->desc;
+    /* TF32 has as many significant bits as F16. */
+    const ecornn_type type = is_fast(test) && rounding != ECO_ROUND_NOT ? ECORNN_F16 : desc->type;
+    const struct eco_machine machine = {.type = type,
+                                        .weight_type = desc->weight_type ? desc->weight_type : type,
+                                        .lean = test->lean,
+                                        .chained = run >= ROUNDED_RUNS};
+    eco_reference_rounding(reference->device, rounding, machine, test->seed + (uint64_t)run);
+}
+
+static bool expect_rounded(const struct test_case *test, const struct machine *reference,
+                           const struct data *inputs, struct data *expected)
+{
+    const int runs = ROUNDED_RUNS + (may_chain(test) ? CHAINED_RUNS : 0);
+    bool ok = true;
+    for (int k = 0; ok && k < runs; k++) {
+        struct data rounded = {0};
+        const enum eco_rounding kind[] = {ECO_ROUND_NEAREST,
+                                          is_fast(test) ? ECO_ROUND_CUT : ECO_ROUND_RANDOM};
+        set_rounding(test, reference, k < 2 ? kind[k] : ECO_ROUND_RANDOM, k);
+        ok = case_run(test, reference, inputs, &rounded);
+        for (int i = 0; ok && i < expected->n; i++) {
+            struct array *exact = &expected->array[i];
+            const double error = largest_error(data_find(&rounded, exact->name), exact);
+            const double unit = ulp(largest(exact), case_type(test, exact->name));
+            exact->bound = fmax(exact->bound, 2 * error + unit);
+        }
+        data_free(&rounded);
+    }
+    return ok;
+}
+
+bool case_expect(const struct test_case *test, const struct data *inputs, struct data *expected)
+{
+    struct machine reference = {.type = ECORNN_F64, .backwards = 1};
+    if (ecornn_device_open(&reference.device, "reference") != ECORNN_OK) {
+        fprintf(stderr, "reference: %s\n", ecornn_error_detail());
+        return false;
+    }
+    set_rounding(test, &reference, ECO_ROUND_NOT, 0);
+    bool ok = case_run(test, &reference, inputs, expected);
+    for (int i = 0; i < expected->n; i++)
+        expected->array[i].bound =
+            test->desc.type == ECORNN_F64 ? 1e-12 * largest(&expected->array[i]) : 0;
+    if (ok && test->desc.type != ECORNN_F64)
+        ok = expect_rounded(test, &reference, inputs, expected);
+    for (int i = 0; ok && i < expected->n; i++)
+        if (!isfinite(expected->array[i].bound)) { /* everything would agree */
+            fprintf(stderr, "%s: %s may be anything\n", test->text, expected->array[i].name);
+            ok = false;
+        }
+    ecornn_device_close(reference.device);
+    return ok;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static void print_element(const struct test_case *test, const char *who, const struct array *is,
+                          size_t i)
+{
+    size_t rest = i, place[3] = {0};
+    for (int k = is->rank - 1; k >= 0; k--) {
+        place[k] = rest % (size_t)is->extent[k];
+        rest /= (size_t)is->extent[k];
+    }
+    fprintf(stderr, "%s: %s: %s[%zu,%zu,%zu] is %.17g, ", test->text, who, is->name, place[0],
+            place[1], place[2], is->value[i]);
+}
+
+static bool array_agrees(const struct test_case *test, const char *who, const struct array *is,
+                         const struct array *should, double bound)
+{
+    for (size_t i = 0; i < should->count; i++)
+        if (!(error_of(is->value[i], should->value[i]) <= bound)) {
+            print_element(test, who, is, i);
+            fprintf(stderr, "should be %.17g; largest error %.3g, allowed %.3g\n", should->value[i],
+                    largest_error(is, should), bound);
+            return false;
+        }
+    return true;
+}
+
+/* The array of results that an expected one is compared to; NULL, with a word: there is none. */
+static const struct array *match(const struct test_case *test, const char *who,
+                                 const struct data *results, const struct array *expected)
+{
+    const struct array *found = data_find(results, expected->name);
+    if (found && found->count == expected->count)
+        return found;
+    fprintf(stderr, "%s: %s: %s %s\n", test->text, who, expected->name,
+            found ? "has another size" : "is missing");
+    return NULL;
+}
+
+bool results_agree(const struct test_case *test, const char *who, const struct data *expected,
+                   const struct data *results)
+{
+    for (int i = 0; i < expected->n; i++) {
+        const struct array *should = &expected->array[i];
+        const struct array *is = match(test, who, results, should);
+        if (!is || !array_agrees(test, who, is, should, should->bound))
+            return false;
+    }
+    return true;
+}
+
+bool results_agree_within(const struct test_case *test, const char *who,
+                          const struct data *expected, const struct data *results, double relative)
+{
+    for (int i = 0; i < expected->n; i++) {
+        const struct array *should = &expected->array[i];
+        const struct array *is = match(test, who, results, should);
+        if (!is || !array_agrees(test, who, is, should, relative * largest(should)))
+            return false;
+    }
+    return true;
+}
+
+bool results_same(const struct test_case *test, const char *who, const struct data *expected,
+                  const struct data *results)
+{
+    for (int i = 0; i < expected->n; i++) {
+        const struct array *should = &expected->array[i];
+        const struct array *is = match(test, who, results, should);
+        if (!is)
+            return false;
+        for (size_t j = 0; j < should->count; j++)
+            if (memcmp(&is->value[j], &should->value[j], sizeof(double)) != 0 &&
+                !(isnan(is->value[j]) && isnan(should->value[j]))) { /* doc/numerics.md */
+                print_element(test, who, is, j);
+                fprintf(stderr, "not the same bits: %.17g\n", should->value[j]);
+                return false;
+            }
+    }
+    return true;
+}

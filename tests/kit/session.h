@@ -1,0 +1,46 @@
+/*
+ * A case's plan and its arrays in guarded memory; what run_case.c runs.
+ */
+#ifndef ECO_TESTS_SESSION_H
+#define ECO_TESTS_SESSION_H
+
+#include "tests/kit/guarded.h"
+#include "tests/kit/testing.h"
+
+struct session {
+    const struct test_case *test;
+    const struct machine *machine;
+    const struct data *inputs;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    int params;
+    struct buffer x, y, initial[ECORNN_MAX_STATES], final[ECORNN_MAX_STATES];
+    struct buffer dy, dfinal[ECORNN_MAX_STATES], dx, dinitial[ECORNN_MAX_STATES];
+    struct buffer weights, dweights, workspace, reserve;
+    struct buffer *param, *dparam; /* [params] */
+    struct buffer lengths;
+    bool reads_y; /* the device's backward does */
+    struct memory memory;
+};
+
+/* Plan, buffers with the inputs, packed weights; test, machine, inputs and memory are given. */
+bool session_open(struct session *session);
+void session_close(struct session *session);
+/* From here on the buffer may not change. */
+void session_keep(struct session *session, struct buffer *buffer);
+/* Adds what the buffer holds now, if there is one; padding must be 0. */
+void session_result(struct session *session, const struct buffer *buffer, struct data *results,
+                    const struct array *shape);
+struct array session_y_shape(const struct test_case *test);
+/* kind: "final" or "dinitial". */
+struct array session_state_shape(const struct test_case *test, const char *kind, int s);
+
+/* run_case.c: what a run is called with, on the default stream; dweights is overwritten. */
+ecornn_io session_io(const struct session *session);
+ecornn_gradient session_gradient(const struct session *session);
+bool session_trains(const struct session *session);
+/* Run, wait, check what every run must keep, and add what it gave; backward after forward. */
+bool session_forward(struct session *session, struct data *results);
+bool session_backward(struct session *session, struct data *results);
+
+#endif /* ECO_TESTS_SESSION_H */

@@ -1,0 +1,295 @@
+/*
+ * The list of cases that every backend runs: chosen ones (every option once), edges (sizes 1, odd,
+ * prime, just beside a vector's width) for every built-in cell, and random ones from a printed
+ * seed, the environment's ECORNN_SEED or a fixed one.
+ */
+#include "tests/kit/testing.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const chosen[] = {
+    "lstm/f32/infer/T5/N3/I7/H16",
+    "lstm/f32/train/T5/N3/I7/H16",
+    "lstm/f64/train/T5/N3/I7/H16/states",
+    "lstm/f32/train/T9/N4/I5/H33/states/accumulate",
+    "lstm/f32/train/T6/N5/I3/H8/lengths:random/states",
+    "lstm/f32/train/rev/T6/N5/I3/H8/lengths:random/states",
+    "lstm/f32/train/bi/T6/N5/I3/H8/lengths:random/states/batch-major",
+    "lstm/f32/train/L3/bi/T5/N4/I6/H9/lengths:random/states/dropout:0.4",
+    "lstm/f32/train/L2/T7/N3/I4/H10/P6/states",
+    "lstm/f64/train/L2/bi/T5/N4/I4/H9/P5/lengths:random/states/dropout:0.25/accumulate",
+    "lstm/f32/train/L2/bi/T5/N4/I4/H12/P3/lengths:random/states/batch-major",
+    "lstm/f32/infer/L2/bi/T5/N4/I4/H12/P3/lengths:random/states/batch-major",
+    "lstm/f32/infer/L2/rev/T5/N4/I4/H12/P16/states/alias",
+    "lstm/f32/train/L2/bi/T4/N3/I5/H6/lengths:zero/states",
+    "lstm/f32/train/L2/bi/T4/N3/I5/H6/lengths:zero",
+    "lstm/f32/train/L2/T4/N6/I5/H6/lengths:short/states/accumulate",
+    "lstm/f32/train/bi/T4/N3/I5/H6/lengths:full/states",
+    "lstm/f32/train/L2/bi/T9/N8/I5/H11/run:4x3/states/lengths:random",
+    "lstm/f32/train/L2/T9/N8/I5/H11/run:9x3/batch-major",
+    "lstm/f32/infer/L2/bi/T9/N8/I5/H11/run:2x8/batch-major/states",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/dropout:0.5/noreserve/states",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/alias/lengths:random",
+    "lstm/f32/infer/L2/bi/T5/N3/I4/H7/states/alias",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:y",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:y,final,dx,dinitial,dweights",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:dy/lengths:random",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:dfinal",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/null:dy,dfinal",
+    "lstm/f32/train/L2/T5/N3/I4/H7/P2/null:dx/batch-major/dropout:0.3",
+    "lstm/f32/infer/L2/T5/N3/I4/H7/P2/null:y,final",
+    "lstm/f32/train/T4/N3/I5/H16/scale:100/states",
+    "lstm/f32/train/T4/N3/I5/H16/scale:0/states",
+    "lstm/f32/train/T4/N3/I5/H16/scale:1e-30/states",
+    "rnn-relu/f32/train/T3/N9/I5/H80/scale:1e-20/states",
+    "lstm/f32/train/T64/N2/I3/H5/states",
+    "lstm/f32/train/T3/N70/I3/H5/lengths:random",
+    "lstm/f32/train/T3/N2/I90/H70",
+    "lstm/f32/train/T2/N5/I1024/H256/states", /* rows that begin 4 KB apart */
+    /* Long sums must not start from biases, those of R h not from W x. */
+    "lstm/f32/train/T1/N3/I1024/H64/states",
+    "rnn-relu/f32/infer/T1/N5/I4/H24/P2048/states/seed:3",
+    "rnn-tanh/f32/infer/T2/N9/I4/H1024/states",
+    "rnn-tanh/bf16/train/L2/bi/T3/N5/I4/H1024/states",
+    "gru/f32/train/T3/N2/I90/H70/states",
+    "gru/f64/train/T5/N3/I7/H16/states",
+    "gru/f32/train/L2/bi/T6/N5/I3/H8/lengths:random/states/accumulate/dropout:0.2",
+    "gru/f32/infer/L2/bi/T6/N5/I3/H8/lengths:random/states/batch-major",
+    "gru/f32/infer/L2/bi/T60/N1/I5/H19/lengths:random/states/batch-major", /* nothing gathered */
+    "gru/f32/infer/L3/T60/N3/I4/H19/run:20x3/states", /* some chunks of a wavefront left out */
+    "gru/f32/train/T48/N2/I3/H17/scale:10/states",
+    "gru-reset-first/f64/train/L2/bi/T5/N3/I7/H16/states/lengths:random",
+    "gru-reset-first/f32/train/L2/bi/T6/N4/I3/H9/lengths:random/states/dropout:0.3",
+    "gru-reset-first/f32/infer/L2/bi/T6/N4/I3/H9/states/batch-major",
+    "mgu/f32/train/L2/bi/T6/N4/I3/H9/lengths:random/states",
+    "lstm-peephole/f64/train/L2/bi/T5/N3/I7/H16/states/lengths:random",
+    "lstm-peephole/f32/train/L2/bi/T5/N3/I7/H16/P4/states/lengths:random/accumulate",
+    "lstm-coupled/f32/train/L2/bi/T5/N3/I7/H16/P4/states/lengths:random",
+    "rnn-tanh/f32/train/L2/bi/T5/N3/I7/H16/P4/states/lengths:random",
+    "rnn-tanh/f64/train/L2/T8/N3/I7/H16/states/accumulate",
+    "rnn-relu/f32/train/L2/bi/T5/N3/I7/H16/states/lengths:random/dropout:0.1",
+    "rnn-relu/f32/infer/L2/rev/T5/N3/I7/H16/P9/states",
+    "projected-two-states/f32/train/L2/T5/N3/I4/H16/P6/states",
+    "projected-two-states/f32/train/T4/N3/I4/H8/P4/states/lengths:random",
+    /* More rows of weight gradients than are copied at once, wide P. */
+    "lstm/f32/train/T70/N8/I3/H5/P90/states",
+    /* Two threads in the steps: units, rows, projection. */
+    "lstm/f32/train/bi/T3/N9/I5/H65/states/lengths:random",
+    "lstm/f32/train/T3/N33/I5/H37/states/lengths:random",
+    "lstm/f32/train/T3/N7/I5/H50/P90/states/lengths:random",
+    "lstm/f32/infer/L2/rev/T3/N2/I5/H131/states",
+    "gru-reset-first/f32/train/bi/T3/N9/I5/H75/states/lengths:random",
+    "mgu/f32/train/T3/N12/I5/H77/states/lengths:random",
+    /* 16-bit types: tiles of rows and of units, whole and in part; few rows and many; every way by
+     * which a row changes its type. */
+    "lstm/bf16/infer/T5/N3/I7/H16",
+    "lstm/bf16/train/T5/N3/I7/H16/states",
+    "lstm/bf16/infer/T3/N20/I64/H96/states",
+    "lstm/bf16/train/T4/N33/I70/H100/states/lengths:random/accumulate",
+    "lstm/bf16/train/L2/bi/T5/N6/I33/H40/P24/states/lengths:random/dropout:0.3",
+    "lstm/bf16/train/L3/bi/T5/N4/I6/H9/lengths:random/states/dropout:0.4/batch-major",
+    "lstm/bf16/train/L2/bi/T9/N8/I5/H11/run:4x3/states/lengths:random",
+    "lstm/bf16/bf16-params/train/bi/T4/N17/I9/H31/states/lengths:random",
+    "lstm/bf16/train/T3/N70/I3/H5/lengths:random",
+    "lstm/bf16/train/T30/N24/I3/H5/states",
+    "lstm/bf16/train/T4/N3/I5/H16/scale:1e-20/states",
+    "gru/bf16/train/L2/bi/T6/N7/I35/H48/lengths:random/states/accumulate/dropout:0.2",
+    "gru/bf16/infer/L2/rev/T6/N40/I3/H130/states/alias",
+    "gru-reset-first/bf16/train/L2/bi/T4/N9/I33/H70/states/lengths:random",
+    "mgu/bf16/train/T3/N12/I5/H77/states/lengths:random",
+    "lstm-peephole/bf16/train/L2/bi/T5/N5/I7/H33/P4/states/lengths:random/accumulate",
+    "rnn-tanh/bf16/train/T4/N21/I40/H150/states",
+    "lstm/f32/bf16-weights/infer/T3/N1/I7/H33/states",
+    "lstm/f32/bf16-weights/train/T4/N33/I70/H100/states/lengths:random/accumulate",
+    "gru/f32/bf16-weights/train/L2/bi/T4/N4/I5/H19/states/dropout:0.3",
+    "lstm/f32/bf16-weights/train/L2/bi/T4/N5/I6/H65/P34/states/lengths:random",
+    "gru-reset-first/f32/bf16-weights/train/T3/N6/I5/H75/states/lengths:random",
+    /* copies of x and dx whose rows would begin at multiples of 4 KB */
+    "lstm/f32/train/T3/N9/I1024/H24/batch-major",
+    "gru/f32/train/bi/T4/N10/I1024/H19/lengths:random/states",
+    "rnn-tanh/f32/train/L2/T2/N3/I4/H1024/dropout:0.5",
+};
+
+static const char *const edge[] = {
+    "f32/train/T1/N1/I1/H1/states",       "f32/train/bi/T2/N1/I1/H2/states/lengths:random",
+    "f32/train/T1/N7/I3/H15/states",      "f32/train/L2/T3/N1/I13/H31/states",
+    "f64/train/L2/bi/T3/N2/I1/H9/states", "f32/train/rev/T4/N17/I2/H3/lengths:random/batch-major",
+    "bf16/train/T1/N1/I1/H1/states",      "bf16/train/bi/T3/N17/I33/H31/states/lengths:random",
+};
+
+enum { CHOSEN = sizeof chosen / sizeof *chosen, EDGES = sizeof edge / sizeof *edge, RANDOM = 240 };
+
+int builtin_count(void)
+{
+    int n = 0;
+    while (ecornn_cell_name(n))
+        n++;
+    return n;
+}
+
+/* ---- random cases ---------------------------------------------------------------------------- */
+
+struct dice {
+    uint64_t state;
+    char *text;
+};
+
+static int roll(struct dice *dice, int sides)
+{
+    return (int)(uniform(&dice->state) * sides);
+}
+
+static void say(struct dice *dice, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct dice *dice, const char *format, ...)
+{
+    const size_t length = strlen(dice->text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(dice->text + length, CASE_TEXT - length, format, arguments);
+    va_end(arguments);
+}
+
+/* Says one of the words; empty ones too. */
+static void say_one(struct dice *dice, const char *const *word, int words)
+{
+    say(dice, "%s", word[roll(dice, words)]);
+}
+
+static uint64_t sweep_seed(void)
+{
+    const char *seed = getenv("ECORNN_SEED");
+    return seed ? strtoull(seed, NULL, 0) : 20;
+}
+
+static void say_random(int index, char text[CASE_TEXT])
+{
+    static const char *const type[] = {
+        "/f32", "/f32", "/f32", "/f64", "/bf16", "/bf16", "/bf16/bf16-params", "/f32/bf16-weights"};
+    static const char *const use[] = {"/train", "/train", "/train", "/train", "/infer"};
+    static const char *const layers[] = {"", "", "/L2", "/L3"};
+    static const char *const direction[] = {"", "", "/rev", "/bi", "/bi"};
+    static const int hidden[] = {1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 19, 23, 24, 31, 32, 33};
+    static const char *const lengths[] = {"", "", "/lengths:random", "/lengths:short"};
+    static const char *const null[] = {"",
+                                       "",
+                                       "",
+                                       "/null:y",
+                                       "/null:final",
+                                       "/null:dy",
+                                       "/null:dfinal",
+                                       "/null:dx",
+                                       "/null:dinitial",
+                                       "/null:dweights"};
+    static const char *const yes_no[] = {"", "/states",     "", "/batch-major",
+                                         "", "/accumulate", "", "/dropout:0.3"};
+    struct dice dice = {sweep_seed() * 1000003 + (uint64_t)index, text};
+    const char *name = ecornn_cell_name(index % builtin_count());
+    text[0] = '\0';
+    say(&dice, "%s", name);
+    say_one(&dice, type, 8);
+    say_one(&dice, use, 5);
+    say_one(&dice, layers, 4);
+    say_one(&dice, direction, 5);
+    /* One roll a declaration: the order of a call's arguments is the compiler's. */
+    const int T = 1 + roll(&dice, 9), N = 1 + roll(&dice, 8);
+    const int H = hidden[roll(&dice, 17)], I = 1 + roll(&dice, 20);
+    say(&dice, "/T%d/N%d/I%d/H%d", T, N, I, H);
+    if ((strncmp(name, "lstm", 4) == 0 || strncmp(name, "rnn", 3) == 0) && roll(&dice, 3) == 0)
+        say(&dice, "/P%d", 1 + roll(&dice, 12));
+    for (int k = 0; k < 8; k += 2)
+        say_one(&dice, &yes_no[k], 2);
+    say_one(&dice, lengths, 4);
+    say_one(&dice, null, 10);
+    if (roll(&dice, 4) == 0) {
+        const int run_N = 1 + roll(&dice, N), run_T = 1 + roll(&dice, T);
+        say(&dice, "/run:%dx%d", run_T, run_N);
+    }
+    say(&dice, "/seed:%d", 1 + roll(&dice, 100000));
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+int sweep_count(const char *only)
+{
+    if (only || getenv("ECORNN_CASE"))
+        return 1;
+    return CHOSEN + EDGES * builtin_count() + RANDOM;
+}
+
+void sweep_text(const char *only, int index, char text[CASE_TEXT])
+{
+    const char *one = only ? only : getenv("ECORNN_CASE");
+    if (one)
+        snprintf(text, CASE_TEXT, "%s", one);
+    else if (index < CHOSEN)
+        snprintf(text, CASE_TEXT, "%s", chosen[index]);
+    else if (index < CHOSEN + EDGES * builtin_count())
+        snprintf(text, CASE_TEXT, "%s/%s", ecornn_cell_name((index - CHOSEN) / EDGES),
+                 edge[(index - CHOSEN) % EDGES]);
+    else
+        say_random(index - CHOSEN - EDGES * builtin_count(), text);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+bool sweep_own_cell(int index, char name[64])
+{
+    static char *list[64]; /* read once */
+    static int count = -1;
+    if (count < 0) {
+        char path[1024];
+        source_path(path, "tests/cells/zoneout-lstm.cell");
+        *strrchr(path, '/') = '\0';
+        DIR *folder = opendir(path);
+        count = 0;
+        for (struct dirent *entry; folder && count < 64 && (entry = readdir(folder)) != NULL;)
+            if (strlen(entry->d_name) > 5 &&
+                strcmp(entry->d_name + strlen(entry->d_name) - 5, ".cell") == 0)
+                list[count++] = strdup(entry->d_name);
+        if (folder)
+            closedir(folder);
+        qsort(list, (size_t)count, sizeof *list, by_name);
+    }
+    if (index >= count)
+        return false;
+    snprintf(name, 64, "%.*s", (int)strlen(list[index]) - 5, list[index]);
+    return true;
+}
+
+static const char *const own_option[] = {
+    "f32/train/T5/N4/I3/H6/states",
+    "f32/train/L2/bi/T6/N5/I7/H17/states/lengths:random/accumulate/dropout:0.3",
+    "f64/train/L2/rev/T4/N3/I2/H5/states/lengths:random/batch-major",
+    "f32/infer/L2/bi/T5/N3/I4/H19/states/alias/lengths:random",
+    "f32/train/T2/N4/I4/H291/states/lengths:random", /* threads of a CPU, blocks of a GPU */
+    "bf16/train/bi/T3/N5/I4/H37/states/lengths:random/dropout:0.3",
+};
+enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
+
+int sweep_own_cells(void)
+{
+    char name[64];
+    int n = 0;
+    while (sweep_own_cell(n, name))
+        n++;
+    return n;
+}
+
+int sweep_own_count(void)
+{
+    return sweep_own_cells() * OWN_OPTIONS;
+}
+
+void sweep_own_text(int index, char text[CASE_TEXT])
+{
+    char name[64] = "";
+    sweep_own_cell(index / OWN_OPTIONS, name);
+    snprintf(text, CASE_TEXT, "%s/%s", name, own_option[index % OWN_OPTIONS]);
+}
