@@ -132,9 +132,9 @@ static void compile_resident(const struct ecornn_cell *cell, int kind, bool back
     eco_free(text);
 }
 
-/* All steps in one launch: of each cell that has such kernels two kinds, both ways; all kinds
- * between them.  Of cells with one product also those of four warps together, and, with scales,
- * those of what a warp gathers itself. */
+/* All steps in one launch: of each cell from text that has such kernels two kinds, both ways; all
+ * kinds between them.  Of cells with one product also those of four warps together, and, with
+ * scales, those of what a warp gathers itself.  Of built-in cells one kernel each way. */
 START_TEST(compiles_resident_kernels)
 {
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
@@ -147,10 +147,10 @@ START_TEST(compiles_resident_kernels)
                                  ECO_PERSISTENT_PLACE(5, 0, ECO_PERSISTENT_DIRECT)},
                      scaled[] = {ECO_F32_IN_SCALED_F16, ECO_F32_IN_SCALED_PAIR};
     ecornn_cell *cell = cell_number(_i);
-    const int products = eco_cell_products(cell);
-    for (int i = 0; i < 4 && products > 0; i++)
+    const int products = eco_cell_products(cell), kernels = _i < builtins() ? 2 : 4;
+    for (int i = 0; i < kernels && products > 0; i++)
         compile_resident(cell, (_i + i) % ECO_PERSISTENT_KINDS, i % 2, places[products - 1][i]);
-    if (products == 1) {
+    if (products == 1 && _i >= builtins()) {
         compile_resident(cell, kinds[_i % 4], false, squares[_i / 4 % 2]);
         compile_resident(cell, scaled[_i % 2], false, direct[_i / 2 % 2]);
     }
