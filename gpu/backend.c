@@ -5,6 +5,9 @@
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
+#include "gpu/algo/algo.h"
+#include "gpu/jit/jit.h"
+#include "gpu/ops/ops.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "gpu/gemm/grouped/grouped.h"
-#include "gpu/gpu.h"
+#include "gpu/algo/algo.h"
 
 int32_t eco_step_asked(const struct eco_problem *problem)
 {

@@ -9,6 +9,8 @@
 #include <limits.h>
 
 #include "gpu/jit/compile.h"
+#include "gpu/algo/algo.h"
+#include "gpu/run/run.h"
 
 /* Steps at most; what a step may take by prediction: where launches and the way to the L2 are most
  * of it.  Longer ones are multiplied better by large products. */

@@ -4,6 +4,8 @@
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/presplit.h"
+#include "gpu/algo/algo.h"
+#include "gpu/run/run.h"
 
 #include <math.h>
 

@@ -6,6 +6,8 @@
  */
 #include "gpu/gemm/presplit.h"
 #include "gpu/persistent/persistent.h"
+#include "gpu/algo/algo.h"
+#include "gpu/run/run.h"
 
 #include <math.h>
 

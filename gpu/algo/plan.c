@@ -9,6 +9,9 @@
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/persistent/persistent.h"
+#include "gpu/algo/algo.h"
+#include "gpu/jit/jit.h"
+#include "gpu/run/run.h"
 
 /* Does it have steps of algorithm step? */
 static bool has_stages(const struct ecornn_plan *plan)

@@ -1,7 +1,7 @@
 /*
  * What one run at a time has of a device: a cuBLAS handle, streams, events; made when first taken.
  */
-#include "gpu/gpu.h"
+#include "gpu/device/device.h"
 
 #include <string.h>
 

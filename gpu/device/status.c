@@ -1,7 +1,7 @@
 /*
  * What CUDA and cuBLAS report, as a status and a text.
  */
-#include "gpu/gpu.h"
+#include "gpu/device/device.h"
 
 const struct eco_services *eco_gpu_services;
 
@@ -34,10 +34,4 @@ ecornn_status eco_cublas_status(cublasStatus_t error, const char *doing)
     return eco_cublas_error(
         error == CUBLAS_STATUS_SUCCESS && ECO_FAILS() ? CUBLAS_STATUS_INTERNAL_ERROR : error,
         doing);
-}
-
-void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing)
-{
-    if (run->status == ECORNN_OK)
-        run->status = eco_cuda_status(error, doing);
 }

@@ -5,7 +5,7 @@
 #define ECO_GPU_FUSED_STEP_FUSED_STEP_H
 
 #include "gpu/fused_step/args.h"
-#include "gpu/gpu.h"
+#include "gpu/view/run.h"
 
 /* ---- tiling.c -------------------------------------------------------------------------------- */
 

@@ -2,6 +2,8 @@
  * The launches of algorithm fused, and the kernels that they take.
  */
 #include "gpu/fused_step/fused_step.h"
+#include "gpu/jit/jit.h"
+#include "gpu/ops/ops.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef ECO_GPU_GEMM_GEMM_H
 #define ECO_GPU_GEMM_GEMM_H
 
-#include "gpu/gpu.h"
+#include "gpu/view/run.h"
 
 /* As in a textbook, rows one behind the other: kind says which operand is transposed. */
 enum eco_product_kind {

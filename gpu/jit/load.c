@@ -2,10 +2,10 @@
  * Machine code compiled at run time, loaded on a device: kernels by their names.  At plan creation
  * only, never inside a run or a capture.
  */
-#include "gpu/gpu.h"
 
 #include "gpu/jit/compile.h"
 #include "gpu/device/cuda_compat.h"
+#include "gpu/jit/jit.h"
 
 /* By name, and put on the device now: else the first launch would, perhaps inside a capture. */
 static cudaError_t find_kernels(const struct eco_gpu_code *code)

@@ -3,11 +3,12 @@
  * have.  The device keeps them until it is closed, for all plans with the same text: a caller's
  * graph may use a kernel for longer than any plan lives.
  */
-#include "gpu/gpu.h"
 
 #include <string.h>
 
 #include "gpu/jit/compile.h"
+#include "gpu/fused_step/args.h"
+#include "gpu/jit/jit.h"
 #include "gpu/persistent/args.h"
 
 enum { KERNELS = 2 * ECO_MAX_STAGES };

@@ -2,6 +2,7 @@
  * The ops that only move rows.  Knows padding and dropout; computes nothing of a cell.
  */
 #include "gpu/gemm/packed_weights.h"
+#include "gpu/ops/ops.h"
 
 #define ECO_DEVICE_FUNCTION static inline
 #include "common/number.h"

@@ -4,6 +4,7 @@
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/packed_weights.h"
+#include "gpu/ops/ops.h"
 
 /* ---- biases by themselves -------------------------------------------------------------------- */
 

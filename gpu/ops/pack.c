@@ -1,7 +1,7 @@
 /*
  * Parameters to packed weights, and gradients back, in the device's memory.
  */
-#include "gpu/gpu.h"
+#include "gpu/ops/ops.h"
 
 /* A parameter, in the caller's memory, in packed weights or in their gradient: rows of elements. */
 struct place {

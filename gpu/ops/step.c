@@ -3,6 +3,8 @@
  * Everything is queued on the run's stream.
  */
 #include "gpu/gemm/packed_weights.h"
+#include "gpu/jit/jit.h"
+#include "gpu/ops/ops.h"
 
 /* ---- a stage --------------------------------------------------------------------------------- */
 

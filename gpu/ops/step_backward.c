@@ -3,6 +3,7 @@
  * R; dx as a large product over all steps of the op.
  */
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/ops/ops.h"
 
 /* What stays the same over the steps of an op. */
 struct step {

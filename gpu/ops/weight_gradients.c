@@ -4,6 +4,7 @@
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/gemm.h"
+#include "gpu/ops/ops.h"
 
 /* Sums of columns of dacc. */
 static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bool halves)

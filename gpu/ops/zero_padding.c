@@ -2,7 +2,7 @@
  * Rows in whole groups of elements: zeros where a row ends before its group does.  Who writes rows
  * as a whole, the gathered input or a copy of y, fills them up there.
  */
-#include "gpu/gpu.h"
+#include "gpu/ops/ops.h"
 
 /* What a width lacks of whole groups becomes 0: behind its elements, from `at` on every `row`
  * elements, so many times. */

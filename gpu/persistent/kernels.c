@@ -4,6 +4,8 @@
  */
 #include "gpu/persistent/persistent.h"
 
+#include "gpu/jit/jit.h"
+
 #include <string.h>
 
 enum { CLUSTER_VERSION = 90 /* compute capability that clusters need, times ten */ };

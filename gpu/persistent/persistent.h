@@ -5,7 +5,7 @@
 #define ECO_GPU_PERSISTENT_PERSISTENT_H
 
 #include "gpu/jit/compile.h"
-#include "gpu/gpu.h"
+#include "gpu/view/run.h"
 #include "gpu/persistent/args.h"
 
 /* Bits eco_persistent_place(): all, and those by instructions that only some devices have. */

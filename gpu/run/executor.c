@@ -3,6 +3,8 @@
  * own, which fork from the caller's stream and join it again.  Knows levels, no op.
  */
 #include "gpu/gemm/grouped/grouped.h"
+#include "gpu/ops/ops.h"
+#include "gpu/run/run.h"
 
 static const eco_gpu_op ops[ECO_OP_KINDS] = {
     [ECO_BEGIN] = eco_gpu_begin,

@@ -4,7 +4,8 @@
  * more gets the pointers of the next such run of the same sizes.  And a run inside the caller's own
  * capture, which becomes one node of the caller's graph.
  */
-#include "gpu/gpu.h"
+#include "gpu/algo/algo.h"
+#include "gpu/run/run.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * A run of a plan on the GPU, whatever its algorithm: its pointers are checked, its operations
  * queued.
  */
-#include "gpu/gpu.h"
+#include "gpu/run/run.h"
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 

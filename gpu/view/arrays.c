@@ -1,7 +1,7 @@
 /*
  * Where rows lie in the caller's arrays, the workspace and the reserve.
  */
-#include "gpu/gpu.h"
+#include "gpu/view/run.h"
 
 void *eco_gpu_after(const void *p, size_t elements, ecornn_type type)
 {

@@ -3,7 +3,7 @@
  * backward reads of them is kept: the output state is y, the caller's or in lower layers the
  * reserve's; of the others there are rounded copies.  Knows initial states, order and padding.
  */
-#include "gpu/gpu.h"
+#include "gpu/view/run.h"
 
 static int32_t first_step(const struct eco_gpu_run *run, const struct eco_op *op)
 {

@@ -21,7 +21,7 @@ for header in $(find gpu -name '*.cuh' | sort); do
 done
 for header in $(find gpu -name '*.h' | sort); do
     echo "#include \"$header\"" > "$folder/alone.c"
-    ${CC:-cc} -std=c11 -fsyntax-only -isystem "$cuda" -I. -Iinclude -I"$built/include" "$folder/alone.c" \
+    ${CC:-cc} -std=c11 -Wall -Werror -fsyntax-only -isystem "$cuda" -I. -Iinclude -I"$built/include" "$folder/alone.c" \
         > "$folder/log" 2>&1 || { head -3 "$folder/log"; failed=1; }
 done
 exit $failed

@@ -1,0 +1,53 @@
+/*
+ * The algorithms, what they cost, and what plans of them keep.
+ */
+#ifndef ECO_GPU_ALGO_ALGO_H
+#define ECO_GPU_ALGO_ALGO_H
+
+#include "common/backend.h"
+#include "common/plan.h"
+#include "gpu/view/plan.h"
+
+/* plan.c */
+ecornn_status eco_gpu_prepare(struct ecornn_plan *plan);
+void eco_gpu_release(struct ecornn_plan *plan);
+void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text);
+
+/* ---- algorithms ------------------------------------------------------------------------------ */
+
+/* algo/cost.c; seconds of the products over all steps: of inputs and, in training, gradients; with
+ * what products lose, or copies cost, where rows are no whole groups (steps: those of a step too)
+ */
+double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool steps);
+/* Of all steps one way: their products and the cell. */
+double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
+/* Of so many launches for each layer and direction. */
+double eco_gpu_launches(const struct eco_problem *problem, int n);
+/* Launches that steps back are followed by, and what these write: all but their products. */
+double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps);
+/* Of algorithm step's launches beside its steps: of states, or their gradients, and of products. */
+double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward);
+/* Do products gain more from whole groups than copies of rows cost? */
+bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool steps);
+/* Steps of a chunk that are forced; 0: the planner chooses. */
+int32_t eco_step_asked(const struct eco_problem *problem);
+/* Steps of a chunk at least, and rows: enough that the input product runs at full speed, few enough
+ * that its result stays in the L2 until the steps read it. */
+enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
+/* Is what follows a layer's steps back one launch, and all of a run a chunk?  Then layers had
+ * better follow each other. */
+bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
+/* algo/per_step.c; are rows filled to whole groups?  Where that is forced, or products gain more
+ * than copies cost. */
+bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
+/* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
+size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              const struct eco_wishes *wishes);
+extern const struct eco_algo eco_algo_step;
+extern const struct eco_algo eco_algo_persistent; /* algo/persistent.c */
+extern const struct eco_algo eco_algo_fused;      /* algo/fused_step.c */
+
+#endif /* ECO_GPU_ALGO_ALGO_H */
