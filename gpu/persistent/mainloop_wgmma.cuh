@@ -15,7 +15,7 @@ enum {
     ITEM_BYTES = ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES, /* from 8 rows to the next */
     HALF_ITEM = ITEM_BYTES / 2 >> 4                       /* as descriptions count */
 };
-static_assert(ITEM_BYTES == WGMMA_ROWS_APART, "what is described says so");
+static_assert(+ITEM_BYTES == +WGMMA_ROWS_APART, "what is described says so");
 
 /* Where rows lie in groups of 8, an item apart: the lower half of what the instruction wants to
  * know, whose upper half is the same for all.  In a cluster an address says the block, too.  Of one
