@@ -197,7 +197,6 @@ static void share_warps(struct eco_fused_call *call)
 static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_SHAPES],
                    const struct eco_fused_size *size, struct eco_fused_call *call)
 {
-    const struct eco_gpu *gpu = run->plan->device->own;
     const int shape = eco_fused_choose(size, &run->plan->device->caps).shape;
     const int32_t units = ECO_FUSED_UNITS(size->accs), columns = ECO_FUSED_COLUMNS(shape);
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
@@ -209,13 +208,12 @@ static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_
         .dynamicSmemBytes = (size_t)ECO_FUSED_SHARED(size->accs, shape),
         .stream = run->stream,
         .attrs = &attribute,
-        .numAttrs = run->chained && gpu->overlap};
+        .numAttrs = eco_launch_after_all(&run->launch)};
     void *arguments[] = {call};
     share_warps(call);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, kernels[shape], arguments),
                           "a fused step");
-    run->chained = run->lanes == 1; /* what follows on the stream follows this */
 }
 
 /* h = P u, to where the cell's output state goes without a projection. */

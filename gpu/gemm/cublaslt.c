@@ -103,9 +103,9 @@ bool eco_gpu_product_lt(struct eco_gpu_run *run, const struct eco_product *p)
     run->status = eco_cublas_status(
         cublasLtMatmul(handle, &q.product, scalars ? &scalars->inverse[p->half->k] : &one, p->b,
                        &q.a, p->a, &q.b, scalars ? &scalars->zero : &zero, p->c, &q.c, p->c, &q.c,
-                       &choice.algo, run->room, bytes, run->stream),
+                       &choice.algo, run->blas.room, bytes, run->stream),
         "an input product");
-    eco_gpu_queued(run);
+    eco_launch_beside(&run->launch);
     if (piece < p->k) {
         struct eco_product rest = eco_gpu_product_after(run, p, piece);
         rest.piece = piece;

@@ -74,10 +74,10 @@ static size_t room_for(const struct eco_gpu_run *run, const struct eco_product *
 
 static void give_room(struct eco_gpu_run *run, size_t bytes)
 {
-    if (run->status != ECORNN_OK || bytes == run->room_bytes)
+    if (run->status != ECORNN_OK || bytes == run->blas.room_bytes)
         return;
-    run->status = ECO_CUBLAS(cublasSetWorkspace(run->set->blas, run->room, bytes));
-    run->room_bytes = bytes;
+    run->status = ECO_CUBLAS(cublasSetWorkspace(run->set->blas, run->blas.room, bytes));
+    run->blas.room_bytes = bytes;
 }
 
 /* Room of its own for every lane: what a graph keeps must not lie where another run writes. */
@@ -95,10 +95,10 @@ void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_
 void eco_gpu_point_at_stream(struct eco_gpu_run *run, const struct eco_op *op, cudaStream_t stream)
 {
     size_t bytes;
-    run->room = eco_gpu_room(run, op, &bytes);
-    run->room_bytes = 0; /* a stream takes it away */
+    run->blas.room = eco_gpu_room(run, op, &bytes);
+    run->blas.room_bytes = 0; /* a stream takes it away */
     run->stream = stream;
-    run->overlap = run->stepping = false;
+    eco_launch_apart(&run->launch, ECO_APART_OP);
     if (run->status == ECORNN_OK)
         run->status = ECO_CUBLAS(cublasSetStream(run->set->blas, stream));
 }
@@ -123,18 +123,18 @@ int eco_gpu_share(const struct eco_gpu_run *run, bool many_rows)
     const bool at_once = eco_gpu_at_once(run, backward ? ECO_D_STEP : ECO_STEP);
     const struct shares *of = !f32 ? &of_16_bits : run->problem->fast ? &of_tf32 : &of_f32;
     const int all = run->plan->device->caps.threads;
-    if (run->lanes <= 1 || at_once || run->layout->type == ECORNN_F64)
+    if (run->launch.lanes <= 1 || at_once || run->layout->type == ECORNN_F64)
         return 0;
-    const int share = (many_rows ? of->many : of->step[backward]) * all / run->lanes;
+    const int share = (many_rows ? of->many : of->step[backward]) * all / run->launch.lanes;
     return share < all ? share : 0;
 }
 
 static void take_share(struct eco_gpu_run *run, int share)
 {
-    if (run->status != ECORNN_OK || share == run->share)
+    if (run->status != ECORNN_OK || share == run->blas.share)
         return;
     run->status = ECO_CUBLAS(cublasSetSmCountTarget(run->set->blas, share));
-    run->share = share;
+    run->blas.share = share;
 }
 
 /* ---- a product ------------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ static void multiply_at_once(struct eco_gpu_run *run, const struct eco_product *
     take_share(run, eco_gpu_share(run, p->m > MANY_ROWS || p->kind == ECO_TN));
     if (run->status != ECORNN_OK)
         return;
-    eco_gpu_queued(run);
+    eco_launch_beside(&run->launch);
     run->status = ECO_CUBLAS(cublasSetPointerMode(run->set->blas, factors.mode));
     if (run->status == ECORNN_OK)
         run->status = ECO_CUBLAS(cublasSetMathMode(run->set->blas, math_of(p)));

@@ -64,7 +64,7 @@ enum {
     ECO_ROOM_ALIGNMENT = 256
 };
 bool eco_gpu_is_short(int32_t rows, double work);
-/* Of the run's room (run->room) so much is a product's of the rows of many steps. */
+/* Of the run's room (run->blas.room) so much is a product's of the rows of many steps. */
 size_t eco_gpu_room_of_many(const struct eco_gpu_run *run, const struct eco_scaled_f16 *half);
 /* Room of the op's lane for whoever multiplies or sums, at a multiple of ECO_ROOM_ALIGNMENT. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes);

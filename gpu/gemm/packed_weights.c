@@ -38,7 +38,7 @@ static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
                                        .bytes = eco_type_bytes(array.type)};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_turn(&call, run->stream), "transposing R");
-    eco_gpu_queued(run);
+    eco_launch_beside(&run->launch);
 }
 
 void eco_gpu_copy_weights(struct eco_gpu_run *run, const struct eco_op *op)
@@ -227,5 +227,5 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
             run,
             cudaMemsetAsync(gradient, 0, elements * eco_type_bytes(run->layout->sum), run->stream),
             "clearing gradients");
-    run->overlap = run->chained = false; /* the next kernel waits for kernels, this is none */
+    eco_launch_apart(&run->launch, ECO_APART_COPY);
 }

@@ -163,7 +163,7 @@ void eco_gpu_prepare_matrix(struct eco_gpu_run *run, const struct eco_op *op, in
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_emulated_prepare(&operand, operand.k, false, run->stream),
                           "preparing R");
-    run->stepping = false;
+    eco_launch_apart(&run->launch, ECO_APART_PREPARED);
 }
 
 bool eco_gpu_multiply_prepared(struct eco_gpu_run *run, const struct eco_matmul *m,

@@ -52,11 +52,11 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
     const struct eco_lowered *lowered = run->lowered;
     const struct eco_program *program =
         backward ? &lowered->backward[stage] : &lowered->forward[stage];
-    const bool overlap = eco_gpu_overlap(run);
+    const bool overlap = eco_launch_after(&run->launch);
     struct eco_stage_call mine = *call;
     mine.last = stage == (backward ? lowered->n_backward : lowered->n_forward) - 1;
     mine.means = lowered->has_means ? means_of(program) : 0;
-    run->stepping = true;
+    run->launch.steps = true;
     if (run->status != ECORNN_OK)
         return;
     const void *kernel = stage_kernel(run, backward, stage);

@@ -164,13 +164,6 @@ bool eco_persistent_words(const struct eco_gpu_run *run)
     return words;
 }
 
-/* Of several lanes the stream may have waited for others since the kernel ahead. */
-static bool beside_the_one_ahead(const struct eco_gpu_run *run)
-{
-    const struct eco_gpu *gpu = run->plan->device->own;
-    return gpu->overlap && run->apart && run->lanes == 1;
-}
-
 void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_call *call,
                            struct eco_persistent_need need, int n)
 {
@@ -211,7 +204,7 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
                         : exchange.width[b] == shape->part[o].k;
     }
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run,
-                          eco_launch_exchange(&exchange, beside_the_one_ahead(run), run->stream),
-                          "preparing an exchange");
+        eco_gpu_note_cuda(
+            run, eco_launch_exchange(&exchange, eco_launch_marks_beside(&run->launch), run->stream),
+            "preparing an exchange");
 }

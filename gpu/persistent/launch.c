@@ -119,5 +119,5 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_op *ops, int n
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(kernel, &call, n, gpu->overlap, run->stream),
                           "a persistent kernel");
-    run->apart = run->chained = false;
+    eco_launch_apart(&run->launch, ECO_APART_EXCHANGE);
 }

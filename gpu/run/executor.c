@@ -96,8 +96,9 @@ static void begin(struct forks *forks, cudaStream_t caller)
     const int lanes =
         run->layout->wishes.wavefront ? run->problem->L * run->problem->D : run->problem->D;
     forks->streams = lanes < ECO_MAX_STREAMS ? lanes : ECO_MAX_STREAMS;
-    forks->run->lanes = forks->streams;
-    forks->run->chained = forks->run->collects = false;
+    forks->run->launch.lanes = forks->streams;
+    eco_launch_apart(&forks->run->launch, ECO_APART_RUN);
+    forks->run->collects = false;
     forks->run->few.n = 0;
     forks->stream[0] = caller;
     for (int s = 1; s < forks->streams; s++)

@@ -214,8 +214,7 @@ static ecornn_status launch(struct eco_gpu_run *run, const struct eco_tape *tape
         return ECO_CUDA(cudaGraphLaunch(entry->exec, stream));
     (void)cudaGetLastError();
     run->status = ECORNN_OK;
-    run->share = -1;
-    run->apart = false;
+    run->blas.share = -1;
     return eco_gpu_queue(run, tape, stream);
 }
 

@@ -74,7 +74,8 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
                               .args = args,
                               .stages = stages[plan->problem.type],
                               .together = together,
-                              .share = -1};
+                              .launch.can = gpu->overlap,
+                              .blas.share = -1};
     ecornn_status status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
         return status;

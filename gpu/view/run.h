@@ -6,6 +6,7 @@
 #define ECO_GPU_VIEW_RUN_H
 
 #include "gpu/device/device.h"
+#include "gpu/device/launch_state.h"
 #include "gpu/view/plan.h"
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -26,18 +27,15 @@ struct eco_gpu_run {
     const eco_gpu_ops *together; /* by kind: what queues all ops of a level at once; NULL: one by
                                   * one */
     struct eco_gpu_set *set;
-    cudaStream_t stream; /* of the op at hand */
-    void *room;          /* for its products */
-    size_t room_bytes;   /* as cuBLAS was told last */
-    int lanes;           /* of the tape that run beside each other */
-    int share;           /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
-    bool overlap;        /* the op has queued a kernel there before */
-    bool stepping;       /* and a stage since R was prepared */
-    bool chained;        /* in one lane there is a kernel ahead, of whatever op */
+    cudaStream_t stream;            /* of the op at hand */
+    struct eco_launch_state launch; /* how its next kernel follows those ahead */
+    struct eco_blas_state {
+        void *room;        /* for the products of the op at hand */
+        size_t room_bytes; /* as cuBLAS was told last */
+        int share;         /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
+    } blas;
     struct eco_grouped_call few; /* gemm/grouped/grouped.c: what is still to be launched */
     bool collects;               /* and the op at hand adds to it */
-    bool apart; /* the run has queued kernels that touch nothing that is exchanged since
-                 * its last persistent kernel */
     ecornn_status status;
 };
 
@@ -45,23 +43,6 @@ struct eco_gpu_run {
 static inline bool eco_gpu_at_once(const struct eco_gpu_run *run, enum eco_op_kind kind)
 {
     return run->together != NULL && run->together[kind] != NULL;
-}
-
-/* A kernel is queued that touches nothing that is exchanged. */
-static inline void eco_gpu_queued(struct eco_gpu_run *run)
-{
-    run->overlap = run->apart = true;
-    run->chained = run->lanes == 1;
-}
-
-/* May the next kernel be put in place before the one ahead has ended?  Not an op's first, unless
- * they are chained: it may come after several streams. */
-static inline bool eco_gpu_overlap(struct eco_gpu_run *run)
-{
-    const bool before = run->overlap || run->chained;
-    run->overlap = true;
-    run->chained = run->lanes == 1;
-    return before && ((const struct eco_gpu *)run->plan->device->own)->overlap;
 }
 
 /* run.c: what failed; nothing more is queued. */

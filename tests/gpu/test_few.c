@@ -71,8 +71,10 @@ static struct eco_gpu_run run_of(int lanes)
 {
     launches = 0;
     layout.type = plan.problem.type = plan.problem.weight_type = ECORNN_F32;
-    return (struct eco_gpu_run){
-        .plan = &plan, .problem = &plan.problem, .layout = &layout, .lanes = lanes};
+    return (struct eco_gpu_run){.plan = &plan,
+                                .problem = &plan.problem,
+                                .layout = &layout,
+                                .launch = {.can = true, .lanes = lanes}};
 }
 
 static struct eco_product product_of(enum eco_product_kind kind, int c, int32_t m, int32_t n,

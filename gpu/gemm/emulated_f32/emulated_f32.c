@@ -54,11 +54,12 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
     const int32_t processors = run->plan->device->caps.threads;
     const struct eco_product *first = products->of[0];
     const int32_t piece = products->plan[0].k;
-    char *const b = (char *)run->room + eco_emulated_bytes(ECO_EMULATED_PAIRS, first->m, piece);
+    char *const b =
+        (char *)run->blas.room + eco_emulated_bytes(ECO_EMULATED_PAIRS, first->m, piece);
     struct eco_emulated_call call = {
         .a = {.row = first->a_row, .rows = first->m, .turned = first->kind == ECO_TN},
         .b = {.turned = first->kind != ECO_NT}};
-    eco_emulated_place(&call.a, run->room);
+    eco_emulated_place(&call.a, run->blas.room);
     for (int64_t k = 0; k < first->k; k += piece)
         for (int j = 0; j < products->n && run->status == ECORNN_OK; j++) {
             const struct eco_product *p = products->of[j];
@@ -81,7 +82,7 @@ static void multiply(struct eco_gpu_run *run, const struct products *products)
                 eco_gpu_note_cuda(run, eco_launch_emulated(&call, clusters, run->stream),
                                   "a product of split operands");
         }
-    eco_gpu_queued(run);
+    eco_launch_beside(&run->launch);
 }
 
 /* Are they split, all of them?  They are planned then. */
@@ -145,9 +146,8 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
                               const struct eco_emulated_operand *prepared, void *room,
                               bool from_end)
 {
-    const struct eco_gpu *gpu = run->plan->device->own;
     const enum eco_emulated_form form = prepared->form;
-    const bool overlap = run->stepping && gpu->overlap;
+    const bool overlap = run->launch.steps && run->launch.can;
     struct eco_emulated_call call = {
         .a = *prepared,
         .b = {.form = form, .data = p->a, .row = p->a_row, .rows = p->m, .k = p->k},
@@ -163,7 +163,7 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
         eco_gpu_step_choices(form, &((const struct eco_gpu_plan *)run->plan->own)->force);
     const struct eco_emulated_step step =
         eco_emulated_step(&choices, (struct eco_emulated_size){p->m, p->n, call.k},
-                          run->plan->device->caps.gpu.clusters, run->lanes);
+                          run->plan->device->caps.gpu.clusters, run->launch.lanes);
     if (step.cut.kind != ECO_EMULATED_SPLITS) {
         eco_emulated_place(&call.b, room);
         eco_gpu_note_cuda(run, eco_launch_emulated_prepare(&call.b, call.k, overlap, run->stream),
@@ -172,5 +172,5 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_emulated_step(&call, &step.cut, overlap, run->stream),
                           "a product with R as prepared");
-    eco_gpu_queued(run);
+    eco_launch_beside(&run->launch);
 }

@@ -84,11 +84,11 @@ static void launch(struct eco_gpu_run *run, const struct eco_grouped_call *jobs)
     const struct eco_problem *problem = run->problem;
     const void *kernel = (*kernels[problem->type][problem->fast])[shape];
     void *argument[] = {&call};
-    const bool overlap = eco_gpu_overlap(run);
+    const bool overlap = eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch(kernel, blocks, threads, argument, overlap, run->stream),
                           "products of few rows");
-    eco_gpu_queued(run);
+    eco_launch_beside(&run->launch);
 }
 
 static void flush(struct eco_gpu_run *run)
@@ -130,7 +130,7 @@ void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
 /* In several lanes an op's stream may be waited for. */
 void eco_gpu_grouped_end(struct eco_gpu_run *run)
 {
-    if (run->lanes > 1)
+    if (run->launch.lanes > 1)
         flush(run);
     run->collects = false;
 }

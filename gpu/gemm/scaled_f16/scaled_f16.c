@@ -47,11 +47,11 @@ static void *take_rest(struct room *room, size_t bytes)
 
 static void bring(struct eco_gpu_run *run, const struct eco_scaled_f16_call *call)
 {
-    const bool overlap = eco_gpu_overlap(run);
+    const bool overlap = eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK && call->n > 0)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16(call, overlap, run->stream),
                           "bringing a product's matrices to F16");
-    eco_gpu_queued(run);
+    eco_launch_beside(&run->launch);
 }
 
 /* Of W, beside dacc. */
@@ -122,11 +122,11 @@ void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, b
         .beside = weights_of(run, op, &room),
         .searchers = dx ? searchers_of(run) : 0,
         .most = room.most};
-    const bool overlap = eco_gpu_overlap(run);
+    const bool overlap = eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16_dacc(&call, overlap, run->stream),
                           "bringing dacc to F16");
-    eco_gpu_queued(run);
+    eco_launch_beside(&run->launch);
 }
 
 struct eco_plane eco_gpu_scaled_f16_sums(const struct eco_gpu_run *run, const struct eco_op *op,
@@ -162,7 +162,7 @@ void eco_gpu_scaled_f16_dx(struct eco_gpu_run *run, const struct eco_matmul *m)
                                                   .columns = eco_gpu_columns(run, m),
                                                   .scales = room.scales,
                                                   .add = m->add};
-    const bool overlap = eco_gpu_overlap(run);
+    const bool overlap = eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16_back(&back, overlap, run->stream), "dx");
 }
