@@ -157,11 +157,15 @@ static bool pack(struct session *session)
         if (!from[i])
             memory_complain(memory, "is not among the inputs", param.name);
     }
-    const bool ok =
-        !memory->failed &&
-        memory_succeeded(memory,
-                         ecornn_pack(session->plan, from, buffer_inside(&session->weights), NULL),
-                         "pack");
+    struct watch *watch = session->machine->watch;
+    void *const stream = watch ? watch->stream : NULL;
+    bool ok = !memory->failed && (watch == NULL || watch->begin(watch));
+    ok = ok &&
+         memory_succeeded(
+             memory, ecornn_pack(session->plan, from, buffer_inside(&session->weights), stream),
+             "pack");
+    if (watch != NULL && !memory->failed)
+        ok = watch->end(watch, false) && ok;
     for (int i = 0; i < session->params; i++)
         buffer_check(memory, &session->param[i], true);
     free(from);
