@@ -30,23 +30,23 @@ def median(call, times: int = 2000) -> float:
 
 
 class Recorder:
-    """The library, remembering the arguments of each function's last call."""
+    """The library, remembering each call: name and arguments."""
 
     def __init__(self):
-        self.last = {}
+        self.calls = []
 
     def __getattr__(self, name):
         function = getattr(_library.library, name)
 
         def call(*arguments):
-            self.last[name] = arguments
+            self.calls.append((name, arguments))
             return function(*arguments)
 
         return call
 
 
 def record(call):
-    """The arguments of the library's functions in a call, and what must live for another."""
+    """The library's functions in a call, with arguments, and what must live for another."""
     recorder, alive = Recorder(), []
     forward, backward = _run.forward, _run.backward
 
@@ -66,7 +66,7 @@ def record(call):
         _run.library = _weights.library = _library.library
         _run.forward, _run.backward = forward, backward
         _run.Job.native = natively
-    return recorder.last, alive
+    return recorder.calls, alive
 
 
 def main() -> None:
@@ -85,14 +85,12 @@ def main() -> None:
             y.sum().backward()
             return y, state, [weight.grad for weight in weights]
 
-        for name, call, functions in (
-                ("inference", infer, ["ecornn_forward"]),
-                ("training", train, ["ecornn_forward", "ecornn_backward", "ecornn_unpack"])):
+        for name, call in (("inference", infer), ("training", train)):
             torch.set_grad_enabled(name == "training")
             call()
-            last, alive = record(call)
-            own = sum(median(lambda f=getattr(_library.library, function), a=last[function]: f(*a))
-                      for function in functions)
+            calls, alive = record(call)
+            own = sum(median(lambda f=getattr(_library.library, function), a=arguments: f(*a))
+                      for function, arguments in calls)
             whole = median(call, 1000)
             print(f"H{hidden} {name}: library {own:.1f}, call {whole:.1f}, beyond "
                   f"{whole - own:.1f}", flush=True)

@@ -46,8 +46,10 @@ class Run(torch.autograd.Function):
         count = spec.states
         ctx.set_materialize_grads(False)
         states, weights = tensors[:count], tensors[count:]
-        ctx.types = x.dtype, *[None if state is None else state.dtype for state in states]
-        states = [in_run(state, dtype) for state in states]
+        ctx.types = None  # all of the run's
+        if x.dtype is not dtype or any(state is not None for state in states):
+            ctx.types = x.dtype, *[None if state is None else state.dtype for state in states]
+            states = [in_run(state, dtype) for state in states]
         rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
         y, final, reserve, packed = _run.forward(spec, job, rows, lengths, states, weights, True,
                                                  call.seed, not job.on_gpu)
@@ -76,9 +78,11 @@ class Run(torch.autograd.Function):
         dx, dstates, dweights = _run.backward(
             spec, call.job, rows, y, lengths, states, weights, reserve, packed, call.seed, dy,
             [in_run(d, dtype) for d in dfinal], wanted)
-        if dx is not None:
-            dx = _back(dx if call.packing is None else call.packing.pack(dx), ctx.types[0])
-        dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
+        if dx is not None and call.packing is not None:
+            dx = call.packing.pack(dx)
+        if ctx.types is not None:
+            dx = _back(dx, ctx.types[0])
+            dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
         return (None, dx, None, *dstates, *dweights)
 
 

@@ -221,15 +221,15 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
     if job.on_gpu:
         device, stream = x.device, stream_of(job.index)
     want_weights = wanted[1 + count:]
-    if job.native and packed is not None and any(wanted) and (
-            all(want_weights) or not any(want_weights)):
+    asked = want_weights.count(True)
+    if job.native and packed is not None and asked in (0, len(weights)) and True in wanted:
         made = _backward_native(job, x, y, lengths, states, weights, reserve, packed, seed, dy,
                                 dfinal, wanted, stream)
         if made is not None:
             return made
     dx = torch.empty_like(x) if wanted[0] else None
     dstates = [make() if want else None for want, make in zip(wanted[1:], job.final)]
-    some = any(want_weights)
+    some = asked > 0
     dweights = _scratch(plan.dweights, device, "dweights") if some else None
     workspace = _scratch(plan.workspace, device, "workspace")
     io = pack_io(

@@ -63,12 +63,23 @@ class _Entry:
 
     def holds(self, weights) -> bool:
         """Are these the tensors that were packed, unchanged as far as they say?"""
-        for ref, version, pointer, weight in zip(self.refs, self.versions, self.pointers, weights):
-            if ref() is not weight or weight.data_ptr() != pointer or _version(weight) != version:
+        try:
+            for ref, version, pointer, weight in zip(self.refs, self.versions, self.pointers,
+                                                     weights):
+                if (ref() is not weight or weight.data_ptr() != pointer
+                        or weight._version != version):
+                    return False
+        except RuntimeError:  # of inference mode: has no version
+            if not self._holds_unversioned(weights):
                 return False
         if self.blocks is not None:
             return _fingerprint(self.blocks, self.bytes, len(self.refs)) == self.mark
         return len(self.refs) == len(weights) and bool(self.versions)
+
+    def _holds_unversioned(self, weights) -> bool:
+        return all(ref() is weight and weight.data_ptr() == pointer and _version(weight) == version
+                   for ref, version, pointer, weight in zip(
+                       self.refs, self.versions, self.pointers, weights))
 
     def note(self, weights, on_cpu: bool) -> None:
         """Remembers what is about to be packed."""
