@@ -101,9 +101,11 @@ static ecornn_status move(struct mover *mover, const struct place *place, const 
     ecornn_status status = eco_gpu_check_pointer(mover->gpu, param->name, caller);
     if (status == ECORNN_OK && mover->count == ECO_PARAM_MOVES)
         status = flush(mover);
+    if (status != ECORNN_OK)
+        return status;
     mover->moves.move[mover->count++] = next;
     mover->vectors = place->vector;
-    return status;
+    return ECORNN_OK;
 }
 
 /* Is there anything between the matrices' elements? */
@@ -118,11 +120,19 @@ static bool has_gaps(const struct eco_layout *layout)
     return gaps;
 }
 
-/* Parameters to packed weights; NULL: none. */
-static ecornn_status pack_all(const struct ecornn_plan *plan, const void *const *params,
-                              void *weights, struct mover *mover)
+/* Parameters to packed weights, or added to them; NULL: none. */
+static ecornn_status pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
+                          bool add, void *stream)
 {
-    ecornn_status status = ECORNN_OK;
+    struct eco_gpu_scope scope;
+    ecornn_status status = eco_gpu_enter(&scope, plan->device);
+    if (status != ECORNN_OK)
+        return status;
+    status = eco_gpu_check_pointer(plan->device->own, "weights", weights);
+    if (status == ECORNN_OK && !add && has_gaps(&plan->layout[0]))
+        status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
+                                 "clearing packed weights");
+    struct mover mover = {.moves.add = add, .gpu = plan->device->own, .stream = stream};
     for (int i = 0; status == ECORNN_OK && i < eco_problem_params(&plan->problem); i++) {
         if (params[i] == NULL)
             continue;
@@ -132,42 +142,24 @@ static ecornn_status pack_all(const struct ecornn_plan *plan, const void *const 
         const struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
                                        .row = (size_t)place.param.cols,
                                        .type = plan->problem.param_type};
-        status = move(mover, &place, params[i], to, from);
+        status = move(&mover, &place, params[i], to, from);
     }
-    return status == ECORNN_OK ? flush(mover) : status;
+    if (status == ECORNN_OK)
+        status = flush(&mover);
+    eco_gpu_leave(&scope);
+    return status;
 }
 
 ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
                            void *stream)
 {
-    struct eco_gpu_scope scope;
-    ecornn_status status = eco_gpu_enter(&scope, plan->device);
-    if (status != ECORNN_OK)
-        return status;
-    status = eco_gpu_check_pointer(plan->device->own, "weights", weights);
-    if (status == ECORNN_OK && has_gaps(&plan->layout[0]))
-        status = eco_cuda_status(cudaMemsetAsync(weights, 0, plan->sizes.weights, stream),
-                                 "clearing packed weights");
-    struct mover mover = {.gpu = plan->device->own, .stream = stream};
-    if (status == ECORNN_OK)
-        status = pack_all(plan, params, weights, &mover);
-    eco_gpu_leave(&scope);
-    return status;
+    return pack(plan, params, weights, false, stream);
 }
 
 ecornn_status eco_gpu_pack_add(const struct ecornn_plan *plan, const void *const *params,
                                void *weights, void *stream)
 {
-    struct eco_gpu_scope scope;
-    ecornn_status status = eco_gpu_enter(&scope, plan->device);
-    if (status != ECORNN_OK)
-        return status;
-    status = eco_gpu_check_pointer(plan->device->own, "weights", weights);
-    struct mover mover = {.moves.add = true, .gpu = plan->device->own, .stream = stream};
-    if (status == ECORNN_OK)
-        status = pack_all(plan, params, weights, &mover);
-    eco_gpu_leave(&scope);
-    return status;
+    return pack(plan, params, weights, true, stream);
 }
 
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,

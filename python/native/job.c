@@ -63,7 +63,7 @@ static void job_read(struct job *job, struct reader *reader)
         *fields[i] = take(reader);
     job->zeros = as_pointer(take(reader));
     reader->wrong |= job->states < 1 || job->states > ECORNN_MAX_STATES || job->weights < 1 ||
-                     job->params < 1 || job->weights > INT16_MAX || job->params > INT16_MAX ||
+                     job->params < 1 || job->weights > MOST_WEIGHTS || job->params > MOST_PARAMS ||
                      job->type < 0 || job->type > ECORNN_F16 || job->param_type < 0 ||
                      job->param_type > ECORNN_F16;
 }

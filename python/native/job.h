@@ -11,7 +11,8 @@
 
 #include "ecornn.h"
 
-enum { MOST_RANK = 3 };
+/* Larger nets have no job: Python runs them. */
+enum { MOST_RANK = 3, MOST_WEIGHTS = 200, MOST_PARAMS = 512 };
 
 struct shape {
     int64_t rank, size[MOST_RANK], stride[MOST_RANK];

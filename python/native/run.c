@@ -18,7 +18,7 @@ void operator_pack(torch_value *stack, uint64_t arguments, uint64_t count)
     struct tensors weights;
     (void)arguments;
     (void)count;
-    const bool ok = tensors_take(&weights, as_pointer(stack[2])) && fits(job) &&
+    const bool ok = tensors_take(&weights, as_pointer(stack[2])) &&
                     (int64_t)weights.count == job->weights &&
                     pack_weights(job, weights.tensor, data_of(packed), as_pointer(stack[3]));
     tensors_end(&weights);
@@ -68,7 +68,7 @@ void operator_forward(torch_value *stack, uint64_t arguments, uint64_t count)
     torch_tensor *workspace = NULL;
     (void)arguments;
     (void)count;
-    bool ok = tensors_take(&in, as_pointer(stack[2])) && fits(job);
+    bool ok = tensors_take(&in, as_pointer(stack[2]));
     ecornn_io io = io_of(job, stack);
     io.x = data_of(next_if(&in, 1));
     io.lengths = data_of(next_if(&in, given & GIVEN_LENGTHS));
@@ -136,7 +136,7 @@ void operator_backward(torch_value *stack, uint64_t arguments, uint64_t count)
     ecornn_gradient gradient = {.size = sizeof gradient};
     (void)arguments;
     (void)count;
-    bool ok = tensors_take(&in, as_pointer(stack[2])) && fits(job);
+    bool ok = tensors_take(&in, as_pointer(stack[2]));
     read_arrays(job, given, &in, &io, &gradient);
     make_gradients(job, given, &out, &gradient, &ok);
     if (ok && given & WANT_DWEIGHTS)

@@ -7,7 +7,7 @@
 #include "python/native/job.h"
 #include "python/native/torch_abi.h"
 
-enum { MOST_TENSORS = 224 }; /* of one call */
+enum { MOST_TENSORS = MOST_WEIGHTS + 24 }; /* of one call: rows, states, their gradients, too */
 
 static inline torch_value of_pointer(const void *pointer)
 {

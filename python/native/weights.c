@@ -5,8 +5,6 @@
 
 #include "python/native/operator.h"
 
-enum { MOST_PARAMS = 512 };
-
 /* Is it dense, of that shape, where the job is and in its type? */
 static bool is_weight(const struct job *job, torch_tensor *tensor, const struct shape *shape)
 {
@@ -52,11 +50,6 @@ bool pack_weights(const struct job *job, torch_tensor *const *weights, void *pac
     point_at(job, start, job->more, params);
     return !job->adds ||
            library.pack_add(job->plan, (const void *const *)params, packed, stream) == ECORNN_OK;
-}
-
-bool fits(const struct job *job)
-{
-    return job->weights <= MOST_TENSORS - 16 && job->params <= MOST_PARAMS;
 }
 
 void unpack_weights(const struct job *job, const void *packed, struct results *out, void *stream,

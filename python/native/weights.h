@@ -6,8 +6,6 @@
 
 #include "python/native/tensors.h"
 
-/* Does a call of this job have few enough tensors and parameters? */
-bool fits(const struct job *job);
 /* weights [job->weights]: false where one is not what the job packs, or the library refuses. */
 bool pack_weights(const struct job *job, torch_tensor *const *weights, void *packed, void *stream);
 /* The gradients of all weights, new tensors, from the packed one. */

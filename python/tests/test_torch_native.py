@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -69,7 +71,7 @@ def test_wrong_numbers_make_no_job(monkeypatch):
     written, begin = [], _native.Handle.__init__
     monkeypatch.setattr(_native.Handle, "__init__", lambda self, numbers, keeps: (
         written.append(numbers), begin(self, numbers, keeps))[1])
-    _native.handle(spec, job.plan, torch.device("cpu"), 0, 0, 2, 1, (2, 1, 3), (2, 1, 4),
+    _native.handle(spec, job.plan, torch.device("cpu"), 0, 0, 4, 2, 1, (2, 1, 3), (2, 1, 4),
                    [(1, 1, 4), (1, 1, 4)])
     numbers = written[0]
 
@@ -86,6 +88,23 @@ def test_wrong_numbers_make_no_job(monkeypatch):
             continue
         for wrong in (-2, 1 << 40):
             assert not made([*numbers[:place], wrong, *numbers[place + 1:]]), place
+
+
+def test_bits_are_those_of_the_header():
+    header = Path(__file__).parents[1] / "native" / "operator.h"
+    found = re.findall(r"(?:GIVEN|WANT)_(\w+) = 1 << (\d+)", header.read_text())
+    bits = {name: 1 << int(shift) for name, shift in found}
+    assert len(bits) == 10
+    assert bits == {name: getattr(_native, name) for name in bits}
+
+
+@here
+def test_a_large_net_is_python_s():
+    module = ecornn.torch.LSTM(2, 2, num_layers=51)  # 204 weights
+    y, _ = module(torch.randn(2, 1, 2))
+    y.sum().backward()
+    assert not next(iter(module._spec().jobs.values())).native
+    assert module.weight_hh_l50.grad.abs().sum() > 0
 
 
 @here

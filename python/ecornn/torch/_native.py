@@ -20,7 +20,6 @@ _VERSION = 1  # of what Python and the module know of each other
 # Bits of `given`: as in python/native/operator.h.
 LENGTHS, PACKED, Y, DY, RESERVE, DX, DWEIGHTS = (1 << k for k in range(7))
 STATE, DFINAL, DSTATE = 1 << 8, 1 << 12, 1 << 16
-_MOST_WEIGHTS, _MOST_PARAMS = 200, 512
 _FUNCTIONS = ("ecornn_forward", "ecornn_backward", "ecornn_pack", "ecornn_pack_add",
               "ecornn_unpack")
 
@@ -95,19 +94,18 @@ def _shape(sizes) -> list[int]:
     return [len(sizes), *sizes]
 
 
-def handle(spec, plan, device, type: int, param_type: int, steps: int, batch: int, x, y,
+def handle(spec, plan, device, type: int, param_type: int, size: int, steps: int, batch: int, x, y,
            states) -> Handle | None:
     """For runs of that plan; None where they are not for the module.
 
-    x, y, states: their shapes.  type, param_type: the library's numbers.
+    x, y, states: their shapes.  type, param_type: the library's numbers.  size: bytes of an
+    element of the parameters.
     """
     weights = [shape for pair in range(spec.pairs)
                for shape in spec.shapes(pair // spec.directions)]
     places = spec.places
-    if (_module is None or not steps or not batch or not weights
-            or len(weights) > _MOST_WEIGHTS or not 0 < len(places) <= _MOST_PARAMS):
+    if _module is None or not steps or not batch or not weights:
         return None
-    size = 8 if param_type == lib.F64 else 4 if param_type == lib.F32 else 2
     zeros = torch.zeros(spec.hidden * size, dtype=torch.uint8, device=device)
     cuda = device.type == "cuda"
     numbers = [plan.handle, plan.reserve, plan.workspace, plan.weights, plan.dweights, int(cuda),

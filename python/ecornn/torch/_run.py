@@ -65,8 +65,9 @@ class Job:
         makers = [_maker(shape, dtype, x.device) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
         self.pad = _NONE[spec.states:]
-        self.handle = _native.handle(spec, self.plan, x.device, TYPES[dtype], TYPES[params], steps,
-                                     batch, (*first, spec.input), shapes[0], shapes[1:])
+        self.handle = _native.handle(spec, self.plan, x.device, TYPES[dtype], TYPES[params],
+                                     params.itemsize, steps, batch, (*first, spec.input),
+                                     shapes[0], shapes[1:])
         self.native = self.handle.number if self.handle else 0
 
 
