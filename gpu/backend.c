@@ -147,7 +147,7 @@ static void close_device(struct ecornn_device *device)
 static long patience(void)
 {
     enum { USUAL_S = 2, MOST_S = 3600 };
-    const char *asked = eco_environment("ECORNN_PATIENCE");
+    const char *asked = eco_environment("ECORNN_SPIN_TIMEOUT");
     const long seconds = asked == NULL ? 0 : strtol(asked, NULL, 10);
     return seconds <= 0 ? USUAL_S : seconds < MOST_S ? seconds : MOST_S;
 }

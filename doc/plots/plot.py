@@ -106,7 +106,7 @@ def strips(title, groups, least, most, ticks, foot):
 
 def speedup():
     """README: everything at one look."""
-    grid = table("gpu-resident")
+    grid = table("gpu-persistent")
     gpu = [(f"{words}, {use}", [float(row[f"{kind} {short} ratio"]) for row in grid], colour)
            for kind, words in (("bf16", "BF16"), ("fast", "F32 with TF32"), ("full", "F32"))
            for use, short, colour in (("inference", "infer", BLUE), ("training", "train", ORANGE))]
@@ -166,12 +166,12 @@ def by_problem(title, rows, names, least, most, ticks, foot):
 def gpu():
     rows = [(row["problem"], [float(row[f"{kind} ratio"]) for kind in
                               ("bf16 infer", "bf16 train", "full infer", "full train")])
-            for row in table("gpu-resident")]
+            for row in table("gpu-persistent")]
     return by_problem(
         "H200: speed-up over cuDNN 9, both from CUDA graphs", rows,
         (("BF16 inference", BLUE), ("BF16 training", ORANGE), ("F32 inference", "#7a9e3f"),
          ("F32 training", "#8e5ea2")), 0.8, 8, (1, 2, 4, 8),
-        "doc/measurements/gpu-resident.csv")
+        "doc/measurements/gpu-persistent.csv")
 
 
 def cpu():

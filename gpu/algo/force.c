@@ -65,14 +65,15 @@ static bool numbers(const char *text, int n, int number[])
 
 /* ---- one key each ---------------------------------------------------------------------------- */
 
-/* Places of algorithm resident: "FORM:UNITSxBLOCKS". */
+/* Places of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
 static bool read_division(const char *text, uint64_t *shapes)
 {
-    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_FEW] = "few",
-                                                            [ECO_PERSISTENT_MANY] = "many",
+    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_MMA] = "mma",
+                                                            [ECO_PERSISTENT_MMA_MANY] = "mma-many",
                                                             [ECO_PERSISTENT_DIRECT] = "direct",
-                                                            [ECO_PERSISTENT_WIDE] = "wide",
-                                                            [ECO_PERSISTENT_SQUARE] = "square"};
+                                                            [ECO_PERSISTENT_DIRECT_WIDE] =
+                                                                "direct-wide",
+                                                            [ECO_PERSISTENT_WGMMA] = "wgmma"};
     int number[2] = {0, 0};
     const int form = word(forms, ECO_PERSISTENT_FORMS, text, strcspn(text, ":"));
     if (form < 0 || !numbers(text, 2, number))
@@ -132,57 +133,57 @@ static bool read_projected(const char *text, struct eco_gpu_force *force)
     return read_rows_of(text, ECO_FUSED_N, ECO_FUSED_SHAPES, &force->projected);
 }
 
-static bool read_few(const char *text, struct eco_gpu_force *force)
+static bool read_grouped(const char *text, struct eco_gpu_force *force)
 {
     int32_t rows = 0;
     const bool is_number = read_number(text, &rows);
-    force->few =
+    force->grouped =
         rows == 0 ? ECO_GROUPED_NEVER : power(rows, ECO_GROUPED_BACK_ROWS(0), ECO_GROUPED_SHAPES);
-    return is_number && force->few != ECO_NOT_FORCED;
+    return is_number && force->grouped != ECO_NOT_FORCED;
 }
 
 /* 0, 1, and 2: with the states of steps prepared.  Large products in F16 do the same, unless they
  * have a key of their own. */
-static bool read_split(const char *text, struct eco_gpu_force *force)
+static bool read_emulated_f32(const char *text, struct eco_gpu_force *force)
 {
-    force->splits = *text == '0'   ? ECO_WISH_NEVER
-                    : *text == '2' ? ECO_WISH_ALWAYS_PREPARED
-                                   : ECO_WISH_ALWAYS;
-    force->halves = force->splits;
+    force->emulated_f32 = *text == '0'   ? ECO_USE_NEVER
+                          : *text == '2' ? ECO_USE_ALWAYS_PRESPLIT
+                                         : ECO_USE_ALWAYS;
+    force->scaled_f16 = force->emulated_f32;
     return true;
 }
 
-static bool read_half(const char *text, struct eco_gpu_force *force)
+static bool read_scaled_f16(const char *text, struct eco_gpu_force *force)
 {
-    force->halves = *text == '0' ? ECO_WISH_NEVER : ECO_WISH_ALWAYS;
+    force->scaled_f16 = *text == '0' ? ECO_USE_NEVER : ECO_USE_ALWAYS;
     return strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
 }
 
-static bool read_shared(const char *text, struct eco_gpu_force *force)
+static bool read_stream_k(const char *text, struct eco_gpu_force *force)
 {
-    force->shared = *text == '1';
+    force->stream_k = *text == '1';
     return strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
 }
 
-/* "KIND:ROWSxCOLUMNSxSLICES" */
-static bool read_cut(const char *text, struct eco_gpu_force *force)
+/* "KIND:ROWSxCOLUMNSxBLOCKS" */
+static bool read_step_tile(const char *text, struct eco_gpu_force *force)
 {
-    static const char *const kinds[ECO_EMULATED_KINDS] = {[ECO_EMULATED_SPLITS] = "splits",
-                                                          [ECO_EMULATED_PREPARED] = "prepared",
-                                                          [ECO_EMULATED_PREPARED_SINGLES] =
-                                                              "singles"};
+    static const char *const kinds[ECO_EMULATED_KINDS] = {[ECO_EMULATED_SPLITTING] = "splitting",
+                                                          [ECO_EMULATED_PRESPLIT] = "presplit",
+                                                          [ECO_EMULATED_PRESPLIT_SINGLES] =
+                                                              "scaled-f16"};
     int number[3] = {0, 0, 0};
     const int kind = word(kinds, ECO_EMULATED_KINDS, text, strcspn(text, ":"));
-    force->cuts = true;
-    force->steps = (struct eco_emulated_choices){.kinds = 0};
+    force->forces_tile = true;
+    force->step_tiles = (struct eco_emulated_choices){.kinds = 0};
     if (kind < 0 || !numbers(text, 3, number) || number[2] < 1 || number[2] > ECO_EMULATED_SLICES)
         return false;
     const int height = power(number[0], ECO_EMULATED_LEAST_ROWS, ECO_EMULATED_HEIGHTS),
               width = power(number[1], ECO_EMULATED_LEAST_COLUMNS, ECO_EMULATED_WIDTHS);
     if (height < 0 || width < 0)
         return false;
-    force->steps = (struct eco_emulated_choices){1u << kind, 1u << height, 1u << width,
-                                                 1u << (number[2] - 1), true};
+    force->step_tiles = (struct eco_emulated_choices){1u << kind, 1u << height, 1u << width,
+                                                      1u << (number[2] - 1), true};
     return true;
 }
 
@@ -199,8 +200,8 @@ static bool read_wavefront(const char *text, struct eco_gpu_force *force)
 
 static bool read_rows(const char *text, struct eco_gpu_force *force)
 {
-    force->rows = strcmp(text, "filled") == 0 ? ECO_ROWS_FILLED : ECO_ROWS_DENSE;
-    return force->rows == ECO_ROWS_FILLED || strcmp(text, "dense") == 0;
+    force->rows = strcmp(text, "padded") == 0 ? ECO_ROWS_PADDED : ECO_ROWS_DENSE;
+    return force->rows == ECO_ROWS_PADDED || strcmp(text, "dense") == 0;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -210,20 +211,25 @@ struct eco_gpu_force eco_gpu_force(void)
     static const struct {
         const char *key, *variable;
         bool (*read)(const char *text, struct eco_gpu_force *force);
-    } keys[] = {
-        {"forward", NULL, read_forward},       {"backward", NULL, read_backward},
-        {"groups", NULL, read_groups},         {"fused", NULL, read_fused},
-        {"projection", NULL, read_projected},  {"few", NULL, read_few},
-        {"split", "ECORNN_SPLIT", read_split}, {"half", NULL, read_half},
-        {"shared", NULL, read_shared},         {"cut", NULL, read_cut},
-        {"chunk", "ECORNN_CHUNK", read_chunk}, {"wavefront", "ECORNN_WAVEFRONT", read_wavefront},
-        {"rows", "ECORNN_ROWS", read_rows}};
+    } keys[] = {{"forward", NULL, read_forward},
+                {"backward", NULL, read_backward},
+                {"groups", NULL, read_groups},
+                {"fused", NULL, read_fused},
+                {"projection", NULL, read_projected},
+                {"grouped", NULL, read_grouped},
+                {"emulated-f32", "ECORNN_EMULATED_F32", read_emulated_f32},
+                {"scaled-f16", NULL, read_scaled_f16},
+                {"stream-k", NULL, read_stream_k},
+                {"step-tile", NULL, read_step_tile},
+                {"chunk", "ECORNN_CHUNK", read_chunk},
+                {"wavefront", "ECORNN_WAVEFRONT", read_wavefront},
+                {"rows", "ECORNN_ROWS", read_rows}};
     struct eco_gpu_force force = {.shapes = {UINT64_MAX, UINT64_MAX},
                                   .fused = UINT_MAX,
                                   .projected = UINT_MAX,
-                                  .few = ECO_NOT_FORCED,
-                                  .shared = ECO_NOT_FORCED,
-                                  .steps = ECO_EMULATED_ANY(UINT_MAX)};
+                                  .grouped = ECO_NOT_FORCED,
+                                  .stream_k = ECO_NOT_FORCED,
+                                  .step_tiles = ECO_EMULATED_ANY(UINT_MAX)};
     struct eco_text all = {force.text, sizeof force.text, 0};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char value[VALUE];

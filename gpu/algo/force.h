@@ -12,33 +12,33 @@
 #include "gpu/gemm/emulated_f32/tiling.h"
 
 /* Of products of other implementations: where that is faster by prediction, nowhere, everywhere. */
-enum eco_wish {
-    ECO_WISH_FASTER,
-    ECO_WISH_NEVER,
-    ECO_WISH_ALWAYS,
-    ECO_WISH_ALWAYS_PREPARED /* states of steps prepared, too */
+enum eco_use {
+    ECO_USE_FASTER,
+    ECO_USE_NEVER,
+    ECO_USE_ALWAYS,
+    ECO_USE_ALWAYS_PRESPLIT /* states of steps prepared, too */
 };
 /* How rows lie. */
-enum eco_rows { ECO_ROWS_FASTER, ECO_ROWS_FILLED, ECO_ROWS_DENSE };
+enum eco_rows { ECO_ROWS_FASTER, ECO_ROWS_PADDED, ECO_ROWS_DENSE };
 
 enum { ECO_NOT_FORCED = -1, ECO_GROUPED_NEVER = -2, ECO_FORCE_TEXT = 128 };
 
 struct eco_gpu_force {
     char text[ECO_FORCE_TEXT];  /* of all keys, for people; "": nothing */
     char wrong[ECO_FORCE_TEXT]; /* a key whose value is none; "": there is none */
-    /* Of algorithm resident, [forward, backward]: bits eco_persistent_place(); none of them: no
+    /* Of algorithm persistent, [forward, backward]: bits eco_persistent_place(); none of them: no
      * such division, or steps back of algorithm step. */
     bool divides[2], steps_back;
     uint64_t shapes[2];
     int32_t groups;            /* of blocks, at most; 0: any */
     unsigned fused, projected; /* blocks of algorithm fused: a bit for each shape */
-    int few;                   /* shape of blocks, or one of the above */
-    enum eco_wish splits, halves;
-    int shared; /* large split products share tiles: 0, 1 or ECO_NOT_FORCED */
-    struct eco_emulated_choices steps; /* of products of steps with R prepared */
-    bool cuts;                         /* is that forced? */
-    int32_t chunk;                     /* steps; 0: not forced */
-    bool one_by_one;                   /* layers */
+    int grouped;               /* shape of blocks, or one of the above */
+    enum eco_use emulated_f32, scaled_f16;
+    int stream_k; /* large emulated products share tiles: 0, 1 or ECO_NOT_FORCED */
+    struct eco_emulated_choices step_tiles; /* of products of steps with R prepared */
+    bool forces_tile;                       /* is that forced? */
+    int32_t chunk;                          /* steps; 0: not forced */
+    bool one_by_one;                        /* layers */
     enum eco_rows rows;
 };
 

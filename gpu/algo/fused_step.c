@@ -1,7 +1,7 @@
 /*
  * Algorithm fused: a step of a layer is one launch, in which blocks multiply input and state and
  * finish the cell; with a projection two.  For runs of few steps, which are over before algorithm
- * resident has read R, and for rows that may not depend on others: in what order a sum is added
+ * persistent has read R, and for rows that may not depend on others: in what order a sum is added
  * depends on k alone.  Steps back are those of algorithm step.
  */
 #include "gpu/fused_step/fused_step.h"

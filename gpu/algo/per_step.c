@@ -59,7 +59,7 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
     const double work = accs * problem->H * problem->N;
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
     const bool splits = caps->gpu.splits && !problem->fast && !wishes->wavefront &&
-                        eco_gpu_force().splits != ECO_WISH_NEVER;
+                        eco_gpu_force().emulated_f32 != ECO_USE_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
         return (splits ? ECO_EMULATED_ROOM_BYTES : ECO_EMULATED_SPLITTING_BYTES) +
                ECO_ROOM_ALIGNMENT;
@@ -83,7 +83,7 @@ static bool turns_forward(const struct eco_problem *problem)
     enum { ROWS_ALIVE = 32, UNITS = 512, STEPS = 16 };
     const enum eco_rows asked = eco_gpu_force().rows;
     if (asked != ECO_ROWS_FASTER)
-        return asked == ECO_ROWS_FILLED;
+        return asked == ECO_ROWS_PADDED;
     return problem->type == ECORNN_F32 && !problem->fast && problem->N >= ROWS_ALIVE &&
            problem->H >= UNITS && problem->T >= STEPS && !overlaps_layers(problem);
 }
@@ -126,7 +126,7 @@ bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *ca
 {
     const enum eco_rows asked = eco_gpu_force().rows;
     if (asked != ECO_ROWS_FASTER)
-        return asked == ECO_ROWS_FILLED;
+        return asked == ECO_ROWS_PADDED;
     return eco_step_gains_by_groups(problem, caps, steps);
 }
 

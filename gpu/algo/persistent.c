@@ -1,5 +1,5 @@
 /*
- * Algorithm resident: one launch runs all steps; R stays in registers and shared memory of the
+ * Algorithm persistent: one launch runs all steps; R stays in registers and shared memory of the
  * multiprocessors, which tell each other the new states through the L2 (Diamos et al., "Persistent
  * RNNs", ICML 2016).  Input products, weight gradients and dx are as in algorithm step; so are
  * steps back that do not fit.
@@ -229,7 +229,7 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
         return eco_gpu_services->fail(
             ECORNN_FAILED, "a persistent kernel waited too long for its blocks in an earlier run");
     return eco_gpu_run_plan(plan, tape, layout, args,
-                            ops[own->resident[0].used][own->resident[1].used]);
+                            ops[own->persistent[0].used][own->persistent[1].used]);
 }
 
-const struct eco_algo eco_algo_persistent = {"resident", refuses, wishes, estimate, run};
+const struct eco_algo eco_algo_persistent = {"persistent", refuses, wishes, estimate, run};

@@ -17,8 +17,8 @@
 static bool has_stages(const struct ecornn_plan *plan)
 {
     const struct eco_gpu_plan *own = plan->own;
-    return !(own->resident[0].used || own->fused.used) ||
-           (plan->problem.training && !own->resident[1].used);
+    return !(own->persistent[0].used || own->fused.used) ||
+           (plan->problem.training && !own->persistent[1].used);
 }
 
 /* Without compiled kernels a cell is interpreted: slower, with the same results. */
@@ -41,7 +41,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
 static ecornn_status check_force(const struct ecornn_plan *plan, const struct eco_gpu_force *force)
 {
     const struct eco_problem *problem = &plan->problem;
-    const bool resident =
+    const bool persistent =
                    force->divides[0] || force->divides[1] || force->steps_back || force->groups > 0,
                fused = (force->fused & force->projected) != UINT_MAX;
     const size_t prepared = plan->wishes.gpu.prepared_bytes[0] + plan->wishes.gpu.prepared_bytes[1];
@@ -49,14 +49,14 @@ static ecornn_status check_force(const struct ecornn_plan *plan, const struct ec
     if (force->wrong[0] != '\0')
         return eco_gpu_services->fail(
             ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s is none of the values of that key", force->wrong);
-    if (resident && plan->algo != &eco_algo_persistent)
-        wants = "algorithm resident";
+    if (persistent && plan->algo != &eco_algo_persistent)
+        wants = "algorithm persistent";
     else if (fused && plan->algo != &eco_algo_fused)
         wants = "algorithm fused";
-    else if (force->few >= 0 &&
+    else if (force->grouped >= 0 &&
              !(problem->training && eco_gpu_has_grouped(problem, &plan->device->caps)))
-        wants = "products of few rows";
-    else if (force->cuts && prepared == 0)
+        wants = "grouped products";
+    else if (force->forces_tile && prepared == 0)
         wants = "such products of steps";
     if (wants != NULL)
         return eco_gpu_services->fail(ECORNN_UNSUPPORTED,

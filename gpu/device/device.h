@@ -54,7 +54,7 @@ struct eco_gpu {
     int capability;      /* 90: compute capability 9.0 */
     bool overlap;        /* kernels may be put in place before those ahead have ended */
     bool graphs;         /* not forced to be without: graph=0 */
-    long spin_timeout_s; /* how long blocks of a kernel wait for each other: ECORNN_PATIENCE */
+    long spin_timeout_s; /* how long blocks of a kernel wait for each other: ECORNN_SPIN_TIMEOUT */
     uint32_t *failed;    /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
     struct eco_own_code *own_codes;       /* jit/user_cells.c; at creation of plans only */

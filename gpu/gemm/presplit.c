@@ -100,7 +100,7 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
     const enum eco_emulated_form form = form_of(problem);
     const struct eco_gpu_force force = eco_gpu_force();
     size_t bytes = 0, most = 0; /* of an operand's states */
-    if (problem->type != ECORNN_F32 || !caps->gpu.splits || force.splits == ECO_WISH_NEVER ||
+    if (problem->type != ECORNN_F32 || !caps->gpu.splits || force.emulated_f32 == ECO_USE_NEVER ||
         has_spans(problem) || (backward && !problem->training))
         return 0;
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
@@ -109,7 +109,8 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
             problem->N > ECO_EMULATED_MOST_COLUMNS || caps->gpu.clusters[0] == 0)
             return 0;
         const double time = step_time(problem, caps, size, &force);
-        if (time == 0 || !(force.splits >= ECO_WISH_ALWAYS || pays(problem, size, backward, time)))
+        if (time == 0 ||
+            !(force.emulated_f32 >= ECO_USE_ALWAYS || pays(problem, size, backward, time)))
             return 0;
         bytes += bytes_of(form, size);
         const size_t states = bytes_of(form, (struct size){problem->N, size.k});
@@ -124,7 +125,7 @@ bool eco_gpu_prepares(const struct eco_gpu_run *run)
 {
     const struct eco_gpu_plan *own = run->plan->own;
     return run->layout->wishes.gpu.prepared_bytes[run->args->backward] > 0 &&
-           (run->args->T >= LEAST_STEPS || own->force.splits >= ECO_WISH_ALWAYS);
+           (run->args->T >= LEAST_STEPS || own->force.emulated_f32 >= ECO_USE_ALWAYS);
 }
 
 /* Where the copy of an operand's R lies: behind those of the operands before; of the one after the

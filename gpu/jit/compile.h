@@ -52,7 +52,7 @@ enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_
 /* As cell/stage_kernel.cuh calls the kernel of a stage. */
 void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int stage,
                           char name[ECO_KERNEL_NAME]);
-/* And a text of fused steps, or a resident one, the kernel of a shape. */
+/* And a text of fused steps, or a persistent one, the kernel of a shape. */
 void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
 void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME]);
 

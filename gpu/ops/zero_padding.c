@@ -50,13 +50,13 @@ static void fill_planes(struct eco_gpu_run *run, const struct eco_op *op, int s)
 
 void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_op *op)
 {
-    const bool resident = eco_gpu_at_once(run, ECO_STEP);
+    const bool persistent = eco_gpu_at_once(run, ECO_STEP);
     if (!run->layout->wishes.gpu.filled)
         return;
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
         bool read = s == 0 && eco_layout_state(run->layout, op->layer, op->d, 0).wrap == 0;
         for (int o = 0; o < run->lowered->n_operands; o++)
-            read |= !resident && run->lowered->operand[o].state == s;
+            read |= !persistent && run->lowered->operand[o].state == s;
         if (read)
             fill_planes(run, op, s);
     }

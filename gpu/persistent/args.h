@@ -62,27 +62,27 @@ enum { ECO_PERSISTENT_PLAIN = 2, ECO_PERSISTENT_PAIR = 3 };
  * for 20.
  */
 enum {
-    ECO_PERSISTENT_FEW,
-    ECO_PERSISTENT_MANY,
+    ECO_PERSISTENT_MMA,
+    ECO_PERSISTENT_MMA_MANY,
     ECO_PERSISTENT_DIRECT,
-    ECO_PERSISTENT_WIDE,
-    ECO_PERSISTENT_SQUARE
+    ECO_PERSISTENT_DIRECT_WIDE,
+    ECO_PERSISTENT_WGMMA
 };
 #define ECO_PERSISTENT_IS_DIRECT(form)                                                             \
-    ((form) == ECO_PERSISTENT_DIRECT || (form) == ECO_PERSISTENT_WIDE)
+    ((form) == ECO_PERSISTENT_DIRECT || (form) == ECO_PERSISTENT_DIRECT_WIDE)
 
 /* Tiles of 16 rows of R that a warp has; of 8 batch rows, that it multiplies as it gathers them. */
-#define ECO_PERSISTENT_TILES(form) ((form) == ECO_PERSISTENT_WIDE ? 4 : 2)
+#define ECO_PERSISTENT_TILES(form) ((form) == ECO_PERSISTENT_DIRECT_WIDE ? 4 : 2)
 #define ECO_PERSISTENT_DIRECT_TILES(form, instructions)                                            \
-    ((form) == ECO_PERSISTENT_WIDE && (instructions) == ECO_PERSISTENT_PAIR ? 2 : 1)
+    ((form) == ECO_PERSISTENT_DIRECT_WIDE && (instructions) == ECO_PERSISTENT_PAIR ? 2 : 1)
 
 /* Items, of so much k and of those rows of R (of a square alone in its k 16, and twice the k), that
  * a warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
  * are for shapes that have them.  With scales two are multiplied before a sum is scaled; warps that
  * multiply what they gather have six where scale blocks are of three items or six: whole chains. */
 #define ECO_PERSISTENT_ITEMS(form, scaled, items)                                                  \
-    ((form) == ECO_PERSISTENT_MANY                                     ? ((scaled) ? 10 : 11)      \
-     : (form) == ECO_PERSISTENT_WIDE                                   ? 4                         \
+    ((form) == ECO_PERSISTENT_MMA_MANY                                 ? ((scaled) ? 10 : 11)      \
+     : (form) == ECO_PERSISTENT_DIRECT_WIDE                            ? 4                         \
      : (form) == ECO_PERSISTENT_DIRECT && (scaled) && (items) % 3 == 0 ? 6                         \
                                                                        : 8)
 /* Of n items a warp that multiplies what it gathers takes so many: there is code for one, two, half
@@ -103,7 +103,7 @@ enum {
  * from the right, with a bit for each shift; then the same of the next form.  Clusters pay where a
  * block would gather much: backward, and in large layers, the sooner the longer operands are.
  * Operands of two numbers leave no room for many.  Squares know no scales.  What no size on any
- * device was predicted to be fastest with is left out (tests/gpu/test_resident.c looks): of cells
+ * device was predicted to be fastest with is left out (tests/gpu/test_persistent.c looks): of cells
  * with one accumulator some more.
  */
 #define ECO_PERSISTENT_MADE(products, recurrent, backward, instructions, scaled)                   \

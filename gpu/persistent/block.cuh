@@ -19,7 +19,7 @@ enum {
     THREADS = ECO_PERSISTENT_THREADS,
     WARPS = ECO_PERSISTENT_WARPS,
     WARPGROUP = ECO_PERSISTENT_WARPGROUP,
-    TILES = ECO_PERSISTENT_TILES(ECO_PERSISTENT_FEW), /* of 16 rows of R, to most warps */
+    TILES = ECO_PERSISTENT_TILES(ECO_PERSISTENT_MMA), /* of 16 rows of R, to most warps */
     SCALES_OF_TILE = ECO_PERSISTENT_N / 2             /* of 8 rows of the batch, in 8 bytes */
 };
 
@@ -42,8 +42,8 @@ struct division {
     typedef scale_block_of<RUNS, SHIFT> scale_block;
     enum {
         product = PRODUCT,
-        many = FORM == ECO_PERSISTENT_MANY,
-        square = FORM == ECO_PERSISTENT_SQUARE,
+        many = FORM == ECO_PERSISTENT_MMA_MANY,
+        square = FORM == ECO_PERSISTENT_WGMMA,
         direct = ECO_PERSISTENT_IS_DIRECT(FORM),
         shift = SHIFT,
         blocks = 1 << SPREAD,
@@ -64,7 +64,8 @@ struct division {
         sum_row = ECO_PERSISTENT_SUM_ROW(tiles, parts),
         sum_tile = ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, sum_row),
         /* what a thread's element has, before products: not where that leaves too few registers */
-        reads_early = direct && (FORM != ECO_PERSISTENT_WIDE || sizeof(narrow) < sizeof(real)),
+        reads_early =
+            direct && (FORM != ECO_PERSISTENT_DIRECT_WIDE || sizeof(narrow) < sizeof(real)),
         may_alias = many && blocks > 1,
         part_row = ECO_PERSISTENT_PART_ROW(ROWS, SHIFT)
     };

@@ -19,7 +19,7 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call);
     linkage __global__ void __launch_bounds__(THREADS, 1)                                          \
         name(const __grid_constant__ struct eco_persistent_call call)                              \
     {                                                                                              \
-        if constexpr ((form == ECO_PERSISTENT_SQUARE && !HAS_WGMMA) ||                             \
+        if constexpr ((form == ECO_PERSISTENT_WGMMA && !HAS_WGMMA) ||                              \
                       (spread > 0 && !HAS_CLUSTERS))                                               \
             return;                                                                                \
         else if constexpr (cell_traits<number>::products == 1)                                     \

@@ -1,5 +1,5 @@
 /*
- * Which kernels a plan of algorithm resident has: those of the module, or, of other cells,
+ * Which kernels a plan of algorithm persistent has: those of the module, or, of other cells,
  * compiled as the plan is created.
  */
 #include "gpu/persistent/persistent.h"
@@ -104,7 +104,7 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
     ecornn_status status = ECORNN_OK;
     if (device->caps.gpu.version >= ECO_PERSISTENT_VERSION)
         status = ECO_CUDA(eco_kernel_version(
-            eco_persistent_forward_bf16_lstm[ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_FEW)],
+            eco_persistent_forward_bf16_lstm[ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_MMA)],
             &version));
     /* What was compiled for older devices only runs here too, but has none of the instructions. */
     if (status != ECORNN_OK || version < ECO_PERSISTENT_VERSION) {
@@ -151,7 +151,7 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
     const struct eco_caps *caps = &plan->device->caps;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         struct eco_persistent_kernels *kernels =
-            &((struct eco_gpu_plan *)plan->own)->resident[backward];
+            &((struct eco_gpu_plan *)plan->own)->persistent[backward];
         struct eco_persistent_shape shape;
         if (eco_persistent_refuses(problem, backward) != NULL)
             continue;
@@ -172,17 +172,18 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
 static void describe_way(const struct ecornn_plan *plan, bool backward, struct eco_text *text)
 {
     const struct eco_persistent_kernels *kernels =
-        &((const struct eco_gpu_plan *)plan->own)->resident[backward];
+        &((const struct eco_gpu_plan *)plan->own)->persistent[backward];
     static const char *const products[ECO_PERSISTENT_FORMS] = {
-        [ECO_PERSISTENT_FEW] = "products by each warp",
-        [ECO_PERSISTENT_MANY] = "products by each warp, many items in registers",
+        [ECO_PERSISTENT_MMA] = "products by each warp",
+        [ECO_PERSISTENT_MMA_MANY] = "products by each warp, many items in registers",
         [ECO_PERSISTENT_DIRECT] = "products by each warp of what it gathers",
-        [ECO_PERSISTENT_WIDE] = "products by each warp of what it gathers, with 64 rows of R",
-        [ECO_PERSISTENT_SQUARE] = "products by four warps"};
+        [ECO_PERSISTENT_DIRECT_WIDE] =
+            "products by each warp of what it gathers, with 64 rows of R",
+        [ECO_PERSISTENT_WGMMA] = "products by four warps"};
     struct eco_persistent_shape shape;
     const struct eco_persistent_need need =
         eco_persistent_need_of(plan, backward, plan->problem.N, plan->problem.T, 1);
-    eco_text_add(text, "resident %s: ", backward ? "backward" : "forward");
+    eco_text_add(text, "persistent %s: ", backward ? "backward" : "forward");
     if (!kernels->used) {
         eco_text_add(text,
                      kernels->why[0] != '\0' ? "as algorithm step (%s)\n" : "as algorithm step%s\n",

@@ -1,5 +1,5 @@
 /*
- * The launches of algorithm resident: all steps of an op, and all such ops of a level, in one
+ * The launches of algorithm persistent: all steps of an op, and all such ops of a level, in one
  * kernel.
  */
 #include "gpu/persistent/persistent.h"
@@ -114,7 +114,7 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_op *ops, int n
     const struct eco_gpu_plan *own = run->plan->own;
     const struct eco_gpu *gpu = run->plan->device->own;
     const void *kernel =
-        own->resident[run->args->backward].by_shape[eco_persistent_place(&call.shape)];
+        own->persistent[run->args->backward].by_shape[eco_persistent_place(&call.shape)];
     eco_persistent_forget(run, &call, need_of(run, ops, n), n);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(kernel, &call, n, gpu->overlap, run->stream),

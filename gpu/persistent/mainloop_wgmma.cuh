@@ -101,7 +101,7 @@ template <class CUT, int N> ECO_DEVICE void end_sums(struct square_sums<CUT, N> 
 #if defined(ECO_OPERAND_PAIR)
 enum { CHAIN = 4 }; /* items of each of a warp's tiles: as exact as two, and sooner over */
 #else
-enum { CHAIN = ECO_PERSISTENT_ITEMS(ECO_PERSISTENT_SQUARE, false, 1) };
+enum { CHAIN = ECO_PERSISTENT_ITEMS(ECO_PERSISTENT_WGMMA, false, 1) };
 #endif
 
 /* The items of R that are kept in shared memory. */

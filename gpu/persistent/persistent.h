@@ -1,5 +1,5 @@
 /*
- * Algorithm resident on the host's side: the division into blocks and the launches.
+ * Algorithm persistent on the host's side: the division into blocks and the launches.
  */
 #ifndef ECO_GPU_PERSISTENT_PERSISTENT_H
 #define ECO_GPU_PERSISTENT_PERSISTENT_H
@@ -12,7 +12,7 @@
 #define ECO_PERSISTENT_ALL_SHAPES ((UINT64_C(1) << ECO_PERSISTENT_SHAPES) - 1)
 #define ECO_PERSISTENT_SQUARES                                                                     \
     (ECO_PERSISTENT_ALL_SHAPES -                                                                   \
-     ((UINT64_C(1) << ECO_PERSISTENT_PLACE(ECO_PERSISTENT_SHIFT, 0, ECO_PERSISTENT_SQUARE)) - 1))
+     ((UINT64_C(1) << ECO_PERSISTENT_PLACE(ECO_PERSISTENT_SHIFT, 0, ECO_PERSISTENT_WGMMA)) - 1))
 
 /* What the division depends on. */
 struct eco_persistent_need {
@@ -100,7 +100,7 @@ ecornn_status eco_persistent_load(struct ecornn_device *device);
 cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
                                          size_t bytes, bool overlap, cudaStream_t stream);
 
-/* At creation of a plan of algorithm resident: finds the plan's kernels, or compiles them. */
+/* At creation of a plan of algorithm persistent: finds the plan's kernels, or compiles them. */
 void eco_persistent_prepare(const struct ecornn_plan *plan);
 /* The division of a plan's runs, in words. */
 void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text);

@@ -1,5 +1,5 @@
 /*
- * What a problem needs of algorithm resident: which kind of kernels, if there are any, and what
+ * What a problem needs of algorithm persistent: which kind of kernels, if there are any, and what
  * their division depends on.  A function of the problem and the device alone.
  */
 #include "gpu/persistent/persistent.h"
@@ -192,7 +192,7 @@ struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan
     const struct eco_gpu_plan *own = plan->own;
     struct eco_persistent_need need =
         any_need(&plan->problem, &plan->device->caps, backward, rows, steps, jobs);
-    need.shapes = own->resident[backward].shapes;
+    need.shapes = own->persistent[backward].shapes;
     need.groups = own->force.groups;
     return need;
 }

@@ -1,6 +1,6 @@
 /*
- * How algorithm resident cuts a layer into blocks: every division that fits the chip is predicted,
- * the fastest is taken.  A function of sizes alone.
+ * How algorithm persistent cuts a layer into blocks: every division that fits the chip is
+ * predicted, the fastest is taken.  A function of sizes alone.
  */
 #include "gpu/persistent/persistent.h"
 
@@ -39,7 +39,7 @@ static int32_t held(const struct eco_persistent_need *need, int32_t form, int32_
 static int32_t items_of(int32_t n, int32_t most, int32_t form, bool even)
 {
     const int32_t more = even ? up(n, 2) * 2 : n;
-    const bool few = form != ECO_PERSISTENT_MANY;
+    const bool few = form != ECO_PERSISTENT_MMA_MANY;
     if (ECO_PERSISTENT_IS_DIRECT(form))
         return ECO_PERSISTENT_DIRECT_ITEMS(n, most);
     return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
@@ -118,14 +118,14 @@ static bool divide_rows(const struct eco_persistent_need *need, int o,
                   tiles = up(row_groups(need, o) << shape->unit_shift << shape->spread,
                              ECO_PERSISTENT_M);
     part->tiles = up(tiles, wide) * wide;
-    if (shape->form == ECO_PERSISTENT_SQUARE)
+    if (shape->form == ECO_PERSISTENT_WGMMA)
         part->tiles = ECO_PERSISTENT_SQUARE_TILES(tiles);
     part->down = part->tiles / wide;
     if (part->down > WARPS)
         return false;
     part->across = WARPS / part->down;
     part->parts = part->across;
-    if (shape->form == ECO_PERSISTENT_SQUARE && part->tiles == FOUR)
+    if (shape->form == ECO_PERSISTENT_WGMMA && part->tiles == FOUR)
         part->parts = WARPS / FOUR;
     return true;
 }
@@ -145,12 +145,12 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
         return false;
     part->slice = up(up(part->k / item, 1 << shape->spread), bundle) * bundle;
     const int32_t items = up(part->slice, part->across);
-    if (shape->form == ECO_PERSISTENT_MANY && items <= held(need, ECO_PERSISTENT_FEW, bundle))
+    if (shape->form == ECO_PERSISTENT_MMA_MANY && items <= held(need, ECO_PERSISTENT_MMA, bundle))
         return false;
     part->items = items_of(items, most, shape->form,
                            need->instructions == ECO_PERSISTENT_PLAIN && bundle % 2 == 0);
     part->in_shared = larger(part->items - most, 0);
-    if (shape->form == ECO_PERSISTENT_SQUARE && row_tiles(shape) == 1)
+    if (shape->form == ECO_PERSISTENT_WGMMA && row_tiles(shape) == 1)
         return false;
     if (ECO_PERSISTENT_IS_DIRECT(shape->form)) {
         if (part->in_shared > 0 ||
@@ -181,7 +181,7 @@ static bool may_be_over(const struct eco_persistent_need *need,
     const int32_t items = part->k / (ECO_PERSISTENT_BYTES / need->operand),
                   last =
                       items - ((1 << shape->spread) - 1) * part->slice; /* the least of a block */
-    return shape->form == ECO_PERSISTENT_MANY && shape->spread > 0 && row_tiles(shape) <= 2 &&
+    return shape->form == ECO_PERSISTENT_MMA_MANY && shape->spread > 0 && row_tiles(shape) <= 2 &&
            part->down * part->across == WARPS && last > 0 &&
            (size_t)last * (size_t)row_tiles(shape) * ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES >=
                sums_bytes(shape);
@@ -259,7 +259,7 @@ static const struct cost *cost_of(const struct eco_persistent_need *need,
                                                              : WIDE_TWO];
     if (need->backward)
         return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
-    if (shape->form == ECO_PERSISTENT_SQUARE)
+    if (shape->form == ECO_PERSISTENT_WGMMA)
         return &costs[two ? SQUARE_TWO : SQUARE];
     return &costs[two || need->scaled ? FORWARD_TWO : FORWARD];
 }
@@ -298,7 +298,7 @@ static double predict_product(const struct eco_persistent_need *need, int o,
                  bundles = (double)part->items * (ECO_PERSISTENT_BYTES / need->operand) /
                            bundle_of(need, o, shape);
     const double multiplied =
-        shape->form == ECO_PERSISTENT_SQUARE
+        shape->form == ECO_PERSISTENT_WGMMA
             ? products * square_clocks(part, row_tiles(shape))
             : tiles * products *
                       (cost->item * (part->items - kept) + in_shared * cost->kept * kept) +

@@ -99,7 +99,7 @@ static void begin(struct forks *forks, cudaStream_t caller)
     forks->run->launch.lanes = forks->streams;
     eco_launch_apart(&forks->run->launch, ECO_APART_RUN);
     forks->run->collects = false;
-    forks->run->few.n = 0;
+    forks->run->grouped.n = 0;
     forks->stream[0] = caller;
     for (int s = 1; s < forks->streams; s++)
         forks->stream[s] = run->set->stream[s];

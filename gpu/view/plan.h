@@ -7,7 +7,7 @@
 #include "gpu/algo/force.h"
 #include "gpu/kernels.h"
 
-/* Of algorithm resident, one way. */
+/* Of algorithm persistent, one way. */
 struct eco_persistent_kernels {
     bool used;                                   /* else steps are those of algorithm step */
     uint64_t shapes;                             /* what runs may be divided into */
@@ -27,7 +27,7 @@ struct eco_gpu_plan {
     struct eco_gpu_force force;
     const struct eco_own_code *cell; /* of algorithm step; NULL: built in, unused or interpreted */
     char why[256];                   /* the latter */
-    struct eco_persistent_kernels resident[2]; /* [forward, backward] */
+    struct eco_persistent_kernels persistent[2]; /* [forward, backward] */
     struct eco_fused_kernels fused;
 };
 

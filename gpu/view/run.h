@@ -34,8 +34,8 @@ struct eco_gpu_run {
         size_t room_bytes; /* as cuBLAS was told last */
         int share;         /* of multiprocessors, as cuBLAS was told last; 0: all; -1: unknown */
     } blas;
-    struct eco_grouped_call few; /* gemm/grouped/grouped.c: what is still to be launched */
-    bool collects;               /* and the op at hand adds to it */
+    struct eco_grouped_call grouped; /* gemm/grouped/grouped.c: what is still to be launched */
+    bool collects;                   /* and the op at hand adds to it */
     ecornn_status status;
 };
 

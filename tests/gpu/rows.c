@@ -381,10 +381,10 @@ int main(int argc, char **argv)
                                         "train/T6/N64/I200/H640", "train/T20/N35/I31/H45"};
     static const char *const forces[] = {"algorithm=step",
                                          "algorithm=fused",
-                                         "algorithm=resident",
-                                         "algorithm=step,split=0,half=0,few=0",
-                                         "algorithm=step,split=1,shared=0,few=0",
-                                         "algorithm=resident,forward=few:32x1,backward=few:32x1"};
+                                         "algorithm=persistent",
+                                         "algorithm=step,emulated-f32=0,scaled-f16=0,grouped=0",
+                                         "algorithm=step,emulated-f32=1,stream-k=0,grouped=0",
+                                         "algorithm=persistent,forward=mma:32x1,backward=mma:32x1"};
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
         printf("skipped: %s\n", ecornn_error_detail());

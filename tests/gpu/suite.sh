@@ -64,7 +64,7 @@ sanitize() {
     for part in $list; do echo "$part"; done |
         OPTIONS="--tool $tool $*" PARTS=$parts PROGRAM=$program LOG=$logs/$tool \
             xargs -n 1 -P "$several" sh -c '
-                ECORNN_PATIENCE=600 ECORNN_PART=$1/$PARTS compute-sanitizer $OPTIONS \
+                ECORNN_SPIN_TIMEOUT=600 ECORNN_PART=$1/$PARTS compute-sanitizer $OPTIONS \
                     --error-exitcode 9 "$PROGRAM" > "$LOG.$1" 2>&1' sh || wrong=1
     cases=$(cat "$logs/$tool".* | awk '/^# cases:/ { cases += $3 } END { print cases + 0 }')
     [ "$wrong" = 0 ] && [ "$cases" -gt 0 ] && echo "$tool: $cases cases, no error" && return

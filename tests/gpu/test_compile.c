@@ -118,7 +118,7 @@ START_TEST(compiles_every_cell)
 }
 END_TEST
 
-static void compile_resident(const struct ecornn_cell *cell, int kind, bool backward, int place)
+static void compile_persistent(const struct ecornn_cell *cell, int kind, bool backward, int place)
 {
     char *text =
         eco_persistent_text(cell, &eco_persistent_kinds[kind], backward, UINT64_C(1) << place);
@@ -135,13 +135,13 @@ static void compile_resident(const struct ecornn_cell *cell, int kind, bool back
 /* All steps in one launch: of each cell from text that has such kernels two kinds, both ways; all
  * kinds between them.  Of cells with one product also those of four warps together, and, with
  * scales, those of what a warp gathers itself.  Of built-in cells one kernel each way. */
-START_TEST(compiles_resident_kernels)
+START_TEST(compiles_persistent_kernels)
 {
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
     static const int places[2][4] = {{0, 8, 5, 14}, {0, 1, 3, 2}};
     /* clusters of 1 and 2 */
-    static const int squares[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_SQUARE),
-                                  ECO_PERSISTENT_PLACE(3, 1, ECO_PERSISTENT_SQUARE)},
+    static const int squares[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_WGMMA),
+                                  ECO_PERSISTENT_PLACE(3, 1, ECO_PERSISTENT_WGMMA)},
                      kinds[] = {ECO_BF16_IN_BF16, ECO_F16_IN_F16, ECO_F32_IN_F16, ECO_F32_IN_PAIR};
     static const int direct[] = {ECO_PERSISTENT_PLACE(4, 0, ECO_PERSISTENT_DIRECT),
                                  ECO_PERSISTENT_PLACE(5, 0, ECO_PERSISTENT_DIRECT)},
@@ -149,10 +149,10 @@ START_TEST(compiles_resident_kernels)
     ecornn_cell *cell = cell_number(_i);
     const int products = eco_cell_products(cell), kernels = _i < builtins() ? 2 : 4;
     for (int i = 0; i < kernels && products > 0; i++)
-        compile_resident(cell, (_i + i) % ECO_PERSISTENT_KINDS, i % 2, places[products - 1][i]);
+        compile_persistent(cell, (_i + i) % ECO_PERSISTENT_KINDS, i % 2, places[products - 1][i]);
     if (products == 1 && _i >= builtins()) {
-        compile_resident(cell, kinds[_i % 4], false, squares[_i / 4 % 2]);
-        compile_resident(cell, scaled[_i % 2], false, direct[_i / 2 % 2]);
+        compile_persistent(cell, kinds[_i % 4], false, squares[_i / 4 % 2]);
+        compile_persistent(cell, scaled[_i % 2], false, direct[_i / 2 % 2]);
     }
     ecornn_cell_free(cell);
 }
@@ -371,7 +371,7 @@ int main(void)
     Suite *suite = suite_create("compile");
     TCase *tests = tcase_create("nvrtc"), *disk = tcase_create("disk");
     tcase_add_loop_test(tests, compiles_every_cell, 0, cells());
-    tcase_add_loop_test(tests, compiles_resident_kernels, 0, cells());
+    tcase_add_loop_test(tests, compiles_persistent_kernels, 0, cells());
     tcase_add_loop_test(tests, compiles_fused_kernels, 0, cells() - builtins());
     tcase_add_loop_test(tests, says_what_is_missing, 0, 2);
     tcase_add_test(tests, says_what_is_wrong);

@@ -90,7 +90,7 @@ static bool algorithm_agrees(const struct test_case *test, int k, const char *na
     const struct machine machine = {device, test->desc.type, *rows ? 1 : BACKWARDS, NULL};
     struct data results = {0};
     setenv("ECORNN_ROWS", rows, 1);
-    setenv("ECORNN_SPLIT", !*rows ? "" : strlen(test->text) % 2 == 0 ? "1" : "2", 1);
+    setenv("ECORNN_EMULATED_F32", !*rows ? "" : strlen(test->text) % 2 == 0 ? "1" : "2", 1);
     setenv("ECORNN_CHUNK", *rows ? "2" : "", 1);
     const bool ok = case_run(test, &machine, inputs, &results) &&
                     results_agree(test, name, expected, &results) &&
@@ -110,11 +110,11 @@ static bool algorithms_agree(const struct test_case *test, const struct data *in
     for (int k = 0; ok && k < algorithm_count(device->backend); k++)
         if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, test)) {
             ok = algorithm_agrees(test, k, name, "", inputs, expected) &&
-                 algorithm_agrees(test, k, name, "filled", inputs, expected);
+                 algorithm_agrees(test, k, name, "padded", inputs, expected);
             ran++;
         }
     setenv("ECORNN_ROWS", "", 1);
-    setenv("ECORNN_SPLIT", "", 1);
+    setenv("ECORNN_EMULATED_F32", "", 1);
     setenv("ECORNN_CHUNK", "", 1);
     if (ok && ran == 0 && !restricted)
         fprintf(stderr, "%s: no algorithm ran it\n", test->text);
@@ -261,7 +261,8 @@ START_TEST(gives_the_same_bits_however_compiled)
 END_TEST
 
 /* Layers too large for the reference, next to F64 on the device, which has one way for all: sums of
- * products added in pieces, of every kind; divisions that algorithm resident has for such sizes. */
+ * products added in pieces, of every kind; divisions that algorithm persistent has for such sizes.
+ */
 static const struct {
     const char *text;
     double within;
@@ -297,9 +298,9 @@ static void check_beside_f64(const char *text, const char *split, double within)
     ck_assert(case_parse(&test, text));
     const struct machine machine = {device, test.desc.type, BACKWARDS, NULL};
     case_inputs(&test, &inputs);
-    setenv("ECORNN_SPLIT", split, 1);
+    setenv("ECORNN_EMULATED_F32", split, 1);
     ck_assert(case_run(&test, &machine, &inputs, &results));
-    setenv("ECORNN_SPLIT", "", 1);
+    setenv("ECORNN_EMULATED_F32", "", 1);
     ck_assert(case_run(&test, &wide, &inputs, &expected));
     ck_assert_msg(results_agree_within(&test, "as planned", &expected, &results, within), "%s",
                   text);
@@ -365,13 +366,13 @@ END_TEST
 /* Cells of one product and of two, built in (no text) and not. */
 static const struct {
     const char *name, *text;
-} resident[] = {
+} persistent[] = {
     {"own", "cell own(h)\nh' = R h + tanh(W x + b)"},
     {"own", "cell own(h, c)\ne = tanh(W x + R h)\nc' = c + R e\nh' = c' + b"},
     {"gru-reset-first", NULL},
     {"mgu", NULL},
 };
-enum { RESIDENT = sizeof resident / sizeof *resident };
+enum { PERSISTENT = sizeof persistent / sizeof *persistent };
 
 /* Where the algorithm takes the problem its plan says so, and that no step is another's. */
 static void check_plan(const char *algorithm, const ecornn_desc *desc, const char *says)
@@ -391,7 +392,7 @@ static void check_plan(const char *algorithm, const ecornn_desc *desc, const cha
     }
 }
 
-/* Where algorithm resident takes a cell it has kernels both ways, from text by NVRTC: else the
+/* Where algorithm persistent takes a cell it has kernels both ways, from text by NVRTC: else the
  * cases above would be those of step. */
 START_TEST(runs_all_steps_at_once)
 {
@@ -399,13 +400,13 @@ START_TEST(runs_all_steps_at_once)
     char name[64];
     ecornn_cell *cell = NULL;
     ecornn_desc desc;
-    const int which = nth(_i) % RESIDENT;
-    if (resident[which].text)
-        ck_assert_int_eq(ecornn_cell_parse(&cell, resident[which].text), ECORNN_OK);
-    snprintf(name, sizeof name, "%s/%s/train/bi/T2/N2/I4/H64", resident[which].name,
-             type[nth(_i) / RESIDENT]);
+    const int which = nth(_i) % PERSISTENT;
+    if (persistent[which].text)
+        ck_assert_int_eq(ecornn_cell_parse(&cell, persistent[which].text), ECORNN_OK);
+    snprintf(name, sizeof name, "%s/%s/train/bi/T2/N2/I4/H64", persistent[which].name,
+             type[nth(_i) / PERSISTENT]);
     ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
-    check_plan("resident", &desc, "resident backward: ");
+    check_plan("persistent", &desc, "persistent backward: ");
     ecornn_cell_free(cell);
 }
 END_TEST
@@ -417,7 +418,7 @@ START_TEST(runs_a_step_at_once)
     char name[64];
     ecornn_cell *cell;
     ecornn_desc desc;
-    ck_assert_int_eq(ecornn_cell_parse(&cell, resident[0].text), ECORNN_OK);
+    ck_assert_int_eq(ecornn_cell_parse(&cell, persistent[0].text), ECORNN_OK);
     snprintf(name, sizeof name, "own/%s/infer/T1/N2/I4/H64", type[nth(_i)]);
     ck_assert_int_eq(ecornn_desc_parse(&desc, name, cell), ECORNN_OK);
     check_plan("fused", &desc, "step: one launch");
@@ -486,35 +487,36 @@ START_TEST(says_what_cannot_be_forced)
 {
     static const struct {
         const char *force, *says; /* NULL: it can */
-    } of[] = {{"algorithm=resident,forward=few:16x1", NULL},
-              {"algorithm=resident,backward=step,groups=1", NULL},
-              {"algorithm=fused,fused=16,projection=8", NULL},
-              {"algorithm=step,few=16,shared=1,half=1,wavefront=1,rows=dense,chunk=1", NULL},
-              {"algorithm=resident,forward=many:16x1", "the forced division does not fit"},
-              {"algorithm=resident,backward=square:64x1", "the forced division back does not fit"},
-              {"algorithm=resident,forward=thin:16x1", "is none of"},
-              {"algorithm=resident,forward=few:17x1", "is none of"},
-              {"algorithm=resident,forward=few:16", "is none of"},
-              {"algorithm=resident,forward=few:x", "is none of"},
-              {"algorithm=resident,backward=few", "is none of"},
-              {"algorithm=resident,groups=0", "groups=0 is none of"},
-              {"algorithm=resident,groups=x", "groups=x is none of"},
-              {"algorithm=step,groups=1", "wants algorithm resident"},
-              {"algorithm=step,forward=few:16x1", "wants algorithm resident"},
-              {"algorithm=fused,fused=9", "has room for"},
-              {"algorithm=step,fused=8", "wants algorithm fused"},
-              {"algorithm=step,projection=8", "wants algorithm fused"},
-              {"algorithm=step,few=9", "few=9 is none of"},
-              {"algorithm=step,half=2", "half=2 is none of"},
-              {"algorithm=step,shared=2", "shared=2 is none of"},
-              {"algorithm=step,chunk=-1", "chunk=-1 is none of"},
-              {"algorithm=step,wavefront=2", "wavefront=2 is none of"},
-              {"algorithm=step,rows=thin", "rows=thin is none of"},
-              {"algorithm=step,cut=splits:64x32x4", "such products of steps"},
-              {"algorithm=step,cut=thin:64x32x4", "is none of"},
-              {"algorithm=step,cut=splits:63x32x4", "is none of"},
-              {"algorithm=step,cut=splits:64x32x9", "is none of"},
-              {"algorithm=step,split=1,cut=splits:64x32", "is none of"}};
+    } of[] = {
+        {"algorithm=persistent,forward=mma:16x1", NULL},
+        {"algorithm=persistent,backward=step,groups=1", NULL},
+        {"algorithm=fused,fused=16,projection=8", NULL},
+        {"algorithm=step,grouped=16,stream-k=1,scaled-f16=1,wavefront=1,rows=dense,chunk=1", NULL},
+        {"algorithm=persistent,forward=mma-many:16x1", "the forced division does not fit"},
+        {"algorithm=persistent,backward=wgmma:64x1", "the forced division back does not fit"},
+        {"algorithm=persistent,forward=thin:16x1", "is none of"},
+        {"algorithm=persistent,forward=mma:17x1", "is none of"},
+        {"algorithm=persistent,forward=mma:16", "is none of"},
+        {"algorithm=persistent,forward=mma:x", "is none of"},
+        {"algorithm=persistent,backward=mma", "is none of"},
+        {"algorithm=persistent,groups=0", "groups=0 is none of"},
+        {"algorithm=persistent,groups=x", "groups=x is none of"},
+        {"algorithm=step,groups=1", "wants algorithm persistent"},
+        {"algorithm=step,forward=mma:16x1", "wants algorithm persistent"},
+        {"algorithm=fused,fused=9", "has room for"},
+        {"algorithm=step,fused=8", "wants algorithm fused"},
+        {"algorithm=step,projection=8", "wants algorithm fused"},
+        {"algorithm=step,grouped=9", "grouped=9 is none of"},
+        {"algorithm=step,scaled-f16=2", "scaled-f16=2 is none of"},
+        {"algorithm=step,stream-k=2", "stream-k=2 is none of"},
+        {"algorithm=step,chunk=-1", "chunk=-1 is none of"},
+        {"algorithm=step,wavefront=2", "wavefront=2 is none of"},
+        {"algorithm=step,rows=thin", "rows=thin is none of"},
+        {"algorithm=step,step-tile=splitting:64x32x4", "such products of steps"},
+        {"algorithm=step,step-tile=thin:64x32x4", "is none of"},
+        {"algorithm=step,step-tile=splitting:63x32x4", "is none of"},
+        {"algorithm=step,step-tile=splitting:64x32x9", "is none of"},
+        {"algorithm=step,emulated-f32=1,step-tile=splitting:64x32", "is none of"}};
     ecornn_desc desc;
     ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/f32/train/T2/N2/I4/H24", NULL), ECORNN_OK);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
@@ -568,7 +570,7 @@ int main(int argc, char **argv)
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));
-        tcase_add_loop_test(own, runs_all_steps_at_once, 0, share(TYPES * RESIDENT));
+        tcase_add_loop_test(own, runs_all_steps_at_once, 0, share(TYPES * PERSISTENT));
         tcase_add_loop_test(own, runs_a_step_at_once, 0, share(TYPES));
         tcase_add_loop_test(tests, agrees_with_f64_of_the_device, 0, share(BESIDE_F64));
     }

@@ -18,13 +18,13 @@ static ecornn_device *device, *queued; /* the second without graphs */
 static const struct {
     const char *force, *text;
 } cases[] = {{"algorithm=step", "lstm/f32/train/L2/bi/T5/N3/I5/H13/states/lengths:random"},
-             {"algorithm=step,split=1,chunk=2", "gru/f32/train/T3/N5/I66/H131/states"},
-             {"algorithm=step,split=1", "lstm/f32/fast/train/T4/N5/I70/H72/states"},
-             {"algorithm=step,rows=filled", "lstm/bf16/train/L2/T9/N3/I5/H13/P6/batch-major"},
-             {"algorithm=step,few=0", "gru-reset-first/f16/train/T3/N3/I5/H13/accumulate"},
+             {"algorithm=step,emulated-f32=1,chunk=2", "gru/f32/train/T3/N5/I66/H131/states"},
+             {"algorithm=step,emulated-f32=1", "lstm/f32/fast/train/T4/N5/I70/H72/states"},
+             {"algorithm=step,rows=padded", "lstm/bf16/train/L2/T9/N3/I5/H13/P6/batch-major"},
+             {"algorithm=step,grouped=0", "gru-reset-first/f16/train/T3/N3/I5/H13/accumulate"},
              {"algorithm=fused", "lstm/f32/train/L2/T3/N5/I5/H16/P6/states"},
-             {"algorithm=resident", "lstm/f32/train/L2/bi/T5/N5/I5/H40/states/dropout:0.3"},
-             {"algorithm=resident,chunk=2", "own-mgu/bf16/train/T5/N5/I5/H40/states"},
+             {"algorithm=persistent", "lstm/f32/train/L2/bi/T5/N5/I5/H40/states/dropout:0.3"},
+             {"algorithm=persistent,chunk=2", "own-mgu/bf16/train/T5/N5/I5/H40/states"},
              {"algorithm=step", "lstm/f64/train/T3/N3/I5/H13"}};
 enum { CASES = sizeof cases / sizeof *cases, MOST_CALLS = 4000 };
 

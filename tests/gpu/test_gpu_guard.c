@@ -247,14 +247,14 @@ START_TEST(gives_up_when_words_are_lost)
     case_inputs(&test, &inputs);
     ck_assert_int_eq(ecornn_device_open(&other, "cuda"), ECORNN_OK);
     alarm(TOO_LONG_S);
-    if (net_open(&net, &test, &inputs, other, "resident")) {
+    if (net_open(&net, &test, &inputs, other, "persistent")) {
         ck_assert(net_open(&step, &test, &inputs, other, "step"));
         lose_words(&net);
         check_lost(&net);
         ck_assert(!net_run(&net)); /* says so again */
         ck_assert(net_run(&step)); /* the device goes on */
         buffer_same(&step.session.memory, &step.session.y, step.y);
-        ck_assert(net_open(&again, &test, &inputs, device, "resident"));
+        ck_assert(net_open(&again, &test, &inputs, device, "persistent"));
         buffer_same(&again.session.memory, &again.session.y, net.y);
         ck_assert(!step.session.memory.failed && !again.session.memory.failed);
         net_close(&step);

@@ -229,7 +229,7 @@ static bool trial_same(struct trial *trial)
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static _Atomic bool stop, failed;
-static _Atomic int done, loaded, resident; /* runs, of the load; plans */
+static _Atomic int done, loaded, persistent; /* runs, of the load; plans */
 
 /* Some plans of a thread's own, queued one behind the other; then all are looked at. */
 static bool burst(struct trial *trial, int trials, struct dice *dice, cudaStream_t stream)
@@ -258,7 +258,7 @@ static void *play(void *argument)
         char text[CASE_TEXT];
         random_case(number + THREADS * opened, text);
         ok = trial_open(&trial[opened], text, device[opened % 2], true);
-        resident += ok && strcmp(trial[opened].session.plan->algo->name, "resident") == 0;
+        persistent += ok && strcmp(trial[opened].session.plan->algo->name, "persistent") == 0;
         done++;
     }
     while (ok && !failed && done < runs)
@@ -319,9 +319,9 @@ START_TEST(gives_the_same_bits_under_load)
     pthread_join(loader, NULL);
     alarm(0);
     clock_gettime(CLOCK_MONOTONIC, &to);
-    printf("# soak: %d runs of %d plans (%d resident) in %d threads beside %d runs of the load, "
+    printf("# soak: %d runs of %d plans (%d persistent) in %d threads beside %d runs of the load, "
            "%.0f s\n",
-           done, plans, resident, THREADS, loaded, difftime(to.tv_sec, from.tv_sec));
+           done, plans, persistent, THREADS, loaded, difftime(to.tv_sec, from.tv_sec));
     ck_assert(!failed && done >= runs);
 }
 END_TEST

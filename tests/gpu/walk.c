@@ -1,6 +1,6 @@
 /*
  * Every kernel of the CUDA module against the reference: what the planner would choose seldom, or
- * on other devices only, is forced (ECORNN_FORCE).  Divisions of algorithm resident
+ * on other devices only, is forced (ECORNN_FORCE).  Divisions of algorithm persistent
  * come from the lists that its kernels are made of; of each kernel all ways to cut its work that
  * the problems below have.  Prints what was launched in runs that agreed, a line for each kernel
  * and file; tests/gpu/walk.sh counts them.
@@ -96,11 +96,12 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
 
 static void add_division(struct eco_text *text, const char *key, int place)
 {
-    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_FEW] = "few",
-                                                            [ECO_PERSISTENT_MANY] = "many",
+    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_MMA] = "mma",
+                                                            [ECO_PERSISTENT_MMA_MANY] = "mma-many",
                                                             [ECO_PERSISTENT_DIRECT] = "direct",
-                                                            [ECO_PERSISTENT_WIDE] = "wide",
-                                                            [ECO_PERSISTENT_SQUARE] = "square"};
+                                                            [ECO_PERSISTENT_DIRECT_WIDE] =
+                                                                "direct-wide",
+                                                            [ECO_PERSISTENT_WGMMA] = "wgmma"};
     eco_text_add(text, ",%s=%s:%dx%d", key, forms[ECO_PERSISTENT_FORM_OF(place)],
                  1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_SPREAD_OF(place));
 }
@@ -210,7 +211,7 @@ static void run_divisions(const struct expected *of, int groups, const struct di
     for (int i = 0; i < way[0].n || i < way[1].n; i++) {
         char force[128];
         struct eco_text text = {force, sizeof force, 0};
-        eco_text_add(&text, "algorithm=resident");
+        eco_text_add(&text, "algorithm=persistent");
         if (groups > 0)
             eco_text_add(&text, ",groups=%d", groups);
         if (i < way[0].n)
@@ -223,27 +224,28 @@ static void run_divisions(const struct expected *of, int groups, const struct di
 
 /* What else there is, where it can be. */
 static const char *const others[] = {"algorithm=step,chunk=2",
-                                     "algorithm=step,rows=filled,split=1",
-                                     "algorithm=step,rows=dense,split=0",
-                                     "algorithm=step,split=2,chunk=2",
-                                     "algorithm=resident,backward=step",
+                                     "algorithm=step,rows=padded,emulated-f32=1",
+                                     "algorithm=step,rows=dense,emulated-f32=0",
+                                     "algorithm=step,emulated-f32=2,chunk=2",
+                                     "algorithm=persistent,backward=step",
                                      "algorithm=fused,fused=8,projection=8",
                                      "algorithm=fused,fused=16,projection=16",
                                      "algorithm=fused,fused=32,projection=32",
-                                     "algorithm=step,few=8",
-                                     "algorithm=step,few=16",
-                                     "algorithm=step,few=32",
-                                     "algorithm=step,few=0"};
+                                     "algorithm=step,grouped=8",
+                                     "algorithm=step,grouped=16",
+                                     "algorithm=step,grouped=32",
+                                     "algorithm=step,grouped=0"};
 enum { OTHERS = sizeof others / sizeof *others };
 
 /* Every tile of every kind, shared by so many blocks; large products. */
 static void run_splits(const struct expected *of)
 {
-    static const char *const kinds[] = {"splits", "prepared", "singles"};
+    static const char *const kinds[] = {"splitting", "presplit", "scaled-f16"};
     static const int slices[] = {1, 2, 3, 4, 6, 8};
     for (int i = 0; i < 12 * 6; i++) {
         char force[128];
-        snprintf(force, sizeof force, "algorithm=step,split=1,shared=%d,cut=%s:%dx%dx%d", i % 2,
+        snprintf(force, sizeof force,
+                 "algorithm=step,emulated-f32=1,stream-k=%d,step-tile=%s:%dx%dx%d", i % 2,
                  kinds[i / 24], i / 12 % 2 ? 128 : 64, i / 6 % 2 ? 64 : 32, slices[i % 6]);
         run(of, force);
     }
@@ -256,23 +258,24 @@ static const struct more {
     const char *text;
     const char *alone; /* what is forced, or NULL: all others */
     bool splits;
-} more[] = {{"lstm/f32/fast/train/T2/N1/I3/H2053", "algorithm=step,split=1", false},
-            {"rnn-tanh/f32/train/T2/N35/I71/H523/states", "algorithm=step,split=1", true},
-            {"rnn-tanh/f32/fast/train/T2/N35/I71/H523/states", "algorithm=step,split=1", true},
-            {"lstm/f32/fast/train/T2/N2/I71/H1031", "algorithm=step,split=1", false},
-            {"lstm/f32/fast/train/T2/N2/I71/H521", "algorithm=step,split=1", false},
-            {"lstm/f32/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
-            {"gru/bf16/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
-            {"gru/f16/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
-            {"gru/f64/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
-            {"lstm/f32/infer/T3/N35/I11/H40/P13/states", NULL, false},
-            {"lstm/f32/fast/infer/T3/N35/I11/H40/P13/states", NULL, false},
-            {"rnn-tanh/bf16/infer/T3/N35/I11/H40/P13/states", NULL, false},
-            {"rnn-relu/f16/infer/T3/N35/I11/H40/P13/states", NULL, false},
-            {"lstm/f32/train/T3/N19/I9/H48/P24", NULL, false},
-            {"lstm/f64/train/T3/N19/I9/H48/P24", NULL, false},
-            {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
-            {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false}};
+} more[] = {
+    {"lstm/f32/fast/train/T2/N1/I3/H2053", "algorithm=step,emulated-f32=1", false},
+    {"rnn-tanh/f32/train/T2/N35/I71/H523/states", "algorithm=step,emulated-f32=1", true},
+    {"rnn-tanh/f32/fast/train/T2/N35/I71/H523/states", "algorithm=step,emulated-f32=1", true},
+    {"lstm/f32/fast/train/T2/N2/I71/H1031", "algorithm=step,emulated-f32=1", false},
+    {"lstm/f32/fast/train/T2/N2/I71/H521", "algorithm=step,emulated-f32=1", false},
+    {"lstm/f32/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
+    {"gru/bf16/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
+    {"gru/f16/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
+    {"gru/f64/train/T2/N700/I5/H11/lengths:random", "algorithm=step", false},
+    {"lstm/f32/infer/T3/N35/I11/H40/P13/states", NULL, false},
+    {"lstm/f32/fast/infer/T3/N35/I11/H40/P13/states", NULL, false},
+    {"rnn-tanh/bf16/infer/T3/N35/I11/H40/P13/states", NULL, false},
+    {"rnn-relu/f16/infer/T3/N35/I11/H40/P13/states", NULL, false},
+    {"lstm/f32/train/T3/N19/I9/H48/P24", NULL, false},
+    {"lstm/f64/train/T3/N19/I9/H48/P24", NULL, false},
+    {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
+    {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false}};
 enum { MORE = sizeof more / sizeof *more };
 
 static void walk_case(const char *text, int rung, const struct more *one,

@@ -23,7 +23,7 @@ enum eco_emulated_form {
 /*
  * An operand is prepared in k tiles: so many rows by so many of k, the rest zeros; of pairs first
  * all the large numbers, then the small ones; a line of 128 bytes for a row, whose groups of 16
- * bytes lie as the matrix instructions of arch/wgmma_shared.cuh want them.  Pieces of a tile of
+ * bytes lie as the matrix instructions of arch/wgmma.cuh want them.  Pieces of a tile of
  * rows follow each other.
  */
 enum {
@@ -75,9 +75,9 @@ cudaError_t eco_launch_emulated(const struct eco_emulated_call *call, int32_t cl
 
 /* How a step's product is computed: what becomes of its rows of B. */
 enum eco_emulated_kind {
-    ECO_EMULATED_SPLITS,   /* pairs: each block splits those that it needs */
-    ECO_EMULATED_PREPARED, /* pairs: they are prepared, by a launch before */
-    ECO_EMULATED_PREPARED_SINGLES,
+    ECO_EMULATED_SPLITTING, /* pairs: each block splits those that it needs */
+    ECO_EMULATED_PRESPLIT,  /* pairs: they are prepared, by a launch before */
+    ECO_EMULATED_PRESPLIT_SINGLES,
     ECO_EMULATED_KINDS
 };
 /* In tiles of so many rows of A, twice that for each height, and columns of C, for each width; so

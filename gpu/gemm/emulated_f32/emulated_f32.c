@@ -92,7 +92,7 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
     const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)run->plan->own)->force;
     const struct eco_product *first = products->of[0];
     if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->gpu.splits ||
-        force->splits == ECO_WISH_NEVER)
+        force->emulated_f32 == ECO_USE_NEVER)
         return false;
     for (int j = 0; j < products->n; j++) {
         const struct eco_product *p = products->of[j];
@@ -100,9 +100,9 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
         if (p->m == 0 || p->n == 0 || p->k < ECO_EMULATED_LEAST_TERMS)
             return false;
         *plan = eco_emulated_plan((struct eco_emulated_size){p->m, p->n, first->k}, caps->threads,
-                                  room_bytes(run), force->shared);
+                                  room_bytes(run), force->stream_k);
         if (plan->k == 0 || plan->k != products->plan[0].k ||
-            (plan->time >= time_of_fma(p) && force->splits < ECO_WISH_ALWAYS))
+            (plan->time >= time_of_fma(p) && force->emulated_f32 < ECO_USE_ALWAYS))
             return false;
     }
     return true;
@@ -132,13 +132,13 @@ bool eco_gpu_products_emulated(struct eco_gpu_run *run, const struct eco_product
 struct eco_emulated_choices eco_gpu_step_choices(enum eco_emulated_form form,
                                                  const struct eco_gpu_force *force)
 {
-    struct eco_emulated_choices choices = force->steps;
+    struct eco_emulated_choices choices = force->step_tiles;
     if (form == ECO_EMULATED_SINGLES)
-        choices.kinds &= 1u << ECO_EMULATED_PREPARED_SINGLES;
+        choices.kinds &= 1u << ECO_EMULATED_PRESPLIT_SINGLES;
     else
         choices.kinds &=
-            1u << ECO_EMULATED_PREPARED |
-            (force->splits == ECO_WISH_ALWAYS_PREPARED ? 0 : 1u << ECO_EMULATED_SPLITS);
+            1u << ECO_EMULATED_PRESPLIT |
+            (force->emulated_f32 == ECO_USE_ALWAYS_PRESPLIT ? 0 : 1u << ECO_EMULATED_SPLITTING);
     return choices;
 }
 
@@ -164,7 +164,7 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
     const struct eco_emulated_step step =
         eco_emulated_step(&choices, (struct eco_emulated_size){p->m, p->n, call.k},
                           run->plan->device->caps.gpu.clusters, run->launch.lanes);
-    if (step.cut.kind != ECO_EMULATED_SPLITS) {
+    if (step.cut.kind != ECO_EMULATED_SPLITTING) {
         eco_emulated_place(&call.b, room);
         eco_gpu_note_cuda(run, eco_launch_emulated_prepare(&call.b, call.k, overlap, run->stream),
                           "preparing states");

@@ -103,9 +103,9 @@ static const struct kernel {
             KERNEL(form, splits, 1, 0), KERNEL(form, splits, 1, 1)                                 \
         }                                                                                          \
     }
-    [ECO_EMULATED_SPLITS] = KIND(ECO_EMULATED_PAIRS, true),
-    [ECO_EMULATED_PREPARED] = KIND(ECO_EMULATED_PAIRS, false),
-    [ECO_EMULATED_PREPARED_SINGLES] = KIND(ECO_EMULATED_SINGLES, false),
+    [ECO_EMULATED_SPLITTING] = KIND(ECO_EMULATED_PAIRS, true),
+    [ECO_EMULATED_PRESPLIT] = KIND(ECO_EMULATED_PAIRS, false),
+    [ECO_EMULATED_PRESPLIT_SINGLES] = KIND(ECO_EMULATED_SINGLES, false),
 #undef KIND
 #undef KERNEL
 #undef TILE_OF

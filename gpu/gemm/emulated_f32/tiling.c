@@ -132,11 +132,11 @@ static double step_time(struct eco_emulated_size size, const struct eco_emulated
     static const struct {
         double fixed, stage[ECO_EMULATED_HEIGHTS][ECO_EMULATED_WIDTHS];
     } costs[ECO_EMULATED_KINDS] = {
-        [ECO_EMULATED_SPLITS] = {5.2e-6, {{0.57e-6, 0.82e-6}, {0.74e-6, 1.11e-6}}},
-        [ECO_EMULATED_PREPARED] = {7.6e-6, {{0.41e-6, 0.54e-6}, {0.45e-6, 0.78e-6}}},
-        [ECO_EMULATED_PREPARED_SINGLES] = {7.5e-6, {{0.24e-6, 0.37e-6}, {0.3e-6, 0.48e-6}}}};
+        [ECO_EMULATED_SPLITTING] = {5.2e-6, {{0.57e-6, 0.82e-6}, {0.74e-6, 1.11e-6}}},
+        [ECO_EMULATED_PRESPLIT] = {7.6e-6, {{0.41e-6, 0.54e-6}, {0.45e-6, 0.78e-6}}},
+        [ECO_EMULATED_PRESPLIT_SINGLES] = {7.5e-6, {{0.24e-6, 0.37e-6}, {0.3e-6, 0.48e-6}}}};
     const enum eco_emulated_form form =
-        cut->kind == ECO_EMULATED_PREPARED_SINGLES ? ECO_EMULATED_SINGLES : ECO_EMULATED_PAIRS;
+        cut->kind == ECO_EMULATED_PRESPLIT_SINGLES ? ECO_EMULATED_SINGLES : ECO_EMULATED_PAIRS;
     const int64_t tiles_of_c =
         (int64_t)up(size.n, eco_emulated_rows(cut)) * up(size.m, eco_emulated_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),

@@ -29,8 +29,8 @@ bool eco_gpu_grouped_follow(const struct eco_problem *problem, const struct eco_
 static int shape_of(const struct eco_grouped_call *call, const struct eco_gpu_force *force)
 {
     int shape = 0;
-    if (force->few >= 0)
-        return force->few;
+    if (force->grouped >= 0)
+        return force->grouped;
     for (int j = 0; j < call->n; j++)
         while (call->job[j].kind == ECO_GROUPED_BACK && shape + 1 < ECO_GROUPED_SHAPES &&
                ECO_GROUPED_BACK_ROWS(shape) < call->job[j].m)
@@ -87,23 +87,23 @@ static void launch(struct eco_gpu_run *run, const struct eco_grouped_call *jobs)
     const bool overlap = eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch(kernel, blocks, threads, argument, overlap, run->stream),
-                          "products of few rows");
+                          "grouped products");
     eco_launch_beside(&run->launch);
 }
 
 static void flush(struct eco_gpu_run *run)
 {
-    if (run->few.n > 0)
-        launch(run, &run->few);
-    run->few.n = 0;
+    if (run->grouped.n > 0)
+        launch(run, &run->grouped);
+    run->grouped.n = 0;
 }
 
 /* What is still to come to the same numbers comes first.  They begin at the same place: of a matrix
  * zeros are all that an op has. */
 static void settle(struct eco_gpu_run *run, const void *c)
 {
-    for (int j = 0; j < run->few.n; j++)
-        if (run->few.job[j].c == c) {
+    for (int j = 0; j < run->grouped.n; j++)
+        if (run->grouped.job[j].c == c) {
             flush(run);
             return;
         }
@@ -112,9 +112,9 @@ static void settle(struct eco_gpu_run *run, const void *c)
 static void take(struct eco_gpu_run *run, const struct eco_grouped_job *job)
 {
     settle(run, job->c);
-    if (run->few.n == ECO_GROUPED_JOBS)
+    if (run->grouped.n == ECO_GROUPED_JOBS)
         flush(run);
-    run->few.job[run->few.n++] = *job;
+    run->grouped.job[run->grouped.n++] = *job;
 }
 
 void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
@@ -123,7 +123,7 @@ void eco_gpu_grouped_begin(struct eco_gpu_run *run, enum eco_op_kind kind)
     const bool may_wait = kind == ECO_D_INPUT || kind == ECO_D_WEIGHTS;
     if (!may_wait)
         flush(run);
-    run->collects = may_wait && own->force.few != ECO_GROUPED_NEVER &&
+    run->collects = may_wait && own->force.grouped != ECO_GROUPED_NEVER &&
                     eco_gpu_has_grouped(run->problem, &run->plan->device->caps);
 }
 

@@ -165,21 +165,21 @@ struct choice {
 };
 
 static struct choice choose(const struct eco_problem *problem, const struct eco_wishes *wishes,
-                            enum eco_wish wish, int layer, bool backward)
+                            enum eco_use wish, int layer, bool backward)
 {
     const struct wanted all = {true, true};
     const int32_t rows = rows_of(problem, backward ? wishes->chunk_backward : wishes->chunk);
     const double gain =
         backward ? gain_back(problem, layer, rows, all) : gain_forward(problem, layer, rows);
-    return (struct choice){rows, gain > 0 || wish >= ECO_WISH_ALWAYS ? gain : 0};
+    return (struct choice){rows, gain > 0 || wish >= ECO_USE_ALWAYS ? gain : 0};
 }
 
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             const struct eco_wishes *wishes)
 {
-    const enum eco_wish wish = eco_gpu_force().halves;
+    const enum eco_use wish = eco_gpu_force().scaled_f16;
     size_t most = 0;
-    if (!may_halve(problem, caps, wishes) || wish == ECO_WISH_NEVER)
+    if (!may_halve(problem, caps, wishes) || wish == ECO_USE_NEVER)
         return 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
         for (int backward = 0; backward <= (int)problem->training; backward++) {
@@ -194,8 +194,8 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
 void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
-    const enum eco_wish wish = ((const struct eco_gpu_plan *)plan->own)->force.halves;
-    if (!may_halve(problem, &plan->device->caps, &plan->wishes) || wish == ECO_WISH_NEVER)
+    const enum eco_use wish = ((const struct eco_gpu_plan *)plan->own)->force.scaled_f16;
+    if (!may_halve(problem, &plan->device->caps, &plan->wishes) || wish == ECO_USE_NEVER)
         return;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         int layers = 0;
@@ -224,9 +224,9 @@ static int32_t rows_of_op(const struct eco_gpu_run *run, const struct eco_op *op
 static bool fits(const struct eco_gpu_run *run, const struct eco_op *op, double gain)
 {
     const struct eco_caps *caps = &run->plan->device->caps;
-    const enum eco_wish wish = ((const struct eco_gpu_plan *)run->plan->own)->force.halves;
-    return may_halve(run->problem, caps, &run->layout->wishes) && wish != ECO_WISH_NEVER &&
-           (gain > 0 || wish >= ECO_WISH_ALWAYS) &&
+    const enum eco_use wish = ((const struct eco_gpu_plan *)run->plan->own)->force.scaled_f16;
+    return may_halve(run->problem, caps, &run->layout->wishes) && wish != ECO_USE_NEVER &&
+           (gain > 0 || wish >= ECO_USE_ALWAYS) &&
            bytes_of(run->problem, caps, op->layer, rows_of_op(run, op), run->args->backward) <=
                run->layout->wishes.gpu.product_bytes;
 }

@@ -62,7 +62,7 @@ void *eco_gpu_after(const void *p, size_t elements, ecornn_type type)
 
 static struct eco_gpu gpu = {.overlap = true};
 static struct ecornn_device device = {.own = &gpu, .caps = {.gpu.fuses = true}};
-static struct eco_gpu_plan own = {.force = {.few = ECO_NOT_FORCED}};
+static struct eco_gpu_plan own = {.force = {.grouped = ECO_NOT_FORCED}};
 static struct ecornn_plan plan = {.device = &device, .own = &own};
 static struct eco_layout layout = {.type = ECORNN_F32, .sum = ECORNN_F32};
 static char memory[1 << 12];
@@ -384,8 +384,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("few");
-    TCase *tests = tcase_create("few");
+    Suite *suite = suite_create("grouped");
+    TCase *tests = tcase_create("grouped");
     tcase_add_test(tests, waits_for_another_op);
     tcase_add_test(tests, waits_for_no_other_lane);
     tcase_add_test(tests, counts_blocks);

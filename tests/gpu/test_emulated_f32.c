@@ -121,7 +121,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("split");
+    Suite *suite = suite_create("emulated-f32");
     TCase *tcase = tcase_create("shapes");
     tcase_add_test(tcase, leaves_no_cluster_without_a_stage);
     tcase_add_test(tcase, fits_its_room);

@@ -1,7 +1,7 @@
 /*
- * How algorithm resident divides a layer into blocks: whatever the sizes, every unit and batch row
- * belongs to one block, blocks fit the device, and a smaller run never exchanges more than it was
- * given room for.  Which cells from text it takes, with which kernels.  Needs no device.
+ * How algorithm persistent divides a layer into blocks: whatever the sizes, every unit and batch
+ * row belongs to one block, blocks fit the device, and a smaller run never exchanges more than it
+ * was given room for.  Which cells from text it takes, with which kernels.  Needs no device.
  */
 #include <check.h>
 
@@ -76,7 +76,7 @@ static void check_over(const struct eco_persistent_need *need,
                   items = part->k / (ECO_PERSISTENT_BYTES / need->operand),
                   least = items - ((1 << shape->spread) - 1) * part->slice;
     ck_assert_int_eq(need->products, 1);
-    ck_assert_int_eq(shape->form, ECO_PERSISTENT_MANY);
+    ck_assert_int_eq(shape->form, ECO_PERSISTENT_MMA_MANY);
     ck_assert_int_gt(shape->spread, 0);
     ck_assert_int_eq(shape->chunk, tiles);
     ck_assert_int_eq(part->down * part->across, ECO_PERSISTENT_WARPS);
@@ -103,7 +103,7 @@ static void check_shape(const struct eco_persistent_need *need)
     ck_assert_int_le(shape.groups * shape.members * need->jobs, need->blocks[shape.spread]);
     ck_assert_int_ge(shape.chunk * ECO_PERSISTENT_N, shape.spread > 0 ? 1 : shape.group_rows);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
-    ck_assert(shape.form != ECO_PERSISTENT_SQUARE || !need->scaled);
+    ck_assert(shape.form != ECO_PERSISTENT_WGMMA || !need->scaled);
     if (ECO_PERSISTENT_IS_DIRECT(shape.form)) {
         ck_assert_int_le(shape.group_rows, ECO_PERSISTENT_N * ECO_PERSISTENT_DIRECT_TILES(
                                                                   shape.form, need->instructions));
@@ -345,7 +345,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("resident");
+    Suite *suite = suite_create("persistent");
     TCase *tcase = tcase_create("division"), *own = tcase_create("cells from text");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, covers_everything, 0, 2);
