@@ -5,6 +5,7 @@
 #ifndef ECO_BACKEND_H
 #define ECO_BACKEND_H
 
+#include "common/attention/attention.h"
 #include "common/fp.h"
 #include "common/plan.h"
 #include "common/util.h"
@@ -87,6 +88,7 @@ struct eco_backend {
     void (*describe)(const struct ecornn_plan *plan, struct eco_text *text); /* of it; or NULL */
     int (*threads)(const struct ecornn_device *device); /* now; or NULL: as info says */
     const struct eco_algo *const *algos;                /* ends with NULL */
+    const struct eco_attention_backend *attention;      /* NULL: it has none */
 };
 
 extern const struct eco_backend eco_backend_reference; /* common/ref/ref_backend.c */

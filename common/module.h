@@ -18,11 +18,13 @@ struct eco_services {
 struct eco_build {
     char version[32];
     size_t plan, layout, device, args, backend; /* bytes of the structs they share */
+    size_t attention_plan, attention_args;
 };
 #define ECO_BUILD                                                                                  \
     ((struct eco_build){PACKAGE_VERSION, sizeof(struct ecornn_plan), sizeof(struct eco_layout),    \
                         sizeof(struct ecornn_device), sizeof(struct eco_args),                     \
-                        sizeof(struct eco_backend)})
+                        sizeof(struct eco_backend), sizeof(struct ecornn_attention_plan),          \
+                        sizeof(struct eco_attention_args)})
 
 struct eco_module {
     struct eco_build build;

@@ -43,6 +43,12 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
 /* Problem string to description (see ecornn_desc_parse). */
 ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell);
 
+/* Decimals of a string, the same in every locale: 0 < value < 2^24. */
+struct eco_text;
+void eco_problem_write_decimal(struct eco_text *text, float value);
+/* false: it is no number. */
+bool eco_problem_parse_decimal(const char *text, float *value);
+
 /* parameters.c: where number index of the block belongs, and its shape. */
 struct eco_param_place {
     int layer, direction;

@@ -382,4 +382,7 @@ ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_i
 #ifdef __cplusplus
 }
 #endif
+
+#include <ecornn/attention.h>
+
 #endif /* ECORNN_H */

@@ -128,7 +128,7 @@ static ecornn_status check_desc(const ecornn_desc *desc)
 }
 
 /* As few decimals as tell it from its neighbours, the same in every locale. */
-static void write_decimal(struct eco_text *text, float value)
+void eco_problem_write_decimal(struct eco_text *text, float value)
 {
     enum { USUAL = 12, MOST = 54 }; /* nine digits of the least float have as many */
     int places = 0;
@@ -139,7 +139,8 @@ static void write_decimal(struct eco_text *text, float value)
         integer = rint((double)value * power);
     } while (places < MOST && (float)(integer / power) != value);
     if (places <= USUAL)
-        eco_text_add(text, "0.%0*" PRId64, places, (int64_t)integer);
+        eco_text_add(text, "%" PRId64 ".%0*" PRId64, (int64_t)integer / (int64_t)power, places,
+                     (int64_t)integer % (int64_t)power);
     else
         eco_text_add(text, "%" PRId64 "e-%d", (int64_t)integer, places);
 }
@@ -168,7 +169,7 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/batch-major");
     if (problem->dropout > 0) {
         eco_text_add(&text, "/dropout:");
-        write_decimal(&text, problem->dropout);
+        eco_problem_write_decimal(&text, problem->dropout);
     }
 }
 
@@ -249,7 +250,7 @@ static void set_field(ecornn_desc *desc, size_t field, int32_t value)
 }
 
 /* The same in every locale. */
-static bool parse_decimal(const char *text, float *value)
+bool eco_problem_parse_decimal(const char *text, float *value)
 {
     struct eco_cell_error error;
     struct eco_scanner scanner;
@@ -313,7 +314,7 @@ static ecornn_status parse_part(struct reading *reading, const char *part)
     if (strncmp(part, dropout, sizeof dropout - 1) != 0)
         return parse_extent(reading, part);
     const char *value = part + sizeof dropout - 1;
-    if (!parse_decimal(value, &reading->desc.dropout))
+    if (!eco_problem_parse_decimal(value, &reading->desc.dropout))
         return fail_part(reading, part);
     if (!is_dropout(reading->desc.dropout))
         return eco_fail(ECORNN_BAD_ARGUMENT,

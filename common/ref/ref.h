@@ -112,4 +112,8 @@ void eco_reference_forward(struct eco_reference *run, const struct eco_reference
  * dx and dweights. */
 void eco_reference_backward(struct eco_reference *run, const struct eco_reference_row *row);
 
+/* ---- attention, ref_attention.c -------------------------------------------------------------- */
+
+extern const struct eco_attention_backend eco_reference_attention;
+
 #endif /* ECO_REF_H */

@@ -150,4 +150,5 @@ const struct eco_backend eco_backend_reference = {
     .pack_add = pack_add,
     .unpack = unpack,
     .algos = (const struct eco_algo *const[]){&graph, NULL},
+    .attention = &eco_reference_attention,
 };

@@ -1,0 +1,122 @@
+/*
+ * Attention: the description made canonical, a plan, the arguments of a run, and what a backend
+ * does of it.  attention_problem.c, attention_plan.c, attention_mark.c; lib/api_attention.c.
+ */
+#ifndef ECO_ATTENTION_H
+#define ECO_ATTENTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ecornn.h"
+#include "common/type.h"
+#include "common/util.h"
+
+struct ecornn_device;
+struct eco_caps;
+
+/* ---- the problem, attention_problem.c -------------------------------------------------------- */
+
+enum { ECO_ATTENTION_TEXT = 192 };
+
+struct eco_attention {
+    ecornn_score score;
+    int32_t T, S, N, H, V;
+    bool training;
+    ecornn_order order;
+    ecornn_type type;
+    float scale;                   /* of dot products; of additive scores 1 */
+    char text[ECO_ATTENTION_TEXT]; /* "attention/additive/f32/train/T50/S50/N128/H512" */
+};
+
+/* Description to problem, with a complete check of it. */
+ecornn_status eco_attention_build(struct eco_attention *problem, const ecornn_attention_desc *desc);
+/* Problem string to description. */
+ecornn_status eco_attention_parse(ecornn_attention_desc *desc, const char *text);
+
+/* ---- plans and runs -------------------------------------------------------------------------- */
+
+/* The caller's arguments, checked: T, S and N filled in, everything else as given. */
+struct eco_attention_args {
+    int32_t T, S, N;
+    const int32_t *lengths;
+    const void *query, *keys, *values, *vector;
+    void *context, *weights;
+    void *workspace;
+    void *reserve; /* backward: only read */
+    void *stream;
+    /* backward */
+    bool backward;
+    const void *dcontext, *dweights;
+    void *dquery, *dkeys, *dvalues, *dvector;
+    bool accumulate;
+};
+
+struct ecornn_attention_plan {
+    struct eco_attention problem;
+    struct ecornn_device *device;
+    ecornn_attention_sizes sizes;
+    uint64_t mark; /* of its runs */
+};
+
+/* What a backend does; eco_backend has it. */
+struct eco_attention_backend {
+    /* NULL: it can.  Else why not, in a few words. */
+    const char *(*refuses)(const struct eco_attention *problem, const struct eco_caps *caps);
+    /* Bytes of a run's workspace, which never grow with fewer steps, positions or rows. */
+    struct eco_size (*workspace)(const struct eco_attention *problem, const struct eco_caps *caps,
+                                 const struct eco_attention_args *sizes);
+    /* args are checked; T, S or N may be 0. */
+    ecornn_status (*run)(const struct ecornn_attention_plan *plan,
+                         const struct eco_attention_args *args);
+    /* How it runs, a line or more. */
+    void (*describe)(const struct ecornn_attention_plan *plan, struct eco_text *text);
+};
+
+ecornn_status eco_attention_plan_create(struct ecornn_attention_plan **plan,
+                                        struct ecornn_device *device,
+                                        const struct eco_attention *problem);
+void eco_attention_plan_free(struct ecornn_attention_plan *plan);
+int eco_attention_plan_describe(const struct ecornn_attention_plan *plan, char *text, size_t size);
+/* Bytes of the blocks of a run of these T, S and N; with: a reserve, a backward pass. */
+struct eco_size eco_attention_workspace(const struct ecornn_attention_plan *plan,
+                                        const struct eco_attention_args *sizes);
+struct eco_size eco_attention_reserve(const struct eco_attention *problem,
+                                      const struct eco_attention_args *sizes);
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+/* The row of step or position i of n in an array of so many steps: times its width, its first
+ * element. */
+static inline size_t eco_attention_row(const struct eco_attention *problem,
+                                       const struct eco_attention_args *args, int32_t steps,
+                                       int32_t i, int32_t n)
+{
+    return problem->order == ECORNN_TIME_MAJOR ? (size_t)i * (size_t)args->N + (size_t)n
+                                               : (size_t)n * (size_t)steps + (size_t)i;
+}
+
+/* Positions of source n. */
+static inline int32_t eco_attention_length(const struct eco_attention_args *args, int32_t n)
+{
+    return args->lengths != NULL ? args->lengths[n] : args->S;
+}
+
+/* In the reserve, past the mark: the weights [N,T,S] in the type of sums; NULL: no reserve. */
+enum { ECO_ATTENTION_MARK = 256 };
+static inline void *eco_attention_saved(const struct eco_attention_args *args)
+{
+    return args->reserve != NULL ? (char *)args->reserve + ECO_ATTENTION_MARK : NULL;
+}
+
+/* ---- the mark of a run in its reserve, attention_mark.c -------------------------------------- */
+
+uint64_t eco_attention_mark_of_plan(const struct ecornn_attention_plan *plan);
+/* After a forward run; before a backward run: BAD_ARGUMENT where the reserve is of another. */
+void eco_attention_mark_write(const struct ecornn_attention_plan *plan,
+                              const struct eco_attention_args *args);
+ecornn_status eco_attention_mark_check(const struct ecornn_attention_plan *plan,
+                                       const struct eco_attention_args *args);
+
+#endif /* ECO_ATTENTION_H */

@@ -1,0 +1,107 @@
+/*
+ * Plans of attention: asks the backend whether it can, freezes problem and sizes, and describes
+ * them.
+ */
+#include "common/attention/attention.h"
+
+#include <limits.h>
+
+#include "common/backend.h"
+
+struct eco_size eco_attention_reserve(const struct eco_attention *problem,
+                                      const struct eco_attention_args *sizes)
+{
+    struct eco_size bytes = eco_size_of(eco_type_bytes(eco_type_sum(problem->type)));
+    bytes = eco_size_mul(bytes, (size_t)sizes->N);
+    bytes = eco_size_mul(bytes, (size_t)sizes->T);
+    bytes = eco_size_mul(bytes, (size_t)sizes->S);
+    return eco_size_align(eco_size_add(bytes, eco_size_of(ECO_ATTENTION_MARK)));
+}
+
+struct eco_size eco_attention_workspace(const struct ecornn_attention_plan *plan,
+                                        const struct eco_attention_args *sizes)
+{
+    const struct ecornn_device *device = plan->device;
+    return device->backend->attention->workspace(&plan->problem, &device->caps, sizes);
+}
+
+/* The bytes of the largest array of the caller, of which all indices are size_t. */
+static struct eco_size largest_array(const struct eco_attention *problem)
+{
+    const size_t rows = (size_t)(problem->T > problem->S ? problem->T : problem->S);
+    const size_t width = (size_t)(problem->H > problem->V ? problem->H : problem->V);
+    struct eco_size bytes = eco_size_of(eco_type_bytes(problem->type));
+    bytes = eco_size_mul(eco_size_mul(bytes, rows), (size_t)problem->N);
+    return eco_size_mul(bytes, width);
+}
+
+static bool too_large(struct eco_size bytes)
+{
+    return bytes.overflow || bytes.value > PTRDIFF_MAX;
+}
+
+/* A training plan may run inference too. */
+static ecornn_status fix_sizes(struct ecornn_attention_plan *plan)
+{
+    const struct eco_attention *problem = &plan->problem;
+    struct eco_attention_args run = {.T = problem->T, .S = problem->S, .N = problem->N};
+    const struct eco_size array = largest_array(problem);
+    const struct eco_size reserve = eco_attention_reserve(problem, &run);
+    struct eco_size workspace = eco_attention_workspace(plan, &run);
+    bool overflow = too_large(array) || too_large(reserve) || too_large(workspace);
+    for (int backward = 0; backward < 2 && problem->training; backward++) {
+        run.backward = backward != 0;
+        run.reserve = plan; /* there is one */
+        const struct eco_size other = eco_attention_workspace(plan, &run);
+        overflow = overflow || too_large(other);
+        workspace = other.value > workspace.value ? other : workspace;
+    }
+    if (overflow)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s needs more than %td bytes in one block",
+                        problem->text, PTRDIFF_MAX);
+    plan->sizes = (ecornn_attention_sizes){.workspace = workspace.value,
+                                           .reserve = problem->training ? reserve.value : 0,
+                                           .alignment = ECO_ALIGNMENT};
+    return ECORNN_OK;
+}
+
+ecornn_status eco_attention_plan_create(struct ecornn_attention_plan **plan,
+                                        struct ecornn_device *device,
+                                        const struct eco_attention *problem)
+{
+    const struct eco_attention_backend *backend = device->backend->attention;
+    const char *refusal =
+        backend == NULL ? "it has no attention" : backend->refuses(problem, &device->caps);
+    if (refusal != NULL)
+        return eco_fail(ECORNN_UNSUPPORTED, "device %s does not run %s: %s", device->backend->name,
+                        problem->text, refusal);
+    struct ecornn_attention_plan *made = eco_alloc_zeroed(sizeof *made);
+    if (made == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
+    made->problem = *problem;
+    made->device = device;
+    made->mark = eco_attention_mark_of_plan(made);
+    const ecornn_status status = fix_sizes(made);
+    if (status == ECORNN_OK)
+        *plan = made;
+    else
+        eco_free(made);
+    return status;
+}
+
+void eco_attention_plan_free(struct ecornn_attention_plan *plan)
+{
+    eco_free(plan);
+}
+
+int eco_attention_plan_describe(const struct ecornn_attention_plan *plan, char *data, size_t size)
+{
+    struct eco_text text = {data, size, 0};
+    const ecornn_device_info *info = &plan->device->info;
+    eco_text_add(&text, "%s on %s (%s, %s, %d threads)\n", plan->problem.text, info->name,
+                 info->backend, info->variant, info->threads);
+    plan->device->backend->attention->describe(plan, &text);
+    eco_text_add(&text, "bytes: workspace %zu, reserve %zu\n", plan->sizes.workspace,
+                 plan->sizes.reserve);
+    return text.length > INT_MAX ? INT_MAX : (int)text.length;
+}

@@ -1,0 +1,138 @@
+/**
+ * @file
+ * Attention over a source, fused: scores, weights and contexts without the array [T,N,S,H] that
+ * additive scores pass through.  Included by ecornn.h, whose words on errors, threads, floating
+ * point and memory hold here too.
+ *
+ * Letters used for shapes:
+ *   T steps, each with a query     S positions of the source     N batch
+ *   H width of queries and keys    V width of values and contexts
+ */
+#ifndef ECORNN_ATTENTION_H
+#define ECORNN_ATTENTION_H
+
+#include "ecornn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @defgroup ecornn_attention Attention
+ * weight[t,n,:] is the softmax over s < lengths[n] of score[t,n,s], 0 past the length; the context
+ * of a query is the sum over s of weight[t,n,s] values[s,n,:].  A source of length 0 has the
+ * context 0.
+ *
+ * Backward computes tanh once more: of forward it keeps the weights, [T,N,S] sums, nothing wider.
+ * @{ */
+
+/** How a query and a key become a score. */
+typedef enum {
+    ECORNN_ADDITIVE, /**< sum over h of vector[h] tanh(query[h] + key[h]) (Bahdanau et al. 2015) */
+    ECORNN_DOT       /**< scale times the dot product (Luong et al. 2015) */
+} ecornn_score;
+
+/** The attention that a plan is made for.  A field that is 0 takes its default. */
+typedef struct {
+    ecornn_score score;   /**< additive or dot */
+    int32_t steps;        /**< the largest T a run will have: required */
+    int32_t source;       /**< the largest S: required */
+    int32_t batch;        /**< the largest N: required */
+    int32_t hidden;       /**< H: required */
+    int32_t value;        /**< V; 0: H */
+    ecornn_order order;   /**< of all arrays: [T,N,*] and [S,N,*], or [N,T,*] and [N,S,*] */
+    ecornn_type type;     /**< of all arrays but the vector; sums are F32, of F64 all is F64 */
+    float scale;          /**< of dot products, 0 to 2^20; 0: 1 */
+    uint32_t flags;       /**< ECORNN_TRAINING: plan the backward pass too */
+    uint32_t reserved[8]; /**< zero */
+} ecornn_attention_desc;
+
+/**
+ * A description from a problem string, as ecornn_attention_plan_print shows one; parts in any order
+ * after the score, defaults left out:
+ *
+ *     attention/additive|dot[/f32|f64|bf16|f16][/infer|train]/T#/S#/N#/H#[/V#][/batch-major]
+ *     [/scale:#]
+ *
+ * e.g. "attention/additive/bf16/train/T50/S50/N128/H512".
+ */
+ECORNN_API ecornn_status ecornn_attention_desc_parse(ecornn_attention_desc *desc,
+                                                     const char *problem);
+
+/** All choices for one description on one device; does not change once created. */
+typedef struct ecornn_attention_plan ecornn_attention_plan;
+
+/** How large the blocks are that the caller gives to runs of a plan, in bytes. */
+typedef struct {
+    size_t workspace; /**< of a forward or backward; nothing between runs */
+    size_t reserve;   /**< written by forward, read by its backward; 0: infer */
+    size_t alignment; /**< of both */
+} ecornn_attention_sizes;
+
+/** Checks the description, and makes every choice.  The device must outlive the plan.  UNSUPPORTED
+ * where the device does not do it. */
+ECORNN_API ecornn_status ecornn_attention_plan_create(ecornn_attention_plan **plan,
+                                                      ecornn_device *device,
+                                                      const ecornn_attention_desc *desc);
+/** Frees the plan; NULL is allowed. */
+ECORNN_API void ecornn_attention_plan_free(ecornn_attention_plan *plan);
+/** The sizes of the blocks of its runs, of the planned T, S and N: enough for smaller runs. */
+ECORNN_API void ecornn_attention_plan_sizes(const ecornn_attention_plan *plan,
+                                            ecornn_attention_sizes *sizes);
+/** Writes the plan in words, as snprintf does; returns the length it needs. */
+ECORNN_API int ecornn_attention_plan_print(const ecornn_attention_plan *plan, char *text,
+                                           size_t size);
+
+/** What a run reads and writes; shapes are those of ECORNN_TIME_MAJOR. */
+typedef struct {
+    size_t size;    /**< sizeof(ecornn_attention_io): later versions may add fields */
+    int32_t steps;  /**< this run's T, or ECORNN_ALL; all three 0, as not set: the plan's */
+    int32_t source; /**< its S */
+    int32_t batch;  /**< its N */
+    /** [N]: of each source, 0 <= length <= S; NULL: all S; in the device's memory: a GPU cannot
+     * check them. */
+    const int32_t *lengths;
+    const void *query;  /**< [T,N,H]; additive: projected */
+    const void *keys;   /**< [S,N,H], past a length anything; additive: projected, with the bias */
+    const void *values; /**< [S,N,V], past a length anything; may be the same memory as keys */
+    const void *vector; /**< [H] of additive scores, F32, with type F64 F64; else NULL */
+    void *context;      /**< [T,N,V]; NULL: unwanted */
+    void *weights;      /**< [T,N,S]; NULL: unwanted */
+    void *workspace;    /**< ecornn_attention_sizes.workspace bytes */
+    void *reserve;      /**< NULL runs inference on a training plan */
+    void *stream;       /**< a cudaStream_t; the CPU ignores it */
+    /** What workspace holds; too little for this run is an error; 0: not checked. */
+    size_t workspace_bytes;
+    size_t reserve_bytes; /**< and reserve */
+} ecornn_attention_io;
+
+/** What backward is given and asked for. */
+typedef struct {
+    size_t size;          /**< sizeof(ecornn_attention_gradient) */
+    const void *dcontext; /**< as context; NULL: 0 */
+    const void *dweights; /**< as weights, past a length never read; NULL: 0 */
+    void *dquery;         /**< as query; NULL: unwanted, as for the others */
+    void *dkeys;          /**< as keys; 0 past a length */
+    void *dvalues;        /**< as values; 0 past a length; never the memory of dkeys */
+    void *dvector;        /**< as vector */
+    /** Nonzero: add to dvector; the others are always overwritten. */
+    int32_t accumulate;
+} ecornn_attention_gradient;
+
+/** context and weights.  With a reserve it also keeps what backward needs.  T, S or N may be 0:
+ * contexts of no source are 0. */
+ECORNN_API ecornn_status ecornn_attention_forward(const ecornn_attention_plan *plan,
+                                                  const ecornn_attention_io *io);
+/** Gradients of one forward run.  io: the same sizes, lengths, query, keys, values, vector and
+ * reserve as in that run; context and weights are not read.  The reserve stays as it is: backward
+ * may run again, and gives the same bits.  A reserve of another plan, or of a run with other sizes
+ * or lengths, is refused, but not on a GPU, whose reserve is not the host's to read. */
+ECORNN_API ecornn_status ecornn_attention_backward(const ecornn_attention_plan *plan,
+                                                   const ecornn_attention_io *io,
+                                                   const ecornn_attention_gradient *gradient);
+
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* ECORNN_ATTENTION_H */

@@ -1,0 +1,54 @@
+/*
+ * Cases of attention: their inputs, runs in guarded memory, and what they should give.
+ *
+ * A case is one string: a problem string and, in any order, these suffixes:
+ *   /lengths:random|zero|full|short   of the sources: any, all 0, all S, 0 or 1; else NULL
+ *   /run:TxSxN   the run is smaller than the plan
+ *   /accumulate  backward adds to dvector
+ *   /null:LIST   not given or not wanted, of: context weights dcontext dweights dquery dkeys
+ *                dvalues dvector; commas between
+ *   /scale-inputs:F   queries and keys times F      /noreserve   inference on a training plan
+ *   /seed:K      of the inputs; else 1
+ */
+#ifndef ECO_TESTS_ATTENTION_H
+#define ECO_TESTS_ATTENTION_H
+
+#include "tests/kit/testing.h"
+
+struct attention_case {
+    char text[CASE_TEXT];
+    ecornn_attention_desc desc;
+    int32_t T, S, N, H, V; /* of the run */
+    enum lengths lengths;
+    bool accumulate, noreserve;
+    char null[CASE_TEXT]; /* ",context,dkeys," */
+    double inputs;        /* queries and keys times so much */
+    uint64_t seed;
+};
+
+/* False, with a word on stderr: the string is wrong. */
+bool attention_parse(struct attention_case *test, const char *text);
+/* Random inputs, numbers of their types: query keys values vector lengths dcontext dweights
+ * before. */
+void attention_inputs(const struct attention_case *test, struct data *inputs);
+/* In the case's type or, type F64, in F64; checks guards, inputs and reserve, what lies past a
+ * length, and that `backwards` backward runs give the same bits.  False: something is wrong, said
+ * on stderr. */
+bool attention_run(const struct attention_case *test, ecornn_device *device, ecornn_type type,
+                   int backwards, const struct data *inputs, struct data *results);
+/* What the reference gives, with a bound for each array. */
+bool attention_expect(const struct attention_case *test, const struct data *inputs,
+                      struct data *expected);
+/* Every expected array within its bound; the same bits. */
+bool attention_agrees(const struct attention_case *test, const char *who,
+                      const struct data *expected, const struct data *results);
+bool attention_same(const struct attention_case *test, const char *who, const struct data *expected,
+                    const struct data *results);
+
+/* The list of cases, each in F32, BF16, F16 and F64; one alone where ECORNN_CASE is set. */
+int attention_count(void);
+void attention_text(int index, char text[CASE_TEXT]);
+/* The case's run on the device against the reference. */
+bool attention_case_passes(const char *text, ecornn_device *device, int backwards);
+
+#endif /* ECO_TESTS_ATTENTION_H */
