@@ -24,6 +24,7 @@ struct eco_array {
     size_t row;    /* elements from one batch row to the next */
     size_t wrap;   /* steps are taken modulo this; 0: as they are */
     ecornn_type type;
+    bool chunked; /* steps, or planes, count from the first step of the chunk at hand */
 };
 
 /* Workspace of (layer, d).  Arrays over a chunk are indexed by t - t0 of the op.  What a product
@@ -38,6 +39,7 @@ enum eco_scratch {
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
     ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
+    ECO_SCRATCH_UNREAD,   /* backward, replay [N,H]: next states that are known already */
     ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: the output state, where y is no matrix of
                            * what steps read */
     ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room
@@ -67,6 +69,7 @@ struct eco_packing {
 struct eco_layout {
     const struct eco_problem *problem;
     bool training; /* this run keeps a reserve */
+    bool back;     /* it is the backward run, which has arrays of its own where it replays */
     int32_t T, N;
     int32_t chunk, chunk_backward; /* steps of acc and of dacc that are alive at a time */
     bool fuse_input;               /* as wished of so many rows */
@@ -84,7 +87,8 @@ struct eco_layout {
         int count;                      /* number k lies at place k % count */
     } state[ECO_MAX_STATES],            /* by layer; inference: of all layers but the last */
         last_state[ECO_MAX_STATES],     /* by layer; inference: of the last layer */
-        kept[ECO_MAX_STATES],           /* lean, by layer */
+        kept[ECO_MAX_STATES],           /* lean, or for the replay, by layer */
+        sequence,                       /* by layer, all but the last */
         save, output,                   /* by (layer, direction) */
         scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
         carry[ECO_MAX_STATES],          /* by lane */
@@ -94,13 +98,35 @@ struct eco_layout {
     struct eco_packing own;             /* last: a layout of another size does without */
 };
 
+/* Of which runs.  Where backward replays, forward and backward have a layout each, with one
+ * reserve; else that of training is of both. */
+enum eco_layout_kind { ECO_LAYOUT_INFER, ECO_LAYOUT_TRAIN, ECO_LAYOUT_BACK, ECO_LAYOUTS };
+
 /* Sizes in a layout are SIZE_MAX where they overflow; planner.c refuses such a plan. */
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
-                      const struct eco_wishes *wishes, int32_t T, int32_t N, bool training);
+                      const struct eco_wishes *wishes, int32_t T, int32_t N,
+                      enum eco_layout_kind kind);
 /* The same for another T and N: what does not depend on them is copied, or stays with `from`, which
  * must outlive it. */
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
                        int32_t N);
+
+/* ---- replay: replay.c -------------------------------------------------------------------------
+ *
+ * With a policy other than ECORNN_SAVE_ALL the reserve keeps y of all layers but the last, and some
+ * of the other states (eco_layout_keeps).  Forward, planes of states take turns in the workspace.
+ * Backward, states, saved values and u are arrays over a chunk, in the workspace: ECO_REPLAY fills
+ * them, and what comes after it reads them as it would read those of the reserve. */
+bool eco_layout_replays(const struct eco_layout *layout);
+/* Is the state after step t, which is none of output, kept? */
+bool eco_layout_keeps(const struct eco_layout *layout, int d, int32_t t);
+/* Its place in eco_layout_kept. */
+size_t eco_layout_kept_step(const struct eco_layout *layout, int d, int32_t t);
+/* Are all states of all steps known before a replay? */
+bool eco_layout_knows_states(const struct eco_layout *layout);
+/* Output of a layer below the last, both directions, as the next one reads it: that of step t in
+ * plane t + 1. */
+struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer);
 
 /* ---- workspace and reserve, arrays.c; acc_blocks: scratch.c; planes and lean: planes.c */
 

@@ -22,9 +22,9 @@ struct ecornn_plan {
     struct ecornn_device *device;
     const struct eco_algo *algo;
     struct eco_wishes wishes;
-    struct eco_work work;        /* of layer 0 */
-    struct eco_layout layout[2]; /* of a run of T steps and N rows: inference, training */
-    struct eco_tape tape[2][2];  /* of T steps: [forward, backward][whole, ragged] */
+    struct eco_work work;                  /* of layer 0 */
+    struct eco_layout layout[ECO_LAYOUTS]; /* of a run of T steps and N rows */
+    struct eco_tape tape[2][2];            /* of T steps: [forward, backward][whole, ragged] */
     ecornn_sizes sizes;
     void *own;                   /* the backend's; what changes in it is safe from many threads */
     uint64_t mark;               /* of its runs, mark.h */

@@ -11,7 +11,14 @@
 #include "ecornn.h"
 #include "common/cell/cell.h"
 
-enum { ECO_MAX_PROBLEM_TEXT = 192, ECO_MAX_LAYERS = 255 };
+enum { ECO_MAX_PROBLEM_TEXT = 224, ECO_MAX_LAYERS = 255 };
+
+/* What a training run keeps for its backward. */
+struct eco_saving {
+    ecornn_save policy;
+    int32_t every;    /* states before every so many steps; 0 with ECORNN_SAVE_ALL */
+    ecornn_type type; /* of these; default filled in */
+};
 
 struct eco_problem {
     const struct ecornn_cell *cell;
@@ -24,6 +31,8 @@ struct eco_problem {
     ecornn_order order;
     ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */
     float dropout;
+    struct eco_saving saving;
+    uint64_t memory_limit;           /* bytes of reserve and workspace; 0: none */
     char text[ECO_MAX_PROBLEM_TEXT]; /* "lstm/f32/train/L2/bi/T100/N32/I512/H512" */
 };
 
@@ -48,6 +57,14 @@ struct eco_text;
 void eco_problem_write_decimal(struct eco_text *text, float value);
 /* false: it is no number. */
 bool eco_problem_parse_decimal(const char *text, float *value);
+
+/* saving.c: the fields that say how much memory training takes: their check, ... */
+ecornn_status eco_saving_check(const ecornn_desc *desc);
+struct eco_saving eco_saving_of(const ecornn_desc *desc);
+/* ... their parts of a problem string; ... */
+void eco_saving_write(struct eco_text *text, const struct eco_problem *problem);
+/* ... and "save:..." or "memory:..." read.  False: it is something else, or malformed. */
+bool eco_saving_parse(ecornn_desc *desc, const char *part);
 
 /* parameters.c: where number index of the block belongs, and its shape. */
 struct eco_param_place {

@@ -19,9 +19,11 @@ enum eco_op_kind {
     ECO_GATHER, /* input rows of the steps into the gather array: order, padding, dropout */
     ECO_INPUT,  /* acc of the steps = W x + bias */
     ECO_STEP,   /* the recurrence over the steps; y of the last layer; projection included */
+    ECO_KEEP,   /* states of some of the steps into the reserve, where backward replays */
     ECO_END,    /* final states out */
     /* backward */
     ECO_D_BEGIN,   /* carry = gradient of the final states */
+    ECO_REPLAY,    /* states and saved values of the steps again, from input and what was kept */
     ECO_D_STEP,    /* the recurrence back over the steps: dacc */
     ECO_D_INPUT,   /* dx of the steps = dacc W; add: to what the other direction left */
     ECO_D_SCATTER, /* dx from the gather array to its place: order, dropout */
@@ -43,7 +45,7 @@ struct eco_op {
 /* What a direction of a layer does with each chunk, an op of a level. */
 struct eco_course {
     uint8_t places, whole; /* after so many the chunk of y, or of dx, is whole */
-    uint8_t kind[6];       /* enum eco_op_kind, or ECO_OP_KINDS: nothing */
+    uint8_t kind[8];       /* enum eco_op_kind, or ECO_OP_KINDS: nothing */
 };
 
 /* All that the order of a run follows from.  The plan keeps that of its own T. */
@@ -54,6 +56,7 @@ struct eco_tape {
     int32_t wish;          /* for steps of a chunk */
     int32_t group[2];      /* weight gradients once in so many chunks: of layer 0, of a later one */
     bool backward;
+    bool replays;                   /* forward keeps states, backward computes the rest again */
     bool wavefront;                 /* layers overlap: those of one direction only */
     bool reversed[2];               /* [d] */
     bool gathers[2], scatters[2];   /* of layer 0, of a later one: x or dx is copied */

@@ -162,6 +162,14 @@ typedef enum { ECORNN_F32, ECORNN_F64, ECORNN_BF16, ECORNN_F16 } ecornn_type;
 typedef enum { ECORNN_FORWARD, ECORNN_REVERSE, ECORNN_BIDIRECTIONAL } ecornn_direction;
 /** Of x and y: [T,N,*] or [N,T,*]. */
 typedef enum { ECORNN_TIME_MAJOR, ECORNN_BATCH_MAJOR } ecornn_order;
+/** What a training run keeps for its backward.  What is not kept is computed again from x and y, so
+ * with the last two backward reads y on a CPU too (doc/guide/training.md, "Memory"). */
+typedef enum {
+    ECORNN_SAVE_ALL,    /**< every value that the gradient uses */
+    ECORNN_SAVE_STATES, /**< of each step the states but the output state; y of layers below the
+                             last */
+    ECORNN_SAVE_EVERY   /**< the same, of those states every save_every-th step only */
+} ecornn_save;
 
 /** Flags of a description. */
 enum {
@@ -196,8 +204,15 @@ typedef struct {
     /** On the input of layers 1..L-1, in training; 0 <= p < 1, kept values are scaled by 1/(1-p).
      */
     float dropout;
-    uint32_t flags;       /**< ECORNN_TRAINING and so on */
-    uint32_t reserved[8]; /**< zero */
+    uint32_t flags;   /**< ECORNN_TRAINING and so on */
+    ecornn_save save; /**< of a training plan */
+    /** Bytes of reserve and workspace together, at most.  The plan is the fastest of those that
+     * fit, whatever they save if save is 0; an error names the least that would do.  0: no limit.
+     */
+    uint64_t memory_limit;
+    int32_t save_every;    /**< 1 to steps with ECORNN_SAVE_EVERY, else 0 */
+    ecornn_type save_type; /**< of states kept for the replay; 0: as type.  BF16 or F16 with F32. */
+    uint32_t reserved[3];  /**< zero */
 } ecornn_desc;
 
 /**
@@ -206,6 +221,7 @@ typedef struct {
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
  *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/dropout:#]
+ *     [/save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]]
  *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.

@@ -209,10 +209,22 @@ static ecornn_status check_bytes(const char *name, size_t given, size_t needed)
 /* Where the reserve has no second copy of y. */
 static ecornn_status check_y(const struct eco_layout *layout, const struct eco_args *args)
 {
+    if (args->y == NULL && eco_layout_replays(layout))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.y is NULL, but this plan does not save all: "
+                                             "backward reads it");
     if (args->y == NULL && eco_layout_is_lean(layout))
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.y is NULL, but with a reserve this device needs it: backward reads it");
     return ECORNN_OK;
+}
+
+static const struct eco_layout *layout_of(const struct ecornn_plan *plan,
+                                          const struct eco_args *args)
+{
+    if (args->reserve == NULL)
+        return &plan->layout[ECO_LAYOUT_INFER];
+    const struct eco_layout *train = &plan->layout[ECO_LAYOUT_TRAIN];
+    return args->backward && eco_layout_replays(train) ? &plan->layout[ECO_LAYOUT_BACK] : train;
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
@@ -221,7 +233,7 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
     if (is_empty(args))
         return eco_plan_run_empty(plan, args);
     const bool marks = args->reserve != NULL && !plan->device->caps.own_memory;
-    const struct eco_layout *layout = &plan->layout[args->reserve != NULL];
+    const struct eco_layout *layout = layout_of(plan, args);
     struct eco_layout smaller;
     if (args->T != layout->T || args->N != layout->N) {
         eco_layout_resize(&smaller, layout, args->T, args->N);

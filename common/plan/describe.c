@@ -8,9 +8,9 @@
 
 #include "common/util.h"
 
-static const char *const kind_name[ECO_OP_KINDS] = {"begin",     "gather",    "input",  "step",
-                                                    "end",       "d-begin",   "d-step", "d-input",
-                                                    "d-scatter", "d-weights", "d-end"};
+static const char *const kind_name[ECO_OP_KINDS] = {
+    "begin",  "gather", "input",   "step",      "keep",      "end",  "d-begin",
+    "replay", "d-step", "d-input", "d-scatter", "d-weights", "d-end"};
 
 static void describe_tape(struct eco_text *text, const struct ecornn_plan *plan, bool backward)
 {

@@ -38,27 +38,72 @@ static struct eco_series put(struct cursor *cursor, int count, struct eco_layout
     return series;
 }
 
+/* Only the layer above reads all planes of the output state; else some take turns: a thread may
+ * write the next one while others read the one before. */
+static void put_turns(struct eco_layout *layout, struct cursor *cursor, int s, int32_t planes)
+{
+    const int count = layout->wishes.wavefront ? layout->problem->L : 1;
+    layout->last_state[s] = put(cursor, count, eco_layout_turn_planes(layout, s, planes));
+    layout->last_state[s].first.wrap = (size_t)planes;
+    layout->state[s] = layout->last_state[s];
+}
+
 static void put_states(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
     const int lower = eco_layout_is_lean(layout) ? 0 : problem->L - 1;
     const bool wavefront = layout->wishes.wavefront;
     for (int s = 0; s < problem->cell->recipe.n_states; s++) {
-        const struct eco_layout_rows all = eco_layout_planes(layout, s);
+        const struct eco_layout_rows all = eco_layout_planes(layout, s, layout->T + 2);
         if (layout->training && !eco_layout_is_lean(layout)) {
             layout->state[s] = put(cursor, problem->L, all);
             layout->last_state[s] = layout->state[s];
             continue;
         }
-        /* Only the layer above reads all planes of the output state; else two take turns: a thread
-         * may write the next one while others read the one before. */
-        layout->last_state[s] =
-            put(cursor, wavefront ? problem->L : 1, eco_layout_two_planes(layout, s));
-        layout->last_state[s].first.wrap = 2;
-        layout->state[s] = layout->last_state[s];
+        put_turns(layout, cursor, s, 2);
         if (s == 0 && lower > 0)
             layout->state[s] = put(cursor, wavefront || lower < 2 ? lower : 2, all);
     }
+}
+
+/* The same where backward replays: what it reads is in the reserve; the planes of a chunk are there
+ * until it is copied, or worked off. */
+static void put_states_of_chunk(struct eco_layout *layout, struct cursor *cursor,
+                                struct cursor *reserve)
+{
+    const struct eco_problem *problem = layout->problem;
+    layout->sequence = put(reserve, problem->L - 1, eco_layout_planes(layout, 0, layout->T + 2));
+    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
+        if (s > 0)
+            layout->kept[s] = put(reserve, problem->L, eco_layout_kept_rows(layout, s));
+        if (!layout->back) {
+            put_turns(layout, cursor, s, eco_layout_ring(layout->chunk));
+            continue;
+        }
+        layout->state[s] = put(cursor, layout->wishes.wavefront ? problem->L : 1,
+                               eco_layout_planes(layout, s, layout->chunk_backward + 2));
+        layout->state[s].first.chunked = true;
+        layout->last_state[s] = layout->state[s];
+    }
+    if (!layout->back && problem->L > 1)
+        layout->state[0] = layout->sequence;
+}
+
+/* Saved values, and u of a projection: all of the reserve's, or of a chunk, or of a step. */
+static void put_values(struct eco_layout *layout, struct cursor *cursor)
+{
+    const struct eco_problem *problem = layout->problem;
+    const bool replays = eco_layout_replays(layout), keeps = layout->training && !replays;
+    const int pairs = problem->L * problem->D;
+    const int lanes = keeps || layout->wishes.wavefront ? pairs : problem->D;
+    const int32_t steps = keeps ? layout->T : layout->back ? layout->chunk_backward : 0;
+    const size_t H = (size_t)problem->H;
+    const size_t saves = (size_t)problem->cell->lowered.n_saves * H;
+    if (keeps || (replays && layout->back))
+        layout->save = put(cursor, lanes, (struct eco_layout_rows){layout->type, steps, saves});
+    if (problem->projected)
+        layout->output = put(cursor, lanes, (struct eco_layout_rows){layout->type, steps, H});
+    layout->save.first.chunked = layout->output.first.chunked = replays && layout->back;
 }
 
 /* What a lean backward reads of states: all but y, which is the caller's. */
@@ -167,42 +212,54 @@ static size_t cursor_bytes(const struct cursor *cursor)
     return cursor->end.overflow ? SIZE_MAX : cursor->end.value;
 }
 
-/* The reserve begins with the mark of its run.  So it is never empty, and its pointer says that a
- * run trains.
- * Not `a < b ? b : a` of two passes over one block: forward and backward use it in turn. */
-static void build_blocks(struct eco_layout *layout)
+/* What every run has at the start of its workspace. */
+static struct cursor begin_workspace(struct eco_layout *layout)
 {
-    const struct eco_problem *problem = layout->problem;
-    const int pairs = problem->L * problem->D;
-    struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(ECO_MARK_BYTES)};
-    struct cursor forward = {ECO_BLOCK_WORKSPACE, layout->N, eco_size_of(0)};
+    struct cursor cursor = {ECO_BLOCK_WORKSPACE, layout->N, eco_size_of(0)};
     layout->order = 0;
     if (layout->wishes.cpu.by_length)
-        forward.end =
+        cursor.end =
             eco_size_align(eco_size_of(sizeof(int32_t) * (layout->N + (size_t)layout->T + 1)));
-    put_threads(layout, &forward);
+    put_threads(layout, &cursor);
     layout->team_offset =
-        put_bytes(&forward, 1, eco_size_of(layout->wishes.cpu.team_bytes)).first.offset;
-    struct cursor backward = forward;
-    struct cursor *kept = layout->training ? &reserve : &forward;
+        put_bytes(&cursor, 1, eco_size_of(layout->wishes.cpu.team_bytes)).first.offset;
+    return cursor;
+}
+
+/* Where backward replays, it needs what forward does for a chunk, too. */
+static void build_replaying(struct eco_layout *layout, struct cursor *reserve)
+{
+    struct cursor workspace = begin_workspace(layout);
+    put_states_of_chunk(layout, &workspace, reserve);
+    put_values(layout, &workspace);
+    put_scratch(layout, &workspace, false);
+    if (layout->back)
+        put_scratch(layout, &workspace, true);
+    layout->workspace_bytes = cursor_bytes(&workspace);
+}
+
+/* Not `a < b ? b : a` of two passes over one block: forward and backward use it in turn. */
+static void build_saving(struct eco_layout *layout, struct cursor *reserve)
+{
+    struct cursor forward = begin_workspace(layout), backward = forward;
+    struct cursor *kept = layout->training ? reserve : &forward;
     put_states(layout, eco_layout_is_lean(layout) ? &forward : kept);
     if (eco_layout_is_lean(layout))
         put_kept(layout, kept);
-    if (layout->training)
-        layout->save = put(
-            kept, pairs,
-            (struct eco_layout_rows){layout->type, layout->T,
-                                     (size_t)problem->cell->lowered.n_saves * (size_t)problem->H});
-    if (problem->projected)
-        layout->output =
-            put(kept, layout->training || layout->wishes.wavefront ? pairs : problem->D,
-                (struct eco_layout_rows){layout->type, layout->training ? layout->T : 0,
-                                         (size_t)problem->H});
+    put_values(layout, kept);
     put_scratch(layout, &forward, false);
     if (layout->training)
         put_scratch(layout, &backward, true);
     const size_t a = cursor_bytes(&forward), b = cursor_bytes(&backward);
     layout->workspace_bytes = a > b ? a : b;
+}
+
+/* The reserve begins with the mark of its run.  So it is never empty, and its pointer says that a
+ * run trains. */
+static void build_blocks(struct eco_layout *layout)
+{
+    struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(ECO_MARK_BYTES)};
+    (eco_layout_replays(layout) ? build_replaying : build_saving)(layout, &reserve);
     layout->reserve_bytes = layout->training ? cursor_bytes(&reserve) : 0;
 }
 
@@ -219,7 +276,9 @@ static int32_t chunk_of(const struct eco_layout *layout)
     if (!wishes->cpu.by_rows || wishes->chunk == 0)
         return wishes->chunk;
     const int64_t steps = wishes->fuse_input && !layout->fuse_input ? 1 : wishes->chunk;
-    const int64_t chunk = steps * layout->problem->N / (layout->N > 0 ? layout->N : 1);
+    int64_t chunk = steps * layout->problem->N / (layout->N > 0 ? layout->N : 1);
+    if (eco_layout_replays(layout) && chunk > wishes->chunk)
+        chunk = wishes->chunk; /* planes take turns by a power of two, which must not be larger */
     return chunk < layout->T ? (int32_t)chunk : layout->T;
 }
 
@@ -230,9 +289,11 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
         memcpy(layout, from, offsetof(struct eco_layout, own));
     layout->T = T;
     layout->N = N;
-    layout->fuse_input = layout->wishes.fuse_input && N >= layout->wishes.cpu.fuse_rows;
-    layout->chunk = clip_chunk(chunk_of(layout), T);
+    const bool replay = layout->back && eco_layout_replays(layout); /* all steps at once */
+    layout->fuse_input = layout->wishes.fuse_input && N >= layout->wishes.cpu.fuse_rows && !replay;
     layout->chunk_backward = clip_chunk(layout->wishes.chunk_backward, T);
+    layout->chunk = replay ? clip_chunk(layout->wishes.chunk, layout->chunk_backward)
+                           : clip_chunk(chunk_of(layout), T);
     layout->weights_steps = layout->chunk_backward;
     for (int k = 1; k < layout->wishes.gpu.weights_chunks && layout->weights_steps < T; k++)
         layout->weights_steps = T - layout->weights_steps < layout->chunk_backward
@@ -245,13 +306,15 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
 }
 
 void eco_layout_build(struct eco_layout *layout, const struct eco_problem *problem,
-                      const struct eco_wishes *wishes, int32_t T, int32_t N, bool training)
+                      const struct eco_wishes *wishes, int32_t T, int32_t N,
+                      enum eco_layout_kind kind)
 {
     memset(layout, 0, sizeof *layout);
     layout->problem = problem;
     layout->wishes = *wishes;
     layout->packing = &layout->own;
-    layout->training = training;
+    layout->training = kind != ECO_LAYOUT_INFER;
+    layout->back = kind == ECO_LAYOUT_BACK;
     layout->type = problem->type;
     layout->sum = eco_type_sum(problem->type);
     layout->weight = wishes->cpu.wide ? layout->sum : problem->weight_type;

@@ -27,8 +27,10 @@ static uint64_t sum_lengths(const int32_t *lengths, int32_t N)
 
 static struct eco_mark mark_of(const struct ecornn_plan *plan, const struct eco_args *args)
 {
+    const struct eco_saving *saving = &plan->problem.saving;
     struct eco_mark mark = {.magic = MAGIC,
                             .plan = plan->mark,
+                            .saving = (uint64_t)saving->policy << 32 | (uint32_t)saving->every,
                             .seed = eco_problem_draws(&plan->problem) ? args->seed : 0,
                             .lengths = sum_lengths(args->lengths, args->N),
                             .T = args->T,
@@ -55,6 +57,25 @@ static ecornn_status fail_initial(uint32_t forward, uint32_t backward)
                     given ? "given" : "NULL", given ? "none" : "one");
 }
 
+/* "all", "states", "every:16". */
+static const char *name_saving(uint64_t saving, char text[32])
+{
+    static const char *const name[] = {"all", "states", "every"};
+    struct eco_text to = {text, 32, 0};
+    eco_text_add(&to, "%s", saving >> 32 <= ECORNN_SAVE_EVERY ? name[saving >> 32] : "?");
+    if (saving >> 32 == ECORNN_SAVE_EVERY)
+        eco_text_add(&to, ":%u", (unsigned)(uint32_t)saving);
+    return text;
+}
+
+static ecornn_status fail_saving(uint64_t forward, uint64_t backward)
+{
+    char then[32], now[32];
+    return eco_fail(ECORNN_BAD_ARGUMENT,
+                    "io.reserve is of a forward run with save:%s, this plan's is save:%s",
+                    name_saving(forward, then), name_saving(backward, now));
+}
+
 ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const struct eco_mark now = mark_of(plan, args);
@@ -63,6 +84,8 @@ ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_ar
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.reserve is %p, which no forward run with a reserve has written",
                         args->reserve);
+    if (then->saving != now.saving)
+        return fail_saving(then->saving, now.saving);
     if (then->plan != now.plan)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.reserve is of a forward run of another plan than %s",

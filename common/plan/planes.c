@@ -5,7 +5,7 @@
 
 bool eco_layout_is_lean(const struct eco_layout *layout)
 {
-    return layout->training && layout->wishes.gpu.lean;
+    return layout->training && layout->wishes.gpu.lean && !eco_layout_replays(layout);
 }
 
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
@@ -47,17 +47,18 @@ static struct eco_layout_rows planes(const struct eco_layout *layout, int state,
     return (struct eco_layout_rows){layout->type, steps, eco_layout_apart(layout, width)};
 }
 
-struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state)
+struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state, int32_t count)
 {
     const struct eco_problem *problem = layout->problem;
     const size_t row = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
-    return planes(layout, state, layout->T + 2, eco_wishes_row(&layout->wishes, row));
+    return planes(layout, state, count, eco_wishes_row(&layout->wishes, row));
 }
 
-struct eco_layout_rows eco_layout_two_planes(const struct eco_layout *layout, int state)
+struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, int state,
+                                              int32_t count)
 {
     const size_t D = (size_t)layout->problem->D;
-    return planes(layout, state, 2, D * eco_layout_plane_part(layout, state));
+    return planes(layout, state, count, D * eco_layout_plane_part(layout, state));
 }
 
 struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state)

@@ -25,8 +25,11 @@ static bool left_out(const struct eco_algo *algo)
 /* NULL: it can. */
 static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_algo *algo)
 {
-    return left_out(algo) ? "left out by ECORNN_ALGORITHM"
-                          : algo->refuses(&plan->problem, &plan->device->caps);
+    if (left_out(algo))
+        return "left out by ECORNN_ALGORITHM";
+    if (plan->problem.saving.policy != ECORNN_SAVE_ALL && !plan->device->caps.replays)
+        return "it saves all: backward does not replay";
+    return algo->refuses(&plan->problem, &plan->device->caps);
 }
 
 /* No algorithm can: why not, in one line. */
@@ -77,15 +80,19 @@ static void build_tapes(struct ecornn_plan *plan)
 static ecornn_status fix_sizes(struct ecornn_plan *plan)
 {
     const struct eco_problem *problem = &plan->problem;
-    const struct eco_layout *infer = &plan->layout[0], *train = &plan->layout[1];
-    for (int i = 0; i < 2; i++)
+    const struct eco_layout *infer = &plan->layout[ECO_LAYOUT_INFER],
+                            *train = &plan->layout[ECO_LAYOUT_TRAIN],
+                            *back = &plan->layout[ECO_LAYOUT_BACK];
+    const bool replays = problem->saving.policy != ECORNN_SAVE_ALL;
+    for (int i = 0; i < ECO_LAYOUTS && (i < ECO_LAYOUT_BACK || replays); i++)
         eco_layout_build(&plan->layout[i], problem, &plan->wishes, problem->T, problem->N,
-                         i > 0 && problem->training);
+                         problem->training ? i : ECO_LAYOUT_INFER);
     plan->sizes = (ecornn_sizes){
         .params = eco_problem_param_elements(problem),
         .weights = infer->weights_bytes,
         .dweights = problem->training ? infer->dweights_bytes : 0,
-        .workspace = larger(infer->workspace_bytes, train->workspace_bytes),
+        .workspace =
+            larger(larger(infer->workspace_bytes, train->workspace_bytes), back->workspace_bytes),
         .reserve = problem->training ? train->reserve_bytes : 0,
         .alignment = ECO_ALIGNMENT,
     };

@@ -66,6 +66,8 @@ static const struct extent extents[] = {
     {0, FIELD(type), 0, ECO_TYPES - 1},
     {0, FIELD(param_type), 0, ECO_TYPES - 1},
     {0, FIELD(weight_type), 0, ECO_TYPES - 1},
+    {0, FIELD(save), 0, ECORNN_SAVE_EVERY},
+    {0, FIELD(save_type), 0, ECO_TYPES - 1},
 };
 #undef FIELD
 enum { EXTENTS = sizeof extents / sizeof *extents };
@@ -93,7 +95,7 @@ static ecornn_status check_types(const ecornn_desc *desc)
         return eco_fail(ECORNN_BAD_ARGUMENT, "weight_type is %s, must be %s with type %s",
                         eco_type_name(weight), type == ECORNN_F32 ? "f32, bf16 or f16" : "0",
                         eco_type_name(type));
-    return ECORNN_OK;
+    return eco_saving_check(desc);
 }
 
 static bool is_dropout(float value)
@@ -171,6 +173,7 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/dropout:");
         eco_problem_write_decimal(&text, problem->dropout);
     }
+    eco_saving_write(&text, problem);
 }
 
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc)
@@ -197,6 +200,8 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .param_type = desc->type == ECORNN_F64 ? ECORNN_F64 : desc->param_type,
         .weight_type = desc->weight_type != ECORNN_F32 ? desc->weight_type : desc->type,
         .dropout = desc->dropout,
+        .saving = eco_saving_of(desc),
+        .memory_limit = desc->memory_limit,
     };
     write_text(problem);
     return ECORNN_OK;
@@ -205,7 +210,21 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
 /* ---- from a string --------------------------------------------------------------------------- */
 
 /* What a part of the string says; a string says each once. */
-enum saying { TYPE, WEIGHTS, PARAMS, MATH, ROWS, PASS, DIRECTION, ORDER, DROPOUT, EXTENT };
+enum saying {
+    TYPE,
+    WEIGHTS,
+    PARAMS,
+    MATH,
+    ROWS,
+    PASS,
+    DIRECTION,
+    ORDER,
+    DROPOUT,
+    SAVE,
+    SAVE_TYPE,
+    MEMORY,
+    EXTENT
+};
 enum { SAYINGS = EXTENT + EXTENTS };
 
 static const struct part {
@@ -230,6 +249,10 @@ static const struct part {
     {"rev", DIRECTION, FIELD(direction), ECORNN_REVERSE},
     {"bi", DIRECTION, FIELD(direction), ECORNN_BIDIRECTIONAL},
     {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
+    {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
+    {"save:states", SAVE, FIELD(save), ECORNN_SAVE_STATES},
+    {"bf16-save", SAVE_TYPE, FIELD(save_type), ECORNN_BF16},
+    {"f16-save", SAVE_TYPE, FIELD(save_type), ECORNN_F16},
 #undef FIELD
 };
 
@@ -311,6 +334,8 @@ static ecornn_status parse_part(struct reading *reading, const char *part)
             set_field(&reading->desc, keyword[i].field, keyword[i].value);
             return say(reading, keyword[i].saying, part);
         }
+    if (eco_saving_parse(&reading->desc, part))
+        return say(reading, part[0] == 's' ? SAVE : MEMORY, part);
     if (strncmp(part, dropout, sizeof dropout - 1) != 0)
         return parse_extent(reading, part);
     const char *value = part + sizeof dropout - 1;

@@ -69,10 +69,12 @@ bool eco_layout_gathers(const struct eco_problem *problem, const struct eco_wish
            (ragged && (backward || !wishes->gpu.rows_apart));
 }
 
-/* The widest input that is gathered. */
+/* The widest input that is gathered; a replay has backward's. */
 static size_t gather_row(const struct eco_layout *layout, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
+    if (!backward && layout->back && eco_layout_replays(layout))
+        return 0;
     const bool first = eco_layout_gathers(problem, &layout->wishes, backward);
     const size_t I = first ? (size_t)problem->I : 0;
     const size_t later = (size_t)problem->D * (size_t)problem->P;
@@ -108,6 +110,8 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
         return problem->projected ? P : 0;
     case ECO_SCRATCH_DOUTPUT:
         return backward && problem->projected ? H : 0;
+    case ECO_SCRATCH_UNREAD:
+        return backward && eco_layout_replays(layout) ? H : 0;
     case ECO_SCRATCH_HISTORY:
         return backward && may_copy_history(layout) ? eco_wishes_row(&layout->wishes, P) : 0;
     default:

@@ -17,15 +17,21 @@ struct eco_layout_rows {
 /* planes.c: so many elements of a row that products read, and more where rows would crowd each
  * other. */
 size_t eco_layout_apart(const struct eco_layout *layout, size_t width);
-/* All planes of a state, ... */
-struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state);
-/* ... two that take turns, ... */
-struct eco_layout_rows eco_layout_two_planes(const struct eco_layout *layout, int state);
+/* So many planes of a state, both directions side by side, ... */
+struct eco_layout_rows eco_layout_planes(const struct eco_layout *layout, int state, int32_t count);
+/* ... some that take turns, ... */
+struct eco_layout_rows eco_layout_turn_planes(const struct eco_layout *layout, int state,
+                                              int32_t count);
 /* ... elements of one direction in a row of these; states that no product reads lie as their copies
  * do. */
 size_t eco_layout_plane_part(const struct eco_layout *layout, int state);
 /* ... and those copies, of a lean run. */
 struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state);
+
+/* replay.c: states kept for the replay; planes that take turns where those of a chunk are copied
+ * after it, a power of two. */
+struct eco_layout_rows eco_layout_kept_rows(const struct eco_layout *layout, int state);
+int32_t eco_layout_ring(int32_t chunk);
 
 /* scratch.c */
 struct eco_layout_rows eco_layout_scratch_rows(const struct eco_layout *layout, bool backward,

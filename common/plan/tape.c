@@ -10,14 +10,22 @@
 
 enum { PAUSE = ECO_OP_KINDS };
 
-static const struct eco_course forward = {3, 3, {ECO_GATHER, ECO_INPUT, ECO_STEP}};
+static const struct eco_course forward = {4, 3, {ECO_GATHER, ECO_INPUT, ECO_STEP, ECO_KEEP}};
 
 /* Both directions meet every chunk's dx, in opposite order: who comes second adds.  In the middle
  * one both would come at once: the second direction is a level behind in all of them. */
-static const struct eco_course
-    alone = {5, 3, {ECO_D_STEP, ECO_D_INPUT, ECO_D_SCATTER, ECO_GATHER, ECO_D_WEIGHTS}},
-    first = {6, 4, {ECO_D_STEP, ECO_D_INPUT, ECO_D_SCATTER, PAUSE, ECO_GATHER, ECO_D_WEIGHTS}},
-    second = {6, 4, {ECO_D_STEP, PAUSE, ECO_D_INPUT, ECO_D_SCATTER, ECO_GATHER, ECO_D_WEIGHTS}};
+static const struct eco_course alone = {7,
+                                        5,
+                                        {ECO_GATHER, ECO_REPLAY, ECO_D_STEP, ECO_D_INPUT,
+                                         ECO_D_SCATTER, ECO_GATHER, ECO_D_WEIGHTS}},
+                               first = {8,
+                                        6,
+                                        {ECO_GATHER, ECO_REPLAY, ECO_D_STEP, ECO_D_INPUT,
+                                         ECO_D_SCATTER, PAUSE, ECO_GATHER, ECO_D_WEIGHTS}},
+                               second = {8,
+                                         6,
+                                         {ECO_GATHER, ECO_REPLAY, ECO_D_STEP, PAUSE, ECO_D_INPUT,
+                                          ECO_D_SCATTER, ECO_GATHER, ECO_D_WEIGHTS}};
 
 /* Does the input product read rows that were copied (order, padding, dropout, width)? */
 static bool reads_gathered(const struct eco_problem *problem, const struct eco_wishes *wishes,
@@ -41,6 +49,23 @@ static bool writes_gathered(const struct eco_problem *problem, const struct eco_
            eco_wishes_copy(wishes, (size_t)eco_problem_input(problem, layer));
 }
 
+/* Does it do place i of a course?  dx takes the memory of the gathered input, so a replay gathers
+ * twice. */
+static bool does(const struct eco_tape *tape, int later, int kind, int i)
+{
+    switch (kind) {
+    case ECO_GATHER:
+        return tape->gathers[later] && (!tape->backward || tape->replays || i > 0);
+    case ECO_KEEP:
+    case ECO_REPLAY:
+        return tape->replays;
+    case ECO_D_SCATTER:
+        return tape->scatters[later];
+    default:
+        return true;
+    }
+}
+
 /* The course without what this tape does not do. */
 static struct eco_course course_of(const struct eco_tape *tape, int later, int d)
 {
@@ -51,8 +76,7 @@ static struct eco_course course_of(const struct eco_tape *tape, int later, int d
     struct eco_course course = {0};
     for (int i = 0; i < all->places; i++) {
         const int kind = all->kind[i];
-        if ((kind == ECO_GATHER && !tape->gathers[later]) ||
-            (kind == ECO_D_SCATTER && !tape->scatters[later]))
+        if (!does(tape, later, kind, i))
             continue;
         course.kind[course.places++] = (uint8_t)kind;
         if (i < all->whole)
@@ -67,6 +91,8 @@ void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
     *tape = (struct eco_tape){.problem = problem,
                               .wish = backward ? wishes->chunk_backward : wishes->chunk,
                               .backward = backward,
+                              .replays = problem->training && !wishes->plain &&
+                                         problem->saving.policy != ECORNN_SAVE_ALL,
                               .wavefront = wishes->wavefront && problem->D == 1};
     for (int d = 0; d < problem->D; d++)
         tape->reversed[d] = eco_problem_reversed(problem, d);
@@ -94,7 +120,8 @@ int64_t eco_tape_ops(const struct eco_tape *tape)
     int64_t ops = 0;
     for (int later = 0; later < 2 && later < tape->problem->L; later++) {
         const int64_t layers = later ? tape->problem->L - 1 : 1;
-        const int64_t copies = tape->gathers[later] + (tape->backward && tape->scatters[later]);
+        const int64_t gathers = tape->gathers[later] * (tape->backward && tape->replays ? 2 : 1);
+        const int64_t copies = gathers + tape->replays + (tape->backward && tape->scatters[later]);
         const int32_t group = tape->group[later];
         const int64_t weights = tape->backward ? (tape->chunks + group - 1) / group : 0;
         ops += layers * tape->problem->D * (2 + tape->chunks * (2 + copies) + weights);

@@ -22,6 +22,7 @@ F32, F64, BF16, F16 = range(4)
 TRAINING, FAST_MATH, ROW_INVARIANT = 1, 2, 4
 FORWARD, REVERSE, BIDIRECTIONAL = range(3)
 TIME_MAJOR, BATCH_MAJOR = range(2)
+SAVE_ALL, SAVE_STATES, SAVE_EVERY = range(3)
 
 
 class Desc(ctypes.Structure):
@@ -42,7 +43,11 @@ class Desc(ctypes.Structure):
         ("weight_type", c_int),
         ("dropout", ctypes.c_float),
         ("flags", c_uint32),
-        ("reserved", c_uint32 * 8),
+        ("save", c_int),
+        ("memory_limit", c_uint64),
+        ("save_every", c_int32),
+        ("save_type", c_int),
+        ("reserved", c_uint32 * 3),
     ]
 
 

@@ -160,7 +160,20 @@ START_TEST(desc_misuse)
                {"lstm/T1/N1/I1/H1/dropout:1", "dropout is 1"},
                {"lstm/T1/N1/I1/H1/dropout:-.5", "dropout is -.5"},
                {"lstm/T1/N1/I1/H1/dropout:0,5", "\"dropout:0,5\""},
-               {"lstm/T1/N1/I1/H1/L-1", "\"L-1\""}};
+               {"lstm/T1/N1/I1/H1/L-1", "\"L-1\""},
+               {"lstm/train/T9/N1/I1/H1/save:every:0", "\"save:every:0\""},
+               {"lstm/train/T9/N1/I1/H1/save:every:10", "save_every is 10, must be 1 to 9"},
+               {"lstm/train/T9/N1/I1/H1/save:every:99999999999", "\"save:every:99999999999\""},
+               {"lstm/train/T9/N1/I1/H1/save:every", "\"save:every\""},
+               {"lstm/train/T9/N1/I1/H1/save:some", "\"save:some\""},
+               {"lstm/T9/N1/I1/H1/save:states", "without ECORNN_TRAINING"},
+               {"lstm/train/save:states/T9/N1/I1/H1/save:all", "contradicts \"save:states\""},
+               {"lstm/train/T9/N1/I1/H1/bf16-save", "save_type is bf16, must be 0 with save all"},
+               {"lstm/f64/train/T9/N1/I1/H1/save:states/f16-save", "save_type is f16"},
+               {"lstm/T9/N1/I1/H1/memory:0", "\"memory:0\""},
+               {"lstm/T9/N1/I1/H1/memory:1T", "\"memory:1T\""},
+               {"lstm/T9/N1/I1/H1/memory:M", "\"memory:M\""},
+               {"lstm/T9/N1/I1/H1/memory:99999999999G", "\"memory:99999999999G\""}};
     ecornn_desc good;
     ecornn_device *device;
     ecornn_plan *plan = ANY;
@@ -196,7 +209,13 @@ START_TEST(desc_misuse)
     BAD_DESC(dropout = 1, ECORNN_BAD_ARGUMENT, "dropout is 1");
     BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
     BAD_DESC(flags = 0x80, ECORNN_BAD_ARGUMENT, "0x80");
-    BAD_DESC(reserved[7] = 5, ECORNN_BAD_ARGUMENT, "reserved[7] is 5");
+    BAD_DESC(reserved[2] = 5, ECORNN_BAD_ARGUMENT, "reserved[2] is 5");
+    BAD_DESC(save = (ecornn_save)3, ECORNN_BAD_ARGUMENT, "save is 3");
+    BAD_DESC(save = ECORNN_SAVE_EVERY, ECORNN_BAD_ARGUMENT, "save_every is 0, must be 1 to");
+    BAD_DESC(save_every = 2, ECORNN_BAD_ARGUMENT, "save_every is 2, must be 0 with save all");
+    BAD_DESC(save_type = ECORNN_BF16, ECORNN_BAD_ARGUMENT, "save_type is bf16");
+    BAD_DESC(save_type = ECORNN_F64, ECORNN_BAD_ARGUMENT, "save_type is f64");
+    BAD_DESC(save_type = (ecornn_type)7, ECORNN_BAD_ARGUMENT, "save_type is 7");
     good.cell = ecornn_cell_find("gru");
     BAD_DESC(proj = 2, ECORNN_UNSUPPORTED, "proj is 2");
     ecornn_plan_free(NULL);

@@ -90,7 +90,8 @@ static void paint_planes(struct map *map, int layer, int d, int s)
     map->id++;
     if (d == 0)
         check_aligned(map, planes.offset);
-    paint_more(map, planes, map->layout->T + 2, (size_t)eco_problem_width(map->layout->problem, s));
+    const int32_t steps = planes.chunked ? map->layout->chunk_backward : map->layout->T;
+    paint_more(map, planes, steps + 2, (size_t)eco_problem_width(map->layout->problem, s));
 }
 
 static void check_weights(const struct eco_layout *layout, const char *text)
@@ -220,6 +221,12 @@ static bool may_copy(const struct eco_layout *layout)
             eco_wishes_copy(&layout->wishes, (size_t)problem->P));
 }
 
+/* Does this layout have arrays of a replay? */
+static bool is_replay(const struct eco_layout *layout)
+{
+    return layout->back && eco_layout_replays(layout);
+}
+
 static void paint_scratch(struct map *map, int layer, bool backward)
 {
     static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
@@ -227,7 +234,8 @@ static void paint_scratch(struct map *map, int layer, bool backward)
     const struct eco_problem *problem = map->layout->problem;
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const size_t H = (size_t)problem->H;
-    const bool gathers = eco_layout_gathers(problem, &map->layout->wishes, backward);
+    const bool gathers = eco_layout_gathers(problem, &map->layout->wishes, backward) &&
+                         (backward || !is_replay(map->layout));
     const size_t width[ECO_SCRATCHES] = {
         [ECO_SCRATCH_GATHER] = layer == 0 && !backward && gathers ? (size_t)problem->I : 0,
         [ECO_SCRATCH_DGATHER] = layer == 0 && backward ? (size_t)problem->I : 0,
@@ -237,6 +245,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
         [ECO_SCRATCH_DOPERAND] = backward ? (size_t)lowered->n_slots * H : 0,
         [ECO_SCRATCH_STEP] = problem->projected ? (size_t)problem->P : 0,
         [ECO_SCRATCH_DOUTPUT] = backward && problem->projected ? H : 0,
+        [ECO_SCRATCH_UNREAD] = backward && is_replay(map->layout) ? H : 0,
         [ECO_SCRATCH_HISTORY] = backward && may_copy(map->layout) ? (size_t)problem->P : 0,
     };
     const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
@@ -264,17 +273,35 @@ static void paint_scratch(struct map *map, int layer, bool backward)
 static void paint_forward(struct map *map, int layer)
 {
     const struct eco_problem *problem = map->layout->problem;
-    if (!map->layout->training || eco_layout_is_lean(map->layout))
+    const bool replays = eco_layout_replays(map->layout);
+    if (!map->layout->training || eco_layout_is_lean(map->layout) || replays)
         paint_states(map, layer);
-    if (problem->projected && !map->layout->training)
+    if (problem->projected && (!map->layout->training || (replays && !map->layout->back)))
         for (int d = 0; d < problem->D; d++)
             paint(map, eco_layout_output(map->layout, layer, d), 1, (size_t)problem->H);
     paint_scratch(map, layer, false);
 }
 
+/* Saved values and u, of so many steps. */
+static void paint_values(struct map *map, int layer, int32_t steps)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    const size_t H = (size_t)problem->H;
+    for (int d = 0; d < problem->D; d++) {
+        paint(map, eco_layout_save(map->layout, layer, d), steps,
+              (size_t)problem->cell->lowered.n_saves * H);
+        if (problem->projected)
+            paint(map, eco_layout_output(map->layout, layer, d), steps, H);
+    }
+}
+
 static void paint_backward(struct map *map, int layer)
 {
     const struct eco_problem *problem = map->layout->problem;
+    if (is_replay(map->layout)) {
+        paint_forward(map, layer);
+        paint_values(map, layer, map->layout->chunk_backward);
+    }
     paint_scratch(map, layer, true);
     for (int d = 0; d < problem->D; d++)
         for (int s = 0; s < problem->cell->recipe.n_states; s++)
@@ -300,22 +327,40 @@ static void paint_kept(struct map *map, int layer)
         }
 }
 
+/* What a replay reads: the output of all layers but the last, other states of some steps. */
+static void paint_replayed(struct map *map, int layer)
+{
+    const struct eco_problem *problem = map->layout->problem;
+    const int32_t T = map->layout->T;
+    if (layer + 1 < problem->L)
+        paint(map, eco_layout_sequence(map->layout, layer), T + 2,
+              (size_t)problem->D * (size_t)problem->P);
+    for (int d = 0; d < problem->D; d++)
+        for (int s = 1; s < problem->cell->recipe.n_states; s++) {
+            struct eco_array step = eco_layout_kept(map->layout, layer, d, s);
+            const size_t first = step.offset;
+            map->id++;
+            for (int32_t t = 0; t < T; t++)
+                if (eco_layout_keeps(map->layout, d, t)) {
+                    step.offset = first + eco_layout_kept_step(map->layout, d, t) * step.step *
+                                              eco_type_bytes(step.type);
+                    paint_more(map, step, 1, (size_t)problem->H);
+                }
+        }
+}
+
 static void check_reserve(const struct eco_layout *layout, const char *text)
 {
     const struct eco_problem *problem = layout->problem;
+    const bool replays = eco_layout_replays(layout);
     struct map map;
     map_open(&map, layout, text);
     for (int layer = 0; layer < problem->L; layer++) {
-        if (eco_layout_is_lean(layout))
-            paint_kept(&map, layer);
-        else
-            paint_states(&map, layer);
-        for (int d = 0; d < problem->D; d++) {
-            paint(&map, eco_layout_save(layout, layer, d), layout->T,
-                  (size_t)problem->cell->lowered.n_saves * (size_t)problem->H);
-            if (problem->projected)
-                paint(&map, eco_layout_output(layout, layer, d), layout->T, (size_t)problem->H);
-        }
+        (eco_layout_is_lean(layout) ? paint_kept
+         : replays                  ? paint_replayed
+                                    : paint_states)(&map, layer);
+        if (!replays)
+            paint_values(&map, layer, layout->T);
     }
     map_close(&map);
 }
@@ -348,14 +393,16 @@ START_TEST(layout_overlaps_nothing)
     struct eco_problem problem;
     struct eco_layout layout;
     problem_of(&problem, problems[_i / WISHES]);
-    for (int training = 0; training <= (int)problem.training; training++) {
-        eco_layout_build(&layout, &problem, &wishes[_i % WISHES], problem.T, problem.N, training);
+    for (int kind = 0; kind <= (problem.training ? 2 : 0); kind++) {
+        eco_layout_build(&layout, &problem, &wishes[_i % WISHES], problem.T, problem.N, kind);
+        const bool replays = eco_layout_replays(&layout);
         check_weights(&layout, problem.text);
-        check_workspace(&layout, problem.text, false);
-        if (training) {
+        if (!replays || kind != ECO_LAYOUT_BACK)
+            check_workspace(&layout, problem.text, false);
+        if (kind != ECO_LAYOUT_INFER)
             check_reserve(&layout, problem.text);
+        if (kind != ECO_LAYOUT_INFER && (!replays || kind == ECO_LAYOUT_BACK))
             check_workspace(&layout, problem.text, true);
-        }
     }
 }
 END_TEST
@@ -365,11 +412,11 @@ START_TEST(smaller_runs_fit)
     struct eco_problem problem;
     struct eco_layout whole, part;
     problem_of(&problem, problems[_i / WISHES]);
-    for (int training = 0; training <= (int)problem.training; training++) {
-        eco_layout_build(&whole, &problem, &wishes[_i % WISHES], problem.T, problem.N, training);
+    for (int kind = 0; kind <= (problem.training ? 2 : 0); kind++) {
+        eco_layout_build(&whole, &problem, &wishes[_i % WISHES], problem.T, problem.N, kind);
         for (int32_t T = 1; T <= problem.T; T++)
             for (int32_t N = 1; N <= problem.N; N++) {
-                eco_layout_build(&part, &problem, &wishes[_i % WISHES], T, N, training);
+                eco_layout_build(&part, &problem, &wishes[_i % WISHES], T, N, kind);
                 ck_assert_uint_le(part.workspace_bytes, whole.workspace_bytes);
                 ck_assert_uint_le(part.reserve_bytes, whole.reserve_bytes);
                 ck_assert_uint_eq(part.weights_bytes, whole.weights_bytes);

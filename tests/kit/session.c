@@ -179,7 +179,7 @@ bool session_open(struct session *session)
     ecornn_desc desc = test->desc;
     desc.type = session->machine->type;
     if (desc.type != test->desc.type)
-        desc.param_type = desc.weight_type = ECORNN_F32; /* defaults */
+        desc.param_type = desc.weight_type = desc.save_type = ECORNN_F32; /* defaults */
     if (!memory_succeeded(&session->memory,
                           ecornn_plan_create(&session->plan, session->machine->device, &desc),
                           "plan"))
@@ -188,8 +188,8 @@ bool session_open(struct session *session)
     session->params = ecornn_param_count(session->plan);
     ecornn_device_info info;
     ecornn_device_query(session->machine->device, &info);
-    session->reads_y =
-        (desc.flags & ECORNN_TRAINING) && !test->noreserve && strcmp(info.backend, "cuda") == 0;
+    session->reads_y = (desc.flags & ECORNN_TRAINING) && !test->noreserve &&
+                       (strcmp(info.backend, "cuda") == 0 || desc.save != ECORNN_SAVE_ALL);
     session->param = calloc((size_t)session->params, sizeof *session->param);
     session->dparam = calloc((size_t)session->params, sizeof *session->dparam);
     make_sequences(session);

@@ -1,0 +1,61 @@
+/*
+ * What the reserve keeps for a backward that computes the rest again, and where that lies.
+ */
+#include "common/plan/shapes.h"
+
+bool eco_layout_replays(const struct eco_layout *layout)
+{
+    return layout->training && layout->problem->saving.policy != ECORNN_SAVE_ALL &&
+           !layout->wishes.plain;
+}
+
+bool eco_layout_knows_states(const struct eco_layout *layout)
+{
+    return layout->problem->cell->recipe.n_states == 1 || layout->problem->saving.every == 1;
+}
+
+/* Steps that a direction has done with the step of number t; the state after the last one is no
+ * backward's to read. */
+static int32_t done(const struct eco_layout *layout, int d, int32_t t)
+{
+    return eco_problem_reversed(layout->problem, d) ? t : t + 1;
+}
+
+bool eco_layout_keeps(const struct eco_layout *layout, int d, int32_t t)
+{
+    const int32_t k = done(layout, d, t);
+    return k > 0 && k < layout->T && k % layout->problem->saving.every == 0;
+}
+
+size_t eco_layout_kept_step(const struct eco_layout *layout, int d, int32_t t)
+{
+    return (size_t)(done(layout, d, t) / layout->problem->saving.every - 1);
+}
+
+struct eco_layout_rows eco_layout_kept_rows(const struct eco_layout *layout, int state)
+{
+    const struct eco_problem *problem = layout->problem;
+    const struct eco_saving *saving = &problem->saving;
+    const int32_t steps = (layout->T - 1) / saving->every;
+    const bool exact = saving->policy == ECORNN_SAVE_EVERY && saving->type == problem->type;
+    const size_t width = (size_t)problem->D * (size_t)eco_problem_width(problem, state);
+    return (struct eco_layout_rows){exact ? layout->sum : saving->type, steps,
+                                    steps > 0 ? width : 0};
+}
+
+int32_t eco_layout_ring(int32_t chunk)
+{
+    int32_t planes = 2;
+    while (planes < chunk + 1)
+        planes *= 2;
+    return planes;
+}
+
+struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer)
+{
+    if (!eco_layout_replays(layout))
+        return eco_layout_state(layout, layer, 0, 0);
+    struct eco_array array = layout->sequence.first;
+    array.offset += (size_t)layer * layout->sequence.bytes;
+    return array;
+}

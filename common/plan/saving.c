@@ -1,0 +1,123 @@
+/*
+ * How much memory training takes: the fields of a description that say so, checked and made
+ * canonical, and their parts of a problem string.  Knows no layout.
+ */
+#include "common/problem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/type.h"
+#include "common/util.h"
+
+static const char *const policy_name[] = {"all", "states", "every"};
+
+static ecornn_status check_every(const ecornn_desc *desc)
+{
+    if (desc->save != ECORNN_SAVE_EVERY && desc->save_every != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save_every is %d, must be 0 with save %s",
+                        desc->save_every, policy_name[desc->save]);
+    if (desc->save == ECORNN_SAVE_EVERY && (desc->save_every < 1 || desc->save_every > desc->steps))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save_every is %d, must be 1 to %d, the steps",
+                        desc->save_every, desc->steps);
+    return ECORNN_OK;
+}
+
+/* The extents are checked. */
+ecornn_status eco_saving_check(const ecornn_desc *desc)
+{
+    const ecornn_type type = desc->type, save = desc->save_type;
+    if (desc->save != ECORNN_SAVE_ALL && (desc->flags & ECORNN_TRAINING) == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save is %s, but flags are without ECORNN_TRAINING",
+                        policy_name[desc->save]);
+    if (save != ECORNN_F32 && save != type && !(type == ECORNN_F32 && eco_type_narrow(save)))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be %s with type %s",
+                        eco_type_name(save), type == ECORNN_F32 ? "f32, bf16 or f16" : "0",
+                        eco_type_name(type));
+    if (save != ECORNN_F32 && save != type && desc->save == ECORNN_SAVE_ALL &&
+        desc->memory_limit == 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "save_type is %s, must be 0 with save all",
+                        eco_type_name(save));
+    return check_every(desc);
+}
+
+struct eco_saving eco_saving_of(const ecornn_desc *desc)
+{
+    return (struct eco_saving){
+        .policy = desc->save,
+        .every = desc->save == ECORNN_SAVE_STATES ? 1 : desc->save_every,
+        .type = desc->save_type != ECORNN_F32 ? desc->save_type : desc->type,
+    };
+}
+
+/* ---- problem strings ------------------------------------------------------------------------- */
+
+static const struct unit {
+    char letter;
+    int shift;
+} unit[] = {{'G', 30}, {'M', 20}, {'K', 10}};
+enum { UNITS = sizeof unit / sizeof *unit };
+
+void eco_saving_write(struct eco_text *text, const struct eco_problem *problem)
+{
+    const struct eco_saving *saving = &problem->saving;
+    if (saving->policy == ECORNN_SAVE_STATES)
+        eco_text_add(text, "/save:states");
+    if (saving->policy == ECORNN_SAVE_EVERY)
+        eco_text_add(text, "/save:every:%d", saving->every);
+    if (saving->type != problem->type)
+        eco_text_add(text, "/%s-save", eco_type_name(saving->type));
+    if (problem->memory_limit == 0)
+        return;
+    int k = 0;
+    while (k < UNITS && problem->memory_limit % (UINT64_C(1) << unit[k].shift) != 0)
+        k++;
+    if (k < UNITS)
+        eco_text_add(text, "/memory:%" PRIu64 "%c", problem->memory_limit >> unit[k].shift,
+                     unit[k].letter);
+    else
+        eco_text_add(text, "/memory:%" PRIu64, problem->memory_limit);
+}
+
+/* Digits, which are left behind *text; false: none, or too many. */
+static bool parse_number(const char **text, uint64_t most, uint64_t *number)
+{
+    const size_t digits = strspn(*text, "0123456789");
+    errno = 0;
+    *number = strtoull(*text, NULL, 10);
+    *text += digits;
+    return digits > 0 && errno == 0 && *number > 0 && *number <= most;
+}
+
+static bool parse_memory(ecornn_desc *desc, const char *value)
+{
+    uint64_t number;
+    if (!parse_number(&value, UINT64_MAX, &number))
+        return false;
+    for (int k = 0; k < UNITS; k++)
+        if (value[0] == unit[k].letter && number <= UINT64_MAX >> unit[k].shift) {
+            number <<= unit[k].shift;
+            value++;
+            break;
+        }
+    desc->memory_limit = number;
+    return value[0] == '\0';
+}
+
+bool eco_saving_parse(ecornn_desc *desc, const char *part)
+{
+    static const char every[] = "save:every:", memory[] = "memory:";
+    uint64_t number;
+    if (strncmp(part, memory, sizeof memory - 1) == 0)
+        return parse_memory(desc, part + sizeof memory - 1);
+    if (strncmp(part, every, sizeof every - 1) != 0)
+        return false;
+    part += sizeof every - 1;
+    if (!parse_number(&part, INT32_MAX, &number) || part[0] != '\0')
+        return false;
+    desc->save = ECORNN_SAVE_EVERY;
+    desc->save_every = (int32_t)number;
+    return true;
+}
