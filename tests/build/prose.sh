@@ -1,8 +1,8 @@
 #!/bin/sh
-# The documents: no paragraph of more than 120 words, no line of prose of more than 120 characters,
-# links and names of files that are there, every variable of the environment in its table, README's
-# program that of examples, tables with their heads, plots that are those of the tables; in NEWS no
-# bullet of more than 25 words.
+# The documents: no paragraph of more than 120 words, no sentence of more than 25 (of more than 40
+# with its figures), no line of prose of more than 120 characters, links and names of files that are
+# there, every variable of the environment in its table, README's program that of examples, tables
+# with their heads, plots that are those of the tables; in NEWS no bullet of more than 25 words.
 set -eu
 command -v python3 > /dev/null || { echo "no python3: skipped"; exit 77; }
 cd "${srcdir:-.}"
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 WORDS, WIDTH = 120, 120
+SENTENCE, WITH_FIGURES = 25, 40
 TABLE = "doc/guide/environment.md"
 FOLDERS = "bench common cpu doc examples gpu include lib python tests tools".split()
 wrong = []
@@ -41,8 +42,19 @@ def paragraphs(path):
         yield start, now
 
 
+def look_at_sentences(path, start, text):
+    """What is in `` is a word, so is a link's text; figures are none until there are many."""
+    for sentence in re.split(r"(?<=[.!?])[)*_\"]*\s+", text):
+        plain = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "code", sentence))
+        all_of_it = [word for word in plain.split() if re.search(r"\w", word)]
+        words = [word for word in all_of_it if re.search(r"[A-Za-z]", word)]
+        if len(words) > SENTENCE or len(all_of_it) > WITH_FIGURES:
+            complain(path, start, f"a sentence of {len(all_of_it)} words: {sentence[:40]}")
+
+
 def look_at_prose(path):
     for start, lines in paragraphs(path):
+        look_at_sentences(path, start, " ".join(lines))
         words = len(" ".join(lines).split())
         if words > WORDS:
             complain(path, start, f"a paragraph of {words} words")
@@ -129,7 +141,7 @@ def look_at_news():
 
 places = [Path("gpu"), Path("gpu/gemm")]  # from where the pages on a GPU count
 names = {path.name for folder in FOLDERS for path in Path(folder).rglob("*.*")}
-pages = [Path("README.md"), *sorted(Path("doc").rglob("*.md"))]
+pages = [Path("README.md"), Path("python/README.md"), *sorted(Path("doc").rglob("*.md"))]
 for page in pages:
     look_at_prose(page)
     look_at_links(page)
