@@ -73,7 +73,7 @@ struct eco_backend {
     ecornn_status (*copy)(struct ecornn_device *device, void *to, const void *from, size_t bytes,
                           bool to_device);
     /* In order on the stream, as a run; the device's memory is checked before. */
-    ecornn_status (*fill)(const struct ecornn_plan *plan, const struct eco_fill *fills, int count,
+    ecornn_status (*fill)(struct ecornn_device *device, const struct eco_fill *fills, int count,
                           void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
     ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params, void *weights,

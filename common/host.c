@@ -28,10 +28,10 @@ ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *
     return ECORNN_OK;
 }
 
-ecornn_status eco_host_fill(const struct ecornn_plan *plan, const struct eco_fill *fills, int count,
+ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill *fills, int count,
                             void *stream)
 {
-    (void)plan;
+    (void)device;
     (void)stream;
     for (int k = 0; k < count; k++)
         if (fills[k].from != NULL)

@@ -10,7 +10,7 @@ void *eco_host_alloc(struct ecornn_device *device, size_t bytes);
 void eco_host_free(struct ecornn_device *device, void *memory);
 ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *from, size_t bytes,
                             bool to_device);
-ecornn_status eco_host_fill(const struct ecornn_plan *plan, const struct eco_fill *fills, int count,
+ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill *fills, int count,
                             void *stream);
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream); /* all is done always */
 

@@ -223,4 +223,5 @@ const struct eco_backend eco_backend_cpu = {
     .describe = describe,
     .threads = threads,
     .algos = algos,
+    .attention = &eco_cpu_attention,
 };

@@ -327,4 +327,8 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
 extern const struct eco_products eco_dense_products;
 extern const struct eco_algo eco_algo_blas, eco_algo_packed;
 
+/* ---- attention, attention/run.c -------------------------------------------------------------- */
+
+extern const struct eco_attention_backend eco_cpu_attention;
+
 #endif /* ECO_CPU_H */

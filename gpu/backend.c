@@ -228,17 +228,17 @@ static ecornn_status fill_one(const struct eco_fill *fill, void *stream)
     return ECO_CUDA(cudaMemcpyAsync(fill->to, fill->from, fill->bytes, cudaMemcpyDefault, stream));
 }
 
-static ecornn_status fill(const struct ecornn_plan *plan, const struct eco_fill *fills, int count,
+static ecornn_status fill(struct ecornn_device *device, const struct eco_fill *fills, int count,
                           void *stream)
 {
     struct eco_gpu_scope scope;
-    ecornn_status status = eco_gpu_enter(&scope, plan->device);
+    ecornn_status status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
     for (int k = 0; status == ECORNN_OK && k < count; k++) {
-        status = eco_gpu_check_pointer(plan->device->own, fills[k].name, fills[k].to);
+        status = eco_gpu_check_pointer(device->own, fills[k].name, fills[k].to);
         if (status == ECORNN_OK)
-            status = eco_gpu_check_pointer(plan->device->own, fills[k].from_name, fills[k].from);
+            status = eco_gpu_check_pointer(device->own, fills[k].from_name, fills[k].from);
     }
     for (int k = 0; status == ECORNN_OK && k < count; k++)
         status = fill_one(&fills[k], stream);

@@ -256,6 +256,8 @@ static ecornn_status check_blocks(const struct ecornn_attention_plan *plan,
 static ecornn_status run(const struct ecornn_attention_plan *plan, const ecornn_attention_io *io,
                          const struct eco_attention_args *args)
 {
+    if (args->T == 0 || args->S == 0 || args->N == 0)
+        return eco_attention_run_empty(plan, args);
     const bool marks = args->reserve && !plan->device->caps.own_memory;
     ecornn_status status = check_blocks(plan, io, args);
     if (status == ECORNN_OK && marks && args->backward)

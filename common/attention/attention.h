@@ -67,7 +67,7 @@ struct eco_attention_backend {
     /* Bytes of a run's workspace, which never grow with fewer steps, positions or rows. */
     struct eco_size (*workspace)(const struct eco_attention *problem, const struct eco_caps *caps,
                                  const struct eco_attention_args *sizes);
-    /* args are checked; T, S or N may be 0. */
+    /* args are checked; T, S and N are not 0. */
     ecornn_status (*run)(const struct ecornn_attention_plan *plan,
                          const struct eco_attention_args *args);
     /* How it runs, a line or more. */
@@ -84,6 +84,10 @@ struct eco_size eco_attention_workspace(const struct ecornn_attention_plan *plan
                                         const struct eco_attention_args *sizes);
 struct eco_size eco_attention_reserve(const struct eco_attention *problem,
                                       const struct eco_attention_args *sizes);
+
+/* A run of no steps, positions or rows: every result is 0. */
+ecornn_status eco_attention_run_empty(const struct ecornn_attention_plan *plan,
+                                      const struct eco_attention_args *args);
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 

@@ -105,3 +105,31 @@ int eco_attention_plan_describe(const struct ecornn_attention_plan *plan, char *
                  plan->sizes.reserve);
     return text.length > INT_MAX ? INT_MAX : (int)text.length;
 }
+
+/* ---- a run of nothing ------------------------------------------------------------------------ */
+
+static size_t row_bytes(const struct eco_attention *problem, int32_t rows, int32_t N, int32_t width)
+{
+    return (size_t)rows * (size_t)N * (size_t)width * eco_type_bytes(problem->type);
+}
+
+ecornn_status eco_attention_run_empty(const struct ecornn_attention_plan *plan,
+                                      const struct eco_attention_args *args)
+{
+    const struct eco_attention *problem = &plan->problem;
+    const int32_t T = args->T, S = args->S, N = args->N, H = problem->H, V = problem->V;
+    const struct eco_fill all[] = {
+        {"io.context", NULL, args->backward ? NULL : args->context, NULL,
+         row_bytes(problem, T, N, V)},
+        {"gradient.dquery", NULL, args->dquery, NULL, row_bytes(problem, T, N, H)},
+        {"gradient.dkeys", NULL, args->dkeys, NULL, row_bytes(problem, S, N, H)},
+        {"gradient.dvalues", NULL, args->dvalues, NULL, row_bytes(problem, S, N, V)},
+        {"gradient.dvector", NULL, args->accumulate ? NULL : args->dvector, NULL,
+         (size_t)H * eco_type_bytes(eco_type_sum(problem->type))}};
+    struct eco_fill wanted[sizeof all / sizeof *all];
+    int count = 0;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (all[k].to != NULL && all[k].bytes > 0)
+            wanted[count++] = all[k];
+    return plan->device->backend->fill(plan->device, wanted, count, args->stream);
+}

@@ -36,5 +36,5 @@ ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct ec
         add(&list, (struct eco_fill){.name = "gradient.dweights",
                                      .to = args->dweights,
                                      .bytes = plan->sizes.dweights});
-    return plan->device->backend->fill(plan, list.fill, list.count, args->stream);
+    return plan->device->backend->fill(plan->device, list.fill, list.count, args->stream);
 }

@@ -92,7 +92,8 @@ struct eco_pointwise_kernels {
 struct eco_tile_kernel; /* tile.h */
 struct eco_narrow_rows;
 struct eco_pair_rows;
-struct eco_lanes_code; /* common/plan/lanes.h */
+struct eco_lanes_code;        /* common/plan/lanes.h */
+struct eco_attention_kernels; /* cpu/attention/attention.h */
 
 /* An instruction set: isa.h lists them.  f64 is the same plain C in all of them. */
 struct eco_isa {
@@ -104,6 +105,7 @@ struct eco_isa {
     const struct eco_narrow_rows *narrow_rows;
     const struct eco_lanes_code *lanes;
     const struct eco_pair_rows *pair_rows; /* for dot, amx */
+    const struct eco_attention_kernels *attention;
     bool fused; /* has a fused multiply-add: all sets that have one give the same bits, and so do
                  * all that have none */
 };

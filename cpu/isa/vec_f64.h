@@ -39,6 +39,12 @@ static inline void v_store_part(double *to, vec v, int n)
         *to = v;
 }
 
+/* Rounds twice: the C library's fma is slow where the processor has none. */
+static inline vec v_fma(vec a, vec b, vec c)
+{
+    return a * b + c;
+}
+
 static inline vec v_min(vec a, vec b)
 {
     return a < b ? a : b;

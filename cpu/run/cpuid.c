@@ -23,6 +23,7 @@
 
 #include "common/util.h"
 #include "cpu/run/cpuid.h"
+#include "cpu/attention/attention.h"
 #include "cpu/isa/isa.h"
 
 /* ---- instruction sets ------------------------------------------------------------------------ */
@@ -140,7 +141,7 @@ static void model_name(char name[49])
 #define KERNELS(set, fused_)                                                                       \
     .f32 = &eco_kernels_##set, .f64 = &eco_kernels_f64, .bf16 = &eco_kernels_narrow_##set,         \
     .tile = &eco_tile_##set, .narrow = &eco_narrow_##set, .narrow_rows = &eco_rows_##set,          \
-    .lanes = &eco_lanes_##set, .fused = fused_
+    .lanes = &eco_lanes_##set, .attention = &eco_attention_##set, .fused = fused_
 /* clang-format on */
 
 /* Every set that was built, best first. */

@@ -118,8 +118,9 @@ typedef struct {
     int32_t accumulate;
 } ecornn_attention_gradient;
 
-/** context and weights.  With a reserve it also keeps what backward needs.  T, S or N may be 0:
- * contexts of no source are 0. */
+/** context and weights.  With a reserve it also keeps what backward needs.  A run
+ * whose T, S or N is 0 reads nothing, and its results, gradients too, are 0; the reserve stays as
+ * it is. */
 ECORNN_API ecornn_status ecornn_attention_forward(const ecornn_attention_plan *plan,
                                                   const ecornn_attention_io *io);
 /** Gradients of one forward run.  io: the same sizes, lengths, query, keys, values, vector and

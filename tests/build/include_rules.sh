@@ -15,7 +15,8 @@ common/cell/     : include/ common/util.h                                       
 common/ref/      : include/ common/cell/ common/problem.h common/backend.h common/host.h common/type.h common/util.h common/number.h : immintrin omp.h cblas cuda
 common/          : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 cpu/isa/         : include/ common/                                                       : omp.h cblas cuda
-cpu/run/         : include/ common/ config.h cpu/cpu.h cpu/isa/isa.h                      : cuda
+cpu/attention/   : include/ common/ cpu/cpu.h cpu/isa/vec.h                               : immintrin omp.h cblas cuda
+cpu/run/         : include/ common/ config.h cpu/cpu.h cpu/isa/isa.h cpu/attention/attention.h : cuda
 cpu/gemm/        : include/ common/ cpu/cpu.h cpu/isa/isa.h                               : immintrin omp.h cuda
 cpu/ops/         : include/ common/ cpu/cpu.h                                             : immintrin omp.h cblas cuda
 cpu/algo/        : include/ common/ cpu/cpu.h cpu/gemm/packed/packed.h                    : immintrin omp.h cblas cuda
@@ -45,6 +46,7 @@ python/          :                                                              
 bench/core/      : include/ bench/cpu/ bench/onednn/onednn.h                              : cuda
 bench/cpu/       : include/ bench/core/                                                   : cuda
 bench/onednn/    : include/ bench/core/                                                   : cuda
+bench/attention/ : include/ bench/core/                                                   : cuda
 bench/gpu/       : include/                                                               : immintrin omp.h cblas
 examples/        : include/                                                               : cuda
 '

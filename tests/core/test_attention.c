@@ -12,7 +12,7 @@
 #include "tests/kit/net.h"
 #include "tests/kit/suite.h"
 
-static const char *const device_name[] = {"reference"};
+static const char *const device_name[] = {"reference", "cpu:1", "cpu:2"};
 enum { DEVICES = sizeof device_name / sizeof *device_name };
 
 static ecornn_device *open_device(const char *name)
