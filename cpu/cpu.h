@@ -6,6 +6,7 @@
 #define ECO_CPU_H
 
 #include "common/backend.h"
+#include "common/bound.h"
 #include "cpu/run/barrier.h"
 #include "cpu/isa/pointwise.h"
 #include "cpu/isa/tile.h"
@@ -68,7 +69,7 @@ struct eco_cpu_run {
 
 /* An op of the tape, done by all threads of a team together; it ends with everything it wrote
  * visible to the thread that wrote it: the walker waits for the others. */
-typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_op *op);
+typedef void (*eco_cpu_kernel)(const struct eco_cpu_run *run, const struct eco_bound *bound);
 
 /* What all algorithms set alike: everything but products and how work is shared out. */
 struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct eco_layout *layout,
@@ -116,18 +117,14 @@ struct eco_stretch {
 bool eco_cpu_stretch(const struct eco_cpu_run *run, const struct eco_op *op,
                      struct eco_stretch *stretch);
 
-/* ---- addresses, ops/addresses.c -------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
-/* Element 0 of step `step` of an array of the run's blocks. */
-void *eco_cpu_at(const struct eco_cpu_run *run, const struct eco_array *array, size_t step);
 /* This thread's scratch, of layout->thread_bytes. */
 static inline char *eco_cpu_scratch(const struct eco_cpu_run *run)
 {
     return (char *)run->args->workspace + run->layout->thread_offset +
            (size_t)run->thread * run->layout->thread_bytes;
 }
-/* The packed weights at a byte offset from eco_layout_*. */
-const void *eco_cpu_weights(const struct eco_cpu_run *run, size_t offset);
 /* Address `elements` of a type after p. */
 static inline const void *eco_cpu_after(ecornn_type type, const void *p, size_t elements)
 {
@@ -138,52 +135,12 @@ static inline void *eco_cpu_after_mutable(ecornn_type type, void *p, size_t elem
     return (char *)p + elements * eco_type_bytes(type);
 }
 
-/* Rows of one step: element 0 of row 0, and elements from one row to the next. */
-struct eco_rows {
-    const void *data; /* NULL: there are none */
-    size_t row;
-    ecornn_type type;
-};
-/* A caller's sequence of `width` wide rows (x, y and their gradients) at step t, in either order.
- */
-struct eco_rows eco_cpu_sequence(const struct eco_cpu_run *run, const void *data, int32_t t,
-                                 size_t width);
-/* Rows that layer `op->layer` reads as input at step t, before gathering. */
-struct eco_rows eco_cpu_input_rows(const struct eco_cpu_run *run, const struct eco_op *op,
-                                   int32_t t);
-/* Input rows of the op's steps for a product: gathered or in place; dense over the steps. */
-struct eco_rows eco_cpu_product_input(const struct eco_cpu_run *run, const struct eco_op *op);
-
-/* Where the steps of an array lie, found once per op: step k is `stride` bytes times k & mask after
- * the first. */
-struct eco_steps {
-    char *first; /* NULL: there are none */
-    size_t stride, mask;
-    size_t row; /* elements from one row to the next */
-    ecornn_type type;
-};
-struct eco_steps eco_cpu_steps(const struct eco_cpu_run *run, const struct eco_array *array);
-/* Columns from `column` on of a caller's sequence. */
-struct eco_steps eco_cpu_sequence_steps(const struct eco_cpu_run *run, const void *data,
-                                        size_t width, size_t column);
-static inline void *eco_step_at(const struct eco_steps *steps, size_t k)
-{
-    return steps->first == NULL ? NULL : steps->first + (k & steps->mask) * steps->stride;
-}
-
-/* Of a C that is no accumulator: its units are neighbours. */
-extern const struct eco_blocks eco_cpu_one_block;
-/* The bias of an accumulator, [H], or NULL. */
-const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
-
 /* ---- the ops that only move rows, ops/copies.c; the same for every algorithm ----------------- */
 
-void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_d_begin(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_d_end(const struct eco_cpu_run *run, const struct eco_op *op);
+void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bound);
 
 /* ---- products -------------------------------------------------------------------------------- */
 
@@ -251,6 +208,10 @@ struct eco_product {
     bool add;                   /* to C; else C is overwritten */
 };
 
+/* gemm/bias.c: the bias of an accumulator, [H], or NULL. */
+const void *eco_cpu_bias(const struct eco_cpu_run *run, const struct eco_op *op, int acc);
+/* Of a C that is no accumulator: its units are neighbours. */
+extern const struct eco_blocks eco_cpu_one_block;
 /* gemm/cblas.c: this thread's share of a product through CBLAS, in pieces whose shape depends on m,
  * n, k alone: the bits do not depend on the number of threads.  The caller waits before C is read.
  */
@@ -274,16 +235,9 @@ static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows
 /* ---- pointwise passes, ops/pointwise_pass.c -------------------------------------------------- */
 
 /* The fields of a pointwise call that are the same for every step of an op. */
-struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op);
-/* The states of an op's layer and direction, all steps. */
-struct eco_states {
-    struct eco_steps plane[ECO_MAX_STATES];
-    size_t before, next; /* step t reads plane t + before and writes t + next */
-};
-struct eco_states eco_cpu_states(const struct eco_cpu_run *run, const struct eco_op *op);
+struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_bound *bound);
 /* Previous and next states of a call at step t. */
-void eco_cpu_point_at_states(const struct eco_states *states, int32_t t,
-                             struct eco_pointwise *call);
+void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct eco_pointwise *call);
 /* This thread's part of the [N,H] plane of step t. */
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call);
 /* Between a pointwise pass and a product, and the other way round: waits where threads may read
@@ -293,11 +247,11 @@ void eco_cpu_after_product(const struct eco_cpu_run *run);
 
 /* ---- the ops that compute: ops/forward.c, ops/backward.c, ops/weight_gradients.c ------------- */
 
-void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op);
-void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op);
+void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_bound *bound);
 
 /* ---- where weight gradients are summed, ops/gradient_sums.c ---------------------------------- */
 

@@ -35,8 +35,7 @@ static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
-    const void *weights =
-        eco_cpu_weights(run, eco_layout_weights(run->layout, m->op->layer, m->op->d, m->part));
+    const void *weights = eco_bind_weights(run->layout, run->args, m->op, m->part);
     if (m->bias) {
         fill_bias(run, m);
         eco_cpu_wait(run);
@@ -62,8 +61,7 @@ static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t units = (size_t)matrix.units, columns = (size_t)matrix.columns;
-    const void *weights =
-        eco_cpu_weights(run, eco_layout_weights(run->layout, m->op->layer, m->op->d, m->part));
+    const void *weights = eco_bind_weights(run->layout, run->args, m->op, m->part);
     struct eco_product product = {.kind = ECO_PRODUCT_NN,
                                   .m = m->rows,
                                   .n = matrix.columns,

@@ -10,43 +10,35 @@
 
 /* ---- states in and out ----------------------------------------------------------------------- */
 
-/* One direction of one layer's state in the caller's array [L*D,N,width]. */
-static size_t state_offset(const struct eco_cpu_run *run, const struct eco_op *op, size_t width)
-{
-    return ((size_t)op->layer * (size_t)run->problem->D + op->d) * (size_t)run->args->N * width;
-}
-
 /* This thread's rows of a state or its gradient, [width] at each place, from or to the caller's
- * array, where zeros are for NULL; `inside` says where a row lies. */
+ * array, where zeros are for NULL.  Planes: `inside` is of states, before the row's first step or
+ * after its last. */
 struct move {
-    const struct eco_steps *inside;
-    const void *outside;
+    const struct eco_view *inside, *outside;
     size_t width;
-    bool in;
+    bool in, planes;
 };
 
-/* The plane of a row: the one its first step reads, or its last step writes. */
-static size_t plane_of(const struct eco_cpu_run *run, const struct eco_op *op, int32_t row, bool in)
+/* The first step of a row, or its last. */
+static int32_t step_of(const struct eco_cpu_run *run, const struct eco_op *op, int32_t row, bool in)
 {
     const int32_t T = run->order ? run->args->lengths[row] : run->args->T;
-    return eco_layout_state_plane(run->layout, op->d, in == op->reversed ? T - 1 : 0, !in);
+    return in == op->reversed ? T - 1 : 0;
 }
 
-static void move_rows(const struct eco_cpu_run *run, const struct eco_op *op, struct move move,
-                      bool planes)
+static void move_rows(const struct eco_cpu_run *run, const struct eco_op *op, struct move move)
 {
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
-    const ecornn_type type = move.inside->type, outer = run->layout->type;
-    const size_t first = state_offset(run, op, move.width);
+    const ecornn_type type = move.inside->type, outer = move.outside->type;
     for (int32_t n = part.from; n < part.to; n++) {
         const int32_t row = eco_cpu_row(run, n);
-        void *inside = eco_step_at(move.inside, planes ? plane_of(run, op, row, move.in) : 0);
+        void *inside = eco_view_at(move.inside, move.planes ? step_of(run, op, row, move.in) : 0);
+        void *outside = move.outside->first;
         inside = eco_cpu_after_mutable(type, inside, (size_t)n * move.inside->row);
-        const void *outside =
-            move.outside ? eco_cpu_after(outer, move.outside, first + (size_t)row * move.width)
-                         : NULL;
+        if (outside != NULL)
+            outside = eco_cpu_after_mutable(outer, outside, (size_t)row * move.outside->row);
         if (!move.in)
-            eco_type_move((void *)(uintptr_t)outside, outer, inside, type, move.width);
+            eco_type_move(outside, outer, inside, type, move.width);
         else if (outside != NULL)
             eco_type_move(inside, type, outside, outer, move.width);
         else
@@ -55,38 +47,28 @@ static void move_rows(const struct eco_cpu_run *run, const struct eco_op *op, st
 }
 
 /* All states, or all their gradients between steps. */
-static void move_states(const struct eco_cpu_run *run, const struct eco_op *op,
-                        const void *const outside[ECO_MAX_STATES], bool in)
+static void move_states(const struct eco_cpu_run *run, const struct eco_bound *bound, bool in)
 {
     const bool planes = !run->args->backward;
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const struct eco_array array = planes ? eco_layout_state(run->layout, op->layer, op->d, s)
-                                              : eco_layout_carry(run->layout, op->layer, op->d, s);
-        const struct eco_steps inside = eco_cpu_steps(run, &array);
+        const struct eco_view *inside = !planes ? &bound->carry[s]
+                                        : in    ? &bound->before[s]
+                                                : &bound->next[s],
+                              *outside = in ? &bound->given[s] : &bound->wanted[s];
         const size_t width = (size_t)eco_problem_width(run->problem, s);
-        if (in || outside[s] != NULL)
-            move_rows(run, op, (struct move){&inside, outside[s], width, in}, planes);
+        if (in || outside->first != NULL)
+            move_rows(run, bound->op, (struct move){inside, outside, width, in, planes});
     }
 }
 
-void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
-    move_states(run, op, run->args->initial, true);
+    move_states(run, bound, true);
 }
 
-void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
-    move_states(run, op, (const void *const *)run->args->final, false);
-}
-
-void eco_cpu_d_begin(const struct eco_cpu_run *run, const struct eco_op *op)
-{
-    move_states(run, op, run->args->dfinal, true);
-}
-
-void eco_cpu_d_end(const struct eco_cpu_run *run, const struct eco_op *op)
-{
-    move_states(run, op, (const void *const *)run->args->dinitial, false);
+    move_states(run, bound, false);
 }
 
 /* ---- gather and scatter ---------------------------------------------------------------------- */
@@ -156,65 +138,59 @@ static void move_row(const struct drop *drop, const struct rows_pair *row)
                                                    row->width);
 }
 
-void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_op *op)
+/* A row of step t of a layer's input, from where it lies to the gather array, or of its gradient
+ * the other way round. */
+static struct rows_pair pair_of(const struct eco_view *to, const struct eco_view *from, int32_t t,
+                                size_t to_row, size_t from_row)
 {
-    const struct eco_array gather =
-        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_GATHER);
+    return (struct rows_pair){
+        .to = eco_cpu_after_mutable(to->type, eco_view_at(to, t), to_row * to->row),
+        .from = eco_cpu_after(from->type, eco_view_at(from, t), from_row * from->row),
+        .to_type = to->type,
+        .from_type = from->type};
+}
+
+void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
     struct drop drop = drop_of(run, op, false);
     if (run->args->backward && run->args->dweights == NULL)
         return;
     for (int32_t t = op->t0; t < op->t1; t++) {
-        const struct eco_rows from = eco_cpu_input_rows(run, op, t);
         const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
-        void *step = eco_cpu_at(run, &gather, (size_t)(t - op->t0));
         for (int32_t n = part.from; n < part.to; n++) {
             const int32_t row = eco_cpu_row(run, n), there = op->layer == 0 ? row : n;
+            struct rows_pair pair = pair_of(&bound->gather, &bound->x, t, (size_t)n, (size_t)there);
+            pair.width = width;
             drop.at.t = (uint32_t)t;
             drop.at.n = (uint32_t)row;
-            const struct rows_pair pair = {
-                .to = eco_cpu_after_mutable(gather.type, step, (size_t)n * gather.row),
-                .from = eco_cpu_after(from.type, from.data, (size_t)there * from.row),
-                .to_type = gather.type,
-                .from_type = from.type,
-                .width = width};
             move_row(&drop, &pair);
         }
     }
 }
 
-void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_array gather =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DGATHER);
-    struct eco_array dinput = {0};
+    const struct eco_op *op = bound->op;
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
     const struct eco_share part = eco_cpu_part(run, run->args->N, 1);
     struct drop drop = drop_of(run, op, op->add);
-    if (op->layer > 0)
-        dinput = eco_layout_dinput(run->layout, op->layer);
-    else if (run->args->dx == NULL)
+    if (bound->dx.first == NULL)
         return;
     for (int32_t t = op->t0; t < op->t1; t++) {
-        struct eco_rows to = eco_cpu_sequence(run, run->args->dx, t, width);
-        if (op->layer > 0)
-            to = (struct eco_rows){eco_cpu_at(run, &dinput, (size_t)t), dinput.row, dinput.type};
-        const void *step = eco_cpu_at(run, &gather, (size_t)(t - op->t0));
         const int32_t active = eco_cpu_active(run, t);
         for (int32_t n = part.from; n < part.to; n++) {
             const int32_t row = eco_cpu_row(run, n), there = op->layer == 0 ? row : n;
-            const struct rows_pair pair = {
-                .to = (void *)(uintptr_t)eco_cpu_after(to.type, to.data, (size_t)there * to.row),
-                .from = eco_cpu_after(gather.type, step, (size_t)n * gather.row),
-                .to_type = to.type,
-                .from_type = gather.type,
-                .width = width};
+            struct rows_pair pair =
+                pair_of(&bound->dx, &bound->dgather, t, (size_t)there, (size_t)n);
+            pair.width = width;
             drop.at.t = (uint32_t)t;
             drop.at.n = (uint32_t)row;
             if (n < active)
                 move_row(&drop, &pair);
             else if (op->layer == 0 && !op->add)
-                memset(pair.to, 0, width * eco_type_bytes(to.type));
+                memset(pair.to, 0, width * eco_type_bytes(pair.to_type));
         }
     }
 }

@@ -6,25 +6,28 @@
 
 #include <string.h>
 
-void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
+/* Rows `rows` after those of the op's first step. */
+static void *rows_after(const struct eco_view *view, const struct eco_op *op, size_t rows)
 {
-    const struct eco_array acc =
-        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
-    const struct eco_rows x = eco_cpu_product_input(run, op);
+    return eco_cpu_after_mutable(view->type, eco_view_at(view, op->t0), rows * view->row);
+}
+
+void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
     if (run->layout->fuse_input)
         return;
     struct eco_multiply multiply = {.op = op,
                                     .part = ECO_PART_INPUT,
-                                    .a_row = x.row,
-                                    .c_row = acc.row,
-                                    .c_type = acc.type,
+                                    .a_row = bound->input.row,
+                                    .c_row = bound->acc.row,
+                                    .c_type = bound->acc.type,
                                     .blocks = eco_layout_acc_blocks(run->layout),
                                     .bias = true};
     for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
         multiply.rows = some.rows;
-        multiply.a =
-            eco_cpu_after(x.type, x.data, (size_t)some.step * (size_t)run->args->N * x.row);
-        multiply.c = eco_cpu_at(run, &acc, (size_t)some.step);
+        multiply.a = rows_after(&bound->input, op, (size_t)some.step * (size_t)run->args->N);
+        multiply.c = eco_view_at(&bound->acc, op->t0 + some.step);
         run->products->multiply(run, &multiply);
     }
 }
@@ -34,10 +37,7 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_op *op)
 /* What stays the same over the steps of an op. */
 struct step {
     const struct eco_cpu_run *run;
-    const struct eco_op *op;
-    struct eco_steps acc, save, y, output;
-    struct eco_states states;
-    struct eco_rows x;        /* of the op's first step */
+    const struct eco_bound *bound;
     struct eco_blocks blocks; /* of acc */
     struct eco_pointwise call;
     struct stages *stages;
@@ -55,20 +55,18 @@ struct stages {
 /* NULL where they are not there, or not yet. */
 static const void *input_rows(const struct step *step, int32_t t)
 {
-    const struct eco_op *op = step->op;
+    const struct eco_op *op = step->bound->op;
     const bool inside = t >= op->t0 && t < op->t1,
                there = !op->gathered && t >= 0 && t < step->run->args->T;
-    const ptrdiff_t rows = (ptrdiff_t)(t - op->t0) * step->run->args->N;
-    const ptrdiff_t bytes = rows * (ptrdiff_t)(step->x.row * eco_type_bytes(step->x.type));
-    return inside || there ? (const char *)step->x.data + bytes : NULL;
+    return inside || there ? eco_view_at(&step->bound->input, t) : NULL;
 }
 
 /* acc of a step = bias + W x. */
 static struct eco_multiply input(const struct step *step)
 {
-    return (struct eco_multiply){.op = step->op,
+    return (struct eco_multiply){.op = step->bound->op,
                                  .part = ECO_PART_INPUT,
-                                 .a_row = step->x.row,
+                                 .a_row = step->bound->input.row,
                                  .c_row = step->call.acc_row,
                                  .blocks = step->blocks,
                                  .bias = true};
@@ -85,10 +83,10 @@ static struct eco_multiply recurrent(const struct step *step, int o)
         slot = eco_cpu_after(run->layout->type, call->operand,
                              (size_t)operand->slot * (size_t)run->problem->H);
     return (struct eco_multiply){
-        .op = step->op,
+        .op = step->bound->op,
         .part = ECO_PART_RECURRENT + o,
         .a = slot,
-        .a_row = operand->state >= 0 ? step->states.plane[operand->state].row : call->operand_row,
+        .a_row = operand->state >= 0 ? step->bound->before[operand->state].row : call->operand_row,
         .c_row = call->acc_row,
         .c_type = run->layout->sum,
         .blocks = step->blocks,
@@ -120,16 +118,17 @@ static void put_stages(struct step *step)
 
 static void point_at_step(struct step *step, int32_t t)
 {
+    const struct eco_bound *bound = step->bound;
     struct eco_pointwise *call = &step->call;
     call->t = t;
-    call->acc = eco_step_at(&step->acc, (size_t)(t - step->op->t0));
-    call->save = eco_step_at(&step->save, (size_t)t);
-    eco_cpu_point_at_states(&step->states, t, call);
+    call->acc = eco_view_at(&bound->acc, t);
+    call->save = eco_view_at(&bound->save, t);
+    eco_cpu_point_at_states(bound, t, call);
     if (step->run->problem->projected) {
-        call->next[0] = eco_step_at(&step->output, (size_t)t);
-        call->next_row[0] = step->output.row;
+        call->next[0] = eco_view_at(&bound->u, t);
+        call->next_row[0] = bound->u.row;
     } else {
-        call->y = eco_step_at(&step->y, (size_t)t);
+        call->y = eco_view_at(&bound->y, t);
     }
 }
 
@@ -141,7 +140,7 @@ static void point_at_product(const struct step *step, int32_t t, struct eco_mult
     m->c = (void *)(uintptr_t)step->call.acc;
     if (m->part == ECO_PART_INPUT) {
         m->a = input_rows(step, t);
-        m->later = input_rows(step, step->op->reversed ? t - 1 : t + 1);
+        m->later = input_rows(step, step->bound->op->reversed ? t - 1 : t + 1);
     } else if (run->lowered->operand[o].state >= 0) {
         m->a = step->call.state[run->lowered->operand[o].state];
     }
@@ -186,33 +185,29 @@ static void run_stage(struct step *step, int i)
 static void project(const struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
-    const struct eco_op *op = step->op;
     const size_t P = (size_t)run->problem->P;
     const ecornn_type type = run->layout->type, sum = run->layout->sum;
-    const struct eco_steps *state = &step->states.plane[0];
-    const struct eco_array h =
-        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
-    run->products->multiply(run, &(struct eco_multiply){.op = op,
+    const struct eco_view *state = &step->bound->next[0], *h = &step->bound->h,
+                          *output = &step->bound->y;
+    run->products->multiply(run, &(struct eco_multiply){.op = step->bound->op,
                                                         .part = ECO_PART_PROJECT,
                                                         .rows = eco_cpu_active(run, t),
                                                         .t = t,
                                                         .a = step->call.next[0],
                                                         .a_row = step->call.next_row[0],
-                                                        .c = eco_cpu_at(run, &h, 0),
-                                                        .c_row = h.row,
+                                                        .c = h->first,
+                                                        .c_row = h->row,
                                                         .c_type = sum,
                                                         .blocks = eco_cpu_one_block});
     eco_cpu_after_pointwise(run);
-    char *next = eco_step_at(state, (size_t)t + step->states.next);
-    char *y = eco_step_at(&step->y, (size_t)t);
+    char *next = eco_view_at(state, t), *y = eco_view_at(output, t);
     const struct eco_share part = eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1);
     for (int32_t n = part.from; n < part.to; n++) {
         const size_t row = (size_t)eco_cpu_row(run, n);
         void *to = eco_cpu_after_mutable(type, next, (size_t)n * state->row);
-        eco_type_move(to, type, eco_cpu_after(sum, eco_cpu_at(run, &h, 0), (size_t)n * h.row), sum,
-                      P);
+        eco_type_move(to, type, eco_cpu_after(sum, h->first, (size_t)n * h->row), sum, P);
         if (y != NULL)
-            memcpy(eco_cpu_after_mutable(type, y, row * step->y.row), to, P * eco_type_bytes(type));
+            memcpy(eco_cpu_after_mutable(type, y, row * output->row), to, P * eco_type_bytes(type));
     }
 }
 
@@ -222,11 +217,11 @@ static void clear_y(const struct step *step, int32_t t)
     const struct eco_cpu_run *run = step->run;
     const struct eco_share ended = {eco_cpu_active(run, t), run->args->N};
     const struct eco_share part = eco_cpu_part_of(run, ended, 1);
-    char *y = eco_step_at(&step->y, (size_t)t);
+    const struct eco_view *output = &step->bound->y;
+    char *y = eco_view_at(output, t);
     for (int32_t n = part.from; y != NULL && n < part.to; n++)
-        memset(
-            eco_cpu_after_mutable(run->layout->type, y, (size_t)eco_cpu_row(run, n) * step->y.row),
-            0, (size_t)run->problem->P * eco_type_bytes(run->layout->type));
+        memset(eco_cpu_after_mutable(output->type, y, (size_t)eco_cpu_row(run, n) * output->row), 0,
+               (size_t)run->problem->P * eco_type_bytes(output->type));
 }
 
 static void run_step(struct step *step, int32_t t)
@@ -252,47 +247,27 @@ static void run_step(struct step *step, int32_t t)
 }
 
 /* Everything that the steps of an op share, but for the stages. */
-static struct step begin(const struct eco_cpu_run *run, const struct eco_op *op)
+static struct step begin(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_problem *problem = run->problem;
-    const struct eco_layout *layout = run->layout;
-    const struct eco_array acc =
-        eco_layout_scratch(layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
-    const struct eco_array operand =
-        eco_layout_scratch(layout, false, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    const size_t P = (size_t)problem->P;
-    struct step step = {.run = run, .op = op, .call = eco_cpu_call(run, op)};
-    step.states = eco_cpu_states(run, op);
-    step.acc = eco_cpu_steps(run, &acc);
-    step.x = eco_cpu_product_input(run, op);
-    step.blocks = eco_layout_acc_blocks(layout);
-    step.call.acc_row = acc.row;
+    struct step step = {.run = run, .bound = bound, .call = eco_cpu_call(run, bound)};
+    step.blocks = eco_layout_acc_blocks(run->layout);
+    step.call.acc_row = bound->acc.row;
     step.call.acc_shift = step.blocks.shift;
     step.call.acc_block = step.blocks.block;
     step.call.acc_column = step.blocks.column;
-    step.call.operand = eco_cpu_at(run, &operand, 0);
-    step.call.operand_row = operand.row;
-    if (op->layer == problem->L - 1)
-        step.y =
-            eco_cpu_sequence_steps(run, run->args->y, (size_t)problem->D * P, (size_t)op->d * P);
-    step.call.y_row = step.y.row;
-    if (run->args->reserve != NULL) {
-        const struct eco_array save = eco_layout_save(layout, op->layer, op->d);
-        step.save = eco_cpu_steps(run, &save);
-        step.call.save_row = save.row;
-    }
-    if (problem->projected) {
-        const struct eco_array output = eco_layout_output(layout, op->layer, op->d);
-        step.output = eco_cpu_steps(run, &output);
-    }
-    eco_cpu_take_part(run, op->t0, &step.call);
+    step.call.operand = bound->operand.first;
+    step.call.operand_row = bound->operand.row;
+    step.call.y_row = bound->y.row;
+    step.call.save_row = bound->save.row;
+    eco_cpu_take_part(run, bound->op->t0, &step.call);
     return step;
 }
 
-void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
+    const struct eco_op *op = bound->op;
     struct stages stages;
-    struct step step = begin(run, op);
+    struct step step = begin(run, bound);
     step.stages = &stages;
     put_stages(&step);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)

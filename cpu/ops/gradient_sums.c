@@ -30,16 +30,14 @@ static size_t offset_of(const struct eco_cpu_run *run, const struct eco_op *op)
 
 static void *sums_apart(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    const struct eco_array array =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_GRADIENT);
-    return eco_cpu_at(run, &array, 0);
+    return eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_GRADIENT).first;
 }
 
 void *eco_cpu_gradient(const struct eco_cpu_run *run, const struct eco_op *op, int part)
 {
     const size_t offset = eco_layout_gradient(run->layout, op->layer, op->d, part);
     if (!eco_layout_sums_apart(run->layout))
-        return (char *)run->args->dweights + offset;
+        return eco_bind_gradient(run->layout, run->args, op, part);
     return (char *)sums_apart(run, op) + (offset - offset_of(run, op));
 }
 

@@ -4,15 +4,13 @@
  */
 #include "cpu/cpu.h"
 
-struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_op *op)
+struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_array mean =
-        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_MEAN);
-    const struct eco_lowered *lowered = run->lowered;
+    const struct eco_op *op = bound->op;
     const bool narrow = run->layout->type != run->layout->sum; /* else all are, and nobody asks */
     unsigned wide = 0;
     for (int s = 0; narrow && s < run->problem->cell->recipe.n_states; s++)
-        if (eco_layout_state(run->layout, op->layer, op->d, s).type == run->layout->sum)
+        if (bound->next[s].type == run->layout->sum)
             wide |= 1u << s;
     return (struct eco_pointwise){
         .wide_states = wide,
@@ -24,33 +22,20 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
         .seed = run->args->seed,
         .layer = op->layer,
         .direction = op->d,
-        .vector = eco_cpu_weights(
-            run, eco_layout_weights(run->layout, op->layer, op->d, ECO_PART_VECTORS)),
-        .mean = lowered->has_means ? eco_cpu_at(run, &mean, 0) : NULL,
-        .mean_row = mean.row,
+        .vector = eco_bind_weights(run->layout, run->args, op, ECO_PART_VECTORS),
+        .mean = run->lowered->has_means ? bound->mean.first : NULL,
+        .mean_row = bound->mean.row,
     };
 }
 
-struct eco_states eco_cpu_states(const struct eco_cpu_run *run, const struct eco_op *op)
-{
-    struct eco_states states = {
-        .before = eco_layout_state_plane(run->layout, op->d, 0, false),
-        .next = eco_layout_state_plane(run->layout, op->d, 0, true),
-    };
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        states.plane[s] = eco_cpu_steps(run, &state);
-    }
-    return states;
-}
-
-void eco_cpu_point_at_states(const struct eco_states *states, int32_t t, struct eco_pointwise *call)
+void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct eco_pointwise *call)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_steps *plane = &states->plane[s];
-        call->state[s] = eco_step_at(plane, (size_t)t + states->before);
-        call->next[s] = eco_step_at(plane, (size_t)t + states->next);
-        call->state_row[s] = call->next_row[s] = plane->row;
+        const struct eco_view *before = eco_bound_before(bound, s, t), *next = &bound->next[s];
+        call->state[s] = eco_view_at(before, t);
+        call->next[s] = eco_view_at(next, t);
+        call->state_row[s] = before->row;
+        call->next_row[s] = next->row;
     }
 }
 

@@ -18,50 +18,27 @@ static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply 
         memset(first, 0, rows * row * eco_type_bytes(type));
 }
 
-void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_op *op)
+void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_array dacc =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    const size_t I = (size_t)eco_problem_input(run->problem, op->layer), N = (size_t)run->args->N;
+    const struct eco_op *op = bound->op;
+    const struct eco_view *dx = &bound->dx;
+    const bool product = eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0;
     struct eco_multiply multiply = {.op = op,
                                     .part = ECO_PART_INPUT,
-                                    .a_row = dacc.row,
-                                    .c_row = I,
+                                    .a_row = bound->acc.row,
+                                    .c_row = dx->row,
                                     .back = true,
                                     .blocks = eco_cpu_one_block,
-                                    .c_type = run->layout->sum,
+                                    .c_type = dx->type,
                                     .add = op->add && !op->gathered};
-    if (op->layer == 0 && run->args->dx == NULL)
+    if (dx->first == NULL)
         return;
-    void *dx = NULL;
-    if (op->gathered) {
-        const struct eco_array gather =
-            eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DGATHER);
-        dx = eco_cpu_at(run, &gather, 0);
-        multiply.c_row = gather.row;
-    } else if (op->layer > 0) {
-        const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
-        dx = eco_cpu_at(run, &dinput, (size_t)op->t0);
-    } else {
-        multiply.c_type = run->layout->type;
-        dx = eco_cpu_after_mutable(multiply.c_type, run->args->dx, (size_t)op->t0 * N * I);
-    }
-    const bool product = eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0;
     for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
         multiply.rows = some.rows;
-        multiply.a = eco_cpu_at(run, &dacc, (size_t)some.step);
-        multiply.c =
-            eco_cpu_after_mutable(multiply.c_type, dx, (size_t)some.step * N * multiply.c_row);
+        multiply.a = eco_view_at(&bound->acc, op->t0 + some.step);
+        multiply.c = eco_view_at(dx, op->t0 + some.step);
         (product ? run->products->multiply : clear_rows)(run, &multiply);
     }
-}
-
-/* Rows of operand o in all steps of the op: planes of a state, or what backward recomputed. */
-static struct eco_rows operand_rows(const struct eco_cpu_run *run, const struct eco_op *op, int o)
-{
-    size_t step;
-    const struct eco_array array = eco_layout_operand(run->layout, op, o, &step);
-    return (struct eco_rows){eco_cpu_at(run, &array, step), array.row, array.type};
 }
 
 /* Columns of which sums are at hand, with what was lost of them. */
@@ -138,17 +115,15 @@ static void vectors(const struct eco_cpu_run *run, const struct eco_multiply *mu
 }
 
 /* The projection's gradient: dh^T u. */
-static void projection(const struct eco_cpu_run *run, struct eco_multiply multiply)
+static void projection(const struct eco_cpu_run *run, const struct eco_bound *bound,
+                       struct eco_multiply multiply)
 {
-    const struct eco_op *op = multiply.op;
-    const struct eco_array dstep =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
-    const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
+    const int32_t t0 = bound->op->t0;
     multiply.part = ECO_PART_PROJECT;
-    multiply.a = eco_cpu_at(run, &dstep, 0);
-    multiply.a_row = dstep.row;
-    multiply.c = eco_cpu_at(run, &u, (size_t)op->t0);
-    multiply.c_row = u.row;
+    multiply.a = eco_view_at(&bound->h, t0);
+    multiply.a_row = bound->h.row;
+    multiply.c = eco_view_at(&bound->u, t0);
+    multiply.c_row = bound->u.row;
     run->products->weights(run, &multiply, 1);
 }
 
@@ -160,28 +135,40 @@ static int32_t active_rows(const struct eco_cpu_run *run, const struct eco_op *o
     return rows;
 }
 
-void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_op *op)
+/* What meets dacc of all steps of the op: the input's rows, or those of operand o. */
+static void point_at_operand(const struct eco_cpu_run *run, const struct eco_bound *bound, int o,
+                             struct eco_multiply *multiply)
 {
+    const struct eco_operand *operand = &run->lowered->operand[o < 0 ? 0 : o];
+    const struct eco_view *view = o < 0                ? &bound->input
+                                  : operand->state < 0 ? &bound->operand
+                                                       : &bound->before[operand->state];
+    const size_t slot =
+        o >= 0 && operand->state < 0 ? (size_t)operand->slot * (size_t)run->problem->H : 0;
+    multiply->part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
+    multiply->c = eco_cpu_after_mutable(view->type, eco_view_at(view, bound->op->t0), slot);
+    multiply->c_row = view->row;
+}
+
+void eco_cpu_d_weights(const struct eco_cpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    const int n = 1 + run->lowered->n_operands;
+    struct eco_multiply part[1 + ECO_MAX_OPERANDS];
     if (run->args->dweights == NULL)
         return;
-    const struct eco_array dacc =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
     struct eco_multiply multiply = {.op = op,
                                     .rows = active_rows(run, op),
-                                    .a = eco_cpu_at(run, &dacc, 0),
-                                    .a_row = dacc.row,
+                                    .a = eco_view_at(&bound->acc, op->t0),
+                                    .a_row = bound->acc.row,
                                     .add = eco_cpu_gradient_begin(run, op)};
     vectors(run, &multiply);
-    struct eco_multiply part[1 + ECO_MAX_OPERANDS];
-    for (int o = -1; o < run->lowered->n_operands; o++) {
-        const struct eco_rows e = o < 0 ? eco_cpu_product_input(run, op) : operand_rows(run, op, o);
-        multiply.part = o < 0 ? (int)ECO_PART_INPUT : ECO_PART_RECURRENT + o;
-        multiply.c = (void *)(uintptr_t)e.data;
-        multiply.c_row = e.row;
-        part[1 + o] = multiply;
+    for (int i = 0; i < n; i++) {
+        part[i] = multiply;
+        point_at_operand(run, bound, i - 1, &part[i]);
     }
-    run->products->weights(run, part, 1 + run->lowered->n_operands);
+    run->products->weights(run, part, n);
     if (run->problem->projected)
-        projection(run, multiply);
+        projection(run, bound, multiply);
     eco_cpu_gradient_end(run, op);
 }

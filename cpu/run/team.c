@@ -60,12 +60,12 @@ static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
     [ECO_INPUT] = eco_cpu_input,
     [ECO_STEP] = eco_cpu_step,
     [ECO_END] = eco_cpu_end,
-    [ECO_D_BEGIN] = eco_cpu_d_begin,
+    [ECO_D_BEGIN] = eco_cpu_begin,
     [ECO_D_STEP] = eco_cpu_d_step,
     [ECO_D_INPUT] = eco_cpu_d_input,
     [ECO_D_SCATTER] = eco_cpu_d_scatter,
     [ECO_D_WEIGHTS] = eco_cpu_d_weights,
-    [ECO_D_END] = eco_cpu_d_end,
+    [ECO_D_END] = eco_cpu_end,
 };
 
 /* What the threads of a run share, in its workspace: the first line is this struct's, then come
@@ -140,6 +140,13 @@ static bool is_step(const struct eco_op *op)
     return op->kind == ECO_STEP || op->kind == ECO_D_STEP;
 }
 
+static void do_op(const struct eco_cpu_run *run, const struct eco_op *op)
+{
+    struct eco_bound bound;
+    eco_bind(&bound, run->layout, run->args, op);
+    kernel[op->kind](run, &bound);
+}
+
 /* All threads meet after every level, and nowhere else between operations. */
 static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, struct shared *shared)
 {
@@ -159,9 +166,9 @@ static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, str
             mine = place.op;
         }
         if (!is_step(op))
-            kernel[op->kind](run, op);
+            do_op(run, op);
         else if (number++ == mine) {
-            kernel[op->kind](place.steps, op);
+            do_op(place.steps, op);
             mine += place.ops;
         }
     }

@@ -208,8 +208,6 @@ static void cut_units(struct eco_gradient *g)
 void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply *multiply, int n)
 {
     const struct eco_op *op = multiply->op;
-    const struct eco_array pack =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_PACK);
     struct eco_gradient g = {
         .run = run,
         .form = eco_gradient_form(run),
@@ -230,7 +228,7 @@ void eco_packed_weights(const struct eco_cpu_run *run, const struct eco_multiply
     const int32_t group = eco_cpu_gradient_rows(run) / most, often = group > 0 ? group : 1;
     for (int32_t i = 0; i < times; i++, g.add = true) { /* without rows it clears */
         take_rows(&g, (int32_t)((int64_t)rows * (i + 1) / times - (int64_t)rows * i / times),
-                  eco_cpu_at(run, &pack, 0));
+                  eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PACK).first);
         multiply_rows(&g);
         eco_gradient_skip(&g, &g.first, g.rows);
         if ((i + 1) % often == 0 && i + 1 < times)

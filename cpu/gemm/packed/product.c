@@ -70,11 +70,10 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     const struct eco_layout *layout = run->layout;
     const struct eco_op *op = m->op;
     const struct eco_panels *panels = eco_layout_panels(layout, op->layer, m->part, m->back);
-    const size_t offset = m->back ? eco_layout_weights_back(layout, op->layer, op->d, m->part)
-                                  : eco_layout_weights(layout, op->layer, op->d, m->part);
     p->multiply = m;
     p->panels = panels;
-    p->weights = eco_cpu_weights(run, offset);
+    p->weights =
+        (m->back ? eco_bind_weights_back : eco_bind_weights)(layout, run->args, op, m->part);
     p->element = eco_type_bytes(layout->weight);
     p->group = panels->lanes * panels->spans;
     p->k = panels->k;

@@ -1,0 +1,370 @@
+/*
+ * Where the arrays of an op lie: the layout's offsets and the caller's pointers made addresses.
+ * Knows order, directions and what forward keeps for backward; no kernel.
+ */
+#include "common/bound.h"
+
+#include <assert.h>
+
+/* What every function here looks at. */
+struct binding {
+    struct eco_bound *bound;
+    const struct eco_layout *layout;
+    const struct eco_problem *problem;
+    const struct eco_args *args;
+    const struct eco_op *op;
+};
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+struct eco_view eco_bind_array(const struct eco_array *array, const struct eco_args *args,
+                               int32_t from)
+{
+    char *const block = array->block == ECO_BLOCK_RESERVE ? args->reserve : args->workspace;
+    assert((array->wrap & (array->wrap - 1)) == 0);
+    return (struct eco_view){.first = block + array->offset,
+                             .step = array->step * eco_type_bytes(array->type),
+                             .mask = array->wrap > 0 ? array->wrap - 1 : SIZE_MAX,
+                             .row = array->row,
+                             .from = from,
+                             .type = array->type};
+}
+
+/* Arrays over the steps of a chunk begin with the op's first step; backward with that of the chunks
+ * that share their weight gradients. */
+static int32_t chunk_begin(const struct binding *b, enum eco_scratch scratch)
+{
+    const bool shared =
+        b->args->backward && scratch != ECO_SCRATCH_GATHER && scratch != ECO_SCRATCH_DGATHER;
+    return b->op->t0 - (shared ? (int32_t)eco_layout_dacc_step(b->layout, b->op) : 0);
+}
+
+static struct eco_view scratch_of(const struct binding *b, enum eco_scratch scratch)
+{
+    const struct eco_array array =
+        eco_layout_scratch(b->layout, b->args->backward, b->op->layer, b->op->d, scratch);
+    return eco_bind_array(&array, b->args, chunk_begin(b, scratch));
+}
+
+struct eco_view eco_bind_scratch(const struct eco_layout *layout, const struct eco_args *args,
+                                 const struct eco_op *op, enum eco_scratch scratch)
+{
+    return scratch_of(&(struct binding){.layout = layout, .args = args, .op = op}, scratch);
+}
+
+static void skip(struct eco_view *view, size_t elements)
+{
+    if (view->first != NULL)
+        view->first += elements * eco_type_bytes(view->type);
+}
+
+/* A caller's sequence of `width` wide rows, from a column on. */
+static struct eco_view sequence(const struct binding *b, const void *data, size_t width,
+                                size_t column)
+{
+    const size_t T = (size_t)b->args->T, N = (size_t)b->args->N;
+    const bool time_major = b->problem->order == ECORNN_TIME_MAJOR;
+    const ecornn_type type = b->layout->type;
+    struct eco_view view = {.first = (char *)(uintptr_t)data,
+                            .step = (time_major ? N * width : width) * eco_type_bytes(type),
+                            .mask = SIZE_MAX,
+                            .row = time_major ? width : T * width,
+                            .type = type};
+    skip(&view, column);
+    return view;
+}
+
+/* This direction's part of the caller's rows of D*P. */
+static struct eco_view output(const struct binding *b, const void *data)
+{
+    const size_t P = (size_t)b->problem->P;
+    return sequence(b, data, (size_t)b->problem->D * P, b->op->d * P);
+}
+
+/* One direction of one layer's state in the caller's array [L*D,N,width]. */
+static struct eco_view caller_state(const struct binding *b, const void *data, int s)
+{
+    const size_t width = (size_t)eco_problem_width(b->problem, s);
+    const size_t before = (size_t)b->op->layer * (size_t)b->problem->D + b->op->d;
+    struct eco_view view = {
+        .first = (char *)(uintptr_t)data, .mask = SIZE_MAX, .row = width, .type = b->layout->type};
+    skip(&view, before * (size_t)b->args->N * width);
+    return view;
+}
+
+const void *eco_bind_weights(const struct eco_layout *layout, const struct eco_args *args,
+                             const struct eco_op *op, int part)
+{
+    const char *weights = args->weights;
+    return weights == NULL ? NULL : weights + eco_layout_weights(layout, op->layer, op->d, part);
+}
+
+const void *eco_bind_weights_back(const struct eco_layout *layout, const struct eco_args *args,
+                                  const struct eco_op *op, int part)
+{
+    const char *weights = args->weights;
+    return weights == NULL ? NULL
+                           : weights + eco_layout_weights_back(layout, op->layer, op->d, part);
+}
+
+void *eco_bind_gradient(const struct eco_layout *layout, const struct eco_args *args,
+                        const struct eco_op *op, int part)
+{
+    char *dweights = args->dweights;
+    return dweights == NULL ? NULL : dweights + eco_layout_gradient(layout, op->layer, op->d, part);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+static int states(const struct binding *b)
+{
+    return b->problem->cell->recipe.n_states;
+}
+
+/* Planes, of which a step reads one and writes the next. */
+static void bind_planes(const struct binding *b)
+{
+    for (int s = 0; s < states(b); s++) {
+        const struct eco_array array = eco_layout_state(b->layout, b->op->layer, b->op->d, s);
+        const int32_t before = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, false),
+                      next = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, true);
+        b->bound->before[s] = eco_bind_array(&array, b->args, -before);
+        b->bound->next[s] = eco_bind_array(&array, b->args, -next);
+        b->bound->begins[s] = false;
+    }
+    b->bound->copied = false;
+}
+
+static void bind_caller_states(const struct binding *b, const void *const given[ECO_MAX_STATES],
+                               void *const wanted[ECO_MAX_STATES])
+{
+    for (int s = 0; s < states(b); s++) {
+        b->bound->given[s] = caller_state(b, given[s], s);
+        b->bound->wanted[s] = caller_state(b, wanted[s], s);
+    }
+}
+
+/* y of a layer's direction; of a layer below the last what a lean run keeps of it. */
+static struct eco_view y_of(const struct binding *b, const struct eco_op *op)
+{
+    struct binding at = *b;
+    at.op = op;
+    if (op->layer == b->problem->L - 1)
+        return output(&at, b->args->y);
+    if (!eco_layout_is_lean(b->layout))
+        return output(&at, NULL);
+    const struct eco_array kept = eco_layout_kept(b->layout, op->layer, op->d, 0);
+    return eco_bind_array(&kept, b->args, 0);
+}
+
+static struct eco_view kept_of(const struct binding *b, int s)
+{
+    const struct eco_array kept = eco_layout_kept(b->layout, b->op->layer, b->op->d, s);
+    return eco_bind_array(&kept, b->args, 0);
+}
+
+/* Is y not what steps and products back read: its rows no neighbours, or not wide enough, or
+ * padding where a row's steps, which fall, begin from a state?  One answer for all of a run:
+ * launches take both directions. */
+static bool copies_y(const struct binding *b)
+{
+    const struct eco_problem *problem = b->problem;
+    const bool falls = problem->direction != ECORNN_FORWARD;
+    return (problem->order == ECORNN_BATCH_MAJOR && b->args->N > 1) ||
+           eco_wishes_copy(&b->layout->wishes, (size_t)problem->P) ||
+           (falls && b->args->lengths != NULL && b->args->initial[0] != NULL);
+}
+
+/* The copy: the output state before and after the steps of as many chunks as share their weight
+ * gradients.  Steps that rise have the state before them one place ahead of that after them. */
+static struct eco_view history_of(const struct binding *b)
+{
+    struct eco_view history = scratch_of(b, ECO_SCRATCH_HISTORY);
+    history.from -= b->op->reversed ? 0 : 1;
+    return history;
+}
+
+/* What a lean forward kept of states, and the caller's before the first step. */
+static void bind_kept(const struct binding *b)
+{
+    b->bound->copied = copies_y(b);
+    for (int s = 0; s < states(b); s++) {
+        struct eco_view *const next = &b->bound->next[s], *const before = &b->bound->before[s];
+        const bool history = s == 0 && b->bound->copied;
+        *next = s > 0 ? kept_of(b, s) : history ? history_of(b) : y_of(b, b->op);
+        *before = *next;
+        before->from += b->op->reversed ? -1 : 1;
+        b->bound->begins[s] = !history;
+        b->bound->initial[s] = caller_state(b, b->args->initial[s], s);
+    }
+}
+
+static void bind_states_back(const struct binding *b)
+{
+    (eco_layout_is_lean(b->layout) ? bind_kept : bind_planes)(b);
+}
+
+/* ---- what a layer reads, and its gradient ---------------------------------------------------- */
+
+static struct eco_view x_of(const struct binding *b)
+{
+    const struct eco_op below = {.layer = (uint8_t)(b->op->layer - 1)};
+    if (b->op->layer == 0)
+        return sequence(b, b->args->x, (size_t)b->problem->I, 0);
+    if (eco_layout_is_lean(b->layout))
+        return y_of(b, &below);
+    const struct eco_array state = eco_layout_state(b->layout, below.layer, 0, 0);
+    return eco_bind_array(&state, b->args, -1);
+}
+
+static void bind_gather(const struct binding *b)
+{
+    b->bound->x = x_of(b);
+    b->bound->gather = scratch_of(b, ECO_SCRATCH_GATHER);
+}
+
+static void bind_input(const struct binding *b)
+{
+    if (b->op->gathered) {
+        b->bound->input = scratch_of(b, ECO_SCRATCH_GATHER);
+        return;
+    }
+    b->bound->input = x_of(b);
+    if (b->op->layer == 0) /* batch-major comes here with one row only: its steps are neighbours */
+        b->bound->input.row = (size_t)b->problem->I;
+}
+
+/* Of layers above the first the gradient of y below. */
+static struct eco_view dinput_of(const struct binding *b, int layer)
+{
+    const struct eco_array dinput = eco_layout_dinput(b->layout, layer);
+    return eco_bind_array(&dinput, b->args, 0);
+}
+
+static struct eco_view dy_of(const struct binding *b)
+{
+    if (b->op->layer == b->problem->L - 1)
+        return output(b, b->args->dy);
+    struct eco_view dy = dinput_of(b, b->op->layer + 1);
+    skip(&dy, b->op->d * (size_t)b->problem->P);
+    return dy;
+}
+
+/* ---- by kind --------------------------------------------------------------------------------- */
+
+static void begin(const struct binding *b)
+{
+    bind_planes(b);
+    bind_caller_states(b, b->args->initial, b->args->final);
+}
+
+static void input(const struct binding *b)
+{
+    bind_input(b);
+    b->bound->acc = scratch_of(b, ECO_SCRATCH_ACC);
+}
+
+static void bind_projection(const struct binding *b)
+{
+    if (!b->problem->projected)
+        return;
+    const struct eco_array u = eco_layout_output(b->layout, b->op->layer, b->op->d);
+    b->bound->u = eco_bind_array(&u, b->args, 0);
+    b->bound->h = scratch_of(b, ECO_SCRATCH_STEP);
+}
+
+/* In inference nothing is saved. */
+static struct eco_view save_of(const struct binding *b)
+{
+    if (b->args->reserve == NULL)
+        return (struct eco_view){0};
+    const struct eco_array save = eco_layout_save(b->layout, b->op->layer, b->op->d);
+    return eco_bind_array(&save, b->args, 0);
+}
+
+static void step(const struct binding *b)
+{
+    struct eco_bound *bound = b->bound;
+    begin(b);
+    input(b);
+    bind_projection(b);
+    bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
+    bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
+    bound->save = save_of(b);
+    bound->y = y_of(b, b->op);
+    for (int s = 1; s < states(b) && eco_layout_is_lean(b->layout); s++)
+        bound->kept[s] = kept_of(b, s);
+}
+
+static void bind_carry(const struct binding *b)
+{
+    for (int s = 0; s < states(b); s++) {
+        const struct eco_array carry = eco_layout_carry(b->layout, b->op->layer, b->op->d, s);
+        b->bound->carry[s] = eco_bind_array(&carry, b->args, 0);
+    }
+    bind_caller_states(b, b->args->dfinal, b->args->dinitial);
+}
+
+static void step_back(const struct binding *b)
+{
+    struct eco_bound *bound = b->bound;
+    bind_states_back(b);
+    bind_carry(b);
+    bind_projection(b);
+    bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
+    bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
+    bound->doperand = scratch_of(b, ECO_SCRATCH_DOPERAND);
+    bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
+    bound->save = save_of(b);
+    bound->y = y_of(b, b->op);
+    bound->dy = dy_of(b);
+    if (b->problem->projected)
+        bound->du = scratch_of(b, ECO_SCRATCH_DOUTPUT);
+}
+
+/* Dense over the op's steps. */
+static void dx(const struct binding *b)
+{
+    b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
+    if (b->op->gathered) {
+        b->bound->dx = scratch_of(b, ECO_SCRATCH_DGATHER);
+    } else if (b->op->layer > 0) {
+        b->bound->dx = dinput_of(b, b->op->layer);
+    } else {
+        const size_t I = (size_t)b->problem->I;
+        b->bound->dx = sequence(b, b->args->dx, I, 0);
+        b->bound->dx.row = I;
+        b->bound->dx.step = (size_t)b->args->N * I * eco_type_bytes(b->bound->dx.type);
+    }
+}
+
+static void scatter(const struct binding *b)
+{
+    b->bound->dgather = scratch_of(b, ECO_SCRATCH_DGATHER);
+    b->bound->dx = b->op->layer > 0 ? dinput_of(b, b->op->layer)
+                                    : sequence(b, b->args->dx, (size_t)b->problem->I, 0);
+}
+
+static void weights(const struct binding *b)
+{
+    bind_states_back(b);
+    bind_input(b);
+    bind_projection(b);
+    b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
+    b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
+}
+
+void eco_bind(struct eco_bound *bound, const struct eco_layout *layout, const struct eco_args *args,
+              const struct eco_op *op)
+{
+    static void (*const by_kind[ECO_OP_KINDS])(const struct binding *) = {
+        [ECO_BEGIN] = begin,       [ECO_GATHER] = bind_gather, [ECO_INPUT] = input,
+        [ECO_STEP] = step,         [ECO_END] = begin,          [ECO_D_BEGIN] = bind_carry,
+        [ECO_D_STEP] = step_back,  [ECO_D_INPUT] = dx,         [ECO_D_SCATTER] = scatter,
+        [ECO_D_WEIGHTS] = weights, [ECO_D_END] = bind_carry};
+    const struct binding binding = {bound, layout, layout->problem, args, op};
+    bound->op = op;
+    bound->first = op->reversed ? args->T - 1 : 0;
+    bound->last = op->reversed ? 0 : args->T - 1;
+    by_kind[op->kind](&binding);
+}
