@@ -34,11 +34,12 @@ struct eco_bound {
     const struct eco_op *op;
     int32_t first, last;
 
-    /* BEGIN, END, STEP: the states before and after a step, [N,width], and the caller's of the
-     * direction.  D_BEGIN, D_END, D_STEP: what is carried, dfinal and dinitial. */
+    /* BEGIN, END, STEP: the states before and after a step, [N,width].  D_BEGIN, D_END, D_STEP:
+     * what is carried. */
     struct eco_view before[ECO_MAX_STATES], next[ECO_MAX_STATES];
-    struct eco_view given[ECO_MAX_STATES], wanted[ECO_MAX_STATES];
     struct eco_view carry[ECO_MAX_STATES];
+    /* BEGIN, END: the caller's initial and final states; D_BEGIN, D_END: dfinal and dinitial. */
+    struct eco_view given[ECO_MAX_STATES], wanted[ECO_MAX_STATES];
 
     /* GATHER, INPUT, STEP, D_WEIGHTS: rows that the layer reads as they lie, [N,I]; their copy in
      * time order; whichever of the two products read. */
@@ -48,7 +49,7 @@ struct eco_bound {
     struct eco_view acc;
     /* STEP, D_STEP: operands that the cell computes [N,slots,H], row means, saved values. */
     struct eco_view operand, mean, save;
-    struct eco_view y;                    /* STEP: [N,P] of this direction; D_STEP: the same */
+    struct eco_view y;                    /* STEP and, lean, D_STEP: [N,P] of this direction */
     struct eco_view kept[ECO_MAX_STATES]; /* STEP, lean: copies for backward */
     /* With a projection, h = P u: u [N,H]; h as sums [N,P], back its gradient dh. */
     struct eco_view u, h;
@@ -85,6 +86,9 @@ const void *eco_bind_weights_back(const struct eco_layout *layout, const struct 
                                   const struct eco_op *op, int part);
 void *eco_bind_gradient(const struct eco_layout *layout, const struct eco_args *args,
                         const struct eco_op *op, int part);
+/* One direction of one layer's state in a caller's array [L*D,N,width]. */
+struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const struct eco_args *args,
+                                      const struct eco_op *op, int s, const void *data);
 /* An array of the layout, from step `from` on. */
 struct eco_view eco_bind_array(const struct eco_array *array, const struct eco_args *args,
                                int32_t from);

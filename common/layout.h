@@ -178,10 +178,6 @@ struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, in
 /* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */
 struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
 
-/* Where rows of operand o lie that the weight gradients of a backward op read: planes of a state,
- * or what backward recomputed, from this plane or step on. */
-struct eco_array eco_layout_operand(const struct eco_layout *layout, const struct eco_op *op, int o,
-                                    size_t *step);
 /* Are weight gradients summed in groups of rows, by wish? */
 bool eco_layout_sums_apart(const struct eco_layout *layout);
 /* The step at which dacc of a backward op begins, and what lies beside it. */

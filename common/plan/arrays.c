@@ -7,7 +7,7 @@
 static struct eco_array series_get(const struct eco_series *series, int k)
 {
     struct eco_array array = series->first;
-    array.offset += (size_t)(k % series->count) * series->bytes;
+    array.offset += (size_t)(k < series->count ? k : k % series->count) * series->bytes;
     return array;
 }
 
@@ -70,23 +70,6 @@ struct eco_array eco_layout_scratch(const struct eco_layout *layout, bool backwa
 size_t eco_layout_dacc_step(const struct eco_layout *layout, const struct eco_op *op)
 {
     return layout->wishes.gpu.weights_chunks > 1 ? (size_t)(op->t0 % layout->weights_steps) : 0;
-}
-
-struct eco_array eco_layout_operand(const struct eco_layout *layout, const struct eco_op *op, int o,
-                                    size_t *step)
-{
-    const struct eco_operand *operand = &layout->problem->cell->lowered.operand[o];
-    if (operand->state >= 0) {
-        *step = eco_layout_state_plane(layout, op->d, op->t0, false);
-        return eco_layout_state(layout, op->layer, op->d, operand->state);
-    }
-    struct eco_array slots =
-        eco_layout_scratch(layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    slots.offset += (size_t)operand->slot *
-                    eco_wishes_row(&layout->wishes, (size_t)layout->problem->H) *
-                    eco_type_bytes(slots.type);
-    *step = eco_layout_dacc_step(layout, op);
-    return slots;
 }
 
 struct eco_array eco_layout_widened(const struct eco_layout *layout, bool backward, int layer,

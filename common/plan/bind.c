@@ -81,15 +81,21 @@ static struct eco_view output(const struct binding *b, const void *data)
     return sequence(b, data, (size_t)b->problem->D * P, b->op->d * P);
 }
 
-/* One direction of one layer's state in the caller's array [L*D,N,width]. */
+struct eco_view eco_bind_caller_state(const struct eco_layout *layout, const struct eco_args *args,
+                                      const struct eco_op *op, int s, const void *data)
+{
+    const struct eco_problem *problem = layout->problem;
+    const size_t width = (size_t)eco_problem_width(problem, s);
+    const size_t before = (size_t)op->layer * (size_t)problem->D + op->d;
+    struct eco_view view = {
+        .first = (char *)(uintptr_t)data, .mask = SIZE_MAX, .row = width, .type = layout->type};
+    skip(&view, before * (size_t)args->N * width);
+    return view;
+}
+
 static struct eco_view caller_state(const struct binding *b, const void *data, int s)
 {
-    const size_t width = (size_t)eco_problem_width(b->problem, s);
-    const size_t before = (size_t)b->op->layer * (size_t)b->problem->D + b->op->d;
-    struct eco_view view = {
-        .first = (char *)(uintptr_t)data, .mask = SIZE_MAX, .row = width, .type = b->layout->type};
-    skip(&view, before * (size_t)b->args->N * width);
-    return view;
+    return eco_bind_caller_state(b->layout, b->args, b->op, s, data);
 }
 
 const void *eco_bind_weights(const struct eco_layout *layout, const struct eco_args *args,
@@ -124,12 +130,13 @@ static int states(const struct binding *b)
 /* Planes, of which a step reads one and writes the next. */
 static void bind_planes(const struct binding *b)
 {
+    const int32_t before = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, false),
+                  next = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, true);
     for (int s = 0; s < states(b); s++) {
         const struct eco_array array = eco_layout_state(b->layout, b->op->layer, b->op->d, s);
-        const int32_t before = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, false),
-                      next = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, true);
-        b->bound->before[s] = eco_bind_array(&array, b->args, -before);
         b->bound->next[s] = eco_bind_array(&array, b->args, -next);
+        b->bound->before[s] = b->bound->next[s];
+        b->bound->before[s].from = -before;
         b->bound->begins[s] = false;
     }
     b->bound->copied = false;
@@ -188,10 +195,11 @@ static struct eco_view history_of(const struct binding *b)
 static void bind_kept(const struct binding *b)
 {
     b->bound->copied = copies_y(b);
+    b->bound->y = y_of(b, b->op);
     for (int s = 0; s < states(b); s++) {
         struct eco_view *const next = &b->bound->next[s], *const before = &b->bound->before[s];
         const bool history = s == 0 && b->bound->copied;
-        *next = s > 0 ? kept_of(b, s) : history ? history_of(b) : y_of(b, b->op);
+        *next = s > 0 ? kept_of(b, s) : history ? history_of(b) : b->bound->y;
         *before = *next;
         before->from += b->op->reversed ? -1 : 1;
         b->bound->begins[s] = !history;
@@ -285,7 +293,7 @@ static struct eco_view save_of(const struct binding *b)
 static void step(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;
-    begin(b);
+    bind_planes(b);
     input(b);
     bind_projection(b);
     bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
@@ -302,6 +310,11 @@ static void bind_carry(const struct binding *b)
         const struct eco_array carry = eco_layout_carry(b->layout, b->op->layer, b->op->d, s);
         b->bound->carry[s] = eco_bind_array(&carry, b->args, 0);
     }
+}
+
+static void begin_back(const struct binding *b)
+{
+    bind_carry(b);
     bind_caller_states(b, b->args->dfinal, b->args->dinitial);
 }
 
@@ -316,17 +329,18 @@ static void step_back(const struct binding *b)
     bound->doperand = scratch_of(b, ECO_SCRATCH_DOPERAND);
     bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
     bound->save = save_of(b);
-    bound->y = y_of(b, b->op);
     bound->dy = dy_of(b);
     if (b->problem->projected)
         bound->du = scratch_of(b, ECO_SCRATCH_DOUTPUT);
 }
 
-/* Dense over the op's steps. */
+/* Dense over the op's steps; none where nobody wants it. */
 static void dx(const struct binding *b)
 {
     b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
-    if (b->op->gathered) {
+    if (b->op->layer == 0 && b->args->dx == NULL) {
+        b->bound->dx = (struct eco_view){0};
+    } else if (b->op->gathered) {
         b->bound->dx = scratch_of(b, ECO_SCRATCH_DGATHER);
     } else if (b->op->layer > 0) {
         b->bound->dx = dinput_of(b, b->op->layer);
@@ -359,9 +373,9 @@ void eco_bind(struct eco_bound *bound, const struct eco_layout *layout, const st
 {
     static void (*const by_kind[ECO_OP_KINDS])(const struct binding *) = {
         [ECO_BEGIN] = begin,       [ECO_GATHER] = bind_gather, [ECO_INPUT] = input,
-        [ECO_STEP] = step,         [ECO_END] = begin,          [ECO_D_BEGIN] = bind_carry,
+        [ECO_STEP] = step,         [ECO_END] = begin,          [ECO_D_BEGIN] = begin_back,
         [ECO_D_STEP] = step_back,  [ECO_D_INPUT] = dx,         [ECO_D_SCATTER] = scatter,
-        [ECO_D_WEIGHTS] = weights, [ECO_D_END] = bind_carry};
+        [ECO_D_WEIGHTS] = weights, [ECO_D_END] = begin_back};
     const struct binding binding = {bound, layout, layout->problem, args, op};
     bound->op = op;
     bound->first = op->reversed ? args->T - 1 : 0;

@@ -31,7 +31,7 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
 void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct eco_pointwise *call)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_view *before = eco_bound_before(bound, s, t), *next = &bound->next[s];
+        const struct eco_view *before = &bound->before[s], *next = &bound->next[s];
         call->state[s] = eco_view_at(before, t);
         call->next[s] = eco_view_at(next, t);
         call->state_row[s] = before->row;

@@ -41,8 +41,8 @@ void eco_fused_prepare(const struct ecornn_plan *plan);
 void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* All ops of a level. */
-void eco_fused_input(struct eco_gpu_run *run, const struct eco_op *ops, int n);
-void eco_fused_step(struct eco_gpu_run *run, const struct eco_op *ops, int n);
-void eco_fused_end(struct eco_gpu_run *run, const struct eco_op *ops, int n);
+void eco_fused_input(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
+void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
+void eco_fused_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
 
 #endif /* ECO_GPU_FUSED_STEP_FUSED_STEP_H */

@@ -95,21 +95,16 @@ void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-static int32_t end_step(const struct eco_gpu_run *run, const struct eco_op *op, bool last)
-{
-    return op->reversed != last ? run->args->T - 1 : 0;
-}
-
 /* Is what a state's last step writes free for the caller's final state, or a place beside it?  Not
  * where the same step reads all of it; and a row that has ended writes zeros beside it. */
-static bool ends_there(const struct eco_gpu_run *run, const struct eco_op *op, int s)
+static bool ends_there(const struct eco_gpu_run *run, const struct eco_bound *bound, int s)
 {
     const struct eco_args *args = run->args;
     if (s > 0)
         return true;
     if (args->T == 1 && args->final[0] == args->initial[0])
         return false;
-    return args->lengths == NULL || eco_layout_state(run->layout, op->layer, op->d, 0).wrap > 0;
+    return args->lengths == NULL || bound->next[0].mask != SIZE_MAX;
 }
 
 /* The first step reads the caller's initial states. */
@@ -117,9 +112,10 @@ static void point_at_initial(const struct eco_gpu_run *run, const struct eco_op 
                              struct eco_stage_call *call)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_plane from = eco_gpu_caller_state(run, op, s, run->args->initial[s]);
-        const bool zero = from.data == NULL; /* then it is read from where something lies */
-        call->state[s] = zero ? call->next[s] : from.data;
+        const struct eco_view from =
+            eco_bind_caller_state(run->layout, run->args, op, s, run->args->initial[s]);
+        const bool zero = from.first == NULL; /* then it is read from where something lies */
+        call->state[s] = zero ? call->next[s] : from.first;
         call->state_row[s] = zero ? call->next_row[s] : from.row;
         call->zero_states |= (uint16_t)((unsigned)zero << s);
         call->wide_states &= (uint16_t) ~(1u << s);
@@ -128,19 +124,20 @@ static void point_at_initial(const struct eco_gpu_run *run, const struct eco_op 
 
 /* The last writes final ones, in the place of planes that nobody reads, or of y, which layers below
  * the last do not write then. */
-static void point_at_final(const struct eco_gpu_run *run, const struct eco_op *op,
+static void point_at_final(const struct eco_gpu_run *run, const struct eco_bound *bound,
                            struct eco_stage_call *call)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_plane to = eco_gpu_caller_state(run, op, s, run->args->final[s]);
-        if (to.data == NULL || !ends_there(run, op, s))
+        const struct eco_view to =
+            eco_bind_caller_state(run->layout, run->args, bound->op, s, run->args->final[s]);
+        if (to.first == NULL || !ends_there(run, bound, s))
             continue;
-        if (eco_layout_state(run->layout, op->layer, op->d, s).wrap > 0) {
-            call->next[s] = to.data;
+        if (bound->next[s].mask != SIZE_MAX) {
+            call->next[s] = (void *)to.first;
             call->next_row[s] = to.row;
             call->wide_next &= (uint16_t) ~(1u << s);
         } else {
-            call->y = to.data;
+            call->y = (void *)to.first;
             call->y_row = to.row;
         }
     }
@@ -234,33 +231,33 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
 }
 
 /* The fields that are the same for every step, and what it starts from, writes and ends with. */
-static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struct eco_op *op,
+static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struct eco_bound *bound,
                                       int32_t t, struct eco_stage_call *whole)
 {
-    *whole = eco_gpu_call(run, op);
+    *whole = eco_gpu_call(run, bound);
     whole->last = true;
-    eco_gpu_point_at_step(run, op, t, whole);
-    if (t == end_step(run, op, false))
-        point_at_initial(run, op, whole);
-    if (t == end_step(run, op, true))
-        point_at_final(run, op, whole);
+    eco_gpu_point_at_step(run, bound, t, whole);
+    if (t == bound->first)
+        point_at_initial(run, bound->op, whole);
+    if (t == bound->last)
+        point_at_final(run, bound, whole);
     struct eco_stage_call stage = *whole;
     if (run->problem->projected)
-        eco_gpu_point_at_output(run, op, t, &stage);
+        eco_gpu_point_at_output(bound, t, &stage);
     return stage;
 }
 
-static void run_step(struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
+static void run_step(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t)
 {
     const struct eco_gpu_plan *own = run->plan->own;
     const struct eco_problem *problem = run->problem;
+    const struct eco_op *op = bound->op;
     const struct eco_fused_size size =
         eco_fused_size(problem, &own->force, op->layer, run->args->N);
     struct eco_stage_call whole;
-    struct eco_fused_call call = {.stage = stage_of(run, op, t, &whole)};
-    struct eco_plane x = eco_gpu_product_input(run, op);
-    x.data = eco_gpu_after(x.data, (size_t)(t - op->t0) * x.step, x.type);
-    const struct eco_plane h = {(void *)(uintptr_t)call.stage.state[0], 0, call.stage.state_row[0],
+    struct eco_fused_call call = {.stage = stage_of(run, bound, t, &whole)};
+    const struct eco_plane x = eco_gpu_plane(&bound->input, t),
+                           h = {(void *)(uintptr_t)call.stage.state[0], 0, call.stage.state_row[0],
                                 run->layout->type};
     call.source[0] = source_of(
         run, op, &(struct product){x, ECO_PART_INPUT, eco_problem_input(problem, op->layer)});
@@ -281,25 +278,27 @@ static void run_step(struct eco_gpu_run *run, const struct eco_op *op, int32_t t
 /* ---- operations ------------------------------------------------------------------------------ */
 
 /* Steps multiply their input themselves. */
-void eco_fused_input(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+void eco_fused_input(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     (void)run;
-    (void)ops;
+    (void)bounds;
     (void)n;
 }
 
-void eco_fused_step(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    for (int k = 0; k < n; k++)
-        for (int32_t i = 0; i < ops[k].t1 - ops[k].t0 && run->status == ECORNN_OK; i++)
-            run_step(run, &ops[k], ops[k].reversed ? ops[k].t1 - 1 - i : ops[k].t0 + i);
+    for (int k = 0; k < n; k++) {
+        const struct eco_op *op = bounds[k].op;
+        for (int32_t i = 0; i < op->t1 - op->t0 && run->status == ECORNN_OK; i++)
+            run_step(run, &bounds[k], op->reversed ? op->t1 - 1 - i : op->t0 + i);
+    }
 }
 
 /* Final states that steps did not write. */
-void eco_fused_end(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+void eco_fused_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     for (int k = 0; k < n; k++)
         for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
-            if (!ends_there(run, &ops[k], s))
-                eco_gpu_end_state(run, &ops[k], s);
+            if (!ends_there(run, &bounds[k], s))
+                eco_gpu_end_state(run, &bounds[k], s);
 }

@@ -83,9 +83,8 @@ static void give_room(struct eco_gpu_run *run, size_t bytes)
 /* Room of its own for every lane: what a graph keeps must not lie where another run writes. */
 void *eco_gpu_room(const struct eco_gpu_run *run, const struct eco_op *op, size_t *bytes)
 {
-    const struct eco_array room =
-        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_PRODUCT);
-    const uintptr_t at = (uintptr_t)eco_gpu_at(run, &room, 0);
+    const uintptr_t at =
+        (uintptr_t)eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PRODUCT).first;
     const uintptr_t aligned =
         (at + ECO_ROOM_ALIGNMENT - 1) / ECO_ROOM_ALIGNMENT * ECO_ROOM_ALIGNMENT;
     *bytes = run->layout->wishes.gpu.product_bytes - (aligned - at);

@@ -14,9 +14,10 @@ static void widen(struct eco_gpu_run *run, const struct eco_op *op, int part)
     const struct eco_array array =
         eco_layout_widened(run->layout, run->args->backward, op->layer, op->d, part);
     const struct eco_move_call call = {
-        .to = eco_gpu_plane(run, &array, 0),
-        .from = {.data = (char *)(uintptr_t)run->args->weights +
-                         eco_layout_weights(run->layout, op->layer, op->d, part),
+        .to = {.data = eco_bind_array(&array, run->args, 0).first,
+               .row = array.row,
+               .type = array.type},
+        .from = {.data = (void *)(uintptr_t)eco_bind_weights(run->layout, run->args, op, part),
                  .row = array.row,
                  .type = run->layout->weight},
         .steps = 1,
@@ -31,7 +32,7 @@ static void turn(struct eco_gpu_run *run, const struct eco_op *op, int part)
     const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
     const struct eco_array array =
         eco_layout_turned(run->layout, run->args->backward, op->layer, op->d, part);
-    const struct eco_turn_call call = {.to = eco_gpu_at(run, &array, 0),
+    const struct eco_turn_call call = {.to = eco_bind_array(&array, run->args, 0).first,
                                        .from = eco_gpu_weights(run, op, part),
                                        .rows = matrix->n * matrix->height,
                                        .columns = matrix->row,
@@ -94,7 +95,7 @@ static struct weights weights_of(const struct eco_gpu_run *run, const struct eco
         return (struct weights){eco_gpu_weights(run, m->op, m->part), false, row, height * row};
     const struct eco_array array =
         eco_layout_turned(run->layout, backward, m->op->layer, m->op->d, m->part);
-    return (struct weights){eco_gpu_at(run, &array, 0), true, array.row, height};
+    return (struct weights){eco_bind_array(&array, run->args, 0).first, true, array.row, height};
 }
 
 static ecornn_type c_type_of(const struct eco_gpu_run *run, const struct eco_matmul *m)
@@ -171,8 +172,7 @@ static struct eco_product gradient_of(const struct eco_gpu_run *run, const struc
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t height = (size_t)matrix.height, row = (size_t)matrix.row;
-    char *gradient = (char *)run->args->dweights +
-                     eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    char *gradient = eco_bind_gradient(run->layout, run->args, m->op, m->part);
     return (struct eco_product){
         .kind = ECO_TN,
         .m = (span->end - span->first) * matrix.height,
@@ -218,8 +218,7 @@ void eco_gpu_clear_weights(struct eco_gpu_run *run, const struct eco_matmul *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
     const size_t elements = (size_t)matrix.n * (size_t)matrix.height * (size_t)matrix.row;
-    char *gradient = (char *)run->args->dweights +
-                     eco_layout_gradient(run->layout, m->op->layer, m->op->d, m->part);
+    char *gradient = eco_bind_gradient(run->layout, run->args, m->op, m->part);
     if (eco_gpu_grouped_zeros(run, gradient, matrix.n * matrix.height, matrix.row))
         return;
     if (run->status == ECORNN_OK)

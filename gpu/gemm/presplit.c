@@ -133,9 +133,7 @@ bool eco_gpu_prepares(const struct eco_gpu_run *run)
 static char *place_of(const struct eco_gpu_run *run, const struct eco_op *op, int part)
 {
     const bool backward = run->args->backward;
-    const struct eco_array array =
-        eco_layout_scratch(run->layout, backward, op->layer, op->d, ECO_SCRATCH_PREPARED);
-    char *at = eco_gpu_at(run, &array, 0);
+    char *at = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_PREPARED).first;
     for (int before = ECO_PART_RECURRENT; before < part; before++)
         at += bytes_of(form_of(run->problem),
                        size_of(eco_layout_matrix(run->layout, op->layer, before), backward));

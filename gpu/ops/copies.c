@@ -7,38 +7,6 @@
 #define ECO_DEVICE_FUNCTION static inline
 #include "common/number.h"
 
-/* ---- what a layer reads ---------------------------------------------------------------------- */
-
-/* Rows that the layer reads as input from step t on, before gathering. */
-static struct eco_plane input_plane(const struct eco_gpu_run *run, const struct eco_op *op,
-                                    int32_t t)
-{
-    if (op->layer == 0)
-        return eco_gpu_sequence(run, run->args->x, t, (size_t)run->problem->I);
-    if (run->layout->training)
-        return eco_gpu_y(run, &(struct eco_op){.layer = (uint8_t)(op->layer - 1)}, t);
-    const struct eco_array state = eco_layout_state(run->layout, op->layer - 1, 0, 0);
-    return eco_gpu_plane(run, &state, (size_t)t + 1);
-}
-
-static struct eco_plane gather_plane(const struct eco_gpu_run *run, const struct eco_op *op,
-                                     enum eco_scratch scratch)
-{
-    const struct eco_array gather =
-        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, scratch);
-    return eco_gpu_plane(run, &gather, 0);
-}
-
-struct eco_plane eco_gpu_product_input(const struct eco_gpu_run *run, const struct eco_op *op)
-{
-    if (op->gathered)
-        return gather_plane(run, op, ECO_SCRATCH_GATHER);
-    struct eco_plane plane = input_plane(run, op, op->t0);
-    if (op->layer == 0) /* batch-major comes here with one row only: its steps are neighbours */
-        plane.row = (size_t)run->problem->I;
-    return plane;
-}
-
 /* ---- states in and out ----------------------------------------------------------------------- */
 
 static void move(struct eco_gpu_run *run, const struct eco_move_call *call)
@@ -47,15 +15,16 @@ static void move(struct eco_gpu_run *run, const struct eco_move_call *call)
         eco_gpu_note_cuda(run, eco_launch_move(call, run->stream), "moving rows");
 }
 
-/* Copies one state between a plane of ours and the caller's array. */
-static void move_state(struct eco_gpu_run *run, int s, struct eco_plane to, struct eco_plane from)
+/* Copies one state of step t between a plane of ours and the caller's array; to none: nothing. */
+static void move_state(struct eco_gpu_run *run, int s, const struct eco_view *to,
+                       const struct eco_view *from, int32_t t)
 {
-    const struct eco_move_call call = {.to = to,
-                                       .from = from,
+    const struct eco_move_call call = {.to = eco_gpu_plane(to, t),
+                                       .from = eco_gpu_plane(from, t),
                                        .steps = 1,
                                        .rows = run->args->N,
                                        .width = eco_problem_width(run->problem, s)};
-    if (to.data != NULL)
+    if (call.to.data != NULL)
         move(run, &call);
 }
 
@@ -64,56 +33,39 @@ static int states(const struct eco_gpu_run *run)
     return run->problem->cell->recipe.n_states;
 }
 
-void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    eco_gpu_copy_weights(run, op);
-    eco_gpu_fill_rows(run, op);
-    const int32_t first = op->reversed ? run->args->T - 1 : 0;
-    const size_t plane = eco_layout_state_plane(run->layout, op->d, first, false);
-    for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_STEP); s++) {
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        if (eco_gpu_zero_states(run) >> s & 1)
-            continue;
-        move_state(run, s, eco_gpu_plane(run, &state, plane),
-                   eco_gpu_caller_state(run, op, s, run->args->initial[s]));
-    }
+    eco_gpu_copy_weights(run, bound->op);
+    eco_gpu_fill_rows(run, bound);
+    for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_STEP); s++)
+        if (!(eco_gpu_zero_states(run) >> s & 1))
+            move_state(run, s, &bound->before[s], &bound->given[s], bound->first);
 }
 
-void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_op *op, int s)
+void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound, int s)
 {
-    const int32_t last = op->reversed ? 0 : run->args->T - 1;
-    const size_t plane = eco_layout_state_plane(run->layout, op->d, last, true);
-    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-    move_state(run, s, eco_gpu_caller_state(run, op, s, run->args->final[s]),
-               eco_gpu_plane(run, &state, plane));
+    move_state(run, s, &bound->wanted[s], &bound->next[s], bound->last);
 }
 
-void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_end(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     for (int s = 0; s < states(run); s++)
-        eco_gpu_end_state(run, op, s);
+        eco_gpu_end_state(run, bound, s);
 }
 
-void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    eco_gpu_copy_weights(run, op);
-    eco_gpu_fill_columns(run, op);
-    for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_D_STEP); s++) {
-        if (eco_gpu_zero_carry(run) >> s & 1)
-            continue;
-        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
-        move_state(run, s, eco_gpu_plane(run, &carry, 0),
-                   eco_gpu_caller_state(run, op, s, run->args->dfinal[s]));
-    }
+    eco_gpu_copy_weights(run, bound->op);
+    eco_gpu_fill_columns(run, bound->op);
+    for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_D_STEP); s++)
+        if (!(eco_gpu_zero_carry(run) >> s & 1))
+            move_state(run, s, &bound->carry[s], &bound->given[s], 0);
 }
 
-void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    for (int s = 0; s < states(run); s++) {
-        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
-        move_state(run, s, eco_gpu_caller_state(run, op, s, run->args->dinitial[s]),
-                   eco_gpu_plane(run, &carry, 0));
-    }
+    for (int s = 0; s < states(run); s++)
+        move_state(run, s, &bound->wanted[s], &bound->carry[s], 0);
 }
 
 /* ---- gather and scatter ---------------------------------------------------------------------- */
@@ -133,29 +85,25 @@ static struct eco_move_call move_of(const struct eco_gpu_run *run, const struct 
                                   .scale = 1 / (1 - p)};
 }
 
-void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
+    const struct eco_op *op = bound->op;
     struct eco_move_call call = move_of(run, op);
     if (run->args->backward && run->args->dweights == NULL)
         return;
-    call.to = gather_plane(run, op, ECO_SCRATCH_GATHER);
-    call.from = input_plane(run, op, op->t0);
+    call.to = eco_gpu_plane(&bound->gather, op->t0);
+    call.from = eco_gpu_plane(&bound->x, op->t0);
     call.filled = (int32_t)call.to.row - call.width;
     call.lengths = op->layer == 0 ? run->args->lengths : NULL;
     move(run, &call);
 }
 
-void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    struct eco_move_call call = move_of(run, op);
-    call.add = op->add;
-    call.from = gather_plane(run, op, ECO_SCRATCH_DGATHER);
-    if (op->layer > 0) {
-        const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
-        call.to = eco_gpu_plane(run, &dinput, (size_t)op->t0);
-    } else {
-        call.to = eco_gpu_sequence(run, run->args->dx, op->t0, (size_t)run->problem->I);
-    }
+    struct eco_move_call call = move_of(run, bound->op);
+    call.add = bound->op->add;
+    call.from = eco_gpu_plane(&bound->dgather, bound->op->t0);
+    call.to = eco_gpu_plane(&bound->dx, bound->op->t0);
     if (call.to.data != NULL)
         move(run, &call);
 }

@@ -78,14 +78,13 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
 
 /* ---- the operation --------------------------------------------------------------------------- */
 
-void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     /* What queues all steps at once adds the biases itself. */
     const bool biased = !eco_gpu_at_once(run, ECO_STEP);
-    const struct eco_array array =
-        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
-    const struct eco_plane acc = eco_gpu_plane(run, &array, 0);
-    const struct eco_plane x = eco_gpu_product_input(run, op);
+    const struct eco_op *op = bound->op;
+    const struct eco_plane acc = eco_gpu_plane(&bound->acc, op->t0),
+                           x = eco_gpu_plane(&bound->input, op->t0);
     struct eco_matmul matmul = {.op = op,
                                 .part = ECO_PART_INPUT,
                                 .rows = (op->t1 - op->t0) * run->args->N,

@@ -13,26 +13,28 @@ ecornn_status eco_gpu_pack_add(const struct ecornn_plan *plan, const void *const
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
 
-void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_op *op); /* ops/copies.c */
-void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_op *op);
-void eco_gpu_end(struct eco_gpu_run *run, const struct eco_op *op);
-void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_op *op, int s); /* of these one */
-void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_op *op);
-void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_op *op);
-void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_op *op);
-void eco_gpu_input(struct eco_gpu_run *run, const struct eco_op *op);  /* ops/input.c */
-void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op);   /* ops/step.c */
-void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op); /* ops/step_backward.c */
+void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/copies.c */
+void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound);
+void eco_gpu_end(struct eco_gpu_run *run, const struct eco_bound *bound);
+void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound,
+                       int s); /* of these one */
+void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound);
+void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_bound *bound);
+void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_bound *bound);
+void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/input.c */
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound);  /* ops/step.c */
+void eco_gpu_d_step(struct eco_gpu_run *run,
+                    const struct eco_bound *bound); /* ops/step_backward.c */
 /* Bit s: nothing comes to the last step's state s from behind, and its first kernel knows. */
 uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
-void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op);
-void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound);
+void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_bound *bound);
 
 /* ---- what fills up rows, ops/zero_padding.c -------------------------------------------------- */
 
 /* Zeros between the elements of what products read, before the first step: forward; backward, where
  * products run over all of a row in any case. */
-void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op);
 
 #endif /* ECO_GPU_OPS_OPS_H */

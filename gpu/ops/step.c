@@ -72,10 +72,9 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
                       "an interpreted stage of the cell");
 }
 
-struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_op *op)
+struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_array mean =
-        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, ECO_SCRATCH_MEAN);
+    const struct eco_op *op = bound->op;
     return (struct eco_stage_call){
         .rows = run->args->N,
         .hidden = run->problem->H,
@@ -90,8 +89,8 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
         .direction = op->d,
         .lengths = run->args->lengths,
         .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
-        .mean = eco_gpu_at(run, &mean, 0),
-        .mean_row = mean.row,
+        .mean = (void *)bound->mean.first,
+        .mean_row = bound->mean.row,
     };
 }
 
@@ -100,33 +99,26 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
 /* What stays the same over the steps of an op. */
 struct step {
     struct eco_gpu_run *run;
-    const struct eco_op *op;
-    struct eco_array acc;
+    const struct eco_bound *bound;
     struct eco_stage_call call;
     bool odd;
     bool narrow; /* rows of the output state before may not be filled up */
 };
 
-void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t,
                            struct eco_stage_call *call)
 {
-    const struct eco_plane y = eco_gpu_y(run, op, t);
-    eco_gpu_point_at_states(run, op, t, call);
-    call->y = y.data;
-    call->y_row = y.row;
-    if (run->args->reserve != NULL) {
-        const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
-        call->save = eco_gpu_at(run, &save, (size_t)t);
-        call->save_row = save.row;
-    }
+    eco_gpu_point_at_states(run, bound, t, call);
+    call->y = eco_view_at(&bound->y, t);
+    call->y_row = bound->y.row;
+    call->save = eco_view_at(&bound->save, t);
+    call->save_row = bound->save.row;
 }
 
-void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
-                             struct eco_stage_call *call)
+void eco_gpu_point_at_output(const struct eco_bound *bound, int32_t t, struct eco_stage_call *call)
 {
-    const struct eco_array output = eco_layout_output(run->layout, op->layer, op->d);
-    call->next[0] = eco_gpu_at(run, &output, (size_t)t);
-    call->next_row[0] = output.row;
+    call->next[0] = eco_view_at(&bound->u, t);
+    call->next_row[0] = bound->u.row;
     call->wide_next &= (uint16_t)~1u;
     call->y = NULL;
 }
@@ -134,27 +126,25 @@ void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op 
 /* Where the state after step t is, of a projection, if its product writes it there: y, or the plane
  * where there is no y.  data NULL: not where rows end early or are too far apart for a product, nor
  * where the state is wanted in another place, too. */
-static struct eco_plane projected_state(const struct eco_gpu_run *run, const struct eco_op *op,
-                                        int32_t t)
+static struct eco_plane projected_state(const struct eco_gpu_run *run,
+                                        const struct eco_bound *bound, int32_t t)
 {
-    const int32_t last = op->reversed ? 0 : run->args->T - 1;
-    const struct eco_plane y = eco_gpu_y(run, op, t);
+    const struct eco_plane y = eco_gpu_plane(&bound->y, t);
     if (!run->problem->projected || run->args->lengths != NULL)
         return (struct eco_plane){0};
     if (y.data != NULL)
-        return t == last || y.row > INT32_MAX ? (struct eco_plane){0} : y;
-    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, 0);
-    return eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
+        return t == bound->last || y.row > INT32_MAX ? (struct eco_plane){0} : y;
+    return eco_gpu_plane(&bound->next[0], t);
 }
 
 /* The state before, where a projection has left it. */
 static void point_at_projected(struct step *step, int32_t t)
 {
     const struct eco_gpu_run *run = step->run;
-    const int32_t before = step->op->reversed ? t + 1 : t - 1;
+    const int32_t before = step->bound->op->reversed ? t + 1 : t - 1;
     if (before < 0 || before >= run->args->T)
         return;
-    const struct eco_plane state = projected_state(run, step->op, before);
+    const struct eco_plane state = projected_state(run, step->bound, before);
     if (state.data == NULL)
         return;
     step->call.state[0] = state.data;
@@ -166,11 +156,11 @@ static void point_at_step(struct step *step, int32_t t)
 {
     step->odd = t % 2 != 0;
     step->narrow = false;
-    eco_gpu_point_at_step(step->run, step->op, t, &step->call);
+    eco_gpu_point_at_step(step->run, step->bound, t, &step->call);
     point_at_projected(step, t);
-    step->call.acc = eco_gpu_at(step->run, &step->acc, (size_t)(t - step->op->t0));
+    step->call.acc = eco_view_at(&step->bound->acc, t);
     if (step->call.projected)
-        eco_gpu_point_at_output(step->run, step->op, t, &step->call);
+        eco_gpu_point_at_output(step->bound, t, &step->call);
 }
 
 /* acc of this step += e R^T for operand o. */
@@ -178,7 +168,7 @@ static void add_recurrent(const struct step *step, int o)
 {
     const struct eco_operand *operand = &step->run->lowered->operand[o];
     const struct eco_stage_call *call = &step->call;
-    struct eco_matmul matmul = {.op = step->op,
+    struct eco_matmul matmul = {.op = step->bound->op,
                                 .part = ECO_PART_RECURRENT + o,
                                 .rows = step->run->args->N,
                                 .c = (void *)(uintptr_t)call->acc,
@@ -190,7 +180,8 @@ static void add_recurrent(const struct step *step, int o)
     if (operand->state >= 0) {
         matmul.a = call->state[operand->state];
         matmul.a_row = call->state_row[operand->state];
-        matmul.narrow = step->narrow || !eco_gpu_fills_state(step->run, step->op, operand->state);
+        matmul.narrow =
+            step->narrow || !eco_gpu_fills_state(step->run, &step->bound->before[operand->state]);
     } else {
         matmul.a = eco_gpu_after(call->operand, (size_t)operand->slot * (size_t)call->column,
                                  step->run->layout->type);
@@ -203,13 +194,10 @@ static void add_recurrent(const struct step *step, int o)
 static void project(const struct step *step, int32_t t)
 {
     struct eco_gpu_run *run = step->run;
-    const struct eco_op *op = step->op;
-    const struct eco_array array =
-        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_STEP);
-    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, 0);
-    const struct eco_plane there = projected_state(run, op, t),
-                           h = there.data != NULL ? there : eco_gpu_plane(run, &array, 0);
-    eco_gpu_multiply(run, &(struct eco_matmul){.op = op,
+    const struct eco_bound *bound = step->bound;
+    const struct eco_plane there = projected_state(run, bound, t),
+                           h = there.data != NULL ? there : eco_gpu_plane(&bound->h, t);
+    eco_gpu_multiply(run, &(struct eco_matmul){.op = bound->op,
                                                .part = ECO_PART_PROJECT,
                                                .rows = run->args->N,
                                                .a = step->call.next[0],
@@ -219,15 +207,14 @@ static void project(const struct step *step, int32_t t)
                                                .c_type = h.type});
     if (there.data != NULL)
         return;
-    const struct eco_project_call call = {
-        .h = h,
-        .before = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, false)),
-        .next = eco_gpu_plane(run, &state, eco_layout_state_plane(run->layout, op->d, t, true)),
-        .y = eco_gpu_y(run, op, t),
-        .rows = run->args->N,
-        .width = run->problem->P,
-        .t = t,
-        .lengths = run->args->lengths};
+    const struct eco_project_call call = {.h = h,
+                                          .before = eco_gpu_plane(&bound->before[0], t),
+                                          .next = eco_gpu_plane(&bound->next[0], t),
+                                          .y = eco_gpu_plane(&bound->y, t),
+                                          .rows = run->args->N,
+                                          .width = run->problem->P,
+                                          .t = t,
+                                          .lengths = run->args->lengths};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_project(&call, run->stream), "a projection");
 }
@@ -246,16 +233,13 @@ static void run_step(struct step *step, int32_t t)
         project(step, t);
 }
 
-void eco_gpu_step(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_array operand =
-        eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    struct step step = {.run = run, .op = op};
-    step.acc = eco_layout_scratch(run->layout, false, op->layer, op->d, ECO_SCRATCH_ACC);
-    step.call = eco_gpu_call(run, op);
-    step.call.acc_row = step.acc.row;
-    step.call.operand = eco_gpu_at(run, &operand, 0);
-    step.call.operand_row = operand.row;
+    const struct eco_op *op = bound->op;
+    struct step step = {.run = run, .bound = bound, .call = eco_gpu_call(run, bound)};
+    step.call.acc_row = bound->acc.row;
+    step.call.operand = bound->operand.first;
+    step.call.operand_row = bound->operand.row;
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
 }

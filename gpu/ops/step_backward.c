@@ -8,8 +8,7 @@
 /* What stays the same over the steps of an op. */
 struct step {
     struct eco_gpu_run *run;
-    const struct eco_op *op;
-    struct eco_array dacc, operand, carry[ECO_MAX_STATES];
+    const struct eco_bound *bound;
     struct eco_stage_call call;
     bool odd;
 };
@@ -17,43 +16,26 @@ struct step {
 static void point_at_step(struct step *step, int32_t t)
 {
     const struct eco_gpu_run *run = step->run;
-    const struct eco_op *op = step->op;
+    const struct eco_bound *bound = step->bound;
     struct eco_stage_call *call = &step->call;
-    const size_t i = eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0);
     step->odd = t % 2 != 0;
-    eco_gpu_point_at_states(run, op, t, call);
-    call->zero_carry = t == (op->reversed ? 0 : run->args->T - 1) ? eco_gpu_zero_carry(run) : 0;
-    for (int s = 0; s < call->n_states; s++) {
-        call->carry[s] = eco_gpu_at(run, &step->carry[s], 0);
-        call->carry_row[s] = step->carry[s].row;
-    }
-    const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
-    call->save = eco_gpu_at(run, &save, (size_t)t);
-    call->save_row = save.row;
-    call->dacc = eco_gpu_at(run, &step->dacc, i);
-    call->operand = eco_gpu_at(run, &step->operand, i);
-    const struct eco_plane dy = eco_gpu_dy(run, op, t);
-    call->dy = dy.data;
-    call->dy_row = dy.row;
-    call->wide_dy = dy.type != run->layout->type;
-}
-
-/* Of the op's steps: the gradient of a projection, dh, of step t. */
-static struct eco_plane dh_plane(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t)
-{
-    const struct eco_array dstep =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
-    return eco_gpu_plane(run, &dstep, eco_layout_dacc_step(run->layout, op) + (size_t)(t - op->t0));
+    eco_gpu_point_at_states(run, bound, t, call);
+    call->zero_carry = t == bound->last ? eco_gpu_zero_carry(run) : 0;
+    for (int s = 0; s < call->n_states; s++)
+        call->carry[s] = (void *)bound->carry[s].first;
+    call->save = eco_view_at(&bound->save, t);
+    call->dacc = eco_view_at(&bound->acc, t);
+    call->operand = eco_view_at(&bound->operand, t);
+    call->dy = eco_view_at(&bound->dy, t);
 }
 
 /* Do products of steps add what comes from behind to dh, where dy is already?  Not where that is
  * rounded once more, dy or the sums of several products, nor where rows end early. */
-static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_op *op)
+static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_plane dy = eco_gpu_dy(run, op, op->t0);
     struct eco_span span, more;
-    return run->problem->projected && run->args->lengths == NULL && dy.data != NULL &&
-           dy.type == dh_plane(run, op, op->t0).type &&
+    return run->problem->projected && run->args->lengths == NULL && bound->dy.first != NULL &&
+           bound->dy.type == bound->h.type &&
            eco_span_next(run->lowered, ECO_PART_RECURRENT, 0, &span) &&
            !eco_span_next(run->lowered, ECO_PART_RECURRENT, span.end, &more);
 }
@@ -64,15 +46,18 @@ static int32_t first_back(const struct eco_op *op)
 }
 
 /* Of all steps but the first. */
-static void begin_dh(struct eco_gpu_run *run, const struct eco_op *op)
+static void begin_dh(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const struct eco_move_call call = {.to = dh_plane(run, op, op->t0),
-                                       .from = eco_gpu_dy(run, op, op->t0),
+    const struct eco_op *op = bound->op;
+    if (op->t1 - op->t0 <= 1 || !adds_to_dh(run, bound))
+        return;
+    const struct eco_move_call call = {.to = eco_gpu_plane(&bound->h, op->t0),
+                                       .from = eco_gpu_plane(&bound->dy, op->t0),
                                        .steps = op->t1 - op->t0,
                                        .rows = run->args->N,
                                        .width = run->problem->P,
                                        .t0 = op->t0};
-    if (op->t1 - op->t0 > 1 && adds_to_dh(run, op) && run->status == ECORNN_OK)
+    if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "gradients of a projection");
 }
 
@@ -80,14 +65,11 @@ static void begin_dh(struct eco_gpu_run *run, const struct eco_op *op)
 static void project_back(struct step *step, int32_t t)
 {
     struct eco_gpu_run *run = step->run;
-    const struct eco_op *op = step->op;
+    const struct eco_bound *bound = step->bound;
     struct eco_stage_call *call = &step->call;
-    const struct eco_array du =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOUTPUT);
-    const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
     const ecornn_type sum = run->layout->sum;
     const struct eco_project_back_call back = {
-        .dh = dh_plane(run, op, t),
+        .dh = eco_gpu_plane(&bound->h, t),
         .carry = {call->carry[0], 0, call->carry_row[0], sum},
         .dy = {(void *)(uintptr_t)call->dy, 0, call->dy_row,
                call->wide_dy ? sum : run->layout->type},
@@ -95,19 +77,19 @@ static void project_back(struct step *step, int32_t t)
         .width = run->problem->P,
         .t = t,
         .lengths = run->args->lengths};
-    if (run->status == ECORNN_OK && (t == first_back(op) || !adds_to_dh(run, op)))
+    if (run->status == ECORNN_OK && (t == first_back(bound->op) || !adds_to_dh(run, bound)))
         eco_gpu_note_cuda(run, eco_launch_project_back(&back, run->stream), "a projection back");
-    eco_gpu_multiply_back(run, &(struct eco_matmul){.op = op,
+    eco_gpu_multiply_back(run, &(struct eco_matmul){.op = bound->op,
                                                     .part = ECO_PART_PROJECT,
                                                     .rows = run->args->N,
                                                     .a = back.dh.data,
                                                     .a_row = back.dh.row,
-                                                    .c = eco_gpu_at(run, &du, 0),
-                                                    .c_row = du.row});
-    call->dnext = eco_gpu_at(run, &du, 0);
-    call->dnext_row = du.row;
-    call->next[0] = eco_gpu_at(run, &u, (size_t)t);
-    call->next_row[0] = u.row;
+                                                    .c = bound->du.first,
+                                                    .c_row = bound->du.row});
+    call->dnext = (void *)bound->du.first;
+    call->dnext_row = bound->du.row;
+    call->next[0] = eco_view_at(&bound->u, t);
+    call->next_row[0] = bound->u.row;
     call->dy = NULL;
     call->carry[0] = NULL;
 }
@@ -117,7 +99,7 @@ static void project_back(struct step *step, int32_t t)
 static void multiply_back(const struct step *step, int o, const struct eco_plane *c, bool narrow,
                           bool add)
 {
-    eco_gpu_multiply_back(step->run, &(struct eco_matmul){.op = step->op,
+    eco_gpu_multiply_back(step->run, &(struct eco_matmul){.op = step->bound->op,
                                                           .part = ECO_PART_RECURRENT + o,
                                                           .rows = step->run->args->N,
                                                           .a = step->call.dacc,
@@ -141,8 +123,7 @@ uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run)
 /* Does nobody want what the direction's first step leaves of a state's gradient? */
 static bool is_unwanted(const struct step *step, int32_t t, int state)
 {
-    const int32_t first = step->op->reversed ? step->run->args->T - 1 : 0;
-    return t == first && step->run->args->dinitial[state] == NULL;
+    return t == step->bound->first && step->run->args->dinitial[state] == NULL;
 }
 
 static void run_step(struct step *step, int32_t t)
@@ -150,6 +131,8 @@ static void run_step(struct step *step, int32_t t)
     struct eco_gpu_run *run = step->run;
     const struct eco_lowered *lowered = run->lowered;
     const struct eco_stage_call *call = &step->call;
+    const struct eco_bound *bound = step->bound;
+    const struct eco_op *op = bound->op;
     point_at_step(step, t);
     if (run->problem->projected)
         project_back(step, t);
@@ -170,76 +153,54 @@ static void run_step(struct step *step, int32_t t)
         const int state = lowered->operand[o].state;
         if (state < 0 || is_unwanted(step, t, state))
             continue;
-        const int32_t next = step->op->reversed ? t + 1 : t - 1;
-        const bool to_dh = o == 0 && state == 0 && next >= step->op->t0 && next < step->op->t1 &&
-                           adds_to_dh(run, step->op);
+        const int32_t next = op->reversed ? t + 1 : t - 1;
+        const bool to_dh =
+            o == 0 && state == 0 && next >= op->t0 && next < op->t1 && adds_to_dh(run, bound);
         const struct eco_plane c =
-            to_dh ? dh_plane(run, step->op, next) : eco_gpu_plane(run, &step->carry[state], 0);
+            to_dh ? eco_gpu_plane(&bound->h, next) : eco_gpu_plane(&bound->carry[state], 0);
         multiply_back(step, o, &c, to_dh, true);
     }
 }
 
-void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    struct step step = {.run = run, .op = op};
-    const struct eco_array doperand =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DOPERAND);
-    step.dacc = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    step.operand = eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    step.call = eco_gpu_call(run, op);
-    for (int s = 0; s < step.call.n_states; s++)
-        step.carry[s] = eco_layout_carry(run->layout, op->layer, op->d, s);
-    step.call.dacc_row = step.dacc.row;
-    step.call.operand_row = step.operand.row;
-    step.call.doperand = eco_gpu_at(run, &doperand, 0);
-    step.call.doperand_row = doperand.row;
-    eco_gpu_copy_history(run, op);
-    begin_dh(run, op);
+    const struct eco_op *op = bound->op;
+    struct step step = {.run = run, .bound = bound, .call = eco_gpu_call(run, bound)};
+    struct eco_stage_call *call = &step.call;
+    for (int s = 0; s < call->n_states; s++)
+        call->carry_row[s] = bound->carry[s].row;
+    call->dacc_row = bound->acc.row;
+    call->operand_row = bound->operand.row;
+    call->save_row = bound->save.row;
+    call->dy_row = bound->dy.row;
+    call->wide_dy = bound->dy.type != run->layout->type;
+    call->doperand = (void *)bound->doperand.first;
+    call->doperand_row = bound->doperand.row;
+    eco_gpu_copy_history(run, bound);
+    begin_dh(run, bound);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
 }
 
 /* ---- over all steps of the op ---------------------------------------------------------------- */
 
-/* Where dx of the op's rows goes: a dense matrix; data NULL: nobody wants it. */
-static struct eco_plane dx_plane(const struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const size_t I = (size_t)eco_problem_input(run->problem, op->layer), N = (size_t)run->args->N;
-    struct eco_plane dx = {.row = I, .step = N * I, .type = run->layout->type};
-    if (op->layer == 0 && run->args->dx == NULL)
-        return dx;
-    if (op->gathered) {
-        const struct eco_array gather =
-            eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DGATHER);
-        return eco_gpu_plane(run, &gather, 0);
-    }
-    if (op->layer > 0) {
-        const struct eco_array dinput = eco_layout_dinput(run->layout, op->layer);
-        return eco_gpu_plane(run, &dinput, (size_t)op->t0);
-    }
-    dx.data = eco_gpu_after(run->args->dx, (size_t)op->t0 * N * I, dx.type);
-    return dx;
-}
-
-void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_op *op)
-{
-    const struct eco_array dacc =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    const struct eco_plane dx = dx_plane(run, op);
+    const struct eco_op *op = bound->op;
+    const struct eco_plane dx = eco_gpu_plane(&bound->dx, op->t0);
     const bool add = op->add && !op->gathered;
     if (dx.data == NULL)
         return;
     if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0) {
-        const struct eco_matmul matmul = {
-            .op = op,
-            .part = ECO_PART_INPUT,
-            .rows = (op->t1 - op->t0) * run->args->N,
-            .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
-            .a_row = dacc.row,
-            .c = dx.data,
-            .c_row = dx.row,
-            .c_type = dx.type,
-            .add = add};
+        const struct eco_matmul matmul = {.op = op,
+                                          .part = ECO_PART_INPUT,
+                                          .rows = (op->t1 - op->t0) * run->args->N,
+                                          .a = eco_view_at(&bound->acc, op->t0),
+                                          .a_row = bound->acc.row,
+                                          .c = dx.data,
+                                          .c_row = dx.row,
+                                          .c_type = dx.type,
+                                          .add = add};
         if (eco_gpu_halves_back(run, op)) {
             eco_gpu_scaled_f16_dacc(run, op, true);
             eco_gpu_scaled_f16_dx(run, &matmul);

@@ -14,8 +14,7 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bo
     const struct eco_op *op = matmul->op;
     struct eco_columns_call call = {
         .rows_of = {(void *)(uintptr_t)matmul->a, 0, matmul->a_row, run->layout->type},
-        .vectors = (char *)run->args->dweights +
-                   eco_layout_gradient(run->layout, op->layer, op->d, ECO_PART_VECTORS),
+        .vectors = eco_bind_gradient(run->layout, run->args, op, ECO_PART_VECTORS),
         .vector_type = run->layout->sum,
         .rows = matmul->rows,
         .hidden = run->problem->H,
@@ -35,17 +34,15 @@ static void vectors(struct eco_gpu_run *run, const struct eco_matmul *matmul, bo
 }
 
 /* The projection's gradient: dh^T u. */
-static void projection(struct eco_gpu_run *run, struct eco_matmul matmul)
+static void projection(struct eco_gpu_run *run, const struct eco_bound *bound,
+                       struct eco_matmul matmul)
 {
-    const struct eco_op *op = matmul.op;
-    const struct eco_array dstep =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_STEP);
-    const struct eco_array u = eco_layout_output(run->layout, op->layer, op->d);
+    const int32_t t0 = bound->op->t0;
     matmul.part = ECO_PART_PROJECT;
-    matmul.a = eco_gpu_at(run, &dstep, eco_layout_dacc_step(run->layout, op));
-    matmul.a_row = dstep.row;
-    matmul.c = eco_gpu_at(run, &u, (size_t)op->t0);
-    matmul.c_row = u.row;
+    matmul.a = eco_view_at(&bound->h, t0);
+    matmul.a_row = bound->h.row;
+    matmul.c = eco_view_at(&bound->u, t0);
+    matmul.c_row = bound->u.row;
     eco_gpu_multiply_weights(run, &matmul);
 }
 
@@ -61,10 +58,10 @@ struct products {
 };
 
 /* Of the gradient of R of a state what steps [t0,t1) of the op give: dacc^T e. */
-static struct eco_matmul of_steps(const struct eco_gpu_run *run, struct eco_matmul matmul, int s,
-                                  int32_t t0, int32_t t1)
+static struct eco_matmul of_steps(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                                  struct eco_matmul matmul, int s, int32_t t0, int32_t t1)
 {
-    const struct eco_plane e = eco_gpu_before(run, matmul.op, s, t0);
+    const struct eco_plane e = eco_gpu_plane(eco_bound_before(bound, s, t0), t0);
     matmul.first = (t0 - matmul.op->t0) * run->args->N;
     matmul.rows = (t1 - t0) * run->args->N;
     matmul.a = eco_gpu_after(matmul.a, (size_t)matmul.first * matmul.a_row, run->layout->type);
@@ -76,48 +73,47 @@ static struct eco_matmul of_steps(const struct eco_gpu_run *run, struct eco_matm
 
 /* The steps of an op whose state s before lies where the others' do: [t0,t1).  The direction's
  * first step has its elsewhere. */
-static void add_state(const struct eco_gpu_run *run, struct products *products,
-                      struct eco_matmul matmul, int s)
+static void add_state(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                      struct products *products, struct eco_matmul matmul, int s)
 {
-    const struct eco_op *op = matmul.op;
+    const struct eco_op *op = bound->op;
     const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
-    const bool begins = eco_gpu_begins(run, op, s, first);
+    const bool begins = bound->begins[s] && first == bound->first;
     const int32_t t0 = op->t0 + (int32_t)(begins && !op->reversed),
                   t1 = op->t1 - (int32_t)(begins && op->reversed);
     if (t0 < t1) {
-        products->of[products->n++] = of_steps(run, matmul, s, t0, t1);
+        products->of[products->n++] = of_steps(run, bound, matmul, s, t0, t1);
         matmul.add = true;
     }
     if (begins)
-        products->of[products->n++] = of_steps(run, matmul, s, first, first + 1);
+        products->of[products->n++] = of_steps(run, bound, matmul, s, first, first + 1);
 }
 
 /* Of the input's product, o < 0, or of one with an operand that the cell computes. */
-static void add_plane(const struct eco_gpu_run *run, struct products *products,
-                      struct eco_matmul matmul, int o)
+static void add_plane(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                      struct products *products, struct eco_matmul matmul, int o)
 {
-    size_t step = 0;
-    const struct eco_array operand =
-        o < 0 ? (struct eco_array){0} : eco_layout_operand(run->layout, matmul.op, o, &step);
-    const struct eco_plane e =
-        o < 0 ? eco_gpu_product_input(run, matmul.op) : eco_gpu_plane(run, &operand, step);
-    matmul.c = e.data;
-    matmul.c_row = e.row;
+    const struct eco_view *view = o < 0 ? &bound->input : &bound->operand;
+    const size_t column = (size_t)eco_gpu_column(run),
+                 slot = o < 0 ? 0 : (size_t)run->lowered->operand[o].slot;
+    matmul.c = eco_gpu_after(eco_view_at(view, bound->op->t0), slot * column, view->type);
+    matmul.c_row = view->row;
     products->of[products->n++] = matmul;
 }
 
-static struct products products_of(const struct eco_gpu_run *run, struct eco_matmul matmul)
+static struct products products_of(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                                   struct eco_matmul matmul)
 {
     struct products products = {.n = 0};
     matmul.part = ECO_PART_INPUT;
-    add_plane(run, &products, matmul, -1);
+    add_plane(run, bound, &products, matmul, -1);
     for (int o = 0; o < run->lowered->n_operands; o++) {
         const int state = run->lowered->operand[o].state;
         matmul.part = ECO_PART_RECURRENT + o;
         if (state >= 0)
-            add_state(run, &products, matmul, state);
+            add_state(run, bound, &products, matmul, state);
         else
-            add_plane(run, &products, matmul, o);
+            add_plane(run, bound, &products, matmul, o);
     }
     return products;
 }
@@ -160,16 +156,15 @@ static void multiply_halves(struct eco_gpu_run *run, struct products *products)
     }
 }
 
-static void add_gradients(struct eco_gpu_run *run, const struct eco_op *op, bool halves)
+static void add_gradients(struct eco_gpu_run *run, const struct eco_bound *bound, bool halves)
 {
-    const struct eco_array dacc =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
+    const struct eco_op *op = bound->op;
     struct eco_matmul matmul = {.op = op,
                                 .rows = (op->t1 - op->t0) * run->args->N,
-                                .a = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
-                                .a_row = dacc.row,
+                                .a = eco_view_at(&bound->acc, op->t0),
+                                .a_row = bound->acc.row,
                                 .add = op->add || run->args->accumulate};
-    struct products products = products_of(run, matmul);
+    struct products products = products_of(run, bound, matmul);
     if (halves)
         eco_gpu_scaled_f16_dacc(run, op, false);
     vectors(run, &matmul, halves);
@@ -180,14 +175,14 @@ static void add_gradients(struct eco_gpu_run *run, const struct eco_op *op, bool
             multiply(run, &products.of[i]);
     }
     if (run->problem->projected)
-        projection(run, matmul);
+        projection(run, bound, matmul);
 }
 
-void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_d_weights(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const bool halves = eco_gpu_halves_back(run, op);
+    const bool halves = eco_gpu_halves_back(run, bound->op);
     if (run->args->dweights != NULL)
-        add_gradients(run, op, halves);
+        add_gradients(run, bound, halves);
     if (halves) /* numbers of F16 lay where rows of dacc have zeros */
-        eco_gpu_fill_columns(run, op);
+        eco_gpu_fill_columns(run, bound->op);
 }

@@ -6,15 +6,15 @@
 
 /* What a width lacks of whole groups becomes 0: behind its elements, from `at` on every `row`
  * elements, so many times. */
-static void fill(struct eco_gpu_run *run, const struct eco_array *array, size_t width, size_t row,
+static void fill(struct eco_gpu_run *run, const struct eco_view *view, size_t width, size_t row,
                  size_t times)
 {
     const struct eco_gaps_call call = {
-        .data = eco_gpu_after(eco_gpu_at(run, array, 0), width, array->type),
+        .data = eco_gpu_after(view->first, width, view->type),
         .row = row,
         .width = (int32_t)(eco_wishes_row(&run->layout->wishes, width) - width),
         .times = (int64_t)times,
-        .bytes = eco_type_bytes(array->type)};
+        .bytes = eco_type_bytes(view->type)};
     if (call.width > 0 && run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_gaps(&call, run->stream), "filling up rows");
 }
@@ -23,44 +23,47 @@ static void fill(struct eco_gpu_run *run, const struct eco_array *array, size_t 
 static void fill_columns(struct eco_gpu_run *run, const struct eco_op *op, enum eco_scratch scratch,
                          int32_t steps)
 {
-    const struct eco_array array =
-        eco_layout_scratch(run->layout, run->args->backward, op->layer, op->d, scratch);
+    const struct eco_view view = eco_bind_scratch(run->layout, run->args, op, scratch);
     const size_t column = (size_t)eco_gpu_column(run);
-    fill(run, &array, (size_t)run->problem->H, column,
-         array.row / column * (size_t)steps * (size_t)run->layout->N);
+    fill(run, &view, (size_t)run->problem->H, column,
+         view.row / column * (size_t)steps * (size_t)run->layout->N);
 }
 
-bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_op *op, int s)
-{
-    return run->problem->D == 1 || eco_layout_state(run->layout, op->layer, op->d, s).wrap > 0;
-}
-
-/* Planes that take turns: each direction has its part of a row.  Others are one row to the layer
+/* Do planes take turns?  Then each direction has its part of a row; others are one row to the layer
  * above. */
-static void fill_planes(struct eco_gpu_run *run, const struct eco_op *op, int s)
+static bool takes_turns(const struct eco_view *planes)
 {
-    const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-    const bool turns = state.wrap > 0;
-    const size_t planes = turns ? state.wrap : (size_t)run->layout->T + 2;
+    return planes->mask != SIZE_MAX;
+}
+
+bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_view *planes)
+{
+    return run->problem->D == 1 || takes_turns(planes);
+}
+
+static void fill_planes(struct eco_gpu_run *run, const struct eco_op *op,
+                        const struct eco_view *state, int32_t width)
+{
+    const bool turns = takes_turns(state);
+    const size_t planes = turns ? state->mask + 1 : (size_t)run->layout->T + 2;
     const size_t parts = turns ? 1 : (size_t)run->problem->D;
     if (turns || op->d == 0)
-        fill(run, &state, parts * (size_t)eco_problem_width(run->problem, s), state.row,
-             planes * (size_t)run->layout->N);
+        fill(run, state, parts * (size_t)width, state->row, planes * (size_t)run->layout->N);
 }
 
-void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_op *op)
+void eco_gpu_fill_rows(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const bool persistent = eco_gpu_at_once(run, ECO_STEP);
     if (!run->layout->wishes.gpu.filled)
         return;
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
-        bool read = s == 0 && eco_layout_state(run->layout, op->layer, op->d, 0).wrap == 0;
+        bool read = s == 0 && !takes_turns(&bound->before[0]);
         for (int o = 0; o < run->lowered->n_operands; o++)
             read |= !persistent && run->lowered->operand[o].state == s;
         if (read)
-            fill_planes(run, op, s);
+            fill_planes(run, bound->op, &bound->before[s], eco_problem_width(run->problem, s));
     }
-    fill_columns(run, op, ECO_SCRATCH_OPERAND, 1);
+    fill_columns(run, bound->op, ECO_SCRATCH_OPERAND, 1);
 }
 
 void eco_gpu_fill_columns(struct eco_gpu_run *run, const struct eco_op *op)

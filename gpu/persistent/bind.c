@@ -15,61 +15,48 @@ static struct course course_of(const struct eco_op *op, bool backward)
     return (struct course){falls ? op->t1 - 1 : op->t0, falls ? op->t0 : op->t1 - 1, falls};
 }
 
-static int64_t along(const struct course *course, size_t step)
+/* Elements from a step to the one that the kernel takes next. */
+static int64_t along(const struct course *course, const struct eco_view *view)
 {
-    return course->falls ? -(int64_t)step : (int64_t)step;
+    const int64_t step = (int64_t)(view->step / eco_type_bytes(view->type));
+    return course->falls ? -step : step;
 }
 
 /* Forward: planes, and the copies that backward reads. */
-static void point_at_planes(const struct eco_gpu_run *run, const struct eco_op *op,
+static void point_at_planes(const struct eco_gpu_run *run, const struct eco_bound *bound,
                             const struct course *course, struct eco_persistent_call *call,
                             struct eco_persistent_job *job)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_array state = eco_layout_state(run->layout, op->layer, op->d, s);
-        const bool kept = state.wrap == 0;
-        const int32_t t = kept ? course->first : course->last;
-        job->state[s] = eco_gpu_at(
-            run, &state, eco_layout_state_plane(run->layout, op->d, course->first, false));
-        job->next[s] = eco_gpu_at(run, &state, eco_layout_state_plane(run->layout, op->d, t, true));
-        job->next_step[s] = along(course, state.step);
-        call->state_row[s] = (uint32_t)state.row;
+        const struct eco_view *next = &bound->next[s], *copy = &bound->kept[s];
+        const bool kept = next->mask == SIZE_MAX;
+        job->state[s] = eco_view_at(&bound->before[s], course->first);
+        job->next[s] = eco_view_at(next, kept ? course->first : course->last);
+        job->next_step[s] = along(course, next);
+        call->state_row[s] = (uint32_t)next->row;
         job->kept_states |= (uint32_t)kept << s;
         if (s > 0 && run->layout->training) {
-            const struct eco_plane copy = eco_gpu_next(run, op, s, course->first);
-            job->kept[s] = copy.data;
-            job->next_step[s] = along(course, copy.step);
+            job->kept[s] = eco_view_at(copy, course->first);
+            job->next_step[s] = along(course, copy);
         }
     }
 }
 
 /* Backward: what forward kept. */
-static void point_at_kept(const struct eco_gpu_run *run, const struct eco_op *op,
-                          const struct course *course, struct eco_persistent_call *call,
-                          struct eco_persistent_job *job)
+static void point_at_kept(const struct eco_bound *bound, const struct course *course,
+                          struct eco_persistent_call *call, struct eco_persistent_job *job)
 {
     for (int s = 0; s < call->n_states; s++) {
-        const struct eco_plane next = eco_gpu_next(run, op, s, course->first);
-        job->state[s] = eco_gpu_before(run, op, s, course->first).data;
-        const struct eco_plane last = eco_gpu_before(run, op, s, course->last);
-        job->zeros |= (uint32_t)(last.data == NULL) << s;
-        job->initial[s] = last.data != NULL ? last.data : next.data; /* read in any case */
-        job->next[s] = next.data;
-        job->next_step[s] = along(course, next.step);
-        call->state_row[s] = (uint32_t)next.row;
-        job->begins |= (uint32_t)eco_gpu_begins(run, op, s, course->last) << s;
+        const struct eco_view *next = &bound->next[s];
+        void *last = eco_view_at(eco_bound_before(bound, s, course->last), course->last);
+        job->state[s] = eco_view_at(eco_bound_before(bound, s, course->first), course->first);
+        job->next[s] = eco_view_at(next, course->first);
+        job->zeros |= (uint32_t)(last == NULL) << s;
+        job->initial[s] = last != NULL ? last : job->next[s]; /* read in any case */
+        job->next_step[s] = along(course, next);
+        call->state_row[s] = (uint32_t)next->row;
+        job->begins |= (uint32_t)(bound->begins[s] && course->last == bound->first) << s;
     }
-}
-
-static void point_at_given(const struct eco_gpu_run *run, const struct eco_op *op,
-                           const struct course *course, struct eco_persistent_job *job)
-{
-    const struct eco_args *args = run->args;
-    job->starts = course->first == (course->falls ? args->T - 1 : 0);
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
-        job->given[s] =
-            eco_gpu_caller_state(run, op, s, args->backward ? args->dfinal[s] : args->initial[s])
-                .data;
 }
 
 /* R of a product, backward R^T. */
@@ -78,68 +65,60 @@ static const void *weights_of(const struct eco_gpu_run *run, const struct eco_op
     if (!run->args->backward)
         return eco_gpu_weights(run, op, part);
     const struct eco_array array = eco_layout_turned(run->layout, true, op->layer, op->d, part);
-    return eco_gpu_at(run, &array, 0);
+    return eco_bind_array(&array, run->args, 0).first;
 }
 
-/* Backward: the operand of the second product, for the gradient of its R. */
-static void point_at_operand(const struct eco_gpu_run *run, const struct eco_op *op,
-                             const struct course *course, struct eco_persistent_call *call,
-                             struct eco_persistent_job *job)
-{
-    const struct eco_array operand =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_OPERAND);
-    job->operand = eco_gpu_at(run, &operand, (size_t)(course->first - op->t0));
-    job->operand_step = along(course, operand.step);
-    call->operand_row = (uint32_t)operand.row;
-}
-
-struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run, const struct eco_op *op,
+struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
+                                             const struct eco_bound *bound,
                                              struct eco_persistent_call *call)
 {
     const bool backward = run->args->backward;
+    const struct eco_op *op = bound->op;
     const struct course course = course_of(op, backward);
-    const struct eco_array exchange =
-        eco_layout_scratch(run->layout, backward, op->layer, op->d, ECO_SCRATCH_EXCHANGE);
-    const struct eco_array acc = eco_layout_scratch(run->layout, backward, op->layer, op->d,
-                                                    backward ? ECO_SCRATCH_DACC : ECO_SCRATCH_ACC);
-    const struct eco_plane y =
-        backward ? eco_gpu_dy(run, op, course.first) : eco_gpu_y(run, op, course.first);
+    const struct eco_view *y = backward ? &bound->dy : &bound->y, *acc = &bound->acc;
     struct eco_persistent_job job = {
         .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
-        .exchange = eco_gpu_at(run, &exchange, 0),
-        .acc_step = along(&course, acc.step),
-        .y = y.data,
-        .y_step = along(&course, y.step),
+        .exchange = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_EXCHANGE).first,
+        .acc_step = along(&course, acc),
+        .y = eco_view_at(y, course.first),
+        .y_step = along(&course, y),
         .layer = op->layer,
         .direction = op->d,
         .steps = op->t1 - op->t0,
         .t = course.first,
         .t_step = course.falls ? -1 : 1,
+        .starts = course.first == (backward ? bound->last : bound->first),
     };
-    void *accs = eco_gpu_at(run, &acc, (size_t)(course.first - op->t0));
     for (int o = 0; o < run->lowered->n_operands; o++)
         job.recurrent[o] = weights_of(run, op, ECO_PART_RECURRENT + o);
-    if (backward && run->lowered->n_slots > 0)
-        point_at_operand(run, op, &course, call, &job);
-    if (backward)
-        job.dacc = accs;
-    else
-        job.acc = accs;
-    if (run->args->reserve != NULL && run->lowered->n_saves > 0) {
-        const struct eco_array save = eco_layout_save(run->layout, op->layer, op->d);
-        job.save = eco_gpu_at(run, &save, (size_t)course.first);
-        job.save_step = along(&course, save.step);
-        call->save_row = (uint32_t)save.row;
+    if (backward && run->lowered->n_slots > 0) { /* for the gradient of the second product's R */
+        job.operand = eco_view_at(&bound->operand, course.first);
+        job.operand_step = along(&course, &bound->operand);
+        call->operand_row = (uint32_t)bound->operand.row;
     }
-    call->acc_row = (uint32_t)acc.row;
-    call->y_row = (uint32_t)y.row;
-    call->wide_dy = y.type != run->layout->type;
-    point_at_given(run, op, &course, &job);
-    (backward ? point_at_kept : point_at_planes)(run, op, &course, call, &job);
+    if (backward)
+        job.dacc = eco_view_at(acc, course.first);
+    else
+        job.acc = eco_view_at(acc, course.first);
+    if (run->args->reserve != NULL && run->lowered->n_saves > 0) {
+        job.save = eco_view_at(&bound->save, course.first);
+        job.save_step = along(&course, &bound->save);
+        call->save_row = (uint32_t)bound->save.row;
+    }
+    call->acc_row = (uint32_t)acc->row;
+    call->y_row = (uint32_t)y->row;
+    call->wide_dy = y->type != run->layout->type;
+    if (backward)
+        point_at_kept(bound, &course, call, &job);
+    else
+        point_at_planes(run, bound, &course, call, &job);
+    for (int s = 0; s < call->n_states; s++) {
+        const void *given = backward ? run->args->dfinal[s] : run->args->initial[s];
+        job.given[s] = eco_bind_caller_state(run->layout, run->args, op, s, given).first;
+    }
     for (int s = 0; backward && s < call->n_states; s++) {
-        const struct eco_array carry = eco_layout_carry(run->layout, op->layer, op->d, s);
-        job.carry[s] = eco_gpu_at(run, &carry, 0);
-        call->carry_row[s] = (uint32_t)carry.row;
+        job.carry[s] = (void *)bound->carry[s].first;
+        call->carry_row[s] = (uint32_t)bound->carry[s].row;
     }
     return job;
 }

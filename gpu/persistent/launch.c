@@ -25,21 +25,21 @@ static uint32_t fields_of(const struct eco_gpu_run *run)
     return fields;
 }
 
-static struct eco_persistent_need need_of(const struct eco_gpu_run *run, const struct eco_op *ops,
-                                          int n)
+static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
+                                          const struct eco_bound *bounds, int n)
 {
     int32_t steps = 0;
     for (int i = 0; i < n; i++)
-        if (ops[i].t1 - ops[i].t0 > steps)
-            steps = ops[i].t1 - ops[i].t0;
+        if (bounds[i].op->t1 - bounds[i].op->t0 > steps)
+            steps = bounds[i].op->t1 - bounds[i].op->t0;
     return eco_persistent_need_of(run->plan, run->args->backward, run->args->N, steps, n);
 }
 
 /* Of accumulators, that an L2 of 50 MB in two halves keeps while steps read and write the rest. */
 enum { NEAR_BYTES = 16 << 20 };
 
-static struct eco_persistent_call call_of(const struct eco_gpu_run *run, const struct eco_op *ops,
-                                          int n)
+static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
+                                          const struct eco_bound *bounds, int n)
 {
     const struct eco_gpu *gpu = run->plan->device->own;
     const bool backward = run->args->backward;
@@ -55,10 +55,10 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run, const s
         .seed = run->args->seed,
         .lengths = run->args->lengths,
         .failed = gpu->failed};
-    const struct eco_persistent_need need = need_of(run, ops, n);
+    const struct eco_persistent_need need = need_of(run, bounds, n);
     eco_persistent_shape(&need, &call.shape);
     for (int i = 0; i < n; i++)
-        call.job[i] = eco_persistent_job(run, &ops[i], &call);
+        call.job[i] = eco_persistent_job(run, &bounds[i], &call);
     call.far = (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > NEAR_BYTES;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
@@ -66,7 +66,7 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run, const s
     }
     for (int o = 0; o < need.products; o++) {
         const struct eco_matrix *matrix =
-            eco_layout_matrix(run->layout, ops->layer, ECO_PART_RECURRENT + o);
+            eco_layout_matrix(run->layout, bounds->op->layer, ECO_PART_RECURRENT + o);
         call.width[o] = need.width[o];
         call.recurrent_row[o] = backward ? matrix->n * matrix->height : matrix->row;
     }
@@ -87,25 +87,25 @@ static cudaError_t launch(const void *kernel, const struct eco_persistent_call *
 }
 
 /* Is one launch of all of them as fast as two, one after the other? */
-static bool fits(const struct eco_gpu_run *run, const struct eco_op *ops, int n)
+static bool fits(const struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
     struct eco_persistent_shape shape;
-    const struct eco_persistent_need all = need_of(run, ops, n),
-                                     half = need_of(run, ops, (n + 1) / 2);
+    const struct eco_persistent_need all = need_of(run, bounds, n),
+                                     half = need_of(run, bounds, (n + 1) / 2);
     const double together = eco_persistent_shape(&all, &shape);
     return together > 0 && together <= 2 * eco_persistent_shape(&half, &shape);
 }
 
-void eco_persistent_run(struct eco_gpu_run *run, const struct eco_op *ops, int n)
+void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    if (n > 1 && !fits(run, ops, n)) {
-        eco_persistent_run(run, ops, n / 2);
-        eco_persistent_run(run, ops + n / 2, n - n / 2);
+    if (n > 1 && !fits(run, bounds, n)) {
+        eco_persistent_run(run, bounds, n / 2);
+        eco_persistent_run(run, bounds + n / 2, n - n / 2);
         return;
     }
     for (int i = 0; i < n && run->args->backward; i++)
-        eco_gpu_copy_history(run, &ops[i]);
-    const struct eco_persistent_call call = call_of(run, ops, n);
+        eco_gpu_copy_history(run, &bounds[i]);
+    const struct eco_persistent_call call = call_of(run, bounds, n);
     if (call.shape.members == 0) { /* never, by how plans choose what is compiled */
         run->status = eco_gpu_services->fail(
             ECORNN_FAILED, "no persistent kernel of the plan divides %d rows", run->args->N);
@@ -115,7 +115,7 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_op *ops, int n
     const struct eco_gpu *gpu = run->plan->device->own;
     const void *kernel =
         own->persistent[run->args->backward].by_shape[eco_persistent_place(&call.shape)];
-    eco_persistent_forget(run, &call, need_of(run, ops, n), n);
+    eco_persistent_forget(run, &call, need_of(run, bounds, n), n);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, launch(kernel, &call, n, gpu->overlap, run->stream),
                           "a persistent kernel");

@@ -108,7 +108,8 @@ void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *te
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* Where the arrays of one op lie; what is the same for all ops is set in the call. */
-struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run, const struct eco_op *op,
+struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
+                                             const struct eco_bound *bound,
                                              struct eco_persistent_call *call);
 
 /* May a step back copy all that it reads in words of 4 bytes, also what is the caller's? */
@@ -118,6 +119,6 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
                            struct eco_persistent_need need, int n);
 
 /* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_PERSISTENT_JOBS at most. */
-void eco_persistent_run(struct eco_gpu_run *run, const struct eco_op *ops, int n);
+void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
 
 #endif /* ECO_GPU_PERSISTENT_PERSISTENT_H */

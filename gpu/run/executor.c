@@ -111,6 +111,13 @@ static void begin(struct forks *forks, cudaStream_t caller)
         wait_for_mark(forks, s, 0);
 }
 
+static void queue(struct eco_gpu_run *run, const struct eco_op *op)
+{
+    struct eco_bound bound;
+    eco_bind(&bound, run->layout, run->args, op);
+    ops[op->kind](run, &bound);
+}
+
 /* All ops of one kind in a level, the first of which the walk has come to; the others are left out
  * when it comes to them. */
 static void queue_together(struct forks *forks, const struct eco_walk *walk,
@@ -119,19 +126,21 @@ static void queue_together(struct forks *forks, const struct eco_walk *walk,
     struct eco_gpu_run *run = forks->run;
     struct eco_walk ahead = *walk;
     struct eco_op level[ECO_TOGETHER];
+    struct eco_bound bound[ECO_TOGETHER];
     int n = 0;
     for (const struct eco_op *op = first; op != NULL && ahead.level == walk->level;
          op = eco_walk_next(&ahead)) {
         if (op->kind != first->kind)
             continue;
-        level[n++] = *op;
-        if (n < ECO_TOGETHER)
+        level[n] = *op;
+        eco_bind(&bound[n], run->layout, run->args, &level[n]);
+        if (++n < ECO_TOGETHER)
             continue;
-        run->together[op->kind](run, level, n);
+        run->together[op->kind](run, bound, n);
         n = 0;
     }
     if (n > 0)
-        run->together[first->kind](run, level, n);
+        run->together[first->kind](run, bound, n);
     forks->together[first->kind] = walk->level;
 }
 
@@ -170,7 +179,7 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
         if (together)
             queue_together(&forks, &walk, op);
         else
-            ops[op->kind](run, op);
+            queue(run, op);
         eco_gpu_grouped_end(run);
         forks.busy[s] = true;
         if (together)

@@ -1,10 +1,11 @@
 /*
- * One run: what it has at hand, and where its arrays, rows and states lie.  Knows the tape's
- * operations, no cell.
+ * One run: what it has at hand, and how stages are pointed at what a bound op says.  Knows the
+ * tape's operations, no cell.
  */
 #ifndef ECO_GPU_VIEW_RUN_H
 #define ECO_GPU_VIEW_RUN_H
 
+#include "common/bound.h"
 #include "gpu/device/device.h"
 #include "gpu/device/launch_state.h"
 #include "gpu/view/plan.h"
@@ -13,8 +14,8 @@
 
 struct eco_gpu_run;
 /* Queues one op of the tape on run->stream; or all `n` of a level. */
-typedef void (*eco_gpu_op)(struct eco_gpu_run *run, const struct eco_op *op);
-typedef void (*eco_gpu_ops)(struct eco_gpu_run *run, const struct eco_op *ops, int n);
+typedef void (*eco_gpu_op)(struct eco_gpu_run *run, const struct eco_bound *bound);
+typedef void (*eco_gpu_ops)(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
 
 /* One thread queues a run; after the first failure nothing more is queued. */
 struct eco_gpu_run {
@@ -51,14 +52,10 @@ void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *d
 /* ---- addresses, view/arrays.c ---------------------------------------------------------------- */
 
 void *eco_gpu_after(const void *p, size_t elements, ecornn_type type);
-void *eco_gpu_at(const struct eco_gpu_run *run, const struct eco_array *array, size_t step);
+/* A view's rows from step t on, as kernels see them. */
+struct eco_plane eco_gpu_plane(const struct eco_view *view, int32_t t);
+/* A part of the packed weights as products read it: in the type of rows. */
 const void *eco_gpu_weights(const struct eco_gpu_run *run, const struct eco_op *op, int part);
-/* A caller's sequence of `width` wide rows (x, y and their gradients) from step t on. */
-struct eco_plane eco_gpu_sequence(const struct eco_gpu_run *run, const void *data, int32_t t,
-                                  size_t width);
-/* An array of the run's blocks from step `step` on. */
-struct eco_plane eco_gpu_plane(const struct eco_gpu_run *run, const struct eco_array *array,
-                               size_t step);
 /* Elements from one accumulator of a row to the next. */
 int32_t eco_gpu_column(const struct eco_gpu_run *run);
 /* Every plan's wish. */
@@ -66,43 +63,25 @@ enum { ECO_GPU_ALIGNED = true };
 /* The vector that accumulator a adds; -1: none. */
 int eco_gpu_bias(const struct eco_gpu_run *run, int a);
 /* Do rows of a state's planes end with zeros, as products of whole groups want it? */
-bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_op *op, int s);
-/* Input rows of the op's steps for a product: gathered or in place; dense over the steps. */
-struct eco_plane eco_gpu_product_input(const struct eco_gpu_run *run, const struct eco_op *op);
-/* One direction of one layer's state in the caller's array [L*D,N,width]; data NULL: zeros. */
-struct eco_plane eco_gpu_caller_state(const struct eco_gpu_run *run, const struct eco_op *op, int s,
-                                      const void *data);
+bool eco_gpu_fills_state(const struct eco_gpu_run *run, const struct eco_view *planes);
+
+/* ---- stages, view/states.c and ops/step.c ---------------------------------------------------- */
+
 /* The fields of a stage's call that are the same for every step of an op. */
-struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_op *op);
+struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
                    const struct eco_stage_call *call);
 /* Forward, those of step t: states, what is saved, y; where there is a projection instead of next
  * states and y what it is of. */
-void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
+void eco_gpu_point_at_step(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t,
                            struct eco_stage_call *call);
-void eco_gpu_point_at_output(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
-                             struct eco_stage_call *call);
-
-/* ---- states, view/states.c ------------------------------------------------------------------- */
-
-/* y of this direction of the layer from step t on; data NULL: nobody wants it. */
-struct eco_plane eco_gpu_y(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t);
-/* Backward: its gradient, the caller's or in lower layers ours; data NULL: there is none. */
-struct eco_plane eco_gpu_dy(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t);
-/* Backward: state s after step t, and from there on; before it: of the direction's first step the
- * caller's, data NULL: zeros. */
-struct eco_plane eco_gpu_next(const struct eco_gpu_run *run, const struct eco_op *op, int s,
-                              int32_t t);
-struct eco_plane eco_gpu_before(const struct eco_gpu_run *run, const struct eco_op *op, int s,
-                                int32_t t);
-/* Is the state before step t no neighbour of those before other steps, but the caller's? */
-bool eco_gpu_begins(const struct eco_gpu_run *run, const struct eco_op *op, int s, int32_t t);
-/* Where y is not what the op's steps read: makes what is. */
-void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_op *op);
+void eco_gpu_point_at_output(const struct eco_bound *bound, int32_t t, struct eco_stage_call *call);
+/* Previous and next states of step t. */
+void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                             int32_t t, struct eco_stage_call *call);
 /* Forward, bit s: the first step starts from zeros, and its kernels know: no plane has them. */
 uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run);
-/* Previous and next states of step t. */
-void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_op *op, int32_t t,
-                             struct eco_stage_call *call);
+/* Where y is not what the op's steps back read: makes what is. */
+void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound);
 
 #endif /* ECO_GPU_VIEW_RUN_H */

@@ -109,19 +109,17 @@ void eco_gpu_scaled_f16_dacc(struct eco_gpu_run *run, const struct eco_op *op, b
     if (!dx && has_w && eco_gpu_wants_dx(run, op))
         return;
     struct room room = room_of(run, op);
-    const struct eco_array dacc =
-        eco_layout_scratch(run->layout, true, op->layer, op->d, ECO_SCRATCH_DACC);
-    const struct eco_scaled_f16_dacc_call call = {
-        .data = eco_gpu_at(run, &dacc, eco_layout_dacc_step(run->layout, op)),
-        .row = dacc.row,
-        .rows = rows_of(run, op),
-        .columns = room.columns,
-        .scales = room.scales,
-        .sums = room.sums,
-        .blocks = room.blocks,
-        .beside = weights_of(run, op, &room),
-        .searchers = dx ? searchers_of(run) : 0,
-        .most = room.most};
+    const struct eco_view dacc = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_DACC);
+    const struct eco_scaled_f16_dacc_call call = {.data = eco_view_at(&dacc, op->t0),
+                                                  .row = dacc.row,
+                                                  .rows = rows_of(run, op),
+                                                  .columns = room.columns,
+                                                  .scales = room.scales,
+                                                  .sums = room.sums,
+                                                  .blocks = room.blocks,
+                                                  .beside = weights_of(run, op, &room),
+                                                  .searchers = dx ? searchers_of(run) : 0,
+                                                  .most = room.most};
     const bool overlap = eco_launch_after(&run->launch);
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16_dacc(&call, overlap, run->stream),

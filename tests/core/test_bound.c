@@ -1,0 +1,201 @@
+/*
+ * Bound ops: what one op writes is where the next one reads, every view lies inside its block, and
+ * a step's state is the one after the step before.  Without a backend: addresses are only compared.
+ */
+#include <check.h>
+#include <stdint.h>
+
+#include "common/bound.h"
+#include "common/util.h"
+#include "tests/kit/problems.h"
+#include "tests/kit/suite.h"
+
+/* Blocks of a run, far from each other; nothing is read or written. */
+enum block { WORKSPACE, RESERVE, X, Y, DX, DY, STATES, BLOCKS };
+static char *begin_of(int block)
+{
+    return (char *)((uintptr_t)(block + 1) << 44);
+}
+
+struct run {
+    const struct eco_layout *layout;
+    const struct eco_problem *problem;
+    struct eco_args args;
+    size_t bytes[BLOCKS];
+    const char *text;
+};
+
+static size_t rows_bytes(const struct run *run, size_t width)
+{
+    return (size_t)run->args.T * (size_t)run->args.N * width * eco_type_bytes(run->layout->type);
+}
+
+static void run_open(struct run *run, const struct eco_layout *layout, bool backward)
+{
+    const struct eco_problem *problem = layout->problem;
+    const size_t output = (size_t)problem->D * (size_t)problem->P;
+    run->layout = layout;
+    run->problem = problem;
+    run->args = (struct eco_args){.T = layout->T,
+                                  .N = layout->N,
+                                  .x = begin_of(X),
+                                  .y = begin_of(Y),
+                                  .workspace = begin_of(WORKSPACE),
+                                  .reserve = layout->training ? begin_of(RESERVE) : NULL,
+                                  .backward = backward};
+    if (backward) {
+        run->args.dx = begin_of(DX);
+        run->args.dy = begin_of(DY);
+    }
+    run->bytes[WORKSPACE] = layout->workspace_bytes;
+    run->bytes[RESERVE] = layout->reserve_bytes;
+    run->bytes[X] = run->bytes[DX] = rows_bytes(run, (size_t)problem->I);
+    run->bytes[Y] = run->bytes[DY] = rows_bytes(run, output);
+    run->bytes[STATES] = SIZE_MAX >> 20;
+    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
+        run->args.final[s] = run->args.dinitial[s] = begin_of(STATES);
+        run->args.initial[s] = run->args.dfinal[s] = begin_of(STATES);
+    }
+}
+
+/* `width` elements of all rows of step t. */
+static void check_inside(const struct run *run, const struct eco_view *view, int32_t t,
+                         size_t width)
+{
+    const uintptr_t at = (uintptr_t)eco_view_at(view, t);
+    const size_t block = (at >> 44) - 1, before = at - (uintptr_t)begin_of((int)block);
+    const size_t last = (size_t)(run->args.N - 1) * view->row + width;
+    ck_assert_msg(at != 0 && block < BLOCKS, "%s: step %d lies nowhere", run->text, t);
+    ck_assert_msg(before + last * eco_type_bytes(view->type) <= run->bytes[block],
+                  "%s: step %d ends %zu bytes into block %zu of %zu", run->text, t,
+                  before + last * eco_type_bytes(view->type), block, run->bytes[block]);
+}
+
+static void check_same(const struct run *run, const char *what, const struct eco_view *a, int32_t t,
+                       const struct eco_view *b, int32_t u)
+{
+    ck_assert_msg(eco_view_at(a, t) == eco_view_at(b, u) && a->row == b->row && a->type == b->type,
+                  "%s: %s of steps %d and %d", run->text, what, t, u);
+}
+
+static int32_t before(const struct eco_op *op, int32_t t)
+{
+    return op->reversed ? t + 1 : t - 1;
+}
+
+/* Each step reads the states that the one before wrote. */
+static void check_chain(const struct run *run, const struct eco_bound *bound)
+{
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const size_t width = (size_t)eco_problem_width(run->problem, s);
+        for (int32_t t = bound->op->t0; t < bound->op->t1; t++) {
+            check_inside(run, eco_bound_before(bound, s, t), t, width);
+            check_inside(run, &bound->next[s], t, width);
+            if (t != bound->first)
+                check_same(run, "a state", eco_bound_before(bound, s, t), t, &bound->next[s],
+                           before(bound->op, t));
+        }
+    }
+}
+
+static size_t accs(const struct run *run, bool backward)
+{
+    const struct eco_lowered *lowered = &run->problem->cell->lowered;
+    return (size_t)(lowered->n_accs + (backward ? lowered->n_extra : 0)) * (size_t)run->problem->H;
+}
+
+static void check_step(const struct run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    const bool backward = run->args.backward;
+    const size_t P = (size_t)run->problem->P, H = (size_t)run->problem->H;
+    const struct eco_view *output = backward ? &bound->dy : &bound->y;
+    check_chain(run, bound);
+    for (int32_t t = op->t0; t < op->t1; t++) {
+        if (eco_layout_acc_blocks(run->layout).block == 0)
+            check_inside(run, &bound->acc, t, accs(run, backward));
+        if (run->args.reserve != NULL)
+            check_inside(run, &bound->save, t, (size_t)run->problem->cell->lowered.n_saves * H);
+        if (output->first != NULL)
+            check_inside(run, output, t, P);
+        if (!backward)
+            check_inside(run, &bound->input, t, (size_t)eco_problem_input(run->problem, op->layer));
+    }
+}
+
+/* What the layer reads is what the one below wrote: of a run that keeps it y, else planes. */
+static void check_below(const struct run *run, const struct eco_bound *bound)
+{
+    struct eco_op op = *bound->op;
+    struct eco_bound below;
+    if (op.layer == 0 || op.gathered)
+        return;
+    op.layer--;
+    op.d = 0;
+    op.kind = ECO_STEP;
+    op.reversed = eco_problem_reversed(run->problem, 0);
+    eco_bind(&below, run->layout, &run->args, &op);
+    check_same(run, "the layer below", &bound->input, op.t0,
+               below.y.first != NULL ? &below.y : &below.next[0], op.t0);
+}
+
+static void check_op(const struct run *run, const struct eco_op *op)
+{
+    struct eco_bound bound;
+    eco_bind(&bound, run->layout, &run->args, op);
+    if (op->kind == ECO_STEP || op->kind == ECO_D_STEP)
+        check_step(run, &bound);
+    if (op->kind == ECO_INPUT)
+        check_below(run, &bound);
+    if (op->kind == ECO_D_WEIGHTS)
+        check_chain(run, &bound);
+    for (int32_t t = op->t0; t < op->t1 && op->kind == ECO_D_INPUT; t++)
+        check_inside(run, &bound.dx, t, (size_t)eco_problem_input(run->problem, op->layer));
+}
+
+static void check_tape(const struct eco_layout *layout, const char *text, bool backward,
+                       bool ragged)
+{
+    struct run run = {.text = text};
+    struct eco_tape tape;
+    struct eco_walk walk;
+    const struct eco_op *op;
+    int64_t n = 0;
+    run_open(&run, layout, backward);
+    eco_tape_build(&tape, layout->problem, &layout->wishes, backward, ragged);
+    tape.wish = backward ? layout->chunk_backward : layout->chunk; /* as lib/api_run.c has it */
+    eco_tape_resize(&tape, layout->T);
+    eco_walk_begin(&walk, &tape);
+    for (; (op = eco_walk_next(&walk)) != NULL; n++)
+        check_op(&run, op);
+    ck_assert_int_eq(n, eco_tape_ops(&tape));
+}
+
+START_TEST(ops_meet)
+{
+    static struct eco_layout full, smaller;
+    const struct eco_wishes *wish = &wishes[_i % WISHES];
+    struct eco_problem problem;
+    problem_of(&problem, problems[_i / WISHES]);
+    if (wish->plain)
+        return;
+    for (int training = 0; training <= (int)problem.training; training++) {
+        eco_layout_build(&full, &problem, wish, problem.T, problem.N, training);
+        eco_layout_resize(&smaller, &full, (problem.T + 1) / 2, (problem.N + 1) / 2);
+        for (int i = 0; i < 8; i++) {
+            const bool backward = i & 1, ragged = i & 2;
+            if (!backward || training)
+                check_tape(i & 4 ? &smaller : &full, problems[_i / WISHES], backward, ragged);
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("bound");
+    TCase *tests = tcase_create("bound");
+    tcase_add_loop_test(tests, ops_meet, 0, PROBLEMS * WISHES);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, true);
+}
