@@ -177,10 +177,11 @@ START_TEST(ops_meet)
     const struct eco_wishes *wish = &wishes[_i % WISHES];
     struct eco_problem problem;
     problem_of(&problem, problems[_i / WISHES]);
-    if (wish->plain)
+    if (wish->plain || problem.saving.policy != ECORNN_SAVE_ALL)
         return;
     for (int training = 0; training <= (int)problem.training; training++) {
-        eco_layout_build(&full, &problem, wish, problem.T, problem.N, training);
+        eco_layout_build(&full, &problem, wish, problem.T, problem.N,
+                         training ? ECO_LAYOUT_TRAIN : ECO_LAYOUT_INFER);
         eco_layout_resize(&smaller, &full, (problem.T + 1) / 2, (problem.N + 1) / 2);
         for (int i = 0; i < 8; i++) {
             const bool backward = i & 1, ragged = i & 2;
