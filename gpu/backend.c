@@ -6,6 +6,7 @@
 #include "gpu/persistent/persistent.h"
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
 #include "gpu/algo/algo.h"
+#include "gpu/attention/attention.h"
 #include "gpu/jit/jit.h"
 #include "gpu/ops/ops.h"
 
@@ -279,6 +280,7 @@ static const struct eco_backend backend = {
     .release = eco_gpu_release,
     .describe = eco_gpu_describe,
     .algos = algos,
+    .attention = &eco_gpu_attention,
 };
 
 __attribute__((visibility("default"))) const struct eco_module *

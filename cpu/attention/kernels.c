@@ -305,9 +305,9 @@ ALWAYS_INLINE void gradient_four(const struct eco_attention_gradient *call, int3
         slopes(slope, y, v_load(q), k, far);
 #pragma GCC unroll 4
         for (int p = 0; p < FOUR; p++) {
-            const vec d = v_const((double)dscore[p]), part = v_mul(d, slope[p]);
-            sum = v_add(sum, part);
-            dkey[p] = v_add(dkey[p], part);
+            const vec d = v_const((double)dscore[p]);
+            sum = v_fma(d, slope[p], sum);
+            dkey[p] = v_fma(d, slope[p], dkey[p]);
             dvector = v_fma(d, y[p], dvector);
         }
         v_store(dq, sum);

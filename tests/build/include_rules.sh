@@ -23,6 +23,7 @@ cpu/algo/        : include/ common/ cpu/cpu.h cpu/gemm/packed/packed.h          
 cpu/             : include/ common/ config.h cpu/                                         : immintrin cuda
 gpu/arch/        :                                                                        : immintrin omp.h cblas cuda_runtime cublas
 gpu/tile/        : gpu/arch/ common/number.h                                              : immintrin omp.h cblas cuda_runtime cublas
+gpu/attention/   : include/ common/ gpu/device/ gpu/arch/ gpu/tile/                           : immintrin omp.h cblas cublas
 gpu/cell/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h                     : immintrin omp.h cblas cublas
 gpu/copy/        : include/ common/ gpu/arch/ gpu/tile/ gpu/kernels.h                     : immintrin omp.h cblas cublas
 gpu/device/      : include/ common/ gpu/kernels.h                                           : immintrin omp.h cblas
@@ -32,7 +33,7 @@ gpu/gemm/        : include/ common/ gpu/kernels.h gpu/view/ gpu/arch/ gpu/tile/ 
 gpu/ops/         : include/ common/ gpu/view/ gpu/jit/jit.h gpu/gemm/                       : immintrin omp.h cblas
 gpu/fused_step/  : include/ common/ gpu/kernels.h gpu/view/ gpu/jit/jit.h gpu/ops/ops.h gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
 gpu/persistent/  : include/ common/ gpu/kernels.h gpu/view/ gpu/jit/ gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
-gpu/instances/   : gpu/kernels.h gpu/cell/ gpu/gemm/grouped/ gpu/fused_step/ gpu/persistent/ : immintrin omp.h cblas cublas
+gpu/instances/   : gpu/kernels.h gpu/attention/ gpu/cell/ gpu/gemm/grouped/ gpu/fused_step/ gpu/persistent/ : immintrin omp.h cblas cublas
 gpu/run/         : include/ common/ gpu/view/ gpu/ops/ops.h gpu/algo/algo.h gpu/gemm/grouped/grouped.h : immintrin omp.h cblas
 gpu/algo/        : include/ common/ gpu/view/ gpu/run/run.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/jit/ : immintrin omp.h cblas
 gpu/             : include/ common/ gpu/ config.h                                         : immintrin omp.h cblas

@@ -45,6 +45,13 @@ if "$pack" > "$logs/pack" 2>&1; then echo "pack: $(grep -h Checks: "$logs/pack")
     tail -n 20 "$logs/pack"
     failed=$((failed + 1))
 fi
+attention=$(dirname "$program")/test_attention
+if "$attention" > "$logs/attention" 2>&1; then
+    echo "attention: $(grep -h Checks: "$logs/attention")"
+else
+    tail -n 20 "$logs/attention"
+    failed=$((failed + 1))
+fi
 others graph
 others fail
 others guard

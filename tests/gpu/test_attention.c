@@ -1,0 +1,94 @@
+/*
+ * Attention on the CUDA device against the reference: every case, some large ones, runs that go
+ * wrong.  Skipped, with the reason, where there is no device.
+ *
+ *     test_attention [CASE]      that case only
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/kit/attention.h"
+#include "tests/kit/suite.h"
+
+static ecornn_device *device;
+
+/* Backward runs so often, with the same bits. */
+enum { BACKWARDS = 3 };
+
+START_TEST(agrees_with_reference)
+{
+    char text[CASE_TEXT];
+    attention_text(_i, text);
+    ck_assert_msg(attention_case_passes(text, device, BACKWARDS), "%s", text);
+}
+END_TEST
+
+/* More queries, positions and columns than a block has at a time, one by one and together. */
+static const char *const large[] = {
+    "attention/additive/f32/train/T70/S90/N2/H600/V100/lengths:random",
+    "attention/additive/bf16/train/T70/S90/N2/H600/V100/lengths:random/batch-major",
+    "attention/additive/f64/train/T20/S50/N2/H300/V40",
+    "attention/additive/f16/train/T50/S50/N3/H512/scale-inputs:3",
+    "attention/additive/f32/train/T3/S200/N2/H512/scale-inputs:60/lengths:random",
+    "attention/dot/f32/train/T70/S90/N2/H600/V100/lengths:random/scale:0.04",
+    "attention/dot/bf16/train/T70/S90/N2/H600/V100/scale:0.04"};
+enum { LARGE = sizeof large / sizeof *large };
+
+START_TEST(agrees_in_large_cases)
+{
+    ck_assert_msg(attention_case_passes(large[_i], device, BACKWARDS), "%s", large[_i]);
+}
+END_TEST
+
+/* Memory of the host is named, before a kernel reads it. */
+START_TEST(refuses_memory_of_the_host)
+{
+    ecornn_attention_desc desc;
+    ecornn_attention_plan *plan;
+    ecornn_attention_sizes sizes;
+    static float host[64];
+    ck_assert(ecornn_attention_desc_parse(&desc, "attention/dot/f32/infer/T2/S3/N2/H4") ==
+              ECORNN_OK);
+    ck_assert(ecornn_attention_plan_create(&plan, device, &desc) == ECORNN_OK);
+    ecornn_attention_plan_sizes(plan, &sizes);
+    float *memory = ecornn_alloc(device, sizeof host);
+    void *workspace = ecornn_alloc(device, sizes.workspace);
+    ecornn_attention_io io = {.size = sizeof io,
+                              .query = memory,
+                              .keys = host,
+                              .values = memory,
+                              .context = memory,
+                              .workspace = workspace};
+    const ecornn_status status = ecornn_attention_forward(plan, &io);
+    ck_assert_msg(status == ECORNN_BAD_ARGUMENT && strstr(ecornn_error_detail(), "io.keys is"),
+                  "%s", ecornn_error_detail());
+    ecornn_free(device, memory);
+    ecornn_free(device, workspace);
+    ecornn_attention_plan_free(plan);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1)
+        setenv("ECORNN_CASE", argv[1], 1);
+    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
+        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+        return EXIT_SUCCESS;
+    }
+    TCase *cases = tcase_create("cases");
+    tcase_set_timeout(cases, 300);
+    tcase_add_loop_test(cases, agrees_with_reference, 0, attention_count());
+    if (getenv("ECORNN_CASE") == NULL) {
+        tcase_add_loop_test(cases, agrees_in_large_cases, 0, LARGE);
+        tcase_add_test(cases, refuses_memory_of_the_host);
+    }
+    Suite *suite = suite_create("attention on a GPU");
+    suite_add_tcase(suite, cases);
+    const int status = suite_run(suite, false); /* CUDA does not outlive a fork */
+    ecornn_device_close(device);
+    return status;
+}
