@@ -22,6 +22,8 @@ F32, F64, BF16, F16 = range(4)
 TRAINING, FAST_MATH, ROW_INVARIANT = 1, 2, 4
 FORWARD, REVERSE, BIDIRECTIONAL = range(3)
 TIME_MAJOR, BATCH_MAJOR = range(2)
+ADDITIVE, DOT = range(2)
+ALL = -1
 SAVE_ALL, SAVE_STATES, SAVE_EVERY = range(3)
 
 
@@ -58,6 +60,30 @@ class Sizes(ctypes.Structure):
         (name, c_size_t)
         for name in ("params", "weights", "dweights", "workspace", "reserve", "alignment")
     ]
+
+
+class AttentionDesc(ctypes.Structure):
+    """ecornn_attention_desc."""
+
+    _fields_ = [
+        ("score", c_int),
+        ("steps", c_int32),
+        ("source", c_int32),
+        ("batch", c_int32),
+        ("hidden", c_int32),
+        ("value", c_int32),
+        ("order", c_int),
+        ("type", c_int),
+        ("scale", ctypes.c_float),
+        ("flags", c_uint32),
+        ("reserved", c_uint32 * 8),
+    ]
+
+
+class AttentionSizes(ctypes.Structure):
+    """ecornn_attention_sizes."""
+
+    _fields_ = [(name, c_size_t) for name in ("workspace", "reserve", "alignment")]
 
 
 class Param(ctypes.Structure):
@@ -102,6 +128,22 @@ def pack_gradient(*fields) -> bytes:
     return _GRADIENT.pack(GRADIENT_BYTES, *fields)
 
 
+_ATTENTION_IO = struct.Struct("@NiiiPPPPPPPPPPNN")
+_ATTENTION_GRADIENT = struct.Struct("@NPPPPPPi4x")
+
+
+def pack_attention_io(*fields) -> bytes:
+    """ecornn_attention_io: steps, source, batch, lengths, query, keys, values, vector, context,
+    weights, workspace, reserve, stream, workspace_bytes, reserve_bytes."""
+    return _ATTENTION_IO.pack(_ATTENTION_IO.size, *fields)
+
+
+def pack_attention_gradient(*fields) -> bytes:
+    """ecornn_attention_gradient: dcontext, dweights, dquery, dkeys, dvalues, dvector,
+    accumulate."""
+    return _ATTENTION_GRADIENT.pack(_ATTENTION_GRADIENT.size, *fields)
+
+
 # Result, arguments.  c_char_p takes the bytes of pack_io as they are.
 _STATUS = c_int
 _FUNCTIONS = {
@@ -137,6 +179,12 @@ _FUNCTIONS = {
     "ecornn_export": (_STATUS, [c_void_p, c_char_p, c_void_p, c_void_p, c_int, c_size_t]),
     "ecornn_forward": (_STATUS, [c_void_p, c_char_p]),
     "ecornn_backward": (_STATUS, [c_void_p, c_char_p, c_char_p]),
+    "ecornn_attention_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p,
+                                               POINTER(AttentionDesc)]),
+    "ecornn_attention_plan_free": (None, [c_void_p]),
+    "ecornn_attention_plan_sizes": (None, [c_void_p, POINTER(AttentionSizes)]),
+    "ecornn_attention_forward": (_STATUS, [c_void_p, c_char_p]),
+    "ecornn_attention_backward": (_STATUS, [c_void_p, c_char_p, c_char_p]),
 }
 
 
@@ -203,4 +251,5 @@ def version() -> str:
     return library.ecornn_version().decode()
 
 
-__all__ = ["byref", "check", "fail", "library", "pack_gradient", "pack_io", "path", "version"]
+__all__ = ["byref", "check", "fail", "library", "pack_attention_gradient", "pack_attention_io",
+           "pack_gradient", "pack_io", "path", "version"]

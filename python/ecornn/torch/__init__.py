@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 from .aten import enabled
+from .attention import AdditiveAttention, attention
 from .modules import GRU, LSTM, RNN
 from .recurrent import (MGU, CoupledLSTM, IndRNN, LayerNormLSTM, PeepholeLSTM, Recurrent,
                         ResetFirstGRU, ZoneoutLSTM)
 from .replace import Report, replace
 
-__all__ = ["CoupledLSTM", "GRU", "IndRNN", "LSTM", "LayerNormLSTM", "MGU", "PeepholeLSTM", "RNN",
-           "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM", "enabled", "replace"]
+__all__ = ["AdditiveAttention", "CoupledLSTM", "GRU", "IndRNN", "LSTM", "LayerNormLSTM", "MGU",
+           "PeepholeLSTM", "RNN", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM",
+           "attention", "enabled", "replace"]

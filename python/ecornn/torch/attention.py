@@ -1,0 +1,215 @@
+"""Attention over a source without the array [T,N,S,H]: ``attention`` and ``AdditiveAttention``.
+
+Shapes: T queries, S positions of the source, N batch, H width of queries and keys, V of values.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+
+import torch
+
+from .. import _library as lib
+from .._library import check, library, pack_attention_gradient, pack_attention_io
+from .._plan import device as library_device
+from . import _run
+from ._stream import stream_of
+
+
+class _Plan:
+    """A plan of the library for runs of one shape."""
+
+    def __init__(self, on: str, additive: bool, steps: int, source: int, batch: int, hidden: int,
+                 value: int, batch_major: bool, type: int, scale: float, training: bool):
+        desc = lib.AttentionDesc(
+            score=lib.ADDITIVE if additive else lib.DOT, steps=steps, source=source, batch=batch,
+            hidden=hidden, value=value, order=lib.BATCH_MAJOR if batch_major else lib.TIME_MAJOR,
+            type=type, scale=scale, flags=lib.TRAINING if training else 0)
+        handle, sizes = ctypes.c_void_p(), lib.AttentionSizes()
+        check(library.ecornn_attention_plan_create(ctypes.byref(handle), library_device(on),
+                                                   ctypes.byref(desc)))
+        library.ecornn_attention_plan_sizes(handle, ctypes.byref(sizes))
+        self.handle, self.workspace, self.reserve = handle.value, sizes.workspace, sizes.reserve
+
+    def __del__(self, free=library.ecornn_attention_plan_free):
+        if getattr(self, "handle", None) is not None:
+            free(self.handle)
+
+
+_plan = functools.lru_cache(maxsize=128)(_Plan)
+
+
+class _Run:
+    """One run: its plan, its sizes, and its tensors, all dense and of one type."""
+
+    def __init__(self, query, keys, values, vector, lengths, scale, batch_major, training):
+        batch, steps = query.shape[:2] if batch_major else query.shape[1::-1]
+        self.sizes = steps, keys.shape[1 if batch_major else 0], batch
+        self.tensors = query, keys, values, vector, lengths
+        self.plan = _plan(_run.device_name(query.device), vector is not None,
+                          *(max(size, 1) for size in self.sizes), query.shape[2],
+                          values.shape[2], batch_major, _run.TYPES[query.dtype], scale, training)
+
+    def io(self, context, weights, reserve):
+        query, keys, values, vector, lengths = self.tensors
+        on_gpu = not query.is_cpu
+        self.workspace = _run._scratch(self.plan.workspace, query.device if on_gpu else None,
+                                       "attention")
+        address = _run._address
+        empty = 0 in self.sizes  # which all three 0 are not
+        sizes = (lib.ALL, 0, 0) if empty and not any(self.sizes) else self.sizes
+        return pack_attention_io(
+            *sizes, address(lengths), query.data_ptr(), keys.data_ptr(), values.data_ptr(),
+            address(vector), address(context), address(weights), self.workspace.data_ptr(),
+            address(reserve), stream_of(query.device.index) if on_gpu else 0,
+            self.workspace.numel(), 0 if reserve is None else reserve.numel())
+
+
+class _Attend(torch.autograd.Function):
+    """Contexts, and weights or None."""
+
+    @staticmethod
+    def forward(ctx, query, keys, values, vector, lengths, scale, batch_major, want_weights):
+        ctx.set_materialize_grads(False)
+        training = any(ctx.needs_input_grad[:4])
+        wide = None
+        if vector is not None:
+            wide = vector.to(torch.float64 if query.dtype is torch.float64 else torch.float32)
+        run = _Run(query, keys, values, wide, lengths, scale, batch_major, training)
+        steps, source, batch = run.sizes
+        first = (batch, steps) if batch_major else (steps, batch)
+        context = query.new_empty((*first, values.shape[2]))
+        weights = query.new_empty((*first, source)) if want_weights else None
+        reserve = None
+        if training:
+            reserve = torch.empty(run.plan.reserve, dtype=torch.uint8, device=query.device)
+        check(library.ecornn_attention_forward(run.plan.handle, run.io(context, weights, reserve)))
+        ctx.save_for_backward(query, keys, values, wide, lengths, reserve)
+        ctx.call = scale, batch_major, None if vector is None else vector.dtype
+        return context, weights
+
+    @staticmethod
+    def backward(ctx, dcontext, dweights):
+        if torch.is_grad_enabled():
+            raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of "
+                                      "attention")
+        query, keys, values, wide, lengths, reserve = ctx.saved_tensors
+        scale, batch_major, vector_type = ctx.call
+        run = _Run(query, keys, values, wide, lengths, scale, batch_major, True)
+        found = [torch.empty_like(tensor) if want and tensor is not None else None
+                 for tensor, want in zip((query, keys, values, wide), ctx.needs_input_grad)]
+        dcontext, dweights = _run.dense(dcontext), _run.dense(dweights)
+        gradient = pack_attention_gradient(
+            *(_run._address(tensor) for tensor in (dcontext, dweights, *found)), 0)
+        check(library.ecornn_attention_backward(run.plan.handle, run.io(None, None, reserve),
+                                                gradient))
+        if found[3] is not None:
+            found[3] = found[3].to(vector_type)
+        return (*found, None, None, None, None)
+
+
+def _lengths(lengths, batch: int, source: int, device):
+    """[N] int32 where the run is.  Those of the host are checked; a GPU's cannot be."""
+    if lengths is None:
+        return None
+    lengths = torch.as_tensor(lengths)
+    if tuple(lengths.shape) != (batch,) or lengths.is_floating_point():
+        raise ValueError(f"lengths is {list(lengths.shape)}, {lengths.dtype}, must be [{batch}] "
+                         "of integers")
+    if lengths.is_cpu and batch and (int(lengths.min()) < 0 or int(lengths.max()) > source):
+        raise ValueError(f"lengths is {lengths.tolist()}, must be 0 to {source}")
+    return lengths.to(device=device, dtype=torch.int32).contiguous()
+
+
+def _check(query, keys, values, vector, batch_first: bool) -> None:
+    which = 0 if batch_first else 1
+    for name, tensor in (("keys", keys), ("values", values)):
+        if tensor.dim() != 3 or tensor.dtype is not query.dtype or tensor.device != query.device:
+            raise ValueError(f"{name} is {list(tensor.shape)}, {tensor.dtype} on {tensor.device}, "
+                             f"must have three dimensions, {query.dtype} on {query.device}")
+        if tensor.shape[which] != query.shape[which] or (
+                tensor.shape[1 - which] != keys.shape[1 - which]):
+            raise ValueError(f"{name} is {list(tensor.shape)}, with query {list(query.shape)} and "
+                             f"keys {list(keys.shape)}")
+    if query.dtype not in _run.TYPES or not (query.is_cpu or query.is_cuda):
+        raise ValueError(f"query is {query.dtype} on {query.device}, must be of floats on a CPU or "
+                         "a CUDA device")
+    if keys.shape[2] != query.shape[2]:
+        raise ValueError(f"keys is {list(keys.shape)}, must be as wide as query, "
+                         f"{query.shape[2]}")
+    if vector is not None and (tuple(vector.shape) != (query.shape[2],)
+                               or vector.device != query.device):
+        raise ValueError(f"vector is {list(vector.shape)} on {vector.device}, must be "
+                         f"[{query.shape[2]}] on {query.device}")
+
+
+@torch.compiler.disable
+def attention(query, keys, values, vector=None, *, lengths=None, scale: float | None = None,
+              batch_first: bool = False, need_weights: bool = False):
+    """Contexts [T,N,V] of queries [T,N,H]; with need_weights also the weights [T,N,S].
+
+    keys: [S,N,H]; values: [S,N,V]; with batch_first all have N first.  vector: [H] of additive
+    scores, vector . tanh(query + key) (Bahdanau et al. 2015), else scores are dot products times
+    scale (Luong et al. 2015).  lengths: [N], of the sources.  A query [N,H] is one step, and so is
+    its result.  Under autocast all but the vector are of the lower type.
+    """
+    if vector is not None and scale is not None:
+        raise ValueError("scale is of dot products, but there is a vector")
+    kind = query.device.type
+    if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
+        lower = torch.get_autocast_dtype(kind)
+        if query.dtype is not torch.float64:
+            query, keys, values = (tensor.to(lower) for tensor in (query, keys, values))
+    if query.dim() not in (2, 3):
+        raise ValueError(f"query is {list(query.shape)}, must be [T,N,H] or [N,H]")
+    step = query.dim() == 2
+    if step:
+        query = query.unsqueeze(1 if batch_first else 0)
+    _check(query, keys, values, vector, batch_first)
+    if query.dtype is torch.float64 and scale is not None:
+        query, scale = query * scale, None  # the library's is a float
+    batch, source = (keys.shape[0], keys.shape[1]) if batch_first else keys.shape[1::-1]
+    context, weights = _Attend.apply(
+        query.contiguous(), keys.contiguous(), values.contiguous(),
+        None if vector is None else vector.contiguous(),
+        _lengths(lengths, batch, source, query.device), 1.0 if scale is None else float(scale),
+        batch_first, need_weights)
+    if step:
+        context = context.squeeze(1 if batch_first else 0)
+        weights = weights if weights is None else weights.squeeze(1 if batch_first else 0)
+    return (context, weights) if need_weights else context
+
+
+class AdditiveAttention(torch.nn.Module):
+    """Attention of Bahdanau et al. 2015 with its projections: of queries, and of what is attended.
+
+    ``keys(memory)`` is what a decoder needs once for all its steps.
+    """
+
+    def __init__(self, query_size: int, memory_size: int, hidden_size: int, *, bias: bool = True,
+                 batch_first: bool = False, device=None, dtype=None):
+        super().__init__()
+        where = {"device": device, "dtype": dtype}
+        self.batch_first = batch_first
+        self.query_projection = torch.nn.Linear(query_size, hidden_size, bias=False, **where)
+        self.key_projection = torch.nn.Linear(memory_size, hidden_size, bias=bias, **where)
+        self.vector = torch.nn.Parameter(torch.empty(hidden_size, **where))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.query_projection.reset_parameters()
+        self.key_projection.reset_parameters()
+        bound = 1 / math.sqrt(self.vector.numel())
+        torch.nn.init.uniform_(self.vector, -bound, bound)
+
+    def keys(self, memory):
+        """[S,N,H] of a memory [S,N,*]."""
+        return self.key_projection(memory)
+
+    def forward(self, query, memory, lengths=None, *, keys=None, need_weights: bool = False):
+        """Contexts [T,N,*] of queries [T,N,*] or [N,*]; keys: of this memory, if they are there."""
+        keys = self.keys(memory) if keys is None else keys
+        return attention(self.query_projection(query), keys, memory.to(keys.dtype), self.vector,
+                         lengths=lengths, batch_first=self.batch_first, need_weights=need_weights)
