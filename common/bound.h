@@ -34,11 +34,13 @@ struct eco_bound {
     const struct eco_op *op;
     int32_t first, last;
 
-    /* BEGIN, END, STEP: the states before and after a step, [N,width].  D_BEGIN, D_END, D_STEP:
+    /* BEGIN, END, STEP, KEEP: the states before and after a step, [N,width]; REPLAY: those of its
+     * chunk.  D_BEGIN, D_END, D_STEP:
      * what is carried. */
     struct eco_view before[ECO_MAX_STATES], next[ECO_MAX_STATES];
     struct eco_view carry[ECO_MAX_STATES];
-    /* BEGIN, END: the caller's initial and final states; D_BEGIN, D_END: dfinal and dinitial. */
+    /* BEGIN, END, REPLAY: the caller's initial and final states; D_BEGIN, D_END: dfinal and
+     * dinitial. */
     struct eco_view given[ECO_MAX_STATES], wanted[ECO_MAX_STATES];
 
     /* GATHER, INPUT, STEP, D_WEIGHTS: rows that the layer reads as they lie, [N,I]; their copy in
@@ -49,8 +51,10 @@ struct eco_bound {
     struct eco_view acc;
     /* STEP, D_STEP: operands that the cell computes [N,slots,H], row means, saved values. */
     struct eco_view operand, mean, save;
-    struct eco_view y;                    /* STEP and, lean, D_STEP: [N,P] of this direction */
-    struct eco_view kept[ECO_MAX_STATES]; /* STEP, lean: copies for backward */
+    struct eco_view y; /* STEP, REPLAY and, lean, D_STEP: [N,P] of this direction;
+                        * of a layer below the last, REPLAY: what it kept */
+    struct eco_view kept[ECO_MAX_STATES]; /* STEP, lean: copies for backward; KEEP, REPLAY: by
+                                           * eco_layout_kept_step */
     /* With a projection, h = P u: u [N,H]; h as sums [N,P], back its gradient dh. */
     struct eco_view u, h;
 

@@ -141,7 +141,8 @@ bool eco_layout_is_lean(const struct eco_layout *layout);
 /* lean: state [T,N,D*width] after each step; of the output state, of all layers but the last: y,
  * with 0 past a row's length. */
 struct eco_array eco_layout_kept(const struct eco_layout *layout, int layer, int d, int state);
-/* [T,N,saves,H] in the reserve. */
+/* [T,N,saves,H] in the reserve; of a replay, of a chunk in the workspace.  Else there is none. */
+bool eco_layout_saves(const struct eco_layout *layout);
 struct eco_array eco_layout_save(const struct eco_layout *layout, int layer, int d);
 /* u of h = P u: [T,N,H] in the reserve, one step in the workspace in inference. */
 struct eco_array eco_layout_output(const struct eco_layout *layout, int layer, int d);

@@ -142,6 +142,11 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_bound *bound
 void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bound);
 
+/* ---- what backward computes again, ops/replay.c ---------------------------------------------- */
+
+void eco_cpu_keep(const struct eco_cpu_run *run, const struct eco_bound *bound);
+void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound);
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* One product with a part of the packed weights, M [n*units, columns]; all threads call together.

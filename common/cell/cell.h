@@ -202,6 +202,10 @@ size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *te
  * other states are? */
 bool eco_cell_is_bounded(const struct ecornn_cell *cell);
 
+/* replay.c: can forward be done again for many steps at once, where the output state of every step
+ * is known, and, `known`, the other states too?  An unknown one then follows by the last stage. */
+bool eco_cell_replays_at_once(const struct ecornn_cell *cell, bool known);
+
 /* builtin.c: the cells compiled in, parsed once; NULL past the last. */
 const struct ecornn_cell *eco_cell_builtin(int index);
 

@@ -30,6 +30,13 @@ struct eco_view eco_bind_array(const struct eco_array *array, const struct eco_a
                              .type = array->type};
 }
 
+/* Those that a replay fills begin with the first step of its chunk. */
+static struct eco_view array_of(const struct binding *b, const struct eco_array *array,
+                                int32_t from)
+{
+    return eco_bind_array(array, b->args, from + (array->chunked ? b->op->t0 : 0));
+}
+
 /* Arrays over the steps of a chunk begin with the op's first step; backward with that of the chunks
  * that share their weight gradients. */
 static int32_t chunk_begin(const struct binding *b, enum eco_scratch scratch)
@@ -134,9 +141,8 @@ static void bind_planes(const struct binding *b)
                   next = (int32_t)eco_layout_state_plane(b->layout, b->op->d, 0, true);
     for (int s = 0; s < states(b); s++) {
         const struct eco_array array = eco_layout_state(b->layout, b->op->layer, b->op->d, s);
-        b->bound->next[s] = eco_bind_array(&array, b->args, -next);
-        b->bound->before[s] = b->bound->next[s];
-        b->bound->before[s].from = -before;
+        b->bound->next[s] = array_of(b, &array, -next);
+        b->bound->before[s] = array_of(b, &array, -before);
         b->bound->begins[s] = false;
     }
     b->bound->copied = false;
@@ -221,8 +227,8 @@ static struct eco_view x_of(const struct binding *b)
         return sequence(b, b->args->x, (size_t)b->problem->I, 0);
     if (eco_layout_is_lean(b->layout))
         return y_of(b, &below);
-    const struct eco_array state = eco_layout_state(b->layout, below.layer, 0, 0);
-    return eco_bind_array(&state, b->args, -1);
+    const struct eco_array output = eco_layout_sequence(b->layout, below.layer);
+    return eco_bind_array(&output, b->args, -1);
 }
 
 static void bind_gather(const struct binding *b)
@@ -277,17 +283,17 @@ static void bind_projection(const struct binding *b)
     if (!b->problem->projected)
         return;
     const struct eco_array u = eco_layout_output(b->layout, b->op->layer, b->op->d);
-    b->bound->u = eco_bind_array(&u, b->args, 0);
+    b->bound->u = array_of(b, &u, 0);
     b->bound->h = scratch_of(b, ECO_SCRATCH_STEP);
 }
 
-/* In inference nothing is saved. */
+/* In inference nothing is saved, nor forward where backward replays. */
 static struct eco_view save_of(const struct binding *b)
 {
-    if (b->args->reserve == NULL)
+    if (!eco_layout_saves(b->layout))
         return (struct eco_view){0};
     const struct eco_array save = eco_layout_save(b->layout, b->op->layer, b->op->d);
-    return eco_bind_array(&save, b->args, 0);
+    return array_of(b, &save, 0);
 }
 
 static void step(const struct binding *b)
@@ -368,14 +374,40 @@ static void weights(const struct binding *b)
     b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
 }
 
+static void keep(const struct binding *b)
+{
+    bind_planes(b);
+    for (int s = 1; s < states(b); s++)
+        b->bound->kept[s] = kept_of(b, s);
+}
+
+/* What forward left, and what is computed of it again. */
+static void replay(const struct binding *b)
+{
+    struct eco_bound *bound = b->bound;
+    keep(b);
+    bind_caller_states(b, b->args->initial, b->args->final);
+    bind_input(b);
+    bind_projection(b);
+    bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
+    bound->save = save_of(b);
+    bound->y = output(b, b->args->y);
+    if (b->op->layer == b->problem->L - 1)
+        return;
+    const struct eco_array below = eco_layout_sequence(b->layout, b->op->layer);
+    bound->y = eco_bind_array(&below, b->args, -1);
+    skip(&bound->y, b->op->d * (size_t)b->problem->P);
+}
+
 void eco_bind(struct eco_bound *bound, const struct eco_layout *layout, const struct eco_args *args,
               const struct eco_op *op)
 {
     static void (*const by_kind[ECO_OP_KINDS])(const struct binding *) = {
-        [ECO_BEGIN] = begin,       [ECO_GATHER] = bind_gather, [ECO_INPUT] = input,
-        [ECO_STEP] = step,         [ECO_END] = begin,          [ECO_D_BEGIN] = begin_back,
-        [ECO_D_STEP] = step_back,  [ECO_D_INPUT] = dx,         [ECO_D_SCATTER] = scatter,
-        [ECO_D_WEIGHTS] = weights, [ECO_D_END] = begin_back};
+        [ECO_BEGIN] = begin,     [ECO_GATHER] = bind_gather, [ECO_INPUT] = input,
+        [ECO_STEP] = step,       [ECO_KEEP] = keep,          [ECO_REPLAY] = replay,
+        [ECO_END] = begin,       [ECO_D_BEGIN] = begin_back, [ECO_D_STEP] = step_back,
+        [ECO_D_INPUT] = dx,      [ECO_D_SCATTER] = scatter,  [ECO_D_WEIGHTS] = weights,
+        [ECO_D_END] = begin_back};
     const struct binding binding = {bound, layout, layout->problem, args, op};
     bound->op = op;
     bound->first = op->reversed ? args->T - 1 : 0;

@@ -99,7 +99,7 @@ static void put_values(struct eco_layout *layout, struct cursor *cursor)
     const int32_t steps = keeps ? layout->T : layout->back ? layout->chunk_backward : 0;
     const size_t H = (size_t)problem->H;
     const size_t saves = (size_t)problem->cell->lowered.n_saves * H;
-    if (keeps || (replays && layout->back))
+    if (eco_layout_saves(layout))
         layout->save = put(cursor, lanes, (struct eco_layout_rows){layout->type, steps, saves});
     if (problem->projected)
         layout->output = put(cursor, lanes, (struct eco_layout_rows){layout->type, steps, H});

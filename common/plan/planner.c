@@ -104,6 +104,15 @@ static ecornn_status fix_sizes(struct ecornn_plan *plan)
     return ECORNN_OK;
 }
 
+/* Chunks of backward begin where states are kept. */
+static void fit_chunk(struct eco_wishes *wishes, const struct eco_problem *problem)
+{
+    const int32_t every = problem->saving.every;
+    const int32_t wished = wishes->chunk_backward > 0 ? wishes->chunk_backward : problem->T;
+    if (problem->saving.policy == ECORNN_SAVE_EVERY)
+        wishes->chunk_backward = wished < every ? every : wished / every * every;
+}
+
 ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
                               const struct eco_problem *problem)
 {
@@ -119,6 +128,7 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
         status = fail_unsupported(made);
     if (status == ECORNN_OK) {
         made->algo->wishes(problem, &device->caps, &made->wishes);
+        fit_chunk(&made->wishes, problem);
         build_tapes(made);
         status = fix_sizes(made);
         made->mark = eco_mark_of_plan(made);

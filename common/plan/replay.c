@@ -9,6 +9,11 @@ bool eco_layout_replays(const struct eco_layout *layout)
            !layout->wishes.plain;
 }
 
+bool eco_layout_saves(const struct eco_layout *layout)
+{
+    return layout->training && (layout->back || !eco_layout_replays(layout));
+}
+
 bool eco_layout_knows_states(const struct eco_layout *layout)
 {
     return layout->problem->cell->recipe.n_states == 1 || layout->problem->saving.every == 1;

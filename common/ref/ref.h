@@ -18,7 +18,8 @@ struct eco_reference {
     const struct eco_problem *problem;
     const struct eco_args *args;
     struct eco_arithmetic arithmetic;
-    bool draws; /* dropout and bernoulli() are drawn */
+    bool draws;   /* dropout and bernoulli() are drawn */
+    bool replays; /* states that are read are as saved */
     int32_t T, N;
     double *weights, *dweights;    /* the parameter block                                         */
     double *dsome, *dchain;        /* of its gradient: sum of some chains; the chain at hand      */

@@ -49,9 +49,14 @@ void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding roun
                             struct eco_machine machine, uint64_t seed)
 {
     /* the generator's state must not be 0, and near seeds must not stay near */
-    *(struct eco_arithmetic *)device->own = (struct eco_arithmetic){
-        rounding,     machine.type,    machine.weight_type,
-        machine.lean, machine.chained, (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
+    *(struct eco_arithmetic *)device->own =
+        (struct eco_arithmetic){rounding,
+                                machine.type,
+                                machine.weight_type,
+                                machine.saved,
+                                machine.lean,
+                                machine.chained,
+                                (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) | 1};
 }
 
 static int count(void)

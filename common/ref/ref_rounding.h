@@ -34,15 +34,16 @@ enum eco_rounding {
  * what backward reads of other states, which forward are not rounded; and matrices to weight_type,
  * always to the nearest.  Other types: nothing of that.  chained: an accumulator is one chain of
  * additions, from its bias through W x and R h; else products are summed by themselves first.
+ * saved: backward computes forward again from states other than the output state in this type.
  */
 struct eco_machine {
-    ecornn_type type, weight_type;
+    ecornn_type type, weight_type, saved;
     bool lean, chained;
 };
 
 struct eco_arithmetic {
     enum eco_rounding rounding;
-    ecornn_type type, weight_type;
+    ecornn_type type, weight_type, saved;
     bool lean, chained;
     uint64_t random;
 };
@@ -76,22 +77,36 @@ static inline void eco_round_add(struct eco_arithmetic *arithmetic, double *sum,
     *sum = eco_round(arithmetic, *sum + eco_round(arithmetic, term));
 }
 
-/* What is kept in the run's type. */
-static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double value)
+/* To a 16-bit type; others: as it is. */
+static inline double eco_round_to(struct eco_arithmetic *arithmetic, double value, ecornn_type type)
 {
-    if (!eco_type_narrow(arithmetic->type))
+    if (!eco_type_narrow(type))
         return value;
     const bool random = arithmetic->rounding == ECO_ROUND_RANDOM;
     if ((random || arithmetic->rounding == ECO_ROUND_CUT) && isfinite(value)) {
         const int cut = /* bits of a double's fraction */
-            eco_type_form[ECORNN_F64].bits - eco_type_form[arithmetic->type].bits;
+            eco_type_form[ECORNN_F64].bits - eco_type_form[type].bits;
         uint64_t bits;
         memcpy(&bits, &value, sizeof bits);
         bits += random ? eco_arithmetic_random(arithmetic) >> (64 - cut) : 0;
         bits &= ~(((uint64_t)1 << cut) - 1);
         memcpy(&value, &bits, sizeof value);
     }
-    return eco_type_round(value, arithmetic->type);
+    return eco_type_round(value, type);
+}
+
+/* What is kept in the run's type. */
+static inline double eco_round_kept(struct eco_arithmetic *arithmetic, double value)
+{
+    return eco_round_to(arithmetic, value, arithmetic->type);
+}
+
+/* A state that is saved for a replay. */
+static inline double eco_round_saved(struct eco_arithmetic *arithmetic, double value)
+{
+    return arithmetic->rounding == ECO_ROUND_NOT
+               ? value
+               : eco_round_to(arithmetic, value, arithmetic->saved);
 }
 
 /* As eco_round, of the value of a function that a machine approximates. */

@@ -150,16 +150,25 @@ static void evaluate_product(const struct place *at)
         add_chain(at, out);
 }
 
+static void load_state(const struct place *at)
+{
+    struct eco_reference *run = at->run;
+    const int s = at->node->index;
+    const int32_t width = eco_problem_width(run->problem, s);
+    double *value = value_of(run, at->index);
+    memcpy(value, at->row->state[s], (size_t)width * sizeof(double));
+    for (int32_t j = 0; run->replays && s > 0 && j < width; j++)
+        value[j] = eco_round_saved(&run->arithmetic, value[j]);
+}
+
 static void evaluate(struct eco_reference *run, const struct eco_reference_row *row)
 {
-    const struct eco_problem *problem = run->problem;
-    const struct eco_recipe *recipe = &problem->cell->recipe;
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
     for (int i = 0; i < recipe->n_nodes; i++) {
         const struct place at = {run, row, &recipe->node[i], i};
         const struct eco_node *node = at.node;
         if (node->op == ECO_OP_STATE)
-            memcpy(value_of(run, i), row->state[node->index],
-                   (size_t)(node->index == 0 ? problem->P : problem->H) * sizeof(double));
+            load_state(&at);
         else if (node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT)
             evaluate_product(&at);
         else if (node->op == ECO_OP_MEAN)
@@ -333,10 +342,23 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
     }
 }
 
+/* Next states as a backward that replays has them. */
+static void take_saved(struct eco_reference *run, const struct eco_reference_row *row)
+{
+    const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    for (int s = 1; s < recipe->n_states; s++)
+        for (int32_t j = 0; j < run->problem->H; j++)
+            value_of(run, recipe->next[s])[j] = eco_round_saved(&run->arithmetic, row->next[s][j]);
+}
+
 void eco_reference_backward(struct eco_reference *run, const struct eco_reference_row *row)
 {
     const struct eco_recipe *recipe = &run->problem->cell->recipe;
+    run->replays = eco_type_narrow(run->arithmetic.saved);
     evaluate(run, row);
+    if (run->replays)
+        take_saved(run, row);
+    run->replays = false;
     if (eco_type_narrow(run->arithmetic.type))
         settle(run, row);
     seed_sweep(run);

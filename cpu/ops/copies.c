@@ -155,7 +155,8 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_bound *bound
     const struct eco_op *op = bound->op;
     const size_t width = (size_t)eco_problem_input(run->problem, op->layer);
     struct drop drop = drop_of(run, op, false);
-    if (run->args->backward && run->args->dweights == NULL)
+    const bool replays = eco_layout_replays(run->layout);
+    if (run->args->backward && run->args->dweights == NULL && !replays)
         return;
     for (int32_t t = op->t0; t < op->t1; t++) {
         const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);

@@ -55,16 +55,12 @@ struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t 
 }
 
 static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
-    [ECO_BEGIN] = eco_cpu_begin,
-    [ECO_GATHER] = eco_cpu_gather,
-    [ECO_INPUT] = eco_cpu_input,
-    [ECO_STEP] = eco_cpu_step,
-    [ECO_END] = eco_cpu_end,
-    [ECO_D_BEGIN] = eco_cpu_begin,
-    [ECO_D_STEP] = eco_cpu_d_step,
-    [ECO_D_INPUT] = eco_cpu_d_input,
-    [ECO_D_SCATTER] = eco_cpu_d_scatter,
-    [ECO_D_WEIGHTS] = eco_cpu_d_weights,
+    [ECO_BEGIN] = eco_cpu_begin,         [ECO_GATHER] = eco_cpu_gather,
+    [ECO_INPUT] = eco_cpu_input,         [ECO_STEP] = eco_cpu_step,
+    [ECO_KEEP] = eco_cpu_keep,           [ECO_END] = eco_cpu_end,
+    [ECO_D_BEGIN] = eco_cpu_begin,       [ECO_REPLAY] = eco_cpu_replay,
+    [ECO_D_STEP] = eco_cpu_d_step,       [ECO_D_INPUT] = eco_cpu_d_input,
+    [ECO_D_SCATTER] = eco_cpu_d_scatter, [ECO_D_WEIGHTS] = eco_cpu_d_weights,
     [ECO_D_END] = eco_cpu_end,
 };
 

@@ -1,0 +1,300 @@
+/*
+ * What a backward does that was not given all: forward keeps some states (KEEP); backward computes
+ * the states, saved values and u of a chunk again (REPLAY), each product for all steps at once
+ * where the cell allows that, else step by step with the code of forward.
+ */
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+/* ---- states into the reserve ----------------------------------------------------------------- */
+
+static void keep_step(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
+                      int32_t t)
+{
+    const struct eco_view *from = &bound->next[s], *to = &bound->kept[s];
+    const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
+    const size_t k = eco_layout_kept_step(run->layout, bound->op->d, t);
+    for (int32_t n = part.from; n < part.to; n++)
+        eco_type_move(
+            eco_cpu_after_mutable(to->type, eco_view_at(to, (int32_t)k), (size_t)n * to->row),
+            to->type, eco_cpu_after(from->type, eco_view_at(from, t), (size_t)n * from->row),
+            from->type, (size_t)eco_problem_width(run->problem, s));
+}
+
+void eco_cpu_keep(const struct eco_cpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    if (run->args->reserve == NULL)
+        return;
+    for (int32_t t = op->t0; t < op->t1; t++)
+        for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
+            if (eco_layout_keeps(run->layout, op->d, t))
+                keep_step(run, bound, s, t);
+}
+
+/* ---- and back -------------------------------------------------------------------------------- */
+
+/* What stays the same over an op. */
+struct replay {
+    const struct eco_cpu_run *run; /* as backward sees it */
+    const struct eco_bound *bound;
+    bool at_once; /* all steps; else one by one */
+    bool knows;   /* all states, not only the output state */
+};
+
+/* State s of the row at a place, after step t. */
+static const void *known_row(const struct replay *replay, int s, int32_t t, int32_t place)
+{
+    const struct eco_cpu_run *run = replay->run;
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_view *from = s == 0 ? &bound->y : &bound->kept[s];
+    const bool outside = s == 0 && bound->op->layer == run->problem->L - 1;
+    const int32_t step = s == 0 ? t : (int32_t)eco_layout_kept_step(run->layout, bound->op->d, t);
+    const size_t row = (size_t)(outside ? eco_cpu_row(run, place) : place);
+    return eco_cpu_after(from->type, eco_view_at(from, step), row * from->row);
+}
+
+/* The caller's initial state of the row at a place; NULL: zeros. */
+static const void *initial_row(const struct replay *replay, int s, int32_t place)
+{
+    const struct eco_view *given = &replay->bound->given[s];
+    const size_t row = (size_t)eco_cpu_row(replay->run, place);
+    return given->first == NULL ? NULL : eco_cpu_after(given->type, given->first, row * given->row);
+}
+
+static void put_row(const struct replay *replay, int s, void *plane, int32_t place,
+                    const void *from, ecornn_type type)
+{
+    const struct eco_view *to = &replay->bound->next[s];
+    const size_t width = (size_t)eco_problem_width(replay->run->problem, s);
+    void *row = eco_cpu_after_mutable(to->type, plane, (size_t)place * to->row);
+    if (from != NULL)
+        eco_type_move(row, to->type, from, type, width);
+    else
+        memset(row, 0, width * eco_type_bytes(to->type));
+}
+
+/* The state that the row at a place has before the first of its steps in the chunk. */
+static void load_first(const struct replay *replay, int s, int32_t place)
+{
+    const struct eco_cpu_run *run = replay->run;
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_op *op = bound->op;
+    const int32_t T = run->order ? run->args->lengths[eco_cpu_row(run, place)] : run->args->T;
+    const int32_t first = !op->reversed ? op->t0 : T < op->t1 ? T - 1 : op->t1 - 1;
+    const bool begins = op->reversed ? T <= op->t1 : op->t0 == 0;
+    void *plane = eco_view_at(&bound->before[s], first);
+    if (T <= op->t0)
+        return;
+    if (begins)
+        put_row(replay, s, plane, place, initial_row(replay, s, place), run->layout->type);
+    else
+        put_row(replay, s, plane, place,
+                known_row(replay, s, op->reversed ? op->t1 : op->t0 - 1, place),
+                s == 0 ? run->layout->type : bound->kept[s].type);
+}
+
+/* Is the state after step t, or every other, there before it is computed? */
+static bool is_known(const struct replay *replay, int s, int32_t t)
+{
+    if (!replay->at_once)
+        return false;
+    return s == 0 || (replay->knows && t != replay->bound->last);
+}
+
+static void load_states(const struct replay *replay)
+{
+    const struct eco_cpu_run *run = replay->run;
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_share all = eco_cpu_part(run, run->args->N, 1);
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        for (int32_t n = all.from; n < all.to; n++)
+            load_first(replay, s, n);
+        for (int32_t t = bound->op->t0; t < bound->op->t1; t++) {
+            const struct eco_share part = eco_cpu_part(run, eco_cpu_active(run, t), 1);
+            for (int32_t n = part.from; is_known(replay, s, t) && n < part.to; n++)
+                put_row(replay, s, eco_view_at(&bound->next[s], t), n, known_row(replay, s, t, n),
+                        s == 0 ? run->layout->type : bound->kept[s].type);
+        }
+    }
+    eco_cpu_wait(run);
+}
+
+/* ---- products over the steps of a part of the chunk ------------------------------------------ */
+
+/* Steps [t0,t1) of the chunk that have accumulators at a time. */
+struct part {
+    const struct replay *replay;
+    struct eco_op op;
+    struct eco_args args; /* those of a forward run that wants no y */
+    struct eco_cpu_run run;
+    struct eco_bound bound; /* of its steps forward */
+    struct eco_blocks blocks;
+};
+
+/* acc (+)= A M^T; rows of A are dense over the steps. */
+static void multiply(struct part *part, int weights, const struct eco_view *a, size_t column)
+{
+    const struct eco_cpu_run *run = &part->run;
+    const struct eco_op *op = &part->op;
+    const struct eco_view *acc = &part->bound.acc;
+    const char *rows = eco_cpu_after(a->type, eco_view_at(a, op->t0), column);
+    struct eco_multiply m = {.op = op,
+                             .part = weights,
+                             .a_row = a->row,
+                             .c_row = acc->row,
+                             .c_type = acc->type,
+                             .blocks = part->blocks,
+                             .bias = weights == ECO_PART_INPUT,
+                             .add = weights != ECO_PART_INPUT};
+    for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
+        m.rows = some.rows;
+        m.a = eco_cpu_after(a->type, rows, (size_t)some.step * (size_t)run->args->N * a->row);
+        m.c = eco_view_at(acc, op->t0 + some.step);
+        part->run.rows = (struct eco_share){0, some.rows};
+        run->products->multiply(run, &m);
+    }
+    part->run.rows = part->replay->run->rows;
+}
+
+/* Rows of operand o: planes before the steps, or what an earlier stage computed. */
+static void multiply_operand(struct part *part, int o)
+{
+    const struct eco_cpu_run *run = &part->run;
+    const struct eco_operand *operand = &run->lowered->operand[o];
+    const struct eco_bound *bound = part->replay->bound;
+    if (operand->state >= 0)
+        multiply(part, ECO_PART_RECURRENT + o, &bound->before[operand->state], 0);
+    else
+        multiply(part, ECO_PART_RECURRENT + o, &bound->operand,
+                 (size_t)operand->slot * (size_t)run->problem->H);
+    eco_cpu_after_product(run);
+}
+
+/* ---- all steps at once ----------------------------------------------------------------------- */
+
+/* The units of a thread are the same in all steps: where a state follows from that before it, no
+ * thread waits for others. */
+static struct eco_pointwise begin_pass(const struct part *part)
+{
+    const struct eco_cpu_run *run = &part->run;
+    const struct eco_bound *bound = part->replay->bound;
+    const struct eco_share units = eco_cpu_part(run, run->problem->H, run->unit_group);
+    struct eco_pointwise call = eco_cpu_call(run, &part->bound);
+    call.acc_row = part->bound.acc.row;
+    call.acc_shift = part->blocks.shift;
+    call.acc_block = part->blocks.block;
+    call.acc_column = part->blocks.column;
+    call.save_row = bound->save.row;
+    call.operand_row = bound->operand.row;
+    call.unit0 = units.from;
+    call.unit1 = units.to;
+    return call;
+}
+
+/* A next state that is known stays as it is. */
+static void point_at_step(const struct part *part, struct eco_pointwise *call, int32_t t)
+{
+    const struct eco_bound *bound = part->replay->bound;
+    const struct eco_cpu_run *run = part->replay->run;
+    const struct eco_view unread =
+        eco_bind_scratch(run->layout, run->args, bound->op, ECO_SCRATCH_UNREAD);
+    call->t = t;
+    call->row1 = eco_cpu_active(run, t);
+    call->acc = eco_view_at(&part->bound.acc, t);
+    call->save = eco_view_at(&bound->save, t);
+    call->operand = eco_view_at(&bound->operand, t);
+    eco_cpu_point_at_states(bound, t, call);
+    for (int s = 0; s < call->n_states; s++)
+        if (is_known(part->replay, s, t)) {
+            call->next[s] = unread.first;
+            call->next_row[s] = unread.row;
+        }
+    if (run->problem->projected) {
+        call->next[0] = eco_view_at(&bound->u, t);
+        call->next_row[0] = bound->u.row;
+    }
+}
+
+static void run_stage(const struct part *part, struct eco_pointwise *call, int i)
+{
+    const struct eco_cpu_run *run = &part->run;
+    const struct eco_op *op = &part->op;
+    const int builtin = run->problem->cell->builtin;
+    const eco_pointwise_kernel kernel =
+        builtin >= 0 ? run->kernels->cell[builtin].forward[i] : run->kernels->interpret;
+    call->program = &run->lowered->forward[i];
+    for (int32_t k = 0; k < op->t1 - op->t0; k++) {
+        point_at_step(part, call, op->reversed ? op->t1 - 1 - k : op->t0 + k);
+        if (call->row1 > 0 && call->unit0 < call->unit1)
+            kernel(call);
+    }
+    eco_cpu_wait(run);
+}
+
+static void run_at_once(struct part *part)
+{
+    const struct eco_lowered *lowered = part->run.lowered;
+    struct eco_pointwise call = begin_pass(part);
+    for (int i = 0; i < lowered->n_forward; i++) {
+        for (int o = 0; o < lowered->n_operands; o++)
+            if (lowered->operand[o].forward == i)
+                multiply_operand(part, o);
+        run_stage(part, &call, i);
+    }
+}
+
+/* ---- the op ---------------------------------------------------------------------------------- */
+
+/* Forward's steps, with the arrays of the chunk. */
+static void bind_part(struct part *part)
+{
+    const struct eco_bound *chunk = part->replay->bound;
+    struct eco_bound *bound = &part->bound;
+    eco_bind(bound, part->run.layout, &part->args, &part->op);
+    for (int s = 0; s < part->run.problem->cell->recipe.n_states; s++) {
+        bound->before[s] = chunk->before[s];
+        bound->next[s] = chunk->next[s];
+    }
+    bound->save = chunk->save;
+    bound->u = chunk->u;
+}
+
+static void run_part(const struct replay *replay, int32_t t0, int32_t t1)
+{
+    struct part part = {.replay = replay,
+                        .op = *replay->bound->op,
+                        .args = *replay->run->args,
+                        .run = *replay->run,
+                        .blocks = eco_layout_acc_blocks(replay->run->layout)};
+    part.op.kind = ECO_STEP;
+    part.op.t0 = t0;
+    part.op.t1 = t1;
+    part.args.y = NULL;
+    part.args.backward = false;
+    part.run.args = &part.args;
+    bind_part(&part);
+    multiply(&part, ECO_PART_INPUT, &replay->bound->input, 0);
+    eco_cpu_wait(&part.run);
+    if (replay->at_once) {
+        run_at_once(&part);
+    } else {
+        eco_cpu_step(&part.run, &part.bound);
+        eco_cpu_wait(&part.run);
+    }
+}
+
+void eco_cpu_replay(const struct eco_cpu_run *run, const struct eco_bound *bound)
+{
+    const int32_t chunk = run->layout->chunk, t0 = bound->op->t0, t1 = bound->op->t1;
+    struct replay replay = {
+        .run = run, .bound = bound, .knows = eco_layout_knows_states(run->layout)};
+    replay.at_once = eco_cell_replays_at_once(run->problem->cell, replay.knows);
+    load_states(&replay);
+    for (int32_t k = 0; k < t1 - t0; k += chunk) {
+        const int32_t steps = t1 - t0 - k < chunk ? t1 - t0 - k : chunk;
+        const int32_t from = bound->op->reversed ? t1 - k - steps : t0 + k;
+        run_part(&replay, from, from + steps);
+    }
+}

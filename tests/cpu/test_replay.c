@@ -1,0 +1,146 @@
+/*
+ * Backward that computes again what forward did not save: every case of the sweep that trains, and
+ * every cell of tests/cells, with each policy, on the CPU with one thread and with several, against
+ * the reference; and against the plan that saves all, where products are the same kernels in the
+ * same order (doc/numerics.md).
+ *
+ *     test_replay              each case with one of the policies
+ *     test_replay all          with all
+ *     test_replay CASE         that case only, which may name its policy
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/backend.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static const char *only;  /* the argument */
+static bool every_policy; /* of each case */
+
+enum { POLICIES = 3 };
+
+/* Of test number i: case i / POLICIES with policy i % POLICIES. */
+static bool is_left_out(int i)
+{
+    return !every_policy && !only && i / POLICIES % POLICIES != i % POLICIES;
+}
+
+/* The case with policy number k; false: it does not train, or names one. */
+static bool with_policy(const char *text, int k, char policy[CASE_TEXT])
+{
+    struct test_case test;
+    ck_assert(case_parse(&test, text));
+    const int32_t every[POLICIES] = {0, 1 + test.desc.steps / 3, test.desc.steps};
+    const bool large = test.desc.hidden >= 1024; /* the reference takes minutes */
+    const bool trains = (test.desc.flags & ECORNN_TRAINING) && !test.noreserve && (only || !large),
+               has = test.desc.save != ECORNN_SAVE_ALL;
+    case_free(&test);
+    if (has)
+        snprintf(policy, CASE_TEXT, "%s", text);
+    else if (k == 0)
+        snprintf(policy, CASE_TEXT, "%s/save:states", text);
+    else
+        snprintf(policy, CASE_TEXT, "%s/save:every:%d", text, every[k]);
+    return trains && (k == 0 || !has);
+}
+
+static ecornn_device *device[2]; /* one thread, several */
+
+/* Does an F32 or F64 run multiply by kernels whose bits do not depend on how many rows they get? */
+static bool is_exact(const struct test_case *test, const char *algorithm)
+{
+    return test->desc.type == ECORNN_F32 && strcmp(algorithm, "packed") == 0 &&
+           test->desc.save_type == ECORNN_F32;
+}
+
+static bool same_as_saved(const struct test_case *test, const struct machine *machine,
+                          const struct data *inputs, const struct data *replayed)
+{
+    struct test_case saves = *test;
+    struct data all = {0};
+    saves.desc.save = ECORNN_SAVE_ALL;
+    saves.desc.save_every = 0;
+    saves.null &= ~(unsigned)NULL_Y;
+    const bool ok = case_run(&saves, machine, inputs, &all) &&
+                    results_same(test, "replayed against saved", replayed, &all);
+    data_free(&all);
+    return ok;
+}
+
+static bool algorithm_agrees(const struct test_case *test, const char *name,
+                             const struct data *inputs, const struct data *expected)
+{
+    const struct machine machine[2] = {
+        {.device = device[0], .type = test->desc.type, .backwards = 2},
+        {.device = device[1], .type = test->desc.type, .backwards = 1}};
+    struct data alone = {0}, both = {0};
+    bool ok = case_run(test, &machine[0], inputs, &alone) &&
+              results_agree(test, name, expected, &alone) &&
+              case_run(test, &machine[1], inputs, &both) &&
+              results_same(test, "several threads against one", &alone, &both);
+    if (ok && is_exact(test, name))
+        ok = same_as_saved(test, &machine[0], inputs, &alone);
+    data_free(&alone);
+    data_free(&both);
+    return ok;
+}
+
+static bool agrees(const struct test_case *test, const struct data *inputs,
+                   const struct data *expected)
+{
+    bool ok = true;
+    const char *name;
+    for (int k = 0; ok && k < algorithm_count(&eco_backend_cpu); k++)
+        if (algorithm_take(&eco_backend_cpu, k, &name) && algorithm_runs(device[0], k, test))
+            ok = algorithm_agrees(test, name, inputs, expected);
+    return ok;
+}
+
+static void check_case(const char *text, int k, int i)
+{
+    char policy[CASE_TEXT];
+    if (!with_policy(text, k, policy))
+        return;
+    ck_assert_int_eq(ecornn_device_open(&device[0], "cpu:1"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_device_open(&device[1], i % 2 ? "cpu:2" : "cpu:5"), ECORNN_OK);
+    ck_assert_msg(case_agrees(policy, k == 0, agrees), "%s", policy);
+    ecornn_device_close(device[0]);
+    ecornn_device_close(device[1]);
+}
+
+START_TEST(agrees_with_reference)
+{
+    char text[CASE_TEXT];
+    if (is_left_out(_i))
+        return;
+    sweep_text(only, _i / POLICIES, text);
+    check_case(text, _i % POLICIES, _i);
+}
+END_TEST
+
+START_TEST(agrees_for_own_cells)
+{
+    char text[CASE_TEXT];
+    if (is_left_out(_i))
+        return;
+    sweep_own_text(_i / POLICIES, text);
+    check_case(text, _i % POLICIES, _i);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    only = argc > 1 ? argv[1] : getenv("ECORNN_CASE");
+    every_policy = only != NULL && strcmp(only, "all") == 0;
+    only = every_policy ? NULL : only;
+    Suite *suite = suite_create("replay");
+    TCase *tcase = tcase_create("cpu");
+    tcase_add_loop_test(tcase, agrees_with_reference, 0, POLICIES * sweep_count(only));
+    if (!only)
+        tcase_add_loop_test(tcase, agrees_for_own_cells, 0, POLICIES * sweep_own_count());
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite, true);
+}
