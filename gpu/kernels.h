@@ -143,11 +143,11 @@ cudaError_t eco_launch_sum(const struct eco_columns_call *call, bool overlap, cu
  * where a unit will write it, else 0.  Sizes as in eco_persistent_call. */
 enum { ECO_MOST_EXCHANGES = 4 };
 struct eco_exchange_call {
-    /* [steps, groups, blocks], each [items, row_tiles, 32] of 16 bytes, and, of what has scales,
+    /* [steps, groups, blocks], each [k blocks, row_tiles, 32] of 16 bytes, and, of what has scales,
      * [scale blocks, row_tiles, 2] */
     void *exchange[ECO_MOST_EXCHANGES];
     int32_t n, steps, groups, blocks, row_tiles;
-    int32_t items[ECO_PERSISTENT_PRODUCTS], width[ECO_PERSISTENT_PRODUCTS]; /* of a block */
+    int32_t k_blocks[ECO_PERSISTENT_PRODUCTS], width[ECO_PERSISTENT_PRODUCTS]; /* of a block */
     /* of what has scales: numbers of a scale block, or 0; how many of a unit; scale blocks; their
      * units */
     int32_t scale_block[ECO_PERSISTENT_PRODUCTS], runs[ECO_PERSISTENT_PRODUCTS], scale_blocks, run;

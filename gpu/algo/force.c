@@ -68,21 +68,22 @@ static bool numbers(const char *text, int n, int number[])
 /* Places of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
 static bool read_division(const char *text, uint64_t *shapes)
 {
-    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_MMA] = "mma",
-                                                            [ECO_PERSISTENT_MMA_MANY] = "mma-many",
-                                                            [ECO_PERSISTENT_DIRECT] = "direct",
-                                                            [ECO_PERSISTENT_DIRECT_WIDE] =
-                                                                "direct-wide",
-                                                            [ECO_PERSISTENT_WGMMA] = "wgmma"};
+    static const char *const mainloops[ECO_PERSISTENT_MAINLOOPS] = {
+        [ECO_PERSISTENT_MMA] = "mma",
+        [ECO_PERSISTENT_MMA_MANY] = "mma-many",
+        [ECO_PERSISTENT_DIRECT] = "direct",
+        [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
+        [ECO_PERSISTENT_WGMMA] = "wgmma"};
     int number[2] = {0, 0};
-    const int form = word(forms, ECO_PERSISTENT_FORMS, text, strcspn(text, ":"));
-    if (form < 0 || !numbers(text, 2, number))
+    const int mainloop = word(mainloops, ECO_PERSISTENT_MAINLOOPS, text, strcspn(text, ":"));
+    if (mainloop < 0 || !numbers(text, 2, number))
         return false;
     const int units = power(number[0], 1 << ECO_PERSISTENT_SHIFT, ECO_PERSISTENT_SHIFTS),
-              spread = power(number[1], 1, ECO_PERSISTENT_SPREADS);
-    if (units < 0 || spread < 0)
+              cluster_log2 = power(number[1], 1, ECO_PERSISTENT_CLUSTERS);
+    if (units < 0 || cluster_log2 < 0)
         return false;
-    *shapes = UINT64_C(1) << ECO_PERSISTENT_PLACE(units + ECO_PERSISTENT_SHIFT, spread, form);
+    *shapes =
+        UINT64_C(1) << ECO_PERSISTENT_PLACE(units + ECO_PERSISTENT_SHIFT, cluster_log2, mainloop);
     return true;
 }
 

@@ -19,10 +19,8 @@
 #define EVERY_LANE 0xffffffffu
 
 #if defined(ECO_ROWS_F64)
-#define REAL(name) name
 #define NEAR_LIMIT 340.
 #else
-#define REAL(name) name##f
 #define NEAR_LIMIT 40.f
 #endif
 

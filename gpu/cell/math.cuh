@@ -10,11 +10,6 @@
 #include "gpu/tile/rows.cuh"
 
 /* The type of rows: tile/rows.cuh; arithmetic and sums are in float, or double. */
-#if defined(ECO_ROWS_F64)
-#define REAL(name) name
-#else
-#define REAL(name) name##f
-#endif
 typedef real vec;
 
 /* ---- arithmetic: every word rounds once (-fmad=false), as on a CPU --------------------------- */

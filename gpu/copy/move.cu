@@ -15,19 +15,19 @@ ECO_DEVICE size_t place_of(const struct eco_plane *plane, int32_t t, int32_t n, 
 
 /* ---- launches: x along a row, y over rows (and steps) ---------------------------------------- */
 
-enum { THREADS = 128, MOST_BLOCKS = 65535 };
+enum { MOVE_THREADS = 128, MOVE_BLOCKS = 65535 };
 
 static cudaError_t launch(const void *kernel, const void *call, int32_t width, int64_t rows,
                           cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
-    unsigned threads = THREADS;
+    unsigned threads = MOVE_THREADS;
     while (threads > 32 && (int32_t)threads / 2 >= width)
         threads /= 2;
     if (width <= 0 || rows <= 0)
         return cudaSuccess;
     const dim3 grid(((unsigned)width + threads - 1) / threads,
-                    rows < MOST_BLOCKS ? (unsigned)rows : MOST_BLOCKS);
+                    rows < MOVE_BLOCKS ? (unsigned)rows : MOVE_BLOCKS);
     return cudaLaunchKernel(kernel, grid, dim3(threads), argument, 0, stream);
 }
 
@@ -118,8 +118,9 @@ cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t strea
     struct copy copy;
     void *argument[] = {&copy};
     if (describe_copy(call, &copy))
-        return cudaLaunchKernel((const void *)copy_rows, dim3((copy.all + THREADS - 1) / THREADS),
-                                dim3(THREADS), argument, 0, stream);
+        return cudaLaunchKernel((const void *)copy_rows,
+                                dim3((copy.all + MOVE_THREADS - 1) / MOVE_THREADS),
+                                dim3(MOVE_THREADS), argument, 0, stream);
     return launch((const void *)move_rows, call, call->width + call->filled,
                   (int64_t)call->steps * call->rows, stream);
 }
@@ -141,33 +142,33 @@ cudaError_t eco_launch_gaps(const struct eco_gaps_call *call, cudaStream_t strea
 {
     enum { MOST = 1024 };
     void *argument[] = {(void *)call};
-    const int64_t blocks = (call->times * call->width + THREADS - 1) / THREADS;
+    const int64_t blocks = (call->times * call->width + MOVE_THREADS - 1) / MOVE_THREADS;
     const void *kernel = call->bytes == 2   ? (const void *)clear_gaps<uint16_t>
                          : call->bytes == 4 ? (const void *)clear_gaps<uint32_t>
                                             : (const void *)clear_gaps<uint64_t>;
     if (blocks == 0)
         return cudaSuccess;
-    return cudaLaunchKernel(kernel, dim3(blocks < MOST ? (unsigned)blocks : MOST), dim3(THREADS),
-                            argument, 0, stream);
+    return cudaLaunchKernel(kernel, dim3(blocks < MOST ? (unsigned)blocks : MOST),
+                            dim3(MOVE_THREADS), argument, 0, stream);
 }
 
 /* ---- transposition: a block turns a tile in its own memory ----------------------------------- */
 
-enum { TILE = 32, TILE_THREADS = 8 };
+enum { TURN_TILE = 32, TILE_THREADS = 8 };
 
 template <typename element>
 static __global__ void turn(const __grid_constant__ struct eco_turn_call call)
 {
-    __shared__ element tile[TILE][TILE + 1];
+    __shared__ element tile[TURN_TILE][TURN_TILE + 1];
     launch_dependent_grids();
-    const int32_t x = (int32_t)(blockIdx.x * TILE), y = (int32_t)(blockIdx.y * TILE);
+    const int32_t x = (int32_t)(blockIdx.x * TURN_TILE), y = (int32_t)(blockIdx.y * TURN_TILE);
     const int32_t across = (int32_t)threadIdx.x;
-    for (int32_t i = (int32_t)threadIdx.y; i < TILE; i += TILE_THREADS)
+    for (int32_t i = (int32_t)threadIdx.y; i < TURN_TILE; i += TILE_THREADS)
         if (y + i < call.rows && x + across < call.columns)
             tile[i][across] =
                 ((const element *)call.from)[(size_t)(y + i) * call.columns + (size_t)(x + across)];
     __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.y; i < TILE; i += TILE_THREADS)
+    for (int32_t i = (int32_t)threadIdx.y; i < TURN_TILE; i += TILE_THREADS)
         if (x + i < call.columns && y + across < call.rows)
             ((element *)call.to)[(size_t)(x + i) * call.rows + (size_t)(y + across)] =
                 tile[across][i];
@@ -176,14 +177,14 @@ static __global__ void turn(const __grid_constant__ struct eco_turn_call call)
 cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
-    const dim3 grid(((unsigned)call->columns + TILE - 1) / TILE,
-                    ((unsigned)call->rows + TILE - 1) / TILE);
+    const dim3 grid(((unsigned)call->columns + TURN_TILE - 1) / TURN_TILE,
+                    ((unsigned)call->rows + TURN_TILE - 1) / TURN_TILE);
     if (call->rows == 0 || call->columns == 0)
         return cudaSuccess;
     const void *kernel = call->bytes == 2   ? (const void *)turn<uint16_t>
                          : call->bytes == 4 ? (const void *)turn<uint32_t>
                                             : (const void *)turn<uint64_t>;
-    return cudaLaunchKernel(kernel, grid, dim3(TILE, TILE_THREADS), argument, 0, stream);
+    return cudaLaunchKernel(kernel, grid, dim3(TURN_TILE, TILE_THREADS), argument, 0, stream);
 }
 
 /* ---- projection ------------------------------------------------------------------------------ */

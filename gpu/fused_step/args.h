@@ -16,7 +16,7 @@ enum {
     ECO_FUSED_M = 16,     /* rows of a matrix that an instruction takes */
     ECO_FUSED_N = 8,      /* and batch rows */
     ECO_FUSED_SHAPES = 3, /* of blocks: 8, 16 and 32 batch rows */
-    ECO_FUSED_BYTES = 64, /* of a row in an item: a piece of 16 for each of four lanes */
+    ECO_FUSED_BYTES = 64, /* of a row in a k block: a piece of 16 for each of four lanes */
     /* in place of a cell's number: sums are the state; no more of them */
     ECO_FUSED_PROJECTION = -1,
     ECO_FUSED_END = -2

@@ -4,7 +4,7 @@
  * it multiplies from memory into the registers of matrix instructions, once in the block; what is
  * not written in the run, the matrices, is read before kernels ahead have ended.
  *
- * k is taken in an order of our own, as in persistent/block.cuh: of an item, 64 bytes of a row,
+ * k is taken in an order of our own, as in persistent/block.cuh: of a k block, 64 bytes of a row,
  * lane 4g + q holds the qth 16.
  */
 #ifndef ECO_GPU_FUSED_STEP_KERNEL_CUH
@@ -19,7 +19,11 @@
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-enum { THREADS = ECO_FUSED_THREADS, WARPS = ECO_FUSED_WARPS, PROJECTION = ECO_FUSED_PROJECTION };
+enum {
+    FUSED_THREADS = ECO_FUSED_THREADS,
+    FUSED_WARPS = ECO_FUSED_WARPS,
+    PROJECTION = ECO_FUSED_PROJECTION
+};
 
 /* Of the projection, too: its sums are the state. */
 template <> struct cell_traits<PROJECTION> {
@@ -36,12 +40,13 @@ template <int NUMBER, int SHAPE> struct fused_block {
         across = ECO_FUSED_ACROSS(SHAPE),
         columns = ECO_FUSED_COLUMNS(SHAPE),
         line = ECO_FUSED_LINE(accs),
-        pairs = (units * columns + THREADS - 1) / THREADS /* of unit and row, a thread's */
+        pairs =
+            (units * columns + FUSED_THREADS - 1) / FUSED_THREADS /* of unit and row, a thread's */
     };
     typedef struct warp_operands<tiles, across> operands;
     typedef struct warp_sums<tiles, across> sums;
     typedef struct fetched<tiles, across> fetched;
-    enum { ahead = ::ahead<fetched>::items };
+    enum { ahead = ::ahead<fetched>::k_blocks };
 };
 
 /* What a warp multiplies.  Rows that are not there are others; nobody reads their sums. */
@@ -52,10 +57,10 @@ ECO_DEVICE typename BLOCK::operands operands_of_warp(const struct eco_fused_call
     const int first = call.source[0].warps, second = warp >= first;
     const struct eco_fused_source &source = call.source[second];
     const int rank = warp - (second ? first : 0);
-    const int items = (source.k + ITEM - 1) / ITEM;
+    const int k_blocks = (source.k + ROW_K_BLOCK - 1) / ROW_K_BLOCK;
     typename BLOCK::operands at;
-    at.first = items * rank / source.warps;
-    at.end = items * (rank + 1) / source.warps;
+    at.first = k_blocks * rank / source.warps;
+    at.end = k_blocks * (rank + 1) / source.warps;
     at.k = source.k;
     at.matrix_row = source.matrix_row;
     at.quarter = lane % 4;
@@ -84,9 +89,9 @@ ECO_DEVICE typename BLOCK::operands operands_of_warp(const struct eco_fused_call
 
 /* A thread's pth pair of unit and batch row. */
 template <class BLOCK>
-ECO_DEVICE struct element element_of(const struct eco_fused_call &call, int p)
+ECO_DEVICE struct element element_at(const struct eco_fused_call &call, int p)
 {
-    const int i = (int)threadIdx.x + p * THREADS;
+    const int i = (int)threadIdx.x + p * FUSED_THREADS;
     return {&call.stage,
             (size_t)blockIdx.y * BLOCK::columns + i / BLOCK::units,
             (size_t)blockIdx.x * BLOCK::units + i % BLOCK::units,
@@ -106,7 +111,7 @@ ECO_DEVICE void read_early(const struct eco_fused_call &call,
 {
 #pragma unroll
     for (int p = 0; p < BLOCK::pairs; p++) {
-        struct element at = element_of<BLOCK>(call, p);
+        struct element at = element_at<BLOCK>(call, p);
         at.row = min((int)at.row, call.stage.rows - 1); /* of another where it is not there */
         at.unit = min((int)at.unit, call.stage.hidden - 1);
 #pragma unroll
@@ -133,12 +138,12 @@ ECO_DEVICE float recompute_source(const struct element *at, const struct eco_fus
 
 /* Of all warps whose source the accumulator has; from: the first warp's. */
 template <class BLOCK>
-ECO_DEVICE float sum_of(const struct eco_fused_call &call, const struct element *at,
-                        const float *from, int acc)
+ECO_DEVICE float sum_of_warps(const struct eco_fused_call &call, const struct element *at,
+                              const float *from, int acc)
 {
     float sum = 0;
 #pragma unroll
-    for (int w = 0; w < WARPS; w++) {
+    for (int w = 0; w < FUSED_WARPS; w++) {
         const bool there = call.source[w >= call.source[0].warps].group[acc] >= 0;
         const float part = from[w * (BLOCK::columns * BLOCK::line) + acc * BLOCK::units];
         sum += there ? part : 0;
@@ -161,13 +166,13 @@ template <int NUMBER> ECO_DEVICE void finish(struct element *at)
 }
 
 template <int NUMBER, class BLOCK>
-ECO_DEVICE void finish_all(const struct eco_fused_call &call,
-                           const struct early<BLOCK> early[BLOCK::pairs])
+ECO_DEVICE void finish_block(const struct eco_fused_call &call,
+                             const struct early<BLOCK> early[BLOCK::pairs])
 {
 #pragma unroll
     for (int p = 0; p < BLOCK::pairs; p++) {
-        struct element at = element_of<BLOCK>(call, p);
-        const int i = (int)threadIdx.x + p * THREADS;
+        struct element at = element_at<BLOCK>(call, p);
+        const int i = (int)threadIdx.x + p * FUSED_THREADS;
         const float *const from = shared + i / BLOCK::units * BLOCK::line + i % BLOCK::units;
         vec acc[BLOCK::accs];
         if (i >= BLOCK::units * BLOCK::columns || at.unit >= at.hidden ||
@@ -175,7 +180,7 @@ ECO_DEVICE void finish_all(const struct eco_fused_call &call,
             continue;
 #pragma unroll
         for (int a = 0; a < BLOCK::accs; a++)
-            acc[a] = sum_of<BLOCK>(call, &at, from, a) + early[p].bias[a];
+            acc[a] = sum_of_warps<BLOCK>(call, &at, from, a) + early[p].bias[a];
         at.acc = acc;
         at.before = early[p].state;
         if (row_masked(&call.stage, (int)at.row))
@@ -199,12 +204,12 @@ template <int NUMBER, int SHAPE> ECO_DEVICE void run_step(const struct eco_fused
         operands_of_warp<block>(call, warp, lane), &sums, [&] { read_early<block>(call, early); });
     put_warp_sums<block::line>(sums, shared + warp * block::columns * block::line, lane);
     __syncthreads();
-    finish_all<NUMBER, block>(call, early);
+    finish_block<NUMBER, block>(call, early);
 #endif
 }
 
 #define FUSED(linkage, name, number, shape)                                                        \
-    linkage __global__ void __launch_bounds__(THREADS, 2)                                          \
+    linkage __global__ void __launch_bounds__(FUSED_THREADS, 2)                                    \
         name(const __grid_constant__ struct eco_fused_call call)                                   \
     {                                                                                              \
         run_step<number, shape>(call);                                                             \

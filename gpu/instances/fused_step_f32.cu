@@ -4,4 +4,4 @@
 #define ECO_ROWS_F32 1
 #include "gpu/fused_step/kernel_table.cuh"
 
-const struct eco_fused_kernel *const eco_fused_f32 = kernels;
+const struct eco_fused_kernel *const eco_fused_f32 = fused_kernels;

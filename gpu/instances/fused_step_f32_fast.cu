@@ -5,4 +5,4 @@
 #define ECO_FUSED_TF32 1
 #include "gpu/fused_step/kernel_table.cuh"
 
-const struct eco_fused_kernel *const eco_fused_f32_fast = kernels;
+const struct eco_fused_kernel *const eco_fused_f32_fast = fused_kernels;

@@ -5,4 +5,4 @@
 #include "gpu/gemm/grouped/kernel.cuh"
 #include "gpu/kernels.h"
 
-const void *const *const eco_grouped_bf16 = kernels;
+const void *const *const eco_grouped_bf16 = grouped_kernels;

@@ -5,4 +5,4 @@
 #include "gpu/gemm/grouped/kernel.cuh"
 #include "gpu/kernels.h"
 
-const void *const *const eco_grouped_f32 = kernels;
+const void *const *const eco_grouped_f32 = grouped_kernels;

@@ -6,4 +6,4 @@
 #include "gpu/gemm/grouped/kernel.cuh"
 #include "gpu/kernels.h"
 
-const void *const *const eco_grouped_f32_fast = kernels;
+const void *const *const eco_grouped_f32_fast = grouped_kernels;

@@ -41,7 +41,7 @@ char *eco_fused_text(const struct ecornn_cell *cell, ecornn_type rows, bool fast
 struct eco_persistent_kind {
     const char *rows, *operand, *accuracy;
     int32_t bytes;        /* of an operand */
-    int32_t instructions; /* of the matrix units for an item, 16 rows and 8 batch rows */
+    int32_t instructions; /* of the matrix units for a k block, 16 rows and 8 batch rows */
     bool scaled;          /* what is exchanged has scales */
 };
 /* Those of one way, for each bit of shapes (persistent/persistent.h: eco_persistent_place). */

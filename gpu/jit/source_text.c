@@ -141,8 +141,8 @@ static void print_persistent(const struct contents *contents, struct eco_text *t
             char name[ECO_KERNEL_NAME];
             eco_persistent_kernel_name(place, name);
             eco_text_add(text, "PERSISTENT_KERNEL(extern \"C\", %s, 0, %d, %d, %d)\n", name,
-                         ECO_PERSISTENT_SHIFT_OF(place), ECO_PERSISTENT_SPREAD_OF(place),
-                         ECO_PERSISTENT_FORM_OF(place));
+                         ECO_PERSISTENT_SHIFT_OF(place), ECO_PERSISTENT_CLUSTER_LOG2_OF(place),
+                         ECO_PERSISTENT_MAINLOOP_OF(place));
         }
     eco_text_add(text, "#else\n");
     print_cell(contents->cell, way, text);
@@ -160,6 +160,6 @@ char *eco_persistent_text(const struct ecornn_cell *cell, const struct eco_persi
 void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME])
 {
     eco_text_add(&(struct eco_text){name, ECO_KERNEL_NAME, 0}, "units_%d_blocks_%d_form_%d",
-                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_SPREAD_OF(place),
-                 ECO_PERSISTENT_FORM_OF(place));
+                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_CLUSTER_LOG2_OF(place),
+                 ECO_PERSISTENT_MAINLOOP_OF(place));
 }

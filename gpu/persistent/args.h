@@ -21,10 +21,11 @@ enum {
     ECO_PERSISTENT_WARPGROUP = 4, /* warps that multiply squares together */
     ECO_PERSISTENT_JOBS = 4,      /* (layer, direction)s of a launch, at most */
     ECO_PERSISTENT_PRODUCTS = 2,  /* of a step, one after the other, at most */
-    ECO_PERSISTENT_BYTES = 64,    /* of a row in an item: two or more matrix instructions */
-    ECO_PERSISTENT_SPREADS = 3,   /* clusters of 1, 2 and 4 blocks */
-    ECO_PERSISTENT_FORMS = 5,     /* below */
-    ECO_PERSISTENT_SHAPES = ECO_PERSISTENT_FORMS * ECO_PERSISTENT_SPREADS * ECO_PERSISTENT_SHIFTS,
+    ECO_PERSISTENT_BYTES = 64,    /* of a row in a k block: two or more matrix instructions */
+    ECO_PERSISTENT_CLUSTERS = 3,  /* clusters of 1, 2 and 4 blocks */
+    ECO_PERSISTENT_MAINLOOPS = 5, /* below */
+    ECO_PERSISTENT_SHAPES =
+        ECO_PERSISTENT_MAINLOOPS * ECO_PERSISTENT_CLUSTERS * ECO_PERSISTENT_SHIFTS,
     ECO_PERSISTENT_M = 16, /* rows of R of a matrix instruction */
     ECO_PERSISTENT_N = 8,  /* and batch rows */
     ECO_PERSISTENT_READ_BYTES =
@@ -34,31 +35,31 @@ enum {
 
 /*
  * Numbers that have scales are exchanged in scale blocks: what some neighbouring units of a block
- * send of a batch row, of one accumulator after the other, in whole items; a scale block has one
+ * send of a batch row, of one accumulator after the other, in whole k blocks; a scale block has one
  * scale.
  */
 #define ECO_PERSISTENT_RUN_OF(shift)                                                               \
     ((shift) < (int)ECO_PERSISTENT_RUN ? (shift) : (int)ECO_PERSISTENT_RUN)
-#define ECO_PERSISTENT_SCALE_BLOCK(runs, shift, item, backward) /* numbers of it */                \
-    (ECO_PERSISTENT_HALVES(runs, shift, item, backward)                                            \
-         ? (item) / 2                                                                              \
-         : (((runs) << ECO_PERSISTENT_RUN_OF(shift)) + (item)-1) / (item) * (item))
+#define ECO_PERSISTENT_SCALE_BLOCK(runs, shift, k_block, backward) /* numbers of it */             \
+    (ECO_PERSISTENT_HALVES(runs, shift, k_block, backward)                                         \
+         ? (k_block) / 2                                                                           \
+         : (((runs) << ECO_PERSISTENT_RUN_OF(shift)) + (k_block)-1) / (k_block) * (k_block))
 /* Of a row: how many there are. */
 #define ECO_PERSISTENT_SCALE_BLOCKS(hidden, shift)                                                 \
     (((hidden) + (1 << ECO_PERSISTENT_RUN_OF(shift)) - 1) >> ECO_PERSISTENT_RUN_OF(shift))
-/* Forward there may be two in an item, one for each matrix instruction. */
-#define ECO_PERSISTENT_HALVES(runs, shift, item, backward)                                         \
-    (!(backward) && (item) == 32 && (runs) << ECO_PERSISTENT_RUN_OF(shift) <= 16)
+/* Forward there may be two in a k block, one for each matrix instruction. */
+#define ECO_PERSISTENT_HALVES(runs, shift, k_block, backward)                                      \
+    (!(backward) && (k_block) == 32 && (runs) << ECO_PERSISTENT_RUN_OF(shift) <= 16)
 
-/* Matrix instructions for an item: of operands that are one number, or a pair (block_scales.cuh).
+/* Matrix instructions for a k block: of operands that are one number, or a pair (block_scales.cuh).
  */
 enum { ECO_PERSISTENT_PLAIN = 2, ECO_PERSISTENT_PAIR = 3 };
 
 /*
- * How a kernel multiplies: each warp by itself, with few or many items of R in registers; each warp
- * what it gathers itself, of 8 batch rows at most (mainloop_direct.cuh), or, with more rows of R
- * so that fewer warps read the same, of 16; or four warps together, by instructions of 64 rows of R
- * and 16 or 32 batch rows (mainloop_wgmma.cuh), which take as long for 32 batch rows as others do
+ * How a kernel multiplies: each warp by itself, with few or many k blocks of R in registers; each
+ * warp what it gathers itself, of 8 batch rows at most (mainloop_direct.cuh), or, with more rows of
+ * R so that fewer warps read the same, of 16; or four warps together, by instructions of 64 rows of
+ * R and 16 or 32 batch rows (mainloop_wgmma.cuh), which take as long for 32 batch rows as others do
  * for 20.
  */
 enum {
@@ -68,43 +69,46 @@ enum {
     ECO_PERSISTENT_DIRECT_WIDE,
     ECO_PERSISTENT_WGMMA
 };
-#define ECO_PERSISTENT_IS_DIRECT(form)                                                             \
-    ((form) == ECO_PERSISTENT_DIRECT || (form) == ECO_PERSISTENT_DIRECT_WIDE)
+#define ECO_PERSISTENT_IS_DIRECT(mainloop)                                                         \
+    ((mainloop) == ECO_PERSISTENT_DIRECT || (mainloop) == ECO_PERSISTENT_DIRECT_WIDE)
 
 /* Tiles of 16 rows of R that a warp has; of 8 batch rows, that it multiplies as it gathers them. */
-#define ECO_PERSISTENT_TILES(form) ((form) == ECO_PERSISTENT_DIRECT_WIDE ? 4 : 2)
-#define ECO_PERSISTENT_DIRECT_TILES(form, instructions)                                            \
-    ((form) == ECO_PERSISTENT_DIRECT_WIDE && (instructions) == ECO_PERSISTENT_PAIR ? 2 : 1)
+#define ECO_PERSISTENT_TILES(mainloop) ((mainloop) == ECO_PERSISTENT_DIRECT_WIDE ? 4 : 2)
+#define ECO_PERSISTENT_DIRECT_TILES(mainloop, instructions)                                        \
+    ((mainloop) == ECO_PERSISTENT_DIRECT_WIDE && (instructions) == ECO_PERSISTENT_PAIR ? 2 : 1)
 
-/* Items, of so much k and of those rows of R (of a square alone in its k 16, and twice the k), that
- * a warp keeps in registers.  More of them leave the compiler less room, so kernels that keep many
- * are for shapes that have them.  With scales two are multiplied before a sum is scaled; warps that
- * multiply what they gather have six where scale blocks are of three items or six: whole chains. */
-#define ECO_PERSISTENT_ITEMS(form, scaled, items)                                                  \
-    ((form) == ECO_PERSISTENT_MMA_MANY                                 ? ((scaled) ? 10 : 11)      \
-     : (form) == ECO_PERSISTENT_DIRECT_WIDE                            ? 4                         \
-     : (form) == ECO_PERSISTENT_DIRECT && (scaled) && (items) % 3 == 0 ? 6                         \
-                                                                       : 8)
-/* Of n items a warp that multiplies what it gathers takes so many: there is code for one, two, half
- * of those in registers and all of them. */
-#define ECO_PERSISTENT_DIRECT_ITEMS(n, most)                                                       \
+/* K blocks, of so much k and of those rows of R (of a square alone in its k 16, and twice the k),
+ * that a warp keeps in registers.  More of them leave the compiler less room, so kernels that keep
+ * many are for shapes that have them.  With scales two are multiplied before a sum is scaled; warps
+ * that multiply what they gather have six where scale blocks are of three k blocks or six: whole
+ * chains. */
+#define ECO_PERSISTENT_K_BLOCKS(mainloop, scaled, k_blocks)                                          \
+    ((mainloop) == ECO_PERSISTENT_MMA_MANY                                    ? ((scaled) ? 10 : 11) \
+     : (mainloop) == ECO_PERSISTENT_DIRECT_WIDE                               ? 4                    \
+     : (mainloop) == ECO_PERSISTENT_DIRECT && (scaled) && (k_blocks) % 3 == 0 ? 6                    \
+                                                                              : 8)
+/* Of n k blocks a warp that multiplies what it gathers takes so many: there is code for one, two,
+ * half of those in registers and all of them. */
+#define ECO_PERSISTENT_DIRECT_K_BLOCKS(n, most)                                                    \
     ((n) <= 2 ? (n) : (n) <= (most) / 2 ? (most) / 2 : (n) <= (most) ? (most) : (n))
 
 /* A place among kernels of different shapes, and what is of that shape. */
-#define ECO_PERSISTENT_PLACE(shift, spread, form)                                                  \
-    (((form)*ECO_PERSISTENT_SPREADS + (spread)) * ECO_PERSISTENT_SHIFTS +                          \
+#define ECO_PERSISTENT_PLACE(shift, cluster_log2, mainloop)                                        \
+    (((mainloop)*ECO_PERSISTENT_CLUSTERS + (cluster_log2)) * ECO_PERSISTENT_SHIFTS +               \
      (shift)-ECO_PERSISTENT_SHIFT)
-#define ECO_PERSISTENT_SHIFT_OF(place)  (ECO_PERSISTENT_SHIFT + (place) % ECO_PERSISTENT_SHIFTS)
-#define ECO_PERSISTENT_SPREAD_OF(place) ((place) / ECO_PERSISTENT_SHIFTS % ECO_PERSISTENT_SPREADS)
-#define ECO_PERSISTENT_FORM_OF(place)   ((place) / ECO_PERSISTENT_SHIFTS / ECO_PERSISTENT_SPREADS)
+#define ECO_PERSISTENT_SHIFT_OF(place) (ECO_PERSISTENT_SHIFT + (place) % ECO_PERSISTENT_SHIFTS)
+#define ECO_PERSISTENT_CLUSTER_LOG2_OF(place)                                                      \
+    ((place) / ECO_PERSISTENT_SHIFTS % ECO_PERSISTENT_CLUSTERS)
+#define ECO_PERSISTENT_MAINLOOP_OF(place)                                                          \
+    ((place) / ECO_PERSISTENT_SHIFTS / ECO_PERSISTENT_CLUSTERS)
 
 /*
- * Those there is a kernel for: bits eco_persistent_place(), a hexadecimal digit for each spread,
- * from the right, with a bit for each shift; then the same of the next form.  Clusters pay where a
- * block would gather much: backward, and in large layers, the sooner the longer operands are.
- * Operands of two numbers leave no room for many.  Squares know no scales.  What no size on any
- * device was predicted to be fastest with is left out (tests/gpu/test_persistent.c looks): of cells
- * with one accumulator some more.
+ * Those there is a kernel for: bits eco_persistent_place(), a hexadecimal digit for each size of
+ * cluster, from the right, with a bit for each shift; then the same of the next mainloop.  Clusters
+ * pay where a block would gather much: backward, and in large layers, the sooner the longer
+ * operands are. Operands of two numbers leave no room for many.  Squares know no scales.  What no
+ * size on any device was predicted to be fastest with is left out (tests/gpu/test_persistent.c
+ * looks): of cells with one accumulator some more.
  */
 #define ECO_PERSISTENT_MADE(products, recurrent, backward, instructions, scaled)                   \
     ((products) == 2    ? 0x00000Full                                                              \
@@ -134,12 +138,12 @@ enum {
 
 /* One product of a step. */
 struct eco_persistent_part {
-    int32_t k;            /* width of an exchanged row in whole items */
-    int32_t slice;        /* items of it that a block of a cluster takes */
+    int32_t k;            /* width of an exchanged row in whole k blocks */
+    int32_t slice;        /* k blocks of it that a block of a cluster takes */
     int32_t tiles;        /* of 16 rows of R in a block */
     int32_t down, across; /* warps, or shares of them */
     int32_t parts;        /* of a sum, that are added up */
-    int32_t items;        /* of a warp */
+    int32_t k_blocks;     /* of a warp */
     int32_t in_shared;    /* of them in shared memory, beyond those in registers */
 };
 
@@ -153,14 +157,14 @@ struct eco_persistent_part {
  */
 struct eco_persistent_shape {
     int32_t unit_shift, members, groups, group_rows;
-    int32_t spread;                      /* 1 << spread blocks of a group are a cluster */
-    int32_t form;                        /* of its kernel */
+    int32_t cluster_log2;                /* 1 << cluster_log2 blocks of a group are a cluster */
+    int32_t mainloop;                    /* of its kernel */
     int32_t chunk;                       /* tiles of 8 batch rows whose sums there is room for */
     bool aliased;                        /* sums lie where what was multiplied lay: no room else */
     size_t shared_bytes, exchange_bytes; /* of a block, of a launch's job */
     struct eco_persistent_part part[ECO_PERSISTENT_PRODUCTS]; /* zeros: there is no second one */
-    /* In shared memory: items of R of a warp, of all products; items that are gathered, and sums of
-     * 8 batch rows, of the product that has most. */
+    /* In shared memory: k blocks of R of a warp, of all products; k blocks that are gathered, and
+     * sums of 8 batch rows, of the product that has most. */
     int32_t in_shared, room, sums;
 };
 

@@ -24,13 +24,13 @@ template <class CELL> ECO_DEVICE void end(const struct element_of<CELL> *at)
             at->carried[s * at->memory->elements] + (s == 0 ? at->dstate : 0);
 }
 
-template <class CELL, class CUT>
+template <class CELL, class DIVISION>
 ECO_DEVICE void begin(const struct eco_persistent_call *call, const struct block *block,
                       const struct memory *memory, const struct thread *thread)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
     int to = carry_at(memory, 0) + (int)threadIdx.x;
-    for (int n = thread->n; n < thread->rows; n += CUT::element_rows, to += THREADS)
+    for (int n = thread->n; n < thread->rows; n += DIVISION::element_rows, to += PERSISTENT_THREADS)
         for (int s = 0; s < CELL::states; s++)
             *floats(to + s * memory->elements) =
                 job->starts ? given_at(call, job, s, block->row0 + n, thread->unit)
@@ -39,7 +39,7 @@ ECO_DEVICE void begin(const struct eco_persistent_call *call, const struct block
 }
 
 /* An element of this thread, in batch row n, some rounds of all threads on. */
-template <class CELL, class CUT>
+template <class CELL, class DIVISION>
 ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const struct block *block,
                               const struct memory *memory, const struct thread *thread, int step,
                               int n, int round, struct element_of<CELL> *at)
@@ -54,19 +54,19 @@ ECO_DEVICE void begin_element(const struct eco_persistent_call *call, const stru
     at->sent = thread->sent;
     at->sent_row = n;
     at->dacc = bases_of(step)[AT_DACC];
-    at->carried = floats(carry_at(memory, 0) + (int)threadIdx.x + round * THREADS);
+    at->carried = floats(carry_at(memory, 0) + (int)threadIdx.x + round * PERSISTENT_THREADS);
     at->masked = at->there && step < at->job->steps && is_masked(call, memory, at->job, step, n);
 }
 
 /* `P` of them, from batch row n on, side by side; of kernels that read early fields are there. */
-template <class CELL, class CUT, int P>
+template <class CELL, class DIVISION, int P>
 ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread *thread, int step,
                                 bool idle, int n, int round, struct element_of<CELL> at[P])
 {
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        const int sums = sums_at<CUT>(memory, thread, step, n + p * CUT::element_rows);
-        at[p].dstate = idle ? 0 : sum_of<CUT>(memory, sums, 0);
+        const int sums = sums_at<DIVISION>(memory, thread, step, n + p * DIVISION::element_rows);
+        at[p].dstate = idle ? 0 : sum_of<DIVISION>(memory, sums, 0);
     }
     if (step == at[0].job->steps) {
         for (int p = 0; p < P; p++)
@@ -75,8 +75,8 @@ ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread
     }
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        if (!CUT::reads_early)
-            read_fields(memory, &at[p], (int)threadIdx.x + (round + p) * THREADS);
+        if (!DIVISION::reads_early)
+            read_fields(memory, &at[p], (int)threadIdx.x + (round + p) * PERSISTENT_THREADS);
         add_dstate(&at[p]);
     }
 #pragma unroll
@@ -84,7 +84,7 @@ ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread
         finish_unit(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send_dacc<0, typename CUT::scale_block>(&at[p]);
+        send_dacc<0, typename DIVISION::scale_block>(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
 #pragma unroll
@@ -94,61 +94,64 @@ ECO_DEVICE void finish_elements(const struct memory *memory, const struct thread
 
 /* A step's products, of what others sent; read_ahead() is done while that is on its way, read()
  * when it is over.  Its sums are there for all threads when it returns. */
-template <class CUT, class AHEAD, class READ>
-ECO_DEVICE void multiply_step(const struct eco_persistent_call *call, const struct block *block,
-                              const struct memory *memory, struct spin_timeout *spin_timeout,
-                              const struct thread *thread,
-                              const struct fragment r[CUT::items][CUT::wide], int step,
-                              AHEAD read_ahead, READ read)
+template <class DIVISION, class AHEAD, class READ>
+ECO_DEVICE void product_of_step(const struct eco_persistent_call *call, const struct block *block,
+                                const struct memory *memory, struct spin_timeout *spin_timeout,
+                                const struct thread *thread,
+                                const struct fragment r[DIVISION::k_blocks][DIVISION::wide],
+                                int step, AHEAD read_ahead, READ read)
 {
-    if constexpr (CUT::direct) {
+    if constexpr (DIVISION::direct) {
         publish_addresses(step + 1);
-        gather_and_multiply<CUT>(call, block, memory, spin_timeout, thread, r, step, read_ahead,
-                                 read);
+        gather_and_multiply<DIVISION>(call, block, memory, spin_timeout, thread, r, step,
+                                      read_ahead, read);
     } else {
         if (step > 0)
-            gather<CUT>(call, block, memory, spin_timeout, thread, read_ahead);
+            gather<DIVISION>(call, block, memory, spin_timeout, thread, read_ahead);
         else
             read_ahead();
-        show_pieces<CUT>();
+        show_pieces<DIVISION>();
         __syncthreads();
         publish_addresses(step + 1);
-        multiply_gathered<CUT>(call, block, memory, thread, r, step);
+        multiply_gathered<DIVISION>(call, block, memory, thread, r, step);
     }
 }
 
-template <int NUMBER, int SHIFT, int SPREAD, int FORM>
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
 ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     typedef cell_traits<NUMBER> cell;
-    typedef division<1, SHIFT, SPREAD, FORM, cell::first> cut;
-    const struct block block = block_of<cut>(&call);
+    typedef division<1, SHIFT, CLUSTER_LOG2, MAINLOOP, cell::first> divided;
+    const struct block block = block_of<divided>(&call);
     wait_on_dependent_grids(); /* one of which may transpose R */
-    const struct scales scales = scales_of_r<cut, cut>(&call, &block, &block);
-    struct fragment r[cut::items][cut::wide];
-    read_fragments<cut>(&call, &block, &scales, r);
-    const struct memory memory = memory_of<cut>(&call, &block);
+    const struct scales scales = scales_of_r<divided, divided>(&call, &block, &block);
+    struct fragment r[divided::k_blocks][divided::wide];
+    read_fragments<divided>(&call, &block, &scales, r);
+    const struct memory memory = memory_of<divided>(&call, &block);
     const struct eco_persistent_job *job = &call.job[block.job];
-    struct thread thread = thread_of<cut>(&call, &block, &memory, sent_of<cut>(&call, &memory));
+    struct thread thread =
+        thread_of<divided>(&call, &block, &memory, sent_of<divided>(&call, &memory));
     begin_walk(&call, &block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;
     clear_operand(&memory); /* what comes after the last step */
     const struct span span = span_of(&call, &block, &memory);
-    if (SPREAD > 0)
+    if (CLUSTER_LOG2 > 0)
         open_cluster();
-    begin<cell, cut>(&call, &block, &memory, &thread);
+    begin<cell, divided>(&call, &block, &memory, &thread);
     publish_addresses(0);
     __syncthreads();
     for (int step = 0; step <= job->steps; step++) {
-        const auto read_ahead = [&] { fetch<cell, cut>(&call, &block, &memory, &thread, step); };
+        const auto read_ahead = [&] {
+            fetch<cell, divided>(&call, &block, &memory, &thread, step);
+        };
         const auto begin = [&](int n, int round, struct element_of<cell> *at) {
-            begin_element<cell, cut>(&call, &block, &memory, &thread, step, n, round, at);
+            begin_element<cell, divided>(&call, &block, &memory, &thread, step, n, round, at);
         };
         struct element_of<cell> first[1];
         const auto read_first = [&] {
-            if (!cut::reads_early)
+            if (!divided::reads_early)
                 return;
             begin(thread.n, 0, first);
             if (step < job->steps)
@@ -160,15 +163,16 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
             __syncthreads();
             read_first();
         } else {
-            multiply_step<cut>(&call, &block, &memory, &spin_timeout, &thread, r, step, read_ahead,
-                               read_first);
+            product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r, step,
+                                     read_ahead, read_first);
         }
-        finish_all<cell, cut>(&memory, &thread, first, begin,
-                              [&](auto elements, int n, int round, struct element_of<cell> *at) {
-                                  finish_elements<cell, cut, decltype(elements)::value>(
-                                      &memory, &thread, step, idle, n, round, at);
-                              });
-        advance<cut>(&call, &memory, &thread, step);
+        finish_all<cell, divided>(
+            &memory, &thread, first, begin,
+            [&](auto elements, int n, int round, struct element_of<cell> *at) {
+                finish_elements<cell, divided, decltype(elements)::value>(&memory, &thread, step,
+                                                                          idle, n, round, at);
+            });
+        advance<divided>(&call, &memory, &thread, step);
     }
 #endif
 }

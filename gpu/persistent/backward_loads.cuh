@@ -227,7 +227,7 @@ template <class CELL> ECO_DEVICE int field_at(const struct memory *memory, int f
 }
 
 /* What the step reads of this thread's elements, on its way: the words that hold the values. */
-template <class CELL, class CUT>
+template <class CELL, class DIVISION>
 ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block *block,
                       const struct memory *memory, const struct thread *thread, int step)
 {
@@ -236,7 +236,7 @@ ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block
     const uint32_t fields =
         bases_of(step)[AT_DY] ? call->fields : call->fields & ~(1u << field<CELL>::dy);
     int element = (int)threadIdx.x;
-    for (int n = thread->n; wanted; n += CUT::element_rows, element += THREADS) {
+    for (int n = thread->n; wanted; n += DIVISION::element_rows, element += PERSISTENT_THREADS) {
         for_fields<CELL>(
             call, job, step, block->row0 + n, thread->unit,
             [&](int field, const char *from, uint32_t offset, bool wide) {
@@ -245,7 +245,7 @@ ECO_DEVICE void fetch(const struct eco_persistent_call *call, const struct block
                 cp_async_4_if(n < thread->rows && fields >> field & 1,
                               floats(field_at<CELL>(memory, field, element)), (const void *)word);
             });
-        if (n - thread->n + CUT::element_rows >= block->rows)
+        if (n - thread->n + DIVISION::element_rows >= block->rows)
             break;
     }
 }

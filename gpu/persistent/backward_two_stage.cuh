@@ -49,21 +49,21 @@ ECO_DEVICE void finish_stage(struct staged_element<cell_traits<NUMBER>> *at)
 }
 
 /* `P` elements of this thread, from batch row n on, side by side. */
-template <int NUMBER, class CUT, int P>
+template <int NUMBER, class DIVISION, int P>
 ECO_DEVICE void finish_phase(const struct eco_persistent_call *call, const struct phase *phase,
                              const struct thread *thread, int step, bool idle, int n, int round)
 {
-    enum { PHASE = CUT::product };
+    enum { PHASE = DIVISION::product };
     typedef cell_traits<NUMBER> cell;
     const struct memory *memory = &phase->memory;
     const struct eco_persistent_job *job = &call->job[phase->block.job];
-    const int element = (int)threadIdx.x + round * THREADS;
+    const int element = (int)threadIdx.x + round * PERSISTENT_THREADS;
     struct staged_element<cell> at[P];
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        const int row = n + p * CUT::element_rows;
-        const int sums = sums_at<CUT>(memory, thread, step, row);
-        const float sum = idle ? 0 : sum_of<CUT>(memory, sums, 0);
+        const int row = n + p * DIVISION::element_rows;
+        const int sums = sums_at<DIVISION>(memory, thread, step, row);
+        const float sum = idle ? 0 : sum_of<DIVISION>(memory, sums, 0);
         at[p].call = call;
         at[p].job = job;
         at[p].memory = memory;
@@ -75,7 +75,7 @@ ECO_DEVICE void finish_phase(const struct eco_persistent_call *call, const struc
         at[p].sent_row = row;
         at[p].dacc = bases_of(step)[AT_DACC];
         at[p].operand = bases_of(step)[AT_OPERAND];
-        at[p].carried = floats(carry_at(memory, 0) + element + p * THREADS);
+        at[p].carried = floats(carry_at(memory, 0) + element + p * PERSISTENT_THREADS);
         at[p].dstate = PHASE == 0 ? sum : 0; /* phase 1: it is in what is carried */
         at[p].doperand = sum;
         at[p].masked = at[p].there && step < job->steps && is_masked(call, memory, job, step, row);
@@ -90,7 +90,7 @@ ECO_DEVICE void finish_phase(const struct eco_persistent_call *call, const struc
     }
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        read_fields<cell>(memory, &at[p], element + p * THREADS);
+        read_fields<cell>(memory, &at[p], element + p * PERSISTENT_THREADS);
         add_dstate(&at[p]);
     }
 #pragma unroll
@@ -101,8 +101,8 @@ ECO_DEVICE void finish_phase(const struct eco_persistent_call *call, const struc
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send_dacc<1 - PHASE, scale_block_of<PHASE == 0 ? cell::second : cell::first, CUT::shift>>(
-            &at[p]);
+        send_dacc<1 - PHASE,
+                  scale_block_of<PHASE == 0 ? cell::second : cell::first, DIVISION::shift>>(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
 #pragma unroll
@@ -116,13 +116,13 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     typedef cell_traits<NUMBER> cell;
-    typedef division<1, SHIFT, 0, 0, cell::first, 0, 2> cut;
+    typedef division<1, SHIFT, 0, 0, cell::first, 0, 2> divided;
     typedef division<1, SHIFT, 0, 0, cell::second, 1, 2> second_cut;
-    struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
+    struct fragment r[divided::k_blocks][TILES], second_r[second_cut::k_blocks][TILES];
     wait_on_dependent_grids();
-    const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
-    struct phase phase = phase_of<cut, second_cut>(&call),
-                 second = phase_of<second_cut, cut>(&call);
+    const struct scales scales = read_both<divided, second_cut>(&call, r, second_r);
+    struct phase phase = phase_of<divided, second_cut>(&call),
+                 second = phase_of<second_cut, divided>(&call);
     const struct block *block = &phase.block;
     const struct eco_persistent_job *job = &call.job[block->job];
     struct thread thread = phase.thread; /* places in the exchange are those of both phases */
@@ -130,17 +130,17 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
     struct spin_timeout spin_timeout = {0, 0};
     phase.thread.scales = second.thread.scales = scales;
     clear_operand(&phase.memory); /* what comes after the last step */
-    begin<cell, cut>(&call, block, &phase.memory, &thread);
+    begin<cell, divided>(&call, block, &phase.memory, &thread);
     const struct span span = span_of(&call, block, &phase.memory);
     publish_addresses(0);
     __syncthreads();
     for (int step = 0;; step++) {
         const auto read_ahead = [&] {
-            fetch<cell, cut>(&call, block, &phase.memory, &thread, step);
+            fetch<cell, divided>(&call, block, &phase.memory, &thread, step);
         };
         const bool idle = is_idle(&span, step);
         if (step > 0 && !idle)
-            gather<cut>(&call, block, &phase.memory, &spin_timeout, &thread, read_ahead);
+            gather<divided>(&call, block, &phase.memory, &spin_timeout, &thread, read_ahead);
         else if (!idle)
             read_ahead();
         __syncthreads();
@@ -148,14 +148,14 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
         if (idle)
             __syncthreads();
         else
-            multiply_gathered<cut>(&call, block, &phase.memory, &phase.thread, r, step);
-        for_elements<cut>(&phase.memory, &thread, [&](auto elements, int n, int round) {
-            finish_phase<NUMBER, cut, decltype(elements)::value>(&call, &phase, &thread, step, idle,
-                                                                 n, round);
+            multiply_gathered<divided>(&call, block, &phase.memory, &phase.thread, r, step);
+        for_elements<divided>(&phase.memory, &thread, [&](auto elements, int n, int round) {
+            finish_phase<NUMBER, divided, decltype(elements)::value>(&call, &phase, &thread, step,
+                                                                     idle, n, round);
         });
         if (step == job->steps)
             break;
-        advance_phase<cut, second_cut>(&call, &phase.memory, &thread, step);
+        advance_phase<divided, second_cut>(&call, &phase.memory, &thread, step);
         if (!idle) {
             gather<second_cut>(&call, block, &second.memory, &spin_timeout, &thread, [] {});
             __syncthreads();
@@ -166,7 +166,7 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
             finish_phase<NUMBER, second_cut, decltype(elements)::value>(&call, &second, &thread,
                                                                         step, idle, n, round);
         });
-        advance_phase<second_cut, cut>(&call, &second.memory, &thread, step);
+        advance_phase<second_cut, divided>(&call, &second.memory, &thread, step);
     }
 #endif
 }

@@ -159,7 +159,7 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
                                          .hidden = call->hidden,
                                          .operand = need.operand};
     const int shift = ECO_PERSISTENT_RUN_OF(shape->unit_shift),
-              item = ECO_PERSISTENT_BYTES / need.operand;
+              k_block = ECO_PERSISTENT_BYTES / need.operand;
     exchange.run = 1 << shift;
     exchange.scale_blocks =
         need.scaled ? ECO_PERSISTENT_SCALE_BLOCKS(call->hidden, shape->unit_shift) : 0;
@@ -171,12 +171,12 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
         exchange.exchange[i] = call->job[i].exchange;
     for (int b = 0; b < need.products; b++) { /* the last is what the first product reads */
         const int o = need.products - 1 - b;
-        exchange.items[b] = shape->part[o].k / item;
+        exchange.k_blocks[b] = shape->part[o].k / k_block;
         exchange.width[b] = call->width[o];
         exchange.runs[b] = eco_persistent_runs(&need, o);
         if (need.scaled)
             exchange.scale_block[b] = ECO_PERSISTENT_SCALE_BLOCK(
-                exchange.runs[b], shape->unit_shift, item, need.backward);
+                exchange.runs[b], shape->unit_shift, k_block, need.backward);
         exchange.whole &=
             need.scaled ? exchange.runs[b] << shift == exchange.scale_block[b] &&
                               exchange.scale_blocks * exchange.scale_block[b] == shape->part[o].k

@@ -4,7 +4,7 @@
  * weights.cuh; what it is multiplied by: gather.cuh; products:
  * mainloop_mma.cuh.
  *
- * k is taken in an order of our own: of an item, 64 bytes of a row, lane 4g + q holds the qth 16,
+ * k is taken in an order of our own: of a k block, 64 bytes of a row, lane 4g + q holds the qth 16,
  * of which the first matrix instruction takes one half and the second the other (of pairs the
  * nearest numbers are one half, what they leave the other, and three instructions take them).  So a
  * lane's share of a row is one piece in R, in the exchange and in shared memory.
@@ -16,8 +16,8 @@
 #include "gpu/persistent/operand.cuh"
 
 enum {
-    THREADS = ECO_PERSISTENT_THREADS,
-    WARPS = ECO_PERSISTENT_WARPS,
+    PERSISTENT_THREADS = ECO_PERSISTENT_THREADS,
+    PERSISTENT_WARPS = ECO_PERSISTENT_WARPS,
     WARPGROUP = ECO_PERSISTENT_WARPGROUP,
     TILES = ECO_PERSISTENT_TILES(ECO_PERSISTENT_MMA), /* of 16 rows of R, to most warps */
     SCALES_OF_TILE = ECO_PERSISTENT_N / 2             /* of 8 rows of the batch, in 8 bytes */
@@ -28,44 +28,47 @@ template <int RUNS, int SHIFT> struct scale_block_of {
     enum {
         shift = ECO_PERSISTENT_RUN_OF(SHIFT),
         runs = RUNS,
-        numbers = ECO_PERSISTENT_SCALE_BLOCK(RUNS, SHIFT, ITEM, PERSISTENT_BACKWARD),
-        halves = ITEM_SCALES && ECO_PERSISTENT_HALVES(RUNS, SHIFT, ITEM, PERSISTENT_BACKWARD),
-        items = numbers < ITEM ? 1 : numbers / ITEM
+        numbers = ECO_PERSISTENT_SCALE_BLOCK(RUNS, SHIFT, K_BLOCK, PERSISTENT_BACKWARD),
+        halves = K_BLOCK_SCALES && ECO_PERSISTENT_HALVES(RUNS, SHIFT, K_BLOCK, PERSISTENT_BACKWARD),
+        k_blocks = numbers < K_BLOCK ? 1 : numbers / K_BLOCK
     };
 };
 
 /* A block of 1 << SHIFT units with so many rows of R each, in a cluster of 1 << SPREAD blocks, as
  * eco_persistent_shape divides it, for one of so many products of a step, of so many numbers of a
  * unit. */
-template <int ROWS, int SHIFT, int SPREAD, int FORM, int RUNS, int PRODUCT = 0, int PRODUCTS = 1>
+template <int ROWS, int SHIFT, int CLUSTER_LOG2, int MAINLOOP, int RUNS, int PRODUCT = 0,
+          int PRODUCTS = 1>
 struct division {
     typedef scale_block_of<RUNS, SHIFT> scale_block;
     enum {
         product = PRODUCT,
-        many = FORM == ECO_PERSISTENT_MMA_MANY,
-        square = FORM == ECO_PERSISTENT_WGMMA,
-        direct = ECO_PERSISTENT_IS_DIRECT(FORM),
+        many = MAINLOOP == ECO_PERSISTENT_MMA_MANY,
+        square = MAINLOOP == ECO_PERSISTENT_WGMMA,
+        direct = ECO_PERSISTENT_IS_DIRECT(MAINLOOP),
         shift = SHIFT,
-        blocks = 1 << SPREAD,
-        element_rows = THREADS >> SHIFT, /* batch rows of which a thread has the first's element */
+        blocks = 1 << CLUSTER_LOG2,
+        element_rows =
+            PERSISTENT_THREADS >> SHIFT, /* batch rows of which a thread has the first's element */
         own = ROWS << SHIFT,             /* rows of R of its units */
-        rows = own << SPREAD,            /* of all units of the cluster */
+        rows = own << CLUSTER_LOG2,      /* of all units of the cluster */
         there = (rows + ECO_PERSISTENT_M - 1) / ECO_PERSISTENT_M,
-        wide = ECO_PERSISTENT_TILES(FORM), /* tiles of a warp */
+        wide = ECO_PERSISTENT_TILES(MAINLOOP), /* tiles of a warp */
         tiles = square ? ECO_PERSISTENT_SQUARE_TILES(there) : (there + wide - 1) / wide * wide,
         squares = (tiles + WARPGROUP - 1) / WARPGROUP, /* of 64 rows, where they are */
-        row_tiles = ECO_PERSISTENT_DIRECT_TILES(FORM, INSTRUCTIONS),
+        row_tiles = ECO_PERSISTENT_DIRECT_TILES(MAINLOOP, INSTRUCTIONS),
         /* in registers */
-        items = ECO_PERSISTENT_ITEMS(FORM, ITEM_SCALES, scale_block::items) / PRODUCTS,
+        k_blocks =
+            ECO_PERSISTENT_K_BLOCKS(MAINLOOP, K_BLOCK_SCALES, scale_block::k_blocks) / PRODUCTS,
         down = tiles / wide,
-        across = WARPS / down,
-        parts = square && squares == 1 ? WARPS / WARPGROUP : across,
+        across = PERSISTENT_WARPS / down,
+        parts = square && squares == 1 ? PERSISTENT_WARPS / WARPGROUP : across,
         sum_part = ECO_PERSISTENT_SUM_PART(tiles),
         sum_row = ECO_PERSISTENT_SUM_ROW(tiles, parts),
         sum_tile = ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, sum_row),
         /* what a thread's element has, before products: not where that leaves too few registers */
         reads_early =
-            direct && (FORM != ECO_PERSISTENT_DIRECT_WIDE || sizeof(narrow) < sizeof(real)),
+            direct && (MAINLOOP != ECO_PERSISTENT_DIRECT_WIDE || sizeof(narrow) < sizeof(real)),
         may_alias = many && blocks > 1,
         part_row = ECO_PERSISTENT_PART_ROW(ROWS, SHIFT)
     };
@@ -79,12 +82,12 @@ struct block {
     int row0, rows; /* batch rows of the group */
     int unit0;      /* first unit of the block */
     int rank;       /* in its cluster */
-    int item0;      /* first item that it gathers */
+    int k_block0;   /* first k block that it gathers */
     int warp, lane;
     int down, across; /* of a warp that multiplies by itself; else down_of() and across_of() say */
 };
 
-template <class CUT> ECO_DEVICE struct block block_of(const struct eco_persistent_call *call)
+template <class DIVISION> ECO_DEVICE struct block block_of(const struct eco_persistent_call *call)
 {
     const struct eco_persistent_shape *shape = &call->shape;
     const int blocks = shape->groups * shape->members;
@@ -96,30 +99,30 @@ template <class CUT> ECO_DEVICE struct block block_of(const struct eco_persisten
     block.rows = call->rows - block.row0;
     if (block.rows > shape->group_rows)
         block.rows = shape->group_rows;
-    block.unit0 = block.member << CUT::shift;
-    block.rank = block.member % CUT::blocks;
-    block.item0 = block.rank * shape->part[CUT::product].slice;
+    block.unit0 = block.member << DIVISION::shift;
+    block.rank = block.member % DIVISION::blocks;
+    block.k_block0 = block.rank * shape->part[DIVISION::product].slice;
     block.warp = (int)threadIdx.x / WARP;
     block.lane = (int)threadIdx.x % WARP;
-    block.down = block.warp % CUT::down;
-    block.across = block.warp / CUT::down;
+    block.down = block.warp % DIVISION::down;
+    block.across = block.warp / DIVISION::down;
     return block;
 }
 
 /* Where a warp's tth tile stands: down along the rows of R, across along k.  Of warps that multiply
  * together two neighbours along k add to the same sums. */
-template <class CUT> ECO_DEVICE int down_of(const struct block *block, int t)
+template <class DIVISION> ECO_DEVICE int down_of(const struct block *block, int t)
 {
-    if (!CUT::square)
-        return block->down * CUT::wide + t;
-    return (block->warp / WARPGROUP * TILES + t) % CUT::squares * WARPGROUP +
+    if (!DIVISION::square)
+        return block->down * DIVISION::wide + t;
+    return (block->warp / WARPGROUP * TILES + t) % DIVISION::squares * WARPGROUP +
            block->warp % WARPGROUP;
 }
-template <class CUT> ECO_DEVICE int across_of(const struct block *block, int t)
+template <class DIVISION> ECO_DEVICE int across_of(const struct block *block, int t)
 {
-    if (!CUT::square)
+    if (!DIVISION::square)
         return block->across;
-    return (block->warp / WARPGROUP * TILES + t) / CUT::squares;
+    return (block->warp / WARPGROUP * TILES + t) / DIVISION::squares;
 }
 
 /* Instructions of four warps read 128 bytes at a time, a little sooner where these do not lie in
@@ -131,7 +134,7 @@ ECO_DEVICE float *floats(int at)
     return (float *)shared + at;
 }
 
-/* Of 8 rows of an item, of which a lane has 16 bytes of one, instructions of four warps want the
+/* Of 8 rows of a k block, of which a lane has 16 bytes of one, instructions of four warps want the
  * first words of all lanes together, then the second ones. */
 ECO_DEVICE void put_words(uint4 *to, int lane, uint4 v)
 {
@@ -146,8 +149,8 @@ ECO_DEVICE void put_words(uint4 *to, int lane, uint4 v)
 
 /* Where the arrays begin, in floats or in groups of four; as eco_persistent_shape counts them. */
 struct memory {
-    int operand;  /* [across, items, rows / 8, lanes] uint4; before it kept fragments of R */
-    int scales;   /* [scale blocks, rows], where there are any; room for those of all items */
+    int operand;  /* [across, k blocks, rows / 8, lanes] uint4; before it kept fragments of R */
+    int scales;   /* [scale blocks, rows], where there are any; room for those of all k blocks */
     int sums;     /* [tiles of a chunk, sum_tile]: parts of sums */
     int parts;    /* [2, blocks, rows, part_row]: sums of the cluster's blocks, of steps in turn */
     int lengths;  /* [rows] int32_t */
@@ -161,120 +164,124 @@ struct memory {
 /* Pieces of all that is kept of R. */
 ECO_DEVICE int pieces_in_shared(const struct eco_persistent_shape *shape)
 {
-    return WARPS * shape->in_shared * TILES * WARP * 2;
+    return PERSISTENT_WARPS * shape->in_shared * TILES * WARP * 2;
 }
 
 /* Of a group and a step, what product `o` reads, in 16 bytes: the numbers; with their scales. */
 ECO_DEVICE int numbers_sent_of(const struct eco_persistent_call *call, int row_tiles, int o)
 {
-    return row_tiles * (call->shape.part[o].k / ITEM) * WARP;
+    return row_tiles * (call->shape.part[o].k / K_BLOCK) * WARP;
 }
 
-/* Of those that there are, so many are in so many items. */
-template <class CUT>
-ECO_DEVICE int scale_blocks_before(const struct eco_persistent_call *call, int items)
+/* Of those that there are, so many are in so many k blocks. */
+template <class DIVISION>
+ECO_DEVICE int scale_blocks_before(const struct eco_persistent_call *call, int k_blocks)
 {
-    return min(items * ITEM / (int)CUT::scale_block::numbers,
-               ECO_PERSISTENT_SCALE_BLOCKS(call->hidden, CUT::shift));
+    return min(k_blocks * K_BLOCK / (int)DIVISION::scale_block::numbers,
+               ECO_PERSISTENT_SCALE_BLOCKS(call->hidden, DIVISION::shift));
 }
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE int64_t sent_of(const struct eco_persistent_call *call, const struct memory *memory)
 {
     const int scale_blocks =
-        scale_blocks_before<CUT>(call, call->shape.part[CUT::product].k / ITEM);
-    return numbers_sent_of(call, memory->row_tiles, CUT::product) +
-           (ITEM_SCALES ? scale_blocks * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
+        scale_blocks_before<DIVISION>(call, call->shape.part[DIVISION::product].k / K_BLOCK);
+    return numbers_sent_of(call, memory->row_tiles, DIVISION::product) +
+           (K_BLOCK_SCALES ? scale_blocks * memory->row_tiles * SCALES_OF_TILE / 2 : 0);
 }
 
 /* Where a lane's first piece lies there, and from that its first scales, in 8 bytes: of who
  * multiplies what it gathers those of two rows, else a thread's of all. */
-template <class CUT>
-ECO_DEVICE int first_item(const struct eco_persistent_call *call, const struct block *block)
+template <class DIVISION>
+ECO_DEVICE int first_k_block(const struct eco_persistent_call *call, const struct block *block)
 {
-    return across_of<CUT>(block, 0) * call->shape.part[CUT::product].items;
+    return across_of<DIVISION>(block, 0) * call->shape.part[DIVISION::product].k_blocks;
 }
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE int first_piece(const struct eco_persistent_call *call, const struct block *block,
                            int row_tiles)
 {
-    const int own = CUT::direct ? first_item<CUT>(call, block) * row_tiles : block->warp;
-    return (block->item0 * row_tiles + own) * WARP + block->lane;
+    const int own =
+        DIVISION::direct ? first_k_block<DIVISION>(call, block) * row_tiles : block->warp;
+    return (block->k_block0 * row_tiles + own) * WARP + block->lane;
 }
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE int scale_place(const struct eco_persistent_call *call, const struct block *block,
                            int row_tiles)
 {
-    const int behind =
-        numbers_sent_of(call, row_tiles, CUT::product) - first_piece<CUT>(call, block, row_tiles);
-    const int item = block->item0 + (CUT::direct ? first_item<CUT>(call, block) : 0),
-              own = CUT::direct ? block->lane % 4 : (int)threadIdx.x;
-    return 2 * behind + scale_blocks_before<CUT>(call, item) * row_tiles * SCALES_OF_TILE + own;
+    const int behind = numbers_sent_of(call, row_tiles, DIVISION::product) -
+                       first_piece<DIVISION>(call, block, row_tiles);
+    const int k_block =
+                  block->k_block0 + (DIVISION::direct ? first_k_block<DIVISION>(call, block) : 0),
+              own = DIVISION::direct ? block->lane % 4 : (int)threadIdx.x;
+    return 2 * behind + scale_blocks_before<DIVISION>(call, k_block) * row_tiles * SCALES_OF_TILE +
+           own;
 }
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE struct memory memory_of(const struct eco_persistent_call *call,
                                    const struct block *block)
 {
     const struct eco_persistent_shape *shape = &call->shape;
     struct memory m;
     m.row_tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
-    m.elements =
-        (m.row_tiles * ECO_PERSISTENT_N + CUT::element_rows - 1) / CUT::element_rows * THREADS;
-    const struct eco_persistent_part *part = &shape->part[CUT::product];
-    const int left = part->k / ITEM - block->item0;
+    m.elements = (m.row_tiles * ECO_PERSISTENT_N + DIVISION::element_rows - 1) /
+                 DIVISION::element_rows * PERSISTENT_THREADS;
+    const struct eco_persistent_part *part = &shape->part[DIVISION::product];
+    const int left = part->k / K_BLOCK - block->k_block0;
     const int taken = max(min(left, part->slice), 0);
     m.gathered = m.row_tiles * taken;
-    m.scale_blocks = scale_blocks_before<CUT>(call, block->item0 + taken) -
-                     scale_blocks_before<CUT>(call, block->item0);
+    m.scale_blocks = scale_blocks_before<DIVISION>(call, block->k_block0 + taken) -
+                     scale_blocks_before<DIVISION>(call, block->k_block0);
     m.first_scale = 0;
-    if (ITEM_SCALES)
-        m.first_scale = pinned(scale_place<CUT>(call, block, m.row_tiles));
-    m.part_across = m.row_tiles * ECO_PERSISTENT_N * CUT::part_row;
+    if (K_BLOCK_SCALES)
+        m.first_scale = pinned(scale_place<DIVISION>(call, block, m.row_tiles));
+    m.part_across = m.row_tiles * ECO_PERSISTENT_N * DIVISION::part_row;
     m.operand = pieces_in_shared(shape);
     m.scales = (m.operand + m.row_tiles * shape->room * WARP) * 4;
     m.sums = m.scales;
 #if defined(ECO_SCALED)
-    m.sums += m.row_tiles * ECO_PERSISTENT_N * shape->room * (CUT::scale_block::halves ? 2 : 1);
+    m.sums +=
+        m.row_tiles * ECO_PERSISTENT_N * shape->room * (DIVISION::scale_block::halves ? 2 : 1);
 #endif
-    const int turns = CUT::direct ? 2 : 1;
+    const int turns = DIVISION::direct ? 2 : 1;
     m.parts = m.sums + (shape->aliased ? 0 : turns * shape->chunk * shape->sums);
     if (shape->aliased)
         m.sums = m.operand * 4;
-    m.lengths = m.parts + (CUT::blocks > 1 ? 2 * CUT::blocks * m.part_across : 0);
+    m.lengths = m.parts + (DIVISION::blocks > 1 ? 2 * DIVISION::blocks * m.part_across : 0);
     m.rest = m.lengths + m.row_tiles * ECO_PERSISTENT_N;
     return m;
 }
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* Pieces are exchanged as they lie in shared memory: [steps, groups, items, rows / 8, lanes] of 16
- * bytes, behind those of a group their scales: [scale blocks, rows] floats.  What is nobody's,
+/* Pieces are exchanged as they lie in shared memory: [steps, groups, k blocks, rows / 8, lanes] of
+ * 16 bytes, behind those of a group their scales: [scale blocks, rows] floats.  What is nobody's,
  * beyond rows and units, is there before the first step (exchange_init.cu). */
 
-/* Where in a group's exchange number k of its first row lies.  If scale blocks are half an item,
+/* Where in a group's exchange number k of its first row lies.  If scale blocks are half a k block,
  * one's numbers are those of one matrix instruction. */
 template <class SCALE_BLOCK> ECO_DEVICE int number_at(const struct memory *memory, unsigned k)
 {
-    const unsigned of_item =
-        SCALE_BLOCK::halves ? k % 16 / 4 * PIECE + k % ITEM / 16 * 4 + k % 4 : k % ITEM;
-    return (int)((k / ITEM * (unsigned)memory->row_tiles * WARP + of_item / PIECE) * PIECE +
-                 of_item % PIECE);
+    const unsigned of_k_block =
+        SCALE_BLOCK::halves ? k % 16 / 4 * PIECE + k % K_BLOCK / 16 * 4 + k % 4 : k % K_BLOCK;
+    return (int)((k / K_BLOCK * (unsigned)memory->row_tiles * WARP + of_k_block / PIECE) * PIECE +
+                 of_k_block % PIECE);
 }
 
 /* And a row, from there on. */
 ECO_DEVICE int row_at(int n)
 {
-    return n * ITEM;
+    return n * K_BLOCK;
 }
 
 /* A unit's number of accumulator `run` of those that are exchanged. */
 template <class SCALE_BLOCK>
 ECO_DEVICE unsigned number_of(const struct eco_persistent_call *call, int run, int unit)
 {
-    if (!ITEM_SCALES)
+    if (!K_BLOCK_SCALES)
         return (unsigned)(run * call->column + unit);
     const int shift = SCALE_BLOCK::shift;
     return (unsigned)((unit >> shift) * (int)SCALE_BLOCK::numbers + (run << shift) +

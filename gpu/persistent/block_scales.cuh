@@ -28,7 +28,7 @@ ECO_DEVICE void enlarge(float *most, float x)
 /* What threads found becomes that of the block. */
 ECO_DEVICE float greatest_of_block(const struct block *block, float most)
 {
-    static __shared__ float greatest[WARPS];
+    static __shared__ float greatest[PERSISTENT_WARPS];
 #pragma unroll
     for (int lanes = WARP / 2; lanes > 0; lanes /= 2)
         enlarge(&most, __shfl_xor_sync(0xffffffffu, most, lanes));
@@ -36,7 +36,7 @@ ECO_DEVICE float greatest_of_block(const struct block *block, float most)
         greatest[block->warp] = most;
     __syncthreads();
 #pragma unroll
-    for (int w = 0; w < WARPS; w++)
+    for (int w = 0; w < PERSISTENT_WARPS; w++)
         enlarge(&most, greatest[w]);
     __syncthreads();
     return most;

@@ -16,46 +16,47 @@ struct thread {
     int rows; /* of the batch, in which the unit exists */
     /* in shared memory; element_sums: of batch row 0, came: the first piece that it gathers */
     int element_sums, operand, scale, sums, came;
-    int item;      /* the first that it multiplies, of those that the block gathers */
+    int k_block;   /* the first that it multiplies, of those that the block gathers */
     int sent_unit; /* where its unit lies in the exchange */
     struct scales scales;
     operand_bits *sent;    /* of the group, in the step at hand */
     const uint4 *received; /* in the step before: the first that this lane reads */
 };
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE struct thread thread_of(const struct eco_persistent_call *call,
                                    const struct block *block, const struct memory *memory,
                                    int64_t of_group)
 {
-    const int u = (int)threadIdx.x & ((1 << CUT::shift) - 1);
+    const int u = (int)threadIdx.x & ((1 << DIVISION::shift) - 1);
     struct thread thread;
-    thread.n = pinned((int)threadIdx.x >> CUT::shift);
+    thread.n = pinned((int)threadIdx.x >> DIVISION::shift);
     thread.unit = pinned(block->unit0 + u);
     thread.rows = pinned(thread.unit < call->hidden ? block->rows : 0);
-    thread.element_sums = pinned((CUT::blocks > 1 ? memory->parts : memory->sums) + u);
-    const int pieces = first_item<CUT>(call, block) * memory->row_tiles;
-    thread.operand = pinned(memory->operand + pieces * WARP + (CUT::square ? 0 : block->lane));
+    thread.element_sums = pinned((DIVISION::blocks > 1 ? memory->parts : memory->sums) + u);
+    const int pieces = first_k_block<DIVISION>(call, block) * memory->row_tiles;
+    thread.operand = pinned(memory->operand + pieces * WARP + (DIVISION::square ? 0 : block->lane));
     thread.scale = memory->scales + block->lane % 4 * 2;
-    thread.item = first_item<CUT>(call, block);
-    const int part = across_of<CUT>(block, 0) / (CUT::across / CUT::parts);
-    thread.sums = pinned(memory->sums + part * CUT::sum_part +
-                         ECO_PERSISTENT_SUM_AT(block->lane % 4 * 2, CUT::sum_row) +
-                         down_of<CUT>(block, 0) * ECO_PERSISTENT_M + block->lane / 4);
-    thread.sent_unit = pinned(number_at<typename CUT::scale_block>(
-        memory, number_of<typename CUT::scale_block>(call, 0, thread.unit)));
+    thread.k_block = first_k_block<DIVISION>(call, block);
+    const int part = across_of<DIVISION>(block, 0) / (DIVISION::across / DIVISION::parts);
+    thread.sums = pinned(memory->sums + part * DIVISION::sum_part +
+                         ECO_PERSISTENT_SUM_AT(block->lane % 4 * 2, DIVISION::sum_row) +
+                         down_of<DIVISION>(block, 0) * ECO_PERSISTENT_M + block->lane / 4);
+    thread.sent_unit = pinned(number_at<typename DIVISION::scale_block>(
+        memory, number_of<typename DIVISION::scale_block>(call, 0, thread.unit)));
     thread.sent = (operand_bits *)call->job[block->job].exchange + block->group * of_group * PIECE;
-    thread.received = (const uint4 *)thread.sent + first_piece<CUT>(call, block, memory->row_tiles);
+    thread.received =
+        (const uint4 *)thread.sent + first_piece<DIVISION>(call, block, memory->row_tiles);
     thread.came = pinned(memory->operand + block->warp * WARP + block->lane);
     return thread;
 }
 
 /* After a step: the next one's part of the exchange. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void advance(const struct eco_persistent_call *call, const struct memory *memory,
                         struct thread *thread, int step)
 {
-    const int64_t sent = call->shape.groups * sent_of<CUT>(call, memory);
+    const int64_t sent = call->shape.groups * sent_of<DIVISION>(call, memory);
     thread->sent += sent * PIECE;
     if (step > 0)
         thread->received += sent;
@@ -119,35 +120,35 @@ template <int N> struct count {
 
 /* Calls finish(count, n, round) for all elements of this thread, two at a time: from batch row n
  * on, rounds of all threads before. */
-template <class CUT, class FINISH>
+template <class DIVISION, class FINISH>
 ECO_DEVICE void for_elements(const struct memory *memory, const struct thread *thread,
                              FINISH finish)
 {
     const int rows = memory->row_tiles * ECO_PERSISTENT_N;
     int n = thread->n, round = 0;
 #pragma unroll 1
-    for (; (round + 1) * CUT::element_rows < rows; round += 2, n += 2 * CUT::element_rows)
+    for (; (round + 1) * DIVISION::element_rows < rows; round += 2, n += 2 * DIVISION::element_rows)
         finish(count<2>(), n, round);
-    if (round * CUT::element_rows < rows)
+    if (round * DIVISION::element_rows < rows)
         finish(count<1>(), n, round);
 }
 
 /* Pairs of this thread in a step: what each has, read(n, round, place), and finish(count, n, round,
  * places); of kernels that read early the only one's is there. */
 template <class CELL> struct element_of;
-template <class CELL, class CUT, class READ, class FINISH>
+template <class CELL, class DIVISION, class READ, class FINISH>
 ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thread,
                            struct element_of<CELL> *first, READ read, FINISH finish)
 {
-    if constexpr (CUT::reads_early)
+    if constexpr (DIVISION::reads_early)
         finish(count<1>(), thread->n, 0, first);
     else
-        for_elements<CUT>(memory, thread, [&](auto elements, int n, int round) {
+        for_elements<DIVISION>(memory, thread, [&](auto elements, int n, int round) {
             enum { P = decltype(elements)::value };
             struct element_of<CELL> at[P];
 #pragma unroll
             for (int p = 0; p < P; p++)
-                read(n + p * CUT::element_rows, round + p, &at[p]);
+                read(n + p * DIVISION::element_rows, round + p, &at[p]);
             finish(elements, n, round, at);
         });
 }

@@ -6,7 +6,7 @@
 #include "gpu/kernels.h"
 
 enum {
-    THREADS = 256,
+    INIT_THREADS = 256,
     TILE_ROWS = 8,
     SCALE_READS = TILE_ROWS / 4, /* of a scale block and a tile */
     BLOCKS = 528,
@@ -14,15 +14,15 @@ enum {
 };
 
 /* Of a block of a group in a step, in 16 bytes: numbers, then their scales. */
-static __host__ __device__ int32_t numbers_sent_of(const struct eco_exchange_call *call, int32_t b)
+static __host__ __device__ int32_t numbers_of_job(const struct eco_exchange_call *call, int32_t b)
 {
-    return WARP * call->row_tiles * call->items[b];
+    return WARP * call->row_tiles * call->k_blocks[b];
 }
 static __host__ __device__ int32_t reads_of(const struct eco_exchange_call *call, int32_t blocks)
 {
     int32_t reads = 0;
     for (int32_t b = 0; b < blocks; b++)
-        reads += numbers_sent_of(call, b) + call->scale_blocks * call->row_tiles * SCALE_READS;
+        reads += numbers_of_job(call, b) + call->scale_blocks * call->row_tiles * SCALE_READS;
     return reads;
 }
 
@@ -45,12 +45,12 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
                                   uint32_t word[4])
 {
     const int32_t first = reads_of(call, 1), b = i >= first;
-    const int32_t at = b ? i - first : i, lane = at % WARP, cell_traits = numbers_sent_of(call, b);
+    const int32_t at = b ? i - first : i, lane = at % WARP, numbers = numbers_of_job(call, b);
     const int32_t piece = (int32_t)((uint32_t)at / WARP / (uint32_t)call->row_tiles);
     const int32_t tile = at / WARP - piece * call->row_tiles;
     const int32_t of_word = 4 / call->operand, rows = call->rows - group * call->group_rows;
-    if (at >= cell_traits) {
-        const int32_t n = (at - cell_traits) * 4 % (call->row_tiles * TILE_ROWS);
+    if (at >= numbers) {
+        const int32_t n = (at - numbers) * 4 % (call->row_tiles * TILE_ROWS);
 #pragma unroll
         for (int32_t w = 0; w < 4; w++)
             word[w] = n + w < min(call->group_rows, rows) ? UINT32_MAX : 0;
@@ -58,10 +58,10 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
     }
     const bool row = tile * TILE_ROWS + lane / 4 < min(call->group_rows, rows);
     /* Two words, or all four, are of neighbours. */
-    const int32_t item = ECO_PERSISTENT_BYTES / call->operand;
-    const bool halves = call->scale_block[b] * 2 == item;
-    const int32_t k = piece * item + lane % 4 * (halves ? item / 8 : item / 4),
-                  next = halves ? item / 2 : 2 * of_word;
+    const int32_t k_block = ECO_PERSISTENT_BYTES / call->operand;
+    const bool halves = call->scale_block[b] * 2 == k_block;
+    const int32_t k = piece * k_block + lane % 4 * (halves ? k_block / 8 : k_block / 4),
+                  next = halves ? k_block / 2 : 2 * of_word;
 #pragma unroll
     for (int32_t w = 0; w < 4; w++) {
         const int32_t of = w % 2 * of_word, there = row ? there_from(call, b, k + w / 2 * next) : 0;
@@ -71,11 +71,11 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
 
 /* The same read of some steps to a thread; as block.cuh lays them out.  Blocks: reads of a
  * group, groups and then steps, jobs. */
-static __global__ void prepare(const __grid_constant__ struct eco_exchange_call call)
+static __global__ void mark_exchange(const __grid_constant__ struct eco_exchange_call call)
 {
     launch_dependent_grids();
     const int32_t reads = reads_of(&call, call.blocks);
-    const int32_t i = (int32_t)(blockIdx.x * THREADS + threadIdx.x);
+    const int32_t i = (int32_t)(blockIdx.x * INIT_THREADS + threadIdx.x);
     const int32_t step = (int32_t)blockIdx.y / call.groups,
                   group = (int32_t)blockIdx.y - step * call.groups;
     const int32_t all = reads * call.groups, apart = (int32_t)gridDim.y / call.groups;
@@ -96,12 +96,12 @@ cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overl
                                 cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
-    const int32_t across = (reads_of(call, call->blocks) + THREADS - 1) / THREADS;
+    const int32_t across = (reads_of(call, call->blocks) + INIT_THREADS - 1) / INIT_THREADS;
     const int32_t wanted = (BLOCKS + across * call->groups - 1) / (across * call->groups),
                   most = (call->steps + LEAST_STEPS - 1) / LEAST_STEPS;
-    return eco_launch((const void *)prepare,
+    return eco_launch((const void *)mark_exchange,
                       dim3((unsigned)across,
                            (unsigned)(call->groups * (wanted < most ? wanted : most)),
                            (unsigned)call->n),
-                      dim3(THREADS), argument, overlap, stream);
+                      dim3(INIT_THREADS), argument, overlap, stream);
 }

@@ -86,18 +86,18 @@ ECO_DEVICE void send(const struct eco_persistent_call *call, const struct memory
 
 /* What an element of this thread in batch row n, some rounds of all threads on, has; with what
  * products add, or before. */
-template <class CELL, class CUT>
+template <class CELL, class DIVISION>
 ECO_DEVICE void read_element(const struct eco_persistent_call *call, const struct block *block,
                              const struct memory *memory, const struct thread *thread, int step,
                              int n, int round, struct element_of<CELL> *at)
 {
-    const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
+    const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * PERSISTENT_THREADS;
     const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->elements;
-    const int sums = sums_at<CUT>(memory, thread, step, n);
+    const int sums = sums_at<DIVISION>(memory, thread, step, n);
     at->call = call;
     at->job = &call->job[block->job];
     at->step = step;
-    at->parity = CUT::direct ? step & 1 : 0;
+    at->parity = DIVISION::direct ? step & 1 : 0;
     at->unit = thread->unit;
     at->row = block->row0 + n;
     at->there = n < thread->rows;
@@ -105,10 +105,10 @@ ECO_DEVICE void read_element(const struct eco_persistent_call *call, const struc
 #pragma unroll
     for (int i = 0; i < CELL::accs; i++) {
         const float wx = *floats(acc + i * memory->elements);
-        at->acc[i] = *floats(bias_at<CELL, CUT>(memory, i, thread->unit - block->unit0)) +
+        at->acc[i] = *floats(bias_at<CELL, DIVISION>(memory, i, thread->unit - block->unit0)) +
                      (call->inputs >> i & 1 ? wx : 0);
-        if (!CUT::reads_early && CELL::row(i) >= 0)
-            at->acc[i] += sum_of<CUT>(memory, sums, CELL::row(i));
+        if (!DIVISION::reads_early && CELL::row(i) >= 0)
+            at->acc[i] += sum_of<DIVISION>(memory, sums, CELL::row(i));
     }
 #pragma unroll
     for (int s = 0; s < CELL::states; s++)
@@ -117,20 +117,20 @@ ECO_DEVICE void read_element(const struct eco_persistent_call *call, const struc
 
 /* `P` of them, from batch row n on, side by side; what does not exist is calculated like the
  * others, and written nowhere. */
-template <class CELL, class CUT, int P>
+template <class CELL, class DIVISION, int P>
 ECO_DEVICE void finish_elements(const struct eco_persistent_call *call, const struct memory *memory,
                                 const struct thread *thread, int step, int n, int round,
                                 struct element_of<CELL> at[P])
 {
     const int next = acc_at(memory, CELL::accs + (~step & 1) * CELL::states) + (int)threadIdx.x +
-                     round * THREADS;
+                     round * PERSISTENT_THREADS;
 #pragma unroll
     for (int p = 0; p < P; p++) {
-        const int sums = sums_at<CUT>(memory, thread, step, n + p * CUT::element_rows);
+        const int sums = sums_at<DIVISION>(memory, thread, step, n + p * DIVISION::element_rows);
 #pragma unroll
         for (int i = 0; i < CELL::accs; i++)
-            if (CUT::reads_early && CELL::row(i) >= 0)
-                at[p].acc[i] += sum_of<CUT>(memory, sums, CELL::row(i));
+            if (DIVISION::reads_early && CELL::row(i) >= 0)
+                at[p].acc[i] += sum_of<DIVISION>(memory, sums, CELL::row(i));
     }
 #pragma unroll
     for (int p = 0; p < P; p++) {
@@ -143,38 +143,40 @@ ECO_DEVICE void finish_elements(const struct eco_persistent_call *call, const st
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send<typename CUT::scale_block>(call, memory, thread, 0, n + p * CUT::element_rows,
-                                        at[p].there, at[p].next[0]);
+        send<typename DIVISION::scale_block>(
+            call, memory, thread, 0, n + p * DIVISION::element_rows, at[p].there, at[p].next[0]);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
         for (int s = 0; s < CELL::states; s++)
-            *floats(next + s * memory->elements + p * THREADS) = at[p].next[s];
+            *floats(next + s * memory->elements + p * PERSISTENT_THREADS) = at[p].next[s];
         write_element<CELL>(&at[p]);
     }
 }
 
-template <class CELL, class CUT>
+template <class CELL, class DIVISION>
 ECO_DEVICE void read_biases(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory)
 {
-    for (int i = (int)threadIdx.x; i < CELL::accs << CUT::shift; i += THREADS) {
-        const int a = i >> CUT::shift, u = i & ((1 << CUT::shift) - 1), unit = block->unit0 + u;
+    for (int i = (int)threadIdx.x; i < CELL::accs << DIVISION::shift; i += PERSISTENT_THREADS) {
+        const int a = i >> DIVISION::shift, u = i & ((1 << DIVISION::shift) - 1),
+                  unit = block->unit0 + u;
         const real *const vectors = (const real *)call->job[block->job].vector;
-        *floats(bias_at<CELL, CUT>(memory, a, u)) =
+        *floats(bias_at<CELL, DIVISION>(memory, a, u)) =
             call->bias[a] >= 0 && unit < call->hidden
                 ? vectors[(int64_t)call->bias[a] * call->hidden + unit]
                 : 0;
     }
 }
 
-template <class CELL, class CUT>
+template <class CELL, class DIVISION>
 ECO_DEVICE void read_states(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, const struct thread *thread)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
     int to = acc_at(memory, CELL::accs) + (int)threadIdx.x;
-    for (int n = thread->n; n < thread->rows; n += CUT::element_rows, to += THREADS) {
+    for (int n = thread->n; n < thread->rows;
+         n += DIVISION::element_rows, to += PERSISTENT_THREADS) {
         float state[CELL::states]; /* all asked for before one is waited for */
 #pragma unroll
         for (int s = 0; s < CELL::states; s++) {
@@ -191,73 +193,75 @@ ECO_DEVICE void read_states(const struct eco_persistent_call *call, const struct
 
 /* A step's products, of what others sent; ask() is done while that is on its way, read() when
  * accumulators are there.  Its sums are there for all threads when it returns. */
-template <class CUT, class ASK, class READ>
-ECO_DEVICE void multiply_step(const struct eco_persistent_call *call, const struct block *block,
-                              const struct memory *memory, struct spin_timeout *spin_timeout,
-                              const struct thread *thread,
-                              const struct fragment r[CUT::items][CUT::wide],
-                              struct address_walker *address_walker, int step, ASK ask, READ read)
+template <class DIVISION, class ASK, class READ>
+ECO_DEVICE void product_of_step(const struct eco_persistent_call *call, const struct block *block,
+                                const struct memory *memory, struct spin_timeout *spin_timeout,
+                                const struct thread *thread,
+                                const struct fragment r[DIVISION::k_blocks][DIVISION::wide],
+                                struct address_walker *address_walker, int step, ASK ask, READ read)
 {
     const bool last = step == call->job[block->job].steps - 1;
-    if constexpr (CUT::direct) {
+    if constexpr (DIVISION::direct) {
         publish_addresses(address_walker, step & 1, last);
-        gather_and_multiply<CUT>(call, block, memory, spin_timeout, thread, r, step, ask, read);
+        gather_and_multiply<DIVISION>(call, block, memory, spin_timeout, thread, r, step, ask,
+                                      read);
     } else {
         /* Accumulators come while the exchange is waited for; where products take long, while
          * these run: what is asked for first comes first. */
         if (step > 0)
-            gather<CUT>(call, block, memory, spin_timeout, thread, [&] {
+            gather<DIVISION>(call, block, memory, spin_timeout, thread, [&] {
                 if (memory->row_tiles == 1)
                     ask();
             });
-        show_pieces<CUT>();
+        show_pieces<DIVISION>();
         __syncthreads();
         if (memory->row_tiles > 1)
             ask();
         publish_addresses(address_walker, 0, last);
-        multiply_gathered<CUT>(call, block, memory, thread, r, step);
+        multiply_gathered<DIVISION>(call, block, memory, thread, r, step);
     }
 }
 
 /* A step in which all rows have ended. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void skip_products(struct address_walker *address_walker, int step, bool last)
 {
     __syncthreads(); /* what others read of `written` is read */
-    publish_addresses(address_walker, CUT::direct ? step & 1 : 0, last);
+    publish_addresses(address_walker, DIVISION::direct ? step & 1 : 0, last);
     __syncthreads();
 }
 
-template <int NUMBER, int SHIFT, int SPREAD, int FORM>
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
 ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     typedef cell_traits<NUMBER> cell;
-    typedef division<cell::first, SHIFT, SPREAD, FORM, 1> cut;
-    const struct block block = block_of<cut>(&call);
-    const struct scales scales = scales_of_r<cut, cut>(&call, &block, &block);
-    struct fragment r[cut::items][cut::wide];
-    read_fragments<cut>(&call, &block, &scales, r);
-    const struct memory memory = memory_of<cut>(&call, &block);
+    typedef division<cell::first, SHIFT, CLUSTER_LOG2, MAINLOOP, 1> divided;
+    const struct block block = block_of<divided>(&call);
+    const struct scales scales = scales_of_r<divided, divided>(&call, &block, &block);
+    struct fragment r[divided::k_blocks][divided::wide];
+    read_fragments<divided>(&call, &block, &scales, r);
+    const struct memory memory = memory_of<divided>(&call, &block);
     const int steps = call.job[block.job].steps;
-    struct thread thread = thread_of<cut>(&call, &block, &memory, sent_of<cut>(&call, &memory));
+    struct thread thread =
+        thread_of<divided>(&call, &block, &memory, sent_of<divided>(&call, &memory));
     struct address_walker address_walker = address_walker_of(&call, &block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;
-    read_biases<cell, cut>(&call, &block, &memory);
+    read_biases<cell, divided>(&call, &block, &memory);
     clear_operand(&memory);
     wait_on_dependent_grids(); /* none of which writes weights */
     const struct span span = span_of(&call, &block, &memory);
-    read_states<cell, cut>(&call, &block, &memory, &thread);
-    if (SPREAD > 0)
+    read_states<cell, divided>(&call, &block, &memory, &thread);
+    if (CLUSTER_LOG2 > 0)
         open_cluster();
     else
         __syncthreads();
-    load_initial_state<cut>(&call, &block, &memory, &thread.scales);
-    struct input_prefetch<cell, cut> inputs(&call, &block, &memory, span.first);
+    load_initial_state<divided>(&call, &block, &memory, &thread.scales);
+    struct input_prefetch<cell, divided> inputs(&call, &block, &memory, span.first);
     if (!is_idle(&span, 0))
         inputs.ask(&call, &block, &memory);
-    if (cut::direct)
+    if (divided::direct)
         __syncthreads(); /* the first operands are there */
     for (int step = 0; step < steps; step++) {
         const auto ask = [&] {
@@ -265,26 +269,27 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
                 inputs.ask(&call, &block, &memory);
         };
         const auto read = [&](int n, int round, struct element_of<cell> *at) {
-            read_element<cell, cut>(&call, &block, &memory, &thread, step, n, round, at);
+            read_element<cell, divided>(&call, &block, &memory, &thread, step, n, round, at);
         };
         struct element_of<cell> first[1];
         const auto read_first = [&] {
-            if (cut::reads_early)
+            if (divided::reads_early)
                 read(thread.n, 0, first);
         };
         if (is_idle(&span, step)) {
-            skip_products<cut>(&address_walker, step, step == steps - 1);
+            skip_products<divided>(&address_walker, step, step == steps - 1);
             read_first();
         } else {
-            multiply_step<cut>(&call, &block, &memory, &spin_timeout, &thread, r, &address_walker,
-                               step, ask, read_first);
+            product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r,
+                                     &address_walker, step, ask, read_first);
         }
-        finish_all<cell, cut>(&memory, &thread, first, read,
-                              [&](auto elements, int n, int round, struct element_of<cell> *at) {
-                                  finish_elements<cell, cut, decltype(elements)::value>(
-                                      &call, &memory, &thread, step, n, round, at);
-                              });
-        advance<cut>(&call, &memory, &thread, step);
+        finish_all<cell, divided>(
+            &memory, &thread, first, read,
+            [&](auto elements, int n, int round, struct element_of<cell> *at) {
+                finish_elements<cell, divided, decltype(elements)::value>(&call, &memory, &thread,
+                                                                          step, n, round, at);
+            });
+        advance<divided>(&call, &memory, &thread, step);
     }
 #endif
 }

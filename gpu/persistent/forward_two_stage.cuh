@@ -45,25 +45,25 @@ ECO_DEVICE void finish_stage(struct staged_element<cell_traits<NUMBER>> *at)
 }
 
 /* An accumulator: in phase 0 all that it has by then, in phase 1 that and the second product. */
-template <class CELL, class CUT>
+template <class CELL, class DIVISION>
 ECO_DEVICE float acc_of(const struct eco_persistent_call *call, const struct memory *memory, int i,
                         int acc, int sums, float bias)
 {
     const float there = *floats(acc + i * memory->elements);
-    const int row = CELL::row(i, CUT::product);
-    const float x = CUT::product == 1 ? there : bias + (call->inputs >> i & 1 ? there : 0);
-    return row < 0 ? x : x + sum_of<CUT>(memory, sums, row);
+    const int row = CELL::row(i, DIVISION::product);
+    const float x = DIVISION::product == 1 ? there : bias + (call->inputs >> i & 1 ? there : 0);
+    return row < 0 ? x : x + sum_of<DIVISION>(memory, sums, row);
 }
 
 /* What both phases read: `P` elements of this thread, from batch row n on. */
-template <class CELL, class CUT, int P>
+template <class CELL, class DIVISION, int P>
 ECO_DEVICE void read_elements(const struct eco_persistent_call *call, const struct phase *phase,
                               const struct thread *thread, int step, int n, int round,
                               struct staged_element<CELL> at[P])
 {
     const struct memory *memory = &phase->memory;
     const struct eco_persistent_job *job = &call->job[phase->block.job];
-    const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * THREADS;
+    const int acc = acc_at(memory, 0) + (int)threadIdx.x + round * PERSISTENT_THREADS;
     const int state = acc + (CELL::accs + (step & 1) * CELL::states) * memory->elements;
     const int u = thread->unit - phase->block.unit0;
 #pragma unroll
@@ -73,18 +73,19 @@ ECO_DEVICE void read_elements(const struct eco_persistent_call *call, const stru
         at[p].step = step;
         at[p].parity = 0;
         at[p].unit = thread->unit;
-        at[p].row = phase->block.row0 + n + p * CUT::element_rows;
-        at[p].there = n + p * CUT::element_rows < thread->rows;
-        at[p].masked = at[p].there && is_masked(call, memory, job, step, n + p * CUT::element_rows);
-        const int sums = sums_at<CUT>(memory, thread, step, n + p * CUT::element_rows);
+        at[p].row = phase->block.row0 + n + p * DIVISION::element_rows;
+        at[p].there = n + p * DIVISION::element_rows < thread->rows;
+        at[p].masked =
+            at[p].there && is_masked(call, memory, job, step, n + p * DIVISION::element_rows);
+        const int sums = sums_at<DIVISION>(memory, thread, step, n + p * DIVISION::element_rows);
 #pragma unroll
         for (int i = 0; i < CELL::accs; i++)
-            at[p].acc[i] = acc_of<CELL, CUT>(
-                call, memory, i, acc + p * THREADS, sums,
-                CUT::product == 1 ? 0 : *floats(bias_at<CELL, CUT>(memory, i, u)));
+            at[p].acc[i] = acc_of<CELL, DIVISION>(
+                call, memory, i, acc + p * PERSISTENT_THREADS, sums,
+                DIVISION::product == 1 ? 0 : *floats(bias_at<CELL, DIVISION>(memory, i, u)));
 #pragma unroll
         for (int s = 0; s < CELL::states; s++)
-            at[p].state[s] = *floats(state + s * memory->elements + p * THREADS);
+            at[p].state[s] = *floats(state + s * memory->elements + p * PERSISTENT_THREADS);
 #pragma unroll
         for (int i = 0; i < CELL::saves; i++)
             at[p].stored[i] = false;
@@ -92,42 +93,43 @@ ECO_DEVICE void read_elements(const struct eco_persistent_call *call, const stru
 }
 
 /* Phase 0: the operand goes out, accumulators wait for phase 1. */
-template <int NUMBER, class CUT, int P>
+template <int NUMBER, class DIVISION, int P>
 ECO_DEVICE void finish_first(const struct eco_persistent_call *call, const struct phase *phase,
                              const struct thread *thread, int step, int n, int round)
 {
     typedef cell_traits<NUMBER> cell;
-    const int acc = acc_at(&phase->memory, 0) + (int)threadIdx.x + round * THREADS;
+    const int acc = acc_at(&phase->memory, 0) + (int)threadIdx.x + round * PERSISTENT_THREADS;
     struct staged_element<cell> at[P];
-    read_elements<cell, CUT, P>(call, phase, thread, step, n, round, at);
+    read_elements<cell, DIVISION, P>(call, phase, thread, step, n, round, at);
 #pragma unroll
     for (int p = 0; p < P; p++)
         finish_stage<NUMBER, 0>(&at[p]);
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send<typename CUT::scale_block>(call, &phase->memory, thread, 1, n + p * CUT::element_rows,
-                                        at[p].there, at[p].operand);
+        send<typename DIVISION::scale_block>(call, &phase->memory, thread, 1,
+                                             n + p * DIVISION::element_rows, at[p].there,
+                                             at[p].operand);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
         for (int i = 0; i < cell::accs; i++)
-            *floats(acc + i * phase->memory.elements + p * THREADS) = at[p].acc[i];
+            *floats(acc + i * phase->memory.elements + p * PERSISTENT_THREADS) = at[p].acc[i];
         if (call->training)
             write_saves(&at[p], cell::saves);
     }
 }
 
 /* Phase 1: the step is done. */
-template <int NUMBER, class CUT, int P>
+template <int NUMBER, class DIVISION, int P>
 ECO_DEVICE void finish_second(const struct eco_persistent_call *call, const struct phase *phase,
                               const struct thread *thread, int step, int n, int round)
 {
     typedef cell_traits<NUMBER> cell;
     const struct memory *memory = &phase->memory;
     const int next = acc_at(memory, cell::accs + (~step & 1) * cell::states) + (int)threadIdx.x +
-                     round * THREADS;
+                     round * PERSISTENT_THREADS;
     struct staged_element<cell> at[P];
-    read_elements<cell, CUT, P>(call, phase, thread, step, n, round, at);
+    read_elements<cell, DIVISION, P>(call, phase, thread, step, n, round, at);
 #pragma unroll
     for (int p = 0; p < P; p++) {
         finish_stage<NUMBER, 1>(&at[p]);
@@ -138,13 +140,13 @@ ECO_DEVICE void finish_second(const struct eco_persistent_call *call, const stru
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send<typename CUT::scale_block>(call, memory, thread, 0, n + p * CUT::element_rows,
-                                        at[p].there, at[p].next[0]);
+        send<typename DIVISION::scale_block>(
+            call, memory, thread, 0, n + p * DIVISION::element_rows, at[p].there, at[p].next[0]);
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
         for (int s = 0; s < cell::states; s++)
-            *floats(next + s * memory->elements + p * THREADS) = at[p].next[s];
+            *floats(next + s * memory->elements + p * PERSISTENT_THREADS) = at[p].next[s];
         write_element<cell>(&at[p]);
     }
 }
@@ -154,45 +156,45 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     typedef cell_traits<NUMBER> cell;
-    typedef division<cell::first, SHIFT, 0, 0, 1, 0, 2> cut;
+    typedef division<cell::first, SHIFT, 0, 0, 1, 0, 2> divided;
     typedef division<cell::second, SHIFT, 0, 0, 1, 1, 2> second_cut;
-    struct fragment r[cut::items][TILES], second_r[second_cut::items][TILES];
-    const struct scales scales = read_both<cut, second_cut>(&call, r, second_r);
-    struct phase phase = phase_of<cut, second_cut>(&call),
-                 second = phase_of<second_cut, cut>(&call);
+    struct fragment r[divided::k_blocks][TILES], second_r[second_cut::k_blocks][TILES];
+    const struct scales scales = read_both<divided, second_cut>(&call, r, second_r);
+    struct phase phase = phase_of<divided, second_cut>(&call),
+                 second = phase_of<second_cut, divided>(&call);
     const struct block *block = &phase.block;
     const struct eco_persistent_job *job = &call.job[block->job];
     struct thread thread = phase.thread; /* places in the exchange are those of both phases */
     struct address_walker address_walker = address_walker_of(&call, block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;
-    read_biases<cell, cut>(&call, block, &phase.memory);
+    read_biases<cell, divided>(&call, block, &phase.memory);
     clear_operand(&phase.memory);
     wait_on_dependent_grids();
     const struct span span = span_of(&call, block, &phase.memory);
-    read_states<cell, cut>(&call, block, &phase.memory, &thread);
+    read_states<cell, divided>(&call, block, &phase.memory, &thread);
     __syncthreads();
-    load_initial_state<cut>(&call, block, &phase.memory, &thread.scales);
+    load_initial_state<divided>(&call, block, &phase.memory, &thread.scales);
     phase.thread.scales = second.thread.scales = thread.scales;
-    struct input_prefetch<cell, cut> inputs(&call, block, &phase.memory, span.first);
+    struct input_prefetch<cell, divided> inputs(&call, block, &phase.memory, span.first);
     if (!is_idle(&span, 0))
         inputs.ask(&call, block, &phase.memory);
     for (int step = 0; step < job->steps; step++) {
         const bool idle = is_idle(&span, step);
         if (step > 0 && !idle)
-            gather<cut>(&call, block, &phase.memory, &spin_timeout, &thread,
-                        [&] { inputs.ask(&call, block, &phase.memory); });
+            gather<divided>(&call, block, &phase.memory, &spin_timeout, &thread,
+                            [&] { inputs.ask(&call, block, &phase.memory); });
         __syncthreads();
         publish_addresses(&address_walker, 0, step == job->steps - 1);
         if (idle)
             __syncthreads();
         else
-            multiply_gathered<cut>(&call, block, &phase.memory, &phase.thread, r, step);
-        for_elements<cut>(&phase.memory, &thread, [&](auto elements, int n, int round) {
-            finish_first<NUMBER, cut, decltype(elements)::value>(&call, &phase, &thread, step, n,
-                                                                 round);
+            multiply_gathered<divided>(&call, block, &phase.memory, &phase.thread, r, step);
+        for_elements<divided>(&phase.memory, &thread, [&](auto elements, int n, int round) {
+            finish_first<NUMBER, divided, decltype(elements)::value>(&call, &phase, &thread, step,
+                                                                     n, round);
         });
-        advance_phase<cut, second_cut>(&call, &phase.memory, &thread, step);
+        advance_phase<divided, second_cut>(&call, &phase.memory, &thread, step);
         if (!idle) {
             gather<second_cut>(&call, block, &second.memory, &spin_timeout, &thread, [] {});
             __syncthreads();
@@ -203,7 +205,7 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
             finish_second<NUMBER, second_cut, decltype(elements)::value>(&call, &second, &thread,
                                                                          step, n, round);
         });
-        advance_phase<second_cut, cut>(&call, &second.memory, &thread, step);
+        advance_phase<second_cut, divided>(&call, &second.memory, &thread, step);
     }
 #endif
 }

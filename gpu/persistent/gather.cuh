@@ -12,23 +12,23 @@
 /* What no piece ever fills, and what comes before the first step. */
 ECO_DEVICE void clear_operand(const struct memory *memory)
 {
-    for (int i = memory->operand + (int)threadIdx.x; i < memory->parts / 4; i += THREADS)
+    for (int i = memory->operand + (int)threadIdx.x; i < memory->parts / 4; i += PERSISTENT_THREADS)
         shared[i] = make_uint4(0, 0, 0, 0);
 }
 
 /* A piece, to be multiplied, to where this lane's lies. */
-template <class CUT> ECO_DEVICE void put_piece(uint4 *to, int lane, uint4 v)
+template <class DIVISION> ECO_DEVICE void put_piece(uint4 *to, int lane, uint4 v)
 {
-    if (CUT::square)
+    if (DIVISION::square)
         put_words(to, lane, v);
     else
         *to = v;
 }
 
 /* Before a barrier, behind which all of them are multiplied. */
-template <class CUT> ECO_DEVICE void show_pieces(void)
+template <class DIVISION> ECO_DEVICE void show_pieces(void)
 {
-    if (CUT::square)
+    if (DIVISION::square)
         fence_proxy_async();
 }
 
@@ -44,7 +44,7 @@ ECO_DEVICE uint2 *scales_in(const struct memory *memory)
 }
 
 /* The scales of what is gathered, those that its threads do not read at once with pieces. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void gather_more_scales(const struct eco_persistent_call *call,
                                    const struct memory *memory, struct spin_timeout *spin_timeout,
                                    const struct thread *thread)
@@ -52,7 +52,7 @@ ECO_DEVICE void gather_more_scales(const struct eco_persistent_call *call,
     const int all = memory->scale_blocks * memory->row_tiles * SCALES_OF_TILE;
     const uint2 *const from = (const uint2 *)thread->received + memory->first_scale;
 #pragma unroll 1
-    for (int i = THREADS; i < all; i += THREADS) {
+    for (int i = PERSISTENT_THREADS; i < all; i += PERSISTENT_THREADS) {
         const bool there = i + (int)threadIdx.x < all;
         uint4 v[1];
         const auto ask = [&] { v[0] = with_zeros(load_8_relaxed_if(there, from + i)); };
@@ -66,12 +66,12 @@ ECO_DEVICE void gather_more_scales(const struct eco_persistent_call *call,
 /* Reads `AT_ONCE` pieces a round of warps apart, from this warp's first one and `on` more on, until
  * all of them are there, and puts them into shared memory to be multiplied; with the first come
  * scales.  meanwhile() is done while they are on their way. */
-template <class CUT, int AT_ONCE, bool FIRST, class MEANWHILE>
+template <class DIVISION, int AT_ONCE, bool FIRST, class MEANWHILE>
 ECO_DEVICE void gather_some(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, struct spin_timeout *spin_timeout,
                             const struct thread *thread, int on, MEANWHILE meanwhile)
 {
-    enum { SCALES = ITEM_SCALES && FIRST, ALL = AT_ONCE + SCALES };
+    enum { SCALES = K_BLOCK_SCALES && FIRST, ALL = AT_ONCE + SCALES };
     const int left = memory->gathered - block->warp - on;
     const uint4 *const from = thread->received + on * WARP;
     const bool scales =
@@ -80,8 +80,8 @@ ECO_DEVICE void gather_some(const struct eco_persistent_call *call, const struct
     const auto ask = [&] {
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
-            if (i * WARPS < left)
-                v[i] = load_16_relaxed(from + i * WARPS * WARP);
+            if (i * PERSISTENT_WARPS < left)
+                v[i] = load_16_relaxed(from + i * PERSISTENT_WARPS * WARP);
         if (SCALES)
             v[ALL - 1] = with_zeros(
                 load_8_relaxed_if(scales, (const uint2 *)thread->received + memory->first_scale));
@@ -95,42 +95,44 @@ ECO_DEVICE void gather_some(const struct eco_persistent_call *call, const struct
     uint4 *const to = &shared[thread->came + on * WARP];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
-        if (i * WARPS < left)
-            put_piece<CUT>(to + i * WARPS * WARP, block->lane, in_order(v[i]));
+        if (i * PERSISTENT_WARPS < left)
+            put_piece<DIVISION>(to + i * PERSISTENT_WARPS * WARP, block->lane, in_order(v[i]));
     if (scales)
         *scales_in(memory) = make_uint2(v[ALL - 1].x, v[ALL - 1].y);
 }
 
 /* At once: more of them in flight cost other code of the kernel registers. */
-template <class CUT> ECO_DEVICE constexpr int pieces_at_once(void)
+template <class DIVISION> ECO_DEVICE constexpr int pieces_at_once(void)
 {
 #if defined(ECO_OPERAND_PAIR) || defined(ECO_ROWS_F32) || PERSISTENT_BACKWARD
     return 8;
 #else
-    return CUT::square ? 8 : 4;
+    return DIVISION::square ? 8 : 4;
 #endif
 }
 
-template <class CUT, class MEANWHILE>
+template <class DIVISION, class MEANWHILE>
 ECO_DEVICE void gather(const struct eco_persistent_call *call, const struct block *block,
                        const struct memory *memory, struct spin_timeout *spin_timeout,
                        const struct thread *thread, MEANWHILE meanwhile)
 {
-    enum { FEW = 2, SOME = 4, MANY = pieces_at_once<CUT>() };
+    enum { FEW = 2, SOME = 4, MANY = pieces_at_once<DIVISION>() };
     const int all = memory->gathered;
     const auto nothing = [] {};
-    if (all <= FEW * WARPS) {
-        gather_some<CUT, FEW, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
-    } else if (MANY > SOME && all <= SOME * WARPS) {
-        gather_some<CUT, SOME, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
+    if (all <= FEW * PERSISTENT_WARPS) {
+        gather_some<DIVISION, FEW, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
+    } else if (MANY > SOME && all <= SOME * PERSISTENT_WARPS) {
+        gather_some<DIVISION, SOME, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
     } else {
-        gather_some<CUT, MANY, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
+        gather_some<DIVISION, MANY, true>(call, block, memory, spin_timeout, thread, 0, meanwhile);
 #pragma unroll 1
-        for (int on = MANY * WARPS; block->warp + on < all; on += MANY * WARPS)
-            gather_some<CUT, MANY, false>(call, block, memory, spin_timeout, thread, on, nothing);
+        for (int on = MANY * PERSISTENT_WARPS; block->warp + on < all;
+             on += MANY * PERSISTENT_WARPS)
+            gather_some<DIVISION, MANY, false>(call, block, memory, spin_timeout, thread, on,
+                                               nothing);
     }
-    if (ITEM_SCALES)
-        gather_more_scales<CUT>(call, memory, spin_timeout, thread);
+    if (K_BLOCK_SCALES)
+        gather_more_scales<DIVISION>(call, memory, spin_timeout, thread);
 }
 
 #endif /* ECO_GPU_PERSISTENT_GATHER_CUH */

@@ -16,12 +16,12 @@ ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct
     const struct eco_persistent_job *job = &call->job[block->job];
     const float *state = (const float *)(job->starts ? job->given[0] : job->state[0]);
     const uint32_t row_step = job->starts ? (uint32_t)call->hidden : call->state_row[0];
-    const int items = (call->hidden + ITEM - 1) / ITEM, tiles = memory->row_tiles;
+    const int k_blocks = (call->hidden + K_BLOCK - 1) / K_BLOCK, tiles = memory->row_tiles;
     float most = 1; /* as of zeros */
 #pragma unroll 4
-    for (int i = block->warp; i < items * tiles; i += WARPS) {
+    for (int i = block->warp; i < k_blocks * tiles; i += PERSISTENT_WARPS) {
         const int n = i % tiles * ECO_PERSISTENT_N + block->lane / 4;
-        const int k = i / tiles * ITEM + block->lane % 4 * PIECE;
+        const int k = i / tiles * K_BLOCK + block->lane % 4 * PIECE;
         const int there = state && n < block->rows ? call->hidden - k : 0;
         const float *const from = state + offset_at(block->row0 + n, row_step, k);
         float v[PIECE];
@@ -30,7 +30,7 @@ ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct
             v[j] = j < there ? from[j] : 0;
             enlarge(&most, v[j]);
         }
-        const int piece = i - block->item0 * tiles;
+        const int piece = i - block->k_block0 * tiles;
         if (piece >= 0 && piece < memory->gathered)
             shared[memory->operand + piece * WARP + block->lane] =
                 make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
@@ -39,7 +39,7 @@ ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct
     return most;
 }
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
                                    const struct block *block, const struct memory *memory,
                                    struct scales *scales)
@@ -51,11 +51,11 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     scales->sums *= reciprocal_pow2(scales->state);
     if (zeros)
         return; /* they lie there: clear_operand */
-    for (int i = block->warp; i < memory->gathered; i += WARPS) {
+    for (int i = block->warp; i < memory->gathered; i += PERSISTENT_WARPS) {
         uint4 *const at = &shared[memory->operand + i * WARP + block->lane];
         const uint4 v = piece_of_weights(at, scales->state);
         __syncwarp();
-        put_piece<CUT>(at, block->lane, v);
+        put_piece<DIVISION>(at, block->lane, v);
     }
 }
 #elif defined(ECO_SCALED)
@@ -75,18 +75,19 @@ ECO_DEVICE void for_states(const struct eco_persistent_call *call, const struct 
 
 /* Each row has one power for all, and its scale blocks the same scale: of a row first the size of
  * the largest is found, where the scales of its first scale block lie. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
                                    const struct block *block, const struct memory *memory,
                                    struct scales *scales)
 {
-    enum { RUN = 1 << CUT::scale_block::shift, ROUND = PIECE * 4, AT_ONCE = 4 };
+    enum { RUN = 1 << DIVISION::scale_block::shift, ROUND = PIECE * 4, AT_ONCE = 4 };
     const struct eco_persistent_job *job = &call->job[block->job];
     const int rows = memory->row_tiles * ECO_PERSISTENT_N, tiles = memory->row_tiles;
     unsigned *const most = (unsigned *)floats(memory->scales);
     if ((job->starts ? job->given[0] : job->state[0]) == NULL)
         return; /* clear_operand's zeros */
-    for (int i = block->warp; i < (call->hidden + ROUND - 1) / ROUND * tiles; i += WARPS) {
+    for (int i = block->warp; i < (call->hidden + ROUND - 1) / ROUND * tiles;
+         i += PERSISTENT_WARPS) {
         const int n = i % tiles * ECO_PERSISTENT_N + block->lane / 4;
         unsigned size = 0;
         for_states(call, block, n, i / tiles * ROUND + block->lane % 4 * PIECE, PIECE,
@@ -95,25 +96,25 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     }
     __syncthreads();
 #pragma unroll 1
-    for (int i = block->warp; i < memory->gathered; i += WARPS) {
+    for (int i = block->warp; i < memory->gathered; i += PERSISTENT_WARPS) {
         const int n = i % tiles * ECO_PERSISTENT_N + block->lane / 4;
         const float scale = scale_for(__uint_as_float(most[n]));
         operand_bits bits[PIECE] = {0};
 #pragma unroll
         for (int x = 0; x < PIECE; x += AT_ONCE) {
-            const int k = (block->item0 + i / tiles) * ITEM +
-                          (CUT::scale_block::halves ? x * 4 + block->lane % 4 * AT_ONCE
-                                                    : block->lane % 4 * PIECE + x);
-            const int in_scale_block = k % CUT::scale_block::numbers;
-            for_states(call, block, n, k / CUT::scale_block::numbers * RUN + in_scale_block,
+            const int k = (block->k_block0 + i / tiles) * K_BLOCK +
+                          (DIVISION::scale_block::halves ? x * 4 + block->lane % 4 * AT_ONCE
+                                                         : block->lane % 4 * PIECE + x);
+            const int in_scale_block = k % DIVISION::scale_block::numbers;
+            for_states(call, block, n, k / DIVISION::scale_block::numbers * RUN + in_scale_block,
                        in_scale_block < RUN ? AT_ONCE : 0,
                        [&](int j, float v) { bits[x + j] = to_operand(scale * v); });
         }
-        put_piece<CUT>(&shared[memory->operand + i * WARP + block->lane], block->lane,
-                       piece_from(bits));
+        put_piece<DIVISION>(&shared[memory->operand + i * WARP + block->lane], block->lane,
+                            piece_from(bits));
     }
     __syncthreads();
-    for (int n = (int)threadIdx.x; n < rows; n += THREADS) {
+    for (int n = (int)threadIdx.x; n < rows; n += PERSISTENT_THREADS) {
         const float back = reciprocal_pow2(scale_for(__uint_as_float(most[n])));
         for (int b = 0; b < memory->scale_blocks; b++)
             *floats(memory->scales + b * rows + n) = back;
@@ -140,7 +141,7 @@ ECO_DEVICE uint4 piece_of_row(const narrow *row, int there)
     return piece_from(bits);
 }
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
                                    const struct block *block, const struct memory *memory,
                                    struct scales *scales)
@@ -152,12 +153,12 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     if (width == 0)
         return; /* clear_operand's zeros */
 #pragma unroll 4
-    for (int i = block->warp; i < memory->gathered; i += WARPS) {
+    for (int i = block->warp; i < memory->gathered; i += PERSISTENT_WARPS) {
         const int n = i % memory->row_tiles * ECO_PERSISTENT_N + block->lane / 4;
-        const int k = (block->item0 + i / memory->row_tiles) * ITEM + block->lane % 4 * PIECE;
+        const int k = (block->k_block0 + i / memory->row_tiles) * K_BLOCK + block->lane % 4 * PIECE;
         const narrow *row = state + offset_at(block->row0 + n, row_step, 0);
-        put_piece<CUT>(&shared[memory->operand + i * WARP + block->lane], block->lane,
-                       in_order(piece_of_row(row + k, n < block->rows ? width - k : 0)));
+        put_piece<DIVISION>(&shared[memory->operand + i * WARP + block->lane], block->lane,
+                            in_order(piece_of_row(row + k, n < block->rows ? width - k : 0)));
     }
 }
 #endif

@@ -15,16 +15,17 @@ ECO_DEVICE int acc_at(const struct memory *memory, int i)
     return memory->rest + i * memory->elements;
 }
 
-template <class CELL, class CUT> ECO_DEVICE int bias_at(const struct memory *memory, int i, int u)
+template <class CELL, class DIVISION>
+ECO_DEVICE int bias_at(const struct memory *memory, int i, int u)
 {
-    return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << CUT::shift) + u;
+    return acc_at(memory, CELL::accs + 2 * CELL::states) + (i << DIVISION::shift) + u;
 }
 
-template <class CELL, class CUT> struct input_prefetch {
+template <class CELL, class DIVISION> struct input_prefetch {
     enum {
         PIECE = 4,
         PIECES = WARP / PIECE, /* of an accumulator, in a warp */
-        UNITS = 1 << CUT::shift,
+        UNITS = 1 << DIVISION::shift,
         AT_ONCE = WARP / PIECES, /* accumulators */
         ROUNDS = (CELL::accs + AT_ONCE - 1) / AT_ONCE,
         STEPS_AHEAD = 3 /* by which the L2 is asked for what it may not have any more */
@@ -59,7 +60,7 @@ template <class CELL, class CUT> struct input_prefetch {
         const bool ahead = left-- > 0;
         from += step;
         __syncwarp();
-        for (int at = n, put = to;; put += THREADS) {
+        for (int at = n, put = to;; put += PERSISTENT_THREADS) {
 #pragma unroll
             for (int i = 0; i < ROUNDS; i++) {
                 const int a = first + i * AT_ONCE;
@@ -68,10 +69,10 @@ template <class CELL, class CUT> struct input_prefetch {
                 prefetch_l2_if(there && ahead, four + STEPS_AHEAD * step);
                 cp_async_16_if(there, floats(put + i * AT_ONCE * memory->elements), four);
             }
-            at += CUT::element_rows;
+            at += DIVISION::element_rows;
             if (at - n >= block->rows)
                 break;
-            row += CUT::element_rows * call->acc_row;
+            row += DIVISION::element_rows * call->acc_row;
         }
     }
 };

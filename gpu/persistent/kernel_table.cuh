@@ -10,37 +10,37 @@
 #include "gpu/cell/numbers.cuh"
 #include "gpu/persistent/block.cuh"
 
-template <int NUMBER, int SHIFT, int SPREAD, int FORM>
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
 ECO_DEVICE void all_steps(const struct eco_persistent_call &call);
 template <int NUMBER, int SHIFT>
 ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call);
 
-#define PERSISTENT_KERNEL(linkage, name, number, shift, spread, form)                              \
-    linkage __global__ void __launch_bounds__(THREADS, 1)                                          \
+#define PERSISTENT_KERNEL(linkage, name, number, shift, cluster_log2, mainloop)                    \
+    linkage __global__ void __launch_bounds__(PERSISTENT_THREADS, 1)                               \
         name(const __grid_constant__ struct eco_persistent_call call)                              \
     {                                                                                              \
-        if constexpr ((form == ECO_PERSISTENT_WGMMA && !HAS_WGMMA) ||                              \
-                      (spread > 0 && !HAS_CLUSTERS))                                               \
+        if constexpr ((mainloop == ECO_PERSISTENT_WGMMA && !HAS_WGMMA) ||                          \
+                      (cluster_log2 > 0 && !HAS_CLUSTERS))                                         \
             return;                                                                                \
         else if constexpr (cell_traits<number>::products == 1)                                     \
-            all_steps<number, shift, spread, form>(call);                                          \
+            all_steps<number, shift, cluster_log2, mainloop>(call);                                \
         else                                                                                       \
             all_steps_of_two<number, shift>(call);                                                 \
     }
 
-template <int NUMBER, int SHIFT, int SPREAD, int FORM>
-PERSISTENT_KERNEL(static, persistent, NUMBER, SHIFT, SPREAD, FORM)
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
+PERSISTENT_KERNEL(static, persistent, NUMBER, SHIFT, CLUSTER_LOG2, MAINLOOP)
 
 template <int CELL, int ELEMENT>
 static const void *kernel_of(void)
 {
     if constexpr (ECO_PERSISTENT_MADE(cell_traits<CELL>::products, cell_traits<CELL>::first,
-                                      PERSISTENT_BACKWARD, INSTRUCTIONS, ITEM_SCALES) >>
+                                      PERSISTENT_BACKWARD, INSTRUCTIONS, K_BLOCK_SCALES) >>
                       ELEMENT &
                   1)
-        return (const void *)
-            persistent<CELL, ECO_PERSISTENT_SHIFT_OF(ELEMENT), ECO_PERSISTENT_SPREAD_OF(ELEMENT),
-                       ECO_PERSISTENT_FORM_OF(ELEMENT)>;
+        return (const void *)persistent<CELL, ECO_PERSISTENT_SHIFT_OF(ELEMENT),
+                                        ECO_PERSISTENT_CLUSTER_LOG2_OF(ELEMENT),
+                                        ECO_PERSISTENT_MAINLOOP_OF(ELEMENT)>;
     return nullptr;
 }
 #define PERSISTENT_FOUR(cell, place)                                                               \

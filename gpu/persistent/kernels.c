@@ -49,15 +49,16 @@ static ecornn_status give_shared_memory(const struct eco_caps *caps, const void 
                              (int)caps->gpu.block_bytes - ECO_PERSISTENT_STATIC_BYTES(backward)));
 }
 
-cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
-                                         size_t bytes, bool overlap, cudaStream_t stream)
+cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks,
+                                         int cluster_log2, size_t bytes, bool overlap,
+                                         cudaStream_t stream)
 {
     unsigned n = 0;
     attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
     attributes[n++].val.cooperative = 1;
-    if (spread > 0) {
+    if (cluster_log2 > 0) {
         attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeClusterDimension};
-        attributes[n].val.clusterDim.x = 1u << spread;
+        attributes[n].val.clusterDim.x = 1u << cluster_log2;
         attributes[n].val.clusterDim.y = attributes[n].val.clusterDim.z = 1;
         n++;
     }
@@ -79,20 +80,20 @@ cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int 
 static void count_clusters(struct ecornn_device *device, int code_version)
 {
     device->caps.gpu.blocks[0] = device->caps.threads;
-    for (int spread = 1; spread < ECO_PERSISTENT_SPREADS; spread++) {
-        device->caps.gpu.blocks[spread] = 0;
+    for (int cluster_log2 = 1; cluster_log2 < ECO_PERSISTENT_CLUSTERS; cluster_log2++) {
+        device->caps.gpu.blocks[cluster_log2] = 0;
         if (device->caps.gpu.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
             continue;
         cudaLaunchAttribute attributes[3];
         const cudaLaunchConfig_t config = eco_persistent_config(
-            attributes, 1 << spread, spread,
+            attributes, 1 << cluster_log2, cluster_log2,
             device->caps.gpu.block_bytes - ECO_PERSISTENT_STATIC_BYTES(true), false, NULL);
-        const struct eco_persistent_shape shape = {.unit_shift = 5, .spread = spread};
+        const struct eco_persistent_shape shape = {.unit_shift = 5, .cluster_log2 = cluster_log2};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(
                 &clusters, eco_persistent_backward_bf16_lstm[eco_persistent_place(&shape)],
                 &config) == cudaSuccess)
-            device->caps.gpu.blocks[spread] = clusters << spread;
+            device->caps.gpu.blocks[cluster_log2] = clusters << cluster_log2;
         else
             (void)cudaGetLastError(); /* a device that cannot say does without */
     }
@@ -173,9 +174,9 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
 {
     const struct eco_persistent_kernels *kernels =
         &((const struct eco_gpu_plan *)plan->own)->persistent[backward];
-    static const char *const products[ECO_PERSISTENT_FORMS] = {
+    static const char *const products[ECO_PERSISTENT_MAINLOOPS] = {
         [ECO_PERSISTENT_MMA] = "products by each warp",
-        [ECO_PERSISTENT_MMA_MANY] = "products by each warp, many items in registers",
+        [ECO_PERSISTENT_MMA_MANY] = "products by each warp, many k blocks in registers",
         [ECO_PERSISTENT_DIRECT] = "products by each warp of what it gathers",
         [ECO_PERSISTENT_DIRECT_WIDE] =
             "products by each warp of what it gathers, with 64 rows of R",
@@ -194,8 +195,8 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
     eco_text_add(text,
                  "%d groups of %d blocks in clusters of %d, %d rows and %d units each, %zu KB "
                  "shared, %s, %.2f us a step by prediction\n",
-                 shape.groups, shape.members, 1 << shape.spread, shape.group_rows,
-                 1 << shape.unit_shift, shape.shared_bytes >> 10, products[shape.form], us);
+                 shape.groups, shape.members, 1 << shape.cluster_log2, shape.group_rows,
+                 1 << shape.unit_shift, shape.shared_bytes >> 10, products[shape.mainloop], us);
 }
 
 void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text)

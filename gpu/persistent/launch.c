@@ -81,7 +81,7 @@ static cudaError_t launch(const void *kernel, const struct eco_persistent_call *
     cudaLaunchAttribute attributes[3];
     const cudaLaunchConfig_t config =
         eco_persistent_config(attributes, jobs * call->shape.groups * call->shape.members,
-                              call->shape.spread, call->shape.shared_bytes, overlap, stream);
+                              call->shape.cluster_log2, call->shape.shared_bytes, overlap, stream);
     void *arguments[] = {(void *)(uintptr_t)call};
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }

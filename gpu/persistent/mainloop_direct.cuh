@@ -12,19 +12,19 @@
 #include "gpu/persistent/gather.cuh"
 #include "gpu/persistent/sums.cuh"
 
-/* What a lane reads of the step before: `COUNT` items of this warp for `N` tiles of 8 batch rows,
- * and, where there are any, the scales of chains of so many of them, for two rows, two scales in 16
- * bytes: a chain's, or of an item of two scale blocks one for each matrix instruction. */
-template <class CUT, int N, int COUNT, int CHAIN> struct received {
+/* What a lane reads of the step before: `COUNT` k blocks of this warp for `N` tiles of 8 batch
+ * rows, and, where there are any, the scales of chains of so many of them, for two rows, two scales
+ * in 16 bytes: a chain's, or of a k block of two scale blocks one for each matrix instruction. */
+template <class DIVISION, int N, int COUNT, int CHAIN> struct received {
     enum {
         PIECES = N * COUNT,
-        HALVES = CUT::scale_block::halves,
-        SCALES = ITEM_SCALES ? COUNT / CHAIN * (HALVES ? 2 : 1) : 0
+        HALVES = DIVISION::scale_block::halves,
+        SCALES = K_BLOCK_SCALES ? COUNT / CHAIN * (HALVES ? 2 : 1) : 0
     };
-    static_assert(!ITEM_SCALES || N == 1, "one tile's scales");
+    static_assert(!K_BLOCK_SCALES || N == 1, "one tile's scales");
     uint4 v[PIECES + (SCALES + 1) / 2];
 
-    /* Of the items the first `left` are there, of this lane's rows so many. */
+    /* Of the k blocks the first `left` are there, of this lane's rows so many. */
     __device__ __forceinline__ void ask(const struct memory *memory, const struct thread *thread,
                                         int rows, int left)
     {
@@ -34,7 +34,7 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
 #pragma unroll
         for (int s = 0; s < SCALES; s++) {
             const bool there =
-                HALVES ? 2 * thread->item + s < memory->scale_blocks : s * CHAIN < left;
+                HALVES ? 2 * thread->k_block + s < memory->scale_blocks : s * CHAIN < left;
             const uint2 *const from = (const uint2 *)thread->received + memory->first_scale +
                                       block_of_scale(thread, s) * SCALES_OF_TILE;
             put_scales(s, load_8_relaxed_if(there, from));
@@ -49,7 +49,8 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
             v[i] = shared[thread->operand + i * WARP];
 #pragma unroll
         for (int s = 0; s < SCALES; s++) {
-            const int first = HALVES ? 2 * thread->item : thread->item / CUT::scale_block::items,
+            const int first = HALVES ? 2 * thread->k_block
+                                     : thread->k_block / DIVISION::scale_block::k_blocks,
                       scale_block = first + block_of_scale(thread, s);
             put_scales(s, *(const uint2 *)floats(thread->scale + scale_block * ECO_PERSISTENT_N));
         }
@@ -65,10 +66,11 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
     /* From the warp's first. */
     __device__ __forceinline__ int block_of_scale(const struct thread *thread, int scale) const
     {
-        enum { ITEMS = CUT::scale_block::items };
+        enum { K_BLOCKS = DIVISION::scale_block::k_blocks };
         if (HALVES)
             return scale;
-        return ((COUNT % ITEMS == 0 ? 0 : thread->item % ITEMS) + scale * CHAIN) / ITEMS;
+        return ((COUNT % K_BLOCKS == 0 ? 0 : thread->k_block % K_BLOCKS) + scale * CHAIN) /
+               K_BLOCKS;
     }
 
     __device__ __forceinline__ void put_scales(int scale, uint2 two)
@@ -79,7 +81,7 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
 
     __device__ __forceinline__ struct back back_of(int chain) const
     {
-        if (!ITEM_SCALES)
+        if (!K_BLOCK_SCALES)
             return {};
         const uint4 two = v[PIECES + (HALVES ? chain : chain / 2)];
         const float2 even = make_float2(__uint_as_float(two.x), __uint_as_float(two.y)),
@@ -90,23 +92,26 @@ template <class CUT, int N, int COUNT, int CHAIN> struct received {
 };
 
 /* What is multiplied in the first step lies in shared memory. */
-template <class CUT, int N, int COUNT, class MEANWHILE>
+template <class DIVISION, int N, int COUNT, class MEANWHILE>
 ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const struct block *block,
                                   const struct memory *memory, struct spin_timeout *spin_timeout,
                                   const struct thread *thread,
-                                  const struct fragment r[CUT::items][CUT::wide], int step,
-                                  MEANWHILE meanwhile)
+                                  const struct fragment r[DIVISION::k_blocks][DIVISION::wide],
+                                  int step, MEANWHILE meanwhile)
 {
     enum {
-        CHAIN = longest_chain<CUT>(COUNT),
-        /* Forward, where scale blocks are short, a chain of one item is one: that leaves registers.
+        CHAIN = longest_chain<DIVISION>(COUNT),
+        /* Forward, where scale blocks are short, a chain of one k block is one: that leaves
+         * registers.
          */
         CHAINS =
-            ITEM_SCALES && !PERSISTENT_BACKWARD && CHAIN == 1 && !CUT::scale_block::halves ? 1 : 2
+            K_BLOCK_SCALES && !PERSISTENT_BACKWARD && CHAIN == 1 && !DIVISION::scale_block::halves
+                ? 1
+                : 2
     };
-    struct received<CUT, N, COUNT, CHAIN> in;
+    struct received<DIVISION, N, COUNT, CHAIN> in;
     if (step > 0) {
-        const int left = memory->gathered / N - thread->item,
+        const int left = memory->gathered / N - thread->k_block,
                   rows = (block->rows - block->lane / 4 + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
         const auto ask = [&] { in.ask(memory, thread, rows, left); };
         ask();
@@ -117,54 +122,57 @@ ECO_DEVICE void multiply_received(const struct eco_persistent_call *call, const 
         meanwhile();
         in.take(thread);
     }
-    const int at = thread->sums + parity_offset<CUT>(memory, step);
+    const int at = thread->sums + parity_offset<DIVISION>(memory, step);
 #pragma unroll
     for (int n = 0; n < N; n++) {
-        struct sums d[CUT::wide] = {};
+        struct sums d[DIVISION::wide] = {};
 #pragma unroll
         for (int i = 0; i < COUNT; i++)
 #pragma unroll
-            for (int t = 0; t < CUT::wide; t++) {
-                multiply_item<CHAINS>(&d[t], r[i][t], in.v[i * N + n], i % CHAIN == 0);
+            for (int t = 0; t < DIVISION::wide; t++) {
+                multiply_k_block<CHAINS>(&d[t], r[i][t], in.v[i * N + n], i % CHAIN == 0);
                 if ((i + 1) % CHAIN == 0)
-                    end_chain<CUT, CHAINS>(&d[t], in.back_of(i / CHAIN));
+                    end_chain<DIVISION, CHAINS>(&d[t], in.back_of(i / CHAIN));
             }
 #pragma unroll
-        for (int t = 0; t < CUT::wide; t++)
-            put_sums<CUT, CHAINS>(at + n * CUT::sum_tile + t * ECO_PERSISTENT_M, &d[t],
-                                  &thread->scales);
+        for (int t = 0; t < DIVISION::wide; t++)
+            put_sums<DIVISION, CHAINS>(at + n * DIVISION::sum_tile + t * ECO_PERSISTENT_M, &d[t],
+                                       &thread->scales);
     }
 }
 
 /* A step's; its sums are there for all threads when it returns.  before() is done when the warp's
  * copies are there, and perhaps other warps' sums not yet. */
-template <class CUT, class MEANWHILE, class BEFORE>
+template <class DIVISION, class MEANWHILE, class BEFORE>
 ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
                                     const struct block *block, const struct memory *memory,
                                     struct spin_timeout *spin_timeout, const struct thread *thread,
-                                    const struct fragment r[CUT::items][CUT::wide], int step,
-                                    MEANWHILE meanwhile, BEFORE before)
+                                    const struct fragment r[DIVISION::k_blocks][DIVISION::wide],
+                                    int step, MEANWHILE meanwhile, BEFORE before)
 {
-    enum { HALF = CUT::items / 2 };
-    const int items = call->shape.part[CUT::product].items; /* ECO_PERSISTENT_DIRECT_ITEMS */
-    if (CUT::blocks > 1 && threadIdx.x == 0)
-        expect_bytes(step, CUT::blocks * ECO_PERSISTENT_N * CUT::own * sizeof(float));
-    if (CUT::across * CUT::down < WARPS && block->across >= CUT::across)
+    enum { HALF = DIVISION::k_blocks / 2 };
+    const int k_blocks =
+        call->shape.part[DIVISION::product].k_blocks; /* ECO_PERSISTENT_DIRECT_K_BLOCKS */
+    if (DIVISION::blocks > 1 && threadIdx.x == 0)
+        expect_bytes(step, DIVISION::blocks * ECO_PERSISTENT_N * DIVISION::own * sizeof(float));
+    if (DIVISION::across * DIVISION::down < PERSISTENT_WARPS && block->across >= DIVISION::across)
         meanwhile();
-    else if (CUT::row_tiles > 1 && memory->row_tiles > 1)
-        multiply_received<CUT, CUT::row_tiles, CUT::items>(call, block, memory, spin_timeout,
+    else if (DIVISION::row_tiles > 1 && memory->row_tiles > 1)
+        multiply_received<DIVISION, DIVISION::row_tiles, DIVISION::k_blocks>(
+            call, block, memory, spin_timeout, thread, r, step, meanwhile);
+    else if (k_blocks > HALF)
+        multiply_received<DIVISION, 1, DIVISION::k_blocks>(call, block, memory, spin_timeout,
                                                            thread, r, step, meanwhile);
-    else if (items > HALF)
-        multiply_received<CUT, 1, CUT::items>(call, block, memory, spin_timeout, thread, r, step,
-                                              meanwhile);
-    else if (HALF > 2 && items > 2)
-        multiply_received<CUT, 1, HALF>(call, block, memory, spin_timeout, thread, r, step,
-                                        meanwhile);
-    else if (items > 1)
-        multiply_received<CUT, 1, 2>(call, block, memory, spin_timeout, thread, r, step, meanwhile);
+    else if (HALF > 2 && k_blocks > 2)
+        multiply_received<DIVISION, 1, HALF>(call, block, memory, spin_timeout, thread, r, step,
+                                             meanwhile);
+    else if (k_blocks > 1)
+        multiply_received<DIVISION, 1, 2>(call, block, memory, spin_timeout, thread, r, step,
+                                          meanwhile);
     else
-        multiply_received<CUT, 1, 1>(call, block, memory, spin_timeout, thread, r, step, meanwhile);
-    if (CUT::blocks == 1) {
+        multiply_received<DIVISION, 1, 1>(call, block, memory, spin_timeout, thread, r, step,
+                                          meanwhile);
+    if (DIVISION::blocks == 1) {
         cp_async_wait_all();
         __syncwarp();
         before();
@@ -172,7 +180,7 @@ ECO_DEVICE void gather_and_multiply(const struct eco_persistent_call *call,
         return;
     }
     __syncthreads();
-    share_sums<CUT>(block, memory, step, 0, 1);
+    share_sums<DIVISION>(block, memory, step, 0, 1);
     cp_async_wait_all();
     __syncwarp();
     before();

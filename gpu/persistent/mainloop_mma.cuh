@@ -8,84 +8,86 @@
 #include "gpu/persistent/sums.cuh"
 
 /* Fetched of them while others are multiplied: more take registers, and nothing else. */
-enum { ITEMS_AHEAD = 4 };
+enum { K_BLOCKS_AHEAD = 4 };
 
-/* Where items of a warp begin, those of the first of some tiles of 8 rows of the batch, and how far
- * one is from the next; scales of scale blocks, and the first item, of those that the block
+/* Where k blocks of a warp begin, those of the first of some tiles of 8 rows of the batch, and how
+ * far one is from the next; scales of scale blocks, and the first k block, of those that the block
  * gathers. */
-struct items_at {
+struct k_blocks_at {
     const uint4 *operand;
     int next, scale, next_scale, first;
 };
 
-ECO_DEVICE struct items_at items_of(const struct memory *memory, const struct thread *thread,
-                                    int row_tile)
+ECO_DEVICE struct k_blocks_at k_blocks_of(const struct memory *memory, const struct thread *thread,
+                                          int row_tile)
 {
     return {shared + thread->operand + row_tile * WARP, memory->row_tiles * WARP,
             thread->scale + row_tile * ECO_PERSISTENT_N, memory->row_tiles * ECO_PERSISTENT_N,
-            thread->item};
+            thread->k_block};
 }
 
-/* An item of the nth tile. */
-ECO_DEVICE uint4 read_item(const struct items_at *at, int i, int n)
+/* A k block of the nth tile. */
+ECO_DEVICE uint4 read_k_block(const struct k_blocks_at *at, int i, int n)
 {
     return at->operand[i * at->next + n * WARP];
 }
 
-template <class CUT> ECO_DEVICE struct back read_scale(const struct items_at *at, int i, int n)
+template <class DIVISION>
+ECO_DEVICE struct back read_scale(const struct k_blocks_at *at, int i, int n)
 {
-    if (!ITEM_SCALES)
+    if (!K_BLOCK_SCALES)
         return {};
-    const int item = at->first + i,
-              scale_block =
-                  CUT::scale_block::halves ? 2 * item : item / (int)CUT::scale_block::items,
+    const int k_block = at->first + i,
+              scale_block = DIVISION::scale_block::halves
+                                ? 2 * k_block
+                                : k_block / (int)DIVISION::scale_block::k_blocks,
               from = at->scale + scale_block * at->next_scale + n * ECO_PERSISTENT_N,
-              next = CUT::scale_block::halves ? from + at->next_scale : from;
+              next = DIVISION::scale_block::halves ? from + at->next_scale : from;
     return {*(const float2 *)floats(from), *(const float2 *)floats(next)};
 }
 
-/* The items of R that are kept in shared memory. */
-template <class CUT, int N>
+/* The k blocks of R that are kept in shared memory. */
+template <class DIVISION, int N>
 ECO_DEVICE void multiply_by_shared(const struct eco_persistent_call *call,
-                                   const struct block *block, const struct items_at *at,
+                                   const struct block *block, const struct k_blocks_at *at,
                                    struct sums d[N][TILES])
 {
-    enum { CHAINS = chains_of<CUT>(N) };
+    enum { CHAINS = chains_of<DIVISION>(N) };
     uint4 v[N];
     struct back s[N];
 #pragma unroll 2
-    for (int i = CUT::items; i < call->shape.part[CUT::product].items; i++) {
+    for (int i = DIVISION::k_blocks; i < call->shape.part[DIVISION::product].k_blocks; i++) {
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            v[n] = read_item(at, i, n);
-            s[n] = read_scale<CUT>(at, i, n);
+            v[n] = read_k_block(at, i, n);
+            s[n] = read_scale<DIVISION>(at, i, n);
         }
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
-            const struct fragment kept = {*half_in_shared<CUT>(call, block, i, t, 0),
-                                          *half_in_shared<CUT>(call, block, i, t, 1)};
+            const struct fragment kept = {*half_in_shared<DIVISION>(call, block, i, t, 0),
+                                          *half_in_shared<DIVISION>(call, block, i, t, 1)};
 #pragma unroll
             for (int n = 0; n < N; n++) {
-                multiply_item<CHAINS>(&d[n][t], kept, v[n], true);
-                if (ITEM_SCALES || i % 2 != 0)
-                    end_chain<CUT, CHAINS>(&d[n][t], s[n]);
+                multiply_k_block<CHAINS>(&d[n][t], kept, v[n], true);
+                if (K_BLOCK_SCALES || i % 2 != 0)
+                    end_chain<DIVISION, CHAINS>(&d[n][t], s[n]);
             }
         }
     }
 }
 
-/* `N` tiles of 8 rows of the batch, `COUNT` items in registers, in chains of so many; what is read
- * of them is fetched some items ahead.  Nothing here depends on the warp: no lane waits for a
- * branch. */
-template <class CUT, int N, int COUNT, int CHAIN>
+/* `N` tiles of 8 rows of the batch, `COUNT` k blocks in registers, in chains of so many; what is
+ * read of them is fetched some k blocks ahead.  Nothing here depends on the warp: no lane waits for
+ * a branch. */
+template <class DIVISION, int N, int COUNT, int CHAIN>
 ECO_DEVICE void multiply_rows(const struct eco_persistent_call *call, const struct block *block,
                               const struct memory *memory, const struct thread *thread,
-                              const struct fragment r[CUT::items][TILES], int row_tile,
+                              const struct fragment r[DIVISION::k_blocks][TILES], int row_tile,
                               int sum_tile)
 {
-    enum { MOST = ITEMS_AHEAD / N, AHEAD = MOST < COUNT ? MOST : COUNT };
-    enum { CHAINS = chains_of<CUT>(N) };
-    const struct items_at at = items_of(memory, thread, row_tile);
+    enum { MOST = K_BLOCKS_AHEAD / N, AHEAD = MOST < COUNT ? MOST : COUNT };
+    enum { CHAINS = chains_of<DIVISION>(N) };
+    const struct k_blocks_at at = k_blocks_of(memory, thread, row_tile);
     struct sums d[N][TILES] = {};
     uint4 v[AHEAD][N];
     struct back s[N];
@@ -93,48 +95,51 @@ ECO_DEVICE void multiply_rows(const struct eco_persistent_call *call, const stru
     for (int i = 0; i < AHEAD; i++)
 #pragma unroll
         for (int n = 0; n < N; n++)
-            v[i][n] = read_item(&at, i, n);
+            v[i][n] = read_k_block(&at, i, n);
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            const bool ends = (i + 1) % CHAIN == 0 || (ITEM_SCALES && i + 1 == COUNT);
+            const bool ends = (i + 1) % CHAIN == 0 || (K_BLOCK_SCALES && i + 1 == COUNT);
             if (i % CHAIN == 0)
-                s[n] = read_scale<CUT>(&at, i, n);
+                s[n] = read_scale<DIVISION>(&at, i, n);
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
-                multiply_item<CHAINS>(&d[n][t], r[i][t], v[i % AHEAD][n], i % CHAIN == 0);
+                multiply_k_block<CHAINS>(&d[n][t], r[i][t], v[i % AHEAD][n], i % CHAIN == 0);
                 if (ends)
-                    end_chain<CUT, CHAINS>(&d[n][t], s[n]);
+                    end_chain<DIVISION, CHAINS>(&d[n][t], s[n]);
             }
             if (i + AHEAD < COUNT)
-                v[i % AHEAD][n] = read_item(&at, i + AHEAD, n);
+                v[i % AHEAD][n] = read_k_block(&at, i + AHEAD, n);
         }
-    if (COUNT == CUT::items)
-        multiply_by_shared<CUT, N>(call, block, &at, d);
-    if (CUT::may_alias && call->shape.aliased)
+    if (COUNT == DIVISION::k_blocks)
+        multiply_by_shared<DIVISION, N>(call, block, &at, d);
+    if (DIVISION::may_alias && call->shape.aliased)
         __syncthreads(); /* all of it is multiplied */
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            put_sums<CUT, CHAINS>(thread->sums + (sum_tile + n) * CUT::sum_tile +
-                                      t * ECO_PERSISTENT_M,
-                                  &d[n][t], &thread->scales);
+            put_sums<DIVISION, CHAINS>(thread->sums + (sum_tile + n) * DIVISION::sum_tile +
+                                           t * ECO_PERSISTENT_M,
+                                       &d[n][t], &thread->scales);
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`. */
-template <class CUT, int COUNT, int CHAIN>
-ECO_DEVICE void multiply_items(const struct eco_persistent_call *call, const struct block *block,
-                               const struct memory *memory, const struct thread *thread,
-                               const struct fragment r[CUT::items][TILES], int first, int end)
+template <class DIVISION, int COUNT, int CHAIN>
+ECO_DEVICE void multiply_k_blocks(const struct eco_persistent_call *call, const struct block *block,
+                                  const struct memory *memory, const struct thread *thread,
+                                  const struct fragment r[DIVISION::k_blocks][TILES], int first,
+                                  int end)
 {
     int tile = first;
 #pragma unroll 1
     for (; tile + 1 < end; tile += 2)
-        multiply_rows<CUT, 2, COUNT, CHAIN>(call, block, memory, thread, r, tile, tile - first);
+        multiply_rows<DIVISION, 2, COUNT, CHAIN>(call, block, memory, thread, r, tile,
+                                                 tile - first);
     if (tile < end)
-        multiply_rows<CUT, 1, COUNT, CHAIN>(call, block, memory, thread, r, tile, tile - first);
+        multiply_rows<DIVISION, 1, COUNT, CHAIN>(call, block, memory, thread, r, tile,
+                                                 tile - first);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_MMA_CUH */

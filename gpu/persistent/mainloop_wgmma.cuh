@@ -1,8 +1,8 @@
 /*
  * Products of a step by four warps together (wgmma): R in registers, 16 of its rows to a warp, or
- * kept in shared memory, the batch in shared memory.  An item of 8 rows of the batch lies there as
- * 4 groups of 128 bytes: the words that instructions take together (gather.cuh), of pairs
- * first the nearest numbers, then what they leave.
+ * kept in shared memory, the batch in shared memory.  A k block of 8 rows of the batch lies there
+ * as 4 groups of 128 bytes: the words that instructions take together (gather.cuh), of pairs first
+ * the nearest numbers, then what they leave.
  */
 #ifndef ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH
 #define ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH
@@ -11,13 +11,13 @@
 #include "gpu/persistent/sums.cuh"
 
 enum {
-    GROUP_BYTES = ECO_PERSISTENT_N * 16,                  /* half of an instruction's k */
-    ITEM_BYTES = ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES, /* from 8 rows to the next */
-    HALF_ITEM = ITEM_BYTES / 2 >> 4                       /* as descriptions count */
+    GROUP_BYTES = ECO_PERSISTENT_N * 16,                     /* half of an instruction's k */
+    K_BLOCK_BYTES = ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES, /* from 8 rows to the next */
+    HALF_K_BLOCK = K_BLOCK_BYTES / 2 >> 4                    /* as descriptions count */
 };
-static_assert(+ITEM_BYTES == +WGMMA_ROWS_APART, "what is described says so");
+static_assert(+K_BLOCK_BYTES == +WGMMA_ROWS_APART, "what is described says so");
 
-/* Where rows lie in groups of 8, an item apart: the lower half of what the instruction wants to
+/* Where rows lie in groups of 8, a k block apart: the lower half of what the instruction wants to
  * know, whose upper half is the same for all.  In a cluster an address says the block, too.  Of one
  * lane, so that the compiler sees that all have the same, and adds to it where that takes no time.
  */
@@ -41,10 +41,10 @@ ECO_DEVICE void multiply_by_warpgroup(float (&d)[n], R a, unsigned b, int add)
 }
 
 /* Sums of `N` tiles of 8 rows of the batch.  Of pairs those of the nearest numbers end after some
- * items, as elsewhere (end_chain). */
-template <class CUT, int N> struct square_sums {
+ * k blocks, as elsewhere (end_chain). */
+template <class DIVISION, int N> struct square_sums {
     enum {
-        SETS = CUT::squares > 1 ? TILES : 1, /* else both of a warp's tiles add to the same */
+        SETS = DIVISION::squares > 1 ? TILES : 1, /* else both of a warp's tiles add to the same */
         HELD = 4 * N
     };
     float d[SETS][HELD];
@@ -53,28 +53,30 @@ template <class CUT, int N> struct square_sums {
 #endif
 };
 
-/* R: halves of an item, in registers or as described. */
-template <class CUT, int N, class R>
-ECO_DEVICE void add_item(struct square_sums<CUT, N> *sums, int t, R low, R high, unsigned b,
-                         bool first, bool first_of_chain)
+/* R: halves of a k block, in registers or as described. */
+template <class DIVISION, int N, class R>
+ECO_DEVICE void add_k_block(struct square_sums<DIVISION, N> *sums, int t, R low, R high, unsigned b,
+                            bool first, bool first_of_chain)
 {
-    const int set = t % square_sums<CUT, N>::SETS;
+    const int set = t % square_sums<DIVISION, N>::SETS;
 #if defined(ECO_OPERAND_PAIR)
     multiply_by_warpgroup(sums->d[set], low, b, !first_of_chain);
     multiply_by_warpgroup(sums->rest[set], high, b, !first);
-    multiply_by_warpgroup(sums->rest[set], low, b + HALF_ITEM, 1);
+    multiply_by_warpgroup(sums->rest[set], low, b + HALF_K_BLOCK, 1);
 #else
     multiply_by_warpgroup(sums->d[set], low, b, !first);
-    multiply_by_warpgroup(sums->d[set], high, b + HALF_ITEM, 1);
+    multiply_by_warpgroup(sums->d[set], high, b + HALF_K_BLOCK, 1);
 #endif
 }
 
-/* After so many items: of pairs a chain, whose sums are added to the others.  Else all goes on. */
-template <class CUT, int N> ECO_DEVICE void end_items(struct square_sums<CUT, N> *sums, bool first)
+/* After so many k blocks: of pairs a chain, whose sums are added to the others.  Else all goes on.
+ */
+template <class DIVISION, int N>
+ECO_DEVICE void end_k_blocks(struct square_sums<DIVISION, N> *sums, bool first)
 {
     wgmma_commit();
 #if defined(ECO_OPERAND_PAIR)
-    typedef square_sums<CUT, N> kind;
+    typedef square_sums<DIVISION, N> kind;
 #pragma unroll
     for (int s = 0; s < kind::SETS; s++) {
         wgmma_wait_for_sums<0>(sums->d[s]);
@@ -86,10 +88,10 @@ template <class CUT, int N> ECO_DEVICE void end_items(struct square_sums<CUT, N>
 }
 
 /* After all of them. */
-template <class CUT, int N> ECO_DEVICE void end_sums(struct square_sums<CUT, N> *sums)
+template <class DIVISION, int N> ECO_DEVICE void end_sums(struct square_sums<DIVISION, N> *sums)
 {
 #pragma unroll
-    for (int s = 0; s < square_sums<CUT, N>::SETS; s++) {
+    for (int s = 0; s < square_sums<DIVISION, N>::SETS; s++) {
 #if defined(ECO_OPERAND_PAIR)
         wgmma_wait_for_sums<0>(sums->rest[s]);
 #else
@@ -99,47 +101,49 @@ template <class CUT, int N> ECO_DEVICE void end_sums(struct square_sums<CUT, N> 
 }
 
 #if defined(ECO_OPERAND_PAIR)
-enum { CHAIN = 4 }; /* items of each of a warp's tiles: as exact as two, and sooner over */
+enum { CHAIN = 4 }; /* k blocks of each of a warp's tiles: as exact as two, and sooner over */
 #else
-enum { CHAIN = ECO_PERSISTENT_ITEMS(ECO_PERSISTENT_WGMMA, false, 1) };
+enum { CHAIN = ECO_PERSISTENT_K_BLOCKS(ECO_PERSISTENT_WGMMA, false, 1) };
 #endif
 
-/* The items of R that are kept in shared memory. */
-template <class CUT, int N>
+/* The k blocks of R that are kept in shared memory. */
+template <class DIVISION, int N>
 ECO_DEVICE void
 multiply_squares_by_shared(const struct eco_persistent_call *call, const struct block *block,
-                           struct square_sums<CUT, N> *sums, unsigned b, int next, int across)
+                           struct square_sums<DIVISION, N> *sums, unsigned b, int next, int across)
 {
-    enum { ITEM_OF_R = WARPGROUP * 2 * WARP }; /* 64 rows */
-    const int items = call->shape.part[CUT::product].items;
-    if (items <= CUT::items)
+    enum { K_BLOCK_OF_R = WARPGROUP * 2 * WARP }; /* 64 rows */
+    const int k_blocks = call->shape.part[DIVISION::product].k_blocks;
+    if (k_blocks <= DIVISION::k_blocks)
         return;
-    unsigned a = describe_rows(shared_address(square_in_shared<CUT>(call, block, CUT::items, 0)));
-    b += (unsigned)(CUT::items * next);
+    unsigned a = describe_rows(
+        shared_address(square_in_shared<DIVISION>(call, block, DIVISION::k_blocks, 0)));
+    b += (unsigned)(DIVISION::k_blocks * next);
 #pragma unroll 1
-    for (int i = CUT::items; i < items; i++, b += (unsigned)next) {
+    for (int i = DIVISION::k_blocks; i < k_blocks; i++, b += (unsigned)next) {
         wgmma_fence();
 #pragma unroll
-        for (int t = 0; t < TILES; t++, a += ITEM_OF_R)
-            add_item<CUT, N>(sums, t, a, a + HALF_ITEM, b + (unsigned)(t * across), false,
-                             t < square_sums<CUT, N>::SETS);
-        end_items<CUT, N>(sums, false);
+        for (int t = 0; t < TILES; t++, a += K_BLOCK_OF_R)
+            add_k_block<DIVISION, N>(sums, t, a, a + HALF_K_BLOCK, b + (unsigned)(t * across),
+                                     false, t < square_sums<DIVISION, N>::SETS);
+        end_k_blocks<DIVISION, N>(sums, false);
     }
 }
 
-/* `N` tiles of 8 rows of the batch, `COUNT` items of R in registers. */
-template <class CUT, int N, int COUNT>
+/* `N` tiles of 8 rows of the batch, `COUNT` k blocks of R in registers. */
+template <class DIVISION, int N, int COUNT>
 ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const struct block *block,
                                  const struct memory *memory, const struct thread *thread,
-                                 const struct fragment r[CUT::items][TILES], int row_tile,
+                                 const struct fragment r[DIVISION::k_blocks][TILES], int row_tile,
                                  int sum_tile, int end)
 {
-    typedef square_sums<CUT, N> kind;
+    typedef square_sums<DIVISION, N> kind;
     enum { CHUNK = CHAIN < COUNT ? CHAIN : COUNT };
     const int next = memory->row_tiles * WARP;
-    const int across = CUT::squares == 1 ? call->shape.part[CUT::product].items * next : 0;
+    const int across =
+        DIVISION::squares == 1 ? call->shape.part[DIVISION::product].k_blocks * next : 0;
     const unsigned b = describe_rows(shared_address(shared + thread->operand + row_tile * WARP));
-    struct square_sums<CUT, N> sums;
+    struct square_sums<DIVISION, N> sums;
 #pragma unroll
     for (int i = 0; i < COUNT; i += CHUNK) {
         wgmma_fence();
@@ -148,15 +152,15 @@ ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const s
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
                 const bool start = j == 0 && t < kind::SETS;
-                add_item<CUT, N>(&sums, t, r[i + j][t].first, r[i + j][t].second,
-                                 b + (unsigned)((i + j) * next + t * across), i == 0 && start,
-                                 start);
+                add_k_block<DIVISION, N>(&sums, t, r[i + j][t].first, r[i + j][t].second,
+                                         b + (unsigned)((i + j) * next + t * across),
+                                         i == 0 && start, start);
             }
-        end_items<CUT, N>(&sums, i == 0);
+        end_k_blocks<DIVISION, N>(&sums, i == 0);
     }
-    if (COUNT == CUT::items)
-        multiply_squares_by_shared<CUT, N>(call, block, &sums, b, next, across);
-    end_sums<CUT, N>(&sums);
+    if (COUNT == DIVISION::k_blocks)
+        multiply_squares_by_shared<DIVISION, N>(call, block, &sums, b, next, across);
+    end_sums<DIVISION, N>(&sums);
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
@@ -170,44 +174,45 @@ ECO_DEVICE void multiply_squares(const struct eco_persistent_call *call, const s
                 d[i] = sums.d[s][4 * n + i];
 #endif
             if (sum_tile + n < end)
-                put_four<CUT>(thread->sums + (sum_tile + n) * CUT::sum_tile +
-                                  s * WARPGROUP * ECO_PERSISTENT_M,
-                              make_float4(d[0], d[1], d[2], d[3]), &thread->scales);
+                put_four<DIVISION>(thread->sums + (sum_tile + n) * DIVISION::sum_tile +
+                                       s * WARPGROUP * ECO_PERSISTENT_M,
+                                   make_float4(d[0], d[1], d[2], d[3]), &thread->scales);
         }
 }
 
 /* Tiles of 8 rows of the batch from `first` on, up to `end`; some that are not there are multiplied
  * like the others, and kept nowhere. */
-template <class CUT, int COUNT>
+template <class DIVISION, int COUNT>
 ECO_DEVICE void
 multiply_square_tiles(const struct eco_persistent_call *call, const struct block *block,
                       const struct memory *memory, const struct thread *thread,
-                      const struct fragment r[CUT::items][TILES], int first, int end)
+                      const struct fragment r[DIVISION::k_blocks][TILES], int first, int end)
 {
     int tile = first;
 #pragma unroll 1
     for (; tile + 2 < end; tile += 4)
-        multiply_squares<CUT, 4, COUNT>(call, block, memory, thread, r, tile, tile - first,
-                                        end - first);
+        multiply_squares<DIVISION, 4, COUNT>(call, block, memory, thread, r, tile, tile - first,
+                                             end - first);
     if (tile < end)
-        multiply_squares<CUT, 2, COUNT>(call, block, memory, thread, r, tile, tile - first,
-                                        end - first);
+        multiply_squares<DIVISION, 2, COUNT>(call, block, memory, thread, r, tile, tile - first,
+                                             end - first);
 }
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void
 multiply_by_warpgroups(const struct eco_persistent_call *call, const struct block *block,
                        const struct memory *memory, const struct thread *thread,
-                       const struct fragment r[CUT::items][TILES], int first, int end)
+                       const struct fragment r[DIVISION::k_blocks][TILES], int first, int end)
 {
-    static_assert(!ITEM_SCALES || !CUT::square, "sums of items are not told apart");
-    const int items = call->shape.part[CUT::product].items;
-    if (items > 4)
-        multiply_square_tiles<CUT, CUT::items>(call, block, memory, thread, r, first, end);
-    else if (items > 2)
-        multiply_square_tiles<CUT, 4>(call, block, memory, thread, r, first, end);
+    static_assert(!K_BLOCK_SCALES || !DIVISION::square, "sums of k blocks are not told apart");
+    const int k_blocks = call->shape.part[DIVISION::product].k_blocks;
+    if (k_blocks > 4)
+        multiply_square_tiles<DIVISION, DIVISION::k_blocks>(call, block, memory, thread, r, first,
+                                                            end);
+    else if (k_blocks > 2)
+        multiply_square_tiles<DIVISION, 4>(call, block, memory, thread, r, first, end);
     else
-        multiply_square_tiles<CUT, 2>(call, block, memory, thread, r, first, end);
+        multiply_square_tiles<DIVISION, 2>(call, block, memory, thread, r, first, end);
 }
 
 #endif /* ECO_GPU_PERSISTENT_MAINLOOP_WGMMA_CUH */

@@ -27,7 +27,7 @@ typedef unsigned short operand_bits;
 
 enum {
     PIECE = 16 / sizeof(operand_bits), /* operands in 16 bytes */
-    ITEM = 4 * PIECE                   /* k of two steps of the matrix instruction */
+    K_BLOCK = 4 * PIECE                /* k of two steps of the matrix instruction */
 };
 
 /* NaNs become the one that instructions make: never the mark of what is not yet written. */
@@ -69,9 +69,9 @@ ECO_DEVICE void multiply_first(float d[4], uint4 a, unsigned b0, unsigned b1)
 #define INSTRUCTIONS ECO_PERSISTENT_PLAIN
 #endif
 #if defined(ECO_SCALED)
-#define ITEM_SCALES 1
+#define K_BLOCK_SCALES 1
 #else
-#define ITEM_SCALES 0
+#define K_BLOCK_SCALES 0
 #endif
 
 #if defined(ECO_OPERAND_PAIR) || defined(ECO_SCALED)

@@ -27,9 +27,9 @@ struct eco_persistent_need {
     int32_t accs, states;                       /* all accumulators */
     int32_t fields;                             /* that a step back may read */
     int32_t operand;                            /* bytes of one */
-    int32_t instructions;                       /* of the matrix units for an item's product */
+    int32_t instructions;                       /* of the matrix units for a k block's product */
     bool scaled;                                /* scale blocks have scales */
-    int32_t blocks[ECO_PERSISTENT_SPREADS];     /* that run at once, in clusters of 1, 2, 4 */
+    int32_t blocks[ECO_PERSISTENT_CLUSTERS];    /* that run at once, in clusters of 1, 2, 4 */
     size_t block_bytes;                         /* of shared memory */
 };
 
@@ -39,17 +39,17 @@ static inline int32_t eco_persistent_runs(const struct eco_persistent_need *need
     return need->backward ? need->recurrent[o] : 1;
 }
 
-/* Among those of different kernels: form, blocks of a cluster, units of a block. */
+/* Among those of different kernels: mainloop, blocks of a cluster, units of a block. */
 static inline int eco_persistent_place(const struct eco_persistent_shape *shape)
 {
-    return ECO_PERSISTENT_PLACE(shape->unit_shift, shape->spread, shape->form);
+    return ECO_PERSISTENT_PLACE(shape->unit_shift, shape->cluster_log2, shape->mainloop);
 }
 
 static inline struct eco_persistent_shape eco_persistent_at(int place)
 {
     return (struct eco_persistent_shape){.unit_shift = ECO_PERSISTENT_SHIFT_OF(place),
-                                         .spread = ECO_PERSISTENT_SPREAD_OF(place),
-                                         .form = ECO_PERSISTENT_FORM_OF(place)};
+                                         .cluster_log2 = ECO_PERSISTENT_CLUSTER_LOG2_OF(place),
+                                         .mainloop = ECO_PERSISTENT_MAINLOOP_OF(place)};
 }
 
 /* ---- what a problem needs, requirements.c ---------------------------------------------------- */
@@ -97,8 +97,9 @@ ecornn_status eco_persistent_load(struct ecornn_device *device);
 
 /* Of cooperative launches, in clusters where they are of more than one block; overlap: put in place
  * before the kernel ahead has ended. */
-cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks, int spread,
-                                         size_t bytes, bool overlap, cudaStream_t stream);
+cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks,
+                                         int cluster_log2, size_t bytes, bool overlap,
+                                         cudaStream_t stream);
 
 /* At creation of a plan of algorithm persistent: finds the plan's kernels, or compiles them. */
 void eco_persistent_prepare(const struct ecornn_plan *plan);

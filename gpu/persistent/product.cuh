@@ -8,60 +8,65 @@
 #include "gpu/persistent/mainloop_mma.cuh"
 #include "gpu/persistent/mainloop_wgmma.cuh"
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void multiply_some(const struct eco_persistent_call *call, const struct block *block,
                               const struct memory *memory, const struct thread *thread,
-                              const struct fragment r[CUT::items][TILES], int first, int end)
+                              const struct fragment r[DIVISION::k_blocks][TILES], int first,
+                              int end)
 {
-    const int items = call->shape.part[CUT::product].items;
-    if constexpr (CUT::square) {
-        multiply_by_warpgroups<CUT>(call, block, memory, thread, r, first, end);
+    const int k_blocks = call->shape.part[DIVISION::product].k_blocks;
+    if constexpr (DIVISION::square) {
+        multiply_by_warpgroups<DIVISION>(call, block, memory, thread, r, first, end);
     } else {
-        /* With items in shared memory warps may begin anywhere in a scale block of pairs. */
+        /* With k blocks in shared memory warps may begin anywhere in a scale block of pairs. */
         enum {
-            CHAIN = longest_chain<CUT>(4), /* where warps begin at multiples of it */
+            CHAIN = longest_chain<DIVISION>(4), /* where warps begin at multiples of it */
             TWO = CHAIN < 2 ? CHAIN : 2,
-            SHORT = ITEM_SCALES && INSTRUCTIONS == ECO_PERSISTENT_PAIR ? 1 : TWO
+            SHORT = K_BLOCK_SCALES && INSTRUCTIONS == ECO_PERSISTENT_PAIR ? 1 : TWO
         };
-        if (CUT::across * CUT::down < WARPS && block->across >= CUT::across)
+        if (DIVISION::across * DIVISION::down < PERSISTENT_WARPS &&
+            block->across >= DIVISION::across)
             return;
-        if (CHAIN > SHORT && CUT::items % CHAIN == 0 && items == CUT::items)
-            multiply_items<CUT, CUT::items, CHAIN>(call, block, memory, thread, r, first, end);
-        else if (CUT::many || items > 4 || (CUT::items <= 4 && items > 2))
-            multiply_items<CUT, CUT::items, SHORT>(call, block, memory, thread, r, first, end);
-        else if (CUT::items > 4 && items > 2)
-            multiply_items<CUT, 4, CHAIN>(call, block, memory, thread, r, first, end);
+        if (CHAIN > SHORT && DIVISION::k_blocks % CHAIN == 0 && k_blocks == DIVISION::k_blocks)
+            multiply_k_blocks<DIVISION, DIVISION::k_blocks, CHAIN>(call, block, memory, thread, r,
+                                                                   first, end);
+        else if (DIVISION::many || k_blocks > 4 || (DIVISION::k_blocks <= 4 && k_blocks > 2))
+            multiply_k_blocks<DIVISION, DIVISION::k_blocks, SHORT>(call, block, memory, thread, r,
+                                                                   first, end);
+        else if (DIVISION::k_blocks > 4 && k_blocks > 2)
+            multiply_k_blocks<DIVISION, 4, CHAIN>(call, block, memory, thread, r, first, end);
         else
-            multiply_items<CUT, 2, TWO>(call, block, memory, thread, r, first, end);
+            multiply_k_blocks<DIVISION, 2, TWO>(call, block, memory, thread, r, first, end);
     }
 }
 
 /* The products of a step; its sums are there for all threads when it returns. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void multiply_gathered(const struct eco_persistent_call *call, const struct block *block,
                                   const struct memory *memory, const struct thread *thread,
-                                  const struct fragment r[CUT::items][TILES], int step)
+                                  const struct fragment r[DIVISION::k_blocks][TILES], int step)
 {
     const int all = memory->row_tiles;
-    if (CUT::blocks == 1) {
-        multiply_some<CUT>(call, block, memory, thread, r, 0, all);
+    if (DIVISION::blocks == 1) {
+        multiply_some<DIVISION>(call, block, memory, thread, r, 0, all);
         cp_async_wait_all();
         __syncthreads();
         return;
     }
     if (threadIdx.x == 0)
-        expect_bytes(step, CUT::blocks * all * ECO_PERSISTENT_N * CUT::own * sizeof(float));
+        expect_bytes(step,
+                     DIVISION::blocks * all * ECO_PERSISTENT_N * DIVISION::own * sizeof(float));
 #pragma unroll 1
     for (int first = 0; first < all; first += call->shape.chunk) {
         const int end = min(first + call->shape.chunk, all);
         if (first > 0)
             __syncthreads();
-        multiply_some<CUT>(call, block, memory, thread, r, first, end);
+        multiply_some<DIVISION>(call, block, memory, thread, r, first, end);
         __syncthreads();
-        share_sums<CUT>(block, memory, step, first, end);
+        share_sums<DIVISION>(block, memory, step, first, end);
     }
     cp_async_wait_all();
-    if (CUT::may_alias && call->shape.aliased)
+    if (DIVISION::may_alias && call->shape.aliased)
         __syncthreads(); /* sums are read, others may be gathered */
     else
         __syncwarp();

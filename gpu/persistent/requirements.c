@@ -8,7 +8,7 @@
 
 /* ---- kinds of kernels ------------------------------------------------------------------------ */
 
-/* Rows, operands, accuracy, bytes of an operand, matrix instructions for an item, scales. */
+/* Rows, operands, accuracy, bytes of an operand, matrix instructions for a k block, scales. */
 const struct eco_persistent_kind eco_persistent_kinds[ECO_PERSISTENT_KINDS] = {
     [ECO_BF16_IN_BF16] = {"BF16", "BF16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},
     [ECO_F16_IN_F16] = {"F16", "F16", "QUICK", 2, ECO_PERSISTENT_PLAIN, false},

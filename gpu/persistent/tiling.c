@@ -28,20 +28,20 @@ static int32_t pairs(const struct eco_persistent_shape *shape)
     return up(row_tiles(shape) * ECO_PERSISTENT_N, rows) * ECO_PERSISTENT_THREADS;
 }
 
-/* Items of a product in a warp's registers, at most; scale blocks have so many. */
-static int32_t held(const struct eco_persistent_need *need, int32_t form, int32_t bundle)
+/* K blocks of a product in a warp's registers, at most; scale blocks have so many. */
+static int32_t held(const struct eco_persistent_need *need, int32_t mainloop, int32_t bundle)
 {
-    return ECO_PERSISTENT_ITEMS(form, need->scaled, bundle) / need->products;
+    return ECO_PERSISTENT_K_BLOCKS(mainloop, need->scaled, bundle) / need->products;
 }
 
-/* A count of items for which there is code; of single numbers in scale blocks of an even number of
- * items each warp has so, too. */
-static int32_t items_of(int32_t n, int32_t most, int32_t form, bool even)
+/* A count of k blocks for which there is code; of single numbers in scale blocks of an even number
+ * of k blocks each warp has so, too. */
+static int32_t k_blocks_of(int32_t n, int32_t most, int32_t mainloop, bool even)
 {
     const int32_t more = even ? up(n, 2) * 2 : n;
-    const bool few = form != ECO_PERSISTENT_MMA_MANY;
-    if (ECO_PERSISTENT_IS_DIRECT(form))
-        return ECO_PERSISTENT_DIRECT_ITEMS(n, most);
+    const bool few = mainloop != ECO_PERSISTENT_MMA_MANY;
+    if (ECO_PERSISTENT_IS_DIRECT(mainloop))
+        return ECO_PERSISTENT_DIRECT_K_BLOCKS(n, most);
     return n <= 2 && few ? 2 : n <= 4 && few ? 4 : n <= most ? most : more;
 }
 
@@ -66,17 +66,17 @@ static size_t larger_size(size_t a, size_t b)
 
 static size_t sums_bytes(const struct eco_persistent_shape *shape)
 {
-    const size_t turns = ECO_PERSISTENT_IS_DIRECT(shape->form) ? 2 : 1;
+    const size_t turns = ECO_PERSISTENT_IS_DIRECT(shape->mainloop) ? 2 : 1;
     return turns * (size_t)shape->chunk * (size_t)shape->sums * sizeof(float);
 }
 
-/* Of a row in an item: what is multiplied, and scales of the scale blocks that it is of. */
-static size_t item_bytes(const struct eco_persistent_need *need,
-                         const struct eco_persistent_shape *shape)
+/* Of a row in a k block: what is multiplied, and scales of the scale blocks that it is of. */
+static size_t k_block_bytes(const struct eco_persistent_need *need,
+                            const struct eco_persistent_shape *shape)
 {
-    const int32_t of_item = ECO_PERSISTENT_BYTES / need->operand;
+    const int32_t of_k_block = ECO_PERSISTENT_BYTES / need->operand;
     const bool halves = ECO_PERSISTENT_HALVES(eco_persistent_runs(need, 0), shape->unit_shift,
-                                              of_item, need->backward);
+                                              of_k_block, need->backward);
     return ECO_PERSISTENT_BYTES + (need->scaled ? (halves ? 2 : 1) * sizeof(float) : 0);
 }
 
@@ -85,15 +85,15 @@ static size_t shared_bytes(const struct eco_persistent_need *need,
                            const struct eco_persistent_shape *shape)
 {
     const size_t rows = (size_t)row_tiles(shape) * ECO_PERSISTENT_N,
-                 parts = (size_t)2 << shape->spread;
+                 parts = (size_t)2 << shape->cluster_log2;
     const size_t own = need->backward ? (size_t)need->states + (size_t)need->fields
                                       : (size_t)need->accs + 2 * (size_t)need->states;
     const size_t biases = need->backward ? 0 : (size_t)need->accs << shape->unit_shift;
     const size_t kept = (size_t)WARPS * (size_t)shape->in_shared * 2 * LANES * FRAGMENT;
     const size_t rest =
-        rows * (size_t)shape->room * item_bytes(need, shape) +
+        rows * (size_t)shape->room * k_block_bytes(need, shape) +
         (shape->aliased ? 0 : sums_bytes(shape)) +
-        (shape->spread > 0
+        (shape->cluster_log2 > 0
              ? parts * rows *
                    (size_t)ECO_PERSISTENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
              : 0) +
@@ -114,18 +114,18 @@ static int32_t larger(int32_t a, int32_t b)
 static bool divide_rows(const struct eco_persistent_need *need, int o,
                         const struct eco_persistent_shape *shape, struct eco_persistent_part *part)
 {
-    const int32_t wide = ECO_PERSISTENT_TILES(shape->form),
-                  tiles = up(row_groups(need, o) << shape->unit_shift << shape->spread,
+    const int32_t wide = ECO_PERSISTENT_TILES(shape->mainloop),
+                  tiles = up(row_groups(need, o) << shape->unit_shift << shape->cluster_log2,
                              ECO_PERSISTENT_M);
     part->tiles = up(tiles, wide) * wide;
-    if (shape->form == ECO_PERSISTENT_WGMMA)
+    if (shape->mainloop == ECO_PERSISTENT_WGMMA)
         part->tiles = ECO_PERSISTENT_SQUARE_TILES(tiles);
     part->down = part->tiles / wide;
     if (part->down > WARPS)
         return false;
     part->across = WARPS / part->down;
     part->parts = part->across;
-    if (shape->form == ECO_PERSISTENT_WGMMA && part->tiles == FOUR)
+    if (shape->mainloop == ECO_PERSISTENT_WGMMA && part->tiles == FOUR)
         part->parts = WARPS / FOUR;
     return true;
 }
@@ -134,33 +134,34 @@ static bool divide_rows(const struct eco_persistent_need *need, int o,
 static bool divide_product(const struct eco_persistent_need *need, int o,
                            struct eco_persistent_shape *shape)
 {
-    const int32_t item = ECO_PERSISTENT_BYTES / need->operand; /* k of it */
+    const int32_t k_block = ECO_PERSISTENT_BYTES / need->operand; /* k of it */
     struct eco_persistent_part *part = &shape->part[o];
     const int32_t numbers = bundle_of(need, o, shape),
-                  bundle = need->scaled && numbers > item ? numbers / item : 1, /* items */
+                  bundle = need->scaled && numbers > k_block ? numbers / k_block : 1, /* k blocks */
         bundles = ECO_PERSISTENT_SCALE_BLOCKS(need->hidden, shape->unit_shift),
-                  most = held(need, shape->form, bundle);
-    part->k = up(need->scaled ? bundles * numbers : need->width[o], item) * item;
+                  most = held(need, shape->mainloop, bundle);
+    part->k = up(need->scaled ? bundles * numbers : need->width[o], k_block) * k_block;
     if (!divide_rows(need, o, shape, part))
         return false;
-    part->slice = up(up(part->k / item, 1 << shape->spread), bundle) * bundle;
-    const int32_t items = up(part->slice, part->across);
-    if (shape->form == ECO_PERSISTENT_MMA_MANY && items <= held(need, ECO_PERSISTENT_MMA, bundle))
+    part->slice = up(up(part->k / k_block, 1 << shape->cluster_log2), bundle) * bundle;
+    const int32_t k_blocks = up(part->slice, part->across);
+    if (shape->mainloop == ECO_PERSISTENT_MMA_MANY &&
+        k_blocks <= held(need, ECO_PERSISTENT_MMA, bundle))
         return false;
-    part->items = items_of(items, most, shape->form,
-                           need->instructions == ECO_PERSISTENT_PLAIN && bundle % 2 == 0);
-    part->in_shared = larger(part->items - most, 0);
-    if (shape->form == ECO_PERSISTENT_WGMMA && row_tiles(shape) == 1)
+    part->k_blocks = k_blocks_of(k_blocks, most, shape->mainloop,
+                                 need->instructions == ECO_PERSISTENT_PLAIN && bundle % 2 == 0);
+    part->in_shared = larger(part->k_blocks - most, 0);
+    if (shape->mainloop == ECO_PERSISTENT_WGMMA && row_tiles(shape) == 1)
         return false;
-    if (ECO_PERSISTENT_IS_DIRECT(shape->form)) {
+    if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop)) {
         if (part->in_shared > 0 ||
-            row_tiles(shape) > ECO_PERSISTENT_DIRECT_TILES(shape->form, need->instructions))
+            row_tiles(shape) > ECO_PERSISTENT_DIRECT_TILES(shape->mainloop, need->instructions))
             return false;
         if (row_tiles(shape) > 1)
-            part->items = most; /* there is code for these */
+            part->k_blocks = most; /* there is code for these */
     }
     shape->in_shared += part->in_shared;
-    shape->room = larger(shape->room, part->across * part->items);
+    shape->room = larger(shape->room, part->across * part->k_blocks);
     shape->sums = larger(
         shape->sums,
         ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, ECO_PERSISTENT_SUM_ROW(part->tiles, part->parts)));
@@ -171,18 +172,18 @@ static bool divide_product(const struct eco_persistent_need *need, int o,
     return true;
 }
 
-/* May sums lie where what was multiplied lay?  There is code for it in clusters with many items;
+/* May sums lie where what was multiplied lay?  There is code for it in clusters with many k blocks;
  * every warp multiplies all tiles of the batch at once, and only what every step gathers anew is
  * overwritten. */
 static bool may_be_over(const struct eco_persistent_need *need,
                         const struct eco_persistent_shape *shape)
 {
     const struct eco_persistent_part *part = &shape->part[0];
-    const int32_t items = part->k / (ECO_PERSISTENT_BYTES / need->operand),
-                  last =
-                      items - ((1 << shape->spread) - 1) * part->slice; /* the least of a block */
-    return shape->form == ECO_PERSISTENT_MMA_MANY && shape->spread > 0 && row_tiles(shape) <= 2 &&
-           part->down * part->across == WARPS && last > 0 &&
+    const int32_t k_blocks = part->k / (ECO_PERSISTENT_BYTES / need->operand),
+                  last = k_blocks -
+                         ((1 << shape->cluster_log2) - 1) * part->slice; /* the least of a block */
+    return shape->mainloop == ECO_PERSISTENT_MMA_MANY && shape->cluster_log2 > 0 &&
+           row_tiles(shape) <= 2 && part->down * part->across == WARPS && last > 0 &&
            (size_t)last * (size_t)row_tiles(shape) * ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES >=
                sums_bytes(shape);
 }
@@ -196,7 +197,7 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
     /* Sums of all batch rows, or of some at a time: only clusters put them elsewhere then. */
     shape->chunk = row_tiles(shape);
     shape->shared_bytes = shared_bytes(need, shape);
-    while (shape->shared_bytes > need->block_bytes && shape->spread > 0 && shape->chunk > 2) {
+    while (shape->shared_bytes > need->block_bytes && shape->cluster_log2 > 0 && shape->chunk > 2) {
         shape->chunk = up(shape->chunk, 4) * 2;
         shape->shared_bytes = shared_bytes(need, shape);
     }
@@ -208,7 +209,7 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
 }
 
 /* Clocks of a step, fitted to times of an H200 so that they order divisions as measured
- * (doc/performance.md); by operands, of one number or two, and with scales of items. */
+ * (doc/performance.md); by operands, of one number or two, and with scales of k blocks. */
 enum {
     FORWARD,
     FORWARD_TWO,
@@ -227,11 +228,11 @@ enum {
 static const struct cost {
     double step, cluster, kbyte; /* that a block reads of the others */
     double tile;                 /* of 8 batch rows */
-    double item, kept;           /* of R for a tile, in registers and in shared memory */
+    double k_block, kept;        /* of R for a tile, in registers and in shared memory */
     double sum;                  /* that a thread adds up for a unit of each of its rows */
     double round;                /* of units, one of a thread */
     double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
-    double scale;                /* of a scale block for a tile, where items do not count it */
+    double scale;                /* of a scale block for a tile, where k blocks do not count it */
 } costs[] = {[FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
              [FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
              [BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
@@ -250,27 +251,27 @@ static const struct cost *cost_of(const struct eco_persistent_need *need,
                                   const struct eco_persistent_shape *shape)
 {
     const bool two = need->instructions == ECO_PERSISTENT_PAIR;
-    if (ECO_PERSISTENT_IS_DIRECT(shape->form) && !need->backward && need->scaled)
+    if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop) && !need->backward && need->scaled)
         return &costs[two ? DIRECT_TWO_SCALED : DIRECT_SCALED];
-    if (ECO_PERSISTENT_IS_DIRECT(shape->form))
-        return &costs[need->backward                         ? DIRECT_BACK
-                      : !two                                 ? DIRECT
-                      : shape->form == ECO_PERSISTENT_DIRECT ? DIRECT_TWO
-                                                             : WIDE_TWO];
+    if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop))
+        return &costs[need->backward                             ? DIRECT_BACK
+                      : !two                                     ? DIRECT
+                      : shape->mainloop == ECO_PERSISTENT_DIRECT ? DIRECT_TWO
+                                                                 : WIDE_TWO];
     if (need->backward)
         return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
-    if (shape->form == ECO_PERSISTENT_WGMMA)
+    if (shape->mainloop == ECO_PERSISTENT_WGMMA)
         return &costs[two ? SQUARE_TWO : SQUARE];
     return &costs[two || need->scaled ? FORWARD_TWO : FORWARD];
 }
 
-/* Of the items of a warp, multiplied by four warps together: tiles of the batch four at a time, at
- * the end perhaps two. */
+/* Of the k blocks of a warp, multiplied by four warps together: tiles of the batch four at a time,
+ * at the end perhaps two. */
 static double square_clocks(const struct eco_persistent_part *part, int32_t tiles)
 {
-    static const double four = 132, two = 107, kept = 0.7; /* more for an item kept */
+    static const double four = 132, two = 107, kept = 0.7; /* more for a k block kept */
     const int32_t left = tiles % 4;
-    return (part->items + kept * part->in_shared) *
+    return (part->k_blocks + kept * part->in_shared) *
            (four * (tiles / 4 + (left == 3)) + (left == 1 || left == 2 ? two : 0));
 }
 
@@ -278,7 +279,7 @@ static double square_clocks(const struct eco_persistent_part *part, int32_t tile
 static double kbytes_of(const struct eco_persistent_part *part,
                         const struct eco_persistent_shape *shape)
 {
-    const bool direct = ECO_PERSISTENT_IS_DIRECT(shape->form);
+    const bool direct = ECO_PERSISTENT_IS_DIRECT(shape->mainloop);
     const double rows = direct ? shape->group_rows : row_tiles(shape) * ECO_PERSISTENT_N,
                  again = direct ? 0.5 * (part->down - 1) : 0;
     return (1 + again) * rows * part->slice * ECO_PERSISTENT_BYTES / 1024;
@@ -294,19 +295,19 @@ static double predict_product(const struct eco_persistent_need *need, int o,
                  rounds = pairs(shape) / ECO_PERSISTENT_THREADS;
     const bool pair = need->instructions == ECO_PERSISTENT_PAIR && !need->backward;
     const double products = pair ? 1.5 : 1, in_shared = pair ? 1.2 : 1;
-    const double parts = shape->spread > 0 ? 1 << shape->spread : part->parts,
-                 bundles = (double)part->items * (ECO_PERSISTENT_BYTES / need->operand) /
+    const double parts = shape->cluster_log2 > 0 ? 1 << shape->cluster_log2 : part->parts,
+                 bundles = (double)part->k_blocks * (ECO_PERSISTENT_BYTES / need->operand) /
                            bundle_of(need, o, shape);
     const double multiplied =
-        shape->form == ECO_PERSISTENT_WGMMA
+        shape->mainloop == ECO_PERSISTENT_WGMMA
             ? products * square_clocks(part, row_tiles(shape))
             : tiles * products *
-                      (cost->item * (part->items - kept) + in_shared * cost->kept * kept) +
+                      (cost->k_block * (part->k_blocks - kept) + in_shared * cost->kept * kept) +
                   tiles * cost->scale * bundles;
     const double time = cost->step + cost->kbyte * kbytes_of(part, shape) + tiles * cost->tile +
                         multiplied +
                         rounds * (cost->round + cost->sum * row_groups(need, o) * parts);
-    return time + (shape->spread > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
+    return time + (shape->cluster_log2 > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }
 
 static double predict(const struct eco_persistent_need *need,
@@ -330,9 +331,9 @@ double eco_persistent_shape(const struct eco_persistent_need *need,
         struct eco_persistent_shape shape = eco_persistent_at(i);
         if (!(made >> i & 1))
             continue;
-        const int32_t cluster_units = 1 << shape.unit_shift << shape.spread;
-        shape.members = up(need->hidden, cluster_units) << shape.spread;
-        int32_t most = need->blocks[shape.spread] / (shape.members * need->jobs);
+        const int32_t cluster_units = 1 << shape.unit_shift << shape.cluster_log2;
+        shape.members = up(need->hidden, cluster_units) << shape.cluster_log2;
+        int32_t most = need->blocks[shape.cluster_log2] / (shape.members * need->jobs);
         if (most == 0)
             continue;
         if (need->groups > 0 && need->groups < most)

@@ -16,8 +16,8 @@
 /* This block's part of each R; what both are scaled by. */
 template <class FIRST, class SECOND>
 ECO_DEVICE struct scales read_both(const struct eco_persistent_call *call,
-                                   struct fragment first[FIRST::items][TILES],
-                                   struct fragment second[SECOND::items][TILES])
+                                   struct fragment first[FIRST::k_blocks][TILES],
+                                   struct fragment second[SECOND::k_blocks][TILES])
 {
     const struct block block_of_first = block_of<FIRST>(call),
                        block_of_second = block_of<SECOND>(call);
@@ -40,25 +40,25 @@ struct phase {
 };
 
 /* OTHER: the other phase's. */
-template <class CUT, class OTHER>
+template <class DIVISION, class OTHER>
 ECO_DEVICE struct phase phase_of(const struct eco_persistent_call *call)
 {
     struct phase phase;
-    phase.block = block_of<CUT>(call);
-    phase.memory = memory_of<CUT>(call, &phase.block);
-    phase.thread =
-        thread_of<CUT>(call, &phase.block, &phase.memory,
-                       sent_of<CUT>(call, &phase.memory) + sent_of<OTHER>(call, &phase.memory));
+    phase.block = block_of<DIVISION>(call);
+    phase.memory = memory_of<DIVISION>(call, &phase.block);
+    phase.thread = thread_of<DIVISION>(call, &phase.block, &phase.memory,
+                                       sent_of<DIVISION>(call, &phase.memory) +
+                                           sent_of<OTHER>(call, &phase.memory));
     return phase;
 }
 
 /* After a phase: the other one's part of the exchange.  [steps, groups, sent in phase 0, in 1]. */
-template <class CUT, class OTHER>
+template <class DIVISION, class OTHER>
 ECO_DEVICE void advance_phase(const struct eco_persistent_call *call, const struct memory *memory,
                               struct thread *thread, int step)
 {
-    enum { PHASE = CUT::product };
-    const int64_t gathered = sent_of<CUT>(call, memory), sent = sent_of<OTHER>(call, memory);
+    enum { PHASE = DIVISION::product };
+    const int64_t gathered = sent_of<DIVISION>(call, memory), sent = sent_of<OTHER>(call, memory);
     const int64_t others = (call->shape.groups - 1) * (gathered + sent);
     thread->sent += (sent + (PHASE == 1 ? others : 0)) * PIECE;
     if (PHASE == 1 || step > 0)

@@ -7,7 +7,7 @@
 #include "gpu/arch/cp_async.cuh"
 #include "gpu/persistent/block_scales.cuh"
 
-/* Of two rows, 8 apart, what the matrix instructions for an item read: first one half of their
+/* Of two rows, 8 apart, what the matrix instructions for a k block read: first one half of their
  * numbers, then the other, in each the rows in turn, as instructions take them.  In any other order
  * each instruction is preceded by four moves between registers. */
 struct fragment {
@@ -49,90 +49,96 @@ ECO_DEVICE uint4 piece_of_weights(const uint4 *from, float scale)
 }
 
 /* The rows of R of a lane: of its warp's tiles those 8 apart that make a fragment, and how many of
- * the warp's items there are of each. */
-template <class CUT> struct rows_of_r {
-    const narrow *row[CUT::wide][2];
-    int items[CUT::wide][2];
-    int first[CUT::wide]; /* items of whole rows before the warp's */
+ * the warp's k blocks there are of each. */
+template <class DIVISION> struct rows_of_r {
+    const narrow *row[DIVISION::wide][2];
+    int k_blocks[DIVISION::wide][2];
+    int first[DIVISION::wide]; /* k blocks of whole rows before the warp's */
 };
 
-template <class CUT>
-ECO_DEVICE struct rows_of_r<CUT> rows_of(const struct eco_persistent_call *call,
-                                         const struct block *block) {
-    const struct eco_persistent_part *part = &call->shape.part[CUT::product];
-    const narrow *const r = (const narrow *)call->job[block->job].recurrent[CUT::product];
-    struct rows_of_r<CUT> rows;
+template <class DIVISION>
+ECO_DEVICE struct rows_of_r<DIVISION> rows_of(const struct eco_persistent_call *call,
+                                              const struct block *block) {
+    const struct eco_persistent_part *part = &call->shape.part[DIVISION::product];
+    const narrow *const r = (const narrow *)call->job[block->job].recurrent[DIVISION::product];
+    struct rows_of_r<DIVISION> rows;
 #pragma unroll
-    for (int t = 0; t < CUT::wide; t++) {
-        const int first = across_of<CUT>(block, t) * part->items;
-        const int items =
-            min(min(part->items, part->slice - first), part->k / ITEM - block->item0 - first);
-        rows.first[t] = block->item0 + first;
+    for (int t = 0; t < DIVISION::wide; t++) {
+        const int first = across_of<DIVISION>(block, t) * part->k_blocks;
+        const int k_blocks = min(min(part->k_blocks, part->slice - first),
+                                 part->k / K_BLOCK - block->k_block0 - first);
+        rows.first[t] = block->k_block0 + first;
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int at = down_of<CUT>(block, t) * ECO_PERSISTENT_M + half * 8 + block->lane / 4;
-            const int owner = at / CUT::own - block->rank, own = at % CUT::own; /* of the row */
-            const int unit = block->unit0 + (owner << CUT::shift) + (own & ((1 << CUT::shift) - 1));
-            const int64_t row = (int64_t)(own >> CUT::shift) * call->column + unit;
-            const bool there = at < CUT::rows && unit < call->hidden && items > 0;
-            rows.items[t][half] = there ? items : 0;
-            rows.row[t][half] = r + (there ? row * call->recurrent_row[CUT::product] : 0);
+            const int at =
+                down_of<DIVISION>(block, t) * ECO_PERSISTENT_M + half * 8 + block->lane / 4;
+            const int owner = at / DIVISION::own - block->rank,
+                      own = at % DIVISION::own; /* of the row */
+            const int unit =
+                block->unit0 + (owner << DIVISION::shift) + (own & ((1 << DIVISION::shift) - 1));
+            const int64_t row = (int64_t)(own >> DIVISION::shift) * call->column + unit;
+            const bool there = at < DIVISION::rows && unit < call->hidden && k_blocks > 0;
+            rows.k_blocks[t][half] = there ? k_blocks : 0;
+            rows.row[t][half] = r + (there ? row * call->recurrent_row[DIVISION::product] : 0);
         }
     }
     return rows;
 }
 
-/* Where in a row of R the xth 16 bytes of a lane's piece of an item lie; -1: there is no such
+/* Where in a row of R the xth 16 bytes of a lane's piece of a k block lie; -1: there is no such
  * thing.
  */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE int column_of(const struct eco_persistent_call *call, const struct block *block,
-                         int item, int x)
+                         int k_block, int x)
 {
-    enum { OF_RAW = 16 / sizeof(narrow), HALF = ITEM / 2 };
-    const int quarter = block->lane % 4, shift = CUT::scale_block::shift;
-    const int k = item * ITEM + (CUT::scale_block::halves ? x * HALF + quarter * (HALF / 4)
-                                                          : quarter * PIECE + x * OF_RAW);
-    if (!ITEM_SCALES)
-        return k < call->width[CUT::product] ? k : -1;
-    const int in_scale_block = k % (int)CUT::scale_block::numbers, run = in_scale_block >> shift,
-              unit = (k / (int)CUT::scale_block::numbers << shift) +
+    enum { OF_RAW = 16 / sizeof(narrow), HALF = K_BLOCK / 2 };
+    const int quarter = block->lane % 4, shift = DIVISION::scale_block::shift;
+    const int k =
+        k_block * K_BLOCK + (DIVISION::scale_block::halves ? x * HALF + quarter * (HALF / 4)
+                                                           : quarter * PIECE + x * OF_RAW);
+    if (!K_BLOCK_SCALES)
+        return k < call->width[DIVISION::product] ? k : -1;
+    const int in_scale_block = k % (int)DIVISION::scale_block::numbers,
+              run = in_scale_block >> shift,
+              unit = (k / (int)DIVISION::scale_block::numbers << shift) +
                      (in_scale_block & ((1 << shift) - 1));
-    return run < CUT::scale_block::runs && unit < call->hidden ? run * call->column + unit : -1;
+    return run < DIVISION::scale_block::runs && unit < call->hidden ? run * call->column + unit
+                                                                    : -1;
 }
 
 /* Half a fragment that this warp keeps here: the first numbers or the second. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE uint4 *half_in_shared(const struct eco_persistent_call *call, const struct block *block,
-                                 int item, int tile, int half)
+                                 int k_block, int tile, int half)
 {
     const struct eco_persistent_part *part = call->shape.part;
-    int kept = block->warp * part[CUT::product].in_shared + item - CUT::items;
-    if constexpr (CUT::product == 1)
-        kept += WARPS * part[0].in_shared;
+    int kept = block->warp * part[DIVISION::product].in_shared + k_block - DIVISION::k_blocks;
+    if constexpr (DIVISION::product == 1)
+        kept += PERSISTENT_WARPS * part[0].in_shared;
     return shared + ((kept * TILES + tile) * 2 + half) * WARP + block->lane;
 }
 
-/* Where four warps keep 64 rows of an item together, as they have those of the batch. */
-template <class CUT>
+/* Where four warps keep 64 rows of a k block together, as they have those of the batch. */
+template <class DIVISION>
 ECO_DEVICE uint4 *square_in_shared(const struct eco_persistent_call *call,
-                                   const struct block *block, int item, int tile)
+                                   const struct block *block, int k_block, int tile)
 {
-    const int kept =
-        block->warp / WARPGROUP * call->shape.part[CUT::product].in_shared + item - CUT::items;
+    const int kept = block->warp / WARPGROUP * call->shape.part[DIVISION::product].in_shared +
+                     k_block - DIVISION::k_blocks;
     return shared + (kept * TILES + tile) * WARPGROUP * 2 * WARP;
 }
 
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void put_fragment(const struct eco_persistent_call *call, const struct block *block,
-                             int item, int tile, const struct fragment *v)
+                             int k_block, int tile, const struct fragment *v)
 {
-    if (!CUT::square) {
-        *half_in_shared<CUT>(call, block, item, tile, 0) = v->first;
-        *half_in_shared<CUT>(call, block, item, tile, 1) = v->second;
+    if (!DIVISION::square) {
+        *half_in_shared<DIVISION>(call, block, k_block, tile, 0) = v->first;
+        *half_in_shared<DIVISION>(call, block, k_block, tile, 1) = v->second;
         return;
     }
-    uint4 *const to = square_in_shared<CUT>(call, block, item, tile) +
+    uint4 *const to = square_in_shared<DIVISION>(call, block, k_block, tile) +
                       block->warp % WARPGROUP * 2 * WARP + block->lane;
     put_words(to, block->lane, make_uint4(v->first.x, v->first.z, v->second.x, v->second.z));
     put_words(to + WARP, block->lane, make_uint4(v->first.y, v->first.w, v->second.y, v->second.w));
@@ -140,41 +146,42 @@ ECO_DEVICE void put_fragment(const struct eco_persistent_call *call, const struc
 
 /* ---- on its way ------------------------------------------------------------------------------ */
 
-/* Items of a lane come as they are to shared memory, each lane's to places of its own, some while
- * another becomes fragments there: through registers they came one after the other, which took two
- * to four times as long, and steps lacked the registers that this took. */
+/* K blocks of a lane come as they are to shared memory, each lane's to places of its own, some
+ * while another becomes fragments there: through registers they came one after the other, which
+ * took two to four times as long, and steps lacked the registers that this took. */
 enum { RAW = PIECE * sizeof(narrow) / 16 /* of 16 bytes that become a piece */ };
-template <class CUT> struct way {
+template <class DIVISION> struct way {
     enum {
-        PLACES = CUT::wide * 2, /* of an item, of two pieces */
-        ITEM_PLACES = PLACES * RAW * WARP * WARPS,
-        AHEAD = ECO_PERSISTENT_READ_BYTES / 16 / ITEM_PLACES /* items that there is room for */
+        PLACES = DIVISION::wide * 2, /* of a k block, of two pieces */
+        K_BLOCK_PLACES = PLACES * RAW * WARP * PERSISTENT_WARPS,
+        AHEAD =
+            ECO_PERSISTENT_READ_BYTES / 16 / K_BLOCK_PLACES /* k blocks that there is room for */
     };
 };
 
-/* A lane's `n` items from item `first` on; each to [tiles, 2, raw, lanes] of 16 bytes, from `place`
- * on. */
-template <class CUT> struct items_of_r {
+/* A lane's `n` k blocks from k block `first` on; each to [tiles, 2, raw, lanes] of 16 bytes, from
+ * `place` on. */
+template <class DIVISION> struct k_blocks_of_r {
     const struct eco_persistent_call *call;
     const struct block *block;
-    const struct rows_of_r<CUT> *rows;
+    const struct rows_of_r<DIVISION> *rows;
     int first, n, place;
 };
 
 /* To the so manyth place.  What is no part of R is zeros. */
-template <class CUT>
-ECO_DEVICE void ask_for_item(const struct items_of_r<CUT> *items, int i, int at)
+template <class DIVISION>
+ECO_DEVICE void ask_for_k_block(const struct k_blocks_of_r<DIVISION> *k_blocks, int i, int at)
 {
 #pragma unroll
-    for (int x = 0; x < way<CUT>::PLACES && i < items->n; x++) {
-        const int item = items->first + i,
-                  to = items->place + (at * way<CUT>::PLACES + x) * RAW * WARP;
-        const bool row = item < items->rows->items[x / 2][x % 2];
-        const narrow *const from = items->rows->row[x / 2][x % 2];
+    for (int x = 0; x < way<DIVISION>::PLACES && i < k_blocks->n; x++) {
+        const int k_block = k_blocks->first + i,
+                  to = k_blocks->place + (at * way<DIVISION>::PLACES + x) * RAW * WARP;
+        const bool row = k_block < k_blocks->rows->k_blocks[x / 2][x % 2];
+        const narrow *const from = k_blocks->rows->row[x / 2][x % 2];
 #pragma unroll
         for (int k = 0; k < RAW; k++) {
-            const int column =
-                column_of<CUT>(items->call, items->block, items->rows->first[x / 2] + item, k);
+            const int column = column_of<DIVISION>(k_blocks->call, k_blocks->block,
+                                                   k_blocks->rows->first[x / 2] + k_block, k);
             cp_async_16_or_zeros(row && column >= 0, &shared[to + k * WARP],
                                  from + (column >= 0 ? column : 0));
         }
@@ -182,33 +189,33 @@ ECO_DEVICE void ask_for_item(const struct items_of_r<CUT> *items, int i, int at)
     cp_async_commit();
 }
 
-/* Calls use(i, where) when item i is there, while some more are on their way.  It is at the ith
+/* Calls use(i, where) when k block i is there, while some more are on their way.  It is at the ith
  * place; or so many places are taken in turn. */
-template <class CUT, int SO_MANY, class USE>
-ECO_DEVICE void bring_items(const struct items_of_r<CUT> *items, USE use)
+template <class DIVISION, int SO_MANY, class USE>
+ECO_DEVICE void bring_k_blocks(const struct k_blocks_of_r<DIVISION> *k_blocks, USE use)
 {
     const auto at = [](int i) { return SO_MANY > 0 ? i % SO_MANY : i; };
 #pragma unroll 1
-    for (int i = 0; i < way<CUT>::AHEAD; i++)
-        ask_for_item<CUT>(items, i, at(i));
+    for (int i = 0; i < way<DIVISION>::AHEAD; i++)
+        ask_for_k_block<DIVISION>(k_blocks, i, at(i));
 #pragma unroll 1
-    for (int i = 0; i < items->n; i++) {
-        cp_async_wait<way<CUT>::AHEAD - 1>();
-        use(i, items->place + at(i) * way<CUT>::PLACES * RAW * WARP);
-        ask_for_item<CUT>(items, i + way<CUT>::AHEAD, at(i + way<CUT>::AHEAD));
+    for (int i = 0; i < k_blocks->n; i++) {
+        cp_async_wait<way<DIVISION>::AHEAD - 1>();
+        use(i, k_blocks->place + at(i) * way<DIVISION>::PLACES * RAW * WARP);
+        ask_for_k_block<DIVISION>(k_blocks, i + way<DIVISION>::AHEAD, at(i + way<DIVISION>::AHEAD));
     }
     cp_async_wait_all();
 }
 
 /* Rows in 16 bits are there as they are, others as fragments, [n, tiles, 2, lanes]. */
-template <class CUT>
-ECO_DEVICE void bring_fragments(const struct items_of_r<CUT> *items, float scale)
+template <class DIVISION>
+ECO_DEVICE void bring_fragments(const struct k_blocks_of_r<DIVISION> *k_blocks, float scale)
 {
-    bring_items<CUT, 0>(items, [&](int i, int from) {
+    bring_k_blocks<DIVISION, 0>(k_blocks, [&](int i, int from) {
 #if defined(ECO_ROWS_F32)
-        struct fragment v[CUT::wide];
+        struct fragment v[DIVISION::wide];
 #pragma unroll
-        for (int t = 0; t < CUT::wide; t++) {
+        for (int t = 0; t < DIVISION::wide; t++) {
             uint4 piece[2][RAW];
 #pragma unroll
             for (int x = 0; x < 2 * RAW; x++)
@@ -217,8 +224,8 @@ ECO_DEVICE void bring_fragments(const struct items_of_r<CUT> *items, float scale
                 fragment_of(piece_of_weights(piece[0], scale), piece_of_weights(piece[1], scale));
         }
 #pragma unroll
-        for (int x = 0; x < way<CUT>::PLACES; x++)
-            shared[items->place + (i * way<CUT>::PLACES + x) * WARP] =
+        for (int x = 0; x < way<DIVISION>::PLACES; x++)
+            shared[k_blocks->place + (i * way<DIVISION>::PLACES + x) * WARP] =
                 x % 2 ? v[x / 2].second : v[x / 2].first;
 #endif
     });
@@ -235,18 +242,18 @@ ECO_DEVICE struct fragment brought_fragment(int at)
 
 #if defined(SCALED_R)
 /* In a lane's share of R. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE float greatest_of_fragments(const struct eco_persistent_call *call,
                                        const struct block *block, float most)
 {
-    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, block);
-    const struct items_of_r<CUT> items = {
-        call, block, &rows, 0, call->shape.part[CUT::product].items,
-            block->warp *way<CUT>::AHEAD *way<CUT>::PLACES *RAW *WARP + block->lane
+    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
+    const struct k_blocks_of_r<DIVISION> k_blocks = {
+        call, block, &rows, 0, call->shape.part[DIVISION::product].k_blocks,
+            block->warp *way<DIVISION>::AHEAD *way<DIVISION>::PLACES *RAW *WARP + block->lane
     };
-    bring_items<CUT, way<CUT>::AHEAD>(&items, [&](int, int from) {
+    bring_k_blocks<DIVISION, way<DIVISION>::AHEAD>(&k_blocks, [&](int, int from) {
 #pragma unroll
-        for (int x = 0; x < way<CUT>::PLACES * RAW; x++) {
+        for (int x = 0; x < way<DIVISION>::PLACES * RAW; x++) {
             const uint4 v = shared[from + x * WARP];
             enlarge(&most, __uint_as_float(v.x));
             enlarge(&most, __uint_as_float(v.y));
@@ -283,71 +290,72 @@ ECO_DEVICE float scale_of_r(const struct scales *scales)
 #endif
 }
 
-/* The items that registers hold, by way of all of shared memory. */
-template <class CUT>
+/* The k blocks that registers hold, by way of all of shared memory. */
+template <class DIVISION>
 ECO_DEVICE void read_weights_in_registers(const struct eco_persistent_call *call,
                                           const struct block *block, const struct scales *scales,
-                                          struct fragment r[CUT::items][CUT::wide])
+                                          struct fragment r[DIVISION::k_blocks][DIVISION::wide])
 {
-    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, block);
-    const int room = (int)(call->shape.shared_bytes / 16) / way<CUT>::ITEM_PLACES /
-                     way<CUT>::AHEAD * way<CUT>::AHEAD;
-    const int some = room < CUT::items ? room : CUT::items; /* at a time */
-    const int place = block->warp * some * way<CUT>::PLACES * RAW * WARP + block->lane;
-    int at = some; /* item in hand of those */
+    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
+    const int room = (int)(call->shape.shared_bytes / 16) / way<DIVISION>::K_BLOCK_PLACES /
+                     way<DIVISION>::AHEAD * way<DIVISION>::AHEAD;
+    const int some = room < DIVISION::k_blocks ? room : DIVISION::k_blocks; /* at a time */
+    const int place = block->warp * some * way<DIVISION>::PLACES * RAW * WARP + block->lane;
+    int at = some; /* k block in hand of those */
 #pragma unroll
-    for (int i = 0; i < CUT::items; i++, at++) {
-        if (i % way<CUT>::AHEAD == 0 && at == some) {
-            const int left = call->shape.part[CUT::product].items - i;
-            const struct items_of_r<CUT> items = {
+    for (int i = 0; i < DIVISION::k_blocks; i++, at++) {
+        if (i % way<DIVISION>::AHEAD == 0 && at == some) {
+            const int left = call->shape.part[DIVISION::product].k_blocks - i;
+            const struct k_blocks_of_r<DIVISION> k_blocks = {
                 call, block, &rows, i, min(some, left), place
             };
-            bring_fragments<CUT>(&items, scale_of_r(scales));
+            bring_fragments<DIVISION>(&k_blocks, scale_of_r(scales));
             at = 0;
         }
 #pragma unroll
-        for (int t = 0; t < CUT::wide; t++)
-            r[i][t] = brought_fragment(place + (at * CUT::wide + t) * 2 * WARP);
+        for (int t = 0; t < DIVISION::wide; t++)
+            r[i][t] = brought_fragment(place + (at * DIVISION::wide + t) * 2 * WARP);
     }
 }
 
 /* Those that shared memory keeps, by way of what nothing is kept in. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void read_weights_in_shared(const struct eco_persistent_call *call,
                                        const struct block *block, const struct scales *scales)
 {
-    const struct rows_of_r<CUT> rows = rows_of<CUT>(call, block);
-    const int kept = call->shape.part[CUT::product].in_shared,
+    const struct rows_of_r<DIVISION> rows = rows_of<DIVISION>(call, block);
+    const int kept = call->shape.part[DIVISION::product].in_shared,
               other = pieces_in_shared(&call->shape);
-    const int some =
-        ((int)(call->shape.shared_bytes / 16) - other) / way<CUT>::ITEM_PLACES; /* at a time */
-    const int place = other + block->warp * some * way<CUT>::PLACES * RAW * WARP + block->lane;
+    const int some = ((int)(call->shape.shared_bytes / 16) - other) /
+                     way<DIVISION>::K_BLOCK_PLACES; /* at a time */
+    const int place = other + block->warp * some * way<DIVISION>::PLACES * RAW * WARP + block->lane;
 #pragma unroll 1
     for (int first = 0; first < kept; first += some) {
         const int n = min(some, kept - first);
-        const struct items_of_r<CUT> items = {
-            call, block, &rows, CUT::items + first, n, place
+        const struct k_blocks_of_r<DIVISION> k_blocks = {
+            call, block, &rows, DIVISION::k_blocks + first, n, place
         };
-        bring_fragments<CUT>(&items, scale_of_r(scales));
+        bring_fragments<DIVISION>(&k_blocks, scale_of_r(scales));
 #pragma unroll 1
         for (int i = 0; i < n; i++)
 #pragma unroll
-            for (int t = 0; t < CUT::wide; t++) {
-                const struct fragment v = brought_fragment(place + (i * CUT::wide + t) * 2 * WARP);
-                put_fragment<CUT>(call, block, CUT::items + first + i, t, &v);
+            for (int t = 0; t < DIVISION::wide; t++) {
+                const struct fragment v =
+                    brought_fragment(place + (i * DIVISION::wide + t) * 2 * WARP);
+                put_fragment<DIVISION>(call, block, DIVISION::k_blocks + first + i, t, &v);
             }
     }
 }
 
 /* This block's part of R. */
-template <class CUT>
+template <class DIVISION>
 ECO_DEVICE void read_fragments(const struct eco_persistent_call *call, const struct block *block,
                                const struct scales *scales,
-                               struct fragment r[CUT::items][CUT::wide])
+                               struct fragment r[DIVISION::k_blocks][DIVISION::wide])
 {
-    read_weights_in_registers<CUT>(call, block, scales, r);
+    read_weights_in_registers<DIVISION>(call, block, scales, r);
     __syncthreads();
-    read_weights_in_shared<CUT>(call, block, scales);
+    read_weights_in_shared<DIVISION>(call, block, scales);
     __syncthreads();
 }
 

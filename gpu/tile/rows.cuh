@@ -24,6 +24,12 @@ typedef struct {
     unsigned short bits;
 } narrow;
 #endif
+/* A function of math.h, of that type. */
+#if defined(ECO_ROWS_F64)
+#define REAL(name) name
+#else
+#define REAL(name) name##f
+#endif
 
 ECO_DEVICE real to_real(narrow x)
 {

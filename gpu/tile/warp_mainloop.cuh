@@ -12,8 +12,8 @@
 #include "gpu/tile/rows.cuh"
 
 enum {
-    PIECE = 16 / sizeof(narrow), /* elements that a lane reads at once */
-    ITEM = 4 * PIECE,
+    ROW_PIECE = 16 / sizeof(narrow), /* elements that a lane reads at once */
+    ROW_K_BLOCK = 4 * ROW_PIECE,
 #if defined(ECO_ROWS_F32) && !defined(ECO_FUSED_TF32)
     IN_PARTS = 1
 #else
@@ -31,7 +31,7 @@ template <int TILES, int ACROSS> struct warp_sums {
 template <int TILES, int ACROSS> struct warp_operands {
     enum { whole = false };
     const narrow *matrix[TILES][2], *row[ACROSS];
-    int first, end; /* items */
+    int first, end; /* k blocks */
     int k, matrix_row, quarter;
     bool aligned;
 };
@@ -43,19 +43,19 @@ template <int TILES, int ACROSS> struct fetched {
 /* Some of a row, zeros behind them. */
 ECO_DEVICE uint4 read_row_piece(const narrow *from, int there)
 {
-    __align__(16) narrow x[PIECE];
+    __align__(16) narrow x[ROW_PIECE];
 #pragma unroll
-    for (int i = 0; i < PIECE; i++)
+    for (int i = 0; i < ROW_PIECE; i++)
         x[i] = i < there ? from[i] : to_narrow(0);
     return *(const uint4 *)x;
 }
 
 template <int TILES, int ACROSS>
-ECO_DEVICE void fetch_matrix(const struct warp_operands<TILES, ACROSS> &at, int item,
+ECO_DEVICE void fetch_matrix(const struct warp_operands<TILES, ACROSS> &at, int k_block,
                              struct fetched<TILES, ACROSS> *to)
 {
-    const int k = item * ITEM + at.quarter * PIECE;
-    const bool there = item < at.end && k < at.matrix_row;
+    const int k = k_block * ROW_K_BLOCK + at.quarter * ROW_PIECE;
+    const bool there = k_block < at.end && k < at.matrix_row;
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -65,11 +65,12 @@ ECO_DEVICE void fetch_matrix(const struct warp_operands<TILES, ACROSS> &at, int 
 }
 
 /* Rows of the batch, as many as V has room for. */
-template <class AT, class V> ECO_DEVICE void fetch_rows(const AT &at, int item, V *to)
+template <class AT, class V> ECO_DEVICE void fetch_rows(const AT &at, int k_block, V *to)
 {
     enum { ACROSS = sizeof to->b / sizeof to->b[0] };
-    const int k = item * ITEM + at.quarter * PIECE, there = item < at.end ? at.k - k : 0;
-    if (AT::whole || (at.aligned && (there >= PIECE || there <= 0))) {
+    const int k = k_block * ROW_K_BLOCK + at.quarter * ROW_PIECE,
+              there = k_block < at.end ? at.k - k : 0;
+    if (AT::whole || (at.aligned && (there >= ROW_PIECE || there <= 0))) {
 #pragma unroll
         for (int t = 0; t < ACROSS; t++)
             to->b[t] = there > 0 ? *(const uint4 *)(at.row[t] + k) : make_uint4(0, 0, 0, 0);
@@ -80,7 +81,7 @@ template <class AT, class V> ECO_DEVICE void fetch_rows(const AT &at, int item, 
     }
 }
 
-/* ---- an item --------------------------------------------------------------------------------- */
+/* ---- a k block ------------------------------------------------------------------------------- */
 
 /* d += a b, as in arch/mma.cuh. */
 ECO_DEVICE void add_narrow(float d[4], uint4 a, unsigned b0, unsigned b1)
@@ -160,7 +161,7 @@ ECO_DEVICE struct parts parts_of(unsigned x, unsigned y)
     return parts;
 }
 
-/* Matrix instructions cut off where they add: each item's sums begin anew, the least first. */
+/* Matrix instructions cut off where they add: each k block's sums begin anew, the least first. */
 template <int TILES, int ACROSS>
 ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
                                  struct warp_sums<TILES, ACROSS> *sums)
@@ -195,17 +196,17 @@ ECO_DEVICE void multiply_fetched(const struct fetched<TILES, ACROSS> &v,
 
 /* ---- all of a warp's ------------------------------------------------------------------------- */
 
-/* Items on their way: as many as a thread has registers for, which splits floats, too. */
+/* K blocks on their way: as many as a thread has registers for, which splits floats, too. */
 template <class V> struct ahead {
     enum {
         registers = sizeof(narrow) == 2 ? 63 : 55,
         held = sizeof(V) / sizeof(unsigned),
-        items = held < registers ? registers / held : 1
+        k_blocks = held < registers ? registers / held : 1
     };
 };
 
 /* ready() is done when kernels ahead have ended, while rows are on their way.  V: what fetch_matrix
- * and fetch_rows fetch of an item. */
+ * and fetch_rows fetch of a k block. */
 template <class V, int AHEAD, class AT, class SUMS, class READY>
 ECO_DEVICE void warp_mainloop(const AT at, SUMS *sums, READY ready)
 {
@@ -246,8 +247,7 @@ ECO_DEVICE void put_warp_sums(const struct warp_sums<TILES, ACROSS> &sums, float
         }
 }
 
-/* ---- sums that are not finite ------------------------------------------------------------------
- */
+/* ---- sums that are not finite ---------------------------------------------------------------- */
 
 /* Of floats in parts a sum that is not finite is added anew, term by term. */
 ECO_DEVICE float recompute_in_f32(const narrow *a, size_t a_step, const narrow *b, size_t b_step,

@@ -146,9 +146,9 @@ START_TEST(agrees_with_reference)
 }
 END_TEST
 
-/* Layers so large that blocks keep many items of R, in shared memory too, and clusters pay; of few
- * rows and steps, for the reference's sake, but so many rows that kernels for many items are taken
- * forward, too (H=800, H=2048). */
+/* Layers so large that blocks keep many k blocks of R, in shared memory too, and clusters pay; of
+ * few rows and steps, for the reference's sake, but so many rows that kernels for many k blocks are
+ * taken forward, too (H=800, H=2048). */
 static const char *const large[] = {"lstm/f32/train/T2/N20/I8/H800/states/lengths:random",
                                     "lstm/f32/train/T2/N3/I8/H1536",
                                     "gru/f32/train/T2/N9/I8/H1024",
@@ -268,7 +268,7 @@ static const struct {
     double within;
 } beside_f64[] = {{"lstm/f32/train/T7/N90/I300/H720/states", 1e-4},
                   {"rnn-tanh/f32/train/T40/N80/I64/H720/states", 1e-4},
-                  /* R by four warps: a square of it, two, one in clusters; of some items kept */
+                  /* R by four warps: a square of it, two, one in clusters; of some k blocks kept */
                   {"lstm/f32/infer/T6/N64/I24/H512/states", 1e-5},
                   {"lstm/f32/infer/T6/N29/I24/H1020/states/lengths:random", 1e-5},
                   {"lstm/f32/infer/T6/N60/I24/H768/states", 1e-5},
@@ -277,10 +277,10 @@ static const struct {
                   {"lstm/f32/fast/infer/T6/N70/I24/H600/states/lengths:random", 5e-3},
                   {"lstm/f32/fast/infer/T6/N16/I24/H2048/states", 5e-3},
                   {"gru/bf16/infer/bi/T6/N75/I24/H590/states", 5e-2},
-                  /* scales of items, of a cell from text: not by four warps */
+                  /* scales of k blocks, of a cell from text: not by four warps */
                   {"four-states/f32/fast/infer/T6/N64/I24/H768/states", 5e-3},
-                  /* the same, multiplied by the warps that gather them: an item, two, half an item;
-                   * three and six items back */
+                  /* the same, multiplied by the warps that gather them: a k block, two, half of
+                   * one; three and six k blocks back */
                   {"rnn-relu/f32/fast/infer/T6/N20/I24/H800/states", 5e-3},
                   {"rnn-relu/f32/infer/T6/N1/I24/H1024/states", 1e-5},
                   {"four-states/f32/fast/infer/T6/N16/I24/H256/states", 5e-3},

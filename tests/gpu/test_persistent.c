@@ -45,22 +45,22 @@ static void check_part(const struct eco_persistent_need *need,
                        const struct eco_persistent_shape *shape, int o, int32_t rows)
 {
     const struct eco_persistent_part *part = &shape->part[o];
-    const int32_t item = ECO_PERSISTENT_BYTES / need->operand,
+    const int32_t k_block = ECO_PERSISTENT_BYTES / need->operand,
                   bundle = ECO_PERSISTENT_SCALE_BLOCK(eco_persistent_runs(need, o),
-                                                      shape->unit_shift, item, need->backward),
-                  items_of_bundle = bundle < item ? 1 : bundle / item;
+                                                      shape->unit_shift, k_block, need->backward),
+                  k_blocks_of_bundle = bundle < k_block ? 1 : bundle / k_block;
     ck_assert_int_ge(part->k, need->width[o]); /* with scales, of whole bundles, too */
     ck_assert_int_ge(part->tiles * ECO_PERSISTENT_M, rows);
-    ck_assert_int_ge(part->down * ECO_PERSISTENT_TILES(shape->form), part->tiles);
+    ck_assert_int_ge(part->down * ECO_PERSISTENT_TILES(shape->mainloop), part->tiles);
     ck_assert_int_le(part->down * part->across, ECO_PERSISTENT_WARPS);
-    ck_assert_int_ge(part->across * part->items, part->slice);
-    ck_assert_int_ge((part->slice << shape->spread) * (ECO_PERSISTENT_BYTES / need->operand),
+    ck_assert_int_ge(part->across * part->k_blocks, part->slice);
+    ck_assert_int_ge((part->slice << shape->cluster_log2) * (ECO_PERSISTENT_BYTES / need->operand),
                      part->k);
-    ck_assert_int_ge(part->in_shared +
-                         ECO_PERSISTENT_ITEMS(shape->form, need->scaled, items_of_bundle) /
-                             need->products,
-                     part->items);
-    ck_assert_int_ge(shape->room, part->across * part->items);
+    ck_assert_int_ge(part->in_shared + ECO_PERSISTENT_K_BLOCKS(shape->mainloop, need->scaled,
+                                                               k_blocks_of_bundle) /
+                                           need->products,
+                     part->k_blocks);
+    ck_assert_int_ge(shape->room, part->across * part->k_blocks);
     ck_assert_int_ge(
         shape->sums,
         ECO_PERSISTENT_SUM_AT(ECO_PERSISTENT_N, ECO_PERSISTENT_SUM_ROW(part->tiles, part->parts)));
@@ -73,11 +73,11 @@ static void check_over(const struct eco_persistent_need *need,
 {
     const struct eco_persistent_part *part = &shape->part[0];
     const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,
-                  items = part->k / (ECO_PERSISTENT_BYTES / need->operand),
-                  least = items - ((1 << shape->spread) - 1) * part->slice;
+                  k_blocks = part->k / (ECO_PERSISTENT_BYTES / need->operand),
+                  least = k_blocks - ((1 << shape->cluster_log2) - 1) * part->slice;
     ck_assert_int_eq(need->products, 1);
-    ck_assert_int_eq(shape->form, ECO_PERSISTENT_MMA_MANY);
-    ck_assert_int_gt(shape->spread, 0);
+    ck_assert_int_eq(shape->mainloop, ECO_PERSISTENT_MMA_MANY);
+    ck_assert_int_gt(shape->cluster_log2, 0);
     ck_assert_int_eq(shape->chunk, tiles);
     ck_assert_int_eq(part->down * part->across, ECO_PERSISTENT_WARPS);
     ck_assert_int_ge(least * tiles * ECO_PERSISTENT_N * ECO_PERSISTENT_BYTES,
@@ -89,7 +89,7 @@ static void check_shape(const struct eco_persistent_need *need)
     struct eco_persistent_shape shape;
     if (!(eco_persistent_shape(need, &shape) > 0))
         return;
-    const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.spread;
+    const int32_t units = 1 << shape.unit_shift, cluster = 1 << shape.cluster_log2;
     ck_assert(ECO_PERSISTENT_MADE(need->products, need->recurrent[0], need->backward,
                                   need->instructions, need->scaled) >>
                   eco_persistent_place(&shape) &
@@ -100,13 +100,14 @@ static void check_shape(const struct eco_persistent_need *need)
     ck_assert_int_lt((shape.members - cluster) * units, need->hidden);
     ck_assert_int_ge(shape.groups * shape.group_rows, need->rows);
     ck_assert_int_lt((shape.groups - 1) * shape.group_rows, need->rows);
-    ck_assert_int_le(shape.groups * shape.members * need->jobs, need->blocks[shape.spread]);
-    ck_assert_int_ge(shape.chunk * ECO_PERSISTENT_N, shape.spread > 0 ? 1 : shape.group_rows);
+    ck_assert_int_le(shape.groups * shape.members * need->jobs, need->blocks[shape.cluster_log2]);
+    ck_assert_int_ge(shape.chunk * ECO_PERSISTENT_N, shape.cluster_log2 > 0 ? 1 : shape.group_rows);
     ck_assert_uint_le(shape.shared_bytes, BLOCK_BYTES);
-    ck_assert(shape.form != ECO_PERSISTENT_WGMMA || !need->scaled);
-    if (ECO_PERSISTENT_IS_DIRECT(shape.form)) {
-        ck_assert_int_le(shape.group_rows, ECO_PERSISTENT_N * ECO_PERSISTENT_DIRECT_TILES(
-                                                                  shape.form, need->instructions));
+    ck_assert(shape.mainloop != ECO_PERSISTENT_WGMMA || !need->scaled);
+    if (ECO_PERSISTENT_IS_DIRECT(shape.mainloop)) {
+        ck_assert_int_le(shape.group_rows,
+                         ECO_PERSISTENT_N *
+                             ECO_PERSISTENT_DIRECT_TILES(shape.mainloop, need->instructions));
         ck_assert_int_eq(shape.in_shared, 0);
     }
     if (shape.aliased)

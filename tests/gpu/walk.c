@@ -48,12 +48,13 @@ static uint64_t features_of(const struct eco_persistent_shape *shape, int rung)
 {
     const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N;
     const int32_t least = tiles < 3 ? tiles : 3;
-    uint64_t features = UINT64_C(1) << (shape->part[0].items < 24 ? shape->part[0].items : 24);
+    uint64_t features = UINT64_C(1)
+                        << (shape->part[0].k_blocks < 24 ? shape->part[0].k_blocks : 24);
     features |= UINT64_C(1) << (24 + least);
     features |= UINT64_C(1) << (28 + (shape->in_shared > 0));
     features |= UINT64_C(1) << (30 + (shape->chunk < tiles));
     features |= UINT64_C(1) << (32 + shape->aliased);
-    features |= UINT64_C(1) << (34 + (shape->members > 1 << shape->spread));
+    features |= UINT64_C(1) << (34 + (shape->members > 1 << shape->cluster_log2));
     features |= UINT64_C(1) << (36 + (shape->groups > 1));
     /* The reference takes long for large layers: these are for kernels that no other is for, and
      * for what only they have. */
@@ -96,14 +97,14 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
 
 static void add_division(struct eco_text *text, const char *key, int place)
 {
-    static const char *const forms[ECO_PERSISTENT_FORMS] = {[ECO_PERSISTENT_MMA] = "mma",
-                                                            [ECO_PERSISTENT_MMA_MANY] = "mma-many",
-                                                            [ECO_PERSISTENT_DIRECT] = "direct",
-                                                            [ECO_PERSISTENT_DIRECT_WIDE] =
-                                                                "direct-wide",
-                                                            [ECO_PERSISTENT_WGMMA] = "wgmma"};
-    eco_text_add(text, ",%s=%s:%dx%d", key, forms[ECO_PERSISTENT_FORM_OF(place)],
-                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_SPREAD_OF(place));
+    static const char *const mainloops[ECO_PERSISTENT_MAINLOOPS] = {
+        [ECO_PERSISTENT_MMA] = "mma",
+        [ECO_PERSISTENT_MMA_MANY] = "mma-many",
+        [ECO_PERSISTENT_DIRECT] = "direct",
+        [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
+        [ECO_PERSISTENT_WGMMA] = "wgmma"};
+    eco_text_add(text, ",%s=%s:%dx%d", key, mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
+                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_CLUSTER_LOG2_OF(place));
 }
 
 /* ---- what ran -------------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ ECO_DEVICE void write_nonfinite(const eco_emulated_call &call, const warp_tile &
         if (row >= call.a.rows || column >= call.b.rows ||
             !(is_nonfinite(t.of_rows[r]) || is_nonfinite(t.of_columns[j])))
             continue;
-        const float sum = recompute_in_f32(call, row, column),
+        const float sum = recompute_emulated(call, row, column),
                     bias = call.bias == nullptr ? 0 : call.bias[column];
         float *const to = call.c + (size_t)row * call.c_row + column;
         if (lane_of_thread() == 0)

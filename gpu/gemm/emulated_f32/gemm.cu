@@ -19,21 +19,21 @@
 #endif
 
 enum {
-    EIGHTS = TILE / 8,      /* of a tile's columns */
-    SHARES = 4,             /* blocks that add the parts of a tile */
-    TILE_SCALES = TILE * 4, /* bytes of an operand's */
+    EIGHTS_OF_TILE = TILE / 8, /* of a tile's columns */
+    SHARES = 4,                /* blocks that add the parts of a tile */
+    TILE_SCALES = TILE * 4,    /* bytes of an operand's */
     CONSUMER_REGISTERS = 240,
     COPYING_REGISTERS = 24 /* of the warps that fill stages: one of their threads does */
 };
 typedef block_shape<ECO_EMULATED_PAIRS, TILE, TILE, false> kind;
-enum { CONSUMERS = kind::consumers, THREADS = kind::threads };
+enum { CONSUMERS = kind::consumers, GEMM_THREADS = kind::threads };
 
 /* What a block has besides stages: lines of each warp that multiplies, and scales of tiles, those
  * of A's rows first.  A tile's end comes before a stage of the next is left, and one may have a
  * stage only: so scales of so many tiles are there. */
-enum { COLUMNS = TILE / 2, SCALED_TILES = kind::stages + 1 };
+enum { LINE_COLUMNS = TILE / 2, SCALED_TILES = kind::stages + 1 };
 struct ends {
-    float lines[CONSUMERS / WARP][lines<COLUMNS>::FLOATS];
+    float lines[CONSUMERS / WARP][lines<LINE_COLUMNS>::FLOATS];
     float scales[SCALED_TILES][2][TILE];
 };
 static_assert(kind::stages * kind::stage_bytes + sizeof(ends) <= STAGES_BYTES + SCALES_BYTES,
@@ -56,8 +56,8 @@ ECO_DEVICE void copy_scales(const eco_emulated_call &call, const schedule &c, co
 }
 
 /* Each block of the pair copies a plane of B to both. */
-ECO_DEVICE void fill_stages(const eco_emulated_call &call, const schedule &c, unsigned shared,
-                            barriers *b)
+ECO_DEVICE void fill_gemm_stages(const eco_emulated_call &call, const schedule &c, unsigned shared,
+                                 barriers *b)
 {
     const int32_t cluster = (int32_t)blockIdx.x / PAIR, rank = (int32_t)cluster_rank();
     int32_t before_work = 0; /* stages */
@@ -108,10 +108,10 @@ struct multiplier {
             const tile t = tile_of(c, work.pair, rank);
             ends *const e = ends_of(me.shared);
             const float(*scales)[TILE] = e->scales[k % SCALED_TILES];
-            write_tile<COLUMNS>(call,
-                                {scales[0] + warp * WARP_ROWS, scales[1], e->lines[warp],
-                                 t.m * TILE + warp * WARP_ROWS, t.n * TILE},
-                                sum);
+            write_tile<LINE_COLUMNS>(call,
+                                     {scales[0] + warp * WARP_ROWS, scales[1], e->lines[warp],
+                                      t.m * TILE + warp * WARP_ROWS, t.n * TILE},
+                                     sum);
         } else {
             const bool last = work.pair > bound(c, cluster).pair;
             store_partial(part_of(call, cluster, rank, last), sum);
@@ -188,8 +188,8 @@ ECO_DEVICE void empty_stages(const eco_emulated_call &call, const schedule &c, u
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
-    multiply(const __grid_constant__ eco_emulated_call call)
+static __global__ void IN_PAIRS __launch_bounds__(GEMM_THREADS, 1)
+    multiply_tiles(const __grid_constant__ eco_emulated_call call)
 {
 #if HAS_WGMMA
     extern __shared__ char room[];
@@ -206,7 +206,7 @@ static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
     } else {
         warpgroup_leave_registers<COPYING_REGISTERS>();
         if (threadIdx.x == CONSUMERS)
-            fill_stages(call, c, shared, &b);
+            fill_gemm_stages(call, c, shared, &b);
         __syncwarp();
     }
     cluster_sync(); /* nothing comes to a block that has gone */
@@ -216,10 +216,10 @@ static __global__ void IN_PAIRS __launch_bounds__(THREADS, 1)
 /* Of the tiles that cluster blockIdx.x begins and others end, that of rank blockIdx.z: its parts in
  * the order of k, columns of share blockIdx.y. */
 static __global__ void __launch_bounds__(CONSUMERS)
-    add_parts(const __grid_constant__ eco_emulated_call call)
+    add_tile_parts(const __grid_constant__ eco_emulated_call call)
 {
 #if HAS_WGMMA
-    enum { SHARE = EIGHTS / SHARES, OF_SHARE = SHARE * EIGHT };
+    enum { SHARE = EIGHTS_OF_TILE / SHARES, OF_SHARE = SHARE * EIGHT };
     __shared__ __align__(16) float room[CONSUMERS / WARP][lines<OF_SHARE>::FLOATS];
     const schedule c = schedule_of(call, (int32_t)gridDim.x);
     int32_t cluster = (int32_t)blockIdx.x;
@@ -258,17 +258,18 @@ cudaError_t eco_launch_emulated(const struct eco_emulated_call *call, int32_t cl
 {
     void *argument[] = {(void *)call};
     const cudaError_t error =
-        cudaLaunchKernel((const void *)multiply, dim3((unsigned)clusters * PAIR), dim3(THREADS),
-                         argument, SHARED_BYTES, stream);
+        cudaLaunchKernel((const void *)multiply_tiles, dim3((unsigned)clusters * PAIR),
+                         dim3(GEMM_THREADS), argument, SHARED_BYTES, stream);
     if (error != cudaSuccess || call->parts == NULL)
         return error;
-    return cudaLaunchKernel((const void *)add_parts, dim3((unsigned)clusters, SHARES, PAIR),
+    return cudaLaunchKernel((const void *)add_tile_parts, dim3((unsigned)clusters, SHARES, PAIR),
                             dim3(CONSUMERS), argument, 0, stream);
 }
 
 cudaError_t eco_emulated_load(bool *usable)
 {
-    cudaError_t error = eco_emulated_load_kernel((const void *)multiply, SHARED_BYTES, usable);
+    cudaError_t error =
+        eco_emulated_load_kernel((const void *)multiply_tiles, SHARED_BYTES, usable);
     if (error == cudaSuccess && *usable)
         error = eco_emulated_step_load(usable);
     if (error == cudaSuccess && *usable)

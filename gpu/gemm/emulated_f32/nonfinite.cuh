@@ -12,14 +12,14 @@ ECO_DEVICE bool is_nonfinite(float scale)
     return !(scale <= __uint_as_float(0x7F7FFFFF));
 }
 
-ECO_DEVICE float element(const eco_emulated_operand &o, int32_t row, int32_t k)
+ECO_DEVICE float operand_at(const eco_emulated_operand &o, int32_t row, int32_t k)
 {
     return o.data[o.turned ? (size_t)(k - o.begin) * o.row + row : (size_t)row * o.row + k];
 }
 
 /* A sum some terms of which are not finite, so neither is it: NaN as it is, infinity times what it
  * meets.  A warp adds it, until it is NaN. */
-ECO_DEVICE float recompute_in_f32(const eco_emulated_call &call, int32_t row, int32_t column)
+ECO_DEVICE float recompute_emulated(const eco_emulated_call &call, int32_t row, int32_t column)
 {
     enum { LOOK_EVERY = 4 };
     const int32_t end = min(call.a.k, call.b.k);
@@ -30,7 +30,7 @@ ECO_DEVICE float recompute_in_f32(const eco_emulated_call &call, int32_t row, in
         for (int32_t i = 0; i < LOOK_EVERY; i++) {
             const int32_t k = k0 + i * 32 + (int32_t)threadIdx.x % 32;
             if (k < end)
-                sum = __fmaf_rn(element(call.a, row, k), element(call.b, column, k), sum);
+                sum = __fmaf_rn(operand_at(call.a, row, k), operand_at(call.b, column, k), sum);
         }
 #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2)
@@ -39,10 +39,10 @@ ECO_DEVICE float recompute_in_f32(const eco_emulated_call &call, int32_t row, in
 }
 
 /* The same for those that have many. */
-[[maybe_unused]] static __device__ __noinline__ float
-recompute_in_f32_apart(const eco_emulated_call &call, int32_t row, int32_t column)
+[[maybe_unused]] static __device__ __noinline__ float recompute_apart(const eco_emulated_call &call,
+                                                                      int32_t row, int32_t column)
 {
-    return recompute_in_f32(call, row, column);
+    return recompute_emulated(call, row, column);
 }
 
 /* Of all threads of a warp: the sum, or one that is not finite, computed anew. */
@@ -51,8 +51,8 @@ ECO_DEVICE float replaced(const eco_emulated_call &call, bool nonfinite, int32_t
 {
     for (unsigned left = __ballot_sync(~0u, nonfinite); left != 0; left &= left - 1) {
         const int lane = __ffs((int)left) - 1;
-        const float x = recompute_in_f32_apart(call, __shfl_sync(~0u, row, lane),
-                                               __shfl_sync(~0u, column, lane));
+        const float x =
+            recompute_apart(call, __shfl_sync(~0u, row, lane), __shfl_sync(~0u, column, lane));
         sum = (int)threadIdx.x % 32 == lane ? x : sum;
     }
     return sum;

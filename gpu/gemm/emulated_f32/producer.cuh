@@ -103,7 +103,7 @@ ECO_DEVICE void split_states(const filler<kind> &f, int32_t ahead, bool copies)
 /* Arrivals that fill a stage. */
 template <class kind> ECO_DEVICE int arrivals_of(void)
 {
-    return 1 + (kind::splits ? kind::filling / EIGHTS : 0);
+    return 1 + (kind::splits ? kind::filling / EIGHTS_OF_ROW : 0);
 }
 
 /* By the warps that fill. */

@@ -11,18 +11,18 @@
 #include "gpu/tile/pow2_scale.cuh"
 
 enum {
-    THREADS = 256,
-    WARPS = THREADS / WARP,
-    GROUPS = DEPTH / GROUP,   /* of a row in a k tile */
-    COLUMNS = 16,             /* turned rows of a block */
-    STEP = THREADS / COLUMNS, /* groups of one that its threads hold, each the first */
-    HELD_STRAIGHT = 8,        /* groups that a thread holds */
+    SPLIT_THREADS = 256,
+    SPLIT_WARPS = SPLIT_THREADS / WARP,
+    GROUPS = DEPTH / GROUP,               /* of a row in a k tile */
+    SPLIT_COLUMNS = 16,                   /* turned rows of a block */
+    STEP = SPLIT_THREADS / SPLIT_COLUMNS, /* groups of one that its threads hold, each the first */
+    HELD_STRAIGHT = 8,                    /* groups that a thread holds */
     HELD_TURNED = 8,
-    OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* k */
+    SPLIT_OF_WARP = HELD_STRAIGHT * WARP * GROUP, /* k */
     OF_BLOCK = HELD_TURNED * STEP * GROUP,
-    MOST_BLOCKS = ECO_EMULATED_MOST_K / OF_BLOCK
+    MOST_HOLDERS = ECO_EMULATED_MOST_K / OF_BLOCK
 };
-static_assert(OF_WARP * WARPS >= ECO_EMULATED_MOST_K, "a row fits a block");
+static_assert(SPLIT_OF_WARP * SPLIT_WARPS >= ECO_EMULATED_MOST_K, "a row fits a block");
 
 /* An operand, and how many warps hold a row, or blocks turned rows. */
 struct side {
@@ -37,14 +37,14 @@ struct both_operands {
 
 /* ---- the largest of a row -------------------------------------------------------------------- */
 
-ECO_DEVICE bool is_finite(unsigned size)
+ECO_DEVICE bool is_finite_size(unsigned size)
 {
     return size < 0x7F800000;
 }
 
 ECO_DEVICE float scale_of(unsigned most)
 {
-    return is_finite(most) ? scale_for(__uint_as_float(most)) : __uint_as_float(most);
+    return is_finite_size(most) ? scale_for(__uint_as_float(most)) : __uint_as_float(most);
 }
 
 /* ---- splitting ------------------------------------------------------------------------------- */
@@ -60,8 +60,8 @@ ECO_DEVICE uint4 *group_address(const eco_emulated_operand &o, int32_t row, int3
                      line * (2 * DEPTH) + (at ^ line % 8) * 16);
 }
 
-ECO_DEVICE void put(const eco_emulated_operand &o, int32_t row, int32_t group, int32_t k_tiles,
-                    float scale, const float *x)
+ECO_DEVICE void put_group(const eco_emulated_operand &o, int32_t row, int32_t group,
+                          int32_t k_tiles, float scale, const float *x)
 {
     if (o.form == ECO_EMULATED_PAIRS) {
         uint4 *const to = group_address(o, row, group, k_tiles, 2);
@@ -77,9 +77,9 @@ ECO_DEVICE void put(const eco_emulated_operand &o, int32_t row, int32_t group, i
 ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32_t block,
                                  int32_t warps)
 {
-    __shared__ unsigned of_warp[WARPS];
+    __shared__ unsigned of_warp[SPLIT_WARPS];
     const int32_t warp = (int32_t)threadIdx.x / WARP, lane = (int32_t)threadIdx.x % WARP,
-                  row = block * (WARPS / warps) + warp / warps;
+                  row = block * (SPLIT_WARPS / warps) + warp / warps;
     const int32_t end = row < o.rows ? o.k : 0, k_tiles = (k + DEPTH - 1) / DEPTH,
                   first = warp % warps * WARP + lane, step = warps * WARP;
     const float *at = o.data + (size_t)row * o.row;
@@ -110,7 +110,7 @@ ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32
 #pragma unroll
     for (int h = 0; h < HELD_STRAIGHT; h++)
         if (first + h * step < k_tiles * GROUPS)
-            put(o, row, first + h * step, k_tiles, scale, x[h]);
+            put_group(o, row, first + h * step, k_tiles, scale, x[h]);
 }
 
 /* ---- turned: rows follow rows ---------------------------------------------------------------- */
@@ -119,18 +119,18 @@ ECO_DEVICE void prepare_straight(const eco_emulated_operand &o, int32_t k, int32
  * cluster, each of which has other lines. */
 ECO_DEVICE unsigned most_of_cluster(unsigned most, int32_t blocks)
 {
-    __shared__ unsigned of_warp[WARPS][COLUMNS];
-    [[maybe_unused]] __shared__ unsigned of_block[COLUMNS];
-    const int32_t thread = (int32_t)threadIdx.x, column = thread % COLUMNS;
-    most = max(most, __shfl_xor_sync(~0u, most, COLUMNS));
-    if (thread % WARP < COLUMNS)
+    __shared__ unsigned of_warp[SPLIT_WARPS][SPLIT_COLUMNS];
+    [[maybe_unused]] __shared__ unsigned of_block[SPLIT_COLUMNS];
+    const int32_t thread = (int32_t)threadIdx.x, column = thread % SPLIT_COLUMNS;
+    most = max(most, __shfl_xor_sync(~0u, most, SPLIT_COLUMNS));
+    if (thread % WARP < SPLIT_COLUMNS)
         of_warp[thread / WARP][column] = most;
     __syncthreads();
 #pragma unroll
-    for (int warp = 0; warp < WARPS; warp++)
+    for (int warp = 0; warp < SPLIT_WARPS; warp++)
         most = max(most, of_warp[warp][column]);
 #if __CUDA_ARCH__ >= 900
-    if (thread < COLUMNS)
+    if (thread < SPLIT_COLUMNS)
         of_block[column] = most;
     cluster_sync();
     for (int32_t rank = 0; rank < blocks; rank++)
@@ -145,9 +145,9 @@ ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t
                                int32_t blocks)
 {
     const int32_t rank = block % blocks,
-                  row = block / blocks * COLUMNS + (int32_t)threadIdx.x % COLUMNS;
+                  row = block / blocks * SPLIT_COLUMNS + (int32_t)threadIdx.x % SPLIT_COLUMNS;
     const int32_t end = row < o.rows ? o.k : 0, k_tiles = (k + DEPTH - 1) / DEPTH;
-    const int32_t first = rank * (HELD_TURNED * STEP) + (int32_t)threadIdx.x / COLUMNS;
+    const int32_t first = rank * (HELD_TURNED * STEP) + (int32_t)threadIdx.x / SPLIT_COLUMNS;
     const float *at = o.data + row;
     float x[HELD_TURNED][GROUP];
     unsigned most = 0;
@@ -168,13 +168,13 @@ ECO_DEVICE void prepare_turned(const eco_emulated_operand &o, int32_t k, int32_t
 #pragma unroll
     for (int h = 0; h < HELD_TURNED; h++)
         if (first + h * STEP < k_tiles * GROUPS)
-            put(o, row, first + h * STEP, k_tiles, scale, x[h]);
+            put_group(o, row, first + h * STEP, k_tiles, scale, x[h]);
 }
 
 /* ---- both operands --------------------------------------------------------------------------- */
 
-static __global__ void __launch_bounds__(THREADS, 2)
-    prepare(const __grid_constant__ both_operands both)
+static __global__ void __launch_bounds__(SPLIT_THREADS, 2)
+    split_operands(const __grid_constant__ both_operands both)
 {
     const bool second = (int32_t)blockIdx.x >= both.first;
     const int32_t block = (int32_t)blockIdx.x - (second ? both.first : 0);
@@ -187,12 +187,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
         prepare_straight(s.o, both.k, block, s.holders);
 }
 
-/* A power of two, at most MOST_BLOCKS where it is blocks; of few rows that lie straight each has a
+/* A power of two, at most MOST_HOLDERS where it is blocks; of few rows that lie straight each has a
  * block. */
 static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
 {
-    int32_t holders = !o->turned && o->rows <= TILE ? WARPS : 1;
-    while (holders * (o->turned ? OF_BLOCK : OF_WARP) < k)
+    int32_t holders = !o->turned && o->rows <= TILE ? SPLIT_WARPS : 1;
+    while (holders * (o->turned ? OF_BLOCK : SPLIT_OF_WARP) < k)
         holders *= 2;
     return holders;
 }
@@ -201,17 +201,17 @@ static int32_t holders_for(const struct eco_emulated_operand *o, int32_t k)
 static int32_t blocks_for(const side *s)
 {
     const int32_t tiles = (s->o.rows + TILE - 1) / TILE;
-    return tiles * (TILE / (s->o.turned ? COLUMNS : WARPS)) * s->holders;
+    return tiles * (TILE / (s->o.turned ? SPLIT_COLUMNS : SPLIT_WARPS)) * s->holders;
 }
-static_assert(TILE / WARPS % MOST_BLOCKS == 0, "rows that lie straight fill clusters");
+static_assert(TILE / SPLIT_WARPS % MOST_HOLDERS == 0, "rows that lie straight fill clusters");
 
 static side side_of(const struct eco_emulated_operand *o, int32_t k)
 {
     return {*o, holders_for(o, k)};
 }
 
-static cudaError_t launch(const both_operands *both, int32_t blocks, bool overlap,
-                          cudaStream_t stream)
+static cudaError_t launch_split(const both_operands *both, int32_t blocks, bool overlap,
+                                cudaStream_t stream)
 {
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeClusterDimension;
@@ -223,19 +223,19 @@ static cudaError_t launch(const both_operands *both, int32_t blocks, bool overla
     attributes[1].val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3((unsigned)blocks);
-    config.blockDim = dim3(THREADS);
+    config.blockDim = dim3(SPLIT_THREADS);
     config.stream = stream;
     config.attrs = attributes;
     config.numAttrs = overlap ? 2 : 1;
     void *argument[] = {(void *)both};
-    return cudaLaunchKernelExC(&config, (const void *)prepare, argument);
+    return cudaLaunchKernelExC(&config, (const void *)split_operands, argument);
 }
 
 cudaError_t eco_launch_emulated_prepare(const struct eco_emulated_operand *operand, int32_t k,
                                         bool overlap, cudaStream_t stream)
 {
     const both_operands one = {{side_of(operand, k), {}}, k, INT32_MAX};
-    return launch(&one, blocks_for(&one.of[0]), overlap, stream);
+    return launch_split(&one, blocks_for(&one.of[0]), overlap, stream);
 }
 
 cudaError_t eco_launch_emulated_prepare_both(const struct eco_emulated_call *call,
@@ -243,12 +243,12 @@ cudaError_t eco_launch_emulated_prepare_both(const struct eco_emulated_call *cal
 {
     both_operands both = {{side_of(&call->a, call->k), side_of(&call->b, call->k)}, call->k, 0};
     both.first = blocks_for(&both.of[0]);
-    return launch(&both, both.first + blocks_for(&both.of[1]), false, stream);
+    return launch_split(&both, both.first + blocks_for(&both.of[1]), false, stream);
 }
 
 /* Clusters of more than 8 blocks, for long columns, must be asked for. */
 cudaError_t eco_emulated_prepare_load(void)
 {
-    return cudaFuncSetAttribute((const void *)prepare,
+    return cudaFuncSetAttribute((const void *)split_operands,
                                 cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
 }

@@ -12,14 +12,14 @@
 #include "gpu/tile/pow2_scale.cuh"
 
 enum {
-    EIGHTS = DEPTH / GROUP, /* of a row in a stage, a thread each */
-    AHEAD = 4               /* stages that are on their way, with the one in hand */
+    EIGHTS_OF_ROW = DEPTH / GROUP, /* of a row in a stage, a thread each */
+    AHEAD = 4                      /* stages that are on their way, with the one in hand */
 };
 
 /* Of a thread: of what lies in a stage an eighth of some rows.  whole: eighths of rows are aligned,
  * and there or not. */
 template <class kind, bool whole> struct splitter {
-    static constexpr int at_once = kind::filling / EIGHTS,
+    static constexpr int at_once = kind::filling / EIGHTS_OF_ROW,
                          held = kind::columns / at_once; /* rows */
     static_assert(held * at_once == kind::columns, "threads share rows evenly");
     const eco_emulated_operand *o;
@@ -29,7 +29,7 @@ template <class kind, bool whole> struct splitter {
 
     __device__ __forceinline__ void load(int32_t i, float (&x)[held][GROUP]) const
     {
-        const int32_t k = (s.stage_of(i) * EIGHTS + eighth) * GROUP;
+        const int32_t k = (s.stage_of(i) * EIGHTS_OF_ROW + eighth) * GROUP;
 #pragma unroll
         for (int h = 0; h < held; h++) {
             const int32_t n = first + row + h * at_once,
@@ -51,7 +51,7 @@ template <class kind, bool whole> struct splitter {
             const int n = row + h * at_once;
             unsigned most = size_of_eight(x[h]);
 #pragma unroll
-            for (int lanes = EIGHTS / 2; lanes > 0; lanes /= 2)
+            for (int lanes = EIGHTS_OF_ROW / 2; lanes > 0; lanes /= 2)
                 most = max(most, __shfl_xor_sync(~0u, most, lanes));
             const float scale = scale_for(__uint_as_float(most));
             char *const at = to + n * LINE_BYTES + (eighth ^ n % 8) * 16;
@@ -67,7 +67,7 @@ ECO_DEVICE splitter<kind, whole> splitter_of(const eco_emulated_operand &o, cons
                                              int32_t first)
 {
     const int thread = (int)threadIdx.x - kind::consumers;
-    return {&o, s, first, thread / EIGHTS, thread % EIGHTS};
+    return {&o, s, first, thread / EIGHTS_OF_ROW, thread % EIGHTS_OF_ROW};
 }
 
 #endif /* ECO_GPU_GEMM_EMULATED_F32_SPLITTING_PRODUCER_CUH */

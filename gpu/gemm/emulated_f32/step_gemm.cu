@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(block_shape<form, rows, columns, splits
 static const struct kernel {
     const void *kernel;
     int threads;
-} kernels[ECO_EMULATED_KINDS][ECO_EMULATED_HEIGHTS][ECO_EMULATED_WIDTHS] = {
+} step_kernels[ECO_EMULATED_KINDS][ECO_EMULATED_HEIGHTS][ECO_EMULATED_WIDTHS] = {
 #define TILE_OF(height, width)                                                                     \
     ECO_EMULATED_LEAST_ROWS << height, ECO_EMULATED_LEAST_COLUMNS << width
 #define KERNEL(form, splits, height, width)                                                        \
@@ -131,7 +131,7 @@ cudaError_t eco_launch_emulated_step(const struct eco_emulated_call *call,
                                      const struct eco_emulated_cut *cut, bool overlap,
                                      cudaStream_t stream)
 {
-    const kernel *k = &kernels[cut->kind][cut->height][cut->width];
+    const kernel *k = &step_kernels[cut->kind][cut->height][cut->width];
     const int32_t rows = eco_emulated_rows(cut), columns = eco_emulated_columns(cut),
                   tiles = (call->a.rows + rows - 1) / rows;
     cudaLaunchAttribute attributes[2] = {};
@@ -146,7 +146,7 @@ cudaError_t eco_launch_emulated_step(const struct eco_emulated_call *call,
 
 void eco_emulated_step_count(int32_t clusters[ECO_EMULATED_SLICES])
 {
-    const kernel *k = &kernels[0][0][0];
+    const kernel *k = &step_kernels[0][0][0];
     for (int32_t slices = 1; slices <= ECO_EMULATED_SLICES; slices++) {
         cudaLaunchAttribute attributes[2] = {};
         const cudaLaunchConfig_t config = config_of(attributes, slices, k->threads);
@@ -162,7 +162,7 @@ void eco_emulated_step_count(int32_t clusters[ECO_EMULATED_SLICES])
 cudaError_t eco_emulated_step_load(bool *usable)
 {
     cudaError_t error = cudaSuccess;
-    const kernel *k = &kernels[0][0][0], *const end = k + sizeof kernels / sizeof *k;
+    const kernel *k = &step_kernels[0][0][0], *const end = k + sizeof step_kernels / sizeof *k;
     *usable = true;
     for (; k < end && error == cudaSuccess && *usable; k++)
         error = eco_emulated_load_kernel(k->kernel, SHARED_BYTES, usable);

@@ -7,7 +7,7 @@
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/tile/rows.cuh"
 
-enum { THREADS = ECO_GROUPED_THREADS, WARPS = ECO_GROUPED_WARPS };
+enum { GROUPED_THREADS = ECO_GROUPED_THREADS, GROUPED_WARPS = ECO_GROUPED_WARPS };
 
 ECO_DEVICE float after(const struct eco_grouped_job *job, size_t at, float sum)
 {

@@ -20,7 +20,7 @@ static_assert(ECO_GROUPED_BACK_COLUMNS == 8 * BACK_UNITS && BACK_UNITS == 2,
 
 enum { BACK_WORDS = BACK_UNITS * sizeof(narrow) / sizeof(unsigned) };
 struct block_of_columns {
-    unsigned of[PIECE][BACK_WORDS];
+    unsigned of[ROW_PIECE][BACK_WORDS];
 };
 
 /* WHOLE: all of them, as one; else one by one, those that are there. */
@@ -41,7 +41,7 @@ ECO_DEVICE void read_columns(const narrow *from, int there, unsigned to[BACK_WOR
     }
 }
 
-/* One column's PIECE numbers. */
+/* One column's ROW_PIECE numbers. */
 ECO_DEVICE uint4 turned(const struct block_of_columns &v, int unit)
 {
 #if defined(ECO_ROWS_F32)
@@ -71,13 +71,13 @@ template <int ACROSS> struct back_fetched {
 };
 
 template <int ACROSS, bool WHOLE>
-ECO_DEVICE void fetch_matrix(const struct back_operands<ACROSS, WHOLE> &at, int item,
+ECO_DEVICE void fetch_matrix(const struct back_operands<ACROSS, WHOLE> &at, int k_block,
                              struct back_fetched<ACROSS> *to)
 {
-    const int k = item * ITEM + at.quarter * PIECE, end = item < at.end ? at.k : 0;
+    const int k = k_block * ROW_K_BLOCK + at.quarter * ROW_PIECE, end = k_block < at.end ? at.k : 0;
     const narrow *from = at.matrix + (size_t)k * at.matrix_row;
 #pragma unroll
-    for (int i = 0; i < PIECE; i++, from += at.matrix_row)
+    for (int i = 0; i < ROW_PIECE; i++, from += at.matrix_row)
         read_columns<WHOLE>(from, k + i < end ? at.there : 0, to->a.of[i]);
 }
 
@@ -100,11 +100,11 @@ ECO_DEVICE void finish_back(const struct eco_grouped_job *job, int column, int r
                             const float *shared)
 {
     enum { COLUMNS = ECO_GROUPED_BACK_COLUMNS, ROWS = 8 * ACROSS };
-    for (int i = (int)threadIdx.x; i < COLUMNS * ROWS; i += THREADS) {
+    for (int i = (int)threadIdx.x; i < COLUMNS * ROWS; i += GROUPED_THREADS) {
         const int u = i % COLUMNS, r = i / COLUMNS;
         float sum = 0;
 #pragma unroll
-        for (int w = 0; w < WARPS; w++)
+        for (int w = 0; w < GROUPED_WARPS; w++)
             sum += shared[(w * ROWS + r) * BACK_LINE + u / 2 + u % 2 * 8];
         if (column + u >= job->n || row + r >= job->m)
             continue;
@@ -121,19 +121,19 @@ ECO_DEVICE void multiply_back(const struct eco_grouped_job *job, int block, floa
     enum { COLUMNS = ECO_GROUPED_BACK_COLUMNS, ROWS = 8 * ACROSS };
     typedef struct back_fetched<ACROSS> fetched;
     typedef struct warp_sums<BACK_TILES, ACROSS> sums_of_warp;
-    enum { AHEAD = WHOLE ? ahead<fetched>::items : 1 };
+    enum { AHEAD = WHOLE ? ahead<fetched>::k_blocks : 1 };
     const int across = (job->n + COLUMNS - 1) / COLUMNS;
     const int column = block % across * COLUMNS, row = block / across * ROWS;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int items = (job->k + ITEM - 1) / ITEM;
+    const int k_blocks = (job->k + ROW_K_BLOCK - 1) / ROW_K_BLOCK;
     const int own = column + lane / 4 * BACK_UNITS;
     sums_of_warp sums = {};
     struct back_operands<ACROSS, WHOLE> at;
     at.matrix = (const narrow *)job->b + (own < job->n ? own : 0);
     at.matrix_row = job->b_row;
     at.there = WHOLE ? BACK_UNITS : job->n - own;
-    at.first = items * warp / WARPS;
-    at.end = items * (warp + 1) / WARPS;
+    at.first = k_blocks * warp / GROUPED_WARPS;
+    at.end = k_blocks * (warp + 1) / GROUPED_WARPS;
     at.k = job->k;
     at.quarter = lane % 4;
     at.aligned = job->a_whole;

@@ -12,17 +12,18 @@
 /* Of numbers that no kernel ahead in the run touches. */
 ECO_DEVICE void clear(const struct eco_grouped_job *job, int block)
 {
-    enum { EACH = ECO_GROUPED_ZEROS / THREADS / 4 };
-    static_assert(ECO_GROUPED_ZEROS % (4 * THREADS) == 0, "whole rounds of all threads");
+    enum { EACH = ECO_GROUPED_ZEROS / GROUPED_THREADS / 4 };
+    static_assert(ECO_GROUPED_ZEROS % (4 * GROUPED_THREADS) == 0, "whole rounds of all threads");
     const size_t first = (size_t)block * ECO_GROUPED_ZEROS, all = (size_t)job->m * job->n;
     float *const to = (float *)job->c;
     if (first + ECO_GROUPED_ZEROS <= all && job->a_whole) {
 #pragma unroll
         for (int i = 0; i < EACH; i++)
-            ((float4 *)(to + first))[i * THREADS + threadIdx.x] = make_float4(0, 0, 0, 0);
+            ((float4 *)(to + first))[i * GROUPED_THREADS + threadIdx.x] = make_float4(0, 0, 0, 0);
         return;
     }
-    for (size_t i = first + threadIdx.x; i < all && i < first + ECO_GROUPED_ZEROS; i += THREADS)
+    for (size_t i = first + threadIdx.x; i < all && i < first + ECO_GROUPED_ZEROS;
+         i += GROUPED_THREADS)
         to[i] = 0;
 }
 
@@ -41,14 +42,14 @@ ECO_DEVICE void sum_columns(const struct eco_grouped_job *job, int block, float 
     float sum = 0;
     wait_on_dependent_grids();
 #pragma unroll 8
-    for (int r = warp; r < job->k; r += WARPS)
+    for (int r = warp; r < job->k; r += GROUPED_WARPS)
         sum += to_real(from[(size_t)r * job->a_row]);
     shared[warp * COLUMNS + lane] = sum;
     __syncthreads();
     if (warp > 0 || !there)
         return;
 #pragma unroll
-    for (int w = 1; w < WARPS; w++)
+    for (int w = 1; w < GROUPED_WARPS; w++)
         sum += shared[w * COLUMNS + lane];
     store(job, (size_t)group * job->c_row + unit, sum);
 }
@@ -56,12 +57,12 @@ ECO_DEVICE void sum_columns(const struct eco_grouped_job *job, int block, float 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 template <int SHAPE>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(GROUPED_THREADS)
     few(const __grid_constant__ struct eco_grouped_call call)
 {
 #if __CUDA_ARCH__ >= 800
     enum { ACROSS_BACK = 1 << SHAPE };
-    enum { BACK_ROOM = WARPS * 8 * ACROSS_BACK * BACK_LINE };
+    enum { BACK_ROOM = GROUPED_WARPS * 8 * ACROSS_BACK * BACK_LINE };
     __shared__ __align__(16) float shared[+BACK_ROOM > +GRADIENT_ROOM ? BACK_ROOM : GRADIENT_ROOM];
     int block = (int)blockIdx.x, j = 0;
     launch_dependent_grids(); /* which reads no more than matrices before it waits */
@@ -86,7 +87,7 @@ static __global__ void __launch_bounds__(THREADS)
 #endif
 }
 
-static const void *const kernels[ECO_GROUPED_SHAPES] = {(const void *)few<0>, (const void *)few<1>,
-                                                        (const void *)few<2>};
+static const void *const grouped_kernels[ECO_GROUPED_SHAPES] = {
+    (const void *)few<0>, (const void *)few<1>, (const void *)few<2>};
 
 #endif /* ECO_GPU_GEMM_GROUPED_KERNEL_CUH */

@@ -11,24 +11,25 @@
 #include "gpu/tile/warp_mainloop.cuh"
 
 enum {
-    SIDE = 32, /* of a warp's piece of C */
+    GRADIENT_SIDE = 32, /* of a warp's piece of C */
     GRADIENT_COLUMNS = ECO_GROUPED_GRADIENT_COLUMNS,
     GRADIENT_LINE = GRADIENT_COLUMNS + 8,
     ROWS_AT_ONCE = 128 / sizeof(narrow), /* of A and B, in shared memory */
     GRADIENT_ROOM = 2 * ROWS_AT_ONCE * GRADIENT_LINE * sizeof(narrow) / sizeof(float),
 #if !defined(ECO_ROWS_F32)
-    DEPTH = 16, /* rows that are multiplied at once */
+    GRADIENT_DEPTH = 16, /* rows that are multiplied at once */
 #elif defined(ECO_FUSED_TF32)
-    DEPTH = 8,
+    GRADIENT_DEPTH = 8,
 #else
-    DEPTH = 1, /* of so few terms floats are multiplied as they are as fast as in parts */
+    GRADIENT_DEPTH = 1, /* of so few terms floats are multiplied as they are as fast as in parts */
 #endif
-    TOGETHER = DEPTH > 1 ? 1 : 4, /* such rows without a loop */
-    RUN = DEPTH > 1 ? 2 : 4,      /* neighbours of a row of C that a thread has */
+    TOGETHER = GRADIENT_DEPTH > 1 ? 1 : 4, /* such rows without a loop */
+    RUN = GRADIENT_DEPTH > 1 ? 2 : 4,      /* neighbours of a row of C that a thread has */
     RUNS = 8 / RUN
 };
 static_assert(+GRADIENT_COLUMNS == +ECO_GROUPED_GRADIENT_ROWS &&
-                  GRADIENT_COLUMNS / SIDE * (GRADIENT_COLUMNS / SIDE) == WARPS,
+                  GRADIENT_COLUMNS / GRADIENT_SIDE * (GRADIENT_COLUMNS / GRADIENT_SIDE) ==
+                      GROUPED_WARPS,
               "a piece of C for each warp");
 
 struct __align__(4 * RUN) run
@@ -40,12 +41,12 @@ struct gradient_sums {
     float of[2][RUNS][2 * RUN];
 };
 
-ECO_DEVICE int row_of(int i, int lane)
+ECO_DEVICE int gradient_row(int i, int lane)
 {
-    return DEPTH > 1 ? i * 8 + lane / 4 : lane / 4 * 4 + i;
+    return GRADIENT_DEPTH > 1 ? i * 8 + lane / 4 : lane / 4 * 4 + i;
 }
 
-ECO_DEVICE int column_of(int run, int lane)
+ECO_DEVICE int gradient_column(int run, int lane)
 {
     return (run * 4 + lane % 4) * RUN;
 }
@@ -58,11 +59,11 @@ template <bool WHOLE>
 ECO_DEVICE void put_rows(const narrow *from, size_t row, int columns, int there, int all,
                          narrow *to)
 {
-    enum { PIECES = GRADIENT_COLUMNS / PIECE };
+    enum { PIECES = GRADIENT_COLUMNS / ROW_PIECE };
 #pragma unroll 2
-    for (int i = (int)threadIdx.x; i < all * PIECES; i += THREADS) {
-        const int r = i / PIECES, c = i % PIECES * PIECE;
-        const int n = r < there ? max(0, min(columns - c, (int)PIECE)) : 0;
+    for (int i = (int)threadIdx.x; i < all * PIECES; i += GROUPED_THREADS) {
+        const int r = i / PIECES, c = i % PIECES * ROW_PIECE;
+        const int n = r < there ? max(0, min(columns - c, (int)ROW_PIECE)) : 0;
         const narrow *const at = n > 0 ? from + (size_t)r * row + c : from;
         if constexpr (WHOLE)
             cp_async_some_of_16(to + r * GRADIENT_LINE + c, at, n * (int)sizeof(narrow));
@@ -71,11 +72,11 @@ ECO_DEVICE void put_rows(const narrow *from, size_t row, int columns, int there,
     }
 }
 
-/* ---- a warp's products of DEPTH rows --------------------------------------------------------- */
+/* ---- a warp's products of GRADIENT_DEPTH rows ------------------------------------------------ */
 
 #if !defined(ECO_ROWS_F32)
-ECO_DEVICE void multiply_rows(const narrow *a, const narrow *b, int lane,
-                              struct gradient_sums *sums)
+ECO_DEVICE void multiply_gradient(const narrow *a, const narrow *b, int lane,
+                                  struct gradient_sums *sums)
 {
     const int low = lane % 8, middle = lane / 8 % 2 * 8, high = lane / 16 * 8;
     a += (low + high) * GRADIENT_LINE + middle;
@@ -97,8 +98,8 @@ ECO_DEVICE unsigned tf32_at(const narrow *at)
     return to_tf32(__float_as_uint(*at));
 }
 
-ECO_DEVICE void multiply_rows(const narrow *a, const narrow *b, int lane,
-                              struct gradient_sums *sums)
+ECO_DEVICE void multiply_gradient(const narrow *a, const narrow *b, int lane,
+                                  struct gradient_sums *sums)
 {
     const int row = lane % 4 * GRADIENT_LINE + lane / 4, next = row + 4 * GRADIENT_LINE;
     uint4 x[2];
@@ -115,14 +116,14 @@ ECO_DEVICE void multiply_rows(const narrow *a, const narrow *b, int lane,
     }
 }
 #else
-ECO_DEVICE void multiply_rows(const narrow *a, const narrow *b, int lane,
-                              struct gradient_sums *sums)
+ECO_DEVICE void multiply_gradient(const narrow *a, const narrow *b, int lane,
+                                  struct gradient_sums *sums)
 {
-    const float4 v = *(const float4 *)(a + row_of(0, lane));
+    const float4 v = *(const float4 *)(a + gradient_row(0, lane));
     const float x[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
     for (int run = 0; run < RUNS; run++) {
-        const struct run y = *(const struct run *)(b + column_of(run, lane));
+        const struct run y = *(const struct run *)(b + gradient_column(run, lane));
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -142,7 +143,7 @@ ECO_DEVICE void store_all(float *c, size_t row, bool add, int lane, struct gradi
     struct run *to[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        to[i] = (struct run *)(c + row_of(i, lane) * row) + lane % 4;
+        to[i] = (struct run *)(c + gradient_row(i, lane) * row) + lane % 4;
 #pragma unroll
     for (int i = 0; i < 4 * RUNS && add; i++)
 #pragma unroll
@@ -167,7 +168,7 @@ ECO_DEVICE void store_some(float *c, size_t row, bool add, int rows, int columns
     for (int i = 0; i < 4; i++)
 #pragma unroll
         for (int j = 0; j < RUNS * RUN; j++) {
-            const int r = row_of(i, lane), s = column_of(j / RUN, lane) + j % RUN;
+            const int r = gradient_row(i, lane), s = gradient_column(j / RUN, lane) + j % RUN;
             float *const to = c + r * row + s;
             const float sum = sums.of[i / 2][j / RUN][i % 2 * RUN + j % RUN];
             if (r < rows && s < columns)
@@ -178,19 +179,19 @@ ECO_DEVICE void store_some(float *c, size_t row, bool add, int rows, int columns
 template <bool WHOLE>
 ECO_DEVICE void multiply_gradient(const struct eco_grouped_job *job, int block, float *shared)
 {
-    enum { ACROSS = GRADIENT_COLUMNS / SIDE };
+    enum { ACROSS = GRADIENT_COLUMNS / GRADIENT_SIDE };
     const int across = (job->n + GRADIENT_COLUMNS - 1) / GRADIENT_COLUMNS;
     const int row = block / across * ECO_GROUPED_GRADIENT_ROWS,
               column = block % across * GRADIENT_COLUMNS;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int down = warp / ACROSS * SIDE, right = warp % ACROSS * SIDE;
+    const int down = warp / ACROSS * GRADIENT_SIDE, right = warp % ACROSS * GRADIENT_SIDE;
     narrow *const a = (narrow *)shared, *const b = a + ROWS_AT_ONCE * GRADIENT_LINE;
     struct gradient_sums sums = {};
     wait_on_dependent_grids();
 #pragma unroll 1
     for (int k = 0; k < job->k; k += ROWS_AT_ONCE) {
         const int there = min(job->k - k, (int)ROWS_AT_ONCE);
-        const int all = (there + DEPTH - 1) / DEPTH * DEPTH;
+        const int all = (there + GRADIENT_DEPTH - 1) / GRADIENT_DEPTH * GRADIENT_DEPTH;
         if (k > 0)
             __syncthreads();
         put_rows<WHOLE>((const narrow *)job->a + k * job->a_row + row, job->a_row, job->m - row,
@@ -200,13 +201,14 @@ ECO_DEVICE void multiply_gradient(const struct eco_grouped_job *job, int block, 
         cp_async_wait_all();
         __syncthreads();
 #pragma unroll TOGETHER
-        for (int d = 0; d < all; d += DEPTH)
-            multiply_rows(a + d * GRADIENT_LINE + down, b + d * GRADIENT_LINE + right, lane, &sums);
+        for (int d = 0; d < all; d += GRADIENT_DEPTH)
+            multiply_gradient(a + d * GRADIENT_LINE + down, b + d * GRADIENT_LINE + right, lane,
+                              &sums);
     }
     const int rows = job->m - row - down, columns = job->n - column - right;
     float *const c = (float *)job->c + (row + down) * job->c_row + column + right;
-    if (rows >= SIDE && columns >= SIDE && (uintptr_t)c % sizeof(struct run) == 0 &&
-        job->c_row % RUN == 0)
+    if (rows >= GRADIENT_SIDE && columns >= GRADIENT_SIDE &&
+        (uintptr_t)c % sizeof(struct run) == 0 && job->c_row % RUN == 0)
         store_all(c, job->c_row, job->add, lane, &sums);
     else
         store_some(c, job->c_row, job->add, rows, columns, lane, sums);

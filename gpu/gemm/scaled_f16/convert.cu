@@ -7,9 +7,9 @@
 #include "gpu/gemm/scaled_f16/row_max.cuh"
 #include "gpu/kernels.h"
 
-enum { MOST_BLOCKS = 1056 }; /* of a launch over rows */
+enum { CONVERT_BLOCKS = 1056 }; /* of a launch over rows */
 
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(ROW_THREADS)
     find_largest(const __grid_constant__ struct eco_scaled_f16_call call)
 {
     launch_dependent_grids();
@@ -25,7 +25,7 @@ ECO_DEVICE float power_for(const eco_scaled_f16_call &call, int k, int32_t block
     const int32_t thread = (int32_t)threadIdx.x;
     float most = 0;
 #pragma unroll
-    for (int32_t i = 0; i < ECO_SCALED_F16_BLOCKS; i += THREADS)
+    for (int32_t i = 0; i < ECO_SCALED_F16_BLOCKS; i += ROW_THREADS)
         most = fmaxf(most,
                      i + thread < blocks ? call.most[k * ECO_SCALED_F16_BLOCKS + i + thread] : 0);
     most = largest_of_block(most, of_warp);
@@ -61,7 +61,7 @@ ECO_DEVICE void narrow_row(const eco_scaled_f16_matrix &m, int32_t r, float powe
     __half *to = (__half *)m.to + (size_t)r * m.to_row;
     const int32_t lane = (int32_t)threadIdx.x % WARP, n = m.columns / FOUR;
     if (fours)
-        for (int32_t first = 0; first < n; first += OF_WARP) {
+        for (int32_t first = 0; first < n; first += ROW_OF_WARP) {
             stretch x;
             x.read(from, first, n);
 #pragma unroll
@@ -76,8 +76,8 @@ ECO_DEVICE void narrow_row(const eco_scaled_f16_matrix &m, int32_t r, float powe
         to[i] = __float2half_rn(0);
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    narrow(const __grid_constant__ struct eco_scaled_f16_call call, int32_t searchers)
+static __global__ void __launch_bounds__(ROW_THREADS)
+    narrow_matrix(const __grid_constant__ struct eco_scaled_f16_call call, int32_t searchers)
 {
     const int k = (int)blockIdx.y;
     const eco_scaled_f16_matrix &m = call.of[k];
@@ -87,8 +87,8 @@ static __global__ void __launch_bounds__(THREADS)
     const float power = power_of(call, k, searchers);
     if (blockIdx.x == 0)
         publish_inverse(call, k, power, searchers);
-    for (int32_t r = (int32_t)(blockIdx.x * WARPS + threadIdx.x / WARP); r < m.rows;
-         r += (int32_t)gridDim.x * WARPS)
+    for (int32_t r = (int32_t)(blockIdx.x * ROW_WARPS + threadIdx.x / WARP); r < m.rows;
+         r += (int32_t)gridDim.x * ROW_WARPS)
         /* zeros have the largest power: times no infinity */
         narrow_row(m, r, fminf(power * inverse_of(m, r), 0x1p127f), fours);
 }
@@ -99,20 +99,20 @@ cudaError_t eco_launch_scaled_f16(const struct eco_scaled_f16_call *call, bool o
     int32_t rows = 1;
     for (int k = 0; k < call->n; k++)
         rows = call->of[k].rows > rows ? call->of[k].rows : rows;
-    const int32_t needed = (rows + WARPS - 1) / WARPS;
+    const int32_t needed = (rows + ROW_WARPS - 1) / ROW_WARPS;
     int32_t searchers = call->searchers;
     cudaError_t error = cudaSuccess;
     void *argument[] = {(void *)call, &searchers};
     if (searchers == 0) {
         searchers = needed < ECO_SCALED_F16_BLOCKS ? needed : ECO_SCALED_F16_BLOCKS;
         error = eco_launch((const void *)find_largest, dim3((unsigned)searchers, (unsigned)call->n),
-                           dim3(THREADS), argument, overlap, stream);
+                           dim3(ROW_THREADS), argument, overlap, stream);
     }
     if (error != cudaSuccess)
         return error;
-    const int32_t blocks = needed < MOST_BLOCKS ? needed : MOST_BLOCKS;
-    return eco_launch((const void *)narrow, dim3((unsigned)blocks, (unsigned)call->n),
-                      dim3(THREADS), argument, overlap, stream);
+    const int32_t blocks = needed < CONVERT_BLOCKS ? needed : CONVERT_BLOCKS;
+    return eco_launch((const void *)narrow_matrix, dim3((unsigned)blocks, (unsigned)call->n),
+                      dim3(ROW_THREADS), argument, overlap, stream);
 }
 
 /* ---- from what rows of dacc gave ------------------------------------------------------------- */
@@ -128,7 +128,7 @@ ECO_DEVICE void widen_row(const eco_scaled_f16_back_call &call, int32_t r, bool 
             to[i] = (call.add ? to[i] : 0) + from[i] * inverse;
         return;
     }
-    for (int32_t first = 0; first < n; first += OF_WARP) {
+    for (int32_t first = 0; first < n; first += ROW_OF_WARP) {
         stretch x, old;
         x.read(from, first, n);
         old.read(to, first, call.add ? n : 0);
@@ -141,15 +141,15 @@ ECO_DEVICE void widen_row(const eco_scaled_f16_back_call &call, int32_t r, bool 
     }
 }
 
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(ROW_THREADS)
     widen_back(const __grid_constant__ struct eco_scaled_f16_back_call call)
 {
     const bool fours = (((uintptr_t)call.from | (uintptr_t)call.to) % 16 |
                         (call.from_row | call.to_row | (size_t)call.columns) % FOUR) == 0;
     launch_dependent_grids();
     wait_on_dependent_grids();
-    for (int32_t r = (int32_t)(blockIdx.x * WARPS + threadIdx.x / WARP); r < call.rows;
-         r += (int32_t)gridDim.x * WARPS)
+    for (int32_t r = (int32_t)(blockIdx.x * ROW_WARPS + threadIdx.x / WARP); r < call.rows;
+         r += (int32_t)gridDim.x * ROW_WARPS)
         widen_row(call, r, fours);
 }
 
@@ -157,10 +157,10 @@ cudaError_t eco_launch_scaled_f16_back(const struct eco_scaled_f16_back_call *ca
                                        cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
-    const int32_t needed = (call->rows + WARPS - 1) / WARPS;
+    const int32_t needed = (call->rows + ROW_WARPS - 1) / ROW_WARPS;
     if (call->rows == 0)
         return cudaSuccess;
     return eco_launch((const void *)widen_back,
-                      dim3((unsigned)(needed < MOST_BLOCKS ? needed : MOST_BLOCKS)), dim3(THREADS),
-                      argument, overlap, stream);
+                      dim3((unsigned)(needed < CONVERT_BLOCKS ? needed : CONVERT_BLOCKS)),
+                      dim3(ROW_THREADS), argument, overlap, stream);
 }

@@ -11,8 +11,8 @@
 
 enum {
     FOUR = 4,
-    THREADS = 256,
-    WARPS = THREADS / WARP,
+    ROW_THREADS = 256,
+    ROW_WARPS = ROW_THREADS / WARP,
     MOST_THREADS = 512, /* of a block for dacc */
     MOST_WARPS = MOST_THREADS / WARP
 };
@@ -90,7 +90,7 @@ struct stretch {
             of[i] = index(first, i) < end ? ((const float4 *)row)[index(first, i)] : float4{};
     }
 };
-enum { OF_WARP = stretch::HELD * WARP };
+enum { ROW_OF_WARP = stretch::HELD * WARP };
 
 ECO_DEVICE float largest_of_row(const eco_scaled_f16_matrix &m, int32_t r, bool fours)
 {
@@ -98,7 +98,7 @@ ECO_DEVICE float largest_of_row(const eco_scaled_f16_matrix &m, int32_t r, bool 
     const int32_t n = m.columns / FOUR;
     float most = 0;
     if (fours)
-        for (int32_t first = 0; first < n; first += OF_WARP) {
+        for (int32_t first = 0; first < n; first += ROW_OF_WARP) {
             stretch x;
             x.read(row, first, n);
 #pragma unroll
