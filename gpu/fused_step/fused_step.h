@@ -5,6 +5,7 @@
 #define ECO_GPU_FUSED_STEP_FUSED_STEP_H
 
 #include "gpu/fused_step/args.h"
+#include "gpu/jit/jit.h"
 #include "gpu/view/run.h"
 
 /* ---- tiling.c -------------------------------------------------------------------------------- */
@@ -30,6 +31,16 @@ struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
                                      int32_t rows);
 struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
                                            const struct eco_gpu_force *force, int32_t rows);
+
+/* ---- kernels of cells that are not built in -------------------------------------------------- */
+
+/* source_text.c: a kernel for each shape there is; fast: floats are multiplied in TF32.  The
+ * caller: eco_free.  NULL: no memory. */
+char *eco_fused_text(const struct ecornn_cell *cell, ecornn_type rows, bool fast);
+void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
+/* user_cells.c: them, on the device; NULL: why not. */
+const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,
+                                             struct eco_text *why);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 

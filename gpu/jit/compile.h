@@ -32,29 +32,20 @@ bool eco_compile(const struct eco_source *source, struct eco_code *code, struct 
 /* A kernel for each stage, for rows of that type.  The caller: eco_free.  NULL: no memory. */
 char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows);
 
-/* The same for fused steps, a kernel for each shape there is; fast: floats are multiplied in TF32.
- */
-char *eco_fused_text(const struct ecornn_cell *cell, ecornn_type rows, bool fast);
-
-/* What persistent kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy; with
- * scales ECO_SCALED. */
-struct eco_persistent_kind {
-    const char *rows, *operand, *accuracy;
-    int32_t bytes;        /* of an operand */
-    int32_t instructions; /* of the matrix units for a k block, 16 rows and 8 batch rows */
-    bool scaled;          /* what is exchanged has scales */
-};
-/* Those of one way, for each bit of shapes (persistent/persistent.h: eco_persistent_place). */
-char *eco_persistent_text(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
-                          bool backward, uint64_t shapes);
-
 enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_7_kernel" */
 /* As cell/stage_kernel.cuh calls the kernel of a stage. */
 void eco_cell_kernel_name(const struct ecornn_cell *cell, bool backward, int stage,
                           char name[ECO_KERNEL_NAME]);
-/* And a text of fused steps, or a persistent one, the kernel of a shape. */
-void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
-void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME]);
+
+/* Of other texts.  What print() adds, once for its length; the caller: eco_free.  NULL: no memory.
+ */
+typedef void eco_print_function(const void *contents, struct eco_text *text);
+char *eco_print_text(eco_print_function *print, const void *contents);
+/* The functions of the cell's first stages, "forward" or "backward", and lists of them as the
+ * module's cells have. */
+void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text);
+/* "F32": behind ECO_ROWS_. */
+const char *eco_type_macro(ecornn_type type);
 
 /* ---- the compiler, nvrtc.c ------------------------------------------------------------------- */
 

@@ -6,21 +6,21 @@
 
 #include "common/backend.h"
 #include "gpu/device/device.h"
+#include "gpu/jit/compile.h"
 
 /* jit/user_cells.c: code of cells from text, the device's until it is closed; NULL: why not. */
-struct eco_persistent_kind;
+enum { ECO_OWN_KERNELS = 2 * ECO_MAX_STAGES };
+/* What is wanted: a text with so many kernels. */
+struct eco_own_text {
+    char *text; /* taken; NULL: no memory */
+    int n;
+    char name[ECO_OWN_KERNELS][ECO_KERNEL_NAME];
+};
+const struct eco_own_code *eco_own_code_get(struct eco_gpu *gpu, const struct eco_own_text *wanted,
+                                            struct eco_text *why);
 /* The stages of the problem's cell for its type of rows: kernels of forward, then of backward. */
 const struct eco_own_code *
 eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struct eco_text *why);
-/* All steps, one way: a kernel for each bit of shapes. */
-const struct eco_own_code *eco_own_persistent_get(struct eco_gpu *gpu,
-                                                  const struct ecornn_cell *cell,
-                                                  const struct eco_persistent_kind *kind,
-                                                  bool backward, uint64_t shapes,
-                                                  struct eco_text *why);
-/* Fused steps: a kernel for each shape there is. */
-const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,
-                                             struct eco_text *why);
 const void *eco_own_kernel(const struct eco_own_code *own, int k);
 void eco_own_codes_free(struct eco_gpu *gpu);
 

@@ -7,24 +7,13 @@
 #include <string.h>
 
 #include "gpu/jit/compile.h"
-#include "gpu/fused_step/args.h"
 #include "gpu/jit/jit.h"
-#include "gpu/persistent/args.h"
-
-enum { KERNELS = 2 * ECO_MAX_STAGES };
 
 struct eco_own_code {
     struct eco_own_code *next;
     char *text; /* what was compiled: it tells one from the other */
     cudaLibrary_t library;
-    const void *kernel[KERNELS];
-};
-
-/* What is wanted. */
-struct wanted {
-    char *text; /* this file's; NULL: no memory */
-    int n;
-    char name[KERNELS][ECO_KERNEL_NAME];
+    const void *kernel[ECO_OWN_KERNELS];
 };
 
 const void *eco_own_kernel(const struct eco_own_code *own, int k)
@@ -34,10 +23,10 @@ const void *eco_own_kernel(const struct eco_own_code *own, int k)
 
 /* ---- the device's list ----------------------------------------------------------------------- */
 
-static bool compile(const struct eco_gpu *gpu, const struct wanted *wanted,
+static bool compile(const struct eco_gpu *gpu, const struct eco_own_text *wanted,
                     struct eco_own_code *own, struct eco_text *why)
 {
-    const char *names[KERNELS];
+    const char *names[ECO_OWN_KERNELS];
     struct eco_gpu_code code = {
         .text = own->text, .n = wanted->n, .name = names, .kernel = own->kernel};
     for (int i = 0; i < wanted->n; i++)
@@ -56,7 +45,7 @@ static void free_code(struct eco_own_code *own)
     eco_free(own);
 }
 
-static struct eco_own_code *make(const struct eco_gpu *gpu, const struct wanted *wanted,
+static struct eco_own_code *make(const struct eco_gpu *gpu, const struct eco_own_text *wanted,
                                  struct eco_text *why)
 {
     struct eco_own_code *own = eco_alloc_zeroed(sizeof *own);
@@ -72,8 +61,8 @@ static struct eco_own_code *make(const struct eco_gpu *gpu, const struct wanted 
     return NULL;
 }
 
-static const struct eco_own_code *get(struct eco_gpu *gpu, const struct wanted *wanted,
-                                      struct eco_text *why)
+const struct eco_own_code *eco_own_code_get(struct eco_gpu *gpu, const struct eco_own_text *wanted,
+                                            struct eco_text *why)
 {
     if (wanted->text == NULL) {
         eco_text_add(why, "no memory");
@@ -113,33 +102,10 @@ eco_own_stages_get(struct eco_gpu *gpu, const struct eco_problem *problem, struc
     const struct eco_lowered *lowered = &problem->cell->lowered;
     if (!eco_nvrtc_open(why)) /* also where an earlier plan has the cell compiled */
         return NULL;
-    struct wanted wanted = {.text = eco_cell_text(problem->cell, problem->type)};
+    struct eco_own_text wanted = {.text = eco_cell_text(problem->cell, problem->type)};
     for (int k = 0; k < lowered->n_forward; k++)
         eco_cell_kernel_name(problem->cell, false, k, wanted.name[wanted.n++]);
     for (int k = 0; k < lowered->n_backward; k++)
         eco_cell_kernel_name(problem->cell, true, k, wanted.name[wanted.n++]);
-    return get(gpu, &wanted, why);
-}
-
-const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,
-                                             struct eco_text *why)
-{
-    struct wanted wanted = {.text = eco_fused_text(problem->cell, problem->type, problem->fast)};
-    for (int shape = 0; shape < ECO_FUSED_SHAPES; shape++)
-        if (ECO_FUSED_MADE(problem->cell->lowered.n_accs, shape))
-            eco_fused_kernel_name(shape, wanted.name[wanted.n++]);
-    return get(gpu, &wanted, why);
-}
-
-const struct eco_own_code *eco_own_persistent_get(struct eco_gpu *gpu,
-                                                  const struct ecornn_cell *cell,
-                                                  const struct eco_persistent_kind *kind,
-                                                  bool backward, uint64_t shapes,
-                                                  struct eco_text *why)
-{
-    struct wanted wanted = {.text = eco_persistent_text(cell, kind, backward, shapes)};
-    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
-        if (shapes >> place & 1)
-            eco_persistent_kernel_name(place, wanted.name[wanted.n++]);
-    return get(gpu, &wanted, why);
+    return eco_own_code_get(gpu, &wanted, why);
 }

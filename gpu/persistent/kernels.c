@@ -124,6 +124,19 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
 
 /* ---- a plan's -------------------------------------------------------------------------------- */
 
+static const struct eco_own_code *own_kernels(struct eco_gpu *gpu,
+                                              const struct eco_problem *problem, bool backward,
+                                              uint64_t shapes, struct eco_text *why)
+{
+    struct eco_own_text wanted = {
+        .text = eco_persistent_text(problem->cell, eco_persistent_kind(problem, backward), backward,
+                                    shapes)};
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
+        if (shapes >> place & 1)
+            eco_persistent_kernel_name(place, wanted.name[wanted.n++]);
+    return eco_own_code_get(gpu, &wanted, why);
+}
+
 /* Of a cell whose kernels are not made.  False: why not. */
 static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shapes,
                     struct eco_persistent_kernels *kernels)
@@ -131,8 +144,7 @@ static bool compile(const struct ecornn_plan *plan, bool backward, uint64_t shap
     const struct eco_problem *problem = &plan->problem;
     struct eco_text why = {kernels->why, sizeof kernels->why, 0};
     const struct eco_own_code *code =
-        eco_own_persistent_get(plan->device->own, problem->cell,
-                               eco_persistent_kind(problem, backward), backward, shapes, &why);
+        own_kernels(plan->device->own, problem, backward, shapes, &why);
     for (int k = 0, n = 0; code != NULL && k < ECO_PERSISTENT_SHAPES; k++)
         if (shapes >> k & 1) {
             kernels->by_shape[k] = eco_own_kernel(code, n++);

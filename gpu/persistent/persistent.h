@@ -64,6 +64,14 @@ enum {
     ECO_F32_IN_SCALED_PAIR, /* the same, of any size */
     ECO_PERSISTENT_KINDS
 };
+/* What persistent kernels calculate with: ECO_ROWS_rows, ECO_OPERAND_operand, ECO_accuracy; with
+ * scales ECO_SCALED. */
+struct eco_persistent_kind {
+    const char *rows, *operand, *accuracy;
+    int32_t bytes;        /* of an operand */
+    int32_t instructions; /* of the matrix units for a k block, 16 rows and 8 batch rows */
+    bool scaled;          /* what is exchanged has scales */
+};
 extern const struct eco_persistent_kind eco_persistent_kinds[ECO_PERSISTENT_KINDS];
 
 /* NULL: a type without kernels. */
@@ -121,5 +129,12 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
 
 /* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_PERSISTENT_JOBS at most. */
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
+
+/* ---- kernels of cells that are not built in, source_text.c ----------------------------------- */
+
+/* Those of one way, for each bit of shapes.  The caller: eco_free.  NULL: no memory. */
+char *eco_persistent_text(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
+                          bool backward, uint64_t shapes);
+void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME]);
 
 #endif /* ECO_GPU_PERSISTENT_PERSISTENT_H */

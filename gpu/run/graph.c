@@ -4,7 +4,6 @@
  * more gets the pointers of the next such run of the same sizes.  And a run inside the caller's own
  * capture, which becomes one node of the caller's graph.
  */
-#include "gpu/algo/algo.h"
 #include "gpu/run/run.h"
 
 #include <string.h>
@@ -223,7 +222,8 @@ static bool keeps_graph(const struct eco_gpu_run *run)
 {
     enum { MOST_STEPS = 1 << 17 };
     const struct eco_problem *problem = run->problem;
-    const bool at_once = run->plan->algo != &eco_algo_fused &&
+    const struct eco_gpu_plan *own = run->plan->own;
+    const bool at_once = !own->fused.used && /* fused steps are a node each */
                          eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
     return ((const struct eco_gpu *)run->plan->device->own)->graphs &&
            (at_once || (double)run->args->T * problem->L * problem->D <= MOST_STEPS);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "gpu/jit/compile.h"
+#include "gpu/fused_step/fused_step.h"
 #include "gpu/persistent/persistent.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
