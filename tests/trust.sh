@@ -9,8 +9,13 @@ page=doc/trust.md
 work=build-trust
 mkdir -p "$work"
 
-put() { # part: its lines on standard input
-    { echo '```'; cat; echo '```'; } > "$work/$1.md"
+put() { # part: its lines on standard input; of what and when, but where another machine printed them
+    {
+        echo '```'
+        [ "$1" = gpu ] || echo "$(date +%F), commit $(git rev-parse --short HEAD)"
+        cat
+        echo '```'
+    } > "$work/$1.md"
     awk -v part="$1" -v text="$work/$1.md" '
         $0 == "<!-- end of " part " -->" { inside = 0 }
         !inside { print }

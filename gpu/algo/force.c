@@ -12,7 +12,7 @@
 #include "common/util.h"
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/fused_step/args.h"
-#include "gpu/persistent/args.h"
+#include "gpu/persistent/persistent.h"
 
 enum { VALUE = 32 };
 
@@ -68,14 +68,9 @@ static bool numbers(const char *text, int n, int number[])
 /* Places of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
 static bool read_division(const char *text, uint64_t *shapes)
 {
-    static const char *const mainloops[ECO_PERSISTENT_MAINLOOPS] = {
-        [ECO_PERSISTENT_MMA] = "mma",
-        [ECO_PERSISTENT_MMA_MANY] = "mma-many",
-        [ECO_PERSISTENT_DIRECT] = "direct",
-        [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
-        [ECO_PERSISTENT_WGMMA] = "wgmma"};
     int number[2] = {0, 0};
-    const int mainloop = word(mainloops, ECO_PERSISTENT_MAINLOOPS, text, strcspn(text, ":"));
+    const int mainloop =
+        word(eco_persistent_mainloops, ECO_PERSISTENT_MAINLOOPS, text, strcspn(text, ":"));
     if (mainloop < 0 || !numbers(text, 2, number))
         return false;
     const int units = power(number[0], 1 << ECO_PERSISTENT_SHIFT, ECO_PERSISTENT_SHIFTS),

@@ -186,13 +186,6 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
 {
     const struct eco_persistent_kernels *kernels =
         &((const struct eco_gpu_plan *)plan->own)->persistent[backward];
-    static const char *const products[ECO_PERSISTENT_MAINLOOPS] = {
-        [ECO_PERSISTENT_MMA] = "products by each warp",
-        [ECO_PERSISTENT_MMA_MANY] = "products by each warp, many k blocks in registers",
-        [ECO_PERSISTENT_DIRECT] = "products by each warp of what it gathers",
-        [ECO_PERSISTENT_DIRECT_WIDE] =
-            "products by each warp of what it gathers, with 64 rows of R",
-        [ECO_PERSISTENT_WGMMA] = "products by four warps"};
     struct eco_persistent_shape shape;
     const struct eco_persistent_need need =
         eco_persistent_need_of(plan, backward, plan->problem.N, plan->problem.T, 1);
@@ -206,9 +199,10 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
     const double us = eco_persistent_shape(&need, &shape);
     eco_text_add(text,
                  "%d groups of %d blocks in clusters of %d, %d rows and %d units each, %zu KB "
-                 "shared, %s, %.2f us a step by prediction\n",
+                 "shared, mainloop %s, %.2f us a step by prediction\n",
                  shape.groups, shape.members, 1 << shape.cluster_log2, shape.group_rows,
-                 1 << shape.unit_shift, shape.shared_bytes >> 10, products[shape.mainloop], us);
+                 1 << shape.unit_shift, shape.shared_bytes >> 10,
+                 eco_persistent_mainloops[shape.mainloop], us);
 }
 
 void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text)

@@ -73,6 +73,8 @@ struct eco_persistent_kind {
     bool scaled;          /* what is exchanged has scales */
 };
 extern const struct eco_persistent_kind eco_persistent_kinds[ECO_PERSISTENT_KINDS];
+/* Names of mainloops, as ECORNN_FORCE has them. */
+extern const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS];
 
 /* NULL: a type without kernels. */
 const struct eco_persistent_kind *eco_persistent_kind(const struct eco_problem *problem,

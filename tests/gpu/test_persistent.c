@@ -46,9 +46,9 @@ static void check_part(const struct eco_persistent_need *need,
 {
     const struct eco_persistent_part *part = &shape->part[o];
     const int32_t k_block = ECO_PERSISTENT_BYTES / need->operand,
-                  bundle = ECO_PERSISTENT_SCALE_BLOCK(eco_persistent_runs(need, o),
-                                                      shape->unit_shift, k_block, need->backward),
-                  k_blocks_of_bundle = bundle < k_block ? 1 : bundle / k_block;
+                  scale_block = ECO_PERSISTENT_SCALE_BLOCK(
+                      eco_persistent_runs(need, o), shape->unit_shift, k_block, need->backward),
+                  k_blocks_of_scale_block = scale_block < k_block ? 1 : scale_block / k_block;
     ck_assert_int_ge(part->k, need->width[o]); /* with scales, of whole bundles, too */
     ck_assert_int_ge(part->tiles * ECO_PERSISTENT_M, rows);
     ck_assert_int_ge(part->down * ECO_PERSISTENT_TILES(shape->mainloop), part->tiles);
@@ -57,7 +57,7 @@ static void check_part(const struct eco_persistent_need *need,
     ck_assert_int_ge((part->slice << shape->cluster_log2) * (ECO_PERSISTENT_BYTES / need->operand),
                      part->k);
     ck_assert_int_ge(part->in_shared + ECO_PERSISTENT_K_BLOCKS(shape->mainloop, need->scaled,
-                                                               k_blocks_of_bundle) /
+                                                               k_blocks_of_scale_block) /
                                            need->products,
                      part->k_blocks);
     ck_assert_int_ge(shape->room, part->across * part->k_blocks);

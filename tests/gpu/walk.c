@@ -97,13 +97,8 @@ static struct divisions divisions_of(const struct eco_problem *problem, const st
 
 static void add_division(struct eco_text *text, const char *key, int place)
 {
-    static const char *const mainloops[ECO_PERSISTENT_MAINLOOPS] = {
-        [ECO_PERSISTENT_MMA] = "mma",
-        [ECO_PERSISTENT_MMA_MANY] = "mma-many",
-        [ECO_PERSISTENT_DIRECT] = "direct",
-        [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
-        [ECO_PERSISTENT_WGMMA] = "wgmma"};
-    eco_text_add(text, ",%s=%s:%dx%d", key, mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
+    eco_text_add(text, ",%s=%s:%dx%d", key,
+                 eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
                  1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_CLUSTER_LOG2_OF(place));
 }
 
