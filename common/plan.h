@@ -29,6 +29,7 @@ struct ecornn_plan {
     void *own;                   /* the backend's; what changes in it is safe from many threads */
     uint64_t mark;               /* of its runs, mark.h */
     double estimate;             /* seconds of one run of the planned size */
+    double seconds;              /* and of what it saves less */
     char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */
 };
 

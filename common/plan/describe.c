@@ -1,12 +1,11 @@
 /*
  * A plan in words, for people: problem, choice and its reason, tapes, sizes.
  */
-#include "common/backend.h"
-
 #include <inttypes.h>
 #include <limits.h>
 
 #include "common/util.h"
+#include "common/ways.h"
 
 static const char *const kind_name[ECO_OP_KINDS] = {
     "begin",  "gather", "input",   "step",      "keep",      "end",  "d-begin",
@@ -54,6 +53,7 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
         plan->device->backend->describe(plan, &text);
     eco_text_add(&text, "algorithm %s, the fastest by estimate of\n%s", plan->algo->name,
                  plan->reason);
+    eco_ways_describe(&text, plan);
     describe_tape(&text, plan, false);
     if (problem->training)
         describe_tape(&text, plan, true);

@@ -9,6 +9,7 @@
 #include "common/force.h"
 #include "common/mark.h"
 #include "common/util.h"
+#include "common/ways.h"
 
 /* ECORNN_ALGORITHM=NAME leaves only that one, for tests and comparisons; so does algorithm=NAME in
  * ECORNN_FORCE. */
@@ -104,13 +105,27 @@ static ecornn_status fix_sizes(struct ecornn_plan *plan)
     return ECORNN_OK;
 }
 
-/* Chunks of backward begin where states are kept. */
-static void fit_chunk(struct eco_wishes *wishes, const struct eco_problem *problem)
+static bool can(const struct ecornn_plan *plan, const struct eco_algo *algo)
 {
-    const int32_t every = problem->saving.every;
-    const int32_t wished = wishes->chunk_backward > 0 ? wishes->chunk_backward : problem->T;
-    if (problem->saving.policy == ECORNN_SAVE_EVERY)
-        wishes->chunk_backward = wished < every ? every : wished / every * every;
+    return refusal_of(plan, algo) == NULL;
+}
+
+/* What is saved, in which chunks; with a limit of memory another algorithm, too. */
+static ecornn_status choose_way(struct ecornn_plan *plan)
+{
+    struct eco_way way;
+    ecornn_status status = ECORNN_OK;
+    if (plan->problem.memory_limit > 0)
+        status = eco_way_choose(&way, plan, can);
+    else
+        way = eco_way_of(plan, plan->algo, plan->problem.saving, 0);
+    if (status != ECORNN_OK)
+        return status;
+    plan->algo = way.algo;
+    plan->wishes = way.wishes;
+    plan->problem.saving = way.saving;
+    plan->seconds = way.seconds;
+    return ECORNN_OK;
 }
 
 ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
@@ -126,9 +141,9 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
     ecornn_status status = ECORNN_OK;
     if (made->algo == NULL)
         status = fail_unsupported(made);
+    if (status == ECORNN_OK)
+        status = choose_way(made);
     if (status == ECORNN_OK) {
-        made->algo->wishes(problem, &device->caps, &made->wishes);
-        fit_chunk(&made->wishes, problem);
         build_tapes(made);
         status = fix_sizes(made);
         made->mark = eco_mark_of_plan(made);
