@@ -6,8 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/attention/attention.h"
 #include "common/cell/cell.h"
 #include "common/problem.h"
+
+static void fuzz_attention(const char *text)
+{
+    ecornn_attention_desc desc;
+    struct eco_attention problem, again;
+    if (eco_attention_parse(&desc, text) != ECORNN_OK ||
+        eco_attention_build(&problem, &desc) != ECORNN_OK)
+        return;
+    if (eco_attention_parse(&desc, problem.text) != ECORNN_OK ||
+        eco_attention_build(&again, &desc) != ECORNN_OK || strcmp(problem.text, again.text) != 0)
+        abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -48,7 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0)
         memcpy(text, data, size);
     text[size] = 0;
-    if (problem)
+    if (problem && strncmp(text + 1, "attention", 9) == 0)
+        fuzz_attention(text + 1);
+    else if (problem)
         fuzz_problem(text + 1);
     else
         fuzz_cell(text);

@@ -165,6 +165,16 @@ static ecornn_status make_plan(void **made)
                                : ecornn_plan_create((ecornn_plan **)made, tested_device, &desc);
 }
 
+static ecornn_status make_attention(void **made)
+{
+    ecornn_attention_desc desc;
+    const ecornn_status status =
+        ecornn_attention_desc_parse(&desc, "attention/additive/f32/train/T40/S41/N4/H256");
+    return status != ECORNN_OK
+               ? status
+               : ecornn_attention_plan_create((ecornn_attention_plan **)made, tested_device, &desc);
+}
+
 static ecornn_status make_memory(void **made)
 {
     void *memory = ecornn_alloc(tested_device, 8);
@@ -188,6 +198,11 @@ static void free_plan(void *made)
     ecornn_plan_free(made);
 }
 
+static void free_attention(void *made)
+{
+    ecornn_attention_plan_free(made);
+}
+
 static void free_memory(void *made)
 {
     ecornn_free(tested_device, made);
@@ -196,8 +211,10 @@ static void free_memory(void *made)
 static const struct {
     ecornn_status (*make)(void **made);
     void (*unmake)(void *made);
-} makers[] = {{make_cpu, free_device}, {make_reference, free_device}, {make_fastest, free_device},
-              {make_cell, free_cell},  {make_plan, free_plan},        {make_memory, free_memory}};
+} makers[] = {{make_cpu, free_device},         {make_reference, free_device},
+              {make_fastest, free_device},     {make_cell, free_cell},
+              {make_plan, free_plan},          {make_memory, free_memory},
+              {make_attention, free_attention}};
 
 START_TEST(allocations_fail)
 {
@@ -249,6 +266,50 @@ START_TEST(runs_allocate_nothing)
 }
 END_TEST
 
+/* So does attention, large enough for two threads. */
+START_TEST(attention_allocates_nothing)
+{
+    enum { ROWS = 41 * 4 * 256, INPUTS = 5, RESULTS = 5 };
+    ecornn_attention_sizes sizes;
+    void *plan;
+    check_ok(ecornn_device_open(&tested_device, net_device[_i]));
+    check_ok(make_attention(&plan));
+    ecornn_attention_plan_sizes(plan, &sizes);
+    float *in = calloc(INPUTS * ROWS, sizeof *in), *out = calloc(RESULTS * ROWS, sizeof *out);
+    const ecornn_attention_io io = {.size = sizeof io,
+                                    .query = in,
+                                    .keys = in + ROWS,
+                                    .values = in + 2 * ROWS,
+                                    .vector = in + 3 * ROWS,
+                                    .context = out,
+                                    .workspace = ecornn_alloc(tested_device, sizes.workspace),
+                                    .reserve = ecornn_alloc(tested_device, sizes.reserve)};
+    const ecornn_attention_gradient gradient = {.size = sizeof gradient,
+                                                .dcontext = in + 4 * ROWS,
+                                                .dquery = out + ROWS,
+                                                .dkeys = out + 2 * ROWS,
+                                                .dvalues = out + 3 * ROWS,
+                                                .dvector = out + 4 * ROWS};
+    for (int count = 0; count < 2; count++) { /* the first run may start the threads */
+        atomic_store(&counted, 0);
+        atomic_store(&counting, count);
+        const ecornn_status forward = ecornn_attention_forward(plan, &io);
+        const ecornn_status backward = ecornn_attention_backward(plan, &io, &gradient);
+        atomic_store(&counting, 0);
+        check_ok(forward);
+        check_ok(backward);
+        const int seen = atomic_load(&counted);
+        ck_assert_int_eq(seen, 0);
+    }
+    ecornn_free(tested_device, io.workspace);
+    ecornn_free(tested_device, io.reserve);
+    free(in);
+    free(out);
+    free_attention(plan);
+    ecornn_device_close(tested_device);
+}
+END_TEST
+
 enum { THREADS = 4, ROUNDS = 3 };
 struct worker {
     const struct net *net;
@@ -295,8 +356,10 @@ int main(void)
     TCase *cases = tcase_create("cases");
     tcase_set_timeout(cases, 120); /* of a machine that does other things too */
     tcase_add_loop_test(cases, allocations_fail, 0, (int)(sizeof makers / sizeof *makers));
-    if (COUNTS_ALLOCATIONS)
+    if (COUNTS_ALLOCATIONS) {
         tcase_add_loop_test(cases, runs_allocate_nothing, 0, 2); /* cpu:1, cpu:2 */
+        tcase_add_loop_test(cases, attention_allocates_nothing, 0, 2);
+    }
     tcase_add_loop_test(cases, threads_share_a_plan, 0, NET_DEVICES);
     Suite *suite = suite_create("memory");
     suite_add_tcase(suite, cases);

@@ -38,8 +38,8 @@ made tests/cpu/test_walk
 ) > $build/walk.log 2>&1 &
 walk=$!
 trap 'kill $walk 2> /dev/null || true' EXIT
-made libecornn.la examples/hello tests/cpu/bits tests/cpu/test_activations tests/cpu/test_backend \
-    tests/cpu/test_kernels tests/cpu/test_lanes tests/core/test_rows
+made libecornn.la examples/hello tests/cpu/bits tests/cpu/test_activations \
+    tests/cpu/test_attention tests/cpu/test_backend tests/cpu/test_kernels tests/cpu/test_lanes tests/core/test_rows
 
 emulated() { # program of the build, arguments
     program=$1
@@ -53,6 +53,7 @@ emulated examples/hello > $build/hello.log
 emulated tests/cpu/test_kernels
 emulated tests/cpu/test_lanes
 emulated tests/cpu/test_activations
+emulated tests/cpu/test_attention
 for problem in lstm/f32/train/L2/bi/T5/N4/I7/H19/states gru/f32/infer/T3/N13/I33/H40 \
     lstm/f32/train/P5/T4/N3/I6/H21/lengths:random rnn-tanh/f64/train/T3/N2/I4/H9; do
     emulated tests/cpu/test_backend $problem

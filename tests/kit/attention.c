@@ -30,7 +30,8 @@ static bool read_suffix(struct attention_case *test, const char *part)
         }
     unsigned long long seed;
     if (sscanf(part, "run:%dx%dx%d", &test->T, &test->S, &test->N) == 3 ||
-        sscanf(part, "scale-inputs:%lf", &test->inputs) == 1)
+        sscanf(part, "scale-inputs:%lf", &test->inputs) == 1 ||
+        sscanf(part, "poison:%lf", &test->poison) == 1)
         return true;
     if (sscanf(part, "seed:%llu", &seed) == 1) {
         test->seed = seed;
@@ -122,6 +123,16 @@ static int32_t draw_length(const struct attention_case *test, uint64_t *state)
     }
 }
 
+/* A number of the first row in the middle, and one of the last. */
+static void poison(const struct attention_case *test, struct data *inputs)
+{
+    struct array *query = data_find(inputs, "query"), *keys = data_find(inputs, "keys");
+    if (test->poison == 0 || query->count == 0 || keys->count == 0)
+        return;
+    query->value[test->H / 2] = test->poison;
+    keys->value[keys->count - 1] = test->poison;
+}
+
 void attention_inputs(const struct attention_case *test, struct data *inputs)
 {
     uint64_t state = test->seed;
@@ -136,6 +147,7 @@ void attention_inputs(const struct attention_case *test, struct data *inputs)
         draw(test, add(test, inputs, "dweights", test->T, test->S), 1, &state);
     if (test->accumulate)
         draw(test, data_add(inputs, "before", 1, &test->H), 1, &state);
+    poison(test, inputs);
     if (test->lengths == LENGTHS_NULL)
         return;
     struct array *lengths = data_add(inputs, "lengths", 1, &test->N);
@@ -469,6 +481,9 @@ static const char *const list[] = {
     "attention/additive/%s/train/T7/S9/N2/H36/null:dquery,dvector",
     "attention/additive/%s/train/T7/S9/N2/H36/null:dkeys,dvalues,dvector",
     "attention/additive/%s/train/T7/S9/N2/H36/null:dquery,dkeys,dvalues",
+    "attention/additive/%s/train/T20/S9/N3/H36/V20/poison:nan",
+    "attention/additive/%s/train/T20/S9/N3/H36/V20/poison:inf/batch-major",
+    "attention/additive/%s/train/T2/S30/N3/H136/V20/poison:-inf",
     "attention/additive/%s/train/T3/S300/N2/H40/V24/lengths:random",
     "attention/additive/%s/train/T300/S5/N2/H40/V24",
     "attention/additive/%s/train/T8/S9/N2/H1100/V48",
@@ -481,6 +496,8 @@ static const char *const list[] = {
     "attention/dot/%s/train/T9/S12/N6/H40/run:4x7x3/lengths:short",
     "attention/dot/%s/train/T9/S12/N6/H40/run:4x0x3",
     "attention/dot/%s/train/T7/S9/N2/H36/null:dquery,dvalues",
+    "attention/dot/%s/train/T20/S9/N3/H36/V20/poison:nan",
+    "attention/dot/%s/train/T20/S9/N3/H36/V20/poison:inf",
     "attention/dot/%s/infer/T65/S70/N2/H36/V130/scale:2.5/lengths:random",
 };
 enum { CASES = sizeof list / sizeof *list };

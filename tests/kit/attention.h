@@ -8,6 +8,7 @@
  *   /null:LIST   not given or not wanted, of: context weights dcontext dweights dquery dkeys
  *                dvalues dvector; commas between
  *   /scale-inputs:F   queries and keys times F      /noreserve   inference on a training plan
+ *   /poison:nan|inf|-inf   one number of a query, and one of a key, is that
  *   /seed:K      of the inputs; else 1
  */
 #ifndef ECO_TESTS_ATTENTION_H
@@ -23,6 +24,7 @@ struct attention_case {
     bool accumulate, noreserve;
     char null[CASE_TEXT]; /* ",context,dkeys," */
     double inputs;        /* queries and keys times so much */
+    double poison;        /* 0: none */
     uint64_t seed;
 };
 
