@@ -374,10 +374,11 @@ static void weights(const struct binding *b)
     b->bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
 }
 
+/* In inference nothing is kept. */
 static void keep(const struct binding *b)
 {
     bind_planes(b);
-    for (int s = 1; s < states(b); s++)
+    for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++)
         b->bound->kept[s] = kept_of(b, s);
 }
 

@@ -127,7 +127,8 @@ static bool build_model(struct app *app, struct complaint *why)
                                       .steps = STEPS,
                                       .batch = BATCH,
                                       .dropout = (float)app->options.dropout,
-                                      .training = true};
+                                      .training = true,
+                                      .memory = app->options.memory};
     ecornn_device_info info;
     if (!library(ecornn_device_open(&app->device, app->options.device), why) ||
         !library(ecornn_device_query(app->device, &info), why))

@@ -55,7 +55,8 @@ bool model_plan(struct model *model, ecornn_device *device, const struct model_s
                               .steps = shape->steps,
                               .batch = shape->batch,
                               .dropout = shape->dropout,
-                              .flags = shape->training ? ECORNN_TRAINING : 0};
+                              .flags = shape->training ? ECORNN_TRAINING : 0,
+                              .memory_limit = shape->memory};
     *model = (struct model){.shape = *shape, .device = device};
     if (!check(ecornn_device_query(device, &info), why) ||
         !check(ecornn_plan_create(&model->plan, device, &desc), why))

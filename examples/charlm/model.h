@@ -14,6 +14,7 @@ struct model_shape {
     int steps, batch;                        /* the largest T and N of a window */
     float dropout;
     bool training;
+    uint64_t memory; /* bytes of reserve and workspace at most; 0: no limit */
 };
 
 /* An array that the device and we both use: one piece of memory where the device computes in ours,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { STRING, WHOLE, REAL, FLAG };
+enum kind { STRING, WHOLE, REAL, BYTES, FLAG };
 
 struct option {
     const char *name, *value;
@@ -31,6 +31,7 @@ static const struct option table[] = {
     {"steps", "K", WHOLE, AT(steps), 0, 1e9, "train so many steps; the same seed then gives the same losses"},
     {"seed", "K", WHOLE, AT(seed), 0, 2147483647, "of weights, dropout and samples (1)"},
     {"device", "NAME", STRING, AT(device), 0, 0, "cpu, cpu:THREADS, reference (the fastest here)"},
+    {"memory", "BYTES", BYTES, AT(memory), 1, 0, "of the recurrent layers' reserve and workspace at most; 64K, 64M, 1G (as much as is fastest)"},
     {"resume", "FILE", STRING, AT(resume), 0, 0, "go on with the model in FILE"},
     {"save", "FILE", STRING, AT(save), 0, 0, "where the model goes, in safetensors format; '' keeps none (charlm.safetensors)"},
     {"save-every", "K", WHOLE, AT(save_every), 1, 1e9, "save after so many steps (every 10 seconds, but in no more than 5 % of the time)"},
@@ -71,12 +72,31 @@ static bool set_real(void *to, const struct option *option, const char *text, st
     return true;
 }
 
+/* A whole number, and K, M or G behind it. */
+static bool set_bytes(uint64_t *to, const struct option *option, const char *text,
+                      struct complaint *why)
+{
+    static const char units[] = "KMG";
+    char *end = NULL;
+    const unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (text[0] < '0' || text[0] > '9' || number < 1 || number > UINT64_MAX >> shift ||
+        (*end && (!unit || end[1])))
+        return complain(why, "--%s is %.60s, must be bytes such as 500000, 64K, 64M or 1G",
+                        option->name, text);
+    *to = (uint64_t)number << shift;
+    return true;
+}
+
 static bool set(struct options *options, const struct option *option, const char *text,
                 struct complaint *why)
 {
     void *to = (char *)options + option->offset;
     if (option->kind == REAL)
         return set_real(to, option, text, why);
+    if (option->kind == BYTES)
+        return set_bytes(to, option, text, why);
     if (option->kind == WHOLE) {
         char name[24];
         const long limits[2] = {(long)option->low, (long)option->high};

@@ -13,6 +13,7 @@ struct options {
     long steps, sample;             /* steps -1: not given */
     long save_every;                /* 0: not given */
     long seed;
+    uint64_t memory;                            /* 0: not given */
     double seconds, dropout, rate, temperature; /* seconds 0: not given */
     char *const *files;
     int file_count;

@@ -35,7 +35,7 @@ static bool with_policy(const char *text, int k, char policy[CASE_TEXT])
     ck_assert(case_parse(&test, text));
     const int32_t every[POLICIES] = {0, 1 + test.desc.steps / 3, test.desc.steps};
     const bool large = test.desc.hidden >= 1024; /* the reference takes minutes */
-    const bool trains = (test.desc.flags & ECORNN_TRAINING) && !test.noreserve && (only || !large),
+    const bool trains = (test.desc.flags & ECORNN_TRAINING) && (only || !large),
                has = test.desc.save != ECORNN_SAVE_ALL;
     case_free(&test);
     if (has)

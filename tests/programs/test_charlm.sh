@@ -46,6 +46,8 @@ run 0 "saved step 12" $small --steps 12 --sample 30 --save "$folder/one" "$text"
 grep -q 'held-out [0-9.]* bits per character (order-0 entropy' "$folder/out" || fail "no held-out bits"
 run 0 "saved step 12" $small --steps 12 --sample 30 --save "$folder/two" "$text"
 cmp "$folder/one" "$folder/two" || fail "the same seed gave other weights"
+run 0 "saved step 12" $small --memory 400K --steps 12 --sample 30 --save "$folder/less" "$text"
+run 1 "memory_limit is 1024, must be at least" $small --memory 1K --steps 1 --save '' "$text"
 run 0 "saved step 16" --resume "$folder/one" --steps 4 --save "$folder/three" "$text"
 cmp -s "$folder/one" "$folder/three" && fail "nothing was learned"
 
@@ -147,6 +149,8 @@ ls "$folder" > "$folder.before"
 none=--save=$folder/none
 run 2 "--hidden is 0, must be 1 to 65536" --hidden 0
 run 2 "--hidden is 9x, must be" --hidden=9x
+run 2 "--memory is 64X, must be bytes" --memory 64X
+run 2 "--memory is 0, must be bytes" --memory 0
 run 2 "--dropout is 1, must be 0 to 0.99" --dropout 1
 run 2 "--seconds is -1, must be" --seconds -1
 run 2 "--seconds needs a value" --seconds
