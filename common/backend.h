@@ -87,6 +87,9 @@ struct eco_backend {
     ecornn_status (*prepare)(struct ecornn_plan *plan);
     void (*release)(struct ecornn_plan *plan);
     void (*describe)(const struct ecornn_plan *plan, struct eco_text *text); /* of it; or NULL */
+    /* What was chosen, each as ",KEY=VALUE" of ECORNN_FORCE: a plan that is forced so is the same.
+     * Or NULL. */
+    void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
     int (*threads)(const struct ecornn_device *device); /* now; or NULL: as info says */
     const struct eco_algo *const *algos;                /* ends with NULL */
     const struct eco_attention_backend *attention;      /* NULL: it has none */

@@ -2,6 +2,7 @@
  * The CPU backend: opening a device (threads, instruction set, CBLAS), memory, and the list of
  * algorithms.
  */
+#include "cpu/algo/force.h"
 #include "cpu/cpu.h"
 
 #include <cblas.h>
@@ -222,6 +223,7 @@ const struct eco_backend eco_backend_cpu = {
     .prepare = prepare,
     .release = release,
     .describe = describe,
+    .choices = eco_cpu_choices,
     .threads = threads,
     .algos = algos,
     .attention = &eco_cpu_attention,

@@ -279,6 +279,7 @@ static const struct eco_backend backend = {
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,
     .describe = eco_gpu_describe,
+    .choices = eco_gpu_choices,
     .algos = algos,
     .attention = &eco_gpu_attention,
 };

@@ -41,6 +41,15 @@ static void describe_cell(struct eco_text *text, const struct ecornn_cell *cell)
         lowered->n_backward, cell->builtin >= 0 ? "compiled in" : "from text");
 }
 
+/* In the form that makes the same plan again. */
+static void describe_choices(struct eco_text *text, const struct ecornn_plan *plan)
+{
+    eco_text_add(text, "ECORNN_FORCE=algorithm=%s", plan->algo->name);
+    if (plan->device->backend->choices != NULL)
+        plan->device->backend->choices(plan, text);
+    eco_text_add(text, "\n");
+}
+
 int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
 {
     struct eco_text text = {data, size, 0};
@@ -54,6 +63,7 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
     eco_text_add(&text, "algorithm %s, the fastest by estimate of\n%s", plan->algo->name,
                  plan->reason);
     eco_ways_describe(&text, plan);
+    describe_choices(&text, plan);
     describe_tape(&text, plan, false);
     if (problem->training)
         describe_tape(&text, plan, true);

@@ -64,3 +64,27 @@ int eco_cpu_forced(const char *name, int usual)
     int value = usual;
     return eco_force_number(name, &value) ? value : usual;
 }
+
+/* ---- what was chosen ------------------------------------------------------------------------- */
+
+static void add(struct eco_text *text, const char *name, int value)
+{
+    eco_text_add(text, ",%s=%d", name, value);
+}
+
+void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_wishes *wishes = &plan->wishes;
+    const int32_t T = plan->problem.T; /* 0: all of them */
+    add(text, "chunk", wishes->chunk > 0 ? wishes->chunk : T);
+    if (plan->problem.training)
+        add(text, "chunk-back", wishes->chunk_backward > 0 ? wishes->chunk_backward : T);
+    if (wishes->cpu.lanes == 0)
+        return;
+    add(text, "vectors", wishes->cpu.vectors);
+    add(text, "own-units", wishes->cpu.own_units);
+    add(text, "fuse", wishes->fuse_input);
+    add(text, "copy", wishes->cpu.threads > 0);
+    if (eco_type_narrow(plan->problem.weight_type))
+        add(text, "wide", wishes->cpu.wide);
+}

@@ -6,6 +6,9 @@
 
 #include <stdbool.h>
 
+#include "common/plan.h"
+#include "common/util.h"
+
 /* Algorithms, by their choices. */
 enum { ECO_FORCED_BLAS = 1, ECO_FORCED_PACKED = 2 };
 
@@ -14,5 +17,8 @@ enum { ECO_FORCED_BLAS = 1, ECO_FORCED_PACKED = 2 };
 const char *eco_cpu_force_refuses(int algorithm, bool alone);
 /* What a key was forced to, which is in its range; or what is usual. */
 int eco_cpu_forced(const char *key, int usual);
+
+/* What a plan chose, as eco_backend.choices. */
+void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
 #endif /* ECO_CPU_ALGO_FORCE_H */

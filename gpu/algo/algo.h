@@ -12,6 +12,7 @@
 ecornn_status eco_gpu_prepare(struct ecornn_plan *plan);
 void eco_gpu_release(struct ecornn_plan *plan);
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text);
+void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 
@@ -33,7 +34,7 @@ double eco_step_launches(const struct eco_problem *problem, const struct eco_cap
 bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool steps);
 /* Steps of a chunk that are forced; 0: the planner chooses. */
-int32_t eco_step_asked(const struct eco_problem *problem);
+int32_t eco_step_asked(const struct eco_problem *problem, bool backward);
 /* Steps of a chunk at least, and rows: enough that the input product runs at full speed, few enough
  * that its result stays in the L2 until the steps read it. */
 enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };

@@ -6,16 +6,16 @@
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/algo/algo.h"
 
-int32_t eco_step_asked(const struct eco_problem *problem)
+int32_t eco_step_asked(const struct eco_problem *problem, bool backward)
 {
-    const int32_t chunk = eco_gpu_force().chunk;
+    const int32_t chunk = eco_gpu_force().chunk[backward];
     return chunk < problem->T ? chunk : problem->T;
 }
 
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     return eco_gpu_grouped_follow(problem, caps) && problem->T <= ECO_STEP_CHUNK &&
-           eco_step_asked(problem) == 0;
+           eco_step_asked(problem, true) == 0;
 }
 
 /* ---- products -------------------------------------------------------------------------------- */

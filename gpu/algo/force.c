@@ -66,6 +66,19 @@ static bool numbers(const char *text, int n, int number[])
 /* ---- one key each ---------------------------------------------------------------------------- */
 
 /* Places of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
+static const char *const mainloops[ECO_PERSISTENT_MAINLOOPS] = {
+    [ECO_PERSISTENT_MMA] = "mma",
+    [ECO_PERSISTENT_MMA_MANY] = "mma-many",
+    [ECO_PERSISTENT_DIRECT] = "direct",
+    [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
+    [ECO_PERSISTENT_WGMMA] = "wgmma"};
+
+void eco_gpu_write_division(int place, struct eco_text *text)
+{
+    eco_text_add(text, "%s:%dx%d", mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
+                 1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_CLUSTER_LOG2_OF(place));
+}
+
 static bool read_division(const char *text, uint64_t *shapes)
 {
     int number[2] = {0, 0};
@@ -183,9 +196,17 @@ static bool read_step_tile(const char *text, struct eco_gpu_force *force)
     return true;
 }
 
+/* Both ways, where steps back have no key of their own. */
 static bool read_chunk(const char *text, struct eco_gpu_force *force)
 {
-    return read_number(text, &force->chunk);
+    const bool is_number = read_number(text, &force->chunk[0]);
+    force->chunk[1] = force->chunk[1] > 0 ? force->chunk[1] : force->chunk[0];
+    return is_number;
+}
+
+static bool read_chunk_back(const char *text, struct eco_gpu_force *force)
+{
+    return read_number(text, &force->chunk[1]);
 }
 
 static bool read_wavefront(const char *text, struct eco_gpu_force *force)
@@ -217,6 +238,7 @@ struct eco_gpu_force eco_gpu_force(void)
                 {"scaled-f16", NULL, read_scaled_f16},
                 {"stream-k", NULL, read_stream_k},
                 {"step-tile", NULL, read_step_tile},
+                {"chunk-back", NULL, read_chunk_back},
                 {"chunk", "ECORNN_CHUNK", read_chunk},
                 {"wavefront", "ECORNN_WAVEFRONT", read_wavefront},
                 {"rows", "ECORNN_ROWS", read_rows}};

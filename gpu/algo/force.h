@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/util.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
 
 /* Of products of other implementations: where that is faster by prediction, nowhere, everywhere. */
@@ -37,13 +38,15 @@ struct eco_gpu_force {
     int stream_k; /* large emulated products share tiles: 0, 1 or ECO_NOT_FORCED */
     struct eco_emulated_choices step_tiles; /* of products of steps with R prepared */
     bool forces_tile;                       /* is that forced? */
-    int32_t chunk;                          /* steps; 0: not forced */
+    int32_t chunk[2];                       /* steps, forward and back; 0: not forced */
     bool one_by_one;                        /* layers */
     enum eco_rows rows;
 };
 
 /* At creation of a plan only. */
 struct eco_gpu_force eco_gpu_force(void);
+/* A division of algorithm persistent, as its keys take it. */
+void eco_gpu_write_division(int place, struct eco_text *text);
 /* The value of a key of ECORNN_FORCE, or of a variable of its own; false: neither is there. */
 bool eco_gpu_asked(const char *key, const char *variable, char *value, size_t size);
 

@@ -20,11 +20,11 @@ static bool overlaps_layers(const struct eco_problem *problem)
     return problem->L > 1 && problem->D == 1 && !eco_gpu_force().one_by_one;
 }
 
-static int32_t steps_for(const struct eco_problem *problem, bool wavefront)
+static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
 {
     enum { MOST_CHUNKS = 12 };
-    if (eco_step_asked(problem) > 0)
-        return eco_step_asked(problem);
+    if (eco_step_asked(problem, backward) > 0)
+        return eco_step_asked(problem, backward);
     int32_t steps = (ECO_STEP_ROWS + problem->N - 1) / problem->N;
     if (wavefront && steps > problem->T / MOST_CHUNKS)
         steps = problem->T / MOST_CHUNKS;
@@ -99,7 +99,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                    struct eco_wishes *wishes)
 {
     const bool wavefront = overlaps_layers(problem) && !eco_step_is_over_at_once(problem, caps);
-    const int32_t steps = steps_for(problem, wavefront);
+    const int32_t steps = steps_for(problem, false, wavefront),
+                  back = steps_for(problem, true, wavefront);
     const bool alone = wavefront || problem->row_invariant; /* products back are grouped */
     const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
                                 alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
@@ -115,9 +116,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .gpu.aligned = ECO_GPU_ALIGNED,
         .gpu.filled = eco_step_fills(problem, caps, true),
         .chunk = steps,
-        .chunk_backward = steps,
+        .chunk_backward = back,
         .gpu.weights_chunks =
-            wavefront ? (int32_t)(ECO_STEP_ROWS / ((int64_t)steps * problem->N)) : 0,
+            wavefront ? (int32_t)(ECO_STEP_ROWS / ((int64_t)back * problem->N)) : 0,
     };
     wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
 }

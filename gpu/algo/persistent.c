@@ -98,8 +98,8 @@ static int32_t steps_for(const struct eco_problem *problem, const struct eco_cap
     const int32_t even = (int32_t)ceil(problem->T / chunks);
     const int32_t steps = even < LEAST_STEPS ? LEAST_STEPS : even;
     const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
-    if (eco_step_asked(problem) > 0)
-        return eco_step_asked(problem);
+    if (eco_step_asked(problem, backward) > 0)
+        return eco_step_asked(problem, backward);
     if (!wavefront || eighth >= steps)
         return steps;
     return eighth < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : eighth;

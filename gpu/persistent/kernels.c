@@ -181,14 +181,28 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
     }
 }
 
-/* A full run's, one job in a launch. */
+/* Of so many layers or directions in one launch. */
+static void describe_launch(const struct ecornn_plan *plan, bool backward, int32_t jobs,
+                            struct eco_text *text)
+{
+    struct eco_persistent_shape shape;
+    const struct eco_persistent_need need =
+        eco_persistent_need_of(plan, backward, plan->problem.N, plan->problem.T, jobs);
+    const double us = eco_persistent_shape(&need, &shape);
+    if (jobs > 1)
+        eco_text_add(text, "%d in a launch: ", jobs);
+    eco_text_add(text,
+                 "%d groups of %d blocks in clusters of %d, %d rows and %d units each, %zu KB "
+                 "shared, mainloop %s, %.2f us a step by prediction\n",
+                 shape.groups, shape.members, 1 << shape.cluster_log2, shape.group_rows,
+                 1 << shape.unit_shift, shape.shared_bytes >> 10,
+                 eco_persistent_mainloops[shape.mainloop], us);
+}
+
 static void describe_way(const struct ecornn_plan *plan, bool backward, struct eco_text *text)
 {
     const struct eco_persistent_kernels *kernels =
         &((const struct eco_gpu_plan *)plan->own)->persistent[backward];
-    struct eco_persistent_shape shape;
-    const struct eco_persistent_need need =
-        eco_persistent_need_of(plan, backward, plan->problem.N, plan->problem.T, 1);
     eco_text_add(text, "persistent %s: ", backward ? "backward" : "forward");
     if (!kernels->used) {
         eco_text_add(text,
@@ -196,13 +210,13 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
                      kernels->why);
         return;
     }
-    const double us = eco_persistent_shape(&need, &shape);
-    eco_text_add(text,
-                 "%d groups of %d blocks in clusters of %d, %d rows and %d units each, %zu KB "
-                 "shared, mainloop %s, %.2f us a step by prediction\n",
-                 shape.groups, shape.members, 1 << shape.cluster_log2, shape.group_rows,
-                 1 << shape.unit_shift, shape.shared_bytes >> 10,
-                 eco_persistent_mainloops[shape.mainloop], us);
+    /* Directions, and layers of a wavefront, are of one level: together where that is faster. */
+    const int32_t lanes = plan->wishes.wavefront ? plan->problem.L : plan->problem.D;
+    int32_t jobs = lanes < ECO_PERSISTENT_JOBS ? lanes : ECO_PERSISTENT_JOBS;
+    while (jobs > 1 &&
+           !eco_persistent_together(plan, backward, plan->problem.N, plan->problem.T, jobs))
+        jobs -= jobs / 2;
+    describe_launch(plan, backward, jobs, text);
 }
 
 void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text)

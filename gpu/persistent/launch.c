@@ -25,14 +25,20 @@ static uint32_t fields_of(const struct eco_gpu_run *run)
     return fields;
 }
 
-static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
-                                          const struct eco_bound *bounds, int n)
+static int32_t most_steps(const struct eco_bound *bounds, int n)
 {
     int32_t steps = 0;
     for (int i = 0; i < n; i++)
         if (bounds[i].op->t1 - bounds[i].op->t0 > steps)
             steps = bounds[i].op->t1 - bounds[i].op->t0;
-    return eco_persistent_need_of(run->plan, run->args->backward, run->args->N, steps, n);
+    return steps;
+}
+
+static struct eco_persistent_need need_of(const struct eco_gpu_run *run,
+                                          const struct eco_bound *bounds, int n)
+{
+    return eco_persistent_need_of(run->plan, run->args->backward, run->args->N,
+                                  most_steps(bounds, n), n);
 }
 
 /* Of accumulators, that an L2 of 50 MB in two halves keeps while steps read and write the rest. */
@@ -86,19 +92,22 @@ static cudaError_t launch(const void *kernel, const struct eco_persistent_call *
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
-/* Is one launch of all of them as fast as two, one after the other? */
-static bool fits(const struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+bool eco_persistent_together(const struct ecornn_plan *plan, bool backward, int32_t rows,
+                             int32_t steps, int32_t jobs)
 {
     struct eco_persistent_shape shape;
-    const struct eco_persistent_need all = need_of(run, bounds, n),
-                                     half = need_of(run, bounds, (n + 1) / 2);
+    const struct eco_persistent_need all =
+                                         eco_persistent_need_of(plan, backward, rows, steps, jobs),
+                                     half = eco_persistent_need_of(plan, backward, rows, steps,
+                                                                   (jobs + 1) / 2);
     const double together = eco_persistent_shape(&all, &shape);
     return together > 0 && together <= 2 * eco_persistent_shape(&half, &shape);
 }
 
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    if (n > 1 && !fits(run, bounds, n)) {
+    if (n > 1 && !eco_persistent_together(run->plan, run->args->backward, run->args->N,
+                                          most_steps(bounds, n), n)) {
         eco_persistent_run(run, bounds, n / 2);
         eco_persistent_run(run, bounds + n / 2, n - n / 2);
         return;

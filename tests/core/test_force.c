@@ -1,11 +1,14 @@
 /*
- * ECORNN_FORCE: keys, values, and what is no number.
+ * ECORNN_FORCE: keys, values, what is no number; and what a plan prints of its choices makes the
+ * same plan again.
  */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/force.h"
+#include "ecornn.h"
+#include "tests/kit/choices.h"
 #include "tests/kit/suite.h"
 
 START_TEST(text_of_a_key)
@@ -43,6 +46,27 @@ START_TEST(number_of_a_key)
 }
 END_TEST
 
+/* ---- choices --------------------------------------------------------------------------------- */
+
+START_TEST(choices_make_the_same_plan)
+{
+    static const char *const problems[] = {"lstm/T1/N1/I8/H16",
+                                           "lstm/train/T100/N1/I64/H64",
+                                           "gru/train/T50/N32/I256/H256",
+                                           "lstm/train/L2/bi/T20/N16/I100/H96",
+                                           "lstm/L3/T40/N64/I512/H512",
+                                           "lstm/train/T30/N8/I40/H64/P32",
+                                           "gru/f64/train/T30/N8/I40/H64",
+                                           "lstm/bf16/train/T30/N24/I64/H64",
+                                           "lstm/bf16-weights/T30/N1/I64/H64"};
+    ecornn_device *device;
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        force_choices(device, problems[i]);
+    ecornn_device_close(device);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("force");
@@ -50,5 +74,6 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, text_of_a_key);
     tcase_add_test(tests, number_of_a_key);
+    tcase_add_test(tests, choices_make_the_same_plan);
     return suite_run(suite, true);
 }

@@ -1,0 +1,68 @@
+/*
+ * What a plan chose, as ECORNN_FORCE takes it (force.c reads it).  Products that are offered to a
+ * list of ways choose by their own sizes, and are none of it.
+ */
+#include "gpu/algo/algo.h"
+#include "gpu/fused_step/fused_step.h"
+#include "gpu/persistent/persistent.h"
+
+static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_gpu_plan *own = plan->own;
+    const struct eco_problem *problem = &plan->problem;
+    for (int backward = 0; backward <= (int)problem->training; backward++) {
+        struct eco_persistent_shape shape;
+        const struct eco_persistent_need need =
+            eco_persistent_need_of(plan, backward, problem->N, problem->T, 1);
+        const bool used = own->persistent[backward].used;
+        if (!used && !backward)
+            continue; /* it was compiled, and that failed */
+        eco_text_add(text, ",%s=", backward ? "backward" : "forward");
+        if (used && eco_persistent_shape(&need, &shape) > 0)
+            eco_gpu_write_division(eco_persistent_place(&shape), text);
+        else
+            eco_text_add(text, "step");
+    }
+}
+
+static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)plan->own)->force;
+    const struct eco_fused_size size = eco_fused_size(problem, force, 0, problem->N),
+                                projection = eco_fused_projection(problem, force, problem->N);
+    const int shape = eco_fused_choose(&size, &plan->device->caps).shape;
+    eco_text_add(text, ",fused=%d", ECO_FUSED_COLUMNS(shape));
+    if (problem->projected)
+        eco_text_add(text, ",projection=%d",
+                     ECO_FUSED_COLUMNS(eco_fused_choose(&projection, &plan->device->caps).shape));
+}
+
+/* Where it makes a difference. */
+static void add_rows(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_wishes *wishes = &plan->wishes;
+    const size_t width[] = {(size_t)plan->problem.I, (size_t)plan->problem.H,
+                            (size_t)plan->problem.P};
+    for (int i = 0; i < 3; i++)
+        if (eco_wishes_row(wishes, width[i]) != width[i]) {
+            eco_text_add(text, ",rows=%s", wishes->gpu.filled ? "padded" : "dense");
+            return;
+        }
+}
+
+void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_wishes *wishes = &plan->wishes;
+    if (plan->algo == &eco_algo_persistent)
+        add_divisions(plan, text);
+    if (plan->algo == &eco_algo_fused && ((const struct eco_gpu_plan *)plan->own)->fused.used)
+        add_fused(plan, text);
+    eco_text_add(text, ",chunk=%d", wishes->chunk);
+    if (problem->training)
+        eco_text_add(text, ",chunk-back=%d", wishes->chunk_backward);
+    if (problem->L > 1 && problem->D == 1)
+        eco_text_add(text, ",wavefront=%d", wishes->wavefront);
+    add_rows(plan, text);
+}

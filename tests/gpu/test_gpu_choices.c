@@ -1,0 +1,46 @@
+/*
+ * A GPU's plans: what they print of their choices makes the same plans again.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/kit/choices.h"
+#include "tests/kit/suite.h"
+
+static const char *const problems[] = {"lstm/bf16/T100/N64/I512/H512",
+                                       "lstm/bf16/train/T300/N20/I800/H800",
+                                       "gru/f32/fast/train/T100/N16/I256/H256",
+                                       "lstm/f32/train/T100/N64/I512/H512",
+                                       "lstm/bf16/L4/T100/N32/I512/H1024",
+                                       "lstm/f16/train/L5/bi/T300/N20/I800/H800",
+                                       "lstm/bf16/train/L2/T35/N32/I650/H650",
+                                       "lstm/bf16/L2/T1/N1/I640/H640",
+                                       "lstm/bf16/T20/N128/I512/H2048/P512",
+                                       "lstm/f32/train/L2/T35/N20/I1500/H1500",
+                                       "gru-reset-first/bf16/train/T50/N32/I256/H256",
+                                       "rnn-relu/f64/train/T20/N8/I37/H61",
+                                       "lstm/bf16/train/T8/N32/I100/H100"};
+
+static ecornn_device *device;
+
+START_TEST(choices_make_the_same_plan)
+{
+    force_choices(device, problems[_i]);
+}
+END_TEST
+
+int main(void)
+{
+    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
+        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+        return EXIT_SUCCESS;
+    }
+    Suite *suite = suite_create("choices");
+    TCase *tests = tcase_create("cuda");
+    tcase_add_loop_test(tests, choices_make_the_same_plan, 0, sizeof problems / sizeof *problems);
+    suite_add_tcase(suite, tests);
+    const int status = suite_run(suite, false);
+    ecornn_device_close(device);
+    return status;
+}

@@ -1,0 +1,47 @@
+/*
+ * Prints a plan, forces what it prints of its choices, and prints again.
+ */
+#include "tests/kit/choices.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PRINT = 1 << 14 };
+
+/* A plan of the problem, printed, with its sizes. */
+static void print_plan(ecornn_device *device, const char *problem, char print[PRINT],
+                       ecornn_sizes *sizes)
+{
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, problem, NULL), ECORNN_OK);
+    ck_assert_msg(ecornn_plan_create(&plan, device, &desc) == ECORNN_OK, "%s: %s", problem,
+                  ecornn_error_detail());
+    ck_assert_int_lt(ecornn_plan_print(plan, print, PRINT), PRINT);
+    ecornn_plan_sizes(plan, sizes);
+    ecornn_plan_free(plan);
+}
+
+/* From the line of choices on: forced, the reasons of algorithms are others. */
+static char *choices_of(char *print)
+{
+    char *at = strstr(print, "ECORNN_FORCE=");
+    ck_assert_ptr_nonnull(at);
+    return at;
+}
+
+void force_choices(ecornn_device *device, const char *problem)
+{
+    static char first[PRINT], again[PRINT];
+    ecornn_sizes sizes, forced;
+    print_plan(device, problem, first, &sizes);
+    char *choices = choices_of(first), *end = strchr(choices, '\n');
+    *end = '\0';
+    ck_assert_int_eq(setenv("ECORNN_FORCE", strchr(choices, '=') + 1, 1), 0);
+    *end = '\n';
+    print_plan(device, problem, again, &forced);
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+    ck_assert_str_eq(choices, choices_of(again));
+    ck_assert_mem_eq(&sizes, &forced, sizeof sizes);
+}
