@@ -75,10 +75,9 @@ static void add(struct eco_text *text, const char *name, int value)
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_wishes *wishes = &plan->wishes;
-    const int32_t T = plan->problem.T; /* 0: all of them */
-    add(text, "chunk", wishes->chunk > 0 ? wishes->chunk : T);
+    add(text, "chunk", plan->tape[false][0].chunk);
     if (plan->problem.training)
-        add(text, "chunk-back", wishes->chunk_backward > 0 ? wishes->chunk_backward : T);
+        add(text, "chunk-back", plan->tape[true][0].chunk);
     if (wishes->cpu.lanes == 0)
         return;
     add(text, "vectors", wishes->cpu.vectors);

@@ -12,8 +12,8 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
     const struct eco_problem *problem = &plan->problem;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         struct eco_persistent_shape shape;
-        const struct eco_persistent_need need =
-            eco_persistent_need_of(plan, backward, problem->N, problem->T, 1);
+        const struct eco_persistent_need need = eco_persistent_need_of(
+            plan, backward, problem->N, problem->T, eco_persistent_jobs(plan, backward));
         const bool used = own->persistent[backward].used;
         if (!used && !backward)
             continue; /* it was compiled, and that failed */
@@ -59,9 +59,9 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
         add_divisions(plan, text);
     if (plan->algo == &eco_algo_fused && ((const struct eco_gpu_plan *)plan->own)->fused.used)
         add_fused(plan, text);
-    eco_text_add(text, ",chunk=%d", wishes->chunk);
+    eco_text_add(text, ",chunk=%d", plan->tape[false][0].chunk);
     if (problem->training)
-        eco_text_add(text, ",chunk-back=%d", wishes->chunk_backward);
+        eco_text_add(text, ",chunk-back=%d", plan->tape[true][0].chunk);
     if (problem->L > 1 && problem->D == 1)
         eco_text_add(text, ",wavefront=%d", wishes->wavefront);
     add_rows(plan, text);

@@ -210,13 +210,7 @@ static void describe_way(const struct ecornn_plan *plan, bool backward, struct e
                      kernels->why);
         return;
     }
-    /* Directions, and layers of a wavefront, are of one level: together where that is faster. */
-    const int32_t lanes = plan->wishes.wavefront ? plan->problem.L : plan->problem.D;
-    int32_t jobs = lanes < ECO_PERSISTENT_JOBS ? lanes : ECO_PERSISTENT_JOBS;
-    while (jobs > 1 &&
-           !eco_persistent_together(plan, backward, plan->problem.N, plan->problem.T, jobs))
-        jobs -= jobs / 2;
-    describe_launch(plan, backward, jobs, text);
+    describe_launch(plan, backward, eco_persistent_jobs(plan, backward), text);
 }
 
 void eco_persistent_describe(const struct ecornn_plan *plan, struct eco_text *text)

@@ -25,6 +25,16 @@ static uint32_t fields_of(const struct eco_gpu_run *run)
     return fields;
 }
 
+int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const int32_t lanes = plan->wishes.wavefront ? problem->L : problem->D;
+    int32_t jobs = lanes < ECO_PERSISTENT_JOBS ? lanes : ECO_PERSISTENT_JOBS;
+    while (jobs > 1 && !eco_persistent_together(plan, backward, problem->N, problem->T, jobs))
+        jobs -= jobs / 2;
+    return jobs;
+}
+
 static int32_t most_steps(const struct eco_bound *bounds, int n)
 {
     int32_t steps = 0;

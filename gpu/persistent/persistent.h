@@ -132,6 +132,8 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
 /* Is one launch of so many ops of a plan's run as fast as two, one after the other? */
 bool eco_persistent_together(const struct ecornn_plan *plan, bool backward, int32_t rows,
                              int32_t steps, int32_t jobs);
+/* Directions, or layers of a wavefront, of a full run that one launch takes. */
+int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward);
 /* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_PERSISTENT_JOBS at most. */
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
 

@@ -23,11 +23,13 @@ static void print_plan(ecornn_device *device, const char *problem, char print[PR
     ecornn_plan_free(plan);
 }
 
-/* From the line of choices on: forced, the reasons of algorithms are others. */
+/* Choices and tapes, which begin with this line.  Reasons of algorithms before it are others where
+ * something is forced; so is room for what forced runs will not take, after it. */
 static char *choices_of(char *print)
 {
-    char *at = strstr(print, "ECORNN_FORCE=");
-    ck_assert_ptr_nonnull(at);
+    char *at = strstr(print, "ECORNN_FORCE="), *bytes = strstr(print, "bytes: ");
+    ck_assert(at != NULL && bytes != NULL);
+    *bytes = '\0';
     return at;
 }
 
@@ -43,5 +45,7 @@ void force_choices(ecornn_device *device, const char *problem)
     print_plan(device, problem, again, &forced);
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
     ck_assert_str_eq(choices, choices_of(again));
-    ck_assert_mem_eq(&sizes, &forced, sizeof sizes);
+    ck_assert_uint_eq(sizes.weights, forced.weights);
+    ck_assert_uint_eq(sizes.reserve, forced.reserve);
+    ck_assert_uint_ge(sizes.workspace, forced.workspace);
 }
