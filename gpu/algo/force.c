@@ -66,16 +66,9 @@ static bool numbers(const char *text, int n, int number[])
 /* ---- one key each ---------------------------------------------------------------------------- */
 
 /* Places of algorithm persistent: "MAINLOOP:UNITSxBLOCKS". */
-static const char *const mainloops[ECO_PERSISTENT_MAINLOOPS] = {
-    [ECO_PERSISTENT_MMA] = "mma",
-    [ECO_PERSISTENT_MMA_MANY] = "mma-many",
-    [ECO_PERSISTENT_DIRECT] = "direct",
-    [ECO_PERSISTENT_DIRECT_WIDE] = "direct-wide",
-    [ECO_PERSISTENT_WGMMA] = "wgmma"};
-
 void eco_gpu_write_division(int place, struct eco_text *text)
 {
-    eco_text_add(text, "%s:%dx%d", mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
+    eco_text_add(text, "%s:%dx%d", eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOP_OF(place)],
                  1 << ECO_PERSISTENT_SHIFT_OF(place), 1 << ECO_PERSISTENT_CLUSTER_LOG2_OF(place));
 }
 
