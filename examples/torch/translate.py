@@ -2,6 +2,7 @@
 
     python translate.py --quick                             # a minute on a CPU
     python translate.py --input-feeding --language de       # attention's result goes into each step
+    python translate.py --fused-attention                   # ecornn's side has its attention, too
     python translate.py --make-data de.npz --language de    # for a machine without catalogues
     python translate.py --data de.npz --hidden 1024 --precision amp-bf16
 
@@ -31,10 +32,14 @@ State = tuple[torch.Tensor, torch.Tensor]
 
 
 class Attention(nn.Module):
-    """Scores w tanh(A query + B memory), their softmax over the source, the mean of the memory."""
+    """Scores w tanh(A query + B memory), their softmax over the source, the mean of the memory.
+
+    fused: ecornn.torch.attention, which makes no array [T,S,N,H] of what tanh gives; or None.
+    """
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
+        self.fused = None
         self.query = nn.Linear(hidden, hidden, bias=False)
         self.key = nn.Linear(2 * hidden, hidden)
         self.score = nn.Linear(hidden, 1, bias=False)
@@ -42,19 +47,24 @@ class Attention(nn.Module):
 
     def forward(self, y: torch.Tensor, source: Source) -> torch.Tensor:
         """y: [T,N,H] of the decoder.  Returns [T,N,H]: what was found and y, mixed."""
-        scores = self.score(torch.tanh(self.query(y)[:, None] + source.keys)).squeeze(-1)
-        scores = scores.masked_fill(source.padding, torch.finfo(scores.dtype).min)
-        found = torch.einsum("tsn,snh->tnh", scores.softmax(1), source.memory)
+        if self.fused:
+            found = self.fused(self.query(y), source.keys, source.memory, self.score.weight[0],
+                               lengths=source.lengths)
+        else:
+            scores = self.score(torch.tanh(self.query(y)[:, None] + source.keys)).squeeze(-1)
+            scores = scores.masked_fill(source.padding, torch.finfo(scores.dtype).min)
+            found = torch.einsum("tsn,snh->tnh", scores.softmax(1), source.memory)
         return torch.tanh(self.result(torch.cat([found, y], -1)))
 
 
 class Source:
     """What the decoder needs of an encoded batch.  memory: [S,N,2H]; keys: [S,N,H];
-    padding: [S,N] of bool; state: the decoder's first."""
+    padding: [S,N] of bool; lengths: [N]; state: the decoder's first."""
 
     def __init__(self, memory: torch.Tensor, keys: torch.Tensor, padding: torch.Tensor,
                  state: State) -> None:
         self.memory, self.keys, self.padding, self.state = memory, keys, padding, state
+        self.lengths = (~padding).sum(0, dtype=torch.int32)
 
 
 class Translator(nn.Module):
@@ -186,6 +196,10 @@ def train(run: kit.Run) -> None:
     training = batches(pairs, list(range(held_out, len(pairs))), args.batch, run.device)
     testing = batches(pairs, list(range(held_out)), args.batch, run.device)
     model = run.model(lambda: Translator(args, len(pairs.units)))
+    if args.fused_attention and run.side == "ecornn":
+        from ecornn.torch import attention
+
+        model.attention.fused = attention
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     criterion = nn.CrossEntropyLoss(ignore_index=PAD)
     for _, batch in zip(run.loop(), kit_data.endless(training, args.seed)):
@@ -208,6 +222,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--longest", type=int, default=50, help="units of a text, at most")
     parser.add_argument("--input-feeding", action="store_true",
                         help="attention's result goes into the decoder's next step")
+    parser.add_argument("--fused-attention", action="store_true",
+                        help="ecornn's side: attention by ecornn, too")
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--embedding", type=int, default=512)
     parser.add_argument("--layers", type=int, default=1, help="of encoder and decoder")

@@ -89,7 +89,9 @@ def test_speech(tmp_path: Path) -> None:
     assert figures.get("difference", 0) < 1e-4
 
 
-@pytest.mark.parametrize("feeding", [(), ("--input-feeding", "--layers", "2")])
+@pytest.mark.parametrize("feeding", [(), ("--input-feeding", "--layers", "2"),
+                                     ("--fused-attention",),
+                                     ("--fused-attention", "--input-feeding")])
 def test_translate(tmp_path: Path, locales: str, feeding: tuple[str, ...]) -> None:
     data = str(tmp_path / "pairs.npz")
     translate_data.make(data, "xx", None, 100, root=locales)
