@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util.h"
 #include "tests/kit/attention.h"
 #include "tests/kit/suite.h"
 
@@ -39,6 +40,65 @@ enum { LARGE = sizeof large / sizeof *large };
 START_TEST(agrees_in_large_cases)
 {
     ck_assert_msg(attention_case_passes(large[_i], device, BACKWARDS), "%s", large[_i]);
+}
+END_TEST
+
+/* Each call of CUDA fails once: the run says so, and the next one is as good as ever. */
+START_TEST(every_call_fails_once)
+{
+    enum { ROWS = 4 * 3 * 8, MOST_CALLS = 200 };
+    ecornn_attention_desc desc;
+    ecornn_attention_plan *plan;
+    ecornn_attention_sizes sizes;
+    float host[ROWS], first[ROWS], later[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        host[i] = (float)(i * 7 % 11) / 11 - 0.5f;
+    ck_assert(ecornn_attention_desc_parse(&desc, "attention/additive/f32/train/T4/S4/N3/H8") ==
+              ECORNN_OK);
+    ck_assert(ecornn_attention_plan_create(&plan, device, &desc) == ECORNN_OK);
+    ecornn_attention_plan_sizes(plan, &sizes);
+    float *in = ecornn_alloc(device, sizeof host), *out[5];
+    for (int k = 0; k < 5; k++)
+        out[k] = ecornn_alloc(device, sizeof host);
+    ck_assert(ecornn_upload(device, in, host, sizeof host) == ECORNN_OK);
+    const ecornn_attention_io io = {.size = sizeof io,
+                                    .query = in,
+                                    .keys = in,
+                                    .values = in,
+                                    .vector = in,
+                                    .context = out[0],
+                                    .workspace = ecornn_alloc(device, sizes.workspace),
+                                    .reserve = ecornn_alloc(device, sizes.reserve)};
+    const ecornn_attention_gradient gradient = {.size = sizeof gradient,
+                                                .dcontext = in,
+                                                .dquery = out[1],
+                                                .dkeys = out[2],
+                                                .dvalues = out[3],
+                                                .dvector = out[4]};
+    bool failed = true;
+    int k = 0;
+    for (; failed && k < MOST_CALLS; k++) {
+        eco_call_fail_at(k); /* 0: none */
+        ecornn_status status = ecornn_attention_forward(plan, &io);
+        if (status == ECORNN_OK)
+            status = ecornn_attention_backward(plan, &io, &gradient);
+        failed = k > 0 && !eco_call_fail_at(0);
+        ck_assert_int_eq(status == ECORNN_OK, !failed);
+        ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
+        if (!failed) {
+            ck_assert(ecornn_download(device, k ? later : first, out[1], sizeof host) == ECORNN_OK);
+            failed = k == 0;
+        }
+    }
+    ck_assert_int_gt(k, 10);
+    ck_assert_int_lt(k, MOST_CALLS);
+    ck_assert_mem_eq(first, later, sizeof first);
+    for (int i = 0; i < 5; i++)
+        ecornn_free(device, out[i]);
+    ecornn_free(device, in);
+    ecornn_free(device, io.workspace);
+    ecornn_free(device, io.reserve);
+    ecornn_attention_plan_free(plan);
 }
 END_TEST
 
@@ -84,6 +144,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(cases, agrees_with_reference, 0, attention_count());
     if (getenv("ECORNN_CASE") == NULL) {
         tcase_add_loop_test(cases, agrees_in_large_cases, 0, LARGE);
+        tcase_add_test(cases, every_call_fails_once);
         tcase_add_test(cases, refuses_memory_of_the_host);
     }
     Suite *suite = suite_create("attention on a GPU");
