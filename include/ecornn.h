@@ -347,8 +347,8 @@ typedef struct {
      * them. */
     const int32_t *lengths;
     const void *x; /**< [T,N,I] or [N,T,I]; past a length: anything */
-    /** [T,N,D*P]; 0 past a row's length; NULL: unwanted, but on a GPU not with a reserve: backward
-     * reads y. */
+    /** [T,N,D*P]; 0 past a row's length; NULL: unwanted, but not with a reserve on a GPU, or
+     * of a plan that does not save all: backward reads y. */
     void *y;
     const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: 0 */
     /** Same shapes, at each row's last step; NULL: unwanted; may be the same memory as initial. */
@@ -385,8 +385,9 @@ typedef struct {
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /**
  * Gradients of one forward run.  io: the same steps, batch, lengths, x, initial, weights, seed and
- * reserve as in that run, and on a GPU y as that run left it (on a CPU y is not read; final never
- * is).  y and the reserve are read, never written: backward may run again, and gives the same bits.
+ * reserve as in that run, and y as that run left it, on a GPU or of a plan that does not save all
+ * (else y is not read; final never is).  y and the reserve are read, never written: backward may
+ * run again, and gives the same bits.
  * A reserve of another plan, or of a run with other steps, batch, lengths, seed (where it is used),
  * or other states given, is refused.  A GPU cannot see that: its reserve is not the host's to read.
  */

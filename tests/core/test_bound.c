@@ -114,7 +114,7 @@ static void check_step(const struct run *run, const struct eco_bound *bound)
     for (int32_t t = op->t0; t < op->t1; t++) {
         if (eco_layout_acc_blocks(run->layout).block == 0)
             check_inside(run, &bound->acc, t, accs(run, backward));
-        if (run->args.reserve != NULL)
+        if (eco_layout_saves(run->layout))
             check_inside(run, &bound->save, t, (size_t)run->problem->cell->lowered.n_saves * H);
         if (output->first != NULL)
             check_inside(run, output, t, P);
@@ -128,7 +128,7 @@ static void check_below(const struct run *run, const struct eco_bound *bound)
 {
     struct eco_op op = *bound->op;
     struct eco_bound below;
-    if (op.layer == 0 || op.gathered)
+    if (op.layer == 0 || op.gathered || eco_layout_replays(run->layout))
         return;
     op.layer--;
     op.d = 0;
@@ -139,12 +139,54 @@ static void check_below(const struct run *run, const struct eco_bound *bound)
                below.y.first != NULL ? &below.y : &below.next[0], op.t0);
 }
 
+/* States that forward keeps, in planes that steps have written. */
+static void check_kept(const struct run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
+        for (int32_t t = op->t0; t < op->t1 && run->args.reserve != NULL; t++) {
+            check_inside(run, &bound->next[s], t, (size_t)run->problem->H);
+            if (eco_layout_keeps(run->layout, op->d, t))
+                check_inside(run, &bound->kept[s],
+                             (int32_t)eco_layout_kept_step(run->layout, op->d, t),
+                             (size_t)run->problem->H);
+        }
+}
+
+/* Steps back read what a replay of their chunk has filled. */
+static void check_replay(const struct run *run, const struct eco_bound *bound)
+{
+    struct eco_op op = *bound->op;
+    struct eco_bound back;
+    const int32_t end = op.t1 - 1;
+    op.kind = ECO_D_STEP;
+    eco_bind(&back, run->layout, &run->args, &op);
+    check_chain(run, bound);
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
+        check_same(run, "a replayed state", &bound->next[s], end, &back.next[s], end);
+    check_same(run, "a replayed value", &bound->save, end, &back.save, end);
+    if (run->problem->projected)
+        check_same(run, "u", &bound->u, end, &back.u, end);
+    for (int32_t t = op.t0; t < op.t1; t++) {
+        check_inside(run, &bound->y, t, (size_t)run->problem->P);
+        check_inside(run, &bound->input, t, (size_t)eco_problem_input(run->problem, op.layer));
+    }
+    const int32_t before = op.reversed ? op.t1 : op.t0 - 1; /* the step ahead of the chunk */
+    for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
+        if (before >= 0 && before < run->args.T)
+            ck_assert(eco_layout_keeps(run->layout, op.d, before));
+}
+
 static void check_op(const struct run *run, const struct eco_op *op)
 {
     struct eco_bound bound;
     eco_bind(&bound, run->layout, &run->args, op);
     if (op->kind == ECO_STEP || op->kind == ECO_D_STEP)
         check_step(run, &bound);
+    if (op->kind == ECO_KEEP)
+        check_kept(run, &bound);
+    if (op->kind == ECO_REPLAY)
+        check_replay(run, &bound);
     if (op->kind == ECO_INPUT)
         check_below(run, &bound);
     if (op->kind == ECO_D_WEIGHTS)
@@ -171,21 +213,31 @@ static void check_tape(const struct eco_layout *layout, const char *text, bool b
     ck_assert_int_eq(n, eco_tape_ops(&tape));
 }
 
+/* Those that a plan would have: chunks begin where states are kept. */
+static struct eco_wishes wishes_of(const struct eco_problem *problem, int k)
+{
+    struct eco_wishes wish = wishes[k];
+    if (problem->saving.policy == ECORNN_SAVE_EVERY)
+        wish.chunk_backward = problem->saving.every;
+    return wish;
+}
+
 START_TEST(ops_meet)
 {
     static struct eco_layout full, smaller;
-    const struct eco_wishes *wish = &wishes[_i % WISHES];
     struct eco_problem problem;
     problem_of(&problem, problems[_i / WISHES]);
-    if (wish->plain || problem.saving.policy != ECORNN_SAVE_ALL)
+    const struct eco_wishes wish = wishes_of(&problem, _i % WISHES);
+    const bool replays = problem.saving.policy != ECORNN_SAVE_ALL;
+    if (wish.plain || (replays && wish.gpu.weights_chunks > 1)) /* GPUs save all */
         return;
-    for (int training = 0; training <= (int)problem.training; training++) {
-        eco_layout_build(&full, &problem, wish, problem.T, problem.N,
-                         training ? ECO_LAYOUT_TRAIN : ECO_LAYOUT_INFER);
+    for (int kind = 0; kind <= (problem.training ? (int)ECO_LAYOUT_BACK : 0); kind++) {
+        eco_layout_build(&full, &problem, &wish, problem.T, problem.N, kind);
         eco_layout_resize(&smaller, &full, (problem.T + 1) / 2, (problem.N + 1) / 2);
         for (int i = 0; i < 8; i++) {
             const bool backward = i & 1, ragged = i & 2;
-            if (!backward || training)
+            if (backward == (kind == ECO_LAYOUT_BACK) ||
+                (kind == ECO_LAYOUT_TRAIN && backward && !replays))
                 check_tape(i & 4 ? &smaller : &full, problems[_i / WISHES], backward, ragged);
         }
     }
