@@ -108,6 +108,14 @@ static bool policy_of(const struct ecornn_plan *plan, int k, struct eco_saving *
            saving->every <= problem->T;
 }
 
+/* Faster, or as fast in less memory; an other one without algorithm is none. */
+static bool is_better(const struct eco_way *way, const struct eco_way *other)
+{
+    if (other->algo == NULL || way->seconds != other->seconds)
+        return other->algo == NULL || way->seconds < other->seconds;
+    return bytes_of(way) < bytes_of(other);
+}
+
 static bool takes(const struct ecornn_plan *plan, const struct eco_algo *algo,
                   struct eco_saving saving)
 {
@@ -133,8 +141,7 @@ ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan
                 count_bytes(&now, plan);
                 if (least.algo == NULL || bytes_of(&now) < bytes_of(&least))
                     least = now;
-                if (bytes_of(&now) <= plan->problem.memory_limit &&
-                    (way->algo == NULL || now.seconds < way->seconds))
+                if (bytes_of(&now) <= plan->problem.memory_limit && is_better(&now, way))
                     *way = now;
             }
     if (way->algo != NULL)
