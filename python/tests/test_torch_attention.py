@@ -142,3 +142,17 @@ def test_refuses_a_gradient_of_a_gradient():
     context = et.attention(*given, batch_first=True)
     with pytest.raises(NotImplementedError, match="create_graph"):
         torch.autograd.grad(context.sum(), given[:1], create_graph=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_cuda_graph():
+    given, lengths = tensors("cuda", torch.float32, True, True)
+    lengths = lengths.to(torch.int32)
+    with torch.no_grad():
+        et.attention(*given, lengths=lengths, batch_first=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            context = et.attention(*given, lengths=lengths, batch_first=True)
+        given[0].mul_(2)
+        graph.replay()
+        assert torch.equal(context, et.attention(*given, lengths=lengths, batch_first=True))
