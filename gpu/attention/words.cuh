@@ -84,9 +84,11 @@ ECO_DEVICE narrow *row_of(const struct eco_attention_rows *rows, int i, int n)
     return (narrow *)rows->data + (size_t)i * rows->step + (size_t)n * rows->row;
 }
 
+/* Within 0 to S: nobody has checked it. */
 ECO_DEVICE int length_of(const int32_t *lengths, int n, int S)
 {
-    return lengths ? lengths[n] : S;
+    const int length = lengths ? lengths[n] : S;
+    return length < 0 ? 0 : length > S ? S : length;
 }
 
 /* In all lanes; in an order of their own. */
