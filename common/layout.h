@@ -116,10 +116,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
  * With a policy other than ECORNN_SAVE_ALL the reserve keeps y of all layers but the last, and some
  * of the other states (eco_layout_keeps).  Forward, planes of states take turns in the workspace.
  * Backward, states, saved values and u are arrays over a chunk, in the workspace: ECO_REPLAY fills
- * them, and what comes after it reads them as it would read those of the reserve.
- *
- * A lean run keeps the states of all steps anyway: forward is as ever, but for saved values and u,
- * which backward has of a chunk; there is nothing for ECO_KEEP to do. */
+ * them, and what comes after it reads them as it would read those of the reserve. */
 bool eco_layout_replays(const struct eco_layout *layout);
 /* Is the state after step t, which is none of output, kept? */
 bool eco_layout_keeps(const struct eco_layout *layout, int d, int32_t t);

@@ -56,8 +56,7 @@ struct eco_tape {
     int32_t wish;          /* for steps of a chunk */
     int32_t group[2];      /* weight gradients once in so many chunks: of layer 0, of a later one */
     bool backward;
-    bool replays;                   /* backward computes again what forward did not save */
-    bool keeps;                     /* forward copies states for that into the reserve */
+    bool replays;                   /* forward keeps states, backward computes the rest again */
     bool wavefront;                 /* layers overlap: those of one direction only */
     bool reversed[2];               /* [d] */
     bool gathers[2], scatters[2];   /* of layer 0, of a later one: x or dx is copied */

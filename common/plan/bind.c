@@ -30,13 +30,11 @@ struct eco_view eco_bind_array(const struct eco_array *array, const struct eco_a
                              .type = array->type};
 }
 
-/* Those that a replay fills begin with its chunk, or the chunks that share their weight gradients.
- */
+/* Those that a replay fills begin with the first step of its chunk. */
 static struct eco_view array_of(const struct binding *b, const struct eco_array *array,
                                 int32_t from)
 {
-    const int32_t begin = b->op->t0 - (int32_t)eco_layout_dacc_step(b->layout, b->op);
-    return eco_bind_array(array, b->args, from + (array->chunked ? begin : 0));
+    return eco_bind_array(array, b->args, from + (array->chunked ? b->op->t0 : 0));
 }
 
 /* Arrays over the steps of a chunk begin with the op's first step; backward with that of the chunks
@@ -388,14 +386,14 @@ static void keep(const struct binding *b)
 static void replay(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;
-    (eco_layout_is_lean(b->layout) ? bind_kept : keep)(b);
+    keep(b);
     bind_caller_states(b, b->args->initial, b->args->final);
     bind_input(b);
     bind_projection(b);
     bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
     bound->save = save_of(b);
-    bound->y = y_of(b, b->op);
-    if (b->op->layer == b->problem->L - 1 || eco_layout_is_lean(b->layout))
+    bound->y = output(b, b->args->y);
+    if (b->op->layer == b->problem->L - 1)
         return;
     const struct eco_array below = eco_layout_sequence(b->layout, b->op->layer);
     bound->y = eco_bind_array(&below, b->args, -1);

@@ -96,7 +96,7 @@ static void put_values(struct eco_layout *layout, struct cursor *cursor)
     const bool replays = eco_layout_replays(layout), keeps = layout->training && !replays;
     const int pairs = problem->L * problem->D;
     const int lanes = keeps || layout->wishes.wavefront ? pairs : problem->D;
-    const int32_t steps = keeps ? layout->T : layout->back ? layout->weights_steps : 0;
+    const int32_t steps = keeps ? layout->T : layout->back ? layout->chunk_backward : 0;
     const size_t H = (size_t)problem->H;
     const size_t saves = (size_t)problem->cell->lowered.n_saves * H;
     if (eco_layout_saves(layout))
@@ -230,12 +230,7 @@ static struct cursor begin_workspace(struct eco_layout *layout)
 static void build_replaying(struct eco_layout *layout, struct cursor *reserve)
 {
     struct cursor workspace = begin_workspace(layout);
-    if (eco_layout_is_lean(layout)) {
-        put_states(layout, &workspace);
-        put_kept(layout, reserve);
-    } else {
-        put_states_of_chunk(layout, &workspace, reserve);
-    }
+    put_states_of_chunk(layout, &workspace, reserve);
     put_values(layout, &workspace);
     put_scratch(layout, &workspace, false);
     if (layout->back)

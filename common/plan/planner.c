@@ -28,12 +28,8 @@ static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_a
 {
     if (left_out(algo))
         return "left out by ECORNN_ALGORITHM";
-    const ecornn_save least = plan->device->caps.saves_least;
-    const struct eco_saving *saving = &plan->problem.saving;
-    if (saving->policy > least)
-        return least == ECORNN_SAVE_ALL ? "it saves all" : "it saves all, or states of all steps";
-    if (least < ECORNN_SAVE_EVERY && saving->type != plan->problem.type)
-        return "it saves states in the type of rows";
+    if (plan->problem.saving.policy != ECORNN_SAVE_ALL && !plan->device->caps.replays)
+        return "it saves all: backward does not replay";
     return algo->refuses(&plan->problem, &plan->device->caps);
 }
 

@@ -57,7 +57,6 @@ static bool does(const struct eco_tape *tape, int later, int kind, int i)
     case ECO_GATHER:
         return tape->gathers[later] && (!tape->backward || tape->replays || i > 0);
     case ECO_KEEP:
-        return tape->keeps;
     case ECO_REPLAY:
         return tape->replays;
     case ECO_D_SCATTER:
@@ -95,8 +94,6 @@ void eco_tape_build(struct eco_tape *tape, const struct eco_problem *problem,
                               .replays = problem->training && !wishes->plain &&
                                          problem->saving.policy != ECORNN_SAVE_ALL,
                               .wavefront = wishes->wavefront && problem->D == 1};
-    tape->keeps =
-        tape->replays && (!wishes->gpu.lean || problem->saving.policy == ECORNN_SAVE_EVERY);
     for (int d = 0; d < problem->D; d++)
         tape->reversed[d] = eco_problem_reversed(problem, d);
     for (int later = 0; later < 2 && later < problem->L; later++) {
@@ -124,8 +121,7 @@ int64_t eco_tape_ops(const struct eco_tape *tape)
     for (int later = 0; later < 2 && later < tape->problem->L; later++) {
         const int64_t layers = later ? tape->problem->L - 1 : 1;
         const int64_t gathers = tape->gathers[later] * (tape->backward && tape->replays ? 2 : 1);
-        const int64_t copies =
-            gathers + (tape->backward ? tape->replays + tape->scatters[later] : tape->keeps);
+        const int64_t copies = gathers + tape->replays + (tape->backward && tape->scatters[later]);
         const int32_t group = tape->group[later];
         const int64_t weights = tape->backward ? (tape->chunks + group - 1) / group : 0;
         ops += layers * tape->problem->D * (2 + tape->chunks * (2 + copies) + weights);

@@ -102,10 +102,11 @@ static bool policy_of(const struct ecornn_plan *plan, int k, struct eco_saving *
     *saving = problem->saving;
     if (saving->policy != ECORNN_SAVE_ALL || k == 0)
         return k == 0;
+    if (!plan->device->caps.replays || !problem->training)
+        return false;
     saving->policy = k == 1 ? ECORNN_SAVE_STATES : ECORNN_SAVE_EVERY;
     saving->every = k == 1 ? 1 : k < 26 ? 1 << k : INT32_MAX;
-    return saving->policy <= plan->device->caps.saves_least && problem->training &&
-           saving->every <= problem->T;
+    return saving->every <= problem->T;
 }
 
 /* Faster, or as fast in less memory; an other one without algorithm is none. */
@@ -114,14 +115,6 @@ static bool is_better(const struct eco_way *way, const struct eco_way *other)
     if (other->algo == NULL || way->seconds != other->seconds)
         return other->algo == NULL || way->seconds < other->seconds;
     return bytes_of(way) < bytes_of(other);
-}
-
-static bool takes(const struct ecornn_plan *plan, const struct eco_algo *algo,
-                  struct eco_saving saving)
-{
-    struct eco_problem problem = plan->problem;
-    problem.saving = saving;
-    return algo->refuses(&problem, &plan->device->caps) == NULL;
 }
 
 ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan,
@@ -134,9 +127,7 @@ ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan
     way->algo = NULL;
     for (int k = 0; policy_of(plan, k, &saving); k++)
         for (int i = 0; algos[i] != NULL; i++)
-            for (int halvings = 0; halvings < HALVINGS; halvings++) {
-                if (!can(plan, algos[i]) || !takes(plan, algos[i], saving))
-                    break;
+            for (int halvings = 0; can(plan, algos[i]) && halvings < HALVINGS; halvings++) {
                 struct eco_way now = eco_way_of(plan, algos[i], saving, halvings);
                 count_bytes(&now, plan);
                 if (least.algo == NULL || bytes_of(&now) < bytes_of(&least))
@@ -176,8 +167,7 @@ void eco_ways_describe(struct eco_text *text, const struct ecornn_plan *plan)
 {
     static const int32_t every[] = {0, 1, 4, 16, 64, 256, 1024};
     const struct eco_problem *problem = &plan->problem;
-    const ecornn_save least = plan->device->caps.saves_least;
-    if (!problem->training || plan->wishes.plain || least == ECORNN_SAVE_ALL)
+    if (!problem->training || plan->wishes.plain || !plan->device->caps.replays)
         return;
     eco_text_add(text, "what training saves: reserve, workspace, predicted time\n");
     for (size_t k = 0; k < sizeof every / sizeof *every && every[k] <= problem->T; k++) {
@@ -185,7 +175,7 @@ void eco_ways_describe(struct eco_text *text, const struct ecornn_plan *plan)
                                           .every = every[k],
                                           .type = problem->saving.type};
         struct eco_way way = eco_way_of(plan, plan->algo, saving, 0);
-        if (same_saving(saving, problem->saving) || saving.policy > least)
+        if (same_saving(saving, problem->saving))
             continue;
         count_bytes(&way, plan);
         describe_way(text, &way, false);

@@ -77,7 +77,7 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
     device->caps = (struct eco_caps){.threads = 1,
                                      .flops = 5e8,
                                      .bytes_per_s = 5e9,
-                                     .saves_least = ECORNN_SAVE_EVERY,
+                                     .replays = true,
                                      .cpu.cache_bytes = (size_t)1 << 20};
     device->info = (ecornn_device_info){.name = "double precision reference",
                                         .backend = "reference",

@@ -23,8 +23,6 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     const struct ecornn_cell *cell = problem->cell;
     if (!caps->gpu.fuses)
         return "a device without what it needs";
-    if (problem->saving.policy != ECORNN_SAVE_ALL)
-        return "it saves all";
     if (eco_type_sum(problem->type) == ECORNN_F64)
         return "a type without a kernel";
     if (problem->weight_type != problem->type)

@@ -25,9 +25,6 @@ void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound); /* o
 void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound);  /* ops/step.c */
 void eco_gpu_d_step(struct eco_gpu_run *run,
                     const struct eco_bound *bound); /* ops/step_backward.c */
-/* ops/replay.c: of one op, or of all of a level. */
-void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *chunk);
-void eco_gpu_replay_all(struct eco_gpu_run *run, const struct eco_bound *chunks, int n);
 /* Bit s: nothing comes to the last step's state s from behind, and its first kernel knows. */
 uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run);
 void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound);

@@ -13,7 +13,6 @@ static const eco_gpu_op ops[ECO_OP_KINDS] = {
     [ECO_STEP] = eco_gpu_step,
     [ECO_END] = eco_gpu_end,
     [ECO_D_BEGIN] = eco_gpu_d_begin,
-    [ECO_REPLAY] = eco_gpu_replay,
     [ECO_D_STEP] = eco_gpu_d_step,
     [ECO_D_INPUT] = eco_gpu_d_input,
     [ECO_D_SCATTER] = eco_gpu_d_scatter,
@@ -119,14 +118,6 @@ static void queue(struct eco_gpu_run *run, const struct eco_op *op)
     ops[op->kind](run, &bound);
 }
 
-/* What queues all ops of a kind at once, as a replay does where steps go so; NULL: one by one. */
-static eco_gpu_ops together_of(const struct eco_gpu_run *run, int kind)
-{
-    if (kind == ECO_REPLAY)
-        return eco_gpu_at_once(run, ECO_STEP) ? eco_gpu_replay_all : NULL;
-    return run->together != NULL ? run->together[kind] : NULL;
-}
-
 /* All ops of one kind in a level, the first of which the walk has come to; the others are left out
  * when it comes to them. */
 static void queue_together(struct forks *forks, const struct eco_walk *walk,
@@ -145,11 +136,11 @@ static void queue_together(struct forks *forks, const struct eco_walk *walk,
         eco_bind(&bound[n], run->layout, run->args, &level[n]);
         if (++n < ECO_TOGETHER)
             continue;
-        together_of(run, op->kind)(run, bound, n);
+        run->together[op->kind](run, bound, n);
         n = 0;
     }
     if (n > 0)
-        together_of(run, first->kind)(run, bound, n);
+        run->together[first->kind](run, bound, n);
     forks->together[first->kind] = walk->level;
 }
 
@@ -178,7 +169,7 @@ ecornn_status eco_gpu_queue(struct eco_gpu_run *run, const struct eco_tape *tape
             mark_all(&forks);
         level = walk.level;
         const int s = stream_of(&forks, op->layer, op->d);
-        const bool together = together_of(run, op->kind) != NULL;
+        const bool together = eco_gpu_at_once(run, (enum eco_op_kind)op->kind);
         if (together)
             wait_for_marks(&forks, s);
         else

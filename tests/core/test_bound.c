@@ -173,7 +173,7 @@ static void check_replay(const struct run *run, const struct eco_bound *bound)
     }
     const int32_t before = op.reversed ? op.t1 : op.t0 - 1; /* the step ahead of the chunk */
     for (int s = 1; s < run->problem->cell->recipe.n_states; s++)
-        if (before >= 0 && before < run->args.T && !eco_layout_is_lean(run->layout))
+        if (before >= 0 && before < run->args.T)
             ck_assert(eco_layout_keeps(run->layout, op.d, before));
 }
 
@@ -229,10 +229,8 @@ START_TEST(ops_meet)
     problem_of(&problem, problems[_i / WISHES]);
     const struct eco_wishes wish = wishes_of(&problem, _i % WISHES);
     const bool replays = problem.saving.policy != ECORNN_SAVE_ALL;
-    if (wish.plain)
+    if (wish.plain || (replays && wish.gpu.weights_chunks > 1)) /* GPUs save all */
         return;
-    if (problem.saving.policy == ECORNN_SAVE_EVERY && wish.gpu.weights_chunks > 1)
-        return; /* no GPU does that */
     for (int kind = 0; kind <= (problem.training ? (int)ECO_LAYOUT_BACK : 0); kind++) {
         eco_layout_build(&full, &problem, &wish, problem.T, problem.N, kind);
         eco_layout_resize(&smaller, &full, (problem.T + 1) / 2, (problem.N + 1) / 2);

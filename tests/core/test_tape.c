@@ -60,8 +60,7 @@ static void check_order(const struct list *list, int a, int b)
     ck_assert_int_lt(list->at[a].level, list->at[b].level);
 }
 
-static void check_forward(const struct list *list, const struct eco_problem *problem, bool keeps,
-                          int32_t T)
+static void check_forward(const struct list *list, const struct eco_problem *problem, int32_t T)
 {
     for (int layer = 0; layer < problem->L; layer++)
         for (int d = 0; d < problem->D; d++)
@@ -69,7 +68,7 @@ static void check_forward(const struct list *list, const struct eco_problem *pro
                 const int input = find(list, ECO_INPUT, layer, d, t);
                 const int step = find(list, ECO_STEP, layer, d, t);
                 check_order(list, input, step);
-                if (keeps)
+                if (problem->saving.policy != ECORNN_SAVE_ALL)
                     check_order(list, step, find(list, ECO_KEEP, layer, d, t));
                 const int32_t before = eco_problem_reversed(problem, d) ? t + 1 : t - 1;
                 if (before >= 0 && before < T)
@@ -156,7 +155,7 @@ static void check_run(const struct eco_problem *problem, const struct eco_wishes
         check_backward(&list, problem, T);
         check_first(&list, problem);
     } else
-        check_forward(&list, problem, tape.keeps, T);
+        check_forward(&list, problem, T);
     check_same(&list, problem, wish, &tape, ragged);
     free(list.at);
 }
