@@ -34,8 +34,8 @@ struct eco_bound {
     const struct eco_op *op;
     int32_t first, last;
 
-    /* BEGIN, END, STEP, KEEP: the states before and after a step, [N,width]; REPLAY: those of its
-     * chunk.  D_BEGIN, D_END, D_STEP:
+    /* BEGIN, END, STEP, KEEP: the states before and after a step, [N,width]; lean, KEEP: copies of
+     * those after.  REPLAY: those of its chunk; lean, as D_STEP has them.  D_BEGIN, D_END, D_STEP:
      * what is carried. */
     struct eco_view before[ECO_MAX_STATES], next[ECO_MAX_STATES];
     struct eco_view carry[ECO_MAX_STATES];

@@ -88,6 +88,7 @@ struct eco_layout {
     } state[ECO_MAX_STATES],            /* by layer; inference: of all layers but the last */
         last_state[ECO_MAX_STATES],     /* by layer; inference: of the last layer */
         kept[ECO_MAX_STATES],           /* lean, or for the replay, by layer */
+        recent[ECO_MAX_STATES],         /* lean, of a chunk, by lane's layer */
         sequence,                       /* by layer, all but the last */
         save, output,                   /* by (layer, direction) */
         scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
@@ -124,6 +125,11 @@ bool eco_layout_keeps(const struct eco_layout *layout, int d, int32_t t);
 size_t eco_layout_kept_step(const struct eco_layout *layout, int d, int32_t t);
 /* Are all states of all steps known before a replay? */
 bool eco_layout_knows_states(const struct eco_layout *layout);
+/* A lean run: do steps write what is kept right into the reserve, and does backward read it there?
+ * Else both have the states of a chunk in the workspace, eco_layout_recent: forward those after its
+ * steps, backward the one before the first of them, too. */
+bool eco_layout_copies_direct(const struct eco_layout *layout);
+struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state);
 /* Output of a layer below the last, both directions, as the next one reads it: that of step t in
  * plane t + 1. */
 struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer);

@@ -176,6 +176,20 @@ static struct eco_view kept_of(const struct binding *b, int s)
     return eco_bind_array(&kept, b->args, 0);
 }
 
+/* The states of the op's chunk, of a lean run that does not keep all of them; backward from the one
+ * before its first step on. */
+static struct eco_view recent_of(const struct binding *b, int s)
+{
+    const struct eco_array recent = eco_layout_recent(b->layout, b->op->layer, b->op->d, s);
+    const int32_t before = b->args->backward && !b->op->reversed ? 1 : 0;
+    return eco_bind_array(&recent, b->args, b->op->t0 - before);
+}
+
+static struct eco_view copies_of(const struct binding *b, int s)
+{
+    return (eco_layout_copies_direct(b->layout) ? kept_of : recent_of)(b, s);
+}
+
 /* Is y not what steps and products back read: its rows no neighbours, or not wide enough, or
  * padding where a row's steps, which fall, begin from a state?  One answer for all of a run:
  * launches take both directions. */
@@ -205,10 +219,10 @@ static void bind_kept(const struct binding *b)
     for (int s = 0; s < states(b); s++) {
         struct eco_view *const next = &b->bound->next[s], *const before = &b->bound->before[s];
         const bool history = s == 0 && b->bound->copied;
-        *next = s > 0 ? kept_of(b, s) : history ? history_of(b) : b->bound->y;
+        *next = s > 0 ? copies_of(b, s) : history ? history_of(b) : b->bound->y;
         *before = *next;
         before->from += b->op->reversed ? -1 : 1;
-        b->bound->begins[s] = !history;
+        b->bound->begins[s] = !history && (s == 0 || eco_layout_copies_direct(b->layout));
         b->bound->initial[s] = caller_state(b, b->args->initial[s], s);
     }
 }
@@ -307,7 +321,7 @@ static void step(const struct binding *b)
     bound->save = save_of(b);
     bound->y = y_of(b, b->op);
     for (int s = 1; s < states(b) && eco_layout_is_lean(b->layout); s++)
-        bound->kept[s] = kept_of(b, s);
+        bound->kept[s] = copies_of(b, s);
 }
 
 static void bind_carry(const struct binding *b)
@@ -377,9 +391,13 @@ static void weights(const struct binding *b)
 /* In inference nothing is kept. */
 static void keep(const struct binding *b)
 {
+    const bool lean = eco_layout_is_lean(b->layout);
     bind_planes(b);
-    for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++)
+    for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++) {
         b->bound->kept[s] = kept_of(b, s);
+        if (lean)
+            b->bound->next[s] = copies_of(b, s);
+    }
 }
 
 /* What forward left, and what is computed of it again. */
@@ -387,11 +405,16 @@ static void replay(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;
     keep(b);
+    if (eco_layout_is_lean(b->layout))
+        bind_kept(b);
     bind_caller_states(b, b->args->initial, b->args->final);
     bind_input(b);
     bind_projection(b);
     bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
+    bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
     bound->save = save_of(b);
+    if (eco_layout_is_lean(b->layout))
+        return;
     bound->y = output(b, b->args->y);
     if (b->op->layer == b->problem->L - 1)
         return;

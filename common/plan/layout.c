@@ -112,7 +112,18 @@ static void put_kept(struct eco_layout *layout, struct cursor *cursor)
     const struct eco_problem *problem = layout->problem;
     for (int s = 0; s < problem->cell->recipe.n_states; s++)
         layout->kept[s] =
-            put(cursor, s == 0 ? problem->L - 1 : problem->L, eco_layout_copies(layout, s));
+            put(cursor, s == 0 ? problem->L - 1 : problem->L, eco_layout_lean_rows(layout, s));
+}
+
+/* States of a chunk, where a lean run does not keep all of them. */
+static void put_recent(struct eco_layout *layout, struct cursor *cursor)
+{
+    const int count = layout->wishes.wavefront ? layout->problem->L : 1;
+    for (int s = 1; s < layout->problem->cell->recipe.n_states; s++) {
+        struct eco_layout_rows rows = eco_layout_copies(layout, s);
+        rows.steps = layout->back ? layout->chunk_backward + 1 : layout->chunk;
+        layout->recent[s] = put(cursor, count, rows);
+    }
 }
 
 /* count blocks of so many bytes, which are no rows. */
@@ -230,7 +241,14 @@ static struct cursor begin_workspace(struct eco_layout *layout)
 static void build_replaying(struct eco_layout *layout, struct cursor *reserve)
 {
     struct cursor workspace = begin_workspace(layout);
-    put_states_of_chunk(layout, &workspace, reserve);
+    if (eco_layout_is_lean(layout)) {
+        put_states(layout, &workspace);
+        put_kept(layout, reserve);
+        if (!eco_layout_copies_direct(layout))
+            put_recent(layout, &workspace);
+    } else {
+        put_states_of_chunk(layout, &workspace, reserve);
+    }
     put_values(layout, &workspace);
     put_scratch(layout, &workspace, false);
     if (layout->back)

@@ -5,7 +5,7 @@
 
 bool eco_layout_is_lean(const struct eco_layout *layout)
 {
-    return layout->training && layout->wishes.gpu.lean && !eco_layout_replays(layout);
+    return layout->training && layout->wishes.gpu.lean;
 }
 
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)

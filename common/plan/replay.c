@@ -37,6 +37,38 @@ size_t eco_layout_kept_step(const struct eco_layout *layout, int d, int32_t t)
     return (size_t)(done(layout, d, t) / layout->problem->saving.every - 1);
 }
 
+bool eco_layout_copies_direct(const struct eco_layout *layout)
+{
+    const struct eco_saving *saving = &layout->problem->saving;
+    return !eco_layout_replays(layout) ||
+           (saving->every == 1 && saving->type == layout->problem->type);
+}
+
+/* A lean run keeps them as it has copies of them: in the type of rows, or in fewer bits. */
+struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int state)
+{
+    const struct eco_saving *saving = &layout->problem->saving;
+    struct eco_layout_rows rows = eco_layout_copies(layout, state);
+    if (state == 0 || !eco_layout_replays(layout))
+        return rows;
+    rows.type = saving->type;
+    if (saving->every > 1)
+        rows.steps = (layout->T - 1) / saving->every;
+    if (rows.steps == 0)
+        rows.width = 0;
+    return rows;
+}
+
+struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state)
+{
+    const struct eco_series *series = &layout->recent[state];
+    struct eco_array array = series->first;
+    array.offset +=
+        (size_t)(layer % series->count) * series->bytes +
+        (size_t)d * (size_t)eco_problem_width(layout->problem, state) * eco_type_bytes(array.type);
+    return array;
+}
+
 struct eco_layout_rows eco_layout_kept_rows(const struct eco_layout *layout, int state)
 {
     const struct eco_problem *problem = layout->problem;

@@ -43,6 +43,14 @@ ecornn_status eco_saving_check(const ecornn_desc *desc)
     return check_every(desc);
 }
 
+int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps)
+{
+    const int32_t every = problem->saving.every;
+    if (problem->saving.policy != ECORNN_SAVE_EVERY)
+        return steps;
+    return steps < every ? every : steps / every * every;
+}
+
 struct eco_saving eco_saving_of(const ecornn_desc *desc)
 {
     return (struct eco_saving){

@@ -30,6 +30,8 @@ struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int st
 
 /* replay.c: states kept for the replay; planes that take turns where those of a chunk are copied
  * after it, a power of two. */
+/* The same where the run may replay: what its reserve has. */
+struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int state);
 struct eco_layout_rows eco_layout_kept_rows(const struct eco_layout *layout, int state);
 int32_t eco_layout_ring(int32_t chunk);
 

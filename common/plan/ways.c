@@ -32,15 +32,6 @@ static void halve_chunks(struct eco_wishes *wishes, const struct eco_problem *pr
             halve(wishes->cpu.pack_rows, wishes->cpu.pack_rows, halvings, LEAST_ROWS);
 }
 
-/* Chunks of backward begin where states are kept. */
-static void fit_chunk(struct eco_wishes *wishes, const struct eco_problem *problem)
-{
-    const int32_t every = problem->saving.every;
-    const int32_t wished = wishes->chunk_backward > 0 ? wishes->chunk_backward : problem->T;
-    if (problem->saving.policy == ECORNN_SAVE_EVERY)
-        wishes->chunk_backward = wished < every ? every : wished / every * every;
-}
-
 /* A replay is about as much work as forward. */
 static double seconds_of(const struct eco_problem *problem, const struct eco_caps *caps,
                          const struct eco_algo *algo)
@@ -81,7 +72,8 @@ struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo 
     problem.saving = saving;
     algo->wishes(&problem, caps, &way.wishes);
     halve_chunks(&way.wishes, &problem, halvings);
-    fit_chunk(&way.wishes, &problem);
+    way.wishes.chunk_backward = eco_saving_chunk(
+        &problem, way.wishes.chunk_backward > 0 ? way.wishes.chunk_backward : problem.T);
     way.seconds = slower[halvings] * seconds_of(&problem, caps, algo);
     return way;
 }

@@ -100,7 +100,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     const bool wavefront = overlaps_layers(problem) && !eco_step_is_over_at_once(problem, caps);
     const int32_t steps = steps_for(problem, false, wavefront),
-                  back = steps_for(problem, true, wavefront);
+                  back = eco_saving_chunk(problem, steps_for(problem, true, wavefront));
     const bool alone = wavefront || problem->row_invariant; /* products back are grouped */
     const size_t prepared[2] = {alone ? 0 : eco_gpu_prepared_bytes(problem, caps, false),
                                 alone ? 0 : eco_gpu_prepared_bytes(problem, caps, true)};
@@ -117,8 +117,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .gpu.filled = eco_step_fills(problem, caps, true),
         .chunk = steps,
         .chunk_backward = back,
-        .gpu.weights_chunks =
-            wavefront ? (int32_t)(ECO_STEP_ROWS / ((int64_t)back * problem->N)) : 0,
+        .gpu.weights_chunks = wavefront && problem->saving.policy == ECORNN_SAVE_ALL
+                                  ? (int32_t)(ECO_STEP_ROWS / ((int64_t)back * problem->N))
+                                  : 0,
     };
     wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
 }

@@ -210,7 +210,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->gpu.filled =
         eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
     wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
-    wishes->chunk_backward = steps_for(problem, caps, true, wishes->wavefront);
+    wishes->chunk_backward =
+        eco_saving_chunk(problem, steps_for(problem, caps, true, wishes->wavefront));
     wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
     wishes->gpu.exchange_bytes = exchange_bytes(problem, caps, wishes);
 }

@@ -78,25 +78,38 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
 
 /* ---- the operation --------------------------------------------------------------------------- */
 
+static struct eco_matmul matmul_of(const struct eco_op *op, struct eco_plane acc,
+                                   struct eco_plane x, int32_t rows)
+{
+    return (struct eco_matmul){.op = op,
+                               .part = ECO_PART_INPUT,
+                               .rows = rows,
+                               .a = x.data,
+                               .a_row = x.row,
+                               .c = acc.data,
+                               .c_row = acc.row};
+}
+
+void eco_gpu_add_input(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
+                       struct eco_plane x, int32_t rows)
+{
+    const struct eco_matmul matmul = matmul_of(op, acc, x, rows);
+    multiply_all(run, &matmul, acc);
+}
+
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    /* What queues all steps at once adds the biases itself. */
-    const bool biased = !eco_gpu_at_once(run, ECO_STEP);
     const struct eco_op *op = bound->op;
+    const int32_t rows = (op->t1 - op->t0) * run->args->N;
     const struct eco_plane acc = eco_gpu_plane(&bound->acc, op->t0),
                            x = eco_gpu_plane(&bound->input, op->t0);
-    struct eco_matmul matmul = {.op = op,
-                                .part = ECO_PART_INPUT,
-                                .rows = (op->t1 - op->t0) * run->args->N,
-                                .a = x.data,
-                                .a_row = x.row,
-                                .c = acc.data,
-                                .c_row = acc.row};
+    struct eco_matmul matmul = matmul_of(op, acc, x, rows);
     struct eco_scaled_f16 half;
-    if (biased) {
+    if (!eco_gpu_at_once(run, ECO_STEP)) {
         multiply_all(run, &matmul, acc);
-    } else {
-        eco_gpu_scaled_f16_input(run, &matmul, &half);
-        eco_gpu_multiply(run, &matmul);
+        return;
     }
+    /* What queues all steps at once adds the biases itself. */
+    eco_gpu_scaled_f16_input(run, &matmul, &half);
+    eco_gpu_multiply(run, &matmul);
 }

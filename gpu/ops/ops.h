@@ -22,7 +22,12 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_d_scatter(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_d_end(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/input.c */
-void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound);  /* ops/step.c */
+/* Accumulators of so many rows from those of the input: acc = W x + b. */
+void eco_gpu_add_input(struct eco_gpu_run *run, const struct eco_op *op, struct eco_plane acc,
+                       struct eco_plane x, int32_t rows);
+void eco_gpu_keep(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/replay.c */
+void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound);
+void eco_gpu_step(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/step.c */
 void eco_gpu_d_step(struct eco_gpu_run *run,
                     const struct eco_bound *bound); /* ops/step_backward.c */
 /* Bit s: nothing comes to the last step's state s from behind, and its first kernel knows. */

@@ -141,6 +141,21 @@ static void paint_states(struct map *map, int layer)
             paint_planes(map, layer, d, s);
 }
 
+/* Of a lean run, states of a chunk that it does not keep. */
+static void paint_recent(struct map *map, int layer)
+{
+    const struct eco_layout *layout = map->layout;
+    const int32_t steps = layout->back ? layout->chunk_backward + 1 : layout->chunk;
+    if (!eco_layout_is_lean(layout) || eco_layout_copies_direct(layout))
+        return;
+    for (int s = 1; s < layout->problem->cell->recipe.n_states; s++)
+        for (int d = 0; d < layout->problem->D; d++) {
+            map->id++;
+            paint_more(map, eco_layout_recent(layout, layer, d, s), steps,
+                       (size_t)eco_problem_width(layout->problem, s));
+        }
+}
+
 /* Every unit of every accumulator, one by one. */
 static void paint_acc(struct map *map, int layer, int d)
 {
@@ -279,6 +294,7 @@ static void paint_forward(struct map *map, int layer)
     if (problem->projected && (!map->layout->training || (replays && !map->layout->back)))
         for (int d = 0; d < problem->D; d++)
             paint(map, eco_layout_output(map->layout, layer, d), 1, (size_t)problem->H);
+    paint_recent(map, layer);
     paint_scratch(map, layer, false);
 }
 
@@ -321,9 +337,12 @@ static void paint_kept(struct map *map, int layer)
     const struct eco_problem *problem = map->layout->problem;
     for (int s = layer + 1 < problem->L ? 0 : 1; s < problem->cell->recipe.n_states; s++)
         for (int d = 0; d < problem->D; d++) {
+            const struct eco_array kept = eco_layout_kept(map->layout, layer, d, s);
+            const bool some = s > 0 && eco_layout_replays(map->layout) && problem->saving.every > 1;
+            const int32_t steps =
+                some ? (map->layout->T - 1) / problem->saving.every : map->layout->T;
             map->id++;
-            paint_more(map, eco_layout_kept(map->layout, layer, d, s), map->layout->T,
-                       (size_t)eco_problem_width(problem, s));
+            paint_more(map, kept, steps, (size_t)eco_problem_width(problem, s));
         }
 }
 

@@ -20,31 +20,10 @@
 static const char *only;  /* the argument */
 static bool every_policy; /* of each case */
 
-enum { POLICIES = 3 };
-
 /* Of test number i: case i / POLICIES with policy i % POLICIES. */
 static bool is_left_out(int i)
 {
     return !every_policy && !only && i / POLICIES % POLICIES != i % POLICIES;
-}
-
-/* The case with policy number k; false: it does not train, or names one. */
-static bool with_policy(const char *text, int k, char policy[CASE_TEXT])
-{
-    struct test_case test;
-    ck_assert(case_parse(&test, text));
-    const int32_t every[POLICIES] = {0, 1 + test.desc.steps / 4, test.desc.steps};
-    const bool large = test.desc.hidden >= 1024; /* the reference takes minutes */
-    const bool trains = (test.desc.flags & ECORNN_TRAINING) && (only || !large),
-               has = test.desc.save != ECORNN_SAVE_ALL;
-    case_free(&test);
-    if (has)
-        snprintf(policy, CASE_TEXT, "%s", text);
-    else if (k == 0)
-        snprintf(policy, CASE_TEXT, "%s/save:states", text);
-    else
-        snprintf(policy, CASE_TEXT, "%s/save:every:%d", text, every[k]);
-    return trains && (k == 0 || !has);
 }
 
 static ecornn_device *device[2]; /* one thread, several */
@@ -112,7 +91,7 @@ static void force_chunks(const char *policy)
 static void check_case(const char *text, int k, int i)
 {
     char policy[CASE_TEXT];
-    if (!with_policy(text, k, policy))
+    if (!sweep_policy(text, k, only != NULL, policy))
         return;
     if (i % 4 > 0)
         force_chunks(policy);

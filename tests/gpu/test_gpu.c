@@ -146,6 +146,20 @@ START_TEST(agrees_with_reference)
 }
 END_TEST
 
+/* Backward that computes again what forward did not save. */
+START_TEST(replay_agrees_with_reference)
+{
+    static const char *const type[] = {"f32", "bf16", "f32/fast", "f16"};
+    char text[CASE_TEXT], policy[CASE_TEXT];
+    sweep_text(only, nth(_i), text);
+    const int k = nth(_i) % POLICIES, t = nth(_i) / POLICIES % 4;
+    if (!only && t > 0 && !retype(text, type[t]))
+        return;
+    if (sweep_policy(text, k, only != NULL, policy))
+        ck_assert_msg(case_agrees(policy, true, algorithms_agree), "%s", policy);
+}
+END_TEST
+
 /* Layers so large that blocks keep many k blocks of R, in shared memory too, and clusters pay; of
  * few rows and steps, for the reference's sake, but so many rows that kernels for many k blocks are
  * taken forward, too (H=800, H=2048). */
@@ -559,8 +573,10 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     Suite *suite = suite_create("gpu");
-    TCase *tests = tcase_create("cuda"), *own = tcase_create("own cells");
+    TCase *tests = tcase_create("cuda"), *own = tcase_create("own cells"),
+          *replay = tcase_create("replay");
     read_part();
+    tcase_add_loop_test(replay, replay_agrees_with_reference, 0, share(sweep_count(only)));
     tcase_add_loop_test(tests, agrees_with_reference, 0, share(sweep_count(only)));
     if (!only) {
         tcase_add_loop_test(tests, agrees_in_large_layers, 0, share(TYPES * LARGE));
@@ -583,6 +599,7 @@ int main(int argc, char **argv)
         tcase_add_test(tests, says_what_cannot_be_forced);
     }
     suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, replay);
     suite_add_tcase(suite, own);
     const int status = suite_run(suite, false); /* CUDA does not outlive a fork */
     printf("# cases: %d\n", compared);

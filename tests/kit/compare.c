@@ -81,11 +81,12 @@ static bool may_chain(const struct test_case *test)
 }
 
 /* The type of states that a replay begins with; F32: nothing is rounded. */
-static ecornn_type saved_type(const ecornn_desc *desc)
+static ecornn_type saved_type(const struct test_case *test)
 {
+    const ecornn_desc *desc = &test->desc;
     if (desc->save_type != ECORNN_F32)
         return desc->save_type;
-    return desc->save == ECORNN_SAVE_STATES ? desc->type : ECORNN_F32;
+    return desc->save == ECORNN_SAVE_STATES || test->lean ? desc->type : ECORNN_F32;
 }
 
 static void set_rounding(const struct test_case *test, const struct machine *reference,
@@ -96,7 +97,7 @@ static void set_rounding(const struct test_case *test, const struct machine *ref
     const ecornn_type type = is_fast(test) && rounding != ECO_ROUND_NOT ? ECORNN_F16 : desc->type;
     const struct eco_machine machine = {.type = type,
                                         .weight_type = desc->weight_type ? desc->weight_type : type,
-                                        .saved = saved_type(desc),
+                                        .saved = saved_type(test),
                                         .lean = test->lean,
                                         .chained = run >= ROUNDED_RUNS};
     eco_reference_rounding(reference->device, rounding, machine, test->seed + (uint64_t)run);

@@ -5,6 +5,7 @@
  */
 #include "tests/kit/testing.h"
 
+#include <check.h>
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -295,4 +296,21 @@ void sweep_own_text(int index, char text[CASE_TEXT])
     char name[64] = "";
     sweep_own_cell(index / OWN_OPTIONS, name);
     snprintf(text, CASE_TEXT, "%s/%s", name, own_option[index % OWN_OPTIONS]);
+}
+
+bool sweep_policy(const char *text, int k, bool large, char policy[CASE_TEXT])
+{
+    struct test_case test;
+    ck_assert(case_parse(&test, text));
+    const int32_t every[POLICIES] = {0, 1 + test.desc.steps / 4, test.desc.steps};
+    const bool trains = (test.desc.flags & ECORNN_TRAINING) && (large || test.desc.hidden < 1024),
+               has = test.desc.save != ECORNN_SAVE_ALL;
+    case_free(&test);
+    if (has)
+        snprintf(policy, CASE_TEXT, "%s", text);
+    else if (k == 0)
+        snprintf(policy, CASE_TEXT, "%s/save:states", text);
+    else
+        snprintf(policy, CASE_TEXT, "%s/save:every:%d", text, every[k]);
+    return trains && (k == 0 || !has);
 }

@@ -1,0 +1,299 @@
+/*
+ * What a backward does that was not given all: forward keeps some states (KEEP); backward computes
+ * saved values, u of a projection and the states of a chunk again (REPLAY).  The output state of
+ * every step is known, so each product is one over many steps; so is each stage, where no state
+ * follows from the one before it.
+ */
+#include "gpu/gemm/packed_weights.h"
+#include "gpu/ops/ops.h"
+
+static int states(const struct eco_gpu_run *run)
+{
+    return run->problem->cell->recipe.n_states;
+}
+
+static void move_states(struct eco_gpu_run *run, struct eco_plane to, struct eco_plane from, int s,
+                        int32_t steps)
+{
+    const struct eco_move_call call = {.to = to,
+                                       .from = from,
+                                       .steps = steps,
+                                       .rows = run->args->N,
+                                       .width = eco_problem_width(run->problem, s)};
+    if (steps > 0 && run->status == ECORNN_OK)
+        eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "keeping states");
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+/* Where in eco_bound.kept the state after step t is; steps rise with it. */
+static int32_t kept_at(const struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t)
+{
+    return run->problem->saving.every == 1
+               ? t
+               : (int32_t)eco_layout_kept_step(run->layout, bound->op->d, t);
+}
+
+void eco_gpu_keep(struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    const int32_t every = run->problem->saving.every;
+    int32_t first = -1, n = 0;
+    if (!eco_layout_replays(run->layout) || eco_layout_copies_direct(run->layout))
+        return;
+    for (int32_t t = bound->op->t0; t < bound->op->t1; t++)
+        if (every == 1 || eco_layout_keeps(run->layout, bound->op->d, t)) {
+            first = first < 0 ? t : first;
+            n++;
+        }
+    for (int s = 1; s < states(run) && n > 0; s++) {
+        struct eco_plane from = eco_gpu_plane(&bound->next[s], first);
+        from.step *= (size_t)every;
+        move_states(run, eco_gpu_plane(&bound->kept[s], kept_at(run, bound, first)), from, s, n);
+    }
+}
+
+/* ---- states of a chunk ----------------------------------------------------------------------- */
+
+/* A chunk of a replay, and some steps of it that have accumulators at a time. */
+struct replay {
+    struct eco_gpu_run *run;
+    const struct eco_bound *bound;
+    struct eco_view acc, mean;
+    bool knows;   /* all states */
+    bool at_once; /* products are of many steps; else of each step by itself, as forward has them */
+    int32_t t0, t1;
+};
+
+/* Before the op's first step. */
+static int32_t step_before(const struct eco_op *op)
+{
+    return op->reversed ? op->t1 : op->t0 - 1;
+}
+
+/* The state before the first step: the caller's, or what forward kept of the step before. */
+static struct eco_plane first_state(const struct replay *replay, int s)
+{
+    const struct eco_bound *bound = replay->bound;
+    const int32_t before = step_before(bound->op);
+    if (before < 0 || before >= replay->run->args->T)
+        return eco_gpu_plane(&bound->initial[s], bound->first);
+    return eco_gpu_plane(&bound->kept[s], kept_at(replay->run, bound, before));
+}
+
+/* Into the chunk's copies, and where a state is computed from the one before into its plane. */
+static void load_states(const struct replay *replay)
+{
+    struct eco_gpu_run *run = replay->run;
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_op *op = bound->op;
+    if (eco_layout_copies_direct(run->layout))
+        return;
+    for (int s = 1; s < states(run); s++) {
+        const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
+        const struct eco_array planes = eco_layout_state(run->layout, op->layer, op->d, s);
+        const int32_t plane = (int32_t)eco_layout_state_plane(run->layout, op->d, first, false);
+        const struct eco_view turns = eco_bind_array(&planes, run->args, 0);
+        move_states(run, eco_gpu_plane(&bound->before[s], first), first_state(replay, s), s, 1);
+        if (replay->knows)
+            move_states(run, eco_gpu_plane(&bound->next[s], op->t0),
+                        eco_gpu_plane(&bound->kept[s], kept_at(run, bound, op->t0)), s,
+                        op->t1 - op->t0);
+        else
+            move_states(run, eco_gpu_plane(&turns, plane), first_state(replay, s), s, 1);
+    }
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* acc of steps [t0,t1) += rows of A from the view M^T; zeros: nothing. */
+static void multiply(const struct replay *replay, int part, const struct eco_view *a, size_t column,
+                     int32_t t0, int32_t t1)
+{
+    struct eco_gpu_run *run = replay->run;
+    const struct eco_plane rows = eco_gpu_plane(a, t0);
+    struct eco_matmul matmul = {.op = replay->bound->op,
+                                .part = part,
+                                .rows = (t1 - t0) * run->args->N,
+                                .a = eco_gpu_after(rows.data, column, rows.type),
+                                .a_row = t1 - t0 > 1 && run->args->N == 1 ? rows.step : rows.row,
+                                .c = eco_view_at(&replay->acc, t0),
+                                .c_row = replay->acc.row,
+                                .add = true,
+                                .narrow = true};
+    struct eco_span span;
+    if (rows.data == NULL || t0 >= t1)
+        return;
+    for (int i = 0; eco_span_next(run->lowered, part, i, &span); i = span.end) {
+        const struct eco_product product = eco_gpu_span_product(run, &matmul, &span);
+        eco_gpu_product(run, &product);
+    }
+}
+
+/* Of a state the one before the direction's first step lies apart. */
+static void multiply_operand(const struct replay *replay, int o, int32_t t0, int32_t t1)
+{
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_operand *operand = &replay->run->lowered->operand[o];
+    const int part = ECO_PART_RECURRENT + o, s = operand->state;
+    if (s < 0) {
+        multiply(replay, part, &bound->operand,
+                 (size_t)operand->slot * (size_t)eco_gpu_column(replay->run), t0, t1);
+        return;
+    }
+    const bool begins = bound->begins[s] && t0 <= bound->first && bound->first < t1;
+    if (begins)
+        multiply(replay, part, &bound->initial[s], 0, bound->first, bound->first + 1);
+    multiply(replay, part, &bound->before[s], 0, t0 + (int32_t)(begins && bound->first == t0),
+             t1 - (int32_t)(begins && bound->first != t0));
+}
+
+static void multiply_stage(const struct replay *replay, int stage, int32_t t0, int32_t t1)
+{
+    const struct eco_lowered *lowered = replay->run->lowered;
+    for (int o = 0; o < lowered->n_operands; o++)
+        if (lowered->operand[o].forward == stage)
+            multiply_operand(replay, o, t0, t1);
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+/* A state that is computed goes from plane to plane, with a copy for backward; others stay as they
+ * are: what the stage makes of them is not read. */
+static void point_at_states(const struct replay *replay, int32_t t, struct eco_stage_call *call)
+{
+    const struct eco_gpu_run *run = replay->run;
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_op *op = bound->op;
+    const struct eco_view unread = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_UNREAD);
+    call->zero_states = call->wide_states = call->wide_next = 0;
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_plane before = eco_gpu_plane(eco_bound_before(bound, s, t), t);
+        const bool zero = before.data == NULL; /* then something else is read */
+        call->state[s] = zero ? unread.first : before.data;
+        call->state_row[s] = zero ? 0 : before.row;
+        call->zero_states |= (uint16_t)((unsigned)zero << s);
+        call->next[s] = (void *)unread.first;
+        call->next_row[s] = 0;
+        call->kept[s] = NULL;
+        if (s == 0 || replay->knows)
+            continue;
+        const struct eco_array array = eco_layout_state(run->layout, op->layer, op->d, s);
+        const struct eco_view planes = eco_bind_array(&array, run->args, 0);
+        const bool wide = planes.type != run->layout->type;
+        call->state[s] =
+            eco_view_at(&planes, (int32_t)eco_layout_state_plane(run->layout, op->d, t, false));
+        call->next[s] =
+            eco_view_at(&planes, (int32_t)eco_layout_state_plane(run->layout, op->d, t, true));
+        call->state_row[s] = call->next_row[s] = planes.row;
+        call->kept[s] = eco_view_at(&bound->next[s], t);
+        call->kept_row[s] = bound->next[s].row;
+        call->wide_states |= (uint16_t)((unsigned)wide << s);
+        call->wide_next |= (uint16_t)((unsigned)wide << s);
+    }
+}
+
+/* A stage over `steps` steps from t on, whose rows are one behind the other. */
+static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t steps)
+{
+    struct eco_gpu_run *run = replay->run;
+    const struct eco_bound *bound = replay->bound;
+    struct eco_stage_call call = eco_gpu_call(run, bound);
+    call.rows = steps * run->args->N;
+    call.t = t;
+    call.lengths = steps > 1 ? NULL : call.lengths;
+    call.training = true;
+    call.mean = (void *)replay->mean.first;
+    call.mean_row = replay->mean.row;
+    call.acc = eco_view_at(&replay->acc, t);
+    call.acc_row = replay->acc.row;
+    call.operand = eco_view_at(&bound->operand, t);
+    call.operand_row = bound->operand.row;
+    call.save = eco_view_at(&bound->save, t);
+    call.save_row = bound->save.row;
+    point_at_states(replay, t, &call);
+    if (run->problem->projected) {
+        call.next[0] = eco_view_at(&bound->u, t);
+        call.next_row[0] = bound->u.row;
+    }
+    eco_gpu_stage(run, false, stage, &call);
+}
+
+/* May rows of all steps be those of one?  Not where a state follows from the one before it, nor
+ * where random numbers know the step, nor where rows of steps do not lie at equal distances. */
+static bool is_flat(const struct replay *replay)
+{
+    const struct eco_gpu_run *run = replay->run;
+    if (!replay->knows || run->problem->cell->recipe.n_bernoulli > 0)
+        return false;
+    for (int s = 0; s < states(run); s++) {
+        const struct eco_plane rows = eco_gpu_plane(&replay->bound->before[s], replay->t0);
+        if (rows.step != rows.row * (size_t)run->args->N)
+            return false;
+    }
+    return true;
+}
+
+static void run_stage_of_all(const struct replay *replay, int stage)
+{
+    const struct eco_bound *bound = replay->bound;
+    const int32_t t0 = replay->t0, t1 = replay->t1, steps = t1 - t0;
+    if (!is_flat(replay)) {
+        for (int32_t i = 0; i < steps; i++)
+            run_stage(replay, stage, bound->op->reversed ? t1 - 1 - i : t0 + i, 1);
+        return;
+    }
+    const bool begins = t0 <= bound->first && bound->first < t1;
+    const int32_t from = t0 + (int32_t)(begins && bound->first == t0),
+                  to = t1 - (int32_t)(begins && bound->first != t0);
+    if (begins)
+        run_stage(replay, stage, bound->first, 1);
+    if (to > from)
+        run_stage(replay, stage, from, to - from);
+}
+
+/* ---- the operation --------------------------------------------------------------------------- */
+
+static void run_part(const struct replay *replay)
+{
+    struct eco_gpu_run *run = replay->run;
+    const struct eco_bound *bound = replay->bound;
+    const int32_t steps = replay->t1 - replay->t0;
+    const int stages = run->lowered->n_forward;
+    eco_gpu_add_input(run, bound->op, eco_gpu_plane(&replay->acc, replay->t0),
+                      eco_gpu_plane(&bound->input, replay->t0), steps * run->args->N);
+    for (int stage = 0; replay->at_once && stage < stages; stage++) {
+        multiply_stage(replay, stage, replay->t0, replay->t1);
+        run_stage_of_all(replay, stage);
+    }
+    for (int32_t i = 0; !replay->at_once && i < steps; i++) {
+        const int32_t t = bound->op->reversed ? replay->t1 - 1 - i : replay->t0 + i;
+        for (int stage = 0; stage < stages; stage++) {
+            multiply_stage(replay, stage, t, t + 1);
+            run_stage(replay, stage, t, 1);
+        }
+    }
+}
+
+void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    const int32_t chunk = run->layout->chunk;
+    const struct eco_array acc = eco_layout_scratch(run->layout, false, op->layer, op->d,
+                                                    ECO_SCRATCH_ACC),
+                           mean = eco_layout_scratch(run->layout, false, op->layer, op->d,
+                                                     ECO_SCRATCH_MEAN);
+    struct replay replay = {.run = run,
+                            .bound = bound,
+                            .mean = eco_bind_array(&mean, run->args, 0),
+                            .knows = eco_layout_knows_states(run->layout)};
+    replay.at_once = eco_cell_replays_at_once(run->problem->cell, replay.knows);
+    eco_gpu_copy_history(run, bound);
+    load_states(&replay);
+    for (int32_t k = 0; k < op->t1 - op->t0; k += chunk) {
+        const int32_t steps = op->t1 - op->t0 - k < chunk ? op->t1 - op->t0 - k : chunk;
+        replay.t0 = op->reversed ? op->t1 - k - steps : op->t0 + k;
+        replay.t1 = replay.t0 + steps;
+        replay.acc = eco_bind_array(&acc, run->args, replay.t0);
+        run_part(&replay);
+    }
+}
