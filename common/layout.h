@@ -88,7 +88,8 @@ struct eco_layout {
     } state[ECO_MAX_STATES],            /* by layer; inference: of all layers but the last */
         last_state[ECO_MAX_STATES],     /* by layer; inference: of the last layer */
         kept[ECO_MAX_STATES],           /* lean, or for the replay, by layer */
-        recent[ECO_MAX_STATES],         /* lean, of a chunk, by lane's layer */
+        recent[ECO_MAX_STATES],         /* lean, of a chunk, by lane's layer; */
+        scan[ECO_MAX_STATES],           /* the same as steps have them */
         sequence,                       /* by layer, all but the last */
         save, output,                   /* by (layer, direction) */
         scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
@@ -129,6 +130,9 @@ bool eco_layout_knows_states(const struct eco_layout *layout);
  * Else both have the states of a chunk in the workspace, eco_layout_recent: forward those after its
  * steps, backward the one before the first of them, too. */
 bool eco_layout_copies_direct(const struct eco_layout *layout);
+/* Of a lean replay that has to compute states one after the other: those of a chunk as steps have
+ * them, from the one before its first step on. */
+struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state);
 struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state);
 /* Output of a layer below the last, both directions, as the next one reads it: that of step t in
  * plane t + 1. */

@@ -123,6 +123,9 @@ static void put_recent(struct eco_layout *layout, struct cursor *cursor)
         struct eco_layout_rows rows = eco_layout_copies(layout, s);
         rows.steps = layout->back ? layout->chunk_backward + 1 : layout->chunk;
         layout->recent[s] = put(cursor, count, rows);
+        rows.type = layout->last_state[s].first.type;
+        if (layout->back && !eco_layout_knows_states(layout))
+            layout->scan[s] = put(cursor, count, rows);
     }
 }
 
@@ -300,6 +303,19 @@ static int32_t chunk_of(const struct eco_layout *layout)
     return chunk < layout->T ? (int32_t)chunk : layout->T;
 }
 
+/* Of a replay: a GPU's accumulators stay in its L2 between products and stages. */
+static int32_t replay_chunk(const struct eco_layout *layout)
+{
+    enum { NEAR_BYTES = 16 << 20, LEAST_STEPS = 4 };
+    const int32_t all = clip_chunk(layout->wishes.chunk, layout->chunk_backward);
+    const size_t accs = (size_t)layout->problem->cell->lowered.n_accs * (size_t)layout->problem->H;
+    const double step = (double)layout->N * (double)(accs * eco_type_bytes(layout->sum));
+    if (!eco_layout_is_lean(layout) || step * all <= NEAR_BYTES)
+        return all;
+    const int32_t near = (int32_t)(NEAR_BYTES / step);
+    return clip_chunk(near > LEAST_STEPS ? near : LEAST_STEPS, all);
+}
+
 void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from, int32_t T,
                        int32_t N)
 {
@@ -310,8 +326,7 @@ void eco_layout_resize(struct eco_layout *layout, const struct eco_layout *from,
     const bool replay = layout->back && eco_layout_replays(layout); /* all steps at once */
     layout->fuse_input = layout->wishes.fuse_input && N >= layout->wishes.cpu.fuse_rows && !replay;
     layout->chunk_backward = clip_chunk(layout->wishes.chunk_backward, T);
-    layout->chunk = replay ? clip_chunk(layout->wishes.chunk, layout->chunk_backward)
-                           : clip_chunk(chunk_of(layout), T);
+    layout->chunk = replay ? replay_chunk(layout) : clip_chunk(chunk_of(layout), T);
     layout->weights_steps = layout->chunk_backward;
     for (int k = 1; k < layout->wishes.gpu.weights_chunks && layout->weights_steps < T; k++)
         layout->weights_steps = T - layout->weights_steps < layout->chunk_backward

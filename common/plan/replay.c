@@ -59,14 +59,25 @@ struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int
     return rows;
 }
 
+/* This direction's part of an array by lanes. */
+static struct eco_array part_of(const struct eco_layout *layout, const struct eco_series *series,
+                                int layer, int d, int state)
+{
+    struct eco_array array = series->first;
+    const size_t before = (size_t)d * (size_t)eco_problem_width(layout->problem, state);
+    array.offset +=
+        (size_t)(layer % series->count) * series->bytes + before * eco_type_bytes(array.type);
+    return array;
+}
+
 struct eco_array eco_layout_recent(const struct eco_layout *layout, int layer, int d, int state)
 {
-    const struct eco_series *series = &layout->recent[state];
-    struct eco_array array = series->first;
-    array.offset +=
-        (size_t)(layer % series->count) * series->bytes +
-        (size_t)d * (size_t)eco_problem_width(layout->problem, state) * eco_type_bytes(array.type);
-    return array;
+    return part_of(layout, &layout->recent[state], layer, d, state);
+}
+
+struct eco_array eco_layout_scan(const struct eco_layout *layout, int layer, int d, int state)
+{
+    return part_of(layout, &layout->scan[state], layer, d, state);
 }
 
 struct eco_layout_rows eco_layout_kept_rows(const struct eco_layout *layout, int state)

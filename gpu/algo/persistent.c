@@ -105,6 +105,21 @@ static int32_t steps_for(const struct eco_problem *problem, const struct eco_cap
     return eighth < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : eighth;
 }
 
+/* Saved values that are computed again stay in the L2 until the steps read them. */
+static int32_t steps_back(const struct eco_problem *problem, const struct eco_caps *caps,
+                          bool wavefront)
+{
+    enum { NEAR_BYTES = 16 << 20 };
+    const int32_t steps = steps_for(problem, caps, true, wavefront);
+    const double step = (double)problem->cell->lowered.n_saves * problem->H * problem->N *
+                        (double)eco_type_bytes(problem->type);
+    if (problem->saving.policy == ECORNN_SAVE_ALL || eco_step_asked(problem, true) > 0 ||
+        step * steps <= NEAR_BYTES)
+        return steps;
+    const int32_t near = (int32_t)(NEAR_BYTES / step);
+    return near < LEAST_STEPS ? LEAST_STEPS : near;
+}
+
 /* What a launch costs beside its steps, measured on an H200. */
 static const double launch_time = 10e-6;
 
@@ -211,7 +226,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
     wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
     wishes->chunk_backward =
-        eco_saving_chunk(problem, steps_for(problem, caps, true, wishes->wavefront));
+        eco_saving_chunk(problem, steps_back(problem, caps, wishes->wavefront));
     wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
     wishes->gpu.exchange_bytes = exchange_bytes(problem, caps, wishes);
 }

@@ -20,7 +20,11 @@ enum { ECO_STAGE_THREADS = 256 }; /* of a block, at most */
  * (next[0] becomes 0 if projected) and y 0.  Backward: dacc and operands become 0, carry stays.
  * Elements: save, operand, dacc, y, kept and most states are of the type of rows; acc, carry,
  * dnext, doperand, mean and vector of the type of sums.  Forward, kept[s] is a second copy of
- * next[s], s > 0; NULL: unwanted.
+ * next[s], s > 0; NULL: unwanted.  Forward, next[s] may be NULL, too.
+ *
+ * A scan takes the rows through several steps, each unit by itself: arrays over steps are one
+ * behind the other, so row n of step k is row n + first_row + k * step_rows of each, and its time
+ * t + k * step_t.  Without means and random numbers only.
  */
 struct eco_stage_call {
     int32_t rows, hidden, t;
@@ -52,6 +56,8 @@ struct eco_stage_call {
     size_t save_row, operand_row, mean_row, y_row, dacc_row;
     const void *acc, *dnext, *dy, *doperand;
     size_t acc_row, dnext_row, dy_row, doperand_row;
+    int32_t steps, step_t; /* of a scan; 0: one step */
+    int64_t first_row, step_rows;
 };
 
 /* An instruction of a stage that was not compiled; 16 bytes: a program is a kernel's argument. */

@@ -40,14 +40,20 @@ ECO_DEVICE void means_end(struct element *at, int means)
         double sum[(n_means) + 1] = {0};                                                           \
         struct element at = {                                                                      \
             call_, (size_t)row, 0, (size_t)(call_)->hidden, (size_t)(call_)->column, sum};         \
-        const bool masked = row_masked(call_, row);                                                \
+        const bool masked = row_masked(call_, row, (call_)->t);                                    \
         for (size_t unit = blockIdx.x * blockDim.x + threadIdx.x; unit < at.hidden;                \
              unit += gridDim.x * blockDim.x) {                                                     \
             at.unit = unit;                                                                        \
-            if (masked)                                                                            \
-                mask(&at);                                                                         \
-            else                                                                                   \
-                stage(&at);                                                                        \
+            int32_t k = 0;                                                                         \
+            do {                                                                                   \
+                at.row = (size_t)(row + (call_)->first_row + k * (call_)->step_rows);              \
+                if (k == 0 && !(call_)->step_t                                                     \
+                        ? masked                                                                   \
+                        : row_masked(call_, row, (call_)->t + k * (call_)->step_t))                \
+                    mask(&at);                                                                     \
+                else                                                                               \
+                    stage(&at);                                                                    \
+            } while (++k < (call_)->steps);                                                        \
         }                                                                                          \
         if (!masked && (n_means) > 0)                                                              \
             means_end(&at, n_means);                                                               \

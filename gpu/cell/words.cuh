@@ -114,7 +114,9 @@ ECO_DEVICE void store_save(struct element *at, int i, vec v)
 ECO_DEVICE void write_next(struct element *at, int s, vec v)
 {
     const struct eco_stage_call *call = at->call;
-    if (is_wide(call->wide_next, s))
+    if (!call->next[s])
+        (void)0;
+    else if (is_wide(call->wide_next, s))
         WRITE(call->next[s], call->next_row[s], 0, v);
     else
         WRITE_NARROW(call->next[s], call->next_row[s], 0, v);
@@ -153,9 +155,9 @@ ECO_DEVICE vec v_bernoulli(struct element *at, int which, double probability)
 
 /* ---- masked rows ----------------------------------------------------------------------------- */
 
-ECO_DEVICE bool row_masked(const struct eco_stage_call *call, int32_t row)
+ECO_DEVICE bool row_masked(const struct eco_stage_call *call, int32_t row, int32_t t)
 {
-    return call->lengths && call->t >= call->lengths[row];
+    return call->lengths && t >= call->lengths[row];
 }
 
 ECO_DEVICE void mask_forward(struct element *at)

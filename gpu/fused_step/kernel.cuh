@@ -183,7 +183,7 @@ ECO_DEVICE void finish_block(const struct eco_fused_call &call,
             acc[a] = sum_of_warps<BLOCK>(call, &at, from, a) + early[p].bias[a];
         at.acc = acc;
         at.before = early[p].state;
-        if (row_masked(&call.stage, (int)at.row))
+        if (row_masked(&call.stage, (int)at.row, call.stage.t))
             mask_forward(&at);
         else
             finish<NUMBER>(&at);

@@ -89,7 +89,7 @@ void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
     struct eco_move_call call = move_of(run, op);
-    if (run->args->backward && run->args->dweights == NULL)
+    if (run->args->backward && run->args->dweights == NULL && !eco_layout_replays(run->layout))
         return;
     call.to = eco_gpu_plane(&bound->gather, op->t0);
     call.from = eco_gpu_plane(&bound->x, op->t0);

@@ -80,26 +80,34 @@ static struct eco_plane first_state(const struct replay *replay, int s)
     return eco_gpu_plane(&bound->kept[s], kept_at(replay->run, bound, before));
 }
 
-/* Into the chunk's copies, and where a state is computed from the one before into its plane. */
+/* Of a state that is computed from the one before: those before steps, or after them. */
+static struct eco_view scanned(const struct replay *replay, int s, bool next)
+{
+    const struct eco_op *op = replay->bound->op;
+    const struct eco_array scan = eco_layout_scan(replay->run->layout, op->layer, op->d, s);
+    return eco_bind_array(&scan, replay->run->args, op->t0 - (int32_t)(next != op->reversed));
+}
+
+/* Into the chunk's copies, and where states are computed one after the other to where that begins.
+ */
 static void load_states(const struct replay *replay)
 {
     struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
     const struct eco_op *op = bound->op;
+    const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
     if (eco_layout_copies_direct(run->layout))
         return;
     for (int s = 1; s < states(run); s++) {
-        const int32_t first = op->reversed ? op->t1 - 1 : op->t0;
-        const struct eco_array planes = eco_layout_state(run->layout, op->layer, op->d, s);
-        const int32_t plane = (int32_t)eco_layout_state_plane(run->layout, op->d, first, false);
-        const struct eco_view turns = eco_bind_array(&planes, run->args, 0);
         move_states(run, eco_gpu_plane(&bound->before[s], first), first_state(replay, s), s, 1);
-        if (replay->knows)
+        if (replay->knows) {
             move_states(run, eco_gpu_plane(&bound->next[s], op->t0),
                         eco_gpu_plane(&bound->kept[s], kept_at(run, bound, op->t0)), s,
                         op->t1 - op->t0);
-        else
-            move_states(run, eco_gpu_plane(&turns, plane), first_state(replay, s), s, 1);
+            continue;
+        }
+        const struct eco_view scan = scanned(replay, s, false);
+        move_states(run, eco_gpu_plane(&scan, first), first_state(replay, s), s, 1);
     }
 }
 
@@ -157,34 +165,28 @@ static void multiply_stage(const struct replay *replay, int stage, int32_t t0, i
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* A state that is computed goes from plane to plane, with a copy for backward; others stay as they
- * are: what the stage makes of them is not read. */
+/* A state that is computed is written with a copy for backward; others stay as they are: what the
+ * stage makes of them is not wanted. */
 static void point_at_states(const struct replay *replay, int32_t t, struct eco_stage_call *call)
 {
     const struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
-    const struct eco_op *op = bound->op;
-    const struct eco_view unread = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_UNREAD);
     call->zero_states = call->wide_states = call->wide_next = 0;
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_plane before = eco_gpu_plane(eco_bound_before(bound, s, t), t);
         const bool zero = before.data == NULL; /* then something else is read */
-        call->state[s] = zero ? unread.first : before.data;
+        call->state[s] = zero ? call->acc : before.data;
         call->state_row[s] = zero ? 0 : before.row;
         call->zero_states |= (uint16_t)((unsigned)zero << s);
-        call->next[s] = (void *)unread.first;
-        call->next_row[s] = 0;
-        call->kept[s] = NULL;
+        call->next[s] = call->kept[s] = NULL;
         if (s == 0 || replay->knows)
             continue;
-        const struct eco_array array = eco_layout_state(run->layout, op->layer, op->d, s);
-        const struct eco_view planes = eco_bind_array(&array, run->args, 0);
-        const bool wide = planes.type != run->layout->type;
-        call->state[s] =
-            eco_view_at(&planes, (int32_t)eco_layout_state_plane(run->layout, op->d, t, false));
-        call->next[s] =
-            eco_view_at(&planes, (int32_t)eco_layout_state_plane(run->layout, op->d, t, true));
-        call->state_row[s] = call->next_row[s] = planes.row;
+        const struct eco_view from = scanned(replay, s, false), to = scanned(replay, s, true);
+        const bool wide = to.type != run->layout->type;
+        call->state[s] = eco_view_at(&from, t);
+        call->next[s] = eco_view_at(&to, t);
+        call->state_row[s] = call->next_row[s] = to.row;
+        call->zero_states &= (uint16_t) ~(1u << s);
         call->kept[s] = eco_view_at(&bound->next[s], t);
         call->kept_row[s] = bound->next[s].row;
         call->wide_states |= (uint16_t)((unsigned)wide << s);
@@ -192,15 +194,14 @@ static void point_at_states(const struct replay *replay, int32_t t, struct eco_s
     }
 }
 
-/* A stage over `steps` steps from t on, whose rows are one behind the other. */
+/* A stage over `steps` steps from t on.  Where all states are known, rows of all steps are those of
+ * one; else each goes through its steps. */
 static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t steps)
 {
     struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
+    const bool reversed = bound->op->reversed;
     struct eco_stage_call call = eco_gpu_call(run, bound);
-    call.rows = steps * run->args->N;
-    call.t = t;
-    call.lengths = steps > 1 ? NULL : call.lengths;
     call.training = true;
     call.mean = (void *)replay->mean.first;
     call.mean_row = replay->mean.row;
@@ -215,15 +216,25 @@ static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t
         call.next[0] = eco_view_at(&bound->u, t);
         call.next_row[0] = bound->u.row;
     }
+    call.t = reversed ? t + steps - 1 : t;
+    if (replay->knows && steps > 1) {
+        call.rows = steps * run->args->N;
+        call.lengths = NULL;
+    } else if (steps > 1) {
+        call.steps = steps;
+        call.step_t = reversed ? -1 : 1;
+        call.step_rows = (int64_t)call.step_t * run->args->N;
+        call.first_row = reversed ? (int64_t)(steps - 1) * run->args->N : 0;
+    }
     eco_gpu_stage(run, false, stage, &call);
 }
 
-/* May rows of all steps be those of one?  Not where a state follows from the one before it, nor
- * where random numbers know the step, nor where rows of steps do not lie at equal distances. */
-static bool is_flat(const struct replay *replay)
+/* May one launch take all steps?  Not where random numbers know the step, nor where rows of steps
+ * do not lie at equal distances. */
+static bool is_even(const struct replay *replay)
 {
     const struct eco_gpu_run *run = replay->run;
-    if (!replay->knows || run->problem->cell->recipe.n_bernoulli > 0)
+    if (run->problem->cell->recipe.n_bernoulli > 0)
         return false;
     for (int s = 0; s < states(run); s++) {
         const struct eco_plane rows = eco_gpu_plane(&replay->bound->before[s], replay->t0);
@@ -233,18 +244,19 @@ static bool is_flat(const struct replay *replay)
     return true;
 }
 
+/* The first step of a direction by itself: states before it lie apart. */
 static void run_stage_of_all(const struct replay *replay, int stage)
 {
     const struct eco_bound *bound = replay->bound;
     const int32_t t0 = replay->t0, t1 = replay->t1, steps = t1 - t0;
-    if (!is_flat(replay)) {
+    const bool begins = t0 <= bound->first && bound->first < t1;
+    const int32_t from = t0 + (int32_t)(begins && bound->first == t0),
+                  to = t1 - (int32_t)(begins && bound->first != t0);
+    if (!is_even(replay)) {
         for (int32_t i = 0; i < steps; i++)
             run_stage(replay, stage, bound->op->reversed ? t1 - 1 - i : t0 + i, 1);
         return;
     }
-    const bool begins = t0 <= bound->first && bound->first < t1;
-    const int32_t from = t0 + (int32_t)(begins && bound->first == t0),
-                  to = t1 - (int32_t)(begins && bound->first != t0);
     if (begins)
         run_stage(replay, stage, bound->first, 1);
     if (to > from)

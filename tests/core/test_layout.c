@@ -153,6 +153,10 @@ static void paint_recent(struct map *map, int layer)
             map->id++;
             paint_more(map, eco_layout_recent(layout, layer, d, s), steps,
                        (size_t)eco_problem_width(layout->problem, s));
+            map->id++;
+            if (layout->back && !eco_layout_knows_states(layout))
+                paint_more(map, eco_layout_scan(layout, layer, d, s), steps,
+                           (size_t)eco_problem_width(layout->problem, s));
         }
 }
 
