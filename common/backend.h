@@ -50,6 +50,9 @@ struct eco_algo {
     /* Runs a whole tape; args are checked, tape and layout fit them. */
     ecornn_status (*run)(const struct ecornn_plan *plan, const struct eco_tape *tape,
                          const struct eco_layout *layout, const struct eco_args *args);
+    /* What of its wishes follows from chunks, for others than it wished; or NULL. */
+    void (*fit)(const struct eco_problem *problem, const struct eco_caps *caps,
+                struct eco_wishes *wishes);
 };
 
 /* bytes of `from`, or zeros where that is NULL; in a call `to` is called name, from from_name. */

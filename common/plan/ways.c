@@ -74,6 +74,8 @@ struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo 
     halve_chunks(&way.wishes, &problem, halvings);
     way.wishes.chunk_backward = eco_saving_chunk(
         &problem, way.wishes.chunk_backward > 0 ? way.wishes.chunk_backward : problem.T);
+    if (algo->fit != NULL)
+        algo->fit(&problem, caps, &way.wishes);
     way.seconds = slower[halvings] * seconds_of(&problem, caps, algo);
     return way;
 }

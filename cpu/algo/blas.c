@@ -54,4 +54,4 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
 }
 
-const struct eco_algo eco_algo_blas = {"blas", refuses, wishes, estimate, run_tape};
+const struct eco_algo eco_algo_blas = {"blas", refuses, wishes, estimate, run_tape, NULL};

@@ -150,4 +150,4 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
     return eco_gpu_run_plan(plan, tape, layout, args, NULL);
 }
 
-const struct eco_algo eco_algo_step = {"step", refuses, wishes, estimate, run};
+const struct eco_algo eco_algo_step = {"step", refuses, wishes, estimate, run, NULL};

@@ -209,6 +209,13 @@ static size_t exchange_bytes(const struct eco_problem *problem, const struct eco
     return most;
 }
 
+static void fit(const struct eco_problem *problem, const struct eco_caps *caps,
+                struct eco_wishes *wishes)
+{
+    wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
+    wishes->gpu.exchange_bytes = exchange_bytes(problem, caps, wishes);
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
@@ -227,8 +234,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
     wishes->chunk_backward =
         eco_saving_chunk(problem, steps_back(problem, caps, wishes->wavefront));
-    wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
-    wishes->gpu.exchange_bytes = exchange_bytes(problem, caps, wishes);
+    fit(problem, caps, wishes);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
@@ -248,4 +254,4 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
                             ops[own->persistent[0].used][own->persistent[1].used]);
 }
 
-const struct eco_algo eco_algo_persistent = {"persistent", refuses, wishes, estimate, run};
+const struct eco_algo eco_algo_persistent = {"persistent", refuses, wishes, estimate, run, fit};
