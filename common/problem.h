@@ -58,7 +58,7 @@ void eco_problem_write_decimal(struct eco_text *text, float value);
 /* false: it is no number. */
 bool eco_problem_parse_decimal(const char *text, float *value);
 
-/* saving.c: so many steps of a chunk back, or others near them: one begins where states are kept. */
+/* saving.c: so many steps of a chunk back, or near them: one begins where states are kept. */
 int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps);
 /* The fields that say how much memory training takes: their check, ... */
 ecornn_status eco_saving_check(const ecornn_desc *desc);
