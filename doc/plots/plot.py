@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the plots of the documents from the tables of doc/measurements.
 
-plot.py          writes speedup.svg, gpu.svg and cpu.svg beside itself
+plot.py          writes speedup.svg, gpu.svg, cpu.svg and memory.svg beside itself
 plot.py --check  exits with 1 where a file on disk is not what the tables give
 Nothing but Python's own library; the same tables give the same bytes.
 """
@@ -185,9 +185,40 @@ def cpu():
         "doc/measurements/cpu-onednn.csv; avx2 and sse2: both sides limited to that set")
 
 
+def memory():
+    """A curve for each problem: from right to left less and less is kept."""
+    lines = {}
+    for row in table("gpu-memory"):
+        lines.setdefault(row["problem"], []).append(
+            (max(float(row["reserve MiB"]), 0.1), float(row["graph us"]), row["save"]))
+    draw = Drawing(900, 420, 60, 640, 0.08, 700)
+    draw.text(12, 24, "H100, BF16: time of training against the reserve", size=15, bold=True)
+    top, bottom, most = 50, 370, 1.6
+    for tick in (1, 1.1, 1.2, 1.3, 1.4, 1.5):
+        y = bottom - (bottom - top) * (tick - 1) / (most - 1)
+        draw.line(60, y, 640, y, "#dddddd")
+        draw.text(54, y + 4, f"{tick:g}", "end", 11)
+    for tick in (0.1, 1, 10, 100):
+        draw.line(draw.at(tick), top, draw.at(tick), bottom, "#dddddd")
+        draw.text(draw.at(tick), bottom + 16, f"{tick:g} MiB", "middle", 11)
+    colours = (BLUE, ORANGE, "#7a9e3f", "#8e5ea2", DARK)
+    for i, ((problem, points), colour) in enumerate(zip(lines.items(), colours)):
+        at = [(draw.at(mib), bottom - (bottom - top) * (us / points[0][1] - 1) / (most - 1))
+              for mib, us, _ in points]
+        for (x0, y0), (x1, y1) in zip(at, at[1:]):
+            draw.line(x0, y0, x1, y1, colour, 1.6)
+        for x, y in at:
+            draw.dot(x, y, colour, 4, 0.9)
+        draw.dot(662, 66 + 22 * i, colour, 4, 1)
+        draw.text(674, 70 + 22 * i, problem, size=12)
+    draw.text(12, 408, "Right to left: save:all, states, every 4th, 16th, 64th step.  Times of save:all "
+              "are 1.  doc/measurements/gpu-memory.csv", size=11, colour=GREY)
+    return draw.write()
+
+
 def main(arguments):
     wrong = []
-    for name, draw in (("speedup", speedup), ("gpu", gpu), ("cpu", cpu)):
+    for name, draw in (("speedup", speedup), ("gpu", gpu), ("cpu", cpu), ("memory", memory)):
         path, text = HERE / f"{name}.svg", draw()
         if arguments == ["--check"]:
             if not path.exists() or path.read_text() != text:
