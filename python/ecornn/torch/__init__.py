@@ -6,13 +6,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .aten import enabled
-from .attention import AdditiveAttention, attention
 from .modules import GRU, LSTM, RNN
 from .recurrent import (MGU, CoupledLSTM, IndRNN, LayerNormLSTM, PeepholeLSTM, Recurrent,
                         ResetFirstGRU, ZoneoutLSTM)
 from .replace import Report, replace
 
+if TYPE_CHECKING:
+    from ._attention import AdditiveAttention, attention
+
 __all__ = ["AdditiveAttention", "CoupledLSTM", "GRU", "IndRNN", "LSTM", "LayerNormLSTM", "MGU",
            "PeepholeLSTM", "RNN", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM",
            "attention", "enabled", "replace"]
+
+_LATER = ("AdditiveAttention", "attention")
+
+
+def __getattr__(name: str) -> Any:
+    """Attention when it is asked for: that imports torch's compiler, which takes most of a second."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _attention
+
+    globals().update({later: getattr(_attention, later) for later in _LATER})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
