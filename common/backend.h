@@ -16,7 +16,6 @@ struct eco_caps {
     int threads;               /* of a GPU: multiprocessors */
     double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
     bool own_memory;           /* the host cannot read the device's: lengths are not checked */
-    bool replays;              /* backward can compute again what forward did not save */
     struct eco_cpu_caps {
         int32_t lanes, vectors; /* panels for the product kernel (eco_wishes); 0: there is none */
         int32_t sums;           /* of the kernel at a time, rows times vectors */

@@ -39,7 +39,7 @@ enum eco_scratch {
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */
     ECO_SCRATCH_DOUTPUT,  /* backward [N,H] if projected: gradient of u */
-    ECO_SCRATCH_UNREAD,   /* backward, replay [N,H]: next states that are known already */
+    ECO_SCRATCH_UNREAD,   /* backward, replay, not lean [N,H]: next states that are known already */
     ECO_SCRATCH_HISTORY,  /* backward, lean [chunk+1,N,P]: the output state, where y is no matrix of
                            * what steps read */
     ECO_SCRATCH_PACK, /* backward [pack_rows, columns of all parts, a panel of each, + accs*H], room

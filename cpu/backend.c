@@ -74,7 +74,6 @@ static void fill_info(struct ecornn_device *device, const struct eco_cpu *cpu)
     device->caps = (struct eco_caps){.threads = cpu->threads,
                                      .flops = peak_flops(cpu->isa),
                                      .bytes_per_s = 20e9,
-                                     .replays = true,
                                      .cpu.lanes = cpu->isa->tile->lanes,
                                      .cpu.vectors = cpu->isa->tile->vectors,
                                      .cpu.sums = cpu->isa->tile->sums,

@@ -96,8 +96,7 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
         .cpu.cache_bytes = (size_t)properties.l2CacheSize,
         .gpu.block_bytes = properties.cooperativeLaunch ? properties.sharedMemPerBlockOptin : 0,
         .gpu.version = ((const struct eco_gpu *)device->own)->capability,
-        .own_memory = true,
-        .replays = true};
+        .own_memory = true};
     return ECORNN_OK;
 }
 

@@ -211,7 +211,8 @@ typedef struct {
      */
     uint64_t memory_limit;
     int32_t save_every;    /**< 1 to steps with ECORNN_SAVE_EVERY, else 0 */
-    ecornn_type save_type; /**< of states kept for the replay; 0: as type.  BF16 or F16 with F32. */
+    ecornn_type save_type; /**< of states kept for the replay; 0: the planner's choice, as type or
+                                wider.  BF16 or F16 with F32; with SAVE_ALL only under a limit. */
     uint32_t reserved[3];  /**< zero */
 } ecornn_desc;
 

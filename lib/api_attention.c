@@ -219,6 +219,9 @@ static ecornn_status read_gradient(struct eco_attention_args *args,
     args->dvalues = gradient->dvalues;
     args->dvector = gradient->dvector;
     args->accumulate = gradient->accumulate != 0;
+    if (args->dkeys != NULL && args->dkeys == args->dvalues)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.dvalues is %p, the memory of gradient.dkeys",
+                        (void *)args->dvalues);
     const struct pointer pointer[] = {
         {"gradient.dcontext", args->dcontext, false, element},
         {"gradient.dweights", args->dweights, false, element},

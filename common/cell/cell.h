@@ -192,9 +192,9 @@ size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t 
 /* 1: one stage each way, around one product with the output state; 2: two, the second around a
  * product with a value that the first computes: what can stay on a chip.  0: another cell. */
 int eco_cell_products(const struct ecornn_cell *cell);
-/* Of such a cell, for CELLS_RESIDENT: "CALL(place, accumulators, states, saved values, accumulators
- * with the first product, with the second, for each product which of these each accumulator is, or
- * -1 ...)". */
+/* Of such a cell, for CELLS_PERSISTENT: "CALL(place, accumulators, states, saved values,
+ * accumulators with the first product, with the second, for each product which of these each
+ * accumulator is, or -1 ...)". */
 size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *text, size_t size);
 
 /* bounds.c: do the output state and the operands of products stay in [-1, 1], where the initial

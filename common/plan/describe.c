@@ -60,8 +60,8 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
     describe_cell(&text, problem->cell);
     if (plan->device->backend->describe != NULL)
         plan->device->backend->describe(plan, &text);
-    eco_text_add(&text, "algorithm %s, the fastest by estimate of\n%s", plan->algo->name,
-                 plan->reason);
+    eco_text_add(&text, "algorithm %s, the fastest by estimate%s of\n%s", plan->algo->name,
+                 problem->memory_limit > 0 ? " within the limit" : "", plan->reason);
     eco_ways_describe(&text, plan);
     describe_choices(&text, plan);
     describe_tape(&text, plan, false);

@@ -309,7 +309,8 @@ static int32_t replay_chunk(const struct eco_layout *layout)
     enum { NEAR_BYTES = 16 << 20, LEAST_STEPS = 4 };
     const int32_t all = clip_chunk(layout->wishes.chunk, layout->chunk_backward);
     const size_t accs = (size_t)layout->problem->cell->lowered.n_accs * (size_t)layout->problem->H;
-    const double step = (double)layout->N * (double)(accs * eco_type_bytes(layout->sum));
+    /* by the plan's rows: a smaller run takes no longer chunks */
+    const double step = (double)layout->problem->N * (double)(accs * eco_type_bytes(layout->sum));
     if (!eco_layout_is_lean(layout) || step * all <= NEAR_BYTES)
         return all;
     const int32_t near = (int32_t)(NEAR_BYTES / step);

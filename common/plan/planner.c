@@ -28,8 +28,6 @@ static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_a
 {
     if (left_out(algo))
         return "left out by ECORNN_ALGORITHM";
-    if (plan->problem.saving.policy != ECORNN_SAVE_ALL && !plan->device->caps.replays)
-        return "it saves all: backward does not replay";
     return algo->refuses(&plan->problem, &plan->device->caps);
 }
 

@@ -111,7 +111,7 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     case ECO_SCRATCH_DOUTPUT:
         return backward && problem->projected ? H : 0;
     case ECO_SCRATCH_UNREAD:
-        return backward && eco_layout_replays(layout) ? H : 0;
+        return backward && eco_layout_replays(layout) && !eco_layout_is_lean(layout) ? H : 0;
     case ECO_SCRATCH_HISTORY:
         return backward && may_copy_history(layout) ? eco_wishes_row(&layout->wishes, P) : 0;
     default:

@@ -28,10 +28,10 @@ size_t eco_layout_plane_part(const struct eco_layout *layout, int state);
 /* ... and those copies, of a lean run. */
 struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state);
 
-/* replay.c: states kept for the replay; planes that take turns where those of a chunk are copied
- * after it, a power of two. */
 /* The same where the run may replay: what its reserve has. */
 struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int state);
+/* replay.c: states kept for the replay, of a run that is not lean; planes that take turns where
+ * those of a chunk are copied after it, a power of two. */
 struct eco_layout_rows eco_layout_kept_rows(const struct eco_layout *layout, int state);
 int32_t eco_layout_ring(int32_t chunk);
 

@@ -71,10 +71,12 @@ struct eco_way eco_way_of(const struct ecornn_plan *plan, const struct eco_algo 
     struct eco_way way = {.algo = algo, .saving = saving};
     problem.saving = saving;
     algo->wishes(&problem, caps, &way.wishes);
+    const int32_t wished[] = {way.wishes.chunk, way.wishes.chunk_backward};
     halve_chunks(&way.wishes, &problem, halvings);
     way.wishes.chunk_backward = eco_saving_chunk(
         &problem, way.wishes.chunk_backward > 0 ? way.wishes.chunk_backward : problem.T);
-    if (algo->fit != NULL)
+    if (algo->fit != NULL &&
+        (way.wishes.chunk != wished[0] || way.wishes.chunk_backward != wished[1]))
         algo->fit(&problem, caps, &way.wishes);
     way.seconds = slower[halvings] * seconds_of(&problem, caps, algo);
     return way;
@@ -96,7 +98,7 @@ static bool policy_of(const struct ecornn_plan *plan, int k, struct eco_saving *
     *saving = problem->saving;
     if (saving->policy != ECORNN_SAVE_ALL || k == 0)
         return k == 0;
-    if (!plan->device->caps.replays || !problem->training)
+    if (!problem->training)
         return false;
     saving->policy = k == 1 ? ECORNN_SAVE_STATES : ECORNN_SAVE_EVERY;
     saving->every = k == 1 ? 1 : k < 26 ? 1 << k : INT32_MAX;
@@ -161,7 +163,7 @@ void eco_ways_describe(struct eco_text *text, const struct ecornn_plan *plan)
 {
     static const int32_t every[] = {0, 1, 4, 16, 64, 256, 1024};
     const struct eco_problem *problem = &plan->problem;
-    if (!problem->training || plan->wishes.plain || !plan->device->caps.replays)
+    if (!problem->training || plan->wishes.plain)
         return;
     eco_text_add(text, "what training saves: reserve, workspace, predicted time\n");
     for (size_t k = 0; k < sizeof every / sizeof *every && every[k] <= problem->T; k++) {

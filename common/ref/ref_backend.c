@@ -74,11 +74,8 @@ static ecornn_status open_device(struct ecornn_device *device, int argument)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for the reference device");
     eco_reference_rounding(device, ECO_ROUND_NOT,
                            (struct eco_machine){.type = ECORNN_F64, .weight_type = ECORNN_F64}, 0);
-    device->caps = (struct eco_caps){.threads = 1,
-                                     .flops = 5e8,
-                                     .bytes_per_s = 5e9,
-                                     .replays = true,
-                                     .cpu.cache_bytes = (size_t)1 << 20};
+    device->caps = (struct eco_caps){
+        .threads = 1, .flops = 5e8, .bytes_per_s = 5e9, .cpu.cache_bytes = (size_t)1 << 20};
     device->info = (ecornn_device_info){.name = "double precision reference",
                                         .backend = "reference",
                                         .variant = "plain",

@@ -47,6 +47,9 @@ bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *ca
 /* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               const struct eco_wishes *wishes);
+/* What of the wishes follows from chunks: eco_algo.fit. */
+void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
+                  struct eco_wishes *wishes);
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_persistent; /* algo/persistent.c */
 extern const struct eco_algo eco_algo_fused;      /* algo/fused_step.c */

@@ -43,7 +43,7 @@ struct eco_gpu_force {
     enum eco_rows rows;
 };
 
-/* At creation of a plan only. */
+/* At creation of a plan, and for its table of ways. */
 struct eco_gpu_force eco_gpu_force(void);
 /* A division of algorithm persistent, as its keys take it. */
 void eco_gpu_write_division(int place, struct eco_text *text);

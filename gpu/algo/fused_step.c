@@ -96,4 +96,4 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
     return eco_gpu_run_plan(plan, tape, layout, args, own->fused.used ? ops : NULL);
 }
 
-const struct eco_algo eco_algo_fused = {"fused", refuses, wishes, estimate, run, NULL};
+const struct eco_algo eco_algo_fused = {"fused", refuses, wishes, estimate, run, eco_step_fit};

@@ -95,6 +95,12 @@ static bool turns_back(const struct eco_problem *problem)
     return problem->type == ECORNN_F32 && problem->fast && problem->T >= STEPS;
 }
 
+void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps,
+                  struct eco_wishes *wishes)
+{
+    wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
+}
+
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
@@ -121,7 +127,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                                   ? (int32_t)(ECO_STEP_ROWS / ((int64_t)back * problem->N))
                                   : 0,
     };
-    wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
+    eco_step_fit(problem, caps, wishes);
 }
 
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
@@ -150,4 +156,4 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
     return eco_gpu_run_plan(plan, tape, layout, args, NULL);
 }
 
-const struct eco_algo eco_algo_step = {"step", refuses, wishes, estimate, run, NULL};
+const struct eco_algo eco_algo_step = {"step", refuses, wishes, estimate, run, eco_step_fit};

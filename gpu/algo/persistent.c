@@ -212,7 +212,7 @@ static size_t exchange_bytes(const struct eco_problem *problem, const struct eco
 static void fit(const struct eco_problem *problem, const struct eco_caps *caps,
                 struct eco_wishes *wishes)
 {
-    wishes->gpu.product_bytes = eco_step_product_bytes(problem, caps, wishes);
+    eco_step_fit(problem, caps, wishes);
     wishes->gpu.exchange_bytes = exchange_bytes(problem, caps, wishes);
 }
 

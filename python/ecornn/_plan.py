@@ -90,10 +90,6 @@ class Shape:
     dropout: float = 0.0
     flags: int = 0
     weight_type: int = 0
-    save: int = 0
-    save_every: int = 0
-    save_type: int = 0
-    memory_limit: int = 0
 
     @property
     def directions(self) -> int:
@@ -129,9 +125,6 @@ class Plan:
             param_type=params, weight_type=shape.weight_type,
             dropout=shape.dropout if training else 0.0,
             flags=shape.flags | (lib.TRAINING if training else 0))
-        if training:
-            desc.save, desc.save_every = shape.save, min(shape.save_every, steps)
-            desc.save_type, desc.memory_limit = shape.save_type, shape.memory_limit
         handle, sizes = ctypes.c_void_p(), lib.Sizes()
         check(library.ecornn_plan_create(ctypes.byref(handle), device(on), ctypes.byref(desc)))
         library.ecornn_plan_sizes(handle, ctypes.byref(sizes))

@@ -327,6 +327,7 @@ START_TEST(run_misuse)
     BAD_BACKWARD(io.reserve = NULL, "io.reserve is NULL");
     BAD_BACKWARD(gradient.size = 0, "gradient.size is 0");
     BAD_BACKWARD(gradient.dcontext = odd, "gradient.dcontext");
+    BAD_BACKWARD(gradient.dvalues = gradient.dkeys, "gradient.dvalues");
     BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
     BAD_BACKWARD(gradient.dquery = odd, "gradient.dquery");
     BAD_BACKWARD(gradient.dkeys = odd, "gradient.dkeys");

@@ -229,7 +229,8 @@ START_TEST(ops_meet)
     problem_of(&problem, problems[_i / WISHES]);
     const struct eco_wishes wish = wishes_of(&problem, _i % WISHES);
     const bool replays = problem.saving.policy != ECORNN_SAVE_ALL;
-    if (wish.plain || (replays && wish.gpu.weights_chunks > 1)) /* GPUs save all */
+    if (wish.plain ||
+        (replays && wish.gpu.weights_chunks > 1)) /* a replay shares no weight gradients */
         return;
     for (int kind = 0; kind <= (problem.training ? (int)ECO_LAYOUT_BACK : 0); kind++) {
         eco_layout_build(&full, &problem, &wish, problem.T, problem.N, kind);

@@ -264,7 +264,8 @@ static void paint_scratch(struct map *map, int layer, bool backward)
         [ECO_SCRATCH_DOPERAND] = backward ? (size_t)lowered->n_slots * H : 0,
         [ECO_SCRATCH_STEP] = problem->projected ? (size_t)problem->P : 0,
         [ECO_SCRATCH_DOUTPUT] = backward && problem->projected ? H : 0,
-        [ECO_SCRATCH_UNREAD] = backward && is_replay(map->layout) ? H : 0,
+        [ECO_SCRATCH_UNREAD] =
+            backward && is_replay(map->layout) && !eco_layout_is_lean(map->layout) ? H : 0,
         [ECO_SCRATCH_HISTORY] = backward && may_copy(map->layout) ? (size_t)problem->P : 0,
     };
     const int32_t chunk = backward ? map->layout->chunk_backward : map->layout->chunk;
@@ -448,6 +449,30 @@ START_TEST(smaller_runs_fit)
 }
 END_TEST
 
+/* Chunks of a GPU's replay are as long as keeps them in the L2: of the plan's rows, also where a
+ * run has one row less. */
+START_TEST(smaller_replays_fit)
+{
+    static const struct {
+        const char *problem;
+        int32_t chunk;
+    } of[] = {{"lstm/bf16/train/T100/N683/I256/H256/save:states", 8},
+              {"lstm/f32/train/T100/N683/I256/H256/save:every:4", 8},
+              {"lstm/bf16/train/T100/N65/I1024/H1024/save:states", 32}};
+    struct eco_problem problem;
+    struct eco_layout whole, part;
+    problem_of(&problem, of[_i].problem);
+    const struct eco_wishes lean = {
+        .chunk = of[_i].chunk, .chunk_backward = of[_i].chunk, .gpu.lean = true};
+    eco_layout_build(&whole, &problem, &lean, problem.T, problem.N, ECO_LAYOUT_BACK);
+    for (int32_t N = 1; N < problem.N; N++) {
+        eco_layout_resize(&part, &whole, problem.T, N);
+        ck_assert_msg(part.workspace_bytes <= whole.workspace_bytes, "%s: %d rows take %zu of %zu",
+                      of[_i].problem, N, part.workspace_bytes, whole.workspace_bytes);
+    }
+}
+END_TEST
+
 /* What a GPU keeps: LSTM 5 values for each unit and step and y between layers, as cuDNN 9 does; GRU
  * 4 (cuDNN 6), RNN none but y between layers (1).  Sizes that are whole lines. */
 static const struct {
@@ -490,6 +515,7 @@ int main(void)
     TCase *tcase = tcase_create("layout");
     tcase_add_loop_test(tcase, layout_overlaps_nothing, 0, PROBLEMS * WISHES);
     tcase_add_loop_test(tcase, smaller_runs_fit, 0, PROBLEMS * WISHES);
+    tcase_add_loop_test(tcase, smaller_replays_fit, 0, 3);
     tcase_add_loop_test(tcase, lean_reserve_is_small, 0, (int)(sizeof kept / sizeof *kept));
     tcase_add_test(tcase, sizes_overflow_is_seen);
     suite_add_tcase(suite, tcase);

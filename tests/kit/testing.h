@@ -138,11 +138,11 @@ bool results_same(const struct test_case *test, const char *who, const struct da
 /* The sweep; one case alone where only is not NULL or ECORNN_CASE is set. */
 int sweep_count(const char *only);
 void sweep_text(const char *only, int index, char text[CASE_TEXT]);
-/* Names of tests/cells/NAME.cell in order; false past the last. */
 /* A case with policy number k of what training saves; false: it does not train, or names one.
  * large: also where the reference takes minutes. */
 enum { POLICIES = 3 };
 bool sweep_policy(const char *text, int k, bool large, char policy[CASE_TEXT]);
+/* Names of tests/cells/NAME.cell in order; false past the last. */
 bool sweep_own_cell(int index, char name[64]);
 int sweep_own_cells(void);
 /* The cases of these cells. */
