@@ -4,13 +4,12 @@
  */
 #include "common/problem.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/cell/scan.h"
+#include "common/grammar.h"
 #include "common/type.h"
 #include "common/util.h"
 
@@ -45,16 +44,8 @@ bool eco_problem_draws(const struct eco_problem *problem)
 
 /* ---- from a description ---------------------------------------------------------------------- */
 
-/* A number of the description, how a problem string calls it, and its limits. */
-struct extent {
-    char letter; /* 0: a string has a word for each value */
-    const char *name;
-    size_t field; /* offset in ecornn_desc; all are 32 bits wide */
-    int32_t least, most;
-};
-
 #define FIELD(name) #name, offsetof(ecornn_desc, name)
-static const struct extent extents[] = {
+static const struct eco_extent extents[] = {
     {'I', FIELD(input), 1, ECO_MAX_EXTENT},
     {'H', FIELD(hidden), 1, ECO_MAX_EXTENT},
     {'P', FIELD(proj), 0, ECO_MAX_EXTENT},
@@ -70,19 +61,54 @@ static const struct extent extents[] = {
     {0, FIELD(save_type), 0, ECO_TYPES - 1},
 };
 #undef FIELD
-enum { EXTENTS = sizeof extents / sizeof *extents };
+/* What a part of the string says; a string says each once. */
+enum saying {
+    TYPE,
+    WEIGHTS,
+    PARAMS,
+    MATH,
+    ROWS,
+    PASS,
+    DIRECTION,
+    ORDER,
+    DROPOUT,
+    SAVE,
+    SAVE_TYPE,
+    MEMORY,
+    SAYINGS
+};
 
-static ecornn_status check_extents(const ecornn_desc *desc)
-{
-    for (size_t i = 0; i < EXTENTS; i++) {
-        int32_t value;
-        memcpy(&value, (const char *)desc + extents[i].field, sizeof value);
-        if (value < extents[i].least || value > extents[i].most)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %d, must be %d to %d", extents[i].name,
-                            value, extents[i].least, extents[i].most);
-    }
-    return ECORNN_OK;
-}
+static const struct eco_word words[] = {
+#define FIELD(name) offsetof(ecornn_desc, name)
+    {"f32", TYPE, FIELD(type), ECORNN_F32},
+    {"f64", TYPE, FIELD(type), ECORNN_F64},
+    {"bf16", TYPE, FIELD(type), ECORNN_BF16},
+    {"f16", TYPE, FIELD(type), ECORNN_F16},
+    {"bf16-weights", WEIGHTS, FIELD(weight_type), ECORNN_BF16},
+    {"f16-weights", WEIGHTS, FIELD(weight_type), ECORNN_F16},
+    {"bf16-params", PARAMS, FIELD(param_type), ECORNN_BF16},
+    {"f16-params", PARAMS, FIELD(param_type), ECORNN_F16},
+    {"fast", MATH, FIELD(flags), ECORNN_FAST_MATH},
+    {"row-invariant", ROWS, FIELD(flags), ECORNN_ROW_INVARIANT},
+    {"infer", PASS, FIELD(flags), 0},
+    {"train", PASS, FIELD(flags), ECORNN_TRAINING},
+    {"rev", DIRECTION, FIELD(direction), ECORNN_REVERSE},
+    {"bi", DIRECTION, FIELD(direction), ECORNN_BIDIRECTIONAL},
+    {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
+    {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
+    {"save:states", SAVE, FIELD(save), ECORNN_SAVE_STATES},
+    {"bf16-save", SAVE_TYPE, FIELD(save_type), ECORNN_BF16},
+    {"f16-save", SAVE_TYPE, FIELD(save_type), ECORNN_F16},
+#undef FIELD
+};
+
+static const struct eco_grammar grammar = {.words = words,
+                                           .extents = extents,
+                                           .n_words = sizeof words / sizeof *words,
+                                           .n_extents = sizeof extents / sizeof *extents,
+                                           .sayings = SAYINGS,
+                                           .flags = offsetof(ecornn_desc, flags)};
+_Static_assert(SAYINGS + sizeof extents / sizeof *extents <= ECO_SAYINGS, "room for what is said");
 
 /* The extents are checked: every type is one. */
 static ecornn_status check_types(const ecornn_desc *desc)
@@ -107,7 +133,7 @@ static ecornn_status check_desc(const ecornn_desc *desc)
 {
     if (desc->cell == NULL)
         return eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
-    ecornn_status status = check_extents(desc);
+    ecornn_status status = eco_extents_check(&grammar, desc);
     if (status == ECORNN_OK)
         status = check_types(desc);
     if (status != ECORNN_OK)
@@ -209,69 +235,6 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
 
 /* ---- from a string --------------------------------------------------------------------------- */
 
-/* What a part of the string says; a string says each once. */
-enum saying {
-    TYPE,
-    WEIGHTS,
-    PARAMS,
-    MATH,
-    ROWS,
-    PASS,
-    DIRECTION,
-    ORDER,
-    DROPOUT,
-    SAVE,
-    SAVE_TYPE,
-    MEMORY,
-    EXTENT
-};
-enum { SAYINGS = EXTENT + EXTENTS };
-
-static const struct part {
-    const char *word;
-    enum saying saying;
-    size_t field; /* offset in ecornn_desc */
-    int32_t value;
-} keyword[] = {
-#define FIELD(name) offsetof(ecornn_desc, name)
-    {"f32", TYPE, FIELD(type), ECORNN_F32},
-    {"f64", TYPE, FIELD(type), ECORNN_F64},
-    {"bf16", TYPE, FIELD(type), ECORNN_BF16},
-    {"f16", TYPE, FIELD(type), ECORNN_F16},
-    {"bf16-weights", WEIGHTS, FIELD(weight_type), ECORNN_BF16},
-    {"f16-weights", WEIGHTS, FIELD(weight_type), ECORNN_F16},
-    {"bf16-params", PARAMS, FIELD(param_type), ECORNN_BF16},
-    {"f16-params", PARAMS, FIELD(param_type), ECORNN_F16},
-    {"fast", MATH, FIELD(flags), ECORNN_FAST_MATH},
-    {"row-invariant", ROWS, FIELD(flags), ECORNN_ROW_INVARIANT},
-    {"infer", PASS, FIELD(flags), 0},
-    {"train", PASS, FIELD(flags), ECORNN_TRAINING},
-    {"rev", DIRECTION, FIELD(direction), ECORNN_REVERSE},
-    {"bi", DIRECTION, FIELD(direction), ECORNN_BIDIRECTIONAL},
-    {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
-    {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
-    {"save:states", SAVE, FIELD(save), ECORNN_SAVE_STATES},
-    {"bf16-save", SAVE_TYPE, FIELD(save_type), ECORNN_BF16},
-    {"f16-save", SAVE_TYPE, FIELD(save_type), ECORNN_F16},
-#undef FIELD
-};
-
-/* A string that is being read. */
-struct reading {
-    ecornn_desc desc;
-    const char *text;          /* the whole */
-    const char *said[SAYINGS]; /* the part that said so, or NULL */
-};
-
-/* Enums and flags are 32 bits wide; flags add up. */
-static void set_field(ecornn_desc *desc, size_t field, int32_t value)
-{
-    if (field == offsetof(ecornn_desc, flags))
-        desc->flags |= (uint32_t)value;
-    else
-        memcpy((char *)desc + field, &value, sizeof value);
-}
-
 /* The same in every locale. */
 bool eco_problem_parse_decimal(const char *text, float *value)
 {
@@ -289,63 +252,25 @@ bool eco_problem_parse_decimal(const char *text, float *value)
     return !scanner.failed && token.kind == ECO_TOKEN_NUMBER && scanner.token.kind == ECO_TOKEN_END;
 }
 
-static ecornn_status fail_part(const struct reading *reading, const char *part)
-{
-    return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" is no part of a problem string \"%s\"", part,
-                    reading->text);
-}
-
-static ecornn_status say(struct reading *reading, int saying, const char *part)
-{
-    const char *before = reading->said[saying];
-    reading->said[saying] = part;
-    if (before == NULL)
-        return ECORNN_OK;
-    return eco_fail(ECORNN_BAD_ARGUMENT, "\"%s\" %s \"%s\" in problem string \"%s\"", part,
-                    strcmp(part, before) == 0 ? "repeats" : "contradicts", before, reading->text);
-}
-
-static ecornn_status parse_extent(struct reading *reading, const char *part)
-{
-    size_t i = 0;
-    while (i < EXTENTS && extents[i].letter != part[0])
-        i++;
-    const char *digits = part + 1;
-    if (i == EXTENTS || part[0] == '\0' || digits[0] == '\0' ||
-        digits[strspn(digits, "0123456789")] != '\0')
-        return fail_part(reading, part);
-    const ecornn_status status = say(reading, EXTENT + (int)i, part);
-    if (status != ECORNN_OK)
-        return status;
-    errno = 0;
-    const long long value = strtoll(digits, NULL, 10);
-    if (errno != 0 || value < extents[i].least || value > extents[i].most)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%c is %s, must be %d to %d", part[0], digits,
-                        extents[i].least, extents[i].most);
-    set_field(&reading->desc, extents[i].field, (int32_t)value);
-    return ECORNN_OK;
-}
-
-static ecornn_status parse_part(struct reading *reading, const char *part)
+static ecornn_status parse_part(struct eco_reading *reading, const char *part)
 {
     static const char dropout[] = "dropout:";
-    for (size_t i = 0; i < sizeof keyword / sizeof *keyword; i++)
-        if (strcmp(part, keyword[i].word) == 0) {
-            set_field(&reading->desc, keyword[i].field, keyword[i].value);
-            return say(reading, keyword[i].saying, part);
-        }
-    if (eco_saving_parse(&reading->desc, part))
-        return say(reading, part[0] == 's' ? SAVE : MEMORY, part);
+    ecornn_desc *desc = reading->desc;
+    ecornn_status status;
+    if (eco_reading_word(reading, part, &status))
+        return status;
+    if (eco_saving_parse(desc, part))
+        return eco_reading_say(reading, part[0] == 's' ? SAVE : MEMORY, part);
     if (strncmp(part, dropout, sizeof dropout - 1) != 0)
-        return parse_extent(reading, part);
+        return eco_reading_extent(reading, part);
     const char *value = part + sizeof dropout - 1;
-    if (!eco_problem_parse_decimal(value, &reading->desc.dropout))
-        return fail_part(reading, part);
-    if (!is_dropout(reading->desc.dropout))
+    if (!eco_problem_parse_decimal(value, &desc->dropout))
+        return eco_reading_fail(reading, part);
+    if (!is_dropout(desc->dropout))
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "dropout is %s, which is %g in float, must be at least 0 and below 1",
-                        value, (double)reading->desc.dropout);
-    return say(reading, DROPOUT, part);
+                        value, (double)desc->dropout);
+    return eco_reading_say(reading, DROPOUT, part);
 }
 
 ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell)
@@ -355,7 +280,8 @@ ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecorn
         return eco_fail(ECORNN_BAD_ARGUMENT, "problem string has %zu characters, at most %zu",
                         strlen(text), sizeof copy - 1);
     strcpy(copy, text);
-    struct reading reading = {.desc = {.cell = cell}, .text = text};
+    ecornn_desc parsed = {.cell = cell};
+    struct eco_reading reading = {.grammar = &grammar, .desc = &parsed, .text = text};
     char *rest = copy;
     for (bool first = true; rest != NULL; first = false) {
         char *part = rest;
@@ -363,17 +289,17 @@ ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecorn
         if (rest != NULL)
             *rest++ = '\0';
         if (first && cell == NULL)
-            for (int i = 0; reading.desc.cell == NULL && eco_cell_builtin(i) != NULL; i++)
+            for (int i = 0; parsed.cell == NULL && eco_cell_builtin(i) != NULL; i++)
                 if (strcmp(eco_cell_builtin(i)->recipe.name, part) == 0)
-                    reading.desc.cell = eco_cell_builtin(i);
-        if (first && reading.desc.cell == NULL)
+                    parsed.cell = eco_cell_builtin(i);
+        if (first && parsed.cell == NULL)
             return eco_fail(ECORNN_BAD_ARGUMENT, "no built-in cell is called \"%s\"", part);
         const ecornn_status status = first ? ECORNN_OK : parse_part(&reading, part);
         if (status != ECORNN_OK)
             return status;
     }
-    const ecornn_status status = check_desc(&reading.desc);
+    const ecornn_status status = check_desc(&parsed);
     if (status == ECORNN_OK)
-        *desc = reading.desc;
+        *desc = parsed;
     return status;
 }
