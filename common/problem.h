@@ -63,6 +63,8 @@ int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps);
 /* The fields that say how much memory training takes: their check, ... */
 ecornn_status eco_saving_check(const ecornn_desc *desc);
 struct eco_saving eco_saving_of(const ecornn_desc *desc);
+/* ... a policy as strings have it: "all", "states", "every:16"; ... */
+void eco_saving_name(struct eco_text *text, ecornn_save policy, int32_t every);
 /* ... their parts of a problem string; ... */
 void eco_saving_write(struct eco_text *text, const struct eco_problem *problem);
 /* ... and "save:..." or "memory:..." read.  False: it is something else, or malformed. */

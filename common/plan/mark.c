@@ -57,14 +57,14 @@ static ecornn_status fail_initial(uint32_t forward, uint32_t backward)
                     given ? "given" : "NULL", given ? "none" : "one");
 }
 
-/* "all", "states", "every:16". */
+/* "all", "states", "every:16"; a mark is read as it lies there. */
 static const char *name_saving(uint64_t saving, char text[32])
 {
-    static const char *const name[] = {"all", "states", "every"};
     struct eco_text to = {text, 32, 0};
-    eco_text_add(&to, "%s", saving >> 32 <= ECORNN_SAVE_EVERY ? name[saving >> 32] : "?");
-    if (saving >> 32 == ECORNN_SAVE_EVERY)
-        eco_text_add(&to, ":%u", (unsigned)(uint32_t)saving);
+    if (saving >> 32 > ECORNN_SAVE_EVERY)
+        eco_text_add(&to, "?");
+    else
+        eco_saving_name(&to, (ecornn_save)(saving >> 32), (int32_t)(uint32_t)saving);
     return text;
 }
 

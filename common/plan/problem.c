@@ -61,6 +61,7 @@ static const struct eco_extent extents[] = {
     {0, FIELD(save_type), 0, ECO_TYPES - 1},
 };
 #undef FIELD
+
 /* What a part of the string says; a string says each once. */
 enum saying {
     TYPE,

@@ -14,6 +14,13 @@
 
 static const char *const policy_name[] = {"all", "states", "every"};
 
+void eco_saving_name(struct eco_text *text, ecornn_save policy, int32_t every)
+{
+    eco_text_add(text, "%s", policy_name[policy]);
+    if (policy == ECORNN_SAVE_EVERY)
+        eco_text_add(text, ":%d", every);
+}
+
 static ecornn_status check_every(const ecornn_desc *desc)
 {
     if (desc->save != ECORNN_SAVE_EVERY && desc->save_every != 0)
@@ -71,10 +78,10 @@ enum { UNITS = sizeof unit / sizeof *unit };
 void eco_saving_write(struct eco_text *text, const struct eco_problem *problem)
 {
     const struct eco_saving *saving = &problem->saving;
-    if (saving->policy == ECORNN_SAVE_STATES)
-        eco_text_add(text, "/save:states");
-    if (saving->policy == ECORNN_SAVE_EVERY)
-        eco_text_add(text, "/save:every:%d", saving->every);
+    if (saving->policy != ECORNN_SAVE_ALL) {
+        eco_text_add(text, "/save:");
+        eco_saving_name(text, saving->policy, saving->every);
+    }
     if (saving->type != problem->type)
         eco_text_add(text, "/%s-save", eco_type_name(saving->type));
     if (problem->memory_limit == 0)

@@ -144,12 +144,9 @@ ecornn_status eco_way_choose(struct eco_way *way, const struct ecornn_plan *plan
 
 static void describe_way(struct eco_text *text, const struct eco_way *way, bool chosen)
 {
-    static const char *const name[] = {"all", "states", "every"};
     char policy[32];
     struct eco_text saved = {policy, sizeof policy, 0};
-    eco_text_add(&saved, "%s", name[way->saving.policy]);
-    if (way->saving.policy == ECORNN_SAVE_EVERY)
-        eco_text_add(&saved, ":%d", way->saving.every);
+    eco_saving_name(&saved, way->saving.policy, way->saving.every);
     eco_text_add(text, "  save:%-12s %12zu %12zu %10.4g ms%s\n", policy, way->reserve,
                  way->workspace, 1e3 * way->seconds, chosen ? "  chosen" : "");
 }
