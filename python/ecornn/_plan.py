@@ -76,6 +76,27 @@ def cell_names() -> list[str]:
         names.append(name.decode())
 
 
+def saving_of(saving: object) -> tuple[int, int]:
+    """What training saves, as ecornn_desc has it: the policy, and K of ``every:K``, else 0."""
+    if saving == "all":
+        return lib.SAVE_ALL, 0
+    if saving == "states":
+        return lib.SAVE_STATES, 0
+    name, _, number = saving.partition(":") if isinstance(saving, str) else ("", "", "")
+    if name == "every" and number.isdecimal() and 1 <= int(number) < 2**31:
+        return lib.SAVE_EVERY, int(number)
+    raise lib.BY_STATUS[1](f"saving is {saving!r}, must be all, states, or every:K with K at least 1")
+
+
+def limit_of(bytes: object) -> int:
+    """A limit of memory in bytes, checked; 0: none."""
+    if not isinstance(bytes, int) or isinstance(bytes, bool):
+        raise TypeError(f"memory_limit is {bytes!r}, must be an int")
+    if not 0 <= bytes < 2**64:
+        raise lib.BY_STATUS[1](f"memory_limit is {bytes}, must be 0 to 2**64 - 1")
+    return bytes
+
+
 @dataclass(frozen=True)
 class Shape:
     """What a stack of layers is, whatever it runs on: see ecornn_desc for each field."""
@@ -90,6 +111,9 @@ class Shape:
     dropout: float = 0.0
     flags: int = 0
     weight_type: int = 0
+    save: int = lib.SAVE_ALL
+    save_every: int = 0
+    memory_limit: int = 0
 
     @property
     def directions(self) -> int:
@@ -125,6 +149,10 @@ class Plan:
             param_type=params, weight_type=shape.weight_type,
             dropout=shape.dropout if training else 0.0,
             flags=shape.flags | (lib.TRAINING if training else 0))
+        if training:
+            desc.save, desc.memory_limit = shape.save, shape.memory_limit
+            # Runs differ in T: where they are shorter than K, the first step's state is saved.
+            desc.save_every = min(shape.save_every, steps)
         handle, sizes = ctypes.c_void_p(), lib.Sizes()
         check(library.ecornn_plan_create(ctypes.byref(handle), device(on), ctypes.byref(desc)))
         library.ecornn_plan_sizes(handle, ctypes.byref(sizes))

@@ -14,7 +14,7 @@ from . import _library as lib
 from . import _run, arrays
 from ._errors import BadArgument
 from ._parameters import Packed, Parameters, convert, count_of
-from ._plan import Plan, Plans, Shape
+from ._plan import Plan, Plans, Shape, limit_of, saving_of
 from ._run import Gradients, Run
 from .cell import Cell
 
@@ -59,6 +59,8 @@ class Layer:
     device: cpu, cpu:K with K threads, cuda:K, reference (slow, double), None: the fastest.
     weights: the type that matrices are packed to, None: dtype; bf16 halves what f32 reads.
     fast_math, row_invariant: as ecornn.h has them.  seed: of the initial parameters.
+    saving: what forward saves for backward, all, states, or every:K; the rest is computed again.
+    memory_limit: bytes of what a run of training saves and works in, 0: any.
 
     Parameters are float32, or float64 of f64, uniform in +-1/sqrt(H).  Any thread may run a layer,
     several at a time.  Raises BadArgument or TypeError for a wrong value, BadCell for a text,
@@ -77,13 +79,14 @@ class Layer:
                  direction: str = "forward", proj: int = 0, batch_first: bool = False,
                  dropout: float = 0.0, dtype: str = "f32", device: str | None = "cpu",
                  weights: str | None = None, fast_math: bool = False, row_invariant: bool = False,
-                 seed: int = 0):
+                 seed: int = 0, saving: str = "all", memory_limit: int = 0):
         self.cell = cell if isinstance(cell, Cell) else Cell(cell)
         self.input, self.hidden = _count("input", input, 1), _count("hidden", hidden, 1)
         self.layers, self.proj = _count("layers", layers, 1), _count("proj", proj, 0)
         self.direction, self.batch_first = direction, bool(batch_first)
         self.dtype, self.weights = dtype, weights
         self.fast_math, self.row_invariant = bool(fast_math), bool(row_invariant)
+        self.saving, self.memory_limit = saving, limit_of(memory_limit)
         self.dropout = float(dropout)
         if not 0.0 <= self.dropout < 1.0:
             raise BadArgument(f"dropout is {self.dropout}, must be 0 to less than 1")
@@ -93,7 +96,8 @@ class Layer:
             self.cell.text, self.input, self.hidden, self.proj, self.layers,
             _one_of("direction", direction, _DIRECTIONS), self.batch_first, self.dropout,
             lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant,
-            0 if weights in (None, dtype) else self._weight_type(weights))
+            0 if weights in (None, dtype) else self._weight_type(weights), *saving_of(saving),
+            self.memory_limit)
         self.directions, self.width = shape.directions, shape.width
         self._param_type = lib.F64 if self._type == lib.F64 else lib.F32
         self._plans = Plans(shape)
@@ -222,7 +226,8 @@ class Layer:
 
     def _arguments(self) -> dict[str, Any]:
         names = ("input", "hidden", "layers", "direction", "proj", "batch_first", "dropout",
-                 "dtype", "device", "weights", "fast_math", "row_invariant")
+                 "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
+                 "memory_limit")
         return {"cell": self.cell, **{name: getattr(self, name) for name in names}}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -234,7 +239,8 @@ class Layer:
 
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
-                 "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False}
+                 "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False, "saving": "all",
+                 "memory_limit": 0}
         said = [repr(self.cell.name), str(self.input), str(self.hidden)]
         said += [f"{name}={value!r}" for name, value in self._arguments().items()
                  if name not in ("cell", "input", "hidden") and value != plain.get(name)]

@@ -182,6 +182,29 @@ def test_backward_gives_what_is_wanted_and_runs_again():
     assert one.x.any() and not run.backward().x.any()
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru", "lstm-peephole"])
+@pytest.mark.parametrize("saving, limit", [("states", 0), ("every:3", 0), ("every:99", 0),
+                                           ("all", 1 << 22)])
+def test_what_is_saved_changes_no_gradient(cell, saving, limit):
+    x, made = draw(7, 3, 5), []
+    for keys in ({}, dict(saving=saving, memory_limit=limit)):
+        run = Layer(cell, 5, 6, layers=2, direction="both", seed=5, **keys).forward(x)
+        grads = run.backward(dy=np.ones_like(run.y))
+        made.append([run.y, grads.x, grads.parameters.block])
+    for ours, right in zip(*made):
+        near(ours, right)
+
+
+def test_a_budget_is_kept():
+    all, some = (Layer("lstm", 64, 64, saving=saving).plan(100, 8, training=True)
+                 for saving in ("all", "every:10"))
+    assert some.reserve < all.reserve / 20
+    least = Layer("lstm", 64, 64, memory_limit=1 << 20).plan(100, 8, training=True)
+    assert least.reserve + least.workspace <= 1 << 20
+    with pytest.raises(ecornn.Error, match="memory_limit"):
+        Layer("lstm", 64, 64, memory_limit=100).plan(100, 8, training=True)
+
+
 def test_lengths_are_copied():
     layer, lengths = Layer("lstm", 3, 4), np.array([5, 2], np.int32)
     run = layer.forward(draw(5, 2, 3), lengths=lengths)

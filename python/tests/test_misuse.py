@@ -27,6 +27,10 @@ BIG = 2**31
     ({"dtype": []}, "dtype is"),
     ({"weights": "f8"}, "weights is 'f8', must be one of"),
     ({"weights": "f32", "dtype": "bf16"}, "weights are f32, must be bf16"),
+    ({"saving": "none"}, "saving is 'none', must be all, states, or every:K"),
+    ({"saving": "every:0"}, "saving is 'every:0'"),
+    ({"saving": 3}, "saving is 3"),
+    ({"memory_limit": -1}, "memory_limit is -1, must be 0 to"),
     ({"dropout": 1.0}, "dropout is 1.0, must be 0 to less than 1"),
     ({"dropout": -0.1}, "dropout is -0.1, must be"),
     ({"dropout": float("nan")}, "dropout is nan, must be"),
@@ -48,7 +52,7 @@ def test_a_layer_s_arguments(arguments, says):
 @pytest.mark.parametrize("arguments", [
     {"cell": None}, {"cell": 3}, {"input": 1.5}, {"input": None}, {"hidden": "4"},
     {"layers": 2.0}, {"proj": None}, {"dropout": "half"}, {"device": 0}, {"seed": 0.5},
-    {"seed": None}, {"dropout": None},
+    {"seed": None}, {"dropout": None}, {"memory_limit": "64M"}, {"memory_limit": 1.5},
 ])
 def test_a_layer_s_arguments_of_another_kind(arguments):
     with pytest.raises((TypeError, ValueError)):

@@ -80,6 +80,44 @@ def test_export():
     assert torch.equal(program.module()(x)[0], module(x)[0])
 
 
+@pytest.mark.parametrize("saving, limit", [("states", 0), ("every:2", 0), ("all", 1 << 20)])
+def test_what_is_saved_is_compiled_and_gives_the_same(saving, limit):
+    module = et.LSTM(3, 4, num_layers=2)
+    x = torch.randn(5, 2, 3)
+    right = torch.autograd.grad(module(x)[0].square().sum(), module.parameters())
+    module.saving, module.memory_limit = saving, limit
+    for run in (module, torch.compile(module, fullgraph=True, backend="aot_eager")):
+        found = torch.autograd.grad(run(x)[0].square().sum(), module.parameters())
+        for ours, theirs in zip(found, right):
+            assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+def test_what_is_saved_takes_less_memory():
+    sizes = []
+    for saving in ("all", "states", "every:8"):
+        module = et.LSTM(32, 32)
+        module.saving = saving
+        y = module(torch.randn(64, 8, 32))[0]
+        reserve = y.grad_fn.saved_tensors[1]
+        sizes.append(reserve.numel())
+    assert sizes[0] > 3 * sizes[1] > 6 * sizes[2]
+
+
+@pytest.mark.parametrize("saving", ["none", "every:0", "every:", "states:2", 3, None])
+def test_what_cannot_be_saved_is_refused(saving):
+    module = et.GRU(3, 4)
+    module.saving = saving
+    with pytest.raises(ValueError, match="saving is"):
+        module(torch.randn(5, 2, 3))
+
+
+def test_a_limit_too_small_names_the_least():
+    module = et.LSTM(64, 64)
+    module.memory_limit = 1000
+    with pytest.raises((RuntimeError, ValueError), match="memory_limit"):
+        module(torch.randn(50, 8, 64))
+
+
 def test_fake_tensors():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -92,8 +130,8 @@ def test_fake_tensors():
 def test_operator_is_registered_well():
     module = et.LSTM(3, 4)
     weights = [p.detach().requires_grad_() for p in module.parameters()]
-    arguments = (torch.randn(5, 2, 3), None, [], weights, "lstm", [3, 4, 1, 1, 0, 0], 0.0, False,
-                 False, None, True)
+    arguments = (torch.randn(5, 2, 3), None, [], weights, "lstm", [3, 4, 1, 1, 0, 0, 0], "all",
+                 0.0, False, False, None, True)
     # Not its outputs' bits: the reserve has places that nobody writes.
     torch.library.opcheck(torch.ops.ecornn.layer.default, arguments, test_utils=(
         "test_schema", "test_autograd_registration", "test_faketensor"))
@@ -115,8 +153,8 @@ def test_operator_refuses(change, error):
                  weights=[p.detach() for p in et.LSTM(3, 4).parameters()])
     given.update(change)
     with pytest.raises((RuntimeError, ValueError), match=error):
-        torch.ops.ecornn.layer(*given.values(), "lstm", [3, 4, 1, 1, 0, 0], 0.0, False, False,
-                               None, True)
+        torch.ops.ecornn.layer(*given.values(), "lstm", [3, 4, 1, 1, 0, 0, 0], "all", 0.0,
+                               False, False, None, True)
 
 
 def test_compiled_refuses():

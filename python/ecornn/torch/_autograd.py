@@ -55,8 +55,8 @@ class Run(torch.autograd.Function):
                                                  call.seed, not job.on_gpu)
         out = y if call.packing is None else call.packing.pack(y)
         ctx.call = call
-        # On a GPU backward reads y, as the run left it; a packed copy is the caller's alone.
-        ctx.save_for_backward(rows, reserve, packed, y if job.on_gpu else None, lengths,
+        # Where backward reads y it is as the run left it; a packed copy is the caller's alone.
+        ctx.save_for_backward(rows, reserve, packed, y if job.reads_y else None, lengths,
                               x if rows is not x else None, *states, *weights)
         if call.result is not dtype:
             return (out.to(call.result), *[state.to(call.result) for state in final])

@@ -14,7 +14,15 @@ from ._packing import packing_of
 
 
 class Forward:
-    """The forward of every module of this package."""
+    """The forward of every module of this package.
+
+    saving: what forward saves for backward, ``all``, ``states``, or ``every:K``: the rest is
+    computed again.  memory_limit: bytes of what a run of training saves and works in, 0: any.
+    Both may be set on any module, at any time: ``layer.saving = "every:16"``.
+    """
+
+    saving = "all"
+    memory_limit = 0
 
     def flatten_parameters(self) -> None:
         """Forgets packed weights: for writes to parameters that torch does not see."""

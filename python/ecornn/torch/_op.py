@@ -14,18 +14,19 @@ from ._spec import CELLS, Spec, spec_of
 torch.library.define(
     "ecornn::layer",
     "(Tensor x, Tensor? lengths, Tensor[] states, Tensor[] weights, str cell, int[] shape, "
-    "float dropout, bool batch_major, bool drop, Tensor? seed, bool keep) -> Tensor[]")
+    "str saving, float dropout, bool batch_major, bool drop, Tensor? seed, bool keep) -> Tensor[]")
 torch.library.define(
     "ecornn::layer_backward",
     "(Tensor? dy, Tensor?[] dfinal, Tensor x, Tensor y, Tensor? lengths, Tensor[] states, "
-    "Tensor[] weights, Tensor reserve, Tensor packed, str cell, int[] shape, float dropout, "
-    "bool batch_major, bool drop, Tensor? seed, bool[] wanted) -> Tensor[]")
+    "Tensor[] weights, Tensor reserve, Tensor packed, str cell, int[] shape, str saving, "
+    "float dropout, bool batch_major, bool drop, Tensor? seed, bool[] wanted) -> Tensor[]")
 
 
-def _spec(cell: str, shape, dropout) -> Spec:
-    """shape: input, hidden, layers, bias, bidirectional, proj."""
-    input, hidden, layers, bias, both, proj = (int(number) for number in shape)
-    return spec_of(cell, input, hidden, layers, bool(bias), float(dropout), bool(both), proj)
+def _spec(cell: str, shape, saving: str, dropout) -> Spec:
+    """shape: input, hidden, layers, bias, bidirectional, proj, memory_limit."""
+    input, hidden, layers, bias, both, proj, limit = (int(number) for number in shape)
+    return spec_of(cell, input, hidden, layers, bool(bias), float(dropout), bool(both), proj,
+                   saving, limit)
 
 
 def _check(spec: Spec, x, lengths, states, batch_major: bool) -> None:
@@ -64,8 +65,9 @@ def _seed(seed) -> int:
 
 
 @torch.library.impl("ecornn::layer", ("cpu", "cuda"))
-def _layer(x, lengths, states, weights, cell, shape, dropout, batch_major, drop, seed, keep):
-    spec = _spec(cell, shape, dropout)
+def _layer(x, lengths, states, weights, cell, shape, saving, dropout, batch_major, drop,
+           seed, keep):
+    spec = _spec(cell, shape, saving, dropout)
     _check(spec, x, lengths, states, batch_major)
     job = _job(spec, x, weights, batch_major, drop, keep)
     states = [_run.dense(state) for state in _given(spec, states)]
@@ -79,8 +81,9 @@ def _layer(x, lengths, states, weights, cell, shape, dropout, batch_major, drop,
 
 
 @torch.library.register_fake("ecornn::layer")
-def _layer_fake(x, lengths, states, weights, cell, shape, dropout, batch_major, drop, seed, keep):
-    spec = _spec(cell, shape, dropout)
+def _layer_fake(x, lengths, states, weights, cell, shape, saving, dropout, batch_major,
+                drop, seed, keep):
+    spec = _spec(cell, shape, saving, dropout)
     _check(spec, x, lengths, states, batch_major)
     batch = x.shape[0 if batch_major else 1]
     y = x.new_empty((x.shape[0], x.shape[1], spec.out))
@@ -97,8 +100,8 @@ def _layer_fake(x, lengths, states, weights, cell, shape, dropout, batch_major, 
 
 @torch.library.impl("ecornn::layer_backward", ("cpu", "cuda"))
 def _layer_backward(dy, dfinal, x, y, lengths, states, weights, reserve, packed, cell, shape,
-                    dropout, batch_major, drop, seed, wanted):
-    spec = _spec(cell, shape, dropout)
+                    saving, dropout, batch_major, drop, seed, wanted):
+    spec = _spec(cell, shape, saving, dropout)
     _check(spec, x, lengths, states, batch_major)
     job = _job(spec, x, weights, batch_major, drop, True)
     final = [(spec.pairs, job.batch, width) for width in spec.widths]
@@ -122,8 +125,8 @@ def _layer_backward(dy, dfinal, x, y, lengths, states, weights, reserve, packed,
 
 @torch.library.register_fake("ecornn::layer_backward")
 def _layer_backward_fake(dy, dfinal, x, y, lengths, states, weights, reserve, packed, cell,
-                         shape, dropout, batch_major, drop, seed, wanted):
-    spec = _spec(cell, shape, dropout)
+                         shape, saving, dropout, batch_major, drop, seed, wanted):
+    spec = _spec(cell, shape, saving, dropout)
     batch = x.shape[0 if batch_major else 1]
     like = [torch.empty_like(x, memory_format=torch.contiguous_format),
             *(x.new_empty((spec.pairs, batch, width)) for width in spec.widths),
@@ -150,7 +153,7 @@ def _backward(ctx, gradients):
         packed, *ctx.stack, ctx.batch_major, ctx.drop, seed, wanted)
     found = [gradient if want else None for gradient, want in zip(found, wanted)]
     dstates = found[1:1 + spec.states] if ctx.count else []
-    return (found[0], None, dstates, found[1 + spec.states:], *[None] * 7)
+    return (found[0], None, dstates, found[1 + spec.states:], *[None] * 8)
 
 
 torch.library.register_autograd("ecornn::layer", _backward, setup_context=_setup)
@@ -183,9 +186,9 @@ def module(self, x, hx, lengths, weights):
     keep = torch.is_grad_enabled()
     seed = torch.randint(0, 2 ** 62, (1,)) if drop else None
     shape = [self.input_size, self.hidden_size, self.num_layers, int(self.bias),
-             int(self.bidirectional), self.proj_size]
-    out = torch.ops.ecornn.layer(x, lengths, states, weights, cell, shape, self.dropout,
-                                 self.batch_first, drop, seed, keep)
+             int(self.bidirectional), self.proj_size, self.memory_limit]
+    out = torch.ops.ecornn.layer(x, lengths, states, weights, cell, shape, self.saving,
+                                 self.dropout, self.batch_first, drop, seed, keep)
     y, final = out[0], out[1:-2]
     if unbatched:
         y, final = y.squeeze(batch_dim), [state.squeeze(1) for state in final]

@@ -52,13 +52,14 @@ def plan_of(spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first, batch
 class Job:
     """What all runs of one shape share: the plan, and the shapes of what they write."""
 
-    __slots__ = ("plan", "steps", "batch", "y", "final", "on_gpu", "index", "pad", "native",
-                 "handle")
+    __slots__ = ("plan", "steps", "batch", "y", "final", "on_gpu", "reads_y", "index", "pad",
+                 "native", "handle")
 
     def __init__(self, spec: Spec, x, dtype: torch.dtype, params: torch.dtype, first,
                  batch_major: bool, training: bool, drop: bool, flags: int):
         steps, batch = (first[1], first[0]) if batch_major else first
         self.on_gpu, self.index = not x.is_cpu, x.device.index
+        self.reads_y = self.on_gpu or spec.replays  # backward does
         self.plan = plan_of(spec, x, dtype, params, first, batch_major, training, drop, flags)
         self.steps, self.batch = steps, batch
         shapes = [(*first, spec.out), *((spec.pairs, batch, width) for width in spec.widths)]

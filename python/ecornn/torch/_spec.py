@@ -10,7 +10,7 @@ import functools
 from dataclasses import replace
 
 from .. import _library as lib
-from .._plan import Plan, Plans, Shape, cell
+from .._plan import Plan, Plans, Shape, cell, limit_of, saving_of
 
 # torch.nn's RNNBase.mode -> the library's cell.
 CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn-tanh", "RNN_RELU": "rnn-relu"}
@@ -31,7 +31,7 @@ class Spec:
     """One stack of layers as the library sees it.  Made once for equal ones: see spec_of."""
 
     def __init__(self, name: str, input: int, hidden: int, layers: int, bias: bool,
-                 dropout: float, bidirectional: bool, proj: int):
+                 dropout: float, bidirectional: bool, proj: int, saving: str, memory_limit: int):
         self.cell, self.input, self.hidden, self.proj = name, input, hidden, proj
         self.layers, self.bias, self.dropout = layers, bias, dropout
         self.directions = 2 if bidirectional else 1
@@ -44,9 +44,12 @@ class Spec:
         self.random = "bernoulli" in name
         # A probability of 1 is none of the library's: see drops_all.
         self.drops_all = dropout >= 1.0 and layers > 1
+        save, every = saving_of(saving)
+        self.replays = save != lib.SAVE_ALL or memory_limit > 0  # or may
         shape = Shape(name, input, hidden, proj, layers,
                       lib.BIDIRECTIONAL if bidirectional else lib.FORWARD,
-                      dropout=dropout if layers > 1 and dropout < 1.0 else 0.0)
+                      dropout=dropout if layers > 1 and dropout < 1.0 else 0.0, save=save,
+                      save_every=every, memory_limit=limit_of(memory_limit))
         self._shape = shape
         self.jobs: dict[tuple, object] = {}  # of _run.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
@@ -180,6 +183,7 @@ class Spec:
 
 @functools.lru_cache(maxsize=None)
 def spec_of(name: str, input: int, hidden: int, layers: int, bias: bool, dropout: float,
-            bidirectional: bool, proj: int) -> Spec:
+            bidirectional: bool, proj: int, saving: str = "all", memory_limit: int = 0) -> Spec:
     """The spec of such a stack; name: a built-in cell's, or a cell's text."""
-    return Spec(name, input, hidden, layers, bias, dropout, bidirectional, proj)
+    return Spec(name, input, hidden, layers, bias, dropout, bidirectional, proj, saving,
+                memory_limit)

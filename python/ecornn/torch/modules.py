@@ -19,7 +19,8 @@ class _Layers(Forward, _nn.RNNBase):
 
     def _spec(self) -> Spec:
         return spec_of(CELLS[self.mode], self.input_size, self.hidden_size, self.num_layers,
-                       self.bias, self.dropout, self.bidirectional, self.proj_size)
+                       self.bias, self.dropout, self.bidirectional, self.proj_size, self.saving,
+                       self.memory_limit)
 
     def __prepare_scriptable__(self):
         """TorchScript compiles torch's own module, with these parameters."""

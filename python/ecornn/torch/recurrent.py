@@ -68,7 +68,8 @@ class Recurrent(Forward, torch.nn.Module):
 
     def _spec(self) -> Spec:
         return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers, True,
-                       self.dropout, self.bidirectional, self.proj_size)
+                       self.dropout, self.bidirectional, self.proj_size, self.saving,
+                       self.memory_limit)
 
     @property
     def _flat_weights(self) -> list:
