@@ -2,6 +2,7 @@
  * Algorithm step: a product and one fused kernel per step and stage.  Runs every cell, option
  * and type; what an algorithm of its own must beat.
  */
+#include "gpu/gemm/emulated_f32/tiling.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/gemm/presplit.h"
 #include "gpu/algo/algo.h"
@@ -48,6 +49,31 @@ static double sums_bytes(const struct eco_problem *problem)
                              : 0;
 }
 
+/* Room for both operands of a product, prepared as a whole, and parts of C. */
+static double split_bytes(const struct eco_caps *caps, double m, double n, double k)
+{
+    enum { PAIR = 4 /* bytes of a number */ };
+    return PAIR * (m + n) * fmin(k, ECO_EMULATED_MOST_K) +
+           (double)caps->threads * ECO_EMULATED_PART_BYTES;
+}
+
+/* As much as the largest of a chunk's products with W takes; they do with less, in pieces. */
+static size_t room_of_splits(const struct eco_problem *problem, const struct eco_caps *caps,
+                             const struct eco_wishes *wishes)
+{
+    enum { TILE = ECO_EMULATED_TILE }; /* sizes are rounded up to it */
+    const double steps = fmin(problem->T, fmax(wishes->chunk, wishes->chunk_backward)),
+                 rows = TILE + steps * problem->N,
+                 columns = TILE + (double)problem->cell->lowered.n_accs * problem->H,
+                 below = problem->L > 1 ? (double)problem->D * problem->P : 0,
+                 input = TILE + fmax(problem->P, fmax(problem->I, below));
+    double bytes = split_bytes(caps, rows, columns, input);
+    if (problem->training)
+        bytes = fmax(bytes, fmax(split_bytes(caps, rows, input, columns),
+                                 split_bytes(caps, columns, input, rows)));
+    return clamp(bytes, ECO_ROOM_OF_MANY, ECO_EMULATED_ROOM_BYTES);
+}
+
 /* Partial sums of a step's product, split some ways.  F32 has products that want more, but not so
  * small a plan that this would be most of its memory; in full and where there are not many lanes,
  * operands that are split. */
@@ -61,8 +87,8 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
     const bool splits = caps->gpu.splits && !problem->fast && !wishes->wavefront &&
                         eco_gpu_force().emulated_f32 != ECO_USE_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
-        return (splits ? ECO_EMULATED_ROOM_BYTES : ECO_EMULATED_SPLITTING_BYTES) +
-               ECO_ROOM_ALIGNMENT;
+        return ECO_ROOM_ALIGNMENT +
+               (splits ? room_of_splits(problem, caps, wishes) : ECO_EMULATED_SPLITTING_BYTES);
     const double least = fmax(65536, sums_bytes(problem));
     return clamp(32 * accs * problem->N, least, fmax(least, 8 << 20));
 }

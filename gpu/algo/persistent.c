@@ -60,11 +60,14 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* ---- times ----------------------------------------------------------------------------------- */
 
 /* Chunks are as few as keep what steps read, and what they send, to so many bytes, and sums of
- * weight gradients to so many rows: each has launches, and reads R anew.  Forward a number that is
- * sent, or is of a row that is not there, counts as many bytes as the accumulators of an LSTM's
- * unit.  Layers that overlap have a chunk each, and want more of them. */
+ * weight gradients to so many rows: each has launches, and reads R anew.  Where these chunks had
+ * few steps they may take more bytes.  Forward a number that is sent, or is of a row that is not
+ * there, counts as many bytes as the accumulators of an LSTM's unit.  Layers that overlap have a
+ * chunk each, and want more of them. */
 enum {
-    BYTES = 120 << 20,
+    BYTES = 60 << 20,
+    BYTES_OF_FEW_STEPS = 120 << 20,
+    FEW_STEPS = 128,
     OF_EACH_LAYER = 30 << 20,
     SENT_BYTES = 16,
     ROWS = 32768,
@@ -89,14 +92,22 @@ static double step_bytes(const struct eco_problem *problem, const struct eco_cap
     return fmax(accs, sent);
 }
 
+/* Steps of even chunks of so many bytes and so many rows of sums at most. */
+static int32_t even_steps(const struct eco_problem *problem, double step_bytes, int32_t bytes)
+{
+    const double rows = (double)problem->N / ROWS;
+    return (int32_t)ceil(problem->T / ceil(problem->T * fmax(step_bytes / bytes, rows)));
+}
+
 static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward, bool wavefront)
 {
-    const double bytes = step_bytes(problem, caps, backward) / (wavefront ? OF_EACH_LAYER : BYTES),
-                 rows = (double)problem->N / ROWS;
-    const double chunks = ceil(problem->T * fmax(bytes, rows));
-    const int32_t even = (int32_t)ceil(problem->T / chunks);
-    const int32_t steps = even < LEAST_STEPS ? LEAST_STEPS : even;
+    const double bytes = step_bytes(problem, caps, backward);
+    int32_t steps = even_steps(problem, bytes, wavefront ? OF_EACH_LAYER : BYTES);
+    if (!wavefront && steps < FEW_STEPS)
+        steps = even_steps(problem, bytes, BYTES_OF_FEW_STEPS);
+    if (steps < LEAST_STEPS)
+        steps = LEAST_STEPS;
     const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
     if (eco_step_asked(problem, backward) > 0)
         return eco_step_asked(problem, backward);
