@@ -27,6 +27,7 @@ struct eco_caps {
         int32_t blocks[3];   /* that run at once, in clusters of 1, 2 and 4 */
         int32_t clusters[8]; /* of 1 to 8 blocks of the kernel for steps, that run at once */
         bool fuses;          /* the module has code for fused steps */
+        bool wide;           /* and for those of many rows */
         bool splits;         /* and for products of split operands */
     } gpu;
 };

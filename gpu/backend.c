@@ -3,6 +3,7 @@
  * its module exports.
  */
 #include "gpu/fused_step/fused_step.h"
+#include "gpu/wide_step/wide_step.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
 #include "gpu/algo/algo.h"
@@ -117,6 +118,8 @@ static ecornn_status prepare(struct ecornn_device *device)
                    "clusters of all sizes");
     if (status == ECORNN_OK && device->caps.gpu.version >= ECO_FUSED_VERSION)
         status = eco_fused_load(&device->caps.gpu.fuses);
+    if (status == ECORNN_OK && device->caps.gpu.version >= ECO_WIDE_VERSION)
+        status = eco_wide_load(gpu, &device->caps.gpu.wide);
     if (status == ECORNN_OK && device->caps.gpu.splits)
         eco_emulated_step_count(device->caps.gpu.clusters);
     if (status == ECORNN_OK)

@@ -12,6 +12,7 @@
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/fused_step/args.h"
 #include "gpu/persistent/args.h"
+#include "gpu/wide_step/args.h"
 #include "gpu/cell/args.h"
 
 #ifdef __cplusplus
@@ -170,6 +171,17 @@ extern const struct eco_fused_kernel *const eco_fused_bf16;
 extern const struct eco_fused_kernel *const eco_fused_f16;
 extern const struct eco_fused_kernel *const eco_fused_f32;
 extern const struct eco_fused_kernel *const eco_fused_f32_fast;
+
+/* ---- a step of many rows in one launch, instances/wide_step_bf16.cu and so on -----------------
+ */
+
+/* Kernels of one cell; NULL: there is none.  The list ends with ECO_WIDE_END. */
+struct eco_wide_kernel {
+    int cell, accs;
+    const void *by_shape[ECO_WIDE_SHAPES];
+};
+extern const struct eco_wide_kernel *const eco_wide_bf16;
+extern const struct eco_wide_kernel *const eco_wide_f16;
 
 /* ---- products of few rows, instances/grouped_bf16.cu and so on ------------------------------- */
 

@@ -5,6 +5,7 @@
 #include "gpu/algo/algo.h"
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/persistent/persistent.h"
+#include "gpu/wide_step/wide_step.h"
 
 static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
 {
@@ -29,10 +30,15 @@ static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_problem *problem = &plan->problem;
     const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)plan->own)->force;
-    const struct eco_fused_size size = eco_fused_size(problem, force, 0, problem->N),
-                                projection = eco_fused_projection(problem, force, problem->N);
-    const int shape = eco_fused_choose(&size, &plan->device->caps).shape;
-    eco_text_add(text, ",fused=%d", ECO_FUSED_COLUMNS(shape));
+    const struct eco_fused_size projection = eco_fused_projection(problem, force, problem->N);
+    const struct eco_step_choice choice =
+        eco_step_choose(problem, &plan->device->caps, force, 0, problem->N);
+    if (choice.wide >= 0)
+        eco_text_add(text, ",fused=wgmma:%dx%d", eco_wide_rows(choice.wide),
+                     eco_wide_units(choice.wide, ECO_WIDE_ACCS));
+    else
+        eco_text_add(text, ",fused=%d",
+                     ECO_FUSED_COLUMNS(eco_fused_choose(&choice.size, &plan->device->caps).shape));
     if (problem->projected)
         eco_text_add(text, ",projection=%d",
                      ECO_FUSED_COLUMNS(eco_fused_choose(&projection, &plan->device->caps).shape));

@@ -12,6 +12,7 @@
 #include "common/util.h"
 #include "gpu/gemm/grouped/args.h"
 #include "gpu/fused_step/args.h"
+#include "gpu/wide_step/wide_step.h"
 #include "gpu/persistent/persistent.h"
 
 enum { VALUE = 32 };
@@ -125,8 +126,23 @@ static bool read_rows_of(const char *text, int least, int n, unsigned *shapes)
     return shape >= 0;
 }
 
+/* "wgmma:ROWSxUNITS", the units of a cell with 3 or 4 accumulators */
+static bool read_wide(const char *text, unsigned *shapes)
+{
+    int number[2] = {0, 0};
+    *shapes = 0;
+    if (!numbers(text, 2, number))
+        return false;
+    for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++)
+        if (number[0] == eco_wide_rows(shape) && number[1] == eco_wide_units(shape, ECO_WIDE_ACCS))
+            *shapes = 1u << (ECO_FUSED_SHAPES + shape);
+    return *shapes != 0;
+}
+
 static bool read_fused(const char *text, struct eco_gpu_force *force)
 {
+    if (strncmp(text, "wgmma:", strlen("wgmma:")) == 0)
+        return read_wide(text, &force->fused);
     return read_rows_of(text, ECO_FUSED_N, ECO_FUSED_SHAPES, &force->fused);
 }
 

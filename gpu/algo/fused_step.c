@@ -31,17 +31,17 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a cell of other products than one with the output state";
     if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)
         return "a projection whose rows are no whole pieces";
-    if (problem->T > MOST_STEPS && !problem->row_invariant)
-        return "many steps";
     if (problem->N > MOST_ROWS)
         return "more rows than a launch has blocks for";
     const struct eco_gpu_force force = eco_gpu_force();
-    const struct eco_fused_size size = eco_fused_size(problem, &force, 0, problem->N),
-                                projection = eco_fused_projection(problem, &force, problem->N);
-    const struct eco_fused_choice choice = eco_fused_choose(&size, caps);
-    if (choice.shape < 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
+    const struct eco_fused_size projection = eco_fused_projection(problem, &force, problem->N);
+    const struct eco_step_choice choice = eco_step_choose(problem, caps, &force, 0, problem->N);
+    if (choice.time == 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
         return "more accumulators than a block has room for";
-    if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant)
+    if (problem->T > MOST_STEPS && !problem->row_invariant && choice.wide < 0)
+        return "many steps";
+    if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant &&
+        choice.wide < 0)
         return "steps of much work";
     if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
         return "a cell from text where there is no NVRTC";
@@ -54,9 +54,8 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
     const struct eco_gpu_force force = eco_gpu_force();
     double step = 0;
     for (int32_t layer = 0; layer < problem->L; layer++) {
-        const struct eco_fused_size size = eco_fused_size(problem, &force, layer, problem->N),
-                                    projection = eco_fused_projection(problem, &force, problem->N);
-        step += eco_fused_choose(&size, caps).time;
+        const struct eco_fused_size projection = eco_fused_projection(problem, &force, problem->N);
+        step += eco_step_choose(problem, caps, &force, layer, problem->N).time;
         if (problem->projected)
             step += eco_fused_choose(&projection, caps).time;
     }

@@ -7,6 +7,7 @@
 
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/fused_step/fused_step.h"
+#include "gpu/wide_step/wide_step.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/persistent/persistent.h"
 #include "gpu/algo/algo.h"
@@ -32,6 +33,7 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
         eco_persistent_prepare(plan);
     if (plan->algo == &eco_algo_fused)
         eco_fused_prepare(plan);
+    own->wide = eco_wide_kernels(&plan->problem);
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
         own->cell = eco_own_stages_get(plan->device->own, &plan->problem, &why);
     eco_gpu_leave(&scope);

@@ -42,6 +42,15 @@ ECO_DEVICE void mbarrier_arrive(uint64_t *barrier, unsigned rank)
                  : "memory");
 }
 
+/* At one of this block. */
+ECO_DEVICE void mbarrier_arrive_here(uint64_t *barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                 :
+                 : "r"(shared_address(barrier))
+                 : "memory");
+}
+
 /* Arrives, and so many bytes are to come. */
 ECO_DEVICE void mbarrier_expect_bytes(uint64_t *barrier, unsigned bytes)
 {

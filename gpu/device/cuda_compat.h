@@ -29,6 +29,17 @@ static inline cudaError_t eco_capture_continue(cudaStream_t stream, cudaGraphNod
 #endif
 }
 
+/* A function of the driver. */
+static inline cudaError_t eco_driver_symbol(const char *name, void **symbol)
+{
+    enum cudaDriverEntryPointQueryResult result;
+#if CUDART_VERSION >= 12050
+    return cudaGetDriverEntryPointByVersion(name, symbol, 12000, cudaEnableDefault, &result);
+#else
+    return cudaGetDriverEntryPoint(name, symbol, cudaEnableDefault, &result);
+#endif
+}
+
 /* Code that was compiled at run time. */
 #if CUDART_VERSION >= 12080
 static inline cudaError_t eco_library_load(cudaLibrary_t *library, const void *data)

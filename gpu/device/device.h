@@ -14,6 +14,7 @@
 #include "common/module.h"
 #include "common/util.h"
 #include "gpu/device/cuda_compat.h"
+#include "gpu/device/tensor_map.h"
 
 /* ---- errors, device/status.c ----------------------------------------------------------------- */
 
@@ -51,9 +52,10 @@ enum { ECO_MAX_SETS = 32 };
 
 struct eco_gpu {
     int device;
-    int capability;      /* 90: compute capability 9.0 */
-    bool overlap;        /* kernels may be put in place before those ahead have ended */
-    bool graphs;         /* not forced to be without: graph=0 */
+    int capability; /* 90: compute capability 9.0 */
+    bool overlap;   /* kernels may be put in place before those ahead have ended */
+    eco_tensor_encoder tensor_encoder; /* NULL: the driver has none */
+    bool graphs;                       /* not forced to be without: graph=0 */
     long spin_timeout_s; /* how long blocks of a kernel wait for each other: ECORNN_SPIN_TIMEOUT */
     uint32_t *failed;    /* host's memory that kernels reach: set when one waited too long */
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */

@@ -25,6 +25,16 @@ struct eco_fused_choice {
 };
 struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
                                          const struct eco_caps *caps);
+/* A layer's steps: in blocks of that size, or wide ones of that shape. */
+struct eco_step_choice {
+    struct eco_fused_size size;
+    int wide; /* -1: not */
+    double time;
+};
+struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
+                                       const struct eco_caps *caps,
+                                       const struct eco_gpu_force *force, int32_t layer,
+                                       int32_t rows);
 /* Of a layer's steps; of its projection, which they are followed by. */
 struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
                                      const struct eco_gpu_force *force, int32_t layer,

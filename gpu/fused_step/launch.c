@@ -4,6 +4,7 @@
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/jit/jit.h"
 #include "gpu/ops/ops.h"
+#include "gpu/wide_step/wide_step.h"
 
 #include <string.h>
 
@@ -82,13 +83,20 @@ void eco_fused_describe(const struct ecornn_plan *plan, struct eco_text *text)
     const struct eco_problem *problem = &plan->problem;
     const struct eco_gpu_plan *own = plan->own;
     const struct eco_fused_kernels *fused = &own->fused;
-    const struct eco_fused_size size = eco_fused_size(problem, &own->force, 0, problem->N),
-                                projection = eco_fused_projection(problem, &own->force, problem->N);
+    const struct eco_step_choice choice =
+        eco_step_choose(problem, &plan->device->caps, &own->force, 0, problem->N);
+    const struct eco_fused_size projection = eco_fused_projection(problem, &own->force, problem->N);
     if (!fused->used) {
         eco_text_add(text, "steps as of algorithm step (%s)\n", fused->why);
         return;
     }
-    describe(&size, &plan->device->caps, "step", text);
+    if (choice.wide >= 0)
+        eco_text_add(text,
+                     "step: one launch, blocks of %d units and %d rows, %.2f us by prediction\n",
+                     eco_wide_units(choice.wide, problem->cell->lowered.n_accs),
+                     eco_wide_rows(choice.wide), 1e6 * choice.time);
+    else
+        describe(&choice.size, &plan->device->caps, "step", text);
     if (problem->projected)
         describe(&projection, &plan->device->caps, "projection", text);
 }
@@ -230,6 +238,24 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
     launch(run, own->fused.projection, &size, &project);
 }
 
+/* In the shape of blocks that is the fastest by prediction; early: x was there before the kernel
+ * ahead was put in place.  That waits for those ahead of it where it is a wide step, as all are but
+ * an op's first and last. */
+static void launch_step(struct eco_gpu_run *run, const struct eco_op *op,
+                        struct eco_fused_call *call, bool early)
+{
+    const struct eco_gpu_plan *own = run->plan->own;
+    const struct eco_step_choice choice = eco_step_choose(run->problem, &run->plan->device->caps,
+                                                          &own->force, op->layer, run->args->N);
+    const struct eco_fused_source *x = &call->source[0], *h = &call->source[1];
+    const struct eco_wide_rows rows[ECO_WIDE_SOURCES] = {
+        {x->k > 0 ? x->rows : NULL, x->row, call->stage.rows, early},
+        {h->k > 0 ? h->rows : NULL, h->row, call->stage.rows, false}};
+    if (choice.wide >= 0 && eco_wide_step(run, op, &call->stage, rows, choice.wide, false))
+        return;
+    launch(run, own->fused.by_shape, &choice.size, call);
+}
+
 /* The fields that are the same for every step, and what it starts from, writes and ends with. */
 static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struct eco_bound *bound,
                                       int32_t t, struct eco_stage_call *whole)
@@ -247,13 +273,11 @@ static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struc
     return stage;
 }
 
-static void run_step(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t)
+/* i: of its op. */
+static void run_step(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t, int32_t i)
 {
-    const struct eco_gpu_plan *own = run->plan->own;
     const struct eco_problem *problem = run->problem;
     const struct eco_op *op = bound->op;
-    const struct eco_fused_size size =
-        eco_fused_size(problem, &own->force, op->layer, run->args->N);
     struct eco_stage_call whole;
     struct eco_fused_call call = {.stage = stage_of(run, bound, t, &whole)};
     const struct eco_plane x = eco_gpu_plane(&bound->input, t),
@@ -268,7 +292,7 @@ static void run_step(struct eco_gpu_run *run, const struct eco_bound *bound, int
         call.source[1].k = 0;
     for (int a = 0; a < run->lowered->n_accs; a++)
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);
-    launch(run, own->fused.by_shape, &size, &call);
+    launch_step(run, op, &call, i > 1 || bound->input.first == run->args->x);
     if (problem->projected)
         project(
             run, op, &whole,
@@ -290,7 +314,7 @@ void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int
     for (int k = 0; k < n; k++) {
         const struct eco_op *op = bounds[k].op;
         for (int32_t i = 0; i < op->t1 - op->t0 && run->status == ECORNN_OK; i++)
-            run_step(run, &bounds[k], op->reversed ? op->t1 - 1 - i : op->t0 + i);
+            run_step(run, &bounds[k], op->reversed ? op->t1 - 1 - i : op->t0 + i, i);
     }
 }
 

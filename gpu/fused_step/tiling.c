@@ -3,6 +3,7 @@
  * (doc/performance.md).
  */
 #include "gpu/fused_step/fused_step.h"
+#include "gpu/wide_step/wide_step.h"
 
 #include <math.h>
 
@@ -61,6 +62,24 @@ struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,
         const double time = time_of(size, caps, shape);
         if (best.shape < 0 || time < best.time)
             best = (struct eco_fused_choice){shape, time};
+    }
+    return best;
+}
+
+struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
+                                       const struct eco_caps *caps,
+                                       const struct eco_gpu_force *force, int32_t layer,
+                                       int32_t rows)
+{
+    struct eco_step_choice best = {.size = eco_fused_size(problem, force, layer, rows), .wide = -1};
+    const struct eco_wide_size wide =
+        eco_wide_size(problem, caps, force->fused >> ECO_FUSED_SHAPES, layer, rows);
+    const struct eco_fused_choice few = eco_fused_choose(&best.size, caps);
+    const struct eco_wide_choice many = eco_wide_choose(&wide, caps);
+    best.time = few.shape < 0 ? 0 : few.time;
+    if (many.shape >= 0 && (few.shape < 0 || many.time < few.time)) {
+        best.wide = many.shape;
+        best.time = many.time;
     }
     return best;
 }

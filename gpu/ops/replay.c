@@ -6,6 +6,9 @@
  */
 #include "gpu/gemm/packed_weights.h"
 #include "gpu/ops/ops.h"
+#include "gpu/wide_step/wide_step.h"
+
+#include <limits.h>
 
 static int states(const struct eco_gpu_run *run)
 {
@@ -194,11 +197,11 @@ static void point_at_states(const struct replay *replay, int32_t t, struct eco_s
     }
 }
 
-/* A stage over `steps` steps from t on.  Where all states are known, rows of all steps are those of
- * one; else each goes through its steps. */
-static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t steps)
+/* Of a stage over `steps` steps from t on.  Where all states are known, rows of all steps are those
+ * of one; else each goes through its steps. */
+static struct eco_stage_call call_of(const struct replay *replay, int32_t t, int32_t steps)
 {
-    struct eco_gpu_run *run = replay->run;
+    const struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
     const bool reversed = bound->op->reversed;
     struct eco_stage_call call = eco_gpu_call(run, bound);
@@ -226,7 +229,13 @@ static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t
         call.step_rows = (int64_t)call.step_t * run->args->N;
         call.first_row = reversed ? (int64_t)(steps - 1) * run->args->N : 0;
     }
-    eco_gpu_stage(run, false, stage, &call);
+    return call;
+}
+
+static void run_stage(const struct replay *replay, int stage, int32_t t, int32_t steps)
+{
+    const struct eco_stage_call call = call_of(replay, t, steps);
+    eco_gpu_stage(replay->run, false, stage, &call);
 }
 
 /* May one launch take all steps?  Not where random numbers know the step, nor where rows of steps
@@ -263,6 +272,38 @@ static void run_stage_of_all(const struct replay *replay, int stage)
         run_stage(replay, stage, from, to - from);
 }
 
+/* ---- products and cell at once --------------------------------------------------------------- */
+
+/* Some steps with all of their states, as a wide step of as many rows; false: not so. */
+static bool run_wide(const struct replay *replay, int32_t t, int32_t steps)
+{
+    struct eco_gpu_run *run = replay->run;
+    const struct eco_bound *bound = replay->bound;
+    const struct eco_caps *caps = &run->plan->device->caps;
+    const struct eco_stage_call call = call_of(replay, t, steps);
+    const struct eco_plane x = eco_gpu_plane(&bound->input, t),
+                           h = eco_gpu_plane(eco_bound_before(bound, 0, t), t);
+    const struct eco_wide_rows rows[ECO_WIDE_SOURCES] = {{x.data, x.row, call.rows, false},
+                                                         {h.data, h.row, call.rows, false}};
+    const struct eco_wide_size size =
+        eco_wide_size(run->problem, caps, UINT_MAX, bound->op->layer, call.rows);
+    const struct eco_wide_choice choice = eco_wide_choose(&size, caps);
+    return choice.shape >= 0 && (steps == 1 || x.step == x.row * (size_t)run->args->N) &&
+           eco_wide_step(run, bound->op, &call, rows, choice.shape, true);
+}
+
+/* The first step of a direction by itself, as for stages. */
+static bool run_all_wide(const struct replay *replay)
+{
+    const struct eco_bound *bound = replay->bound;
+    const int32_t t0 = replay->t0, t1 = replay->t1;
+    const bool begins = t0 <= bound->first && bound->first < t1;
+    const int32_t from = t0 + (int32_t)(begins && bound->first == t0),
+                  to = t1 - (int32_t)(begins && bound->first != t0);
+    return replay->knows && is_even(replay) && (to <= from || run_wide(replay, from, to - from)) &&
+           (!begins || run_wide(replay, bound->first, 1));
+}
+
 /* ---- the operation --------------------------------------------------------------------------- */
 
 static void run_part(const struct replay *replay)
@@ -271,6 +312,8 @@ static void run_part(const struct replay *replay)
     const struct eco_bound *bound = replay->bound;
     const int32_t steps = replay->t1 - replay->t0;
     const int stages = run->lowered->n_forward;
+    if (run_all_wide(replay))
+        return;
     eco_gpu_add_input(run, bound->op, eco_gpu_plane(&replay->acc, replay->t0),
                       eco_gpu_plane(&bound->input, replay->t0), steps * run->args->N);
     for (int stage = 0; replay->at_once && stage < stages; stage++) {

@@ -6,7 +6,7 @@
 
 #include "gpu/arch/cp_async.cuh"
 #include "gpu/persistent/block_scales.cuh"
-#include "gpu/persistent/cell.cuh"
+#include "gpu/cell/templates.cuh"
 #include "gpu/persistent/cluster_sums.cuh"
 #include "gpu/persistent/elements.cuh"
 

@@ -11,7 +11,7 @@
 #define ECO_GPU_PERSISTENT_FORWARD_CUH
 
 #include "gpu/arch/grid_dependency.cuh"
-#include "gpu/persistent/cell.cuh"
+#include "gpu/cell/templates.cuh"
 #include "gpu/persistent/forward_stores.cuh"
 #include "gpu/persistent/initial_state.cuh"
 #include "gpu/persistent/input_prefetch.cuh"

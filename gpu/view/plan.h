@@ -29,6 +29,7 @@ struct eco_gpu_plan {
     char why[256];                   /* the latter */
     struct eco_persistent_kernels persistent[2]; /* [forward, backward] */
     struct eco_fused_kernels fused;
+    const void *const *wide; /* kernels of steps of many rows, [ECO_WIDE_SHAPES]; NULL: none */
 };
 
 #endif /* ECO_GPU_VIEW_PLAN_H */

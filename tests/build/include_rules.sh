@@ -30,12 +30,13 @@ gpu/device/      : include/ common/ gpu/kernels.h                               
 gpu/view/        : include/ common/ gpu/kernels.h gpu/device/ gpu/algo/force.h              : immintrin omp.h cblas cublas
 gpu/jit/         : include/ common/ config.h gpu/device/                               : immintrin omp.h cblas cublas
 gpu/gemm/        : include/ common/ gpu/kernels.h gpu/view/ gpu/arch/ gpu/tile/ gpu/gemm/   : immintrin omp.h cblas
-gpu/ops/         : include/ common/ gpu/view/ gpu/jit/jit.h gpu/gemm/                       : immintrin omp.h cblas
-gpu/fused_step/  : include/ common/ gpu/kernels.h gpu/view/ gpu/jit/ gpu/ops/ops.h gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
+gpu/ops/         : include/ common/ gpu/view/ gpu/jit/jit.h gpu/gemm/ gpu/wide_step/wide_step.h                    : immintrin omp.h cblas
+gpu/wide_step/   : include/ common/ gpu/kernels.h gpu/device/tensor_map.h gpu/view/ gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
+gpu/fused_step/  : include/ common/ gpu/kernels.h gpu/view/ gpu/jit/ gpu/ops/ops.h gpu/arch/ gpu/tile/ gpu/cell/ gpu/wide_step/wide_step.h : immintrin omp.h cblas
 gpu/persistent/  : include/ common/ gpu/kernels.h gpu/view/ gpu/jit/ gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
-gpu/instances/   : gpu/kernels.h gpu/attention/ gpu/cell/ gpu/gemm/grouped/ gpu/fused_step/ gpu/persistent/ : immintrin omp.h cblas cublas
+gpu/instances/   : gpu/kernels.h gpu/attention/ gpu/cell/ gpu/gemm/grouped/ gpu/fused_step/ gpu/persistent/ gpu/wide_step/ : immintrin omp.h cblas cublas
 gpu/run/         : include/ common/ gpu/view/ gpu/ops/ops.h gpu/gemm/grouped/grouped.h : immintrin omp.h cblas
-gpu/algo/        : include/ common/ gpu/view/ gpu/run/run.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/jit/ : immintrin omp.h cblas
+gpu/algo/        : include/ common/ gpu/view/ gpu/run/run.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/wide_step/ gpu/jit/ : immintrin omp.h cblas
 gpu/             : include/ common/ gpu/ config.h                                         : immintrin omp.h cblas
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda

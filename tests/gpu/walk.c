@@ -137,6 +137,8 @@ static void add_file(struct eco_text *text, const char *name, const struct test_
                      problem.cell->recipe.name);
     else if (strstr(name, "5fusedIL") != NULL)
         eco_text_add(text, "fused_step_%s", of_type[type]);
+    else if (strstr(name, "9wide_stepIL") != NULL)
+        eco_text_add(text, "wide_step_%s", of_type[type]);
     else if (strstr(name, "3fewIL") != NULL)
         eco_text_add(text, "grouped_%s", of_type[type]);
     else if (strstr(name, "eco_stage_call") != NULL || strstr(name, "interpret") != NULL)
@@ -227,6 +229,11 @@ static const char *const others[] = {"algorithm=step,chunk=2",
                                      "algorithm=fused,fused=8,projection=8",
                                      "algorithm=fused,fused=16,projection=16",
                                      "algorithm=fused,fused=32,projection=32",
+                                     "algorithm=fused,fused=wgmma:64x32",
+                                     "algorithm=fused,fused=wgmma:128x24",
+                                     "algorithm=fused,fused=wgmma:128x32",
+                                     "algorithm=fused,fused=wgmma:128x64",
+                                     "algorithm=fused,fused=wgmma:256x48",
                                      "algorithm=step,grouped=8",
                                      "algorithm=step,grouped=16",
                                      "algorithm=step,grouped=32",
@@ -270,6 +277,19 @@ static const struct more {
     {"rnn-relu/f16/infer/T3/N35/I11/H40/P13/states", NULL, false},
     {"lstm/f32/train/T3/N19/I9/H48/P24", NULL, false},
     {"lstm/f64/train/T3/N19/I9/H48/P24", NULL, false},
+    {"lstm/bf16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"gru/bf16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"rnn-tanh/bf16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"rnn-relu/bf16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm-peephole/bf16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm-coupled/bf16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"gru/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"rnn-tanh/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"rnn-relu/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm-peephole/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm-coupled/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"lstm/bf16/infer/bi/T3/N300/I72/H40/states/lengths:random", NULL, false},
     {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
     {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false}};
 enum { MORE = sizeof more / sizeof *more };

@@ -1,0 +1,17 @@
+/*
+ * The text of cells as functions of any type of place, whose words (load_acc and so on) are found
+ * by that type.
+ */
+#ifndef ECO_GPU_CELL_TEMPLATES_CUH
+#define ECO_GPU_CELL_TEMPLATES_CUH
+
+#include "gpu/cell/math.cuh"
+#include "gpu/cell/numbers.cuh"
+
+#define CELL(name)    name
+#define CELL_FUNCTION template <class ELEMENT> ECO_DEVICE
+#define CELL_AT       ELEMENT *
+#include "gpu/cell/cells.inc"
+CELLS_PERSISTENT(CELLS_STRUCT)
+
+#endif /* ECO_GPU_CELL_TEMPLATES_CUH */

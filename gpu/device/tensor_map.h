@@ -1,0 +1,31 @@
+/*
+ * Tensor maps of matrices of 16 bit numbers, for copies of boxes whose lines of 128 bytes are
+ * swizzled (arch/tensor_copy.cuh).
+ */
+#ifndef ECO_GPU_DEVICE_TENSOR_MAP_H
+#define ECO_GPU_DEVICE_TENSOR_MAP_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/type.h"
+
+typedef void (*eco_tensor_encoder)(void); /* the driver's function */
+
+struct eco_matrix_box {
+    ecornn_type type;
+    const void *data;
+    int64_t rows;
+    int32_t columns;
+    size_t row; /* elements from one to the next */
+    int32_t box_rows, box_columns;
+};
+
+/* NULL: the driver has none. */
+eco_tensor_encoder eco_tensor_encoder_find(void);
+/* False: there is no such map.  Data and rows lie at multiples of 16 bytes. */
+bool eco_tensor_map(eco_tensor_encoder encoder, const struct eco_matrix_box *box, CUtensorMap *map);
+
+#endif /* ECO_GPU_DEVICE_TENSOR_MAP_H */

@@ -1,0 +1,142 @@
+/*
+ * The launch of a wide step, and the kernels that it takes.
+ */
+#include "gpu/device/tensor_map.h"
+#include "gpu/wide_step/wide_step.h"
+
+#include <string.h>
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static const struct eco_wide_kernel *const *const lists[ECO_TYPES] = {
+    [ECORNN_BF16] = &eco_wide_bf16, [ECORNN_F16] = &eco_wide_f16};
+
+const void *const *eco_wide_kernels(const struct eco_problem *problem)
+{
+    const struct eco_wide_kernel *kernel = lists[problem->type] ? *lists[problem->type] : NULL;
+    while (kernel != NULL && kernel->cell != ECO_WIDE_END)
+        if (kernel++->cell == problem->cell->builtin)
+            return kernel[-1].by_shape;
+    return NULL;
+}
+
+static ecornn_status give_shared_memory(const struct eco_wide_kernel *kernel)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int shape = 0; shape < ECO_WIDE_SHAPES && status == ECORNN_OK; shape++)
+        if (kernel->by_shape[shape] != NULL)
+            status = ECO_CUDA(cudaFuncSetAttribute(kernel->by_shape[shape],
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   (int)eco_wide_shared(shape, kernel->accs)));
+    return status;
+}
+
+ecornn_status eco_wide_load(struct eco_gpu *gpu, bool *usable)
+{
+    int version;
+    ecornn_status status = ECO_CUDA(eco_kernel_version(eco_wide_bf16->by_shape[0], &version));
+    gpu->tensor_encoder = eco_tensor_encoder_find();
+    *usable = status == ECORNN_OK && version >= ECO_WIDE_VERSION && gpu->tensor_encoder != NULL;
+    for (int type = 0; type < ECO_TYPES && *usable; type++)
+        for (const struct eco_wide_kernel *kernel = lists[type] ? *lists[type] : NULL;
+             kernel != NULL && kernel->cell != ECO_WIDE_END && status == ECORNN_OK; kernel++)
+            status = give_shared_memory(kernel);
+    return status;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Pairs of units are read and written at once, by numbers of 32 bits. */
+static bool is_even(const void *array, size_t row, bool wide, int32_t rows)
+{
+    const size_t bytes = wide ? sizeof(float) : 2;
+    return array == NULL || (((uintptr_t)array | row * bytes) % (2 * bytes) == 0 &&
+                             row <= UINT32_MAX / ((size_t)rows + 1));
+}
+
+static bool are_even(const struct eco_stage_call *stage)
+{
+    const int32_t rows = stage->rows;
+    bool even = ((stage->wide_states | stage->wide_next) & 1) == 0 &&
+                is_even(stage->y, stage->y_row, false, rows) &&
+                is_even(stage->save, stage->save_row, false, rows);
+    for (int s = 0; s < stage->n_states; s++)
+        even = even &&
+               is_even(stage->state[s], stage->state_row[s], stage->wide_states >> s & 1, rows) &&
+               is_even(stage->next[s], stage->next_row[s], stage->wide_next >> s & 1, rows) &&
+               is_even(stage->kept[s], stage->kept_row[s], false, rows);
+    return even;
+}
+
+/* Of a source: the matrix of the layer, and which accumulators add it. */
+static bool fill_source(const struct eco_gpu_run *run, const struct eco_op *op, int part,
+                        const struct eco_wide_rows *given, int shape, struct eco_wide_source *to)
+{
+    const struct eco_gpu *gpu = run->plan->device->own;
+    const struct eco_lowered *lowered = run->lowered;
+    const struct eco_matrix *matrix = eco_layout_matrix(run->layout, op->layer, part);
+    const int32_t k =
+        part == ECO_PART_INPUT ? eco_problem_input(run->problem, op->layer) : run->problem->P;
+    for (int a = lowered->n_accs - 1; a >= 0; a--)
+        if ((part == ECO_PART_INPUT ? lowered->acc[a].input : lowered->acc[a].recurrent[0]) >= 0) {
+            to->count++;
+            to->first = a;
+        }
+    to->column = eco_gpu_column(run);
+    to->early = given->early;
+    if (given->data == NULL)
+        return true;
+    to->k_blocks = (k + ECO_WIDE_K - 1) / ECO_WIDE_K;
+    const struct eco_matrix_box rows = {run->layout->type, given->data,          given->rows, k,
+                                        given->row,        eco_wide_rows(shape), ECO_WIDE_K},
+                                columns = {run->layout->type,
+                                           eco_gpu_weights(run, op, part),
+                                           (int64_t)to->count * to->column,
+                                           k,
+                                           matrix->row,
+                                           eco_wide_shapes[shape].units *
+                                               ECO_WIDE_MORE(lowered->n_accs),
+                                           ECO_WIDE_K};
+    return eco_tensor_map(gpu->tensor_encoder, &rows, &to->rows) &&
+           eco_tensor_map(gpu->tensor_encoder, &columns, &to->matrix);
+}
+
+static void launch(struct eco_gpu_run *run, const struct eco_wide_call *call, int shape, bool alone)
+{
+    const struct eco_wide_shape *s = &eco_wide_shapes[shape];
+    const int32_t accs = run->lowered->n_accs, units = eco_wide_units(shape, accs),
+                  rows = eco_wide_rows(shape);
+    const int threads = ECO_WIDE_GROUP * s->down * s->across + ECO_WIDE_MORE_THREADS(s->blocks);
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    const cudaLaunchConfig_t config = {
+        .gridDim = {(unsigned)((call->stage.hidden + units - 1) / units),
+                    (unsigned)((call->stage.rows + rows - 1) / rows), 1},
+        .blockDim = {(unsigned)threads, 1, 1},
+        .dynamicSmemBytes = eco_wide_shared(shape, accs),
+        .stream = run->stream,
+        .attrs = &attribute,
+        .numAttrs = alone ? eco_launch_after(&run->launch) : eco_launch_after_all(&run->launch)};
+    const struct eco_gpu_plan *own = run->plan->own;
+    void *arguments[] = {(void *)(uintptr_t)call};
+    eco_gpu_note_cuda(run, cudaLaunchKernelExC(&config, own->wide[shape], arguments),
+                      "a wide step");
+}
+
+bool eco_wide_step(struct eco_gpu_run *run, const struct eco_op *op,
+                   const struct eco_stage_call *stage,
+                   const struct eco_wide_rows rows[ECO_WIDE_SOURCES], int shape, bool alone)
+{
+    struct eco_wide_call call;
+    if (run->status != ECORNN_OK || !are_even(stage))
+        return false;
+    memset(&call, 0, sizeof call);
+    call.stage = *stage;
+    for (int a = 0; a < run->lowered->n_accs; a++)
+        call.bias[a] = (int8_t)eco_gpu_bias(run, a);
+    if (!fill_source(run, op, ECO_PART_INPUT, &rows[0], shape, &call.source[0]) ||
+        !fill_source(run, op, ECO_PART_RECURRENT, &rows[1], shape, &call.source[1]))
+        return false;
+    launch(run, &call, shape, alone);
+    return true;
+}

@@ -1,0 +1,215 @@
+/*
+ * Both products of a block of a wide step.  A thread of its own has stages of k copied, the rows of
+ * the batch and those of the matrices; warpgroups multiply what came.  The input comes first: what
+ * kernels ahead write is read after they have ended.
+ */
+#ifndef ECO_GPU_WIDE_STEP_MAINLOOP_CUH
+#define ECO_GPU_WIDE_STEP_MAINLOOP_CUH
+
+#include "gpu/arch/grid_dependency.cuh"
+#include "gpu/arch/tensor_copy.cuh"
+#include "gpu/arch/wgmma_rows.cuh"
+#include "gpu/cell/templates.cuh"
+#include "gpu/wide_step/args.h"
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+template <int SHAPE> struct wide_shape;
+#define WIDE_SHAPE(number, down_, across_, tiles_, units_, stages_, blocks_)                       \
+    template <> struct wide_shape<number> {                                                        \
+        enum {                                                                                     \
+            down = down_,                                                                          \
+            across = across_,                                                                      \
+            tiles = tiles_,                                                                        \
+            units = units_,                                                                        \
+            stages = stages_,                                                                      \
+            blocks = blocks_                                                                       \
+        };                                                                                         \
+    };
+ECO_WIDE_LIST(WIDE_SHAPE)
+#undef WIDE_SHAPE
+
+template <int NUMBER, int SHAPE> struct wide_block {
+    typedef wide_shape<SHAPE> shape;
+    typedef cell_traits<NUMBER> cell;
+    enum {
+        accs = cell::accs,
+        states = cell::states,
+        saves = cell::saves,
+        down = shape::down,
+        tiles = shape::tiles,
+        across = shape::across,
+        stages = shape::stages,
+        units = shape::units * ECO_WIDE_MORE(accs), /* of a warpgroup */
+        rows = ECO_WIDE_M * tiles * down,
+        consumers = ECO_WIDE_GROUP * down * across,
+        sums = accs * units / 2, /* a thread's, of a tile */
+        tile_bytes = ECO_WIDE_M * ECO_WIDE_LINE,
+        rows_bytes = rows * ECO_WIDE_LINE,
+        acc_bytes = units * ECO_WIDE_LINE,
+        stage_bytes = rows_bytes + across * accs * acc_bytes,
+        /* the first accumulator has W only, the last R only; else all have both */
+        apart = cell::row(0) < 0,
+        /* Beside another block there are registers enough.  Else a warpgroup copies, and leaves its
+         * own to those that multiply; and these read states ahead. */
+        alone = shape::blocks == 1,
+        threads = consumers + ECO_WIDE_MORE_THREADS(shape::blocks),
+        /* groups of units whose states are on their way: as registers allow */
+        groups = units / ECO_WIDE_UNITS,
+        room = alone       ? 8 / (tiles * tiles)
+               : sums > 32 ? 1
+                           : 2,
+        ahead = room < groups ? room : groups,
+        registers_of_copies = 24,
+        registers = 240
+    };
+};
+
+/* In shared memory: stages, for each a barrier for what came and one for what was read, biases. */
+struct wide_stages {
+    unsigned at;
+    uint64_t *came, *read;
+    float *biases; /* [accs, units] */
+};
+
+/* The stage at hand, and how often all were gone through. */
+struct wide_turn {
+    int stage;
+    unsigned parity;
+};
+
+template <class BLOCK> ECO_DEVICE void next_stage(struct wide_turn *turn)
+{
+    if (++turn->stage == BLOCK::stages)
+        *turn = {0, turn->parity ^ 1};
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+template <class BLOCK>
+ECO_DEVICE void copy_stage(const struct eco_wide_source *source, const struct wide_stages *stages,
+                           int stage, int k_block)
+{
+    const int row0 = (int)blockIdx.y * BLOCK::rows,
+              unit0 = (int)blockIdx.x * BLOCK::across * BLOCK::units;
+    const unsigned at = stages->at + stage * BLOCK::stage_bytes;
+    uint64_t *const came = &stages->came[stage];
+    mbarrier_expect_bytes(came,
+                          BLOCK::rows_bytes + BLOCK::across * source->count * BLOCK::acc_bytes);
+    tensor_copy(at, &source->rows, k_block * ECO_WIDE_K, row0, came);
+    for (int w = 0; w < BLOCK::across; w++)
+        for (int a = 0; a < source->count; a++)
+            tensor_copy(at + BLOCK::rows_bytes +
+                            (w * BLOCK::accs + source->first + a) * BLOCK::acc_bytes,
+                        &source->matrix, k_block * ECO_WIDE_K,
+                        a * source->column + unit0 + w * BLOCK::units, came);
+}
+
+/* The next kernel is put in place once all ahead of this one have ended: so it can rely on that
+ * before it waits itself. */
+ECO_DEVICE void wait_for_kernels_ahead(void)
+{
+    wait_on_dependent_grids();
+    launch_dependent_grids();
+}
+
+template <class BLOCK>
+ECO_DEVICE void copy_sources(const struct eco_wide_call &call, const struct wide_stages *stages)
+{
+    struct wide_turn to = {0, 0};
+    bool waited = false;
+    for (int s = 0; s < ECO_WIDE_SOURCES; s++) {
+        const struct eco_wide_source *const source = &call.source[s];
+        for (int k_block = 0; k_block < source->k_blocks; k_block++) {
+            mbarrier_wait(&stages->read[to.stage], to.parity ^ 1);
+            if (!waited && !source->early) {
+                wait_for_kernels_ahead();
+                waited = true;
+            }
+            copy_stage<BLOCK>(source, stages, to.stage, k_block);
+            next_stage<BLOCK>(&to);
+        }
+    }
+    if (!waited)
+        wait_for_kernels_ahead();
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* What a warpgroup reads of a stage. */
+struct wide_place {
+    int rows, matrix; /* bytes from its begin */
+};
+
+template <class BLOCK> ECO_DEVICE struct wide_place place_of_warpgroup(int warpgroup)
+{
+    const int of_rows = warpgroup % BLOCK::down, of_units = warpgroup / BLOCK::down;
+    return {of_rows * BLOCK::tiles * BLOCK::tile_bytes,
+            BLOCK::rows_bytes + of_units * BLOCK::accs * BLOCK::acc_bytes};
+}
+
+ECO_DEVICE void leave_stage(const struct wide_stages *stages, int stage)
+{
+    if (threadIdx.x % 32 == 0)
+        mbarrier_arrive_here(&stages->read[stage]);
+}
+
+/* Of some of the accumulators, which lie behind each other. */
+template <class BLOCK, int FIRST, int COUNT>
+ECO_DEVICE void multiply_accs(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
+{
+    wgmma_rows(wgmma_rows_of_b<COUNT * BLOCK::units>{}, d + FIRST * BLOCK::units / 2, a,
+               b + (FIRST * BLOCK::acc_bytes >> 4));
+}
+
+/* Over k 16.  Where the first accumulator has W only and the last R only, an instruction has one of
+ * these and another has the rest. */
+template <class BLOCK, int SOURCE>
+ECO_DEVICE void multiply_k(float (&d)[BLOCK::sums], uint64_t a, uint64_t b)
+{
+    enum { accs = BLOCK::accs };
+    if constexpr (!BLOCK::apart) {
+        multiply_accs<BLOCK, 0, accs>(d, a, b);
+    } else {
+        multiply_accs<BLOCK, SOURCE == 0 ? 0 : accs - 1, 1>(d, a, b);
+        multiply_accs<BLOCK, 1, accs - 2>(d, a, b);
+    }
+}
+
+/* The last product may be under way. */
+template <class BLOCK, int SOURCE>
+ECO_DEVICE void multiply_source(int k_blocks, const struct wide_stages *stages,
+                                struct wide_place place, struct wide_turn *from,
+                                float (&d)[BLOCK::tiles][BLOCK::sums])
+{
+    int before = 0;
+#pragma unroll 1
+    for (int k_block = 0; k_block < k_blocks; k_block++) {
+        mbarrier_wait(&stages->came[from->stage], from->parity);
+        const unsigned at = stages->at + from->stage * BLOCK::stage_bytes;
+        const uint64_t a = wgmma_describe(at + place.rows), b = wgmma_describe(at + place.matrix);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+#pragma unroll
+            for (int t = 0; t < BLOCK::tiles; t++)
+                multiply_k<BLOCK, SOURCE>(d[t], a + t * (BLOCK::tile_bytes >> 4) + k * WGMMA_NEXT_K,
+                                          b + k * WGMMA_NEXT_K);
+        wgmma_commit();
+        if (k_block > 0) {
+            wgmma_wait<1>();
+            leave_stage(stages, before);
+        }
+        before = from->stage;
+        next_stage<BLOCK>(from);
+    }
+}
+
+template <class BLOCK> ECO_DEVICE void wait_for_sums(float (&d)[BLOCK::tiles][BLOCK::sums])
+{
+#pragma unroll
+    for (int t = 0; t < BLOCK::tiles; t++)
+        wgmma_wait_for_sums<0>(d[t]);
+}
+
+#endif /* ECO_GPU_WIDE_STEP_MAINLOOP_CUH */

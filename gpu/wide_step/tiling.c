@@ -1,0 +1,102 @@
+/*
+ * How a wide step is cut into blocks, and how long that takes, measured on an H100
+ * (doc/measurements/gpu-wide.md).
+ */
+#include "gpu/wide_step/wide_step.h"
+
+#include <math.h>
+
+#define SHAPE(number, down, across, tiles, units, stages, blocks)                                  \
+    {down, across, tiles, units, stages, blocks},
+const struct eco_wide_shape eco_wide_shapes[ECO_WIDE_SHAPES] = {ECO_WIDE_LIST(SHAPE)};
+#undef SHAPE
+
+int32_t eco_wide_rows(int shape)
+{
+    const struct eco_wide_shape *s = &eco_wide_shapes[shape];
+    return ECO_WIDE_M * s->tiles * s->down;
+}
+
+int32_t eco_wide_units(int shape, int32_t accs)
+{
+    const struct eco_wide_shape *s = &eco_wide_shapes[shape];
+    return s->units * s->across * ECO_WIDE_MORE(accs);
+}
+
+size_t eco_wide_shared(int shape, int32_t accs)
+{
+    const size_t columns = (size_t)accs * (size_t)eco_wide_units(shape, accs),
+                 lines = (size_t)eco_wide_rows(shape) + columns;
+    return (size_t)eco_wide_shapes[shape].stages * (lines * ECO_WIDE_LINE + ECO_WIDE_BARRIERS) +
+           columns * sizeof(float);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* The accumulators that add a product with one of the matrices: are they those that kernels take?
+ */
+static bool is_known(const struct eco_lowered *lowered, bool *apart)
+{
+    const int accs = lowered->n_accs;
+    *apart = lowered->acc[0].recurrent[0] < 0;
+    for (int a = 0; a < accs; a++)
+        if ((lowered->acc[a].recurrent[0] >= 0) != (!*apart || a > 0) ||
+            (lowered->acc[a].input >= 0) != (!*apart || a < accs - 1))
+            return false;
+    return !*apart || accs == ECO_WIDE_ACCS;
+}
+
+struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const struct eco_caps *caps,
+                                   unsigned forced, int32_t layer, int32_t rows)
+{
+    const struct ecornn_cell *cell = problem->cell;
+    struct eco_wide_size size = {.accs = cell->lowered.n_accs,
+                                 .units = problem->H,
+                                 .rows = rows,
+                                 .k = {eco_problem_input(problem, layer), problem->P}};
+    const bool narrow = problem->type == ECORNN_BF16 || problem->type == ECORNN_F16;
+    if (caps->gpu.wide && narrow && problem->weight_type == problem->type && cell->builtin >= 0 &&
+        eco_cell_products(cell) == 1 && ECO_WIDE_MADE(size.accs) &&
+        is_known(&cell->lowered, &size.apart) && problem->H % ECO_WIDE_UNITS == 0 &&
+        size.k[0] % ECO_WIDE_UNITS == 0 && problem->P % ECO_WIDE_UNITS == 0 &&
+        !problem->row_invariant)
+        size.shapes = forced & ((1u << ECO_WIDE_SHAPES) - 1);
+    return size;
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static double up(double a, double b)
+{
+    return ceil(a / b);
+}
+
+/* A launch; of a block its elements, which a thread has so many of, and its stages. */
+static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
+{
+    static const double launch = 1.3e-6, element = 0.1e-6,
+                        stage[ECO_WIDE_SHAPES] = {0.345e-6, 0.33e-6, 0.38e-6, 0.6e-6, 0.75e-6};
+    const struct eco_wide_shape *s = &eco_wide_shapes[shape];
+    const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
+                 blocks = up(size->units, units) * up(size->rows, rows),
+                 waves =
+                     s->blocks == 1 ? up(blocks, caps->threads) : fmax(1, blocks / caps->threads),
+                 threads = ECO_WIDE_GROUP * s->down * s->across,
+                 part = size->apart || size->accs == 3 ? 0.85 : 1,
+                 stages = up(size->k[0], ECO_WIDE_K) + up(size->k[1], ECO_WIDE_K);
+    return launch + waves * (element * units * rows / threads + part * stages * stage[shape]);
+}
+
+struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
+                                       const struct eco_caps *caps)
+{
+    struct eco_wide_choice best = {-1, 0};
+    for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++) {
+        if (!(size->shapes >> shape & 1))
+            continue;
+        const double time = time_of(size, caps, shape);
+        if (best.shape < 0 || time < best.time)
+            best = (struct eco_wide_choice){shape, time};
+    }
+    return best;
+}
