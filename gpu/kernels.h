@@ -172,8 +172,7 @@ extern const struct eco_fused_kernel *const eco_fused_f16;
 extern const struct eco_fused_kernel *const eco_fused_f32;
 extern const struct eco_fused_kernel *const eco_fused_f32_fast;
 
-/* ---- a step of many rows in one launch, instances/wide_step_bf16.cu and so on -----------------
- */
+/* ---- a step of many rows in one launch, instances/wide_step_bf16.cu -------------------------- */
 
 /* Kernels of one cell; NULL: there is none.  The list ends with ECO_WIDE_END. */
 struct eco_wide_kernel {

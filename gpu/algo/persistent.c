@@ -164,12 +164,22 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
     return least;
 }
 
+/* Accumulators of many rows on their way through memory, which wide steps do without.  Of training
+ * the whole estimate was fitted. */
+static double accumulators_time(const struct eco_problem *problem)
+{
+    static const double bytes_per_s = 2.5e12;
+    const double steps = (double)problem->T * problem->L * problem->D,
+                 numbers = (double)problem->cell->lowered.n_accs * problem->H * problem->N;
+    return problem->training ? 0 : 2 * sizeof(float) * numbers * steps / bytes_per_s;
+}
+
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps,
                            bool wavefront)
 {
     /* Input products of the short chunks of a wavefront take about twice as long, measured. */
     const double products = (1 + (int)wavefront) * eco_step_products(problem, caps, false);
-    return products + steps_time(problem, caps, false, wavefront);
+    return products + accumulators_time(problem) + steps_time(problem, caps, false, wavefront);
 }
 
 /* Is a wavefront of layers faster than one after the other?  Steps back of different layers are not

@@ -71,20 +71,26 @@ static double up(double a, double b)
     return ceil(a / b);
 }
 
-/* A launch; of a block its elements, which a thread has so many of, and its stages. */
+/* Of a step, us: a launch; for each wave of blocks what is around products, and stages of k, which
+ * take longer where all multiprocessors read the L2. */
+static const struct {
+    double launch, wave, stage, busy;
+} times[ECO_WIDE_SHAPES] = {{2.0, 0.7, 0.22, 0.13},
+                            {2.0, 1.5, 0.15, 0.22},
+                            {1.8, 2.8, 0.15, 0.23},
+                            {2.4, 3.9, 0.22, 0.40},
+                            {2.4, 8.4, 0.25, 0.65}};
+
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
 {
-    static const double launch = 1.3e-6, element = 0.1e-6,
-                        stage[ECO_WIDE_SHAPES] = {0.345e-6, 0.33e-6, 0.38e-6, 0.6e-6, 0.75e-6};
-    const struct eco_wide_shape *s = &eco_wide_shapes[shape];
+    static const double without_one = 0.85; /* of four accumulators in a product */
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
-                 blocks = up(size->units, units) * up(size->rows, rows),
-                 waves =
-                     s->blocks == 1 ? up(blocks, caps->threads) : fmax(1, blocks / caps->threads),
-                 threads = ECO_WIDE_GROUP * s->down * s->across,
-                 part = size->apart || size->accs == 3 ? 0.85 : 1,
-                 stages = up(size->k[0], ECO_WIDE_K) + up(size->k[1], ECO_WIDE_K);
-    return launch + waves * (element * units * rows / threads + part * stages * stage[shape]);
+                 blocks = up(size->units, units) * up(size->rows, rows) / caps->threads,
+                 waves = eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, blocks),
+                 part = size->apart || size->accs == 3 ? without_one : 1,
+                 stages = up(size->k[0], ECO_WIDE_K) + up(size->k[1], ECO_WIDE_K),
+                 stage = times[shape].stage + times[shape].busy * fmin(1, blocks);
+    return 1e-6 * (times[shape].launch + waves * (times[shape].wave + part * stages * stage));
 }
 
 struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
