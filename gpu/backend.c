@@ -118,7 +118,7 @@ static ecornn_status prepare(struct ecornn_device *device)
                    "clusters of all sizes");
     if (status == ECORNN_OK && device->caps.gpu.version >= ECO_FUSED_VERSION)
         status = eco_fused_load(&device->caps.gpu.fuses);
-    if (status == ECORNN_OK && device->caps.gpu.version >= ECO_WIDE_VERSION)
+    if (status == ECORNN_OK && device->caps.gpu.splits) /* so there is code for 9.0a */
         status = eco_wide_load(gpu, &device->caps.gpu.wide);
     if (status == ECORNN_OK && device->caps.gpu.splits)
         eco_emulated_step_count(device->caps.gpu.clusters);

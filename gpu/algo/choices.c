@@ -31,8 +31,10 @@ static void add_fused(const struct ecornn_plan *plan, struct eco_text *text)
     const struct eco_problem *problem = &plan->problem;
     const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)plan->own)->force;
     const struct eco_fused_size projection = eco_fused_projection(problem, force, problem->N);
-    const struct eco_step_choice choice =
+    struct eco_step_choice choice =
         eco_step_choose(problem, &plan->device->caps, force, 0, problem->N);
+    for (int32_t layer = 1; layer < problem->L && choice.wide < 0; layer++)
+        choice = eco_step_choose(problem, &plan->device->caps, force, layer, problem->N);
     if (choice.wide >= 0)
         eco_text_add(text, ",fused=wgmma:%dx%d", eco_wide_rows(choice.wide),
                      eco_wide_units(choice.wide, ECO_WIDE_ACCS));

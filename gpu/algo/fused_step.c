@@ -17,6 +17,16 @@
 enum { MOST_STEPS = 16, MOST_ROWS = 65535 * ECO_FUSED_N };
 static const double most_time = 64e-6;
 
+/* Is there a layer with wide steps? */
+static bool has_wide(const struct eco_problem *problem, const struct eco_caps *caps,
+                     const struct eco_gpu_force *force)
+{
+    for (int32_t layer = 0; layer < problem->L; layer++)
+        if (eco_step_choose(problem, caps, force, layer, problem->N).wide >= 0)
+            return true;
+    return false;
+}
+
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     char unused[1];
@@ -38,7 +48,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     const struct eco_step_choice choice = eco_step_choose(problem, caps, &force, 0, problem->N);
     if (choice.time == 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
         return "more accumulators than a block has room for";
-    if (problem->T > MOST_STEPS && !problem->row_invariant && choice.wide < 0)
+    if (problem->T > MOST_STEPS && !problem->row_invariant && !has_wide(problem, caps, &force))
         return "many steps";
     if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant &&
         choice.wide < 0)

@@ -17,10 +17,4 @@ ECO_DEVICE void tensor_copy(unsigned to, const void *map, int column, int row, u
                  : "memory");
 }
 
-/* A map that is the kernel's argument. */
-ECO_DEVICE void tensor_map_prefetch(const void *map)
-{
-    asm volatile("prefetch.tensormap [%0];" : : "l"(map) : "memory");
-}
-
 #endif /* ECO_GPU_ARCH_TENSOR_COPY_CUH */

@@ -6,6 +6,7 @@
 #include "gpu/ops/ops.h"
 #include "gpu/wide_step/wide_step.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -203,6 +204,7 @@ static void launch(struct eco_gpu_run *run, const void *const kernels[ECO_FUSED_
                    const struct eco_fused_size *size, struct eco_fused_call *call)
 {
     const int shape = eco_fused_choose(size, &run->plan->device->caps).shape;
+    assert(shape >= 0);
     const int32_t units = ECO_FUSED_UNITS(size->accs), columns = ECO_FUSED_COLUMNS(shape);
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeProgrammaticStreamSerialization};
     attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -239,8 +241,9 @@ static void project(struct eco_gpu_run *run, const struct eco_op *op,
 }
 
 /* In the shape of blocks that is the fastest by prediction; early: x was there before the kernel
- * ahead was put in place.  That waits for those ahead of it where it is a wide step, as all are but
- * an op's first and last. */
+ * ahead was put in place.  A wide step waits for those ahead of it before it lets others begin, and
+ * an op's steps are wide but the first and the last; a projection is put in place after its step.
+ */
 static void launch_step(struct eco_gpu_run *run, const struct eco_op *op,
                         struct eco_fused_call *call, bool early)
 {

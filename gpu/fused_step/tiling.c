@@ -5,6 +5,7 @@
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/wide_step/wide_step.h"
 
+#include <limits.h>
 #include <math.h>
 
 struct eco_fused_size eco_fused_size(const struct eco_problem *problem,
@@ -72,12 +73,15 @@ struct eco_step_choice eco_step_choose(const struct eco_problem *problem,
                                        int32_t rows)
 {
     struct eco_step_choice best = {.size = eco_fused_size(problem, force, layer, rows), .wide = -1};
-    const struct eco_wide_size wide =
-        eco_wide_size(problem, caps, force->fused >> ECO_FUSED_SHAPES, layer, rows);
-    const struct eco_fused_choice few = eco_fused_choose(&best.size, caps);
+    const unsigned forced = force->fused >> ECO_FUSED_SHAPES;
+    const struct eco_wide_size wide = eco_wide_size(problem, caps, forced, layer, rows);
     const struct eco_wide_choice many = eco_wide_choose(&wide, caps);
+    const bool is_forced = (force->fused & ((1u << ECO_FUSED_SHAPES) - 1)) == 0;
+    if (is_forced) /* others stand in where its arrays do not lie as copies want */
+        best.size.shapes = UINT_MAX;
+    const struct eco_fused_choice few = eco_fused_choose(&best.size, caps);
     best.time = few.shape < 0 ? 0 : few.time;
-    if (many.shape >= 0 && (few.shape < 0 || many.time < few.time)) {
+    if (many.shape >= 0 && (few.shape < 0 || is_forced || many.time < few.time)) {
         best.wide = many.shape;
         best.time = many.time;
     }

@@ -300,8 +300,8 @@ static bool run_all_wide(const struct replay *replay)
     const bool begins = t0 <= bound->first && bound->first < t1;
     const int32_t from = t0 + (int32_t)(begins && bound->first == t0),
                   to = t1 - (int32_t)(begins && bound->first != t0);
-    return replay->knows && is_even(replay) && (to <= from || run_wide(replay, from, to - from)) &&
-           (!begins || run_wide(replay, bound->first, 1));
+    return replay->knows && is_even(replay) && (!begins || run_wide(replay, bound->first, 1)) &&
+           (to <= from || run_wide(replay, from, to - from));
 }
 
 /* ---- the operation --------------------------------------------------------------------------- */

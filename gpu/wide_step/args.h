@@ -9,8 +9,6 @@
 
 #include "gpu/cell/args.h"
 
-#define ECO_WIDE_VERSION 90 /* compute capability that the kernels need, times ten */
-
 enum {
     ECO_WIDE_SOURCES = 2,  /* of sums: input and state */
     ECO_WIDE_ACCS = 4,     /* at most */

@@ -67,6 +67,8 @@ template <class BLOCK>
 ECO_DEVICE float2 pair_before(const struct eco_stage_call &stage, const struct wide_row<BLOCK> &at,
                               int s, int unit)
 {
+    if (s == 0 && stage.projected) /* it has fewer units, and the cell does not read it */
+        return make_float2(0, 0);
     const float2 state =
         load_pair(stage.state[s], at.state[s] + unit, s > 0 && (stage.wide_states >> s & 1));
     return stage.zero_states >> s & 1 ? make_float2(0, 0) : state;

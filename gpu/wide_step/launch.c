@@ -33,10 +33,9 @@ static ecornn_status give_shared_memory(const struct eco_wide_kernel *kernel)
 
 ecornn_status eco_wide_load(struct eco_gpu *gpu, bool *usable)
 {
-    int version;
-    ecornn_status status = ECO_CUDA(eco_kernel_version(eco_wide_bf16->by_shape[0], &version));
+    ecornn_status status = ECORNN_OK;
     gpu->tensor_encoder = eco_tensor_encoder_find();
-    *usable = status == ECORNN_OK && version >= ECO_WIDE_VERSION && gpu->tensor_encoder != NULL;
+    *usable = gpu->tensor_encoder != NULL;
     for (int type = 0; type < ECO_TYPES && *usable; type++)
         for (const struct eco_wide_kernel *kernel = lists[type] ? *lists[type] : NULL;
              kernel != NULL && kernel->cell != ECO_WIDE_END && status == ECORNN_OK; kernel++)

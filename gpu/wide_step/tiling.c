@@ -96,9 +96,10 @@ static double time_of(const struct eco_wide_size *size, const struct eco_caps *c
 struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,
                                        const struct eco_caps *caps)
 {
+    enum { MOST_BLOCKS = 65535 }; /* along the batch, of a launch */
     struct eco_wide_choice best = {-1, 0};
     for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++) {
-        if (!(size->shapes >> shape & 1))
+        if (!(size->shapes >> shape & 1) || up(size->rows, eco_wide_rows(shape)) > MOST_BLOCKS)
             continue;
         const double time = time_of(size, caps, shape);
         if (best.shape < 0 || time < best.time)

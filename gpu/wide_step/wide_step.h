@@ -37,7 +37,7 @@ struct eco_wide_size eco_wide_size(const struct eco_problem *problem, const stru
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
-/* Once for a device.  usable: the module has code for it. */
+/* Once for a device that has code of 9.0a.  usable: and a driver that makes tensor maps. */
 ecornn_status eco_wide_load(struct eco_gpu *gpu, bool *usable);
 /* The kernels of a problem's cell, [ECO_WIDE_SHAPES]; NULL: there are none. */
 const void *const *eco_wide_kernels(const struct eco_problem *problem);

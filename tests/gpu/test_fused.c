@@ -5,6 +5,7 @@
 
 #include "common/backend.h"
 #include "gpu/fused_step/fused_step.h"
+#include "gpu/wide_step/wide_step.h"
 #include "tests/kit/suite.h"
 
 static const struct eco_caps h200 = {.threads = 132,
@@ -59,6 +60,54 @@ START_TEST(takes_longer_for_more)
 }
 END_TEST
 
+/* Blocks of wide steps have room, and the fastest is one of them unless batches have too many rows.
+ */
+START_TEST(chooses_wide_steps)
+{
+    static const int accs[] = {1, 3, 4};
+    for (int i = 0; i < 3; i++) {
+        struct eco_wide_size size = {
+            .accs = accs[i], .units = 256, .rows = 4096, .k = {256, 256}, .shapes = UINT_MAX};
+        const double time = eco_wide_choose(&size, &h200).time;
+        ck_assert(time > 1e-6 && time < 1e-3);
+        for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++)
+            ck_assert_uint_le(eco_wide_shared(shape, accs[i]), h200.gpu.block_bytes);
+        size.shapes = 1;
+        ck_assert_int_eq(eco_wide_choose(&size, &h200).shape, 0);
+        size.rows = 1 << 23;
+        ck_assert_int_eq(eco_wide_choose(&size, &h200).shape, -1);
+        size.shapes = 0;
+        ck_assert_int_eq(eco_wide_choose(&size, &h200).shape, -1);
+    }
+}
+END_TEST
+
+/* Where a wide step is forced others stand in, and the other way round no wide step does. */
+START_TEST(takes_what_is_forced)
+{
+    ecornn_desc desc;
+    struct eco_problem problem;
+    struct eco_caps caps = h200;
+    struct eco_gpu_force force = {.fused = UINT_MAX};
+    caps.gpu.wide = true;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/bf16/T9/N4096/I256/H256", NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    ck_assert_int_ge(eco_step_choose(&problem, &caps, &force, 0, problem.N).wide, 0);
+    ck_assert_int_eq(eco_step_choose(&problem, &h200, &force, 0, problem.N).wide, -1);
+    for (int shape = 0; shape < ECO_WIDE_SHAPES; shape++) {
+        force.fused = 1u << (ECO_FUSED_SHAPES + shape);
+        const struct eco_step_choice choice = eco_step_choose(&problem, &caps, &force, 0, 1);
+        ck_assert_int_eq(choice.wide, shape);
+        ck_assert_int_ge(eco_fused_choose(&choice.size, &caps).shape, 0);
+    }
+    force.fused = 2;
+    ck_assert_int_eq(eco_step_choose(&problem, &caps, &force, 0, problem.N).wide, -1);
+    problem.row_invariant = true;
+    force.fused = UINT_MAX;
+    ck_assert_int_eq(eco_step_choose(&problem, &caps, &force, 0, problem.N).wide, -1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fused");
@@ -66,6 +115,8 @@ int main(void)
     tcase_add_loop_test(tests, chooses_what_there_is, 0, 2);
     tcase_add_test(tests, holds_all_of_a_unit);
     tcase_add_test(tests, takes_longer_for_more);
+    tcase_add_test(tests, chooses_wide_steps);
+    tcase_add_test(tests, takes_what_is_forced);
     suite_add_tcase(suite, tests);
     return suite_run(suite, true);
 }
