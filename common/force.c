@@ -1,5 +1,5 @@
 /*
- * The text of ECORNN_FORCE: pairs key=value with commas between.  Knows no key.
+ * Forced choices: pairs key=value with commas between.  Knows no key.
  */
 #include "common/force.h"
 
@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/util.h"
-
-bool eco_force_text(const char *key, char *value, size_t size)
+bool eco_force_text(const char *forced, const char *key, char *value, size_t size)
 {
-    const char *at = eco_environment("ECORNN_FORCE");
+    const char *at = forced;
     const size_t length = strlen(key);
     while (at != NULL && *at != '\0') {
         const size_t pair = strcspn(at, ",");
@@ -27,10 +25,10 @@ bool eco_force_text(const char *key, char *value, size_t size)
     return false;
 }
 
-bool eco_force_number(const char *key, int *value)
+bool eco_force_number(const char *forced, const char *key, int *value)
 {
     char text[24], *end;
-    if (!eco_force_text(key, text, sizeof text))
+    if (!eco_force_text(forced, key, text, sizeof text))
         return false;
     errno = 0;
     const long number = strtol(text, &end, 10);

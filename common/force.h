@@ -1,7 +1,7 @@
 /*
  * Choices that a test or a person takes from the planner: ECORNN_FORCE="algorithm=packed,block=8".
  * One form for all of them; each file that chooses names its own keys, doc/contributing/testing.md
- * has them all.  Read when a device is opened or a plan is made, never in a run.
+ * has them all.  A plan's are read when it is made, and stay with its problem (eco_problem.forced).
  */
 #ifndef ECO_FORCE_H
 #define ECO_FORCE_H
@@ -9,9 +9,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The value of a key, cut off at size - 1 characters; false: the choice is the planner's. */
-bool eco_force_text(const char *key, char *value, size_t size);
+enum { ECO_MAX_FORCE = 256 };
+
+/* Of the text `forced`, or NULL, the value of a key, cut off at size - 1 characters; false: the
+ * choice is the planner's. */
+bool eco_force_text(const char *forced, const char *key, char *value, size_t size);
 /* As a number of int's range; false also where the value is none. */
-bool eco_force_number(const char *key, int *value);
+bool eco_force_number(const char *forced, const char *key, int *value);
 
 #endif /* ECO_FORCE_H */

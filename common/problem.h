@@ -10,6 +10,7 @@
 
 #include "ecornn.h"
 #include "common/cell/cell.h"
+#include "common/force.h"
 
 enum { ECO_MAX_PROBLEM_TEXT = 224, ECO_MAX_LAYERS = 255 };
 
@@ -34,6 +35,7 @@ struct eco_problem {
     struct eco_saving saving;
     uint64_t memory_limit;           /* bytes of reserve and workspace; 0: none */
     char text[ECO_MAX_PROBLEM_TEXT]; /* "lstm/f32/train/L2/bi/T100/N32/I512/H512" */
+    char forced[ECO_MAX_FORCE];      /* choices that the planner does not make, as ECORNN_FORCE */
 };
 
 /* Input width of a layer: I, then D*P. */

@@ -89,13 +89,11 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     cpu->cpus = eco_cpu_affinity();
     cpu->threads = argument > 0 ? argument : usual_threads(cpu);
     cpu->spins = eco_cpu_spins();
-    int grid[3] = {0};
-    const ecornn_status status = eco_cpu_grid_wanted(grid, ECO_STEP_THREADS);
+    const ecornn_status status = eco_cpu_grid_wanted(&cpu->grid);
     if (status != ECORNN_OK) {
         eco_free(cpu);
         return status;
     }
-    cpu->grid = (struct eco_grid){grid[0], grid[1], grid[2]};
     cpu->small_products = multiplies_small();
     cpu->blas_threads = eco_cpu_blas_has_threads();
     device->own = cpu;
@@ -124,6 +122,8 @@ static ecornn_status prepare(struct ecornn_plan *plan)
     if (own == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *own);
     own->isa = narrow ? eco_isa_with_tiles(cpu->isa) : cpu->isa;
+    own->grid = cpu->grid;
+    eco_cpu_forced_grid(&plan->problem, &own->grid);
     plan->own = own;
     return ECORNN_OK;
 }

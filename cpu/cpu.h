@@ -18,6 +18,8 @@ struct eco_grid {
     int ops, rows, units;
 };
 enum { ECO_STEP_THREADS = 64 }; /* of a grid, at most */
+/* "2x1x4", run/cpuid.c; false: no such text. */
+bool eco_cpu_read_grid(const char *text, struct eco_grid *grid);
 
 struct eco_cpu {
     const struct eco_isa *isa;
@@ -32,6 +34,7 @@ struct eco_cpu {
 /* What this backend keeps with a plan. */
 struct eco_cpu_plan {
     const struct eco_isa *isa; /* the device's, or without tiles, where the system refuses them */
+    struct eco_grid grid;      /* the device's, or one that is forced; ops 0: by their work */
 };
 
 /* ---- the team of threads of one run, run/team.c ---------------------------------------------- */
@@ -45,6 +48,7 @@ struct eco_share {
 struct eco_cpu_run {
     const struct eco_cpu *cpu;
     const struct eco_isa *isa;
+    struct eco_grid grid; /* wanted; ops 0: by their work */
     const struct eco_caps *caps;
     const struct eco_problem *problem;
     const struct eco_work *work;

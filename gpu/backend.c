@@ -169,8 +169,8 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     char graphs[4];
     gpu->device = number;
     gpu->capability = capability(number);
-    gpu->graphs =
-        !eco_gpu_asked("graph", "ECORNN_GRAPH", graphs, sizeof graphs) || strcmp(graphs, "0") != 0;
+    const struct eco_gpu_asking asking = {eco_environment("ECORNN_FORCE"), "graph", "ECORNN_GRAPH"};
+    gpu->graphs = !eco_gpu_asked(asking, graphs, sizeof graphs) || strcmp(graphs, "0") != 0;
     gpu->spin_timeout_s = patience();
     pthread_mutex_init(&gpu->own_codes_lock, NULL);
     device->own = gpu;

@@ -13,10 +13,10 @@
 
 /* ECORNN_ALGORITHM=NAME leaves only that one, for tests and comparisons; so does algorithm=NAME in
  * ECORNN_FORCE. */
-static bool left_out(const struct eco_algo *algo)
+static bool left_out(const struct eco_problem *problem, const struct eco_algo *algo)
 {
     char forced[16];
-    const char *only = eco_force_text("algorithm", forced, sizeof forced)
+    const char *only = eco_force_text(problem->forced, "algorithm", forced, sizeof forced)
                            ? forced
                            : eco_environment("ECORNN_ALGORITHM");
     return only != NULL && *only != '\0' && strcmp(only, algo->name) != 0 &&
@@ -26,7 +26,7 @@ static bool left_out(const struct eco_algo *algo)
 /* NULL: it can. */
 static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_algo *algo)
 {
-    if (left_out(algo))
+    if (left_out(&plan->problem, algo))
         return "left out by ECORNN_ALGORITHM";
     return algo->refuses(&plan->problem, &plan->device->caps);
 }
@@ -126,6 +126,18 @@ static ecornn_status choose_way(struct ecornn_plan *plan)
     return ECORNN_OK;
 }
 
+/* Choices that the environment takes from the planner. */
+static ecornn_status read_force(struct eco_problem *problem)
+{
+    const char *forced = eco_environment("ECORNN_FORCE");
+    struct eco_text text = {problem->forced, sizeof problem->forced, 0};
+    eco_text_add(&text, "%s", forced != NULL ? forced : "");
+    if (text.length < text.size)
+        return ECORNN_OK;
+    return eco_fail(ECORNN_BAD_ARGUMENT, "ECORNN_FORCE has %zu characters, must have less than %zu",
+                    text.length, text.size);
+}
+
 ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
                               const struct eco_problem *problem)
 {
@@ -135,9 +147,10 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
     made->problem = *problem;
     made->device = device;
     made->work = eco_problem_work(problem, 0);
-    choose(made);
-    ecornn_status status = ECORNN_OK;
-    if (made->algo == NULL)
+    ecornn_status status = read_force(&made->problem);
+    if (status == ECORNN_OK)
+        choose(made);
+    if (status == ECORNN_OK && made->algo == NULL)
         status = fail_unsupported(made);
     if (status == ECORNN_OK)
         status = choose_way(made);

@@ -11,8 +11,9 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     if (problem->row_invariant && problem->type != ECORNN_F64)
         return "row-invariant: the CBLAS takes another order for other numbers of rows";
     const bool same = problem->weight_type == problem->type;
-    return same && !eco_type_narrow(problem->type) ? eco_cpu_force_refuses(ECO_FORCED_BLAS, false)
-                                                   : "no 16-bit types";
+    return same && !eco_type_narrow(problem->type)
+               ? eco_cpu_force_refuses(problem, ECO_FORCED_BLAS, false)
+               : "no 16-bit types";
 }
 
 /* Enough rows that the input product runs at full speed, few enough that its result stays in the
@@ -31,8 +32,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     *wishes = (struct eco_wishes){
         .cpu.by_length = true,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
-        .chunk = eco_cpu_forced("chunk", steps_for(FORWARD_ROWS, problem->N)),
-        .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
+        .chunk = eco_cpu_forced(problem, "chunk", steps_for(FORWARD_ROWS, problem->N)),
+        .chunk_backward =
+            eco_cpu_forced(problem, "chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
     };
 }

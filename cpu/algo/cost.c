@@ -87,7 +87,7 @@ static struct eco_grid grid_of(const struct eco_cpu_run *run, int threads)
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
 {
     const struct eco_problem *problem = run->problem;
-    struct eco_grid wanted = run->cpu->grid;
+    struct eco_grid wanted = run->grid;
     if (run->whole_rows)
         wanted.rows = 1;
     if (wanted.ops > 0 && (int64_t)wanted.ops * wanted.rows * wanted.units <= threads)
@@ -119,7 +119,7 @@ static bool worth_waking(const struct eco_cpu_run *run, struct eco_grid grid)
     const double gain = alone - grid_seconds(run, together, grid);
     const double steps = (double)run->args->T * problem->L * problem->D / together;
     const double both = (run->work->recurrent + run->work->input) / run->work->recurrent;
-    return run->cpu->grid.ops > 0 || gain * steps * both > WAKE;
+    return run->grid.ops > 0 || gain * steps * both > WAKE;
 }
 
 /* Below so many multiply-adds of large products for each thread, a run is over before the others

@@ -32,37 +32,55 @@ static const struct key {
 };
 enum { KEYS = sizeof key / sizeof *key };
 
-static const char *key_refuses(const struct key *k, int algorithm)
+static const char *key_refuses(const char *forced, const struct key *k, int algorithm)
 {
     char text[2];
     int value;
-    if (!eco_force_text(k->name, text, sizeof text))
+    if (!eco_force_text(forced, k->name, text, sizeof text))
         return NULL;
     if (!(k->algorithms & algorithm))
         return "ECORNN_FORCE asks for what is no choice of it";
-    const bool right = eco_force_number(k->name, &value) && value >= k->least && value <= k->most;
+    const bool right =
+        eco_force_number(forced, k->name, &value) && value >= k->least && value <= k->most;
     return right ? NULL : k->wrong;
 }
 
-const char *eco_cpu_force_refuses(int algorithm, bool alone)
+bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid)
 {
-    const char *refusal = NULL;
-    if (eco_environment("ECORNN_FORCE") == NULL)
+    char text[16];
+    return eco_force_text(problem->forced, "grid", text, sizeof text) &&
+           eco_cpu_read_grid(text, grid);
+}
+
+static const char *grid_refuses(const struct eco_problem *problem)
+{
+    char text[2];
+    return eco_force_text(problem->forced, "grid", text, sizeof text) &&
+                   !eco_cpu_forced_grid(problem, &(struct eco_grid){0})
+               ? "ECORNN_FORCE: grid is not OPSxROWSxUNITS, 1 to 64 threads in all"
+               : NULL;
+}
+
+const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorithm, bool alone)
+{
+    const char *refusal = grid_refuses(problem);
+    if (problem->forced[0] == '\0')
         return NULL;
     for (int i = 0; refusal == NULL && i < KEYS; i++)
-        refusal = key_refuses(&key[i], algorithm);
+        refusal = key_refuses(problem->forced, &key[i], algorithm);
     if (refusal != NULL)
         return refusal;
-    const int fuse = eco_cpu_forced("fuse", 0), own_units = eco_cpu_forced("own-units", alone);
+    const int fuse = eco_cpu_forced(problem, "fuse", 0),
+              own_units = eco_cpu_forced(problem, "own-units", alone);
     if (own_units > alone)
         return "ECORNN_FORCE: own-units is 1, but the cell has means or a projection";
     return fuse > own_units ? "ECORNN_FORCE: fuse is 1, but threads do not own units" : NULL;
 }
 
-int eco_cpu_forced(const char *name, int usual)
+int eco_cpu_forced(const struct eco_problem *problem, const char *name, int usual)
 {
     int value = usual;
-    return eco_force_number(name, &value) ? value : usual;
+    return eco_force_number(problem->forced, name, &value) ? value : usual;
 }
 
 /* ---- what was chosen ------------------------------------------------------------------------- */
@@ -72,12 +90,20 @@ static void add(struct eco_text *text, const char *name, int value)
     eco_text_add(text, ",%s=%d", name, value);
 }
 
+/* What each run chooses by its own size, unless it is forced. */
+static const char *const unsaid[] = {"block",      "pack-rows", "whole-rows",
+                                     "pass-after", "near",      "strips"};
+
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
 {
     const struct eco_wishes *wishes = &plan->wishes;
+    struct eco_grid grid;
+    int value;
     add(text, "chunk", plan->tape[false][0].chunk);
     if (plan->problem.training)
         add(text, "chunk-back", plan->tape[true][0].chunk);
+    if (eco_cpu_forced_grid(&plan->problem, &grid))
+        eco_text_add(text, ",grid=%dx%dx%d", grid.ops, grid.rows, grid.units);
     if (wishes->cpu.lanes == 0)
         return;
     add(text, "vectors", wishes->cpu.vectors);
@@ -86,4 +112,7 @@ void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     add(text, "copy", wishes->cpu.threads > 0);
     if (eco_type_narrow(plan->problem.weight_type))
         add(text, "wide", wishes->cpu.wide);
+    for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++)
+        if (eco_force_number(plan->problem.forced, unsaid[i], &value))
+            add(text, unsaid[i], value);
 }

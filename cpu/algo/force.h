@@ -8,15 +8,19 @@
 
 #include "common/plan.h"
 #include "common/util.h"
+#include "cpu/cpu.h"
 
 /* Algorithms, by their choices. */
 enum { ECO_FORCED_BLAS = 1, ECO_FORCED_PACKED = 2 };
 
 /* NULL: what is forced can be.  Else why not, in a few words; alone: a thread can finish the units
  * that it multiplies. */
-const char *eco_cpu_force_refuses(int algorithm, bool alone);
+const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorithm, bool alone);
 /* What a key was forced to, which is in its range; or what is usual. */
-int eco_cpu_forced(const char *key, int usual);
+int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual);
+
+/* The same of how threads share out steps; false: nothing is forced, the grid stays. */
+bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid);
 
 /* What a plan chose, as eco_backend.choices. */
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text);

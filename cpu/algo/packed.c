@@ -17,7 +17,7 @@ static bool is_wide(const struct eco_problem *problem)
     const double units = (problem->H + GROUP - 1) / GROUP * GROUP;
     const double elements = eco_problem_work(problem, 0).recurrent / problem->H * units;
     return problem->type == ECORNN_F32 && problem->weight_type == ECORNN_BF16 &&
-           eco_cpu_forced("wide", elements * sizeof(float) <= FIRST_CACHE);
+           eco_cpu_forced(problem, "wide", elements * sizeof(float) <= FIRST_CACHE);
 }
 
 /* Weights in BF16, whatever the rows are. */
@@ -35,7 +35,7 @@ static bool fuses(const struct eco_problem *problem)
 /* Panels that are forced: room for a gradient's copies is measured in them. */
 static const char *panels_refuse(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const int32_t vectors = eco_cpu_forced("vectors", ECO_TILE_VECTORS);
+    const int32_t vectors = eco_cpu_forced(problem, "vectors", ECO_TILE_VECTORS);
     if (is_narrow(problem))
         return vectors % 2 == 0 ? NULL : "ECORNN_FORCE: vectors is not 2 or 4, with BF16 weights";
     return vectors >= caps->cpu.vectors
@@ -51,7 +51,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "no F16 weights";
     if (caps->cpu.lanes == 0)
         return "no product kernel";
-    const char *refusal = eco_cpu_force_refuses(ECO_FORCED_PACKED, fuses(problem));
+    const char *refusal = eco_cpu_force_refuses(problem, ECO_FORCED_PACKED, fuses(problem));
     return refusal != NULL ? refusal : panels_refuse(problem, caps);
 }
 
@@ -122,7 +122,7 @@ static void wish_narrow(struct eco_wishes *wishes, const struct eco_problem *pro
 {
     wishes->cpu.spans = 1;
     wishes->cpu.vectors =
-        eco_cpu_forced("vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
+        eco_cpu_forced(problem, "vectors", problem->N > ECO_NARROW_TALL ? 2 : ECO_TILE_VECTORS);
     wishes->cpu.group = ECO_NARROW_GROUP;
     wishes->cpu.pair = 2;
     wishes->cpu.acc_units = acc_units(problem, caps, ACC_LANES * caps->cpu.lanes);
@@ -149,42 +149,44 @@ static bool crowds(const struct eco_problem *problem)
     return problem->N > ECO_TILE_VECTORS && problem->I % ECO_CROWDED == 0;
 }
 
-static enum eco_asked asked(const char *key)
+static enum eco_asked asked(const struct eco_problem *problem, const char *key)
 {
-    const int answer = eco_cpu_forced(key, -1);
+    const int answer = eco_cpu_forced(problem, key, -1);
     return answer < 0 ? ECO_USUAL : answer > 0 ? ECO_ASKED_YES : ECO_ASKED_NO;
 }
 
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
-    const int32_t vectors = eco_cpu_forced("vectors", panel_vectors(problem, caps));
-    const bool own_units = eco_cpu_forced("own-units", fuses(problem));
+    const int32_t vectors = eco_cpu_forced(problem, "vectors", panel_vectors(problem, caps));
+    const bool own_units = eco_cpu_forced(problem, "own-units", fuses(problem));
     const bool fuse = problem->N >= FUSED_ROWS && own_units && near(problem, caps);
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
     *wishes = (struct eco_wishes){
         .cpu.by_length = true,
         .cpu.wide = is_wide(problem),
-        .chunk = eco_cpu_forced("chunk", steps_for(forward_rows(problem, caps), problem->N)),
-        .chunk_backward = eco_cpu_forced("chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
-        .cpu.pack_rows = eco_cpu_forced("pack-rows", PACK_ROWS),
+        .chunk =
+            eco_cpu_forced(problem, "chunk", steps_for(forward_rows(problem, caps), problem->N)),
+        .chunk_backward =
+            eco_cpu_forced(problem, "chunk-back", steps_for(BACKWARD_ROWS, problem->N)),
+        .cpu.pack_rows = eco_cpu_forced(problem, "pack-rows", PACK_ROWS),
         .cpu.gradient_rows = eco_cpu_gradient_group(problem),
         .cpu.spans = spans,
         .cpu.lanes = caps->cpu.lanes,
         .cpu.vectors = vectors,
         .cpu.acc_units = acc_units(problem, caps, caps->cpu.lanes * (spans > 1 ? spans : vectors)),
-        .cpu.threads = eco_cpu_forced("copy", crowds(problem)) ? caps->threads : 0,
+        .cpu.threads = eco_cpu_forced(problem, "copy", crowds(problem)) ? caps->threads : 0,
         .cpu.team_bytes = eco_cpu_team_bytes(caps->threads),
         .cpu.crowded = ECO_CROWDED_BYTES,
         .cpu.by_rows = true,
-        .cpu.fuse_rows = eco_cpu_forced("fuse", 0) > 0 ? 0 : FUSED_ROWS,
-        .fuse_input = eco_cpu_forced("fuse", fuse),
+        .cpu.fuse_rows = eco_cpu_forced(problem, "fuse", 0) > 0 ? 0 : FUSED_ROWS,
+        .fuse_input = eco_cpu_forced(problem, "fuse", fuse),
         .cpu.own_units = own_units,
-        .cpu.whole_rows = eco_cpu_forced("whole-rows", false),
-        .cpu.block = eco_cpu_forced("block", 0),
-        .cpu.pass_after = asked("pass-after"),
-        .cpu.near = asked("near"),
-        .cpu.strips = asked("strips"),
+        .cpu.whole_rows = eco_cpu_forced(problem, "whole-rows", false),
+        .cpu.block = eco_cpu_forced(problem, "block", 0),
+        .cpu.pass_after = asked(problem, "pass-after"),
+        .cpu.near = asked(problem, "near"),
+        .cpu.strips = asked(problem, "strips"),
     };
     if (is_narrow(problem))
         wish_narrow(wishes, problem, caps);

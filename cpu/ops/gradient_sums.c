@@ -19,7 +19,8 @@ int32_t eco_cpu_gradient_group(const struct eco_problem *problem)
     int forced;
     if (problem->type == ECORNN_F64)
         return 0;
-    return eco_force_number("gradient-rows", &forced) && forced > 0 ? forced : GROUP_ROWS;
+    return eco_force_number(problem->forced, "gradient-rows", &forced) && forced > 0 ? forced
+                                                                                     : GROUP_ROWS;
 }
 
 /* Bytes of dweights before an op's layer and direction. */

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "cpu/cpu.h"
 #include "cpu/run/cpuid.h"
 #include "cpu/attention/attention.h"
 #include "cpu/isa/isa.h"
@@ -254,23 +255,29 @@ static int read_count(const char **text, int most)
     return number > 0 && number <= most ? number : -1;
 }
 
-ecornn_status eco_cpu_grid_wanted(int grid[3], int most)
+bool eco_cpu_read_grid(const char *text, struct eco_grid *grid)
 {
-    const char *const text = eco_environment("ECORNN_GRID"), *at = text;
+    int part[3];
     int64_t threads = 1;
-    if (text == NULL || *text == '\0')
-        return ECORNN_OK;
     for (int k = 0; k < 3; k++) {
-        grid[k] = read_count(&at, most);
-        threads *= grid[k];
-        if (grid[k] < 0 || *at != (k < 2 ? 'x' : '\0') || threads > most)
-            return eco_fail(
-                ECORNN_BAD_ARGUMENT,
-                "ECORNN_GRID is \"%.40s\", must be OPSxROWSxUNITS, 1 to %d threads in all", text,
-                most);
-        at++;
+        part[k] = read_count(&text, ECO_STEP_THREADS);
+        threads *= part[k];
+        if (part[k] < 0 || *text != (k < 2 ? 'x' : '\0') || threads > ECO_STEP_THREADS)
+            return false;
+        text++;
     }
-    return ECORNN_OK;
+    *grid = (struct eco_grid){part[0], part[1], part[2]};
+    return true;
+}
+
+ecornn_status eco_cpu_grid_wanted(struct eco_grid *grid)
+{
+    const char *const text = eco_environment("ECORNN_GRID");
+    if (text == NULL || *text == '\0' || eco_cpu_read_grid(text, grid))
+        return ECORNN_OK;
+    return eco_fail(ECORNN_BAD_ARGUMENT,
+                    "ECORNN_GRID is \"%.40s\", must be OPSxROWSxUNITS, 1 to %d threads in all",
+                    text, ECO_STEP_THREADS);
 }
 
 int eco_cpu_spins(void)

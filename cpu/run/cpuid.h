@@ -16,9 +16,10 @@ void eco_cpu_name(char *name, size_t size);
 size_t eco_cpu_cache_bytes(void);
 /* CPUs of the process's affinity mask, at least 1. */
 int eco_cpu_affinity(void);
-/* ECORNN_GRID, like "2x1x4": how tests want steps shared out, among `most` threads or fewer; where
- * it is not set the grid stays as it is.  BAD_ARGUMENT: it is no such text. */
-ecornn_status eco_cpu_grid_wanted(int grid[3], int most);
+/* ECORNN_GRID, like "2x1x4": how tests want steps shared out; where it is not set the grid stays as
+ * it is.  BAD_ARGUMENT: it is no such text. */
+struct eco_grid;
+ecornn_status eco_cpu_grid_wanted(struct eco_grid *grid);
 /* How often a waiting thread looks before it sleeps, after OMP_WAIT_POLICY. */
 int eco_cpu_spins(void);
 

@@ -16,6 +16,7 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
     return (struct eco_cpu_run){
         .cpu = cpu,
         .isa = own->isa,
+        .grid = own->grid,
         .caps = &plan->device->caps,
         .problem = &plan->problem,
         .work = &plan->work,

@@ -8,7 +8,7 @@
 
 int32_t eco_step_asked(const struct eco_problem *problem, bool backward)
 {
-    const int32_t chunk = eco_gpu_force().chunk[backward];
+    const int32_t chunk = eco_gpu_force(problem).chunk[backward];
     return chunk < problem->T ? chunk : problem->T;
 }
 

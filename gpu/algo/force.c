@@ -17,10 +17,10 @@
 
 enum { VALUE = 32 };
 
-bool eco_gpu_asked(const char *key, const char *variable, char *value, size_t size)
+bool eco_gpu_asked(struct eco_gpu_asking asking, char *value, size_t size)
 {
-    const char *asked = variable != NULL ? eco_environment(variable) : NULL;
-    if (eco_force_text(key, value, size))
+    const char *asked = asking.variable != NULL ? eco_environment(asking.variable) : NULL;
+    if (eco_force_text(asking.forced, asking.key, value, size))
         return true;
     if (asked == NULL || *asked == '\0')
         return false;
@@ -232,7 +232,7 @@ static bool read_rows(const char *text, struct eco_gpu_force *force)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-struct eco_gpu_force eco_gpu_force(void)
+struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem)
 {
     static const struct {
         const char *key, *variable;
@@ -260,7 +260,8 @@ struct eco_gpu_force eco_gpu_force(void)
     struct eco_text all = {force.text, sizeof force.text, 0};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char value[VALUE];
-        if (!eco_gpu_asked(keys[i].key, keys[i].variable, value, sizeof value))
+        if (!eco_gpu_asked((struct eco_gpu_asking){problem->forced, keys[i].key, keys[i].variable},
+                           value, sizeof value))
             continue;
         eco_text_add(&all, "%s%s=%s", all.length > 0 ? "," : "", keys[i].key, value);
         if (!keys[i].read(value, &force) && force.wrong[0] == '\0')

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/problem.h"
 #include "common/util.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
 
@@ -44,10 +45,14 @@ struct eco_gpu_force {
 };
 
 /* At creation of a plan, and for its table of ways. */
-struct eco_gpu_force eco_gpu_force(void);
+struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem);
 /* A division of algorithm persistent, as its keys take it. */
 void eco_gpu_write_division(int place, struct eco_text *text);
-/* The value of a key of ECORNN_FORCE, or of a variable of its own; false: neither is there. */
-bool eco_gpu_asked(const char *key, const char *variable, char *value, size_t size);
+/* The value of a key of forced choices, or of a variable of its own; false: neither is there. */
+struct eco_gpu_asking {
+    const char *forced; /* or NULL */
+    const char *key, *variable;
+};
+bool eco_gpu_asked(struct eco_gpu_asking asking, char *value, size_t size);
 
 #endif /* ECO_GPU_ALGO_FORCE_H */

@@ -43,7 +43,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a projection whose rows are no whole pieces";
     if (problem->N > MOST_ROWS)
         return "more rows than a launch has blocks for";
-    const struct eco_gpu_force force = eco_gpu_force();
+    const struct eco_gpu_force force = eco_gpu_force(problem);
     const struct eco_fused_size projection = eco_fused_projection(problem, &force, problem->N);
     const struct eco_step_choice choice = eco_step_choose(problem, caps, &force, 0, problem->N);
     if (choice.time == 0 || (problem->projected && eco_fused_choose(&projection, caps).shape < 0))
@@ -61,7 +61,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 /* Seconds of all steps forward. */
 static double forward_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const struct eco_gpu_force force = eco_gpu_force();
+    const struct eco_gpu_force force = eco_gpu_force(problem);
     double step = 0;
     for (int32_t layer = 0; layer < problem->L; layer++) {
         const struct eco_fused_size projection = eco_fused_projection(problem, &force, problem->N);

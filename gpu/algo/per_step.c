@@ -18,7 +18,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
 
 static bool overlaps_layers(const struct eco_problem *problem)
 {
-    return problem->L > 1 && problem->D == 1 && !eco_gpu_force().one_by_one;
+    return problem->L > 1 && problem->D == 1 && !eco_gpu_force(problem).one_by_one;
 }
 
 static int32_t steps_for(const struct eco_problem *problem, bool backward, bool wavefront)
@@ -85,7 +85,7 @@ static size_t sums_or_splits(const struct eco_problem *problem, const struct eco
     const double work = accs * problem->H * problem->N;
     const bool used = problem->training || !(problem->fast || eco_gpu_is_short(problem->N, work));
     const bool splits = caps->gpu.splits && !problem->fast && !wishes->wavefront &&
-                        eco_gpu_force().emulated_f32 != ECO_USE_NEVER;
+                        eco_gpu_force(problem).emulated_f32 != ECO_USE_NEVER;
     if (problem->type == ECORNN_F32 && used && work >= least_work)
         return ECO_ROOM_ALIGNMENT +
                (splits ? room_of_splits(problem, caps, wishes) : ECO_EMULATED_SPLITTING_BYTES);
@@ -107,7 +107,7 @@ size_t eco_step_product_bytes(const struct eco_problem *problem, const struct ec
 static bool turns_forward(const struct eco_problem *problem)
 {
     enum { ROWS_ALIVE = 32, UNITS = 512, STEPS = 16 };
-    const enum eco_rows asked = eco_gpu_force().rows;
+    const enum eco_rows asked = eco_gpu_force(problem).rows;
     if (asked != ECO_ROWS_FASTER)
         return asked == ECO_ROWS_PADDED;
     return problem->type == ECORNN_F32 && !problem->fast && problem->N >= ROWS_ALIVE &&
@@ -158,7 +158,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 
 bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
 {
-    const enum eco_rows asked = eco_gpu_force().rows;
+    const enum eco_rows asked = eco_gpu_force(problem).rows;
     if (asked != ECO_ROWS_FASTER)
         return asked == ECO_ROWS_PADDED;
     return eco_step_gains_by_groups(problem, caps, steps);

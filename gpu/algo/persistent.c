@@ -50,9 +50,9 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     if (!is_near(problem))
         return "rows too far apart";
     if (!(step_time(problem, caps, false, 1) > 0))
-        return eco_gpu_force().divides[0] ? "a problem that the forced division does not fit"
-                                          : "weights that the chip cannot hold";
-    return problem->training && eco_gpu_force().divides[1] && !also_back(problem, caps)
+        return eco_gpu_force(problem).divides[0] ? "a problem that the forced division does not fit"
+                                                 : "weights that the chip cannot hold";
+    return problem->training && eco_gpu_force(problem).divides[1] && !also_back(problem, caps)
                ? "a problem that the forced division back does not fit"
                : NULL;
 }

@@ -75,7 +75,7 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
                                       sizeof *own);
     plan->own = own;
-    own->force = eco_gpu_force();
+    own->force = eco_gpu_force(&plan->problem);
     ecornn_status status = check_force(plan, &own->force);
     if (status == ECORNN_OK)
         status = eco_gpu_make_graphs(plan, &own->graphs);

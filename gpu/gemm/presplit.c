@@ -98,7 +98,7 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
                               bool backward)
 {
     const enum eco_emulated_form form = form_of(problem);
-    const struct eco_gpu_force force = eco_gpu_force();
+    const struct eco_gpu_force force = eco_gpu_force(problem);
     size_t bytes = 0, most = 0; /* of an operand's states */
     if (problem->type != ECORNN_F32 || !caps->gpu.splits || force.emulated_f32 == ECO_USE_NEVER ||
         has_spans(problem) || (backward && !problem->training))

@@ -181,7 +181,7 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
                                                const struct eco_caps *caps, bool backward,
                                                int32_t rows, int32_t steps, int32_t jobs)
 {
-    const struct eco_gpu_force force = eco_gpu_force();
+    const struct eco_gpu_force force = eco_gpu_force(problem);
     struct eco_persistent_need need = any_need(problem, caps, backward, problem->N, 1, 1);
     need.shapes = shapes_of(caps, &force, backward);
     need.groups = force.groups;

@@ -3,6 +3,7 @@
  * same plan again.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,18 +14,18 @@
 
 START_TEST(text_of_a_key)
 {
+    const char *forced = "algorithm=packed,tile=2,il=,=7,last=x";
     char value[6];
-    ck_assert_int_eq(setenv("ECORNN_FORCE", "algorithm=packed,tile=2,il=,=7,last=x", 1), 0);
-    ck_assert(eco_force_text("algorithm", value, sizeof value));
+    ck_assert(eco_force_text(forced, "algorithm", value, sizeof value));
     ck_assert_str_eq(value, "packe"); /* what fits */
-    ck_assert(eco_force_text("last", value, sizeof value));
+    ck_assert(eco_force_text(forced, "last", value, sizeof value));
     ck_assert_str_eq(value, "x");
-    ck_assert(!eco_force_text("rithm", value, sizeof value)); /* a whole key only */
-    ck_assert(!eco_force_text("algo", value, sizeof value));
-    ck_assert(eco_force_text("il", value, sizeof value));
+    ck_assert(!eco_force_text(forced, "rithm", value, sizeof value)); /* a whole key only */
+    ck_assert(!eco_force_text(forced, "algo", value, sizeof value));
+    ck_assert(eco_force_text(forced, "il", value, sizeof value));
     ck_assert_str_eq(value, "");
-    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
-    ck_assert(!eco_force_text("last", value, sizeof value));
+    ck_assert(!eco_force_text(NULL, "last", value, sizeof value));
+    ck_assert(!eco_force_text("", "last", value, sizeof value));
 }
 END_TEST
 
@@ -34,15 +35,11 @@ START_TEST(number_of_a_key)
         "block=", "block=8x", "block=x", "block=99999999999", "block=-99999999999",
         "block",  "blocks=8"};
     int value = 5;
-    ck_assert_int_eq(setenv("ECORNN_FORCE", "a=1,block=-12", 1), 0);
-    ck_assert(eco_force_number("block", &value));
+    ck_assert(eco_force_number("a=1,block=-12", "block", &value));
     ck_assert_int_eq(value, -12);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        ck_assert_int_eq(setenv("ECORNN_FORCE", wrong[i], 1), 0);
-        ck_assert_msg(!eco_force_number("block", &value), "%s", wrong[i]);
-    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        ck_assert_msg(!eco_force_number(wrong[i], "block", &value), "%s", wrong[i]);
     ck_assert_int_eq(value, -12);
-    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
 }
 END_TEST
 
@@ -67,6 +64,47 @@ START_TEST(choices_make_the_same_plan)
 }
 END_TEST
 
+/* What a run chooses by its own size is said only where it is forced. */
+START_TEST(forced_choices_are_printed)
+{
+    static const char forced[] =
+        "algorithm=packed,chunk=4,chunk-back=8,grid=1x1x1,vectors=4,own-units=1,"
+        "fuse=0,copy=0,block=8,pack-rows=96,whole-rows=1,pass-after=0,near=1,strips=0";
+    char print[1 << 13], wanted[sizeof forced + 16];
+    ecornn_device *device;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/train/T9/N3/I8/H40", NULL), ECORNN_OK);
+    ck_assert_int_eq(setenv("ECORNN_FORCE", forced, 1), 0);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+    ecornn_plan_print(plan, print, sizeof print);
+    snprintf(wanted, sizeof wanted, "ECORNN_FORCE=%s\n", forced);
+    ck_assert_msg(strstr(print, wanted) != NULL, "%s", print);
+    ecornn_plan_free(plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
+START_TEST(too_long_to_force)
+{
+    char text[300];
+    ecornn_device *device;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/T1/N1/I8/H8", NULL), ECORNN_OK);
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    ck_assert_int_eq(setenv("ECORNN_FORCE", text, 1), 0);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+    ck_assert_ptr_nonnull(strstr(ecornn_error_detail(), "299 characters"));
+    ecornn_device_close(device);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("force");
@@ -75,5 +113,7 @@ int main(void)
     tcase_add_test(tests, text_of_a_key);
     tcase_add_test(tests, number_of_a_key);
     tcase_add_test(tests, choices_make_the_same_plan);
+    tcase_add_test(tests, forced_choices_are_printed);
+    tcase_add_test(tests, too_long_to_force);
     return suite_run(suite, true);
 }

@@ -191,6 +191,8 @@ static const struct {
     {"near=0,vectors=2,wide=0", "lstm/f32/bf16-weights/train/T4/N1/I9/H67/states"},
     {"strips=0", "lstm/f32/train/T4/N1/I9/H67/states"},
     {"wide=0", "lstm/f32/bf16-weights/train/T3/N3/I9/H19/states"},
+    {"grid=1x1x1", "lstm/f32/train/T3/N3/I9/H67/states"},
+    {"grid=1x3x1", "lstm/f64/train/T3/N3/I9/H67/states"},
     {"wide=1", "gru/f32/bf16-weights/train/L2/T3/N3/I9/H67/states"},
 };
 enum { CHOICES = sizeof choice / sizeof *choice };
@@ -261,6 +263,8 @@ static const struct {
     {"fuse=1,own-units=0", "lstm/T3/N3/I3/H3", "threads do not own units"},
     {"own-units=1", "lstm/T3/N3/I3/H3/P2", "has means or a projection"},
     {"copy=3", "lstm/T3/N3/I3/H3", "copy is not 0 or 1"},
+    {"grid=1x2", "lstm/T3/N3/I3/H3", "grid is not OPSxROWSxUNITS"},
+    {"grid=8x9x1", "lstm/f64/T3/N3/I3/H3", "grid is not OPSxROWSxUNITS"},
     {"near=x", "lstm/T3/N3/I3/H3", "near is not 0 or 1"},
     {"algorithm=nothing", "lstm/T3/N3/I3/H3", "left out"},
     {"algorithm=blas", "lstm/row-invariant/T3/N3/I3/H3", "another order"},

@@ -177,7 +177,7 @@ static struct choice choose(const struct eco_problem *problem, const struct eco_
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             const struct eco_wishes *wishes)
 {
-    const enum eco_use wish = eco_gpu_force().scaled_f16;
+    const enum eco_use wish = eco_gpu_force(problem).scaled_f16;
     size_t most = 0;
     if (!may_halve(problem, caps, wishes) || wish == ECO_USE_NEVER)
         return 0;
