@@ -6,9 +6,11 @@
 #define ECO_BACKEND_H
 
 #include "common/attention/attention.h"
+#include "common/choice.h"
 #include "common/fp.h"
 #include "common/plan.h"
 #include "common/util.h"
+#include "common/wisdom/wisdom.h"
 
 /* What an algorithm may know of the device when it is asked for support and time: of any device,
  * then of the backend's kind. */
@@ -36,7 +38,9 @@ struct ecornn_device {
     const struct eco_backend *backend;
     struct eco_caps caps;
     ecornn_device_info info;
-    void *own; /* the backend's */
+    void *own;                       /* the backend's */
+    char identity[ECO_MAX_IDENTITY]; /* what times depend on, in words (wisdom/wisdom.h) */
+    uint64_t id;                     /* and its hash */
 };
 
 /* One way to run a problem; a constant. */
@@ -93,6 +97,10 @@ struct eco_backend {
     /* What was chosen, each as ",KEY=VALUE" of ECORNN_FORCE: a plan that is forced so is the same.
      * Or NULL. */
     void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
+    const struct eco_choice *tunables; /* worth trying, ends with a key NULL; NULL: none are */
+    const char *const *variables;      /* that take choices from the planner, too; ends with NULL */
+    /* Adds " key=value" of what times depend on, beside name, variant and threads.  Or NULL. */
+    void (*identity)(const struct ecornn_device *device, struct eco_text *words);
     int (*threads)(const struct ecornn_device *device); /* now; or NULL: as info says */
     const struct eco_algo *const *algos;                /* ends with NULL */
     const struct eco_attention_backend *attention;      /* NULL: it has none */

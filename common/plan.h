@@ -15,7 +15,7 @@
 struct eco_algo;
 struct eco_lanes_code;
 
-enum { ECO_MAX_REASON = 600 };
+enum { ECO_MAX_REASON = 600, ECO_MAX_NOTE = 800 };
 
 struct ecornn_plan {
     struct eco_problem problem;
@@ -31,10 +31,16 @@ struct ecornn_plan {
     double estimate;             /* seconds of one run of the planned size */
     double seconds;              /* and of what it saves less */
     char reason[ECO_MAX_REASON]; /* why this algorithm: what the others would have taken */
+    bool by_wisdom;              /* the forced choices of its problem are wisdom's */
+    char note[ECO_MAX_NOTE];     /* what wisdom says of the problem, or why it does not; or "" */
 };
 
+/* What the environment forces, else what wisdom knows, else what the planner estimates. */
 ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
                               const struct eco_problem *problem);
+/* What the problem forces, and nothing else. */
+ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *device,
+                            const struct eco_problem *problem);
 void eco_plan_free(struct ecornn_plan *plan);
 /* describe.c: as snprintf. */
 int eco_plan_describe(const struct ecornn_plan *plan, char *text, size_t size);

@@ -203,6 +203,22 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
     return ECORNN_OK;
 }
 
+/* ---- the backend ----------------------------------------------------------------------------- */
+
+/* Caches, and what else is no part of a processor's name. */
+static void identity(const struct ecornn_device *device, struct eco_text *words)
+{
+    const struct eco_cpu *cpu = device->own;
+    long shared = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    shared = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    eco_text_add(words, " cpus=%d l2=%zu l3=%ld small-products=%d", cpu->cpus,
+                 device->caps.cpu.cache_bytes, shared > 0 ? shared : 0, cpu->small_products);
+}
+
+static const char *const variables[] = {"ECORNN_GRID", NULL};
+
 static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas, NULL};
 
 const struct eco_backend eco_backend_cpu = {
@@ -223,6 +239,9 @@ const struct eco_backend eco_backend_cpu = {
     .release = release,
     .describe = describe,
     .choices = eco_cpu_choices,
+    .tunables = eco_cpu_tunables,
+    .variables = variables,
+    .identity = identity,
     .threads = threads,
     .algos = algos,
     .attention = &eco_cpu_attention,

@@ -263,6 +263,20 @@ static ecornn_status wait(struct ecornn_device *device, void *stream)
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 
+/* Clocks and the driver. */
+static void identity(const struct ecornn_device *device, struct eco_text *words)
+{
+    const struct eco_gpu *gpu = device->own;
+    int clock = 0, memory_clock = 0, driver = 0;
+    if (cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, gpu->device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, gpu->device) !=
+            cudaSuccess ||
+        cudaDriverGetVersion(&driver) != cudaSuccess)
+        cudaGetLastError();
+    eco_text_add(words, " kHz=%d memory-kHz=%d l2=%zu driver=%d runtime=%d", clock, memory_clock,
+                 device->caps.cpu.cache_bytes, driver, CUDART_VERSION);
+}
+
 static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
                                                &eco_algo_step, NULL};
 
@@ -283,6 +297,9 @@ static const struct eco_backend backend = {
     .release = eco_gpu_release,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
+    .tunables = eco_gpu_tunables,
+    .variables = eco_gpu_variables,
+    .identity = identity,
     .algos = algos,
     .attention = &eco_gpu_attention,
 };

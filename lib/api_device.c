@@ -99,6 +99,7 @@ static ecornn_status open_device(ecornn_device **device, int place, int argument
     }
     struct eco_text name = {.data = opened->info.backend, .size = sizeof opened->info.backend};
     eco_text_add(&name, "%s", backend->name);
+    eco_device_identify(opened);
     *device = opened;
     return ECORNN_OK;
 }

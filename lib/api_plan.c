@@ -4,9 +4,12 @@
  */
 #include "ecornn.h"
 
+#include <string.h>
+
 #include "common/fp.h"
 #include "common/plan.h"
 #include "common/util.h"
+#include "lib/wisdom_files.h"
 
 ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ecornn_cell *cell)
 {
@@ -36,13 +39,17 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
     struct ecornn_plan *created;
     fenv_t caller;
     eco_fp_default(&caller);
+    eco_wisdom_open();
     ecornn_status status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
         status = eco_plan_create(&created, device, &problem);
     eco_fp_restore(&caller);
-    if (status == ECORNN_OK)
-        *plan = created;
-    return status;
+    if (status != ECORNN_OK)
+        return status;
+    struct eco_text note = {created->note, sizeof created->note, strlen(created->note)};
+    eco_record(problem.text, &note);
+    *plan = created;
+    return ECORNN_OK;
 }
 
 void ecornn_plan_free(ecornn_plan *plan)

@@ -41,12 +41,28 @@ static void describe_cell(struct eco_text *text, const struct ecornn_cell *cell)
         lowered->n_backward, cell->builtin >= 0 ? "compiled in" : "from text");
 }
 
+/* What wisdom says, and who chose of what. */
+static void describe_reason(struct eco_text *text, const struct ecornn_plan *plan)
+{
+    if (plan->note[0] != '\0')
+        eco_text_add(text, "wisdom: %s\n", plan->note);
+    eco_text_add(text, "algorithm %s, %s%s of\n%s", plan->algo->name,
+                 plan->by_wisdom ? "by wisdom" : "the fastest by estimate",
+                 plan->problem.memory_limit > 0 ? " within the limit" : "", plan->reason);
+}
+
+void eco_plan_choices(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    eco_text_add(text, "algorithm=%s", plan->algo->name);
+    if (plan->device->backend->choices != NULL)
+        plan->device->backend->choices(plan, text);
+}
+
 /* In the form that makes the same plan again. */
 static void describe_choices(struct eco_text *text, const struct ecornn_plan *plan)
 {
-    eco_text_add(text, "ECORNN_FORCE=algorithm=%s", plan->algo->name);
-    if (plan->device->backend->choices != NULL)
-        plan->device->backend->choices(plan, text);
+    eco_text_add(text, "ECORNN_FORCE=");
+    eco_plan_choices(plan, text);
     eco_text_add(text, "\n");
 }
 
@@ -60,8 +76,7 @@ int eco_plan_describe(const struct ecornn_plan *plan, char *data, size_t size)
     describe_cell(&text, problem->cell);
     if (plan->device->backend->describe != NULL)
         plan->device->backend->describe(plan, &text);
-    eco_text_add(&text, "algorithm %s, the fastest by estimate%s of\n%s", plan->algo->name,
-                 problem->memory_limit > 0 ? " within the limit" : "", plan->reason);
+    describe_reason(&text, plan);
     eco_ways_describe(&text, plan);
     describe_choices(&text, plan);
     describe_tape(&text, plan, false);

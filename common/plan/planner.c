@@ -27,7 +27,7 @@ static bool left_out(const struct eco_problem *problem, const struct eco_algo *a
 static const char *refusal_of(const struct ecornn_plan *plan, const struct eco_algo *algo)
 {
     if (left_out(&plan->problem, algo))
-        return "left out by ECORNN_ALGORITHM";
+        return plan->by_wisdom ? "left out by wisdom" : "left out by ECORNN_ALGORITHM";
     return algo->refuses(&plan->problem, &plan->device->caps);
 }
 
@@ -126,31 +126,19 @@ static ecornn_status choose_way(struct ecornn_plan *plan)
     return ECORNN_OK;
 }
 
-/* Choices that the environment takes from the planner. */
-static ecornn_status read_force(struct eco_problem *problem)
-{
-    const char *forced = eco_environment("ECORNN_FORCE");
-    struct eco_text text = {problem->forced, sizeof problem->forced, 0};
-    eco_text_add(&text, "%s", forced != NULL ? forced : "");
-    if (text.length < text.size)
-        return ECORNN_OK;
-    return eco_fail(ECORNN_BAD_ARGUMENT, "ECORNN_FORCE has %zu characters, must have less than %zu",
-                    text.length, text.size);
-}
-
-ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
-                              const struct eco_problem *problem)
+static ecornn_status make(struct ecornn_plan **plan, struct ecornn_device *device,
+                          const struct eco_problem *problem, bool by_wisdom)
 {
     struct ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
     if (made == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
     made->problem = *problem;
     made->device = device;
+    made->by_wisdom = by_wisdom;
     made->work = eco_problem_work(problem, 0);
-    ecornn_status status = read_force(&made->problem);
-    if (status == ECORNN_OK)
-        choose(made);
-    if (status == ECORNN_OK && made->algo == NULL)
+    choose(made);
+    ecornn_status status = ECORNN_OK;
+    if (made->algo == NULL)
         status = fail_unsupported(made);
     if (status == ECORNN_OK)
         status = choose_way(made);
@@ -167,6 +155,84 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
     }
     *plan = made;
     return ECORNN_OK;
+}
+
+ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *device,
+                            const struct eco_problem *problem)
+{
+    return make(plan, device, problem, false);
+}
+
+/* ---- who chooses ----------------------------------------------------------------------------- */
+
+/* Does a variable take a choice from the planner?  Then wisdom takes none. */
+static bool is_asked(const struct eco_backend *backend)
+{
+    static const char *const all[] = {"ECORNN_FORCE", "ECORNN_ALGORITHM", NULL};
+    const char *const *const lists[] = {all, backend->variables};
+    for (int i = 0; i < 2; i++)
+        for (const char *const *name = lists[i]; name != NULL && *name != NULL; name++) {
+            const char *value = eco_environment(*name);
+            if (value != NULL && *value != '\0')
+                return true;
+        }
+    return false;
+}
+
+/* Choices that the environment takes from the planner. */
+static ecornn_status read_force(struct eco_problem *problem)
+{
+    const char *forced = eco_environment("ECORNN_FORCE");
+    struct eco_text text = {problem->forced, sizeof problem->forced, 0};
+    eco_text_add(&text, "%s", forced != NULL ? forced : "");
+    if (text.length < text.size)
+        return ECORNN_OK;
+    return eco_fail(ECORNN_BAD_ARGUMENT, "ECORNN_FORCE has %zu characters, must have less than %zu",
+                    text.length, text.size);
+}
+
+/* What wisdom knows is refused: the planner's own choices, and why; the thread's last failure is
+ * still the one before. */
+static ecornn_status make_without(struct ecornn_plan **plan, struct ecornn_device *device,
+                                  const struct eco_problem *problem, const char *before,
+                                  struct eco_text *note)
+{
+    eco_text_add(note, ", refused: %s; the planner chose", eco_fail_detail());
+    const ecornn_status status = make(plan, device, problem, false);
+    if (status == ECORNN_OK)
+        eco_fail(ECORNN_OK, "%s", before);
+    return status;
+}
+
+static ecornn_status make_by_wisdom(struct ecornn_plan **plan, struct ecornn_device *device,
+                                    const struct eco_problem *problem)
+{
+    struct eco_wisdom_found found;
+    struct eco_problem forced = *problem;
+    char before[512], said[ECO_MAX_NOTE];
+    struct eco_text choices = {forced.forced, sizeof forced.forced, 0},
+                    detail = {before, sizeof before, 0}, note = {said, sizeof said, 0};
+    eco_wisdom_find(problem, device, &found);
+    eco_text_add(&choices, "%s", found.choices);
+    eco_text_add(&note, "%s", found.note);
+    eco_text_add(&detail, "%s", eco_fail_detail());
+    const bool by_wisdom = found.choices[0] != '\0';
+    ecornn_status status = make(plan, device, &forced, by_wisdom);
+    if (by_wisdom && status != ECORNN_OK && status != ECORNN_NO_MEMORY)
+        status = make_without(plan, device, problem, before, &note);
+    if (status == ECORNN_OK)
+        memcpy((*plan)->note, said, sizeof said);
+    return status;
+}
+
+ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
+                              const struct eco_problem *problem)
+{
+    struct eco_problem asked = *problem;
+    if (device->backend->tunables != NULL && !is_asked(device->backend))
+        return make_by_wisdom(plan, device, problem);
+    const ecornn_status status = read_force(&asked);
+    return status == ECORNN_OK ? make(plan, device, &asked, false) : status;
 }
 
 void eco_plan_free(struct ecornn_plan *plan)

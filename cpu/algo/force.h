@@ -22,6 +22,9 @@ int eco_cpu_forced(const struct eco_problem *problem, const char *key, int usual
 /* The same of how threads share out steps; false: nothing is forced, the grid stays. */
 bool eco_cpu_forced_grid(const struct eco_problem *problem, struct eco_grid *grid);
 
+/* What is worth measuring, as eco_backend.tunables; tunables.c. */
+extern const struct eco_choice eco_cpu_tunables[];
+
 /* What a plan chose, as eco_backend.choices. */
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 

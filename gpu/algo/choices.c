@@ -1,6 +1,6 @@
 /*
  * What a plan chose, as ECORNN_FORCE takes it (force.c reads it).  Products that are offered to a
- * list of ways choose by their own sizes, and are none of it.
+ * list of ways choose by their own sizes, and are said only where they are forced.
  */
 #include "gpu/algo/algo.h"
 #include "gpu/fused_step/fused_step.h"
@@ -73,4 +73,5 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
     if (problem->L > 1 && problem->D == 1)
         eco_text_add(text, ",wavefront=%d", wishes->wavefront);
     add_rows(plan, text);
+    eco_gpu_write_unsaid(problem, text);
 }

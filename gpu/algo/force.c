@@ -232,25 +232,53 @@ static bool read_rows(const char *text, struct eco_gpu_force *force)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* Of keys that have one. */
+enum variable { NO_VARIABLE = -1, EMULATED_F32, CHUNK, WAVEFRONT, ROWS };
+const char *const eco_gpu_variables[] = {[EMULATED_F32] = "ECORNN_EMULATED_F32",
+                                         [CHUNK] = "ECORNN_CHUNK",
+                                         [WAVEFRONT] = "ECORNN_WAVEFRONT",
+                                         [ROWS] = "ECORNN_ROWS",
+                                         NULL};
+
+static const struct {
+    const char *key;
+    enum variable variable;
+    bool (*read)(const char *text, struct eco_gpu_force *force);
+    bool unsaid; /* choices.c says it only where it is forced */
+} keys[] = {{"forward", NO_VARIABLE, read_forward, false},
+            {"backward", NO_VARIABLE, read_backward, false},
+            {"groups", NO_VARIABLE, read_groups, true},
+            {"fused", NO_VARIABLE, read_fused, false},
+            {"projection", NO_VARIABLE, read_projected, false},
+            {"grouped", NO_VARIABLE, read_grouped, true},
+            {"emulated-f32", EMULATED_F32, read_emulated_f32, true},
+            {"scaled-f16", NO_VARIABLE, read_scaled_f16, true},
+            {"stream-k", NO_VARIABLE, read_stream_k, true},
+            {"step-tile", NO_VARIABLE, read_step_tile, true},
+            {"chunk-back", NO_VARIABLE, read_chunk_back, false},
+            {"chunk", CHUNK, read_chunk, false},
+            {"wavefront", WAVEFRONT, read_wavefront, false},
+            {"rows", ROWS, read_rows, false}};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+static bool asked(const struct eco_problem *problem, int k, char value[VALUE])
+{
+    const char *variable =
+        keys[k].variable == NO_VARIABLE ? NULL : eco_gpu_variables[keys[k].variable];
+    return eco_gpu_asked((struct eco_gpu_asking){problem->forced, keys[k].key, variable}, value,
+                         VALUE);
+}
+
+void eco_gpu_write_unsaid(const struct eco_problem *problem, struct eco_text *text)
+{
+    char value[VALUE];
+    for (int k = 0; k < KEYS; k++)
+        if (keys[k].unsaid && asked(problem, k, value))
+            eco_text_add(text, ",%s=%s", keys[k].key, value);
+}
+
 struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem)
 {
-    static const struct {
-        const char *key, *variable;
-        bool (*read)(const char *text, struct eco_gpu_force *force);
-    } keys[] = {{"forward", NULL, read_forward},
-                {"backward", NULL, read_backward},
-                {"groups", NULL, read_groups},
-                {"fused", NULL, read_fused},
-                {"projection", NULL, read_projected},
-                {"grouped", NULL, read_grouped},
-                {"emulated-f32", "ECORNN_EMULATED_F32", read_emulated_f32},
-                {"scaled-f16", NULL, read_scaled_f16},
-                {"stream-k", NULL, read_stream_k},
-                {"step-tile", NULL, read_step_tile},
-                {"chunk-back", NULL, read_chunk_back},
-                {"chunk", "ECORNN_CHUNK", read_chunk},
-                {"wavefront", "ECORNN_WAVEFRONT", read_wavefront},
-                {"rows", "ECORNN_ROWS", read_rows}};
     struct eco_gpu_force force = {.shapes = {UINT64_MAX, UINT64_MAX},
                                   .fused = UINT_MAX,
                                   .projected = UINT_MAX,
@@ -258,15 +286,14 @@ struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem)
                                   .stream_k = ECO_NOT_FORCED,
                                   .step_tiles = ECO_EMULATED_ANY(UINT_MAX)};
     struct eco_text all = {force.text, sizeof force.text, 0};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    for (int k = 0; k < KEYS; k++) {
         char value[VALUE];
-        if (!eco_gpu_asked((struct eco_gpu_asking){problem->forced, keys[i].key, keys[i].variable},
-                           value, sizeof value))
+        if (!asked(problem, k, value))
             continue;
-        eco_text_add(&all, "%s%s=%s", all.length > 0 ? "," : "", keys[i].key, value);
-        if (!keys[i].read(value, &force) && force.wrong[0] == '\0')
+        eco_text_add(&all, "%s%s=%s", all.length > 0 ? "," : "", keys[k].key, value);
+        if (!keys[k].read(value, &force) && force.wrong[0] == '\0')
             eco_text_add(&(struct eco_text){force.wrong, sizeof force.wrong, 0}, "%s=%s",
-                         keys[i].key, value);
+                         keys[k].key, value);
     }
     return force;
 }

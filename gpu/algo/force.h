@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/choice.h"
 #include "common/problem.h"
 #include "common/util.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
@@ -44,8 +45,15 @@ struct eco_gpu_force {
     enum eco_rows rows;
 };
 
+/* The variables that say the same as a key, as eco_backend.variables. */
+extern const char *const eco_gpu_variables[];
+
 /* At creation of a plan, and for its table of ways. */
 struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem);
+/* What is worth measuring, as eco_backend.tunables; tunables.c. */
+extern const struct eco_choice eco_gpu_tunables[];
+/* Of a problem's forced choices those that a plan does not choose as a whole: ",KEY=VALUE". */
+void eco_gpu_write_unsaid(const struct eco_problem *problem, struct eco_text *text);
 /* A division of algorithm persistent, as its keys take it. */
 void eco_gpu_write_division(int place, struct eco_text *text);
 /* The value of a key of forced choices, or of a variable of its own; false: neither is there. */

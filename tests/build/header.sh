@@ -7,7 +7,7 @@ flags="-I include -I $root/include -I $root -Wall -Wextra -Werror -fsyntax-only"
 CC=${CC:-cc}
 
 # $CC may hold options: unquoted on purpose.
-for header in "$root/include/ecornn.h" "$root/include/ecornn/attention.h"; do
+for header in "$root/include/ecornn.h" "$root"/include/ecornn/*.h; do
     $CC -std=c11 -pedantic-errors $flags -x c "$header"
 done
 for header in "$root"/common/*.h "$root"/common/*/*.h "$root"/cpu/*.h "$root"/cpu/*/*.h \

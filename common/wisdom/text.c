@@ -1,0 +1,311 @@
+/*
+ * The text form of wisdom: a first line, a line a device, a line a problem, words with single
+ * blanks between.  Reads anything without harm; knows no store and no file.
+ *
+ *     ecornn-wisdom 1
+ *     device 91c1d7f2a04be335 cpu avx512 threads=2 ... name=Some Processor
+ *     lstm/f32/infer/T100/N32/I256/H256 - 91c1d7f2a04be335 algorithm=packed,chunk=8 123456 789
+ * 2026-11-25
+ *
+ * The second word of a problem is "-", or the identity of a cell from text; then device, choices,
+ * median and spread in nanoseconds, date.
+ */
+#include "common/wisdom/wisdom.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+
+#define HEAD   "ecornn-wisdom 1"
+#define DEVICE "device "
+enum { MOST_BYTES = 64 << 20, MOST_LINE = 1024, LEAST_LINE = 32, MOST_DEVICES = 4096 };
+
+struct reader {
+    struct eco_wisdom *to;
+    const char *name;
+    uint32_t number; /* of the line, from 1 on */
+    uint32_t room;   /* lines of problems that fit */
+};
+
+static ecornn_status refuse(const struct reader *reader, const char *why)
+{
+    char reason[256];
+    struct eco_text text = {reason, sizeof reason, 0};
+    eco_text_add(&text, "%s", why); /* it may be the thread's detail itself */
+    return eco_fail(ECORNN_BAD_ARGUMENT, "%.200s:%" PRIu32 ": %s", reader->name, reader->number,
+                    reason);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* The next word, cut off in place; NULL: there is none. */
+static char *next_word(char **rest)
+{
+    char *word = *rest;
+    if (word == NULL || *word == '\0' || *word == ' ')
+        return NULL;
+    char *end = strchr(word, ' ');
+    if (end != NULL)
+        *end++ = '\0';
+    *rest = end;
+    return word;
+}
+
+static bool read_hex(const char *word, uint64_t *value)
+{
+    if (word == NULL || strlen(word) != 16 || word[strspn(word, "0123456789abcdef")] != '\0')
+        return false;
+    *value = strtoull(word, NULL, 16);
+    return true;
+}
+
+static bool read_count(const char *word, uint64_t *value)
+{
+    enum { MOST_DIGITS = 18 };
+    const size_t digits = word == NULL ? 0 : strspn(word, "0123456789");
+    if (digits == 0 || digits > MOST_DIGITS || word[digits] != '\0')
+        return false;
+    *value = strtoull(word, NULL, 10);
+    return true;
+}
+
+static bool is_date(const char *word)
+{
+    static const char form[] = "dddd-dd-dd";
+    for (size_t i = 0; i < sizeof form; i++)
+        if (form[i] == 'd' ? word[i] < '0' || word[i] > '9' : word[i] != form[i])
+            return false;
+    return true;
+}
+
+/* "algorithm=NAME,key=value": pairs as ECORNN_FORCE has them.  What they mean is the planner's. */
+static bool is_choices(const char *word)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    if (word == NULL || strlen(word) >= ECO_MAX_FORCE || strncmp(word, "algorithm=", 10) != 0)
+        return false;
+    for (const char *at = word;; at++) {
+        const size_t key = strspn(at, letters);
+        if (key == 0 || at[key] != '=')
+            return false;
+        at += key + 1;
+        const size_t value = strcspn(at, ",");
+        if (value == 0 || strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789-:.") < value)
+            return false;
+        at += value;
+        if (*at == '\0')
+            return true;
+    }
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static int32_t find_device(const struct eco_wisdom *wisdom, uint64_t id)
+{
+    int32_t k = wisdom->devices - 1;
+    while (k >= 0 && wisdom->device[k].id != id)
+        k--;
+    return k;
+}
+
+static ecornn_status read_device(const struct reader *reader, char *rest)
+{
+    struct eco_wisdom *to = reader->to;
+    uint64_t id = 0;
+    if (!read_hex(next_word(&rest), &id) || rest == NULL || *rest == '\0')
+        return refuse(reader, "a device is 16 digits of its identity, then its words");
+    if (strlen(rest) >= ECO_MAX_IDENTITY)
+        return refuse(reader, "the words of the device are too long");
+    if (id != eco_hash(ECO_HASH, rest, strlen(rest)))
+        return refuse(reader, "the words of the device are not those of its identity");
+    if (find_device(to, id) >= 0)
+        return ECORNN_OK;
+    if (to->devices == MOST_DEVICES)
+        return refuse(reader, "too many devices");
+    to->device[to->devices++] = (struct eco_wisdom_device){id, rest};
+    return ECORNN_OK;
+}
+
+static ecornn_status read_problem(const struct reader *reader, char *rest)
+{
+    struct eco_wisdom *to = reader->to;
+    struct eco_wisdom_line line = {.problem = next_word(&rest), .order = reader->number};
+    const char *cell = next_word(&rest);
+    uint64_t device = 0;
+    if (line.problem == NULL || cell == NULL)
+        return refuse(reader, "the line is no problem, cell, device and choices");
+    if (strcmp(cell, "-") != 0 && (!read_hex(cell, &line.cell) || line.cell == 0))
+        return refuse(reader, "the cell is neither - nor 16 digits");
+    if (!read_hex(next_word(&rest), &device))
+        return refuse(reader, "the device is not 16 digits");
+    line.device = find_device(to, device);
+    if (line.device < 0)
+        return refuse(reader, "no line before this one describes the device");
+    line.choices = next_word(&rest);
+    if (!is_choices(line.choices))
+        return refuse(reader, "the choices are not algorithm=NAME,key=value");
+    if (!read_count(next_word(&rest), &line.nanoseconds) || line.nanoseconds == 0 ||
+        !read_count(next_word(&rest), &line.spread))
+        return refuse(reader, "time and spread are not two numbers of nanoseconds");
+    line.date = next_word(&rest);
+    if (line.date == NULL || !is_date(line.date) || rest != NULL)
+        return refuse(reader, "the line does not end with a date, YYYY-MM-DD");
+    const char *why = eco_wisdom_problem_refuses(line.problem, line.cell == 0);
+    if (why != NULL)
+        return refuse(reader, why);
+    if (to->lines == reader->room)
+        return refuse(reader, "more problems than a text of this size has");
+    to->line[to->lines++] = line;
+    return ECORNN_OK;
+}
+
+static ecornn_status read_line(const struct reader *reader, char *line)
+{
+    if (reader->number == 1)
+        return strcmp(line, HEAD) == 0 ? ECORNN_OK : refuse(reader, "the first line is not " HEAD);
+    if (line[0] == '\0' || line[0] == '#')
+        return ECORNN_OK;
+    if (strlen(line) >= MOST_LINE)
+        return refuse(reader, "the line is too long");
+    for (const unsigned char *at = (const unsigned char *)line; *at != '\0'; at++)
+        if (*at < ' ' || *at == 0x7F)
+            return refuse(reader, "a control character");
+    if (strncmp(line, DEVICE, strlen(DEVICE)) == 0)
+        return read_device(reader, line + strlen(DEVICE));
+    return read_problem(reader, line);
+}
+
+static ecornn_status read_lines(struct reader *reader, char *text, size_t bytes)
+{
+    char *const end = text + bytes;
+    for (char *line = text; line < end; reader->number++) {
+        char *stop = memchr(line, '\n', (size_t)(end - line));
+        if (stop == NULL)
+            return refuse(reader, "the line does not end");
+        *stop = '\0';
+        if (strlen(line) != (size_t)(stop - line))
+            return refuse(reader, "a zero byte");
+        const ecornn_status status = read_line(reader, line);
+        if (status != ECORNN_OK)
+            return status;
+        line = stop + 1;
+    }
+    return reader->number > 1 ? ECORNN_OK : refuse(reader, "the text is empty");
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+static int by_name(const struct eco_wisdom_line *a, const struct eco_wisdom_line *b)
+{
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    const int names = strcmp(a->problem, b->problem);
+    return names != 0 ? names : (a->cell > b->cell) - (a->cell < b->cell);
+}
+
+/* The later of two lines for the same comes first. */
+static int compare_lines(const void *a, const void *b)
+{
+    const struct eco_wisdom_line *one = a, *other = b;
+    const int names = by_name(one, other);
+    return names != 0 ? names : (one->order < other->order) - (one->order > other->order);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct eco_wisdom_place *one = a, *other = b;
+    if (one->key != other->key)
+        return one->key < other->key ? -1 : 1;
+    return (one->line > other->line) - (one->line < other->line);
+}
+
+static void arrange(struct eco_wisdom *wisdom)
+{
+    uint32_t kept = 0;
+    if (wisdom->lines > 1)
+        qsort(wisdom->line, wisdom->lines, sizeof *wisdom->line, compare_lines);
+    for (uint32_t k = 0; k < wisdom->lines; k++)
+        if (kept == 0 || by_name(&wisdom->line[kept - 1], &wisdom->line[k]) != 0)
+            wisdom->line[kept++] = wisdom->line[k];
+    wisdom->lines = kept;
+    for (uint32_t k = 0; k < kept; k++)
+        wisdom->place[k] = (struct eco_wisdom_place){
+            eco_wisdom_key(wisdom->line[k].problem, wisdom->line[k].cell), k};
+    if (kept > 1)
+        qsort(wisdom->place, kept, sizeof *wisdom->place, compare_places);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static bool make_room(struct eco_wisdom *wisdom, size_t bytes, struct reader *reader)
+{
+    const size_t lines = bytes / LEAST_LINE + 1;
+    const size_t devices = lines < MOST_DEVICES ? lines : MOST_DEVICES;
+    reader->room = (uint32_t)lines;
+    wisdom->text = eco_alloc(bytes + 1);
+    wisdom->line = eco_alloc(lines * sizeof *wisdom->line);
+    wisdom->place = eco_alloc(lines * sizeof *wisdom->place);
+    wisdom->device = eco_alloc(devices * sizeof *wisdom->device);
+    return wisdom->text && wisdom->line && wisdom->place && wisdom->device;
+}
+
+ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_t bytes,
+                              const char *name)
+{
+    struct eco_wisdom made = {0};
+    struct reader reader = {.to = &made, .name = name, .number = 1};
+    if (bytes > MOST_BYTES)
+        return refuse(&reader, "the text is larger than 64 MiB");
+    ecornn_status status = ECORNN_OK;
+    if (!make_room(&made, bytes, &reader))
+        status = eco_fail(ECORNN_NO_MEMORY, "no memory for wisdom of %zu bytes", bytes);
+    if (status == ECORNN_OK) {
+        memcpy(made.text, text, bytes);
+        status = read_lines(&reader, made.text, bytes);
+    }
+    if (status != ECORNN_OK) {
+        eco_wisdom_free(&made);
+        return status;
+    }
+    arrange(&made);
+    *wisdom = made;
+    return ECORNN_OK;
+}
+
+void eco_wisdom_free(struct eco_wisdom *wisdom)
+{
+    eco_free(wisdom->text);
+    eco_free(wisdom->line);
+    eco_free(wisdom->place);
+    eco_free(wisdom->device);
+    *wisdom = (struct eco_wisdom){0};
+}
+
+void eco_wisdom_write_device(struct eco_text *text, const struct eco_wisdom_device *device)
+{
+    eco_text_add(text, DEVICE "%016" PRIx64 " %s\n", device->id, device->words);
+}
+
+void eco_wisdom_write_line(struct eco_text *text, const struct eco_wisdom_line *line,
+                           const struct eco_wisdom_device *device)
+{
+    eco_text_add(text, "%s ", line->problem);
+    if (line->cell != 0)
+        eco_text_add(text, "%016" PRIx64, line->cell);
+    else
+        eco_text_add(text, "-");
+    eco_text_add(text, " %016" PRIx64 " %s %" PRIu64 " %" PRIu64 " %s\n", device->id, line->choices,
+                 line->nanoseconds, line->spread, line->date);
+}
+
+void eco_wisdom_write(struct eco_text *text, const struct eco_wisdom *wisdom, bool head)
+{
+    if (head)
+        eco_text_add(text, HEAD "\n");
+    for (int32_t k = 0; k < wisdom->devices; k++)
+        eco_wisdom_write_device(text, &wisdom->device[k]);
+    for (uint32_t k = 0; k < wisdom->lines; k++)
+        eco_wisdom_write_line(text, &wisdom->line[k], &wisdom->device[wisdom->line[k].device]);
+}

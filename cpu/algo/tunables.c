@@ -1,0 +1,37 @@
+/*
+ * Choices of plans for a CPU that are worth measuring, in the order of what they gain.  None of
+ * them changes bits: rows of a batch keep what ecornn.h says of them, so the algorithm is no choice
+ * here, nor are wide and gradient-rows.
+ */
+#include "cpu/algo/force.h"
+#include "common/backend.h"
+
+/* With all threads, and with half of them. */
+static void list_grids(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const int most = plan->device->caps.threads < ECO_STEP_THREADS ? plan->device->caps.threads
+                                                                   : ECO_STEP_THREADS;
+    eco_text_add(text, "1x1x1");
+    for (int threads = most; threads > 1; threads = threads > most / 2 ? threads / 2 : 1)
+        for (int ops = 1; ops <= plan->problem.D && ops <= threads; ops++)
+            for (int rows = 1; ops * rows <= threads; rows++)
+                if (threads % (ops * rows) == 0 && rows <= plan->problem.N)
+                    eco_text_add(text, " %dx%dx%d", ops, rows, threads / ops / rows);
+}
+
+const struct eco_choice eco_cpu_tunables[] = {
+    {"grid", NULL, NULL, list_grids, false},
+    {"vectors", "packed", "1 2 3 4", NULL, false},
+    {"own-units", "packed", "0 1", NULL, false},
+    {"fuse", "packed", "0 1", NULL, false},
+    {"chunk", NULL, "/4 /2 *2 *4", NULL, false},
+    {"chunk-back", NULL, "/4 /2 *2 *4", NULL, true},
+    {"block", "packed", "6 12 24 48", NULL, false},
+    {"copy", "packed", "0 1", NULL, false},
+    {"pass-after", "packed", "0 1", NULL, false},
+    {"near", "packed", "0 1", NULL, false},
+    {"strips", "packed", "0 1", NULL, false},
+    {"whole-rows", "packed", "0 1", NULL, false},
+    {"pack-rows", "packed", "132 264 1056", NULL, true},
+    {NULL, NULL, NULL, NULL, false},
+};

@@ -1,0 +1,39 @@
+/*
+ * Choices of plans for a GPU that are worth measuring, in the order of what they gain.
+ */
+#include "gpu/algo/algo.h"
+#include "gpu/algo/force.h"
+#include "gpu/persistent/persistent.h"
+
+/* Every division that there may be code for; most are refused where the plan is made. */
+static void list_divisions(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    enum { PLACES = ECO_PERSISTENT_MAINLOOPS * ECO_PERSISTENT_CLUSTERS * ECO_PERSISTENT_SHIFTS };
+    (void)plan;
+    for (int place = 0; place < PLACES; place++) {
+        eco_text_add(text, place > 0 ? " " : "");
+        eco_gpu_write_division(place, text);
+    }
+}
+
+static void list_divisions_back(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    eco_text_add(text, "step ");
+    list_divisions(plan, text);
+}
+
+const struct eco_choice eco_gpu_tunables[] = {
+    {"algorithm", NULL, "persistent fused step", NULL, false},
+    {"forward", "persistent", NULL, list_divisions, false},
+    {"backward", "persistent", NULL, list_divisions_back, true},
+    {"fused", "fused", "8 16 32", NULL, false},
+    {"projection", "fused", "8 16 32", NULL, false},
+    {"chunk", NULL, "/4 /2 *2 *4", NULL, false},
+    {"chunk-back", NULL, "/4 /2 *2 *4", NULL, true},
+    {"wavefront", "persistent step", "0 1", NULL, false},
+    {"emulated-f32", "step", "0 1 2", NULL, false},
+    {"scaled-f16", NULL, "0 1", NULL, false},
+    {"grouped", NULL, "0 8 16 32", NULL, true},
+    {"rows", NULL, "padded dense", NULL, false},
+    {NULL, NULL, NULL, NULL, false},
+};

@@ -1,0 +1,236 @@
+/*
+ * Where wisdom lies, and how it is read and written; see wisdom_files.h.  What is in it,
+ * common/wisdom knows.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* O_CLOEXEC */
+#endif
+
+#include "lib/wisdom_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/wisdom/wisdom.h"
+#include "lib/paths.h"
+
+enum { MOST_PATH = 1024, MOST_FILE = 64 << 20 };
+
+static ecornn_status fail(const char *what, const char *path, int error)
+{
+    return eco_fail(ECORNN_FAILED, "%s: %.300s: %s", what, path, strerror(error));
+}
+
+/* ---- where ----------------------------------------------------------------------------------- */
+
+static bool is_given(const char *value)
+{
+    return value != NULL && *value != '\0';
+}
+
+static bool user_path(struct eco_text *path)
+{
+    const char *folder = eco_environment("XDG_CONFIG_HOME"), *home = eco_environment("HOME");
+    if (is_given(folder) && *folder == '/')
+        eco_text_add(path, "%s/ecornn/wisdom", folder);
+    else if (is_given(home) && *home == '/')
+        eco_text_add(path, "%s/.config/ecornn/wisdom", home);
+    else
+        return false;
+    return path->length < path->size;
+}
+
+bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path)
+{
+    const char *asked = eco_environment("ECORNN_WISDOM");
+    if (asked != NULL && strcmp(asked, "0") == 0)
+        return false;
+    if (which == ECO_WISDOM_USER)
+        return user_path(path);
+    if (which == ECO_WISDOM_ASKED && !is_given(asked))
+        return false;
+    eco_text_add(path, "%s", which == ECO_WISDOM_SYSTEM ? ECO_SYSCONFDIR "/ecornn/wisdom" : asked);
+    return path->length < path->size;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* All bytes that are there, which may be fewer than wanted. */
+static ecornn_status read_all(int file, const char *path, char *text, size_t bytes, size_t *got)
+{
+    for (*got = 0; *got < bytes;) {
+        const ssize_t n = read(file, text + *got, bytes - *got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail("cannot read", path, errno);
+        if (n == 0)
+            break;
+        *got += (size_t)n;
+    }
+    return ECORNN_OK;
+}
+
+static ecornn_status load_open(int file, const char *path)
+{
+    struct stat about;
+    size_t got = 0;
+    if (fstat(file, &about) != 0)
+        return fail("cannot read", path, errno);
+    if (!S_ISREG(about.st_mode))
+        return eco_fail(ECORNN_FAILED, "cannot read: %.300s: no regular file", path);
+    if (about.st_size > MOST_FILE)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%.300s:1: the text is larger than 64 MiB", path);
+    const size_t bytes = (size_t)about.st_size;
+    char *text = eco_alloc(bytes + 1);
+    if (text == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of %.300s", bytes, path);
+    ecornn_status status = read_all(file, path, text, bytes, &got);
+    if (status == ECORNN_OK)
+        status = eco_wisdom_add(text, got, path);
+    eco_free(text);
+    return status;
+}
+
+ecornn_status eco_wisdom_load(const char *path)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return fail("cannot read", path, errno);
+    const ecornn_status status = load_open(file, path);
+    close(file);
+    return status;
+}
+
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool opened;
+
+/* A file that is not there is no fault, but of one that was asked for. */
+static void open_one(enum eco_wisdom_file which)
+{
+    char data[MOST_PATH], before[512];
+    struct eco_text path = {data, sizeof data, 0}, detail = {before, sizeof before, 0};
+    if (!eco_wisdom_path(which, &path) || (which != ECO_WISDOM_ASKED && access(data, F_OK) != 0))
+        return;
+    eco_text_add(&detail, "%s", eco_fail_detail());
+    if (eco_wisdom_load(data) == ECORNN_OK)
+        return;
+    eco_wisdom_complain(eco_fail_detail());
+    eco_fail(ECORNN_OK, "%s", before); /* no failure of the caller's */
+}
+
+void eco_wisdom_open(void)
+{
+    if (atomic_load_explicit(&opened, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&opening);
+    for (int which = 0; which < ECO_WISDOM_FILES && !atomic_load(&opened); which++)
+        open_one((enum eco_wisdom_file)which);
+    atomic_store(&opened, true);
+    pthread_mutex_unlock(&opening);
+}
+
+void eco_wisdom_opened(void)
+{
+    atomic_store(&opened, true);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static bool write_all(int file, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        const ssize_t n = write(file, text, bytes);
+        if (n < 0 && errno != EINTR)
+            return false;
+        text += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+/* The folders that a file is in, those of the user's configuration. */
+static void make_folders(const char *path)
+{
+    char folder[MOST_PATH];
+    struct eco_text text = {folder, sizeof folder, 0};
+    eco_text_add(&text, "%s", path);
+    for (char *at = folder + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = '\0';
+        mkdir(folder, 0777); /* what fails, opening a file there says */
+        *at = '/';
+    }
+}
+
+/* Beside it first; the new name of it comes in one step. */
+static ecornn_status replace(const char *path, const char *text, size_t bytes)
+{
+    char data[MOST_PATH + 32];
+    struct eco_text beside = {data, sizeof data, 0};
+    static atomic_uint number;
+    eco_text_add(&beside, "%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&number, 1));
+    if (beside.length >= beside.size)
+        return fail("cannot write", path, ENAMETOOLONG);
+    const int file = open(data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0)
+        return fail("cannot write", data, errno);
+    int error = write_all(file, text, bytes) && fsync(file) == 0 ? 0 : errno;
+    if (close(file) != 0 && error == 0)
+        error = errno;
+    if (error == 0 && rename(data, path) != 0)
+        error = errno;
+    if (error == 0)
+        return ECORNN_OK;
+    unlink(data);
+    return fail("cannot write", path, error);
+}
+
+ecornn_status eco_wisdom_save(const char *path)
+{
+    char data[MOST_PATH];
+    struct eco_text user = {data, sizeof data, 0};
+    if (path == NULL) {
+        if (!user_path(&user))
+            return eco_fail(ECORNN_FAILED, "there is no file of the user's: neither "
+                                           "XDG_CONFIG_HOME nor HOME is an absolute path");
+        make_folders(data);
+        path = data;
+    }
+    const size_t room = eco_wisdom_print(NULL, 0) + 4096; /* what others add meanwhile */
+    char *text = eco_alloc(room);
+    if (text == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for wisdom of %zu bytes", room);
+    const size_t bytes = eco_wisdom_print(text, room);
+    const ecornn_status status =
+        bytes < room ? replace(path, text, bytes)
+                     : eco_fail(ECORNN_FAILED, "wisdom grew while it was written to %.300s", path);
+    eco_free(text);
+    return status;
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+void eco_record(const char *problem, struct eco_text *note)
+{
+    const char *path = eco_environment("ECORNN_RECORD");
+    char line[ECO_MAX_PROBLEM_TEXT + 2];
+    struct eco_text text = {line, sizeof line, 0};
+    if (!is_given(path))
+        return;
+    eco_text_add(&text, "%s\n", problem);
+    const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    /* One write at the end of a file is whole. */
+    const bool done = file >= 0 && write(file, line, text.length) == (ssize_t)text.length;
+    if (!done)
+        eco_text_add(note, "%sECORNN_RECORD: %.200s: %s", note->length > 0 ? "; " : "", path,
+                     strerror(errno));
+    if (file >= 0)
+        close(file);
+}

@@ -1,0 +1,30 @@
+/*
+ * Files of wisdom, and the file that records what a program plans.
+ */
+#ifndef ECO_WISDOM_FILES_H
+#define ECO_WISDOM_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ecornn.h"
+#include "common/util.h"
+
+/* Of the files that a process reads by itself, by the later. */
+enum eco_wisdom_file { ECO_WISDOM_SYSTEM, ECO_WISDOM_USER, ECO_WISDOM_ASKED, ECO_WISDOM_FILES };
+/* Its path; false: there is none, or none is to be read. */
+bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path);
+
+/* Reads these files, the first time.  What is wrong with one, plans say. */
+void eco_wisdom_open(void);
+/* As if that were done. */
+void eco_wisdom_opened(void);
+
+ecornn_status eco_wisdom_load(const char *path);
+ecornn_status eco_wisdom_save(const char *path);
+
+/* ECORNN_RECORD: a line more for the problem of a plan, whole, whatever other processes do; note:
+ * what plans say where that is not possible. */
+void eco_record(const char *problem, struct eco_text *note);
+
+#endif /* ECO_WISDOM_FILES_H */
