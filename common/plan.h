@@ -38,6 +38,9 @@ struct ecornn_plan {
 /* What the environment forces, else what wisdom knows, else what the planner estimates. */
 ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *device,
                               const struct eco_problem *problem);
+/* A variable of the environment that takes choices from the planner; NULL: there is none. */
+struct eco_backend;
+const char *eco_plan_asked(const struct eco_backend *backend);
 /* What the problem forces, and nothing else. */
 ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *device,
                             const struct eco_problem *problem);

@@ -165,8 +165,8 @@ ecornn_status eco_plan_make(struct ecornn_plan **plan, struct ecornn_device *dev
 
 /* ---- who chooses ----------------------------------------------------------------------------- */
 
-/* Does a variable take a choice from the planner?  Then wisdom takes none. */
-static bool is_asked(const struct eco_backend *backend)
+/* With such a variable wisdom takes no choice. */
+const char *eco_plan_asked(const struct eco_backend *backend)
 {
     static const char *const all[] = {"ECORNN_FORCE", "ECORNN_ALGORITHM", NULL};
     const char *const *const lists[] = {all, backend->variables};
@@ -174,9 +174,9 @@ static bool is_asked(const struct eco_backend *backend)
         for (const char *const *name = lists[i]; name != NULL && *name != NULL; name++) {
             const char *value = eco_environment(*name);
             if (value != NULL && *value != '\0')
-                return true;
+                return *name;
         }
-    return false;
+    return NULL;
 }
 
 /* Choices that the environment takes from the planner. */
@@ -229,7 +229,7 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
                               const struct eco_problem *problem)
 {
     struct eco_problem asked = *problem;
-    if (device->backend->tunables != NULL && !is_asked(device->backend))
+    if (device->backend->tunables != NULL && eco_plan_asked(device->backend) == NULL)
         return make_by_wisdom(plan, device, problem);
     const ecornn_status status = read_force(&asked);
     return status == ECORNN_OK ? make(plan, device, &asked, false) : status;

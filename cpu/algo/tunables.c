@@ -30,8 +30,8 @@ const struct eco_choice eco_cpu_tunables[] = {
     {"copy", "packed", "0 1", NULL, false},
     {"pass-after", "packed", "0 1", NULL, false},
     {"near", "packed", "0 1", NULL, false},
-    {"strips", "packed", "0 1", NULL, false},
-    {"whole-rows", "packed", "0 1", NULL, false},
+    {"strips", "packed", "0", NULL, false},
+    {"whole-rows", "packed", "1", NULL, false},
     {"pack-rows", "packed", "132 264 1056", NULL, true},
     {NULL, NULL, NULL, NULL, false},
 };

@@ -46,6 +46,52 @@ ECORNN_API int ecornn_wisdom_to_text(char *text, size_t size);
 
 /** @} */
 
+/** @defgroup ecornn_tuning Tuning
+ * @{ */
+
+/** Choices of a plan that were tried. */
+typedef struct {
+    const char *choices; /**< as ECORNN_FORCE takes them */
+    const char *refusal; /**< why they were not timed; NULL: they were */
+    double seconds;      /**< the median of a run: forward, in training backward too */
+    double low, high;    /**< its quartiles */
+} ecornn_candidate;
+
+/** How to tune. */
+typedef struct {
+    size_t size;    /**< sizeof(ecornn_tuning) */
+    double seconds; /**< to take, about, beside the runs of two plans; 0: 2 */
+    int32_t forget; /**< nonzero: what is found does not become wisdom */
+    /** Called with each candidate, which is gone after that; the planner's choices and the best
+     * come last, once more.  NULL: nobody wants to know. */
+    void (*report)(void *own, const ecornn_candidate *candidate);
+    void *own; /**< the first argument of report */
+} ecornn_tuning;
+
+/** What was found. */
+typedef struct {
+    char planned[256], best[256];         /**< choices: the planner's, and the fastest */
+    double planned_seconds, best_seconds; /**< medians of runs that took turns */
+    double best_low, best_high;           /**< quartiles */
+    double seconds;                       /**< that tuning took */
+    int32_t candidates;                   /**< plans that were made, beside the planner's */
+    int32_t refused;                      /**< choices that no plan has */
+    int32_t wrong;                        /**< plans whose results were others: a fault of ours */
+    uint32_t reserved[5];                 /**< for later versions */
+} ecornn_tuned;
+
+/**
+ * Measures which choices make the fastest plan of a problem, on random data, and tells the
+ * process's wisdom: plans made later take them, and ecornn_wisdom_save keeps them.  Candidates take
+ * turns and their results are compared.  It needs the memory of some plans and of x several times
+ * over.  Best where nothing else runs.  tuning: NULL: the usual.  BAD_ARGUMENT where a variable
+ * such as ECORNN_FORCE is set, which would choose instead.
+ */
+ECORNN_API ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
+                                     const ecornn_tuning *tuning, ecornn_tuned *tuned);
+
+/** @} */
+
 #ifdef __cplusplus
 }
 #endif

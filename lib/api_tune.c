@@ -1,0 +1,53 @@
+/*
+ * Tuning: the public function.  The search is tune_search.c's.
+ */
+#include "ecornn.h"
+
+#include "common/backend.h"
+#include "common/fp.h"
+#include "common/util.h"
+#include "lib/tune.h"
+#include "lib/wisdom_files.h"
+
+static ecornn_status check(const ecornn_device *device, const ecornn_desc *desc,
+                           const ecornn_tuning *tuning, const ecornn_tuned *tuned)
+{
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    if (!desc)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
+    if (!tuned)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "tuned is NULL");
+    if (tuning && tuning->size != sizeof *tuning)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "tuning.size is %zu, must be sizeof(ecornn_tuning), %zu", tuning->size,
+                        sizeof *tuning);
+    if (tuning && !(tuning->seconds >= 0 && tuning->seconds <= 1e6))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "tuning.seconds is %g, must be 0 to 1000000",
+                        tuning->seconds);
+    const char *asked = eco_plan_asked(device->backend);
+    if (asked)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is set, which takes choices from tuning", asked);
+    return ECORNN_OK;
+}
+
+ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
+                          const ecornn_tuning *tuning, ecornn_tuned *tuned)
+{
+    static const ecornn_tuning usual = {.size = sizeof usual};
+    struct eco_problem problem;
+    ecornn_tuned found = {0};
+    ecornn_status status = check(device, desc, tuning, tuned);
+    if (status != ECORNN_OK)
+        return status;
+    fenv_t caller;
+    eco_fp_default(&caller);
+    eco_wisdom_open();
+    status = eco_problem_build(&problem, desc);
+    if (status == ECORNN_OK)
+        status = eco_tune(device, &problem, tuning ? tuning : &usual, &found);
+    eco_fp_restore(&caller);
+    if (status == ECORNN_OK)
+        *tuned = found;
+    return status;
+}

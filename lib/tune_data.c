@@ -1,0 +1,194 @@
+/*
+ * The data of a problem that is tuned, drawn by a seed, and results as numbers; see tune.h.
+ */
+#include "lib/tune.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "common/backend.h"
+#include "common/type.h"
+#include "common/util.h"
+
+double eco_tune_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* Uniform in (-1, 1): xorshift (Marsaglia 2003). */
+static double draw(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (double)(*state >> 11) * 0x1p-52 - 1;
+}
+
+/* Room in the device's memory, and random numbers there. */
+static void *random_block(const struct eco_tune_data *data, size_t elements, ecornn_type type,
+                          double bound)
+{
+    const size_t bytes = (elements > 0 ? elements : 1) * eco_type_bytes(type);
+    void *host = eco_alloc(bytes), *block = ecornn_alloc(data->device, bytes);
+    uint64_t state = 0x9E3779B97F4A7C15u ^ elements;
+    for (size_t i = 0; host != NULL && i < elements; i++)
+        eco_type_set(host, i, type, bound * draw(&state));
+    const bool good = host != NULL && block != NULL &&
+                      ecornn_upload(data->device, block, host, bytes) == ECORNN_OK;
+    eco_free(host);
+    if (good)
+        return block;
+    ecornn_free(data->device, block);
+    return NULL;
+}
+
+static bool make_pointers(struct eco_tune_data *data, const struct ecornn_plan *plan)
+{
+    const int count = ecornn_param_count(plan);
+    const size_t room = (size_t)count + 1; /* a cell may have none */
+    const size_t bytes = eco_type_bytes(data->problem->param_type);
+    data->pointers = eco_alloc_zeroed(room * sizeof *data->pointers);
+    data->dpointers = eco_alloc_zeroed(room * sizeof *data->dpointers);
+    if (data->pointers == NULL || data->dpointers == NULL)
+        return false;
+    for (int k = 0; k < count; k++) {
+        ecornn_param param;
+        ecornn_param_get(plan, k, &param);
+        data->pointers[k] = (char *)data->block + param.offset * bytes;
+        if (data->dparams != NULL)
+            data->dpointers[k] = (char *)data->dparams + param.offset * bytes;
+    }
+    return true;
+}
+
+/* Sets of x beyond what a cache holds, but not many. */
+static int sets_of(size_t bytes)
+{
+    enum { MOST = 8 };
+    static const size_t wanted = 64 << 20;
+    return bytes > wanted / 2 ? 2 : bytes > wanted / MOST ? (int)(wanted / bytes) : MOST;
+}
+
+ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn_plan *plan)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const size_t rows = (size_t)problem->T * (size_t)problem->N,
+                 element = eco_type_bytes(problem->type),
+                 param = eco_type_bytes(problem->param_type);
+    *data = (struct eco_tune_data){.device = plan->device, .problem = problem};
+    data->x_elements = rows * (size_t)problem->I;
+    data->y_elements = rows * (size_t)(problem->D * problem->P);
+    data->params = plan->sizes.params;
+    data->sets = sets_of(data->x_elements * element);
+    data->x = random_block(data, data->x_elements * (size_t)data->sets, problem->type, 1);
+    data->y = ecornn_alloc(data->device, data->y_elements * element);
+    data->block = random_block(data, data->params, problem->param_type, 1 / sqrt(problem->H));
+    bool good = data->x != NULL && data->y != NULL && data->block != NULL;
+    if (problem->training) {
+        data->dy = random_block(data, data->y_elements, problem->type, 1);
+        data->dx = ecornn_alloc(data->device, data->x_elements * element);
+        data->dparams = ecornn_alloc(data->device, (data->params + 1) * param);
+        good = good && data->dy != NULL && data->dx != NULL && data->dparams != NULL;
+    }
+    if (good && make_pointers(data, plan))
+        return ECORNN_OK;
+    return eco_fail(ECORNN_NO_MEMORY, "no memory for the data of %s", problem->text);
+}
+
+void eco_tune_data_free(struct eco_tune_data *data)
+{
+    void *const blocks[] = {data->x, data->y, data->dx, data->dy, data->dparams, data->block};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
+        ecornn_free(data->device, blocks[k]);
+    eco_free(data->pointers);
+    eco_free(data->dpointers);
+    *data = (struct eco_tune_data){0};
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static ecornn_status fetch(struct eco_tune_results *results, int which, ecornn_device *device,
+                           const void *from, ecornn_type type)
+{
+    const size_t count = results->count[which], bytes = count * eco_type_bytes(type);
+    void *host = eco_alloc(bytes);
+    double *value = results->value[which] = eco_alloc(count * sizeof *value);
+    ecornn_status status = host != NULL && value != NULL
+                               ? ecornn_download(device, host, from, bytes)
+                               : eco_fail(ECORNN_NO_MEMORY, "no memory for %zu results", count);
+    if (status == ECORNN_OK)
+        eco_type_move(value, ECORNN_F64, host, type, count);
+    eco_free(host);
+    return status;
+}
+
+ecornn_status eco_tune_results_fetch(struct eco_tune_results *results,
+                                     const struct eco_tune_data *data)
+{
+    const struct eco_problem *problem = data->problem;
+    *results = (struct eco_tune_results){.count = {data->y_elements,
+                                                   problem->training ? data->x_elements : 0,
+                                                   problem->training ? data->params : 0}};
+    const void *const from[ECO_TUNE_RESULTS] = {data->y, data->dx, data->dparams};
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; status == ECORNN_OK && k < ECO_TUNE_RESULTS; k++)
+        if (results->count[k] > 0)
+            status = fetch(results, k, data->device, from[k],
+                           k == 2 ? problem->param_type : problem->type);
+    return status;
+}
+
+void eco_tune_results_free(struct eco_tune_results *results)
+{
+    for (int k = 0; k < ECO_TUNE_RESULTS; k++)
+        eco_free(results->value[k]);
+    *results = (struct eco_tune_results){0};
+}
+
+/* Norm of the difference over the norm; infinite where a value is none. */
+static double relative(const double *a, const double *b, size_t count)
+{
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        norm += a[i] * a[i];
+    }
+    return difference <= 0                    ? 0
+           : norm > 0 && isfinite(difference) ? sqrt(difference / norm)
+                                              : INFINITY;
+}
+
+/* How far plans of a problem may be apart: roundings of its narrowest type in other places, which
+ * grow with the root of the steps they go through.  Sums of wide types run in other orders, and may
+ * be emulated, too.  Large enough that roundings are no fault: a fault is larger. */
+static double tolerance(const struct eco_problem *problem)
+{
+    enum { FAST_BITS = 11 };
+    const ecornn_type narrowest =
+        eco_type_narrow(problem->weight_type) ? problem->weight_type : problem->type;
+    const int all = eco_type_form[narrowest].bits;
+    const int bits = problem->fast && all > FAST_BITS ? FAST_BITS : all;
+    const double factor = bits > FAST_BITS ? 256 : 16;
+    return fmin(factor * sqrt((double)problem->T) * ldexp(1, -bits), 0.25);
+}
+
+const char *eco_tune_difference(const struct eco_tune_results *a, const struct eco_tune_results *b,
+                                const struct eco_problem *problem, char text[128])
+{
+    static const char *const name[ECO_TUNE_RESULTS] = {"y", "dx", "gradients of parameters"};
+    const double most = tolerance(problem);
+    for (int k = 0; k < ECO_TUNE_RESULTS; k++) {
+        const double apart = a->count[k] > 0 ? relative(a->value[k], b->value[k], a->count[k]) : 0;
+        if (apart <= most)
+            continue;
+        struct eco_text words = {text, 128, 0};
+        eco_text_add(&words, "other results: %s differ by %.2g, must be at most %.2g", name[k],
+                     apart, most);
+        return text;
+    }
+    return NULL;
+}

@@ -1,0 +1,297 @@
+/*
+ * The search: one choice after the other, from the planner's plan on; of each the values that the
+ * backend calls worth trying, side by side; see tune.h.  What is found goes to the wisdom.
+ */
+#include "lib/tune.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/backend.h"
+#include "common/tune/tune.h"
+#include "common/util.h"
+#include "common/wisdom/wisdom.h"
+
+enum { GROUP = 8, ROUNDS = 7, LAST_ROUNDS = 31, PASSES = 2, MOST_SEEN = 1024 };
+/* What is faster by less may be chance. */
+static const double WORTH = 0.98;
+/* What is slower by more in each of its first rounds is not timed again. */
+static const double HOPELESS = 1.5;
+enum { FIRST_ROUNDS = 3 };
+
+struct search {
+    ecornn_device *device;
+    const struct eco_problem *problem;
+    const ecornn_tuning *tuning;
+    ecornn_tuned *tuned;
+    double end; /* of the time that the caller gave */
+    struct eco_tune_data data;
+    struct eco_tune_results expected;
+    struct eco_trial planned, best;
+    uint64_t seen[MOST_SEEN]; /* choices that were tried */
+    int n_seen;
+};
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void report(const struct search *search, const ecornn_candidate *candidate)
+{
+    if (search->tuning->report != NULL)
+        search->tuning->report(search->tuning->own, candidate);
+}
+
+static void report_trial(const struct search *search, struct eco_trial *trial)
+{
+    eco_trial_settle(trial);
+    const ecornn_candidate candidate = {.choices = trial->choices,
+                                        .seconds = trial->median,
+                                        .low = trial->low,
+                                        .high = trial->high};
+    report(search, &candidate);
+}
+
+/* ---- one group ------------------------------------------------------------------------------- */
+
+static bool is_new(struct search *search, const char *choices)
+{
+    const uint64_t hash = eco_hash(ECO_HASH, choices, strlen(choices));
+    for (int k = 0; k < search->n_seen; k++)
+        if (search->seen[k] == hash)
+            return false;
+    if (search->n_seen < MOST_SEEN)
+        search->seen[search->n_seen++] = hash;
+    return true;
+}
+
+/* A plan with these choices, if it can be, is none that was tried, and computes the same.  status:
+ * what nobody can go on after. */
+static bool admit(struct search *search, struct eco_trial *trial, const char *choices,
+                  ecornn_status *status)
+{
+    struct eco_tune_results results = {0};
+    char text[128];
+    const char *refusal = NULL;
+    const ecornn_status made = eco_trial_make(trial, &search->data, choices);
+    if (made != ECORNN_OK)
+        refusal = ecornn_error_detail();
+    if (made == ECORNN_OK && !is_new(search, trial->choices)) {
+        eco_trial_free(trial);
+        return false;
+    }
+    search->tuned->candidates += made == ECORNN_OK;
+    search->tuned->refused += made != ECORNN_OK;
+    if (made == ECORNN_OK) {
+        *status = eco_trial_compute(trial);
+        if (*status == ECORNN_OK)
+            *status = eco_tune_results_fetch(&results, &search->data);
+        if (*status == ECORNN_OK)
+            refusal = eco_tune_difference(&search->expected, &results, search->problem, text);
+        eco_tune_results_free(&results);
+        search->tuned->wrong += refusal != NULL;
+    } else if (made == ECORNN_FAILED) {
+        *status = made;
+    }
+    if (refusal == NULL && *status == ECORNN_OK)
+        return true;
+    report(search, &(ecornn_candidate){.choices = choices, .refusal = refusal});
+    eco_trial_free(trial);
+    return false;
+}
+
+static double least_of(const struct eco_trial *trial)
+{
+    double least = INFINITY;
+    for (int k = 0; k < trial->rounds; k++)
+        least = fmin(least, trial->seconds[k]);
+    return least;
+}
+
+/* All take turns, so that a clock that drifts and neighbours that steal time hit all. */
+static ecornn_status race(struct eco_trial *const trials[], int n, int rounds)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int k = 0; k < n; k++)
+        trials[k]->rounds = 0;
+    for (int round = 0; round < rounds; round++) {
+        double fastest = INFINITY;
+        for (int k = 0; round >= FIRST_ROUNDS && k < n; k++)
+            fastest = fmin(fastest, least_of(trials[k]));
+        for (int k = 0; status == ECORNN_OK && k < n; k++) {
+            struct eco_trial *trial = trials[(k + round) % n];
+            if (round < FIRST_ROUNDS || least_of(trial) <= HOPELESS * fastest)
+                status = eco_trial_round(trial);
+        }
+    }
+    return status;
+}
+
+/* By its median, and not by chance: the lower quartile agrees. */
+static bool is_faster(const struct eco_trial *trial, const struct eco_trial *than)
+{
+    return trial->median < WORTH * than->median && trial->low < than->low;
+}
+
+/* The fastest of some plans becomes the best, if it is faster than that. */
+static ecornn_status compare_group(struct search *search, struct eco_trial group[], int n)
+{
+    struct eco_trial *trials[GROUP + 1] = {&search->best};
+    int fastest = -1;
+    for (int k = 0; k < n; k++)
+        trials[k + 1] = &group[k];
+    const ecornn_status status = race(trials, n + 1, ROUNDS);
+    if (status != ECORNN_OK)
+        return status;
+    eco_trial_settle(&search->best);
+    for (int k = 0; k < n; k++) {
+        report_trial(search, &group[k]);
+        if (fastest < 0 || group[k].median < group[fastest].median)
+            fastest = k;
+    }
+    if (fastest >= 0 && is_faster(&group[fastest], &search->best)) {
+        const struct eco_trial slower = search->best;
+        search->best = group[fastest];
+        group[fastest] = slower;
+    }
+    return ECORNN_OK;
+}
+
+/* ---- one choice ------------------------------------------------------------------------------ */
+
+static bool is_late(const struct search *search)
+{
+    return eco_tune_now() > search->end;
+}
+
+static ecornn_status try_choice(struct search *search, const struct eco_choice *choice)
+{
+    char candidates[ECO_MAX_CANDIDATES][ECO_MAX_FORCE];
+    ecornn_status status = ECORNN_OK;
+    const int count = eco_choice_applies(choice, search->best.plan)
+                          ? eco_candidates(choice, search->best.plan, candidates)
+                          : 0;
+    for (int k = 0; status == ECORNN_OK && k < count && !is_late(search);) {
+        struct eco_trial group[GROUP] = {{.data = NULL}};
+        int n = 0;
+        for (; status == ECORNN_OK && k < count && n < GROUP && !is_late(search); k++)
+            n += admit(search, &group[n], candidates[k], &status);
+        if (status == ECORNN_OK && n > 0)
+            status = compare_group(search, group, n);
+        for (int i = 0; i < GROUP; i++)
+            eco_trial_free(&group[i]);
+    }
+    return status;
+}
+
+static ecornn_status try_choices(struct search *search)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int pass = 0; pass < PASSES; pass++) {
+        char before[ECO_MAX_FORCE];
+        memcpy(before, search->best.choices, sizeof before);
+        for (const struct eco_choice *choice = search->device->backend->tunables;
+             choice != NULL && choice->key != NULL && status == ECORNN_OK && !is_late(search);
+             choice++)
+            status = try_choice(search, choice);
+        if (status != ECORNN_OK || strcmp(before, search->best.choices) == 0)
+            break;
+    }
+    return status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* The planner's plan, the data, and what all must compute. */
+static ecornn_status begin(struct search *search)
+{
+    struct ecornn_plan *plan;
+    ecornn_status status = eco_plan_make(&plan, search->device, search->problem);
+    if (status != ECORNN_OK)
+        return status;
+    status = eco_tune_data_make(&search->data, plan);
+    search->data.problem = search->problem;
+    ecornn_plan_free(plan);
+    if (status == ECORNN_OK)
+        status = eco_trial_make(&search->planned, &search->data, "");
+    if (status == ECORNN_OK)
+        status = eco_trial_make(&search->best, &search->data, "");
+    if (status == ECORNN_OK)
+        status = eco_trial_compute(&search->planned);
+    if (status == ECORNN_OK)
+        status = eco_tune_results_fetch(&search->expected, &search->data);
+    if (status == ECORNN_OK)
+        is_new(search, search->planned.choices);
+    return status;
+}
+
+/* Once more, the two that matter, for longer: chance made one of many the fastest. */
+static ecornn_status decide(struct search *search)
+{
+    struct eco_trial *trials[2] = {&search->planned, &search->best};
+    const bool other = strcmp(search->planned.choices, search->best.choices) != 0;
+    const ecornn_status status = race(trials, other ? 2 : 1, LAST_ROUNDS);
+    ecornn_tuned *tuned = search->tuned;
+    if (status != ECORNN_OK)
+        return status;
+    report_trial(search, &search->planned);
+    if (other)
+        report_trial(search, &search->best);
+    const struct eco_trial *best =
+        other && is_faster(&search->best, &search->planned) ? &search->best : &search->planned;
+    memcpy(tuned->planned, search->planned.choices, sizeof tuned->planned);
+    memcpy(tuned->best, best->choices, sizeof tuned->best);
+    tuned->planned_seconds = search->planned.median;
+    tuned->best_seconds = best->median;
+    tuned->best_low = best->low;
+    tuned->best_high = best->high;
+    return ECORNN_OK;
+}
+
+static ecornn_status learn(const struct search *search)
+{
+    const ecornn_tuned *tuned = search->tuned;
+    const double most = 1e8, nanoseconds = 1e9 * fmin(tuned->best_seconds, most);
+    char date[16];
+    struct tm day;
+    const time_t now = time(NULL);
+    if (gmtime_r(&now, &day) == NULL || strftime(date, sizeof date, "%Y-%m-%d", &day) == 0)
+        return eco_fail(ECORNN_FAILED, "there is no date");
+    const struct eco_wisdom_line line = {
+        .problem = search->problem->text,
+        .choices = tuned->best,
+        .date = date,
+        .cell = eco_cell_identity(search->problem->cell),
+        .nanoseconds = nanoseconds < 1 ? 1 : (uint64_t)nanoseconds,
+        .spread = (uint64_t)(1e9 * fmin(tuned->best_high - tuned->best_low, most)),
+    };
+    return eco_wisdom_learn(search->device, &line);
+}
+
+ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
+                       const ecornn_tuning *tuning, ecornn_tuned *tuned)
+{
+    static const double usual = 2;
+    const double start = eco_tune_now();
+    struct search *search = eco_alloc_zeroed(sizeof *search);
+    if (search == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a search", sizeof *search);
+    search->device = device;
+    search->problem = problem;
+    search->tuning = tuning;
+    search->tuned = tuned;
+    search->end = start + (tuning->seconds > 0 ? tuning->seconds : usual);
+    ecornn_status status = begin(search);
+    if (status == ECORNN_OK)
+        status = try_choices(search);
+    if (status == ECORNN_OK)
+        status = decide(search);
+    if (status == ECORNN_OK && !tuning->forget)
+        status = learn(search);
+    tuned->seconds = eco_tune_now() - start;
+    eco_tune_results_free(&search->expected);
+    eco_trial_free(&search->planned);
+    eco_trial_free(&search->best);
+    eco_tune_data_free(&search->data);
+    eco_free(search);
+    return status;
+}

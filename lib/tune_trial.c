@@ -1,0 +1,140 @@
+/*
+ * One plan that is timed: its blocks, its runs, its order statistics; see tune.h.
+ */
+#include "lib/tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/backend.h"
+#include "common/util.h"
+
+static ecornn_status run(struct eco_trial *trial, int set)
+{
+    const struct eco_tune_data *data = trial->data;
+    const size_t bytes = data->x_elements * eco_type_bytes(data->problem->type);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = data->x + (size_t)set * bytes,
+                          .y = data->y,
+                          .weights = trial->weights,
+                          .workspace = trial->workspace,
+                          .reserve = trial->reserve,
+                          .seed = 1};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dy = data->dy, .dx = data->dx, .dweights = trial->dweights};
+    const ecornn_status status = ecornn_forward(trial->plan, &io);
+    return status == ECORNN_OK && data->problem->training
+               ? ecornn_backward(trial->plan, &io, &gradient)
+               : status;
+}
+
+static ecornn_status make_blocks(struct eco_trial *trial)
+{
+    ecornn_device *device = trial->data->device;
+    const ecornn_sizes *sizes = &trial->plan->sizes;
+    struct {
+        void **block;
+        size_t bytes;
+    } blocks[] = {{&trial->weights, sizes->weights},
+                  {&trial->workspace, sizes->workspace},
+                  {&trial->reserve, sizes->reserve},
+                  {&trial->dweights, sizes->dweights}};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
+        if (blocks[k].bytes > 0 &&
+            (*blocks[k].block = ecornn_alloc(device, blocks[k].bytes)) == NULL)
+            return ECORNN_NO_MEMORY;
+    return ecornn_pack(trial->plan, (const void *const *)trial->data->pointers, trial->weights,
+                       NULL);
+}
+
+ecornn_status eco_trial_compute(struct eco_trial *trial)
+{
+    const struct eco_tune_data *data = trial->data;
+    ecornn_status status = run(trial, 0);
+    if (status == ECORNN_OK && data->problem->training)
+        status = ecornn_unpack(trial->plan, trial->dweights, data->dpointers, 0, NULL);
+    return status == ECORNN_OK ? ecornn_wait(data->device, NULL) : status;
+}
+
+/* Rounds of about so long: what a clock and a stream's end take is nothing beside it. */
+static const double ROUND_SECONDS = 1e-3;
+enum { MOST_REPEATS = 1000 };
+
+static ecornn_status warm_up(struct eco_trial *trial)
+{
+    ecornn_status status = eco_trial_compute(trial);
+    trial->repeats = 1;
+    for (int again = 0; status == ECORNN_OK && again < 2; again++) {
+        trial->rounds = 0;
+        status = eco_trial_round(trial);
+        const double runs = ROUND_SECONDS / (trial->seconds[0] > 0 ? trial->seconds[0] : 1e-9);
+        trial->repeats = runs < 1 ? 1 : runs > MOST_REPEATS ? MOST_REPEATS : (int)runs;
+    }
+    trial->rounds = 0;
+    return status;
+}
+
+ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data *data,
+                             const char *choices)
+{
+    struct eco_problem problem = *data->problem;
+    struct eco_text forced = {problem.forced, sizeof problem.forced, 0},
+                    chosen = {trial->choices, sizeof trial->choices, 0};
+    *trial = (struct eco_trial){.data = data};
+    eco_text_add(&forced, "%s", choices);
+    ecornn_status status = eco_plan_make(&trial->plan, data->device, &problem);
+    if (status == ECORNN_OK)
+        status = make_blocks(trial);
+    if (status == ECORNN_OK)
+        status = warm_up(trial);
+    if (status == ECORNN_OK)
+        eco_plan_choices(trial->plan, &chosen);
+    else
+        eco_trial_free(trial);
+    return status;
+}
+
+void eco_trial_free(struct eco_trial *trial)
+{
+    if (trial->data == NULL)
+        return;
+    void *const blocks[] = {trial->weights, trial->workspace, trial->reserve, trial->dweights};
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
+        ecornn_free(trial->data->device, blocks[k]);
+    ecornn_plan_free(trial->plan);
+    *trial = (struct eco_trial){.data = NULL};
+}
+
+ecornn_status eco_trial_round(struct eco_trial *trial)
+{
+    ecornn_status status = ECORNN_OK;
+    const double begin = eco_tune_now();
+    for (int k = 0; status == ECORNN_OK && k < trial->repeats; k++) {
+        status = run(trial, trial->set);
+        trial->set = (trial->set + 1) % trial->data->sets;
+    }
+    if (status == ECORNN_OK)
+        status = ecornn_wait(trial->data->device, NULL);
+    if (status == ECORNN_OK && trial->rounds < ECO_TUNE_ROUNDS)
+        trial->seconds[trial->rounds++] = (eco_tune_now() - begin) / trial->repeats;
+    return status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void eco_trial_settle(struct eco_trial *trial)
+{
+    double sorted[ECO_TUNE_ROUNDS];
+    const int n = trial->rounds;
+    memcpy(sorted, trial->seconds, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare);
+    trial->median = n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    trial->low = sorted[n / 4];
+    trial->high = sorted[n - 1 - n / 4];
+}

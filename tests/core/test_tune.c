@@ -1,0 +1,231 @@
+/*
+ * Tuning: which candidates a table gives, that the best becomes wisdom and makes plans, that other
+ * results do not win, wrong calls, no memory.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/backend.h"
+#include "common/tune/tune.h"
+#include "common/util.h"
+#include "lib/tune.h"
+#include "tests/kit/suite.h"
+
+static ecornn_device *device;
+
+static void open_cpu(void)
+{
+    ck_assert_int_eq(setenv("ECORNN_WISDOM", "0", 1), 0);
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu:2"), ECORNN_OK);
+}
+
+static void close_cpu(void)
+{
+    ecornn_wisdom_forget();
+    ecornn_device_close(device);
+}
+
+static ecornn_plan *plan_of(const char *problem)
+{
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, problem, NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    return plan;
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+static void list_two(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    eco_text_add(text, "a:1 b:%d", plan->problem.T);
+}
+
+START_TEST(candidates)
+{
+    static char texts[ECO_MAX_CANDIDATES][ECO_MAX_FORCE];
+    static const struct eco_choice factors = {"chunk", "packed", "/4 *2 *1 9", NULL, false},
+                                   added = {"near", NULL, "0 1", NULL, false},
+                                   listed = {"of", "blas packed", NULL, list_two, false},
+                                   alone = {"algorithm", NULL, "packed blas", NULL, false},
+                                   back = {"chunk-back", NULL, "1", NULL, true},
+                                   other = {"chunk", "pack packed-not", "1", NULL, false};
+    ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=8", 1), 0);
+    ecornn_plan *plan = plan_of("lstm/T33/N4/I8/H40");
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+    ck_assert_int_eq(eco_candidates(&factors, plan, texts), 3); /* *1 is what it has */
+    ck_assert(strstr(texts[0], "algorithm=packed,") == texts[0]);
+    ck_assert(strstr(texts[0], ",chunk=2") != NULL && strstr(texts[0], "chunk=8") == NULL);
+    ck_assert(strstr(texts[1], ",chunk=16") != NULL && strstr(texts[2], ",chunk=9") != NULL);
+    ck_assert_int_eq(eco_candidates(&added, plan, texts), 2);
+    ck_assert(strstr(texts[1], ",chunk=8,") != NULL && strstr(texts[1], ",near=1") != NULL);
+    ck_assert_int_eq(eco_candidates(&listed, plan, texts), 2);
+    ck_assert(strstr(texts[1], ",of=b:33") != NULL);
+    ck_assert_int_eq(eco_candidates(&alone, plan, texts), 1);
+    ck_assert_str_eq(texts[0], "algorithm=blas");
+    ck_assert(eco_choice_applies(&factors, plan) && eco_choice_applies(&listed, plan));
+    ck_assert(!eco_choice_applies(&back, plan) && !eco_choice_applies(&other, plan));
+    ecornn_plan_free(plan);
+}
+END_TEST
+
+/* Another table is another device: its wisdom is not believed. */
+START_TEST(hash_of_a_table)
+{
+    static const struct eco_choice one[] = {{"a", "b", "1 2", NULL, false}, {.key = NULL}},
+                                   two[] = {{"a", "b", "1 3", NULL, false}, {.key = NULL}};
+    struct eco_backend backend = *device->backend;
+    const uint64_t now = eco_choices_hash(&backend);
+    backend.tunables = one;
+    const uint64_t first = eco_choices_hash(&backend);
+    backend.tunables = two;
+    ck_assert_uint_ne(first, eco_choices_hash(&backend));
+    ck_assert_uint_ne(first, now);
+    ck_assert_uint_eq(now, eco_choices_hash(device->backend));
+}
+END_TEST
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+START_TEST(other_results)
+{
+    double right[] = {1, -2, 3}, near[] = {1, -2, 3.0001}, wrong[] = {1, -2, 3.5},
+           none[] = {1, -2, 0.0 / 0.0 * device->caps.threads};
+    double *const tried[] = {right, near, wrong, none};
+    static const bool good[] = {true, true, false, false};
+    char text[128];
+    ecornn_plan *plan = plan_of("lstm/train/T4/N2/I3/H5");
+    for (int k = 0; k < 4; k++) {
+        const struct eco_tune_results a = {{right}, {3}}, b = {{tried[k]}, {3}};
+        const char *words = eco_tune_difference(&a, &b, &plan->problem, text);
+        ck_assert_msg((words == NULL) == good[k], "%d", k);
+        ck_assert(good[k] || strstr(words, "other results: y differ by") != NULL);
+    }
+    ecornn_plan_free(plan);
+}
+END_TEST
+
+/* ---- tuning ---------------------------------------------------------------------------------- */
+
+struct seen {
+    int timed, refused;
+    char last[ECO_MAX_FORCE];
+};
+
+static void see(void *own, const ecornn_candidate *candidate)
+{
+    struct seen *seen = own;
+    if (candidate->refusal != NULL) {
+        seen->refused++;
+        return;
+    }
+    seen->timed++;
+    ck_assert(0 < candidate->low && candidate->low <= candidate->seconds &&
+              candidate->seconds <= candidate->high);
+    snprintf(seen->last, sizeof seen->last, "%s", candidate->choices);
+}
+
+static const char *const tuned_problem[] = {
+    "lstm/f32/train/T9/N5/I12/H24", "gru/f32/infer/L2/bi/T4/N1/I8/H16",
+    "lstm/f64/train/T5/N3/I8/H9/P4", "mgu/bf16/train/T6/N17/I8/H16/save:states"};
+enum { TUNED = sizeof tuned_problem / sizeof *tuned_problem };
+
+START_TEST(becomes_wisdom)
+{
+    static char print[1 << 14], line[400];
+    struct seen seen = {0};
+    ecornn_desc desc;
+    ecornn_tuned tuned;
+    const ecornn_tuning tuning = {
+        .size = sizeof tuning, .seconds = 0.2, .report = see, .own = &seen};
+    ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[_i], NULL), ECORNN_OK);
+    ck_assert_msg(ecornn_tune(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
+                  ecornn_error_detail());
+    ck_assert_int_gt(tuned.candidates, 3);
+    ck_assert_int_eq(tuned.wrong, 0);
+    ck_assert_int_eq(tuned.refused, seen.refused);
+    ck_assert_int_ge(seen.timed, tuned.candidates);
+    ck_assert(tuned.best_seconds <= tuned.planned_seconds && tuned.best_seconds > 0);
+    ecornn_plan *plan = plan_of(tuned_problem[_i]);
+    ecornn_plan_print(plan, print, sizeof print);
+    ecornn_plan_free(plan);
+    snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", tuned.best);
+    ck_assert_msg(strstr(print, line) != NULL, "%s: %s", tuned.best, print);
+    snprintf(line, sizeof line, "\nwisdom: %s, ", tuned_problem[_i]);
+    ck_assert_msg(strstr(print, line) != NULL, "%s", print);
+}
+END_TEST
+
+START_TEST(forgets)
+{
+    char text[64];
+    ecornn_desc desc;
+    ecornn_tuned tuned;
+    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 1e-3, .forget = 1};
+    ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[0], NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_tune(device, &desc, &tuning, &tuned), ECORNN_OK);
+    ck_assert_int_eq(tuned.candidates, 0); /* there was no time */
+    ck_assert_str_eq(tuned.planned, tuned.best);
+    ecornn_wisdom_to_text(text, sizeof text);
+    ck_assert_str_eq(text, "ecornn-wisdom 1\n");
+}
+END_TEST
+
+START_TEST(wrong_calls)
+{
+    ecornn_desc desc;
+    ecornn_tuned tuned;
+    const ecornn_tuning size = {.size = 1}, seconds = {.size = sizeof seconds, .seconds = -1};
+    ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[0], NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_tune(NULL, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(ecornn_tune(device, NULL, NULL, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(ecornn_tune(device, &desc, NULL, NULL), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(ecornn_tune(device, &desc, &size, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(ecornn_tune(device, &desc, &seconds, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=2", 1), 0);
+    ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
+    ck_assert(strstr(ecornn_error_detail(), "ECORNN_FORCE is set") != NULL);
+    ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+    desc.steps = 0;
+    ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
+    desc.steps = 2, desc.type = ECORNN_F16, desc.param_type = ECORNN_F32;
+    ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
+}
+END_TEST
+
+/* Fails, or goes without a candidate; nothing leaks (AddressSanitizer sees). */
+START_TEST(no_memory)
+{
+    ecornn_desc desc;
+    ecornn_tuned tuned;
+    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 0.02};
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/train/T2/N1/I2/H2", NULL), ECORNN_OK);
+    int failed = 0;
+    for (int k = 1; k < 60; k++) {
+        eco_alloc_fail_at(k);
+        const ecornn_status status = ecornn_tune(device, &desc, &tuning, &tuned);
+        eco_alloc_fail_at(0);
+        ck_assert(status == ECORNN_OK || status == ECORNN_NO_MEMORY);
+        failed += status != ECORNN_OK;
+    }
+    ck_assert_int_gt(failed, 15);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tune");
+    TCase *tests = tcase_create("tune");
+    suite_add_tcase(suite, tests);
+    tcase_add_checked_fixture(tests, open_cpu, close_cpu);
+    tcase_add_test(tests, candidates);
+    tcase_add_test(tests, hash_of_a_table);
+    tcase_add_test(tests, other_results);
+    tcase_add_loop_test(tests, becomes_wisdom, 0, TUNED);
+    tcase_add_test(tests, forgets);
+    tcase_add_test(tests, wrong_calls);
+    tcase_add_test(tests, no_memory);
+    return suite_run(suite, true);
+}
