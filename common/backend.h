@@ -101,6 +101,7 @@ struct eco_backend {
     const char *const *variables;      /* that take choices from the planner, too; ends with NULL */
     /* Adds " key=value" of what times depend on, beside name, variant and threads.  Or NULL. */
     void (*identity)(const struct ecornn_device *device, struct eco_text *words);
+    void (*about)(struct eco_text *text); /* lines "word: value" of what it runs on; or NULL */
     int (*threads)(const struct ecornn_device *device); /* now; or NULL: as info says */
     const struct eco_algo *const *algos;                /* ends with NULL */
     const struct eco_attention_backend *attention;      /* NULL: it has none */

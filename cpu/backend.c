@@ -217,6 +217,18 @@ static void identity(const struct ecornn_device *device, struct eco_text *words)
                  device->caps.cpu.cache_bytes, shared > 0 ? shared : 0, cpu->small_products);
 }
 
+static void about(struct eco_text *text)
+{
+    const struct eco_isa *isa;
+    eco_text_add(text, "instruction sets:");
+    for (int k = 0; (isa = eco_isa_supported(k)) != NULL; k++)
+        eco_text_add(text, " %s", isa->name);
+    eco_text_add(text, "\nOpenMP: %d\n", _OPENMP);
+#ifdef OPENBLAS_VERSION
+    eco_text_add(text, "CBLAS: %s\n", openblas_get_config());
+#endif
+}
+
 static const char *const variables[] = {"ECORNN_GRID", NULL};
 
 static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas, NULL};
@@ -242,6 +254,7 @@ const struct eco_backend eco_backend_cpu = {
     .tunables = eco_cpu_tunables,
     .variables = variables,
     .identity = identity,
+    .about = about,
     .threads = threads,
     .algos = algos,
     .attention = &eco_cpu_attention,

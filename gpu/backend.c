@@ -8,6 +8,7 @@
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
 #include "gpu/algo/algo.h"
 #include "gpu/attention/attention.h"
+#include "gpu/jit/compile.h"
 #include "gpu/jit/jit.h"
 #include "gpu/ops/ops.h"
 
@@ -277,6 +278,35 @@ static void identity(const struct ecornn_device *device, struct eco_text *words)
                  device->caps.cpu.cache_bytes, driver, CUDART_VERSION);
 }
 
+/* A reason as one line. */
+static void add_reason(struct eco_text *text, const char *why)
+{
+    char line[512] = "";
+    eco_text_add_shown(&(struct eco_text){line, sizeof line, 0}, why);
+    eco_text_add(text, "%s\n", line);
+}
+
+static void about(struct eco_text *text)
+{
+    char why[256] = "", there[32] = "there";
+    struct eco_text reason = {why, sizeof why, 0}, version = {there, sizeof there, 0};
+    struct eco_cache cache;
+    int driver = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess)
+        cudaGetLastError();
+    eco_text_add(text, "CUDA: driver %d.%d, runtime %d.%d\nNVRTC: ", driver / 1000,
+                 driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    const bool compiles = eco_nvrtc_open(&reason);
+    if (compiles)
+        eco_nvrtc_version(&version);
+    add_reason(text, compiles ? there : why);
+    why[0] = '\0', reason.length = 0;
+    const bool keeps = eco_cache_open(&cache, &reason);
+    eco_text_add(text, "cache of code: ");
+    add_reason(text, keeps ? "there" : why);
+    eco_cache_close(&cache);
+}
+
 static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
                                                &eco_algo_step, NULL};
 
@@ -300,6 +330,7 @@ static const struct eco_backend backend = {
     .tunables = eco_gpu_tunables,
     .variables = eco_gpu_variables,
     .identity = identity,
+    .about = about,
     .algos = algos,
     .attention = &eco_gpu_attention,
 };

@@ -63,6 +63,10 @@ ECORNN_API const char *ecornn_status_name(ecornn_status status);
 /** The last failure of the calling thread in one line, "" if there was none.  Valid until the
  * thread's next failing call.  UTF-8; control characters of a name or text in it are "\x1B". */
 ECORNN_API const char *ecornn_error_detail(void);
+/** What a report of a fault needs beside devices, as snprintf writes it, a line "word: value" each:
+ * version, compiler, instruction sets, CBLAS, the CUDA module or why there is none, driver, NVRTC,
+ * files of wisdom.  Returns the length it needs, -1 on failure. */
+ECORNN_API int ecornn_info(char *text, size_t size);
 /** E.g. "0.1.0 cpu:avx512": the version and the instruction set the CPU backend would use. */
 ECORNN_API const char *ecornn_version(void);
 
@@ -97,6 +101,9 @@ ECORNN_API ecornn_status ecornn_device_open(ecornn_device **device, const char *
 ECORNN_API void ecornn_device_close(ecornn_device *device);
 /** How many devices of a backend ("cpu", "cuda", "reference") are here; 0 for an unknown name. */
 ECORNN_API int ecornn_device_count(const char *backend);
+/** The name of algorithm number index of the device, as ECORNN_ALGORITHM takes it; NULL past the
+ * last. */
+ECORNN_API const char *ecornn_device_algorithm(const ecornn_device *device, int index);
 /** Name, backend, threads and memory of the device. */
 ECORNN_API ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info);
 
@@ -146,6 +153,9 @@ ECORNN_API const char *ecornn_cell_name(int index);
  * it is interpreted (doc/cells.md, "on a GPU").  Results are the same.
  */
 ECORNN_API ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text);
+/** Writes the cell in words (recipe, gradient, accumulators, stages, what training saves), as
+ * snprintf does; returns the length it needs, -1 on failure. */
+ECORNN_API int ecornn_cell_print(const ecornn_cell *cell, char *text, size_t size);
 /** How many states the cell carries from step to step (LSTM 2, GRU 1); 0 for NULL. */
 ECORNN_API int ecornn_cell_states(const ecornn_cell *cell);
 /** Frees a parsed cell; NULL and built-in cells are allowed and left alone. */

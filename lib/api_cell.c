@@ -8,6 +8,7 @@
 #include "common/fp.h"
 #include "common/util.h"
 
+#include <limits.h>
 #include <string.h>
 
 const ecornn_cell *ecornn_cell_find(const char *name)
@@ -46,6 +47,20 @@ ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
     parsed->builtin = -1;
     *cell = parsed;
     return ECORNN_OK;
+}
+
+int ecornn_cell_print(const ecornn_cell *cell, char *text, size_t size)
+{
+    struct eco_text words = {text, size, 0};
+    if (!cell)
+        eco_fail(ECORNN_BAD_ARGUMENT, "cell is NULL");
+    else if (!text && size > 0)
+        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
+    else if (!eco_cell_print(cell, &words))
+        eco_fail(ECORNN_NO_MEMORY, "no memory to print a cell");
+    else
+        return words.length > INT_MAX ? INT_MAX : (int)words.length;
+    return -1;
 }
 
 int ecornn_cell_states(const ecornn_cell *cell)

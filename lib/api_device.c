@@ -140,6 +140,18 @@ int ecornn_device_count(const char *backend)
     return place < 0 ? 0 : backends[place].backend->count();
 }
 
+const char *ecornn_device_algorithm(const ecornn_device *device, int index)
+{
+    if (!device) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+        return NULL;
+    }
+    for (int k = 0; k <= index && device->backend->algos[k]; k++)
+        if (k == index)
+            return device->backend->algos[k]->name;
+    return NULL;
+}
+
 ecornn_status ecornn_device_query(const ecornn_device *device, ecornn_device_info *info)
 {
     if (!device)

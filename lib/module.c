@@ -118,4 +118,14 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     return loaded->open(device, argument);
 }
 
-const struct eco_backend eco_backend_cuda = {.name = "cuda", .count = count, .open = open};
+static void about(struct eco_text *text)
+{
+    pthread_once(&once, load);
+    if (loaded == NULL)
+        eco_text_add(text, "CUDA: %s\n", why);
+    else
+        loaded->about(text);
+}
+
+const struct eco_backend eco_backend_cuda = {
+    .name = "cuda", .count = count, .open = open, .about = about};

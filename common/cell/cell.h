@@ -189,6 +189,9 @@ bool eco_cell_compile(struct ecornn_cell *cell, const char *text, struct eco_cel
 size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size);
 /* The same, and after it for each stage the template that makes a kernel of it. */
 size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size);
+/* print.c: all of it for people.  False: no memory. */
+struct eco_text;
+bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text);
 /* 1: one stage each way, around one product with the output state; 2: two, the second around a
  * product with a value that the first computes: what can stay on a chip.  0: another cell. */
 int eco_cell_products(const struct ecornn_cell *cell);

@@ -28,6 +28,60 @@ START_TEST(status_names)
 }
 END_TEST
 
+/* Texts as snprintf writes them, whatever room there is. */
+static void check_text(int (*print)(char *text, size_t size))
+{
+    static char whole[1 << 16], part[32];
+    const int length = print(whole, sizeof whole);
+    ck_assert(length > 40 && (size_t)length == strlen(whole));
+    ck_assert_int_eq(print(NULL, 0), length);
+    ck_assert_int_eq(print(part, sizeof part), length);
+    ck_assert(strncmp(part, whole, sizeof part - 1) == 0 && strlen(part) == sizeof part - 1);
+    ck_assert_int_eq(print(NULL, 1), -1);
+    ck_assert_ptr_nonnull(strstr(ecornn_error_detail(), "text is NULL"));
+}
+
+static int print_cell(char *text, size_t size)
+{
+    return ecornn_cell_print(ecornn_cell_find("gru-reset-first"), text, size);
+}
+
+START_TEST(texts_for_people)
+{
+    static char text[1 << 16];
+    check_text(ecornn_info);
+    check_text(print_cell);
+    ck_assert_int_eq(ecornn_cell_print(NULL, text, sizeof text), -1);
+    ecornn_info(text, sizeof text);
+    ck_assert(strstr(text, "version: " ECORNN_VERSION_STRING "\n") == text);
+    ck_assert(strstr(text, "\ninstruction sets: ") && strstr(text, " plain\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nCUDA: "));
+    for (int k = 0; ecornn_cell_name(k) != NULL; k++) {
+        const ecornn_cell *cell = ecornn_cell_find(ecornn_cell_name(k));
+        ck_assert_int_lt(ecornn_cell_print(cell, text, sizeof text), (int)sizeof text);
+        ck_assert(strstr(text, "recipe\n") && strstr(text, "gradient\n") &&
+                  strstr(text, "forward, stage 0\n") && strstr(text, "backward, stage 0\n"));
+    }
+    ecornn_cell_print(ecornn_cell_find("rnn-tanh"), text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "  v5 = add(v3, v4)\n  v6 = tanh(v5)\n  h' = v6\n"));
+    ck_assert_ptr_nonnull(strstr(text, "saved in training, beside states: nothing\n"));
+}
+END_TEST
+
+START_TEST(algorithms_of_devices)
+{
+    ecornn_device *device;
+    ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
+    ck_assert_str_eq(ecornn_device_algorithm(device, 0), "packed");
+    ck_assert_str_eq(ecornn_device_algorithm(device, 1), "blas");
+    ck_assert_ptr_null(ecornn_device_algorithm(device, 2));
+    ck_assert_ptr_null(ecornn_device_algorithm(device, 99));
+    ck_assert_ptr_null(ecornn_device_algorithm(device, -1));
+    ck_assert_ptr_null(ecornn_device_algorithm(NULL, 0));
+    ecornn_device_close(device);
+}
+END_TEST
+
 START_TEST(device_misuse)
 {
     static const struct {
@@ -375,6 +429,8 @@ int main(void)
     TCase *cases = tcase_create("cases");
     tcase_set_timeout(cases, 120); /* of a machine that does other things too */
     tcase_add_test(cases, status_names);
+    tcase_add_test(cases, texts_for_people);
+    tcase_add_test(cases, algorithms_of_devices);
     tcase_add_test(cases, device_misuse);
     tcase_add_loop_test(cases, memory_misuse, 0, 4);
     tcase_add_test(cases, cell_misuse);

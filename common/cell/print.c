@@ -1,0 +1,161 @@
+/*
+ * A cell for people: its recipe, its gradient, the stages that it is lowered to, and what a
+ * training run keeps.  Programs read eco_cell_emit's text instead.
+ */
+#include "common/cell/cell.h"
+
+#include <string.h>
+
+#include "common/util.h"
+
+/* What a node is, where the table of opcodes has no name: words before and after its number. */
+static const char *const leaf[ECO_OPCODES] = {
+    [ECO_OP_DNEXT] = "gradient of next state",
+    [ECO_OP_DOPERAND] = "gradient of operand",
+    [ECO_OP_ACC] = "accumulator",
+    [ECO_OP_SAVED] = "saved value",
+    [ECO_OP_NEXT] = "next state",
+    [ECO_OP_STORE_OPERAND] = "operand",
+    [ECO_OP_STORE_MEAN] = "to the mean",
+    [ECO_OP_STORE_SAVE] = "saved value",
+    [ECO_OP_STORE_NEXT] = "next state",
+    [ECO_OP_STORE_DACC] = "gradient of accumulator",
+    [ECO_OP_STORE_DSTATE] = "gradient of state",
+};
+
+static bool stores(int op)
+{
+    return op >= ECO_OP_STORE_OPERAND && op <= ECO_OP_STORE_DSTATE;
+}
+
+static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
+                        const struct eco_node *node)
+{
+    const int16_t argument[] = {node->a, node->b, node->c};
+    if (node->op == ECO_OP_CONST)
+        eco_text_add(text, "%.9g", node->value);
+    else if (node->op == ECO_OP_BERNOULLI)
+        eco_text_add(text, "bernoulli(%.9g)", node->value);
+    else if (node->op == ECO_OP_STATE)
+        eco_text_add(text, "%s", recipe->state[node->index]);
+    else if (node->op == ECO_OP_VECTOR)
+        eco_text_add(text, "%s", recipe->param[node->index].name);
+    else if (node->op == ECO_OP_INPUT)
+        eco_text_add(text, "%s x", recipe->param[node->index].name);
+    else if (node->op == ECO_OP_PRODUCT)
+        eco_text_add(text, "%s v%d", recipe->param[node->index].name, node->a);
+    else if (leaf[node->op] != NULL)
+        eco_text_add(text, "%s %d", leaf[node->op], node->index);
+    else
+        for (int i = 0; i < eco_opcode_info[node->op].arguments; i++)
+            eco_text_add(text, i == 0 ? "%s(v%d" : "%sv%d",
+                         i == 0 ? eco_opcode_info[node->op].name : ", ", argument[i]);
+    if (leaf[node->op] == NULL && node->op > ECO_OP_PRODUCT)
+        eco_text_add(text, ")");
+}
+
+static void print_nodes(struct eco_text *text, const struct eco_recipe *recipe,
+                        const struct eco_node *node, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        if (stores(node[i].op)) {
+            eco_text_add(text, "  %s %d = v%d\n", leaf[node[i].op], node[i].index, node[i].a);
+            continue;
+        }
+        eco_text_add(text, "  v%d = ", i);
+        print_value(text, recipe, &node[i]);
+        eco_text_add(text, "\n");
+    }
+}
+
+static void print_recipe(struct eco_text *text, const struct eco_recipe *recipe)
+{
+    eco_text_add(text, "cell %s:", recipe->name);
+    for (int s = 0; s < recipe->n_states; s++)
+        eco_text_add(text, "%s%s", s == 0 ? " states " : ", ", recipe->state[s]);
+    eco_text_add(text, "\nparameters:");
+    for (int k = 0; k < recipe->n_params; k++)
+        eco_text_add(text, " %s", recipe->param[k].name);
+    eco_text_add(text, "%s\n\nrecipe\n", recipe->n_params == 0 ? " none" : "");
+    print_nodes(text, recipe, recipe->node, 0, recipe->n_nodes);
+    for (int s = 0; s < recipe->n_states; s++)
+        eco_text_add(text, "  %s' = v%d\n", recipe->state[s], recipe->next[s]);
+}
+
+static void print_gradient(struct eco_text *text, const struct eco_recipe *recipe,
+                           const struct eco_adjoint *adjoint)
+{
+    eco_text_add(text, "\ngradient\n");
+    print_nodes(text, recipe, recipe->node, recipe->n_nodes, adjoint->n_nodes);
+    for (int k = 0; k < recipe->n_params; k++)
+        if (adjoint->product[k] >= 0)
+            eco_text_add(text, "  d %s from v%d\n", recipe->param[k].name, adjoint->product[k]);
+    for (int s = 0; s < recipe->n_states; s++)
+        if (adjoint->state[s] >= 0)
+            eco_text_add(text, "  d %s = v%d, and what products give\n", recipe->state[s],
+                         adjoint->state[s]);
+}
+
+static void print_accumulators(struct eco_text *text, const struct eco_recipe *recipe,
+                               const struct eco_lowered *lowered)
+{
+    eco_text_add(text, "\naccumulators\n");
+    for (int a = 0; a < lowered->n_accs; a++) {
+        const struct eco_accumulator *acc = &lowered->acc[a];
+        const char *plus = "";
+        eco_text_add(text, "  %d = ", a);
+        if (acc->input >= 0) {
+            eco_text_add(text, "%s x", recipe->param[acc->input].name);
+            plus = " + ";
+        }
+        for (int o = 0; o < lowered->n_operands; o++)
+            if (acc->recurrent[o] >= 0) {
+                eco_text_add(text, "%s%s operand %d", plus, recipe->param[acc->recurrent[o]].name,
+                             o);
+                plus = " + ";
+            }
+        if (acc->vector >= 0)
+            eco_text_add(text, "%s%s", plus, recipe->param[acc->vector].name);
+        eco_text_add(text, ", read from stage %d on\n", acc->stage);
+    }
+    for (int o = 0; o < lowered->n_operands; o++)
+        if (lowered->operand[o].state >= 0)
+            eco_text_add(text, "  operand %d is state %s\n", o,
+                         recipe->state[lowered->operand[o].state]);
+}
+
+static void print_stages(struct eco_text *text, const struct eco_recipe *recipe, const char *way,
+                         const struct eco_program *stage, int count)
+{
+    for (int k = 0; k < count; k++) {
+        eco_text_add(text, "\n%s, stage %d\n", way, k);
+        print_nodes(text, recipe, stage[k].code, 0, stage[k].n);
+    }
+}
+
+static void print_saved(struct eco_text *text, const struct eco_lowered *lowered)
+{
+    eco_text_add(text, "\nsaved in training, beside states:");
+    for (int k = 0; k < lowered->n_saves; k++)
+        eco_text_add(text, "%s v%d of the recipe", k > 0 ? "," : "", lowered->saved[k]);
+    eco_text_add(text, "%s\n", lowered->n_saves == 0 ? " nothing" : "");
+}
+
+bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text)
+{
+    struct eco_recipe *recipe = eco_alloc(sizeof *recipe);
+    struct eco_adjoint adjoint;
+    struct eco_cell_error error;
+    if (recipe == NULL)
+        return false;
+    memcpy(recipe, &cell->recipe, sizeof *recipe);
+    print_recipe(text, recipe);
+    if (eco_recipe_gradient(recipe, &adjoint, &error)) /* as when it was parsed */
+        print_gradient(text, recipe, &adjoint);
+    print_accumulators(text, recipe, &cell->lowered);
+    print_stages(text, recipe, "forward", cell->lowered.forward, cell->lowered.n_forward);
+    print_stages(text, recipe, "backward", cell->lowered.backward, cell->lowered.n_backward);
+    print_saved(text, &cell->lowered);
+    eco_free(recipe);
+    return true;
+}

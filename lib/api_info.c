@@ -1,0 +1,45 @@
+/*
+ * What a report of a fault needs of this library and machine: what backends say, and files.
+ */
+#include "ecornn.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include "common/backend.h"
+#include "common/util.h"
+#include "common/wisdom/wisdom.h"
+#include "lib/wisdom_files.h"
+
+static void add_wisdom(struct eco_text *text)
+{
+    static const char *const name[ECO_WISDOM_FILES] = {"system", "user", "ECORNN_WISDOM"};
+    for (int which = 0; which < ECO_WISDOM_FILES; which++) {
+        char data[1024], line[2048] = "";
+        struct eco_text path = {data, sizeof data, 0}, shown = {line, sizeof line, 0};
+        if (!eco_wisdom_path((enum eco_wisdom_file)which, &path))
+            continue;
+        eco_text_add_shown(&shown, data);
+        eco_text_add(text, "wisdom, %s: %s%s\n", name[which], line,
+                     access(data, R_OK) == 0 ? "" : " (not there)");
+    }
+}
+
+int ecornn_info(char *text, size_t size)
+{
+    static const struct eco_backend *const backends[] = {&eco_backend_cpu, &eco_backend_cuda};
+    struct eco_text info = {text, size, 0};
+    if (!text && size > 0) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
+        return -1;
+    }
+    eco_text_add(&info, "version: %s\n", ECORNN_VERSION_STRING);
+#ifdef __VERSION__
+    eco_text_add(&info, "compiler: %s\n", __VERSION__);
+#endif
+    for (size_t k = 0; k < sizeof backends / sizeof *backends; k++)
+        if (backends[k]->about)
+            backends[k]->about(&info);
+    add_wisdom(&info);
+    return info.length > INT_MAX ? INT_MAX : (int)info.length;
+}
