@@ -8,14 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files.h"
 #include "measure.h"
+#include "say.h"
 #include "bench/cpu/peak.h"
 
 #ifndef BENCH_SHAPES
 #define BENCH_SHAPES "bench/shapes.txt"
 #endif
 
-enum { THREADS_MAX = 1024, LINE_BYTES = 256 };
+const char program_name[] = "bench";
+
+enum { THREADS_MAX = 1024 };
 
 struct settings {
     struct request request;
@@ -44,26 +48,18 @@ static void print_help(void)
         printf("  %s: %s\n", opponent_at(k)->name, opponent_at(k)->about);
 }
 
-static bool fail(const char *format, const char *value)
-{
-    fputs("bench: ", stderr);
-    fprintf(stderr, format, value);
-    fputc('\n', stderr);
-    return false;
-}
-
 static bool set_seconds(struct settings *s, const char *value)
 {
     char *end = NULL;
     s->request.seconds = strtod(value, &end);
     return (*value && !*end && s->request.seconds >= 0 && s->request.seconds <= 1e6) ||
-           fail("--seconds is %s, must be 0 to 1000000", value);
+           say("--seconds is %s, must be 0 to 1000000", value);
 }
 
 static bool set_versus(struct settings *s, const char *value)
 {
     s->request.versus = opponent_find(value);
-    return s->request.versus || fail("--versus is %s, which is not here; --help lists them", value);
+    return s->request.versus || say("--versus is %s, which is not here; --help lists them", value);
 }
 
 /* Read when the first device is opened, and by oneDNN before its first kernel. */
@@ -84,7 +80,7 @@ static bool set_isa(struct settings *s, const char *value)
             return setenv("ECORNN_ISA", value, 1) == 0 &&
                    setenv("ONEDNN_MAX_CPU_ISA", table[k].onednn, 1) == 0;
         }
-    return fail("--isa is %s, must be amx, avx512bf16, avx512, avx2 or sse2", value);
+    return say("--isa is %s, must be amx, avx512bf16, avx512, avx2 or sse2", value);
 }
 
 /* An option without a value. */
@@ -122,16 +118,16 @@ static bool parse_options(struct settings *s, int count, char **arguments)
         while (row < sizeof table / sizeof *table && strcmp(arguments[k], table[row].name) != 0)
             row++;
         if (row == sizeof table / sizeof *table)
-            return fail("unknown option %s; --help lists them", arguments[k]);
+            return say("unknown option %s; --help lists them", arguments[k]);
         if (++k == count)
-            return fail("%s needs a value", arguments[k - 1]);
+            return say("%s needs a value", arguments[k - 1]);
         if (table[row].value)
             *table[row].value = arguments[k];
         else if (!table[row].set(s, arguments[k]))
             return false;
     }
     s->first_problem = k;
-    return k < count || fail("no problem; %s lists the options", "--help");
+    return k < count || say("no problem; %s lists the options", "--help");
 }
 
 /* A problem with every number of threads in the list. */
@@ -147,8 +143,8 @@ static bool run_problem(const struct settings *s, const char *problem)
         char *end = NULL;
         const long threads = strtol(at, &end, 10);
         if (end == at || threads < 1 || threads > THREADS_MAX || (*end && *end != ','))
-            return fail("--threads is %s, must be numbers of 1 to 1024 with commas between",
-                        s->threads);
+            return say("--threads is %s, must be numbers of 1 to 1024 with commas between",
+                       s->threads);
         request.threads = (int)threads;
         good = measure(&request) && good;
         at = *end ? end + 1 : end;
@@ -156,60 +152,23 @@ static bool run_problem(const struct settings *s, const char *problem)
     return good;
 }
 
-/* The lines under [name] in the file of shapes. */
-static bool run_list(const struct settings *s, const char *name)
+static bool run_line(void *own, const char *problem)
 {
-    char line[LINE_BYTES], head[LINE_BYTES];
-    bool inside = false, found = false, good = true;
-    FILE *file = fopen(s->shapes, "r");
-    if (!file)
-        return fail("%s cannot be opened; --shapes names another", s->shapes);
-    snprintf(head, sizeof head, "[%s]", name);
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, " \t\r\n#")] = 0;
-        if (line[0] == '[')
-            inside = !strcmp(line, head);
-        else if (inside && line[0])
-            good = run_problem(s, line) && good;
-        found = found || inside;
-    }
-    fclose(file);
-    return found ? good : fail("there is no list %s in the file of shapes", head);
+    return run_problem(own, problem);
 }
 
-static bool run_all(const struct settings *s, int count, char **arguments)
+static bool run_all(struct settings *s, int count, char **arguments)
 {
     bool good = true;
     if (!s->headless)
         report_head(s->request.form);
     for (int k = s->first_problem; k < count; k++) {
         if (arguments[k][0] == '@')
-            good = run_list(s, arguments[k] + 1) && good;
+            good = list_each(s->shapes, arguments[k] + 1, run_line, s) && good;
         else
             good = run_problem(s, arguments[k]) && good;
     }
     return good;
-}
-
-/* A cell from a file; NULL, with a line on standard error, if there is none. */
-static ecornn_cell *read_cell(const char *path)
-{
-    char text[1 << 14];
-    ecornn_cell *cell = NULL;
-    FILE *file = fopen(path, "r");
-    if (!file) {
-        fail("%s cannot be opened", path);
-        return NULL;
-    }
-    const size_t size = fread(text, 1, sizeof text - 1, file);
-    const bool whole = feof(file) != 0;
-    fclose(file);
-    text[size] = 0;
-    if (!whole)
-        fail("%s is too long for a cell, or cannot be read", path);
-    else if (ecornn_cell_parse(&cell, text) != ECORNN_OK)
-        fprintf(stderr, "bench: %s:%s\n", path, ecornn_error_detail());
-    return cell;
 }
 
 /* How many threads a run uses when nobody says. */

@@ -13,6 +13,7 @@
 
 #include "bench/cpu/peak.h"
 #include "report.h"
+#include "say.h"
 
 enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2, CALLS_MAX = 1 << 18 };
 static const double ROUND_SECONDS = 0.005; /* at least, of runs of one side */
@@ -39,8 +40,7 @@ static bool run_other(struct bout *bout, int set)
 {
     if (bout->opponent.kind->run(&bout->opponent, set))
         return true;
-    fprintf(stderr, "bench: %s: %s failed\n", bout->problem.text, bout->opponent.kind->name);
-    return false;
+    return say("%s: %s failed", bout->problem.text, bout->opponent.kind->name);
 }
 
 static void note_call(struct bout *bout, int side, double seconds)
@@ -130,8 +130,8 @@ static bool compare(struct bout *bout, struct measurement *m)
         m->tolerance[k] = type_tolerance(p->weight_type)[k];
         if (m->error[k] <= m->tolerance[k])
             continue;
-        fprintf(stderr, "bench: %s: %s differs from the opponent's by %g, must be at most %g\n",
-                p->text, names[k], m->error[k], m->tolerance[k]);
+        say("%s: %s differs from the opponent's by %g, must be at most %g", p->text, names[k],
+            m->error[k], m->tolerance[k]);
         good = false;
     }
     return good;

@@ -4,16 +4,15 @@
  */
 #include "ours.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "say.h"
 #include "stats.h"
 
 static bool check(const struct ours *ours, ecornn_status status)
 {
     if (status != ECORNN_OK)
-        fprintf(stderr, "bench: %s: %s: %s\n", ours->problem->text, ecornn_status_name(status),
-                ecornn_error_detail());
+        say("%s: %s: %s", ours->problem->text, ecornn_status_name(status), ecornn_error_detail());
     return status == ECORNN_OK;
 }
 
@@ -97,7 +96,7 @@ bool ours_upload(struct ours *ours)
                upload(ours, &ours->dparams, NULL, p->param_elements * p->param_element);
     }
     if (!good)
-        fprintf(stderr, "bench: %s: no memory on the device\n", p->text);
+        say("%s: no memory on the device", p->text);
     return good && make_pointers(ours) && pack(ours);
 }
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "say.h"
+
 static const char UNIFORM[] = "/lengths:uniform";
 /* Inputs of several runs together should not stay in the inner caches, where a real program's
  * would not be; past this they do not. */
@@ -18,11 +20,9 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
 {
     char rest[sizeof problem->text];
     *problem = (struct problem){.uniform = false};
-    if ((size_t)snprintf(problem->text, sizeof problem->text, "%s", text) >= sizeof rest) {
-        fprintf(stderr, "bench: a problem of %zu characters, must be at most %zu\n", strlen(text),
-                sizeof rest - 1);
-        return false;
-    }
+    if ((size_t)snprintf(problem->text, sizeof problem->text, "%s", text) >= sizeof rest)
+        return say("a problem of %zu characters, must be at most %zu", strlen(text),
+                   sizeof rest - 1);
     strcpy(rest, problem->text);
     snprintf(problem->cell, sizeof problem->cell, "%.*s", (int)strcspn(rest, "/"), rest);
     char *lengths = strstr(rest, UNIFORM);
@@ -30,10 +30,8 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
         problem->uniform = true;
         memmove(lengths, lengths + strlen(UNIFORM), strlen(lengths + strlen(UNIFORM)) + 1);
     }
-    if (ecornn_desc_parse(&problem->desc, rest, cell) != ECORNN_OK) {
-        fprintf(stderr, "bench: %s: %s\n", problem->text, ecornn_error_detail());
-        return false;
-    }
+    if (ecornn_desc_parse(&problem->desc, rest, cell) != ECORNN_OK)
+        return say("%s: %s", problem->text, ecornn_error_detail());
     const ecornn_desc *desc = &problem->desc;
     problem->training = (desc->flags & ECORNN_TRAINING) != 0;
     problem->streaming = desc->steps == 1 && !problem->training;
@@ -44,9 +42,7 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
     problem->weight_type = desc->weight_type ? desc->weight_type : desc->type;
     problem->element = type_bytes(problem->type);
     problem->param_element = type_bytes(problem->param_type);
-    if (!problem->element || !problem->param_element)
-        fprintf(stderr, "bench: %s: bench does f32, f64 and bf16\n", problem->text);
-    return problem->element && problem->param_element;
+    return true;
 }
 
 /* SplitMix64 (Steele, Lea and Flood 2014). */
@@ -111,7 +107,7 @@ bool problem_fill(struct problem *problem, const ecornn_plan *plan, uint64_t see
         random_array(problem->param_type, sizes.params, 1 / sqrt(desc->hidden), &seed);
     const bool good = draw_lengths(problem, &seed) && problem->x && problem->dy && problem->params;
     if (!good)
-        fprintf(stderr, "bench: %s: no memory for its data\n", problem->text);
+        say("%s: no memory for its data", problem->text);
     problem->flops = 2 * problem->rows * matrix_elements(plan) * (problem->training ? 3 : 1);
     return good;
 }

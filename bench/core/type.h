@@ -8,7 +8,6 @@
 
 #include "ecornn.h"
 
-/* 0 for a type that bench does not know. */
 size_t type_bytes(ecornn_type type);
 /* Element k; rounded to the nearest where it is written. */
 double type_get(const void *array, size_t k, ecornn_type type);

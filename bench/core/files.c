@@ -1,0 +1,53 @@
+/*
+ * Reading lists and cells.
+ */
+#include "files.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "say.h"
+
+enum { LINE_BYTES = 256 };
+
+bool list_each(const char *path, const char *name, bool (*each)(void *own, const char *problem),
+               void *own)
+{
+    char line[LINE_BYTES], head[LINE_BYTES];
+    bool inside = name == NULL, found = inside, good = true;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return say("%s cannot be opened%s", path, name ? "; --shapes names another" : "");
+    snprintf(head, sizeof head, "[%s]", name ? name : "");
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, " \t\r\n#")] = 0;
+        if (line[0] == '[')
+            inside = name == NULL || !strcmp(line, head);
+        else if (inside && line[0])
+            good = each(own, line) && good;
+        found = found || inside;
+    }
+    fclose(file);
+    return found ? good : say("there is no list %s in the file of shapes", head);
+}
+
+bool read_text(const char *path, char text[CELL_BYTES])
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return say("%s cannot be opened", path);
+    const size_t size = fread(text, 1, CELL_BYTES - 1, file);
+    const bool whole = feof(file) != 0;
+    fclose(file);
+    text[size] = 0;
+    return whole || say("%s is too long for a cell, or cannot be read", path);
+}
+
+ecornn_cell *read_cell(const char *path)
+{
+    char text[CELL_BYTES];
+    ecornn_cell *cell = NULL;
+    if (read_text(path, text) && ecornn_cell_parse(&cell, text) != ECORNN_OK)
+        say("%s:%s", path, ecornn_error_detail());
+    return cell;
+}
