@@ -14,8 +14,6 @@
 /* What the process would have read by itself comes before what it asks for. */
 ecornn_status ecornn_wisdom_load(const char *path)
 {
-    if (!path)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "path is NULL");
     fenv_t caller;
     eco_fp_default(&caller);
     eco_wisdom_open();

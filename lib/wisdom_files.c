@@ -99,8 +99,19 @@ static ecornn_status load_open(int file, const char *path)
     return status;
 }
 
+static ecornn_status no_user(void)
+{
+    return eco_fail(ECORNN_FAILED, "there is no file of the user's: neither XDG_CONFIG_HOME nor "
+                                   "HOME is an absolute path");
+}
+
 ecornn_status eco_wisdom_load(const char *path)
 {
+    char data[MOST_PATH];
+    struct eco_text user = {data, sizeof data, 0};
+    if (path == NULL && !user_path(&user))
+        return no_user();
+    path = path != NULL ? path : data;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return fail("cannot read", path, errno);
@@ -198,8 +209,7 @@ ecornn_status eco_wisdom_save(const char *path)
     struct eco_text user = {data, sizeof data, 0};
     if (path == NULL) {
         if (!user_path(&user))
-            return eco_fail(ECORNN_FAILED, "there is no file of the user's: neither "
-                                           "XDG_CONFIG_HOME nor HOME is an absolute path");
+            return no_user();
         make_folders(data);
         path = data;
     }

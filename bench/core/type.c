@@ -45,6 +45,8 @@ static uint16_t half_set(double value)
     int exponent;
     if (isnan(value))
         return 0x7E00;
+    if (value == 0)
+        return sign;
     frexp(value, &exponent);
     exponent = exponent - 1 < LEAST ? LEAST : exponent - 1;
     /* in units of the last place, ties to even; a carry makes the next exponent */

@@ -32,7 +32,7 @@ extern "C" {
 
 /** Adds what a file says; the later line for a problem counts.  BAD_ARGUMENT: the file is none of
  * wisdom, and the detail has FILE:LINE: reason; FAILED: it cannot be read.  Then nothing changes.
- */
+ * NULL: the user's file. */
 ECORNN_API ecornn_status ecornn_wisdom_load(const char *path);
 /** Writes all that is known to a file, in one step: others find all of the old one or of the new
  * one.  NULL: the user's file, with its folders.  FAILED: that is not possible, and why. */

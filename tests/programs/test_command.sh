@@ -1,0 +1,152 @@
+#!/bin/sh
+# The command ecornn: every subcommand, on small problems; JSON is JSON; what is wrong is refused; the
+# manual page and the completion know every command and option.
+set -eu
+ecornn=${ECORNN:-tools/ecornn/ecornn}
+[ -x "$ecornn" ] || { echo "no $ecornn: skipped"; exit 77; }
+source=$(cd "${srcdir:-.}" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/ecornn-command.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+ECORNN_WISDOM=0 XDG_CONFIG_HOME=$work
+export ECORNN_WISDOM XDG_CONFIG_HOME
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+# has WORD ARGUMENT...: succeeds, and says that
+has() {
+    word=$1
+    shift
+    printed=$("$ecornn" "$@" 2>&1) || fail "exit $?: ecornn $*: $printed"
+    case $printed in
+    *"$word"*) ;;
+    *) fail "no '$word' in '$printed': ecornn $*" ;;
+    esac
+}
+# refuse STATUS WORD ARGUMENT...
+refuse() {
+    status=$1 word=$2
+    shift 2
+    found=0
+    printed=$("$ecornn" "$@" 2>&1) || found=$?
+    [ $found = $status ] || fail "exit $found, not $status: ecornn $*: $printed"
+    case $printed in
+    *"$word"*) ;;
+    *) fail "no '$word' in '$printed': ecornn $*" ;;
+    esac
+}
+# json EXPRESSION ARGUMENT...: of the parsed output x
+json() {
+    expression=$1
+    shift
+    command -v python3 > /dev/null || return 0
+    "$ecornn" "$@" > "$work/json" 2> "$work/errors" || true
+    python3 - "$expression" "$work/json" << 'EOF' || fail "$expression: ecornn $*"
+import json
+import sys
+x = json.load(open(sys.argv[2]))
+sys.exit(not eval(sys.argv[1]))
+EOF
+}
+
+# ---- what is here, and plans ---------------------------------------------------------------------
+
+has "Usage: ecornn COMMAND" --help
+has "ecornn 0." --version
+has "instruction sets: " info
+json "'plain' in x['instruction sets'] and 'packed' in x['devices'][0]['algorithms']" info --json
+has "ECORNN_FORCE=algorithm=" plan --device cpu:1 lstm/T5/N3/I4/H8
+json "x[0]['choices'].startswith('algorithm=') and x[0]['bytes']['reserve'] > 0 and len(x[0]['print']) > 5" \
+    plan --json --device cpu:1 lstm/train/T5/N3/I4/H8
+has "regret " plan --measure --seconds 0.05 --device cpu:1 lstm/T5/N3/I4/H8
+json "any('seconds' in c for c in x[0]['candidates'])" \
+    plan --json --measure --seconds 0.05 --device cpu:1 lstm/T5/N3/I4/H8
+printf '[few]\nlstm/T2/N1/I2/H3 # a remark\ngru/T2/N1/I2/H3\n[other]\nmgu/T2/N1/I2/H3\n' > "$work/lists"
+json "len(x) == 2" plan --json --device cpu:1 --shapes "$work/lists" @few
+json "len(x) == 7" plan --json --device cpu:1 --random 7 --seed 3
+has "GFLOP/s" bench --seconds 0.01 --device cpu:1 lstm/T2/N3/I4/H8/lengths:uniform
+json "x[0]['rounds'] >= 5 and x[0]['low'] <= x[0]['seconds']" \
+    bench --json --seconds 0.01 --device cpu:1 gru/train/T2/N3/I4/H8
+has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --cell "$source/tests/cells/two-products.cell" mine/T4/N3/I5/H6
+
+# ---- tuning and wisdom ---------------------------------------------------------------------------
+
+ECORNN_RECORD=$work/recorded "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 gru/T3/N2/I4/H8 lstm/T3/N2/I4/H8 > "$work/out"
+[ "$(sort -u "$work/recorded" | wc -l)" = 2 ] || fail "recorded: $(cat "$work/recorded")"
+has "regret of 2 problems" tune --seconds 0.02 --device cpu:1 --recorded "$work/recorded" -o "$work/one"
+has "2 problems, 1 devices" wisdom check "$work/one"
+has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/one"
+has "3 problems, 1 devices" wisdom check "$work/one"
+before=$(cat "$work/one")
+json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.05 --device cpu:1 lstm/T4/N2/I4/H8
+[ "$before" = "$(cat "$work/one")" ] || fail "--regret wrote"
+ECORNN_WISDOM=$work/one "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 > "$work/out"
+grep -q '^wisdom: lstm/f32/infer/T3/N2/I4/H8, ' "$work/out" || fail "a plan without wisdom: $(cat "$work/out")"
+ECORNN_WISDOM=$work/one "$ecornn" plan --device cpu:2 lstm/T3/N2/I4/H8 > "$work/out"
+grep -q 'not used: threads=1, here threads=2' "$work/out" || fail "of another device: $(cat "$work/out")"
+has "regret" tune --seconds 0.02 --device cpu:2 lstm/T3/N2/I4/H8
+[ -e "$work/ecornn/wisdom" ] || fail "no file of the user's"
+has "" wisdom combine "$work/one" "$work/ecornn/wisdom" -o "$work/both"
+has "4 problems, 2 devices" wisdom check "$work/both"
+has "lstm/f32/infer/T3/N2/I4/H8" wisdom list "$work/both"
+json "len(x['problems']) == 4 and len(x['devices']) == 2" wisdom list --json "$work/both"
+json "x[0]['problems'] == 4 and x[0]['error'] is None" wisdom check --json "$work/both"
+has "2 problems dropped" wisdom drop "$work/both" 'lstm*'
+json "x[0]['problems'] == 2" wisdom check --json "$work/both"
+echo nonsense >> "$work/both"
+refuse 1 "both:6: the line is no problem" wisdom check "$work/both"
+json "'no problem' in x[0]['error']" wisdom check --json "$work/both"
+refuse 1 "both:6: " tune --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/both"
+grep -q nonsense "$work/both" || fail "a wrong file was written over"
+
+# ---- cells and the check -------------------------------------------------------------------------
+
+has "backward, stage 0" cell "$source/common/cell/gru.cell"
+has "forward, stage 0" cell lstm
+printf "cell x(h)\nh' = tanh(W x + relux(R h) + b)\n" > "$work/wrong.cell"
+refuse 1 "wrong.cell:2:17: there is no function 'relux'" cell "$work/wrong.cell"
+refuse 1 "                  ^~~~~" cell "$work/wrong.cell"
+json "x['line'] == 2 and x['column'] == 17 and not x['good']" cell --json "$work/wrong.cell"
+json "x['good'] and x['states'] == 2" cell --json lstm
+has "results are right" check --device cpu:1
+json "len(x) >= 2 and all(way['wrong'] == 0 for way in x)" check --json
+
+# ---- what is wrong -------------------------------------------------------------------------------
+
+refuse 2 "no command is called 'nothing'" nothing
+refuse 2 "Usage"
+refuse 2 "info has no option --measure" info --measure
+refuse 2 "--seconds needs a value" bench --seconds
+refuse 2 "--seconds is -1" bench --seconds -1 lstm/T1/N1/I1/H1
+refuse 2 "--random is x" plan --random x
+refuse 2 "cell needs FILE" cell
+refuse 2 "wisdom has no 'what'" wisdom what
+refuse 2 "needs more operands" wisdom check
+refuse 1 "combine needs -o FILE" wisdom combine "$work/one"
+refuse 1 "no problem" plan
+refuse 1 "no part of a problem" plan lstm/nonsense
+refuse 1 "is unknown" plan --device nothing lstm/T1/N1/I1/H1
+refuse 1 "there is no list [none]" plan --shapes "$work/lists" @none
+ECORNN_FORCE=chunk=2 refuse 1 "ECORNN_FORCE is set" tune --regret --device cpu:1 lstm/T1/N1/I1/H1
+
+# ---- documents -----------------------------------------------------------------------------------
+
+for command in $("$ecornn" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+    has "Usage: ecornn $command" "$command" --help
+    for page in tools/ecornn/ecornn.1 tools/ecornn/ecornn.bash doc/guide/command.md; do
+        grep -q "$command" "$source/$page" || fail "$page has no $command"
+        for option in $("$ecornn" "$command" --help | sed -n 's/^  \(--*[a-z]*\) .*/\1/p'); do
+            grep -q -e "${option#-}" "$source/$page" || fail "$page has no $option"
+        done
+    done
+done
+if command -v bash > /dev/null; then
+    words=$(bash -c '. "$1"; COMP_WORDS=(ecornn plan --); COMP_CWORD=2; _ecornn; echo "${COMPREPLY[@]}"' \
+        - "$source/tools/ecornn/ecornn.bash")
+    case $words in *--measure*) ;; *) fail "the completion offers '$words'" ;; esac
+fi
+if command -v man > /dev/null; then
+    man -l "$source/tools/ecornn/ecornn.1" > "$work/out" 2> "$work/errors" || fail "the manual page"
+fi
+echo "command: good"

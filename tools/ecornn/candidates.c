@@ -1,0 +1,90 @@
+/*
+ * Tuning one problem, and what was tried in a list.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/say.h"
+#include "command.h"
+
+/* The place of these choices: what was timed twice is kept as it was last. */
+static struct candidate *place_of(struct candidates *list, const char *choices)
+{
+    for (int k = 0; k < list->n; k++)
+        if (strcmp(list->list[k].choices, choices) == 0)
+            return &list->list[k];
+    if (list->n == list->room) {
+        const int room = 2 * list->room + 32;
+        void *more = realloc(list->list, (size_t)room * sizeof *list->list);
+        if (more == NULL)
+            return NULL; /* one line fewer in a table */
+        list->list = more;
+        list->room = room;
+    }
+    return &list->list[list->n++];
+}
+
+static void keep_one(void *own, const ecornn_candidate *candidate)
+{
+    struct candidate *place = place_of(own, candidate->choices);
+    if (place == NULL)
+        return;
+    *place = (struct candidate){
+        .seconds = candidate->seconds, .low = candidate->low, .high = candidate->high};
+    snprintf(place->choices, sizeof place->choices, "%s", candidate->choices);
+    if (candidate->refusal != NULL)
+        snprintf(place->refusal, sizeof place->refusal, "%s", candidate->refusal);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct candidate *one = a, *other = b;
+    const bool refused = one->refusal[0] != '\0', too = other->refusal[0] != '\0';
+    if (refused != too)
+        return refused ? 1 : -1;
+    return (one->seconds > other->seconds) - (one->seconds < other->seconds);
+}
+
+bool tune_problem(ecornn_device *device, const char *problem, const ecornn_cell *cell,
+                  const struct options *options, bool forget, ecornn_tuned *tuned,
+                  struct candidates *keep)
+{
+    const ecornn_tuning tuning = {.size = sizeof tuning,
+                                  .seconds = options->seconds,
+                                  .forget = forget,
+                                  .report = keep != NULL ? keep_one : NULL,
+                                  .own = keep};
+    ecornn_desc desc;
+    ecornn_status status = ecornn_desc_parse(&desc, problem, cell);
+    if (status == ECORNN_OK)
+        status = ecornn_tune(device, &desc, &tuning, tuned);
+    if (status != ECORNN_OK)
+        return say("%s: %s", problem, ecornn_error_detail());
+    if (keep != NULL) {
+        keep->tuned = *tuned;
+        qsort(keep->list, (size_t)keep->n, sizeof *keep->list, compare);
+    }
+    return true;
+}
+
+void candidates_free(struct candidates *candidates)
+{
+    free(candidates->list);
+    *candidates = (struct candidates){.n = 0};
+}
+
+double regret_of(const ecornn_tuned *tuned)
+{
+    return tuned->planned_seconds / tuned->best_seconds - 1;
+}
+
+void regrets_add(struct regrets *regrets, const char *problem, double regret)
+{
+    regrets->n++;
+    regrets->sum += regret;
+    if (regrets->n > 1 && regret <= regrets->most)
+        return;
+    regrets->most = regret;
+    snprintf(regrets->worst, sizeof regrets->worst, "%s", problem);
+}

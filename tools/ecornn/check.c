@@ -1,0 +1,315 @@
+/*
+ * ecornn check: does this machine compute what the reference computes?  Every device, instruction
+ * set and algorithm, on problems of every kind that are small enough for a minute.
+ */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/ours.h"
+#include "bench/core/say.h"
+#include "command.h"
+#include "json.h"
+
+/* Edges of lanes and blocks, directions, layers, lengths, types, policies. */
+static const char *const cases[] = {
+    "lstm/f32/train/L2/bi/T7/N5/I13/H37",
+    "lstm/f32/train/T5/N17/I33/H64/lengths:uniform",
+    "lstm/f32/train/T9/N3/I16/H40/save:states",
+    "lstm/f32/train/T4/N6/I8/H24/P8",
+    "lstm/f32/infer/T6/N1/I64/H96",
+    "lstm/f32/infer/T1/N3/I20/H31",
+    "lstm/f32/infer/T3/N70/I9/H130",
+    "gru/f32/train/T6/N19/I9/H40",
+    "gru/f32/train/rev/T5/N2/I7/H65",
+    "rnn-tanh/f32/train/T5/N4/I6/H33",
+    "rnn-relu/f32/train/T4/N5/I6/H17",
+    "lstm-peephole/f32/train/T5/N4/I6/H33",
+    "lstm-coupled/f32/train/T5/N4/I6/H33",
+    "gru-reset-first/f32/train/T5/N9/I6/H48",
+    "mgu/f32/train/L2/T5/N4/I6/H33",
+    "lstm/f32/bf16-weights/train/T4/N5/I16/H48",
+    "lstm/f32/fast/train/T4/N24/I16/H64",
+    "lstm/f64/train/bi/T5/N4/I6/H33",
+    "gru/f64/train/T5/N4/I6/H33",
+    "lstm/bf16/train/L2/T5/N20/I16/H64",
+    "gru/bf16/train/T5/N7/I9/H35",
+    "lstm/f16/train/T5/N16/I16/H64",
+    "gru/f16/infer/T5/N9/I9/H40",
+    "lstm/f16/train/T4/N32/I64/H128",
+    "gru/f32/train/T4/N32/I64/H128",
+};
+enum { CASES = sizeof cases / sizeof *cases, ARRAYS = 3 };
+static const char *const array_name[ARRAYS] = {"y", "dx", "gradients of parameters"};
+
+/* What a problem gives, on the host. */
+struct results {
+    void *array[ARRAYS]; /* y, dx, dparams; NULL: none */
+};
+
+static void results_free(struct results *results)
+{
+    for (int k = 0; k < ARRAYS; k++)
+        free(results->array[k]);
+    *results = (struct results){{NULL}};
+}
+
+static size_t elements_of(const struct problem *problem, int k)
+{
+    const size_t count[ARRAYS] = {problem->y_elements, problem->x_elements,
+                                  problem->param_elements};
+    return k == 0 || problem->training ? count[k] : 0;
+}
+
+static ecornn_type type_of(const struct problem *problem, int k)
+{
+    return k == 2 ? problem->param_type : problem->type;
+}
+
+/* Of the first input. */
+static bool compute(struct ours *ours, struct results *results)
+{
+    const struct problem *problem = ours->problem;
+    bool good = ours_upload(ours) && ours_run(ours, 0);
+    const void *const from[ARRAYS] = {ours->y, ours->dx, ours->dparams};
+    for (int k = 0; good && k < ARRAYS; k++) {
+        const size_t bytes = elements_of(problem, k) * type_bytes(type_of(problem, k));
+        if (bytes > 0)
+            good = (results->array[k] = ours_download(ours, from[k], bytes)) != NULL;
+    }
+    return good;
+}
+
+/* Norm of the difference over the norm. */
+static double difference(const struct problem *problem, int k, const void *a, const void *b)
+{
+    const ecornn_type type = type_of(problem, k);
+    double apart = 0, norm = 0;
+    for (size_t i = 0; i < elements_of(problem, k); i++) {
+        const double x = type_get(a, i, type), y = type_get(b, i, type);
+        apart += (x - y) * (x - y);
+        norm += x * x;
+    }
+    return apart <= 0 ? 0 : norm > 0 && isfinite(apart) ? sqrt(apart / norm) : INFINITY;
+}
+
+/* Roundings of these few steps stay well below; a wrong kernel does not. */
+static double tolerance(const struct problem *problem)
+{
+    static const double of_type[] = {
+        [ECORNN_F32] = 2e-5, [ECORNN_F64] = 1e-11, [ECORNN_BF16] = 3e-2, [ECORNN_F16] = 4e-3};
+    const bool fast = (problem->desc.flags & ECORNN_FAST_MATH) != 0;
+    const double error = of_type[problem->weight_type];
+    return fast && error < 4e-3 ? 4e-3 : error;
+}
+
+/* ---- one way of computing -------------------------------------------------------------------- */
+
+/* What is the same for a device, an instruction set and an algorithm. */
+struct way {
+    const char *device, *set, *algorithm; /* set "": of a GPU */
+    int good, refused, failed;
+    double largest; /* error, in parts of what is allowed */
+};
+
+struct work {
+    const struct options *options;
+    struct json json;
+    int failed, ways;
+};
+
+static void report_failure(const struct way *way, const char *problem, const char *what)
+{
+    say("FAILED: %s %s %s: %s: %s", way->device, way->set, way->algorithm, problem, what);
+}
+
+/* Can it at all?  Quietly. */
+static bool refuses(const struct way *way, const struct problem *problem)
+{
+    ecornn_device *device = NULL;
+    ecornn_plan *plan = NULL;
+    const bool refused = ecornn_device_open(&device, way->device) == ECORNN_OK &&
+                         ecornn_plan_create(&plan, device, &problem->desc) == ECORNN_UNSUPPORTED;
+    ecornn_plan_free(plan);
+    ecornn_device_close(device);
+    return refused;
+}
+
+static bool agrees(struct way *way, const struct problem *problem, const struct results *expected,
+                   const struct results *results)
+{
+    for (int k = 0; k < ARRAYS; k++) {
+        char what[120];
+        if (elements_of(problem, k) == 0)
+            continue;
+        const double apart = difference(problem, k, expected->array[k], results->array[k]);
+        way->largest = fmax(way->largest, apart / tolerance(problem));
+        if (apart <= tolerance(problem))
+            continue;
+        snprintf(what, sizeof what, "%s differ from the reference by %.2g, must be at most %.2g",
+                 array_name[k], apart, tolerance(problem));
+        report_failure(way, problem->text, what);
+        return false;
+    }
+    return true;
+}
+
+static void try_way(struct way *way, const struct problem *problem, const struct results *expected)
+{
+    struct ours ours = {.problem = NULL};
+    struct results results = {{NULL}};
+    if (refuses(way, problem)) {
+        way->refused++;
+        return;
+    }
+    const bool done = ours_plan(&ours, problem, way->device) && compute(&ours, &results);
+    if (!done)
+        report_failure(way, problem->text, "it does not run");
+    const bool good = done && agrees(way, problem, expected, &results);
+    way->good += good;
+    way->failed += !good;
+    results_free(&results);
+    ours_free(&ours);
+}
+
+/* ---- all ways -------------------------------------------------------------------------------- */
+
+enum { WAYS = 64 };
+struct ways {
+    struct way way[WAYS];
+    char text[WAYS][3][24];
+    int n;
+};
+
+static void add_way(struct ways *ways, const char *device, const char *set, const char *algorithm)
+{
+    if (ways->n == WAYS)
+        return;
+    char(*text)[24] = ways->text[ways->n];
+    snprintf(text[0], sizeof text[0], "%s", device);
+    snprintf(text[1], sizeof text[1], "%s", set);
+    snprintf(text[2], sizeof text[2], "%s", algorithm);
+    ways->way[ways->n++] = (struct way){.device = text[0], .set = text[1], .algorithm = text[2]};
+}
+
+static bool add_device(struct ways *ways, const char *name, const char *set)
+{
+    ecornn_device *device = NULL;
+    if (ecornn_device_open(&device, name) != ECORNN_OK)
+        return say("%s", ecornn_error_detail());
+    for (int k = 0; ecornn_device_algorithm(device, k) != NULL; k++)
+        add_way(ways, name, set, ecornn_device_algorithm(device, k));
+    ecornn_device_close(device);
+    return true;
+}
+
+/* Those that the library says it has, in its own words. */
+static bool add_sets(struct ways *ways, const char *device)
+{
+    static const char head[] = "instruction sets:";
+    char text[4096];
+    ecornn_info(text, sizeof text);
+    char *at = strstr(text, head);
+    if (at == NULL)
+        return say("the library names no instruction set");
+    at += strlen(head);
+    at[strcspn(at, "\n")] = '\0';
+    for (char *set = strtok(at, " "); set != NULL; set = strtok(NULL, " "))
+        if (!add_device(ways, device, set))
+            return false;
+    return true;
+}
+
+static bool find_ways(struct ways *ways, const char *device)
+{
+    char name[32];
+    bool good = true;
+    if (device != NULL)
+        return strncmp(device, "cpu", 3) == 0 ? add_sets(ways, device)
+                                              : add_device(ways, device, "");
+    good = add_sets(ways, "cpu");
+    for (int k = 0; good && k < ecornn_device_count("cuda"); k++) {
+        snprintf(name, sizeof name, "cuda:%d", k);
+        good = add_device(ways, name, "");
+    }
+    return good;
+}
+
+/* The reference first, with no choice taken from anybody. */
+static bool try_case(struct ways *ways, const char *text)
+{
+    struct problem problem;
+    struct ours reference = {.problem = NULL};
+    struct results expected = {{NULL}};
+    unsetenv("ECORNN_ALGORITHM");
+    if (!problem_parse(&problem, text, NULL))
+        return false;
+    const bool good = ours_plan(&reference, &problem, "reference") &&
+                      problem_fill(&problem, reference.plan, 1) && compute(&reference, &expected);
+    for (int k = 0; good && k < ways->n; k++) {
+        setenv("ECORNN_ISA", ways->way[k].set, 1);
+        setenv("ECORNN_ALGORITHM", ways->way[k].algorithm, 1);
+        try_way(&ways->way[k], &problem, &expected);
+    }
+    results_free(&expected);
+    ours_free(&reference);
+    problem_free(&problem);
+    return good;
+}
+
+static void print_way(struct json *json, bool as_json, const struct way *way)
+{
+    if (!as_json) {
+        printf(
+            "%s%s%s %-10s %2d right, %2d not of it, %d wrong; largest error %.2g of the allowed\n",
+            way->device, *way->set != '\0' ? " " : "", way->set, way->algorithm, way->good,
+            way->refused, way->failed, way->largest);
+        return;
+    }
+    json_object(json, NULL);
+    json_text(json, "device", way->device);
+    json_text(json, "instruction_set", *way->set != '\0' ? way->set : NULL);
+    json_text(json, "algorithm", way->algorithm);
+    json_whole(json, "right", way->good);
+    json_whole(json, "refused", way->refused);
+    json_whole(json, "wrong", way->failed);
+    json_number(json, "largest_error", way->largest);
+    json_end(json);
+}
+
+static int run(const struct options *options)
+{
+    static struct ways ways;
+    struct json json = {.depth = 0};
+    int failed = 0, right = 0;
+    ecornn_wisdom_forget(); /* the machine, not a file */
+    ways.n = 0;
+    if (!find_ways(&ways, options->device))
+        return 1;
+    for (int k = 0; k < CASES; k++)
+        if (!try_case(&ways, cases[k]))
+            return 1;
+    if (options->json)
+        json_array(&json, NULL);
+    for (int k = 0; k < ways.n; k++) {
+        failed += ways.way[k].failed;
+        right += ways.way[k].good;
+        print_way(&json, options->json, &ways.way[k]);
+    }
+    if (options->json)
+        json_end(&json);
+    else
+        printf(failed == 0 ? "all %d results are right\n" : "%d results, but more are WRONG\n",
+               right);
+    return failed > 0;
+}
+
+const struct command command_check = {
+    .name = "check",
+    .operands = "",
+    .about = "Compares every algorithm and instruction set of this machine with the reference",
+    .takes = TAKES_JSON | TAKES_DEVICE,
+    .run = run,
+};

@@ -1,0 +1,94 @@
+/*
+ * The command ecornn: what its subcommands are made of.  Each is a constant in a file of its own
+ * and a line in the table of main.c; options are in the table of options.c.
+ */
+#ifndef ECORNN_COMMAND_H
+#define ECORNN_COMMAND_H
+
+#include <stdbool.h>
+
+#include "ecornn.h"
+
+/* Options that a subcommand takes: bits. */
+enum {
+    TAKES_JSON = 1 << 0,
+    TAKES_DEVICE = 1 << 1,
+    TAKES_CELL = 1 << 2,
+    TAKES_SHAPES = 1 << 3,
+    TAKES_SECONDS = 1 << 4,
+    TAKES_MEASURE = 1 << 5,
+    TAKES_OUTPUT = 1 << 6,
+    TAKES_RECORDED = 1 << 7,
+    TAKES_RANDOM = 1 << 8,
+    TAKES_SEED = 1 << 9,
+    TAKES_REGRET = 1 << 10
+};
+
+struct options {
+    bool json, measure, regret, help;
+    const char *device, *cell, *shapes, *output, *recorded; /* NULL: not given */
+    double seconds;                                         /* 0: not given */
+    int random, seed;
+    int n;        /* operands */
+    char **words; /* [n] */
+};
+
+struct command {
+    const char *name, *operands, *about;
+    const char *more; /* of --help, after the options; or NULL */
+    int takes;
+    int least;                                 /* operands */
+    int (*run)(const struct options *options); /* the exit status: 0, 1: failed, 2: used wrongly */
+};
+extern const struct command command_info, command_plan, command_bench, command_tune, command_wisdom,
+    command_cell, command_check;
+
+/* Sorts words into options and operands.  False: wrong, and said so. */
+bool options_read(struct options *options, const struct command *command, int count, char **words);
+/* Those of a command, for --help. */
+void options_print(const struct command *command);
+
+/* ---- problems, problems.c -------------------------------------------------------------------- */
+
+/* Problem strings, from operands (PROBLEM or @LIST), a recorded file, chance; none twice. */
+struct problems {
+    char (*text)[256];
+    int n, room;
+};
+bool problems_read(struct problems *problems, const struct options *options);
+void problems_free(struct problems *problems);
+
+/* The device and the cell of some options, for one problem after the other.  NULL, and said so. */
+ecornn_device *open_device(const struct options *options);
+bool open_cell(const struct options *options, ecornn_cell **cell);
+
+/* "3 of 20, lstm/..., 40 s left" on standard error, where that is a terminal; n is done. */
+void show_progress(const struct problems *problems, int n, double begin);
+
+/* ---- tuning, candidates.c -------------------------------------------------------------------- */
+
+/* What was measured of one problem. */
+struct candidates {
+    struct candidate {
+        char choices[256], refusal[160];
+        double seconds, low, high;
+    } * list; /* fastest first, then those refused */
+    int n, room;
+    ecornn_tuned tuned;
+};
+/* Tunes, and keeps what was tried where keep is not NULL; forget: no wisdom comes of it. */
+bool tune_problem(ecornn_device *device, const char *problem, const ecornn_cell *cell,
+                  const struct options *options, bool forget, ecornn_tuned *tuned,
+                  struct candidates *keep);
+void candidates_free(struct candidates *candidates);
+double regret_of(const ecornn_tuned *tuned);
+
+/* Prints mean and worst of so many; worst: its place. */
+struct regrets {
+    int n;
+    double sum, most;
+    char worst[256];
+};
+void regrets_add(struct regrets *regrets, const char *problem, double regret);
+
+#endif /* ECORNN_COMMAND_H */

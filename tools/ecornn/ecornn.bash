@@ -1,0 +1,38 @@
+# bash completion for ecornn(1).
+_ecornn()
+{
+    local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]-} before=
+    local lists='--shapes --recorded --random --seed' common='--device --cell --seconds --json --help'
+    [ "$COMP_CWORD" -lt 1 ] || before=${COMP_WORDS[COMP_CWORD - 1]}
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check --help --version' -- "$word"))
+        return
+    fi
+    case $before in
+    --device)
+        COMPREPLY=($(compgen -W 'cpu cuda reference' -- "$word"))
+        return ;;
+    --cell | --shapes | --recorded | -o)
+        COMPREPLY=($(compgen -f -- "$word"))
+        return ;;
+    --seconds | --random | --seed)
+        return ;;
+    esac
+    case $command:$word in
+    plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure" -- "$word")) ;;
+    bench:-*) COMPREPLY=($(compgen -W "$common $lists" -- "$word")) ;;
+    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret -o" -- "$word")) ;;
+    wisdom:-*) COMPREPLY=($(compgen -W '--json --help -o' -- "$word")) ;;
+    check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;
+    info:-* | cell:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
+    wisdom:*)
+        if [ "$COMP_CWORD" -eq 2 ]; then
+            COMPREPLY=($(compgen -W 'list check combine drop' -- "$word"))
+        else
+            COMPREPLY=($(compgen -f -- "$word"))
+        fi ;;
+    cell:*) COMPREPLY=($(compgen -f -- "$word")) ;;
+    esac
+}
+complete -F _ecornn ecornn

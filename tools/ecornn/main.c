@@ -1,0 +1,53 @@
+/*
+ * ecornn: looks into the library, measures it, tunes it.  Uses the public header only.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/core/say.h"
+#include "command.h"
+
+const char program_name[] = "ecornn";
+
+static const struct command *const commands[] = {
+    &command_info,   &command_plan, &command_bench, &command_tune,
+    &command_wisdom, &command_cell, &command_check,
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int print_help(void)
+{
+    printf("Usage: ecornn COMMAND [OPTION]... [OPERAND]...\n\n");
+    for (int k = 0; k < COMMANDS; k++)
+        printf("  %-8s %s\n", commands[k]->name, commands[k]->about);
+    printf("\n\"ecornn COMMAND --help\" says more, ecornn(1) all.\n");
+    return 0;
+}
+
+static int print_command_help(const struct command *command)
+{
+    printf("Usage: ecornn %s [OPTION]... %s\n%s.\n\n", command->name, command->operands,
+           command->about);
+    options_print(command);
+    if (command->more != NULL)
+        printf("\n%s", command->more);
+    return 0;
+}
+
+int main(int count, char **words)
+{
+    if (count < 2 || strcmp(words[1], "--help") == 0)
+        return print_help() + 2 * (count < 2);
+    if (strcmp(words[1], "--version") == 0)
+        return printf("ecornn %s\n", ecornn_version()) < 0;
+    for (int k = 0; k < COMMANDS; k++) {
+        struct options options;
+        if (strcmp(words[1], commands[k]->name) != 0)
+            continue;
+        if (!options_read(&options, commands[k], count - 2, words + 2))
+            return 2;
+        return options.help ? print_command_help(commands[k]) : commands[k]->run(&options);
+    }
+    say("no command is called '%s'; --help lists them", words[1]);
+    return 2;
+}

@@ -1,0 +1,130 @@
+/*
+ * Options of all subcommands: one table.
+ */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/say.h"
+#include "command.h"
+
+enum kind { FLAG, TEXT, SECONDS, NUMBER };
+
+static const struct option {
+    const char *name, *value, *about;
+    int takes; /* 0: all do */
+    enum kind kind;
+    size_t field;
+} table[] = {
+#define FIELD(name) offsetof(struct options, name)
+    {"--device", "NAME", "cpu, cpu:THREADS, cuda, cuda:NUMBER (the fastest)", TAKES_DEVICE, TEXT,
+     FIELD(device)},
+    {"--cell", "FILE", "the cell of the problems, in the cell language", TAKES_CELL, TEXT,
+     FIELD(cell)},
+    {"--shapes", "FILE", "lists of problems, for @LIST", TAKES_SHAPES, TEXT, FIELD(shapes)},
+    {"--recorded", "FILE", "problems, a line each, as ECORNN_RECORD writes them", TAKES_RECORDED,
+     TEXT, FIELD(recorded)},
+    {"--random", "N", "N problems drawn at random", TAKES_RANDOM, NUMBER, FIELD(random)},
+    {"--seed", "N", "of these (1)", TAKES_SEED, NUMBER, FIELD(seed)},
+    {"--seconds", "S", "of each problem, about", TAKES_SECONDS, SECONDS, FIELD(seconds)},
+    {"--measure", NULL, "times every candidate", TAKES_MEASURE, FLAG, FIELD(measure)},
+    {"--regret", NULL, "only says how far the planner is from the best", TAKES_REGRET, FLAG,
+     FIELD(regret)},
+    {"-o", "FILE", "where the result goes (the user's file of wisdom)", TAKES_OUTPUT, TEXT,
+     FIELD(output)},
+    {"--json", NULL, "for programs", TAKES_JSON, FLAG, FIELD(json)},
+    {"--help", NULL, "this text", 0, FLAG, FIELD(help)},
+#undef FIELD
+};
+enum { OPTIONS = sizeof table / sizeof *table };
+
+static bool takes(const struct command *command, const struct option *option)
+{
+    return option->takes == 0 || (command->takes & option->takes) != 0;
+}
+
+void options_print(const struct command *command)
+{
+    for (int k = 0; k < OPTIONS; k++) {
+        char words[32];
+        if (!takes(command, &table[k]))
+            continue;
+        snprintf(words, sizeof words, "%s%s%s", table[k].name, table[k].value ? " " : "",
+                 table[k].value ? table[k].value : "");
+        printf("  %-16s %s\n", words, table[k].about);
+    }
+}
+
+static bool set_number(void *field, const struct option *option, const char *value)
+{
+    enum { MOST = 1000000 };
+    char *end;
+    const long number = strtol(value, &end, 10);
+    if (*value == '\0' || *end != '\0' || number < 1 || number > MOST)
+        return say("%s is %s, must be 1 to %d", option->name, value, MOST);
+    *(int *)field = (int)number;
+    return true;
+}
+
+static bool set_seconds(void *field, const struct option *option, const char *value)
+{
+    char *end;
+    const double seconds = strtod(value, &end);
+    if (*value == '\0' || *end != '\0' || !(seconds > 0 && seconds <= 1e6))
+        return say("%s is %s, must be more than 0, and up to 1000000", option->name, value);
+    *(double *)field = seconds;
+    return true;
+}
+
+static bool set(struct options *options, const struct option *option, const char *value)
+{
+    void *field = (char *)options + option->field;
+    switch (option->kind) {
+    case FLAG:
+        *(bool *)field = true;
+        return true;
+    case TEXT:
+        *(const char **)field = value;
+        return true;
+    case SECONDS:
+        return set_seconds(field, option, value);
+    default:
+        return set_number(field, option, value);
+    }
+}
+
+static const struct option *find(const struct command *command, const char *name)
+{
+    for (int k = 0; k < OPTIONS; k++)
+        if (strcmp(table[k].name, name) == 0 && takes(command, &table[k]))
+            return &table[k];
+    return NULL;
+}
+
+bool options_read(struct options *options, const struct command *command, int count, char **words)
+{
+    bool operands = false; /* after "--" all are */
+    *options = (struct options){.seed = 1, .words = words};
+    for (int k = 0; k < count; k++) {
+        if (operands || words[k][0] != '-' || words[k][1] == '\0') {
+            words[options->n++] = words[k];
+            continue;
+        }
+        if (strcmp(words[k], "--") == 0) {
+            operands = true;
+            continue;
+        }
+        const struct option *option = find(command, words[k]);
+        if (option == NULL)
+            return say("%s has no option %s; \"ecornn %s --help\" lists them", command->name,
+                       words[k], command->name);
+        if (option->value != NULL && k + 1 == count)
+            return say("%s needs a value", option->name);
+        if (!set(options, option, option->value != NULL ? words[++k] : NULL))
+            return false;
+    }
+    if (options->help || options->n >= command->least)
+        return true;
+    return say("%s needs %s", command->name, command->operands);
+}

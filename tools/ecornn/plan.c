@@ -1,0 +1,187 @@
+/*
+ * ecornn plan: what would run, and why; measured, how fast each candidate is.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/say.h"
+#include "bench/core/stats.h"
+#include "command.h"
+#include "json.h"
+
+struct work {
+    const struct options *options;
+    ecornn_device *device;
+    ecornn_cell *cell;
+    struct json json;
+    struct regrets regrets;
+};
+
+/* The plan in words; the caller frees it.  NULL, and said so. */
+static char *print_of(const struct work *work, const char *problem, ecornn_sizes *sizes)
+{
+    ecornn_desc desc;
+    ecornn_plan *plan = NULL;
+    char *text = NULL;
+    if (ecornn_desc_parse(&desc, problem, work->cell) != ECORNN_OK ||
+        ecornn_plan_create(&plan, work->device, &desc) != ECORNN_OK) {
+        say("%s: %s", problem, ecornn_error_detail());
+        return NULL;
+    }
+    const int length = ecornn_plan_print(plan, NULL, 0);
+    if (length >= 0)
+        text = malloc((size_t)length + 1);
+    if (text != NULL)
+        ecornn_plan_print(plan, text, (size_t)length + 1);
+    else
+        say("no memory");
+    ecornn_plan_sizes(plan, sizes);
+    ecornn_plan_free(plan);
+    return text;
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
+
+static void write_sizes(struct json *json, const ecornn_sizes *sizes)
+{
+    json_object(json, "bytes");
+    json_whole(json, "weights", (long long)sizes->weights);
+    json_whole(json, "dweights", (long long)sizes->dweights);
+    json_whole(json, "workspace", (long long)sizes->workspace);
+    json_whole(json, "reserve", (long long)sizes->reserve);
+    json_end(json);
+    json_whole(json, "parameters", (long long)sizes->params);
+}
+
+static void write_choices(struct json *json, const char *text)
+{
+    char choices[256] = "";
+    const char *at = strstr(text, "ECORNN_FORCE=");
+    if (at != NULL)
+        snprintf(choices, sizeof choices, "%.*s", (int)strcspn(at + 13, "\n"), at + 13);
+    json_text(json, "choices", choices);
+}
+
+static void write_candidates(struct json *json, const struct candidates *candidates)
+{
+    json_number(json, "planned_seconds", candidates->tuned.planned_seconds);
+    json_number(json, "best_seconds", candidates->tuned.best_seconds);
+    json_number(json, "regret", regret_of(&candidates->tuned));
+    json_text(json, "best", candidates->tuned.best);
+    json_array(json, "candidates");
+    for (int k = 0; k < candidates->n; k++) {
+        const struct candidate *one = &candidates->list[k];
+        json_object(json, NULL);
+        json_text(json, "choices", one->choices);
+        if (one->refusal[0] != '\0') {
+            json_text(json, "refusal", one->refusal);
+        } else {
+            json_number(json, "seconds", one->seconds);
+            json_number(json, "low", one->low);
+            json_number(json, "high", one->high);
+        }
+        json_end(json);
+    }
+    json_end(json);
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void print_candidates(const struct candidates *candidates)
+{
+    const ecornn_tuned *tuned = &candidates->tuned;
+    printf("candidates, microseconds of a run, median and quartiles:\n");
+    for (int k = 0; k < candidates->n; k++) {
+        const struct candidate *one = &candidates->list[k];
+        if (one->refusal[0] != '\0')
+            printf("  %-32s %s\n    %s\n", "refused", one->choices, one->refusal);
+        else
+            printf("  %10.2f [%.2f, %.2f] %s%s\n", 1e6 * one->seconds, 1e6 * one->low,
+                   1e6 * one->high, one->choices,
+                   strcmp(one->choices, tuned->planned) == 0 ? "  (the planner's)" : "");
+    }
+    printf("regret %.1f %%: planned %.2f us, best %.2f us\n", 100 * regret_of(tuned),
+           1e6 * tuned->planned_seconds, 1e6 * tuned->best_seconds);
+}
+
+/* ---- one problem, and all -------------------------------------------------------------------- */
+
+static bool show(struct work *work, const char *problem)
+{
+    const bool measured = work->options->measure;
+    struct candidates candidates = {.n = 0};
+    ecornn_tuned tuned;
+    ecornn_sizes sizes;
+    char *text = print_of(work, problem, &sizes);
+    bool good = text != NULL;
+    if (good && measured)
+        good = tune_problem(work->device, problem, work->cell, work->options, true, &tuned,
+                            &candidates);
+    if (good && measured)
+        regrets_add(&work->regrets, problem, regret_of(&tuned));
+    if (good && work->options->json) {
+        json_object(&work->json, NULL);
+        json_text(&work->json, "problem", problem);
+        write_choices(&work->json, text);
+        write_sizes(&work->json, &sizes);
+        if (measured)
+            write_candidates(&work->json, &candidates);
+        json_lines(&work->json, "print", text);
+        json_end(&work->json);
+    } else if (good) {
+        printf("%s", text);
+        if (measured)
+            print_candidates(&candidates);
+        printf("\n");
+    }
+    candidates_free(&candidates);
+    free(text);
+    return good;
+}
+
+static bool show_all(struct work *work, const struct problems *problems)
+{
+    bool good = true;
+    const double begin = now();
+    if (work->options->json)
+        json_array(&work->json, NULL);
+    for (int k = 0; k < problems->n; k++) {
+        show_progress(problems, k, begin);
+        good = show(work, problems->text[k]) && good;
+        fflush(stdout);
+    }
+    show_progress(problems, problems->n, begin);
+    if (work->options->json)
+        json_end(&work->json);
+    else if (work->regrets.n > 1)
+        printf("regret of %d problems: mean %.1f %%, at worst %.1f %% (%s)\n", work->regrets.n,
+               100 * work->regrets.sum / work->regrets.n, 100 * work->regrets.most,
+               work->regrets.worst);
+    return good;
+}
+
+static int run(const struct options *options)
+{
+    struct work work = {.options = options};
+    struct problems problems;
+    bool good = problems_read(&problems, options) && open_cell(options, &work.cell);
+    if (good)
+        good = (work.device = open_device(options)) != NULL;
+    good = good && show_all(&work, &problems);
+    ecornn_device_close(work.device);
+    ecornn_cell_free(work.cell);
+    problems_free(&problems);
+    return !good;
+}
+
+const struct command command_plan = {
+    .name = "plan",
+    .operands = "PROBLEM|@LIST...",
+    .about = "Prints what would run and why; with --measure how fast every candidate is",
+    .more = "PROBLEM is like lstm/train/T50/N32/I256/H256, @LIST one of the file of shapes.\n"
+            "Regret is the time of the planner's plan over the best candidate's, less 1.\n",
+    .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_MEASURE |
+             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
+    .run = run,
+};

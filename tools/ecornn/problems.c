@@ -1,0 +1,144 @@
+/*
+ * Which problems a command is about, and on which device.
+ */
+#define _POSIX_C_SOURCE 200809L /* isatty */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/core/files.h"
+#include "bench/core/say.h"
+#include "bench/core/stats.h"
+#include "command.h"
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static bool add(void *own, const char *problem)
+{
+    struct problems *problems = own;
+    for (int k = 0; k < problems->n; k++)
+        if (strcmp(problems->text[k], problem) == 0)
+            return true;
+    if (strlen(problem) >= sizeof *problems->text)
+        return say("%.40s...: too long for a problem", problem);
+    if (problems->n == problems->room) {
+        const int room = 2 * problems->room + 16;
+        void *text = realloc(problems->text, (size_t)room * sizeof *problems->text);
+        if (text == NULL)
+            return say("no memory for %d problems", room);
+        problems->text = text;
+        problems->room = room;
+    }
+    strcpy(problems->text[problems->n++], problem);
+    return true;
+}
+
+/* ---- chance ---------------------------------------------------------------------------------- */
+
+/* SplitMix64 (Steele, Lea and Flood 2014). */
+static uint64_t draw_bits(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static int draw(uint64_t *state, int count)
+{
+    return (int)(draw_bits(state) % (uint64_t)count);
+}
+
+/* As many small ones as large ones. */
+static int draw_extent(uint64_t *state, int least, int most)
+{
+    const double part = (double)(draw_bits(state) >> 11) * 0x1p-53;
+    return (int)(least * pow((double)most / least, part) + 0.5);
+}
+
+static int count_cells(void)
+{
+    int count = 0;
+    while (ecornn_cell_name(count) != NULL)
+        count++;
+    return count;
+}
+
+/* Half of them LSTM or GRU, as in the world; of up to so many multiply-adds a run. */
+static bool add_random(struct problems *problems, const struct options *options, uint64_t *state)
+{
+    static const char *const type[] = {"f32", "f32", "f32", "bf16"}, *const common[] = {"lstm",
+                                                                                        "gru"};
+    static const double most_work = 4e9;
+    const bool gpu = options->device != NULL && strncmp(options->device, "cuda", 4) == 0;
+    char text[256];
+    for (;;) {
+        const char *cell =
+            draw(state, 2) ? common[draw(state, 2)] : ecornn_cell_name(draw(state, count_cells()));
+        const int L = draw(state, 3) ? 1 : 2, T = draw_extent(state, 1, 300),
+                  N = draw_extent(state, 1, 128), I = draw_extent(state, 8, 1024),
+                  H = draw_extent(state, 8, 1024);
+        const bool bi = draw(state, 5) == 0, training = draw(state, 2) == 0;
+        const double work = (double)L * (bi ? 2 : 1) * T * N * 4 * H * ((double)I + H);
+        snprintf(text, sizeof text, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d", cell, type[draw(state, 4)],
+                 training ? "train" : "infer", L > 1 ? "/L2" : "", bi ? "/bi" : "", T, N, I, H);
+        if (work * (training ? 3 : 1) <= (gpu ? 1000 : 1) * most_work)
+            return add(problems, text);
+    }
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+bool problems_read(struct problems *problems, const struct options *options)
+{
+    const char *shapes = options->shapes != NULL ? options->shapes : ECORNN_SHAPES;
+    uint64_t state = (uint64_t)options->seed;
+    bool good = true;
+    *problems = (struct problems){.n = 0};
+    for (int k = 0; k < options->n; k++)
+        if (options->words[k][0] == '@')
+            good = list_each(shapes, options->words[k] + 1, add, problems) && good;
+        else
+            good = add(problems, options->words[k]) && good;
+    if (options->recorded != NULL)
+        good = list_each(options->recorded, NULL, add, problems) && good;
+    for (int k = 0; good && k < options->random; k++)
+        good = add_random(problems, options, &state);
+    if (good && problems->n == 0)
+        return say("no problem; --help says where they come from");
+    return good;
+}
+
+void problems_free(struct problems *problems)
+{
+    free(problems->text);
+    *problems = (struct problems){.n = 0};
+}
+
+ecornn_device *open_device(const struct options *options)
+{
+    ecornn_device *device = NULL;
+    if (ecornn_device_open(&device, options->device) != ECORNN_OK)
+        say("%s", ecornn_error_detail());
+    return device;
+}
+
+bool open_cell(const struct options *options, ecornn_cell **cell)
+{
+    *cell = options->cell != NULL ? read_cell(options->cell) : NULL;
+    return options->cell == NULL || *cell != NULL;
+}
+
+void show_progress(const struct problems *problems, int n, double begin)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    const double left = n > 0 ? (now() - begin) / n * (problems->n - n) : 0;
+    fprintf(stderr, "\r\033[K");
+    if (n < problems->n && problems->n > 1)
+        fprintf(stderr, "%d of %d, %.0f s left: %.60s", n + 1, problems->n, left,
+                problems->text[n]);
+}

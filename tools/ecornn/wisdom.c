@@ -1,0 +1,259 @@
+/*
+ * ecornn wisdom: files of wisdom, listed, checked, combined, thinned out.
+ */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/say.h"
+#include "command.h"
+#include "json.h"
+
+/* All that is known; the caller frees it.  NULL, and said so. */
+static char *whole_text(void)
+{
+    const int length = ecornn_wisdom_to_text(NULL, 0);
+    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
+    if (text == NULL)
+        say("no memory");
+    else
+        ecornn_wisdom_to_text(text, (size_t)length + 1);
+    return text;
+}
+
+static bool load(const char *path)
+{
+    return ecornn_wisdom_load(path) == ECORNN_OK || say("%s", ecornn_error_detail());
+}
+
+/* Only these files. */
+static bool load_all(char **paths, int n)
+{
+    ecornn_wisdom_forget();
+    for (int k = 0; k < n; k++)
+        if (!load(paths[k]))
+            return false;
+    return true;
+}
+
+/* Calls with each line that is no head; its words are those of the format, cut off in place. */
+enum { WORDS = 7 };
+static void each_line(char *text, void (*call)(struct json *json, char *word[WORDS], bool device),
+                      struct json *json)
+{
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char *word[WORDS] = {line};
+        const bool device = strncmp(line, "device ", 7) == 0;
+        int n = 1;
+        for (char *at = line; n < (device ? 3 : WORDS) && (at = strchr(at, ' ')) != NULL; n++) {
+            *at++ = '\0';
+            word[n] = at;
+        }
+        if (n == (device ? 3 : WORDS))
+            call(json, word, device);
+    }
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+static void print_line(struct json *json, char *word[WORDS], bool device)
+{
+    (void)json;
+    if (device)
+        printf("device %s: %s\n", word[1], word[2]);
+    else
+        printf("%-52s %12.2f us [%.2f]  %s  %s\n    %s%s%s\n", word[0], 1e-3 * atof(word[4]),
+               1e-3 * atof(word[5]), word[6], word[2], word[3],
+               strcmp(word[1], "-") != 0 ? "  cell " : "",
+               strcmp(word[1], "-") != 0 ? word[1] : "");
+}
+
+static void write_device(struct json *json, char *word[WORDS], bool device)
+{
+    if (!device)
+        return;
+    json_object(json, NULL);
+    json_text(json, "id", word[1]);
+    json_text(json, "words", word[2]);
+    json_end(json);
+}
+
+static void write_problem(struct json *json, char *word[WORDS], bool device)
+{
+    if (device)
+        return;
+    json_object(json, NULL);
+    json_text(json, "problem", word[0]);
+    json_text(json, "cell", strcmp(word[1], "-") == 0 ? NULL : word[1]);
+    json_text(json, "device", word[2]);
+    json_text(json, "choices", word[3]);
+    json_number(json, "seconds", 1e-9 * atof(word[4]));
+    json_number(json, "spread", 1e-9 * atof(word[5]));
+    json_text(json, "date", word[6]);
+    json_end(json);
+}
+
+static bool list(const struct options *options)
+{
+    struct json json = {.depth = 0};
+    if (options->n > 1 && !load_all(options->words + 1, options->n - 1))
+        return false;
+    char *text = whole_text(), *again = whole_text();
+    const bool good = text != NULL && again != NULL;
+    if (good && options->json) {
+        json_object(&json, NULL);
+        json_array(&json, "devices");
+        each_line(text, write_device, &json);
+        json_end(&json);
+        json_array(&json, "problems");
+        each_line(again, write_problem, &json);
+        json_end(&json);
+        json_end(&json);
+    } else if (good) {
+        each_line(text, print_line, &json);
+    }
+    free(text);
+    free(again);
+    return good;
+}
+
+/* ---- check, combine, drop -------------------------------------------------------------------- */
+
+static int count_lines(const char *text, bool devices)
+{
+    int count = 0;
+    for (const char *at = strchr(text, '\n'); at != NULL && at[1] != '\0';
+         at = strchr(at + 1, '\n'))
+        count += (strncmp(at + 1, "device ", 7) == 0) == devices;
+    return count;
+}
+
+static bool check(const struct options *options)
+{
+    struct json json = {.depth = 0};
+    bool good = true;
+    if (options->json)
+        json_array(&json, NULL);
+    for (int k = 1; k < options->n; k++) {
+        ecornn_wisdom_forget();
+        const bool right = ecornn_wisdom_load(options->words[k]) == ECORNN_OK;
+        char *text = right ? whole_text() : NULL;
+        const int problems = text != NULL ? count_lines(text, false) : 0,
+                  devices = text != NULL ? count_lines(text, true) : 0;
+        good = good && right;
+        if (options->json) {
+            json_object(&json, NULL);
+            json_text(&json, "file", options->words[k]);
+            json_text(&json, "error", right ? NULL : ecornn_error_detail());
+            json_whole(&json, "problems", problems);
+            json_whole(&json, "devices", devices);
+            json_end(&json);
+        } else if (right) {
+            printf("%s: %d problems, %d devices\n", options->words[k], problems, devices);
+        } else {
+            say("%s", ecornn_error_detail());
+        }
+        free(text);
+    }
+    if (options->json)
+        json_end(&json);
+    return good;
+}
+
+static bool save(const char *path)
+{
+    return ecornn_wisdom_save(path) == ECORNN_OK || say("%s", ecornn_error_detail());
+}
+
+static bool combine(const struct options *options)
+{
+    if (options->output == NULL)
+        return say("combine needs -o FILE");
+    return load_all(options->words + 1, options->n - 1) && save(options->output);
+}
+
+/* Is the line for such a problem, or of such a device? */
+static bool matches(const char *line, const char *pattern)
+{
+    char word[2][320] = {"", ""};
+    if (strncmp(line, "device ", 7) == 0)
+        return sscanf(line, "device %319s", word[0]) == 1 && fnmatch(pattern, word[0], 0) == 0;
+    return sscanf(line, "%319s %*s %319s", word[0], word[1]) == 2 &&
+           (fnmatch(pattern, word[0], 0) == 0 || fnmatch(pattern, word[1], 0) == 0);
+}
+
+/* The text without these lines, in place; returns how many problems went. */
+static int thin_out(char *text, char **patterns, int n)
+{
+    char *to = text;
+    int gone = 0;
+    for (char *line = text; *line != '\0';) {
+        const size_t bytes = strcspn(line, "\n") + 1;
+        bool drop = false;
+        for (int k = 0; k < n && line != text; k++)
+            drop = drop || matches(line, patterns[k]);
+        gone += drop && strncmp(line, "device ", 7) != 0;
+        if (!drop)
+            memmove(to, line, bytes);
+        to += drop ? 0 : bytes;
+        line += bytes;
+    }
+    *to = '\0';
+    return gone;
+}
+
+static bool drop(const struct options *options)
+{
+    const char *file = options->words[1];
+    if (options->n < 3)
+        return say("drop needs FILE PATTERN...");
+    if (!load_all(options->words + 1, 1))
+        return false;
+    char *text = whole_text();
+    if (text == NULL)
+        return false;
+    const int gone = thin_out(text, options->words + 2, options->n - 2);
+    ecornn_wisdom_forget();
+    const bool good =
+        (ecornn_wisdom_from_text(text) == ECORNN_OK || say("%s", ecornn_error_detail())) &&
+        save(options->output != NULL ? options->output : file);
+    free(text);
+    if (good && options->json)
+        printf("{\"dropped\": %d}\n", gone);
+    else if (good)
+        printf("%d problems dropped\n", gone);
+    return good;
+}
+
+static int run(const struct options *options)
+{
+    static const struct {
+        const char *name;
+        bool (*run)(const struct options *options);
+        int least; /* operands after it */
+    } actions[] = {
+        {"list", list, 0}, {"check", check, 1}, {"combine", combine, 1}, {"drop", drop, 2}};
+    for (size_t k = 0; k < sizeof actions / sizeof *actions; k++)
+        if (strcmp(options->words[0], actions[k].name) == 0) {
+            if (options->n > actions[k].least)
+                return !actions[k].run(options);
+            say("wisdom %s needs more operands; --help lists them", actions[k].name);
+            return 2;
+        }
+    say("wisdom has no '%s'; --help lists what it has", options->words[0]);
+    return 2;
+}
+
+const struct command command_wisdom = {
+    .name = "wisdom",
+    .operands = "list|check|combine|drop ...",
+    .about = "Lists, checks, combines and thins out files of wisdom",
+    .more = "  list [FILE]...             what is in them, or what every program reads\n"
+            "  check FILE...              whether they are right, or which line is wrong\n"
+            "  combine FILE... -o FILE    all of them as one; the later counts\n"
+            "  drop FILE PATTERN...       without problems or devices that match\n",
+    .takes = TAKES_JSON | TAKES_OUTPUT,
+    .least = 1,
+    .run = run,
+};
