@@ -1,6 +1,7 @@
 #!/bin/sh
 # installcheck.sh DESTDIR LIBDIR consumer.c: builds an application with what was installed and
-# pkg-config only, shared and static where they are, and runs it.  Uses $CC $CFLAGS $PKG_CONFIG.
+# pkg-config only, shared and static where they are, and with CMake where that is; runs it each time.
+# Uses $CC $CFLAGS $PKG_CONFIG.
 set -eu
 destdir=$1 libdir=$2 source=$(cd "$(dirname "$3")" && pwd)/${3##*/}
 work=$(mktemp -d "${TMPDIR:-/tmp}/ecornn-installcheck.XXXXXX")
@@ -31,4 +32,34 @@ if [ -e "$destdir$libdir/libecornn.a" ]; then
     built="$built static"
 fi
 [ -n "$built" ] || { echo "no library in $destdir$libdir"; exit 1; }
+
+# One program with each target there is; an older and a newer version are asked for, too.
+if command -v cmake > /dev/null; then
+    cat > CMakeLists.txt << 'EOF'
+cmake_minimum_required(VERSION 3.13)
+project(consumer C)
+find_package(ecornn ${WANTED} REQUIRED)
+foreach(target ecornn static)
+  if(TARGET ecornn::${target})
+    add_executable(with_${target} consumer.c)
+    target_link_libraries(with_${target} ecornn::${target} m)
+  endif()
+endforeach()
+EOF
+    version=$(sed -n 's/^Version: //p' "$destdir$libdir/pkgconfig/ecornn.pc")
+    with_cmake() { # version
+        # $CC may be several words: a launcher before the compiler is left out.
+        cmake -S . -B "cmake-$1" -DWANTED="$1" -Decornn_DIR="$destdir$libdir/cmake/ecornn" \
+            -DCMAKE_C_COMPILER="${CC##* }" -DCMAKE_C_FLAGS="$CFLAGS" > "cmake-$1.log" 2>&1
+    }
+    with_cmake "$version" && cmake --build "cmake-$version" > build.log 2>&1 ||
+        { cat cmake-*.log build.log; echo "cmake: no program"; exit 1; }
+    for program in "cmake-$version"/with_*; do
+        LD_LIBRARY_PATH=$destdir$libdir "./$program"
+        built="$built ${program##*/}"
+    done
+    for other in 99.0 0.99; do
+        ! with_cmake $other || { echo "cmake: version $other was found in $version"; exit 1; }
+    done
+fi
 echo "installcheck:$built"
