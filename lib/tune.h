@@ -53,6 +53,7 @@ struct eco_trial {
     struct ecornn_plan *plan;
     void *weights, *workspace, *reserve, *dweights;
     int set, repeats; /* the next input; runs of a round */
+    double first;     /* seconds of a run when it was made */
     int rounds;
     double seconds[ECO_TUNE_ROUNDS]; /* of a run */
     double median, low, high;        /* after eco_trial_settle */

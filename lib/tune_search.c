@@ -14,6 +14,11 @@
 #include "common/wisdom/wisdom.h"
 
 enum { GROUP = 8, ROUNDS = 7, LAST_ROUNDS = 31, PASSES = 2, MOST_SEEN = 1024 };
+/* Of long runs there are fewer rounds; each is many cycles of what disturbs it. */
+static const double LONG = 0.01;
+enum { LONG_ROUNDS = 5, LONG_LAST_ROUNDS = 11 };
+/* Seconds that nobody asked for: so many runs of the planner's plan, within limits. */
+static const double LEAST_SECONDS = 2, MOST_SECONDS = 30, USUAL_RUNS = 200;
 /* What is faster by less may be chance. */
 static const double WORTH = 0.98;
 /* What is slower by more in each of its first rounds is not timed again. */
@@ -132,6 +137,11 @@ static bool is_faster(const struct eco_trial *trial, const struct eco_trial *tha
     return trial->median < WORTH * than->median && trial->low < than->low;
 }
 
+static bool is_long(const struct search *search)
+{
+    return search->planned.first > LONG;
+}
+
 /* The fastest of some plans becomes the best, if it is faster than that. */
 static ecornn_status compare_group(struct search *search, struct eco_trial group[], int n)
 {
@@ -139,7 +149,7 @@ static ecornn_status compare_group(struct search *search, struct eco_trial group
     int fastest = -1;
     for (int k = 0; k < n; k++)
         trials[k + 1] = &group[k];
-    const ecornn_status status = race(trials, n + 1, ROUNDS);
+    const ecornn_status status = race(trials, n + 1, is_long(search) ? LONG_ROUNDS : ROUNDS);
     if (status != ECORNN_OK)
         return status;
     eco_trial_settle(&search->best);
@@ -229,7 +239,8 @@ static ecornn_status decide(struct search *search)
 {
     struct eco_trial *trials[2] = {&search->planned, &search->best};
     const bool other = strcmp(search->planned.choices, search->best.choices) != 0;
-    const ecornn_status status = race(trials, other ? 2 : 1, LAST_ROUNDS);
+    const ecornn_status status =
+        race(trials, other ? 2 : 1, is_long(search) ? LONG_LAST_ROUNDS : LAST_ROUNDS);
     ecornn_tuned *tuned = search->tuned;
     if (status != ECORNN_OK)
         return status;
@@ -270,7 +281,6 @@ static ecornn_status learn(const struct search *search)
 ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
                        const ecornn_tuning *tuning, ecornn_tuned *tuned)
 {
-    static const double usual = 2;
     const double start = eco_tune_now();
     struct search *search = eco_alloc_zeroed(sizeof *search);
     if (search == NULL)
@@ -279,8 +289,11 @@ ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
     search->problem = problem;
     search->tuning = tuning;
     search->tuned = tuned;
-    search->end = start + (tuning->seconds > 0 ? tuning->seconds : usual);
     ecornn_status status = begin(search);
+    search->end =
+        start + (tuning->seconds > 0
+                     ? tuning->seconds
+                     : fmin(fmax(LEAST_SECONDS, USUAL_RUNS * search->planned.first), MOST_SECONDS));
     if (status == ECORNN_OK)
         status = try_choices(search);
     if (status == ECORNN_OK)

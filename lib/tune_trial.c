@@ -72,6 +72,7 @@ static ecornn_status warm_up(struct eco_trial *trial)
         const double runs = ROUND_SECONDS / (trial->seconds[0] > 0 ? trial->seconds[0] : 1e-9);
         trial->repeats = runs < 1 ? 1 : runs > MOST_REPEATS ? MOST_REPEATS : (int)runs;
     }
+    trial->first = trial->seconds[0];
     trial->rounds = 0;
     return status;
 }

@@ -22,6 +22,19 @@ static void list_divisions_back(const struct ecornn_plan *plan, struct eco_text 
     list_divisions(plan, text);
 }
 
+/* Where there are such products. */
+static void list_emulated_f32(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    if (plan->problem.type == ECORNN_F32 && !plan->problem.fast)
+        eco_text_add(text, "0 1 2");
+}
+
+static void list_scaled_f16(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    if (plan->problem.type == ECORNN_F32 && plan->problem.fast)
+        eco_text_add(text, "0 1");
+}
+
 const struct eco_choice eco_gpu_tunables[] = {
     {"algorithm", NULL, "persistent fused step", NULL, false},
     {"forward", "persistent", NULL, list_divisions, false},
@@ -31,8 +44,8 @@ const struct eco_choice eco_gpu_tunables[] = {
     {"chunk", NULL, "/4 /2 *2 *4", NULL, false},
     {"chunk-back", NULL, "/4 /2 *2 *4", NULL, true},
     {"wavefront", "persistent step", "0 1", NULL, false},
-    {"emulated-f32", "step", "0 1 2", NULL, false},
-    {"scaled-f16", NULL, "0 1", NULL, false},
+    {"emulated-f32", NULL, NULL, list_emulated_f32, false},
+    {"scaled-f16", NULL, NULL, list_scaled_f16, false},
     {"grouped", NULL, "0 8 16 32", NULL, true},
     {"rows", NULL, "padded dense", NULL, false},
     {NULL, NULL, NULL, NULL, false},

@@ -60,7 +60,7 @@ typedef struct {
 /** How to tune. */
 typedef struct {
     size_t size;    /**< sizeof(ecornn_tuning) */
-    double seconds; /**< to take, about, beside the runs of two plans; 0: 2 */
+    double seconds; /**< to take, about, beside the runs of two plans; 0: 2 to 30, by a run */
     int32_t forget; /**< nonzero: what is found does not become wisdom */
     /** Called with each candidate, which is gone after that; the planner's choices and the best
      * come last, once more.  NULL: nobody wants to know. */

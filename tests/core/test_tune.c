@@ -143,7 +143,7 @@ START_TEST(becomes_wisdom)
     ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[_i], NULL), ECORNN_OK);
     ck_assert_msg(ecornn_tune(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
                   ecornn_error_detail());
-    ck_assert_int_gt(tuned.candidates, 3);
+    ck_assert_int_gt(tuned.candidates, 0);
     ck_assert_int_eq(tuned.wrong, 0);
     ck_assert_int_eq(tuned.refused, seen.refused);
     ck_assert_int_ge(seen.timed, tuned.candidates);

@@ -8,9 +8,11 @@
 #include <check.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -389,6 +391,30 @@ START_TEST(saves_and_loads)
 }
 END_TEST
 
+/* A disk that is full: the old file stays, and nothing else. */
+START_TEST(no_room)
+{
+    static const struct rlimit none = {20, RLIM_INFINITY};
+    static char text[TEXT];
+    learn(LSTM CHUNK(7));
+    strcpy(text, whole());
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
+    learn(LSTM CHUNK(9));
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const ecornn_status status = ecornn_wisdom_save(in_folder("saved"));
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}), 0);
+    ck_assert_int_eq(status, ECORNN_FAILED);
+    ck_assert(strstr(ecornn_error_detail(), "cannot write") != NULL);
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_load(in_folder("saved")), ECORNN_OK);
+    ck_assert_str_eq(whole(), text);
+    char command[200];
+    snprintf(command, sizeof command, "test \"$(cd '%s' && echo *)\" = saved", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 /* Many processes write; who reads finds one of them, whole. */
 START_TEST(many_processes)
 {
@@ -546,6 +572,7 @@ int main(void)
     tcase_add_test(files, reads_files_by_itself);
     tcase_add_test(files, says_which_file_is_wrong);
     tcase_add_test(files, saves_and_loads);
+    tcase_add_test(files, no_room);
     tcase_add_test(files, many_processes);
     tcase_add_test(files, records_problems);
     return suite_run(suite, true);

@@ -1,9 +1,11 @@
 /*
- * A GPU's plans: what they print of their choices makes the same plans again.
+ * A GPU's plans: what they print of their choices makes the same plans again; tuning finds plans
+ * that compute the same, and wisdom makes them.
  */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/kit/choices.h"
 #include "tests/kit/suite.h"
@@ -30,6 +32,34 @@ START_TEST(choices_make_the_same_plan)
 }
 END_TEST
 
+static const char *const tuned_problem[] = {
+    "lstm/bf16/train/T50/N32/I256/H256", "gru/f32/infer/T20/N8/I100/H300",
+    "lstm/f32/fast/train/L2/T30/N64/I512/H512", "lstm/f16/infer/T1/N1/I512/H512",
+    "mgu/f64/train/T10/N8/I37/H61"};
+
+START_TEST(tunes)
+{
+    static char print[1 << 14], line[400];
+    ecornn_desc desc;
+    ecornn_tuned tuned;
+    ecornn_plan *plan;
+    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 1};
+    ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[_i], NULL), ECORNN_OK);
+    ck_assert_msg(ecornn_tune(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s: %s",
+                  tuned_problem[_i], ecornn_error_detail());
+    printf("# %s: planned %.2f us, best %.2f us, %d candidates, %d refused, %s\n",
+           tuned_problem[_i], 1e6 * tuned.planned_seconds, 1e6 * tuned.best_seconds,
+           tuned.candidates, tuned.refused, tuned.best);
+    ck_assert_int_eq(tuned.wrong, 0);
+    ck_assert_int_gt(tuned.candidates, 1);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    ck_assert_int_lt(ecornn_plan_print(plan, print, sizeof print), (int)sizeof print);
+    ecornn_plan_free(plan);
+    snprintf(line, sizeof line, "\nECORNN_FORCE=%s\n", tuned.best);
+    ck_assert_msg(strstr(print, line) != NULL, "%s: %s", tuned.best, print);
+}
+END_TEST
+
 int main(void)
 {
     if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
@@ -39,6 +69,7 @@ int main(void)
     Suite *suite = suite_create("choices");
     TCase *tests = tcase_create("cuda");
     tcase_add_loop_test(tests, choices_make_the_same_plan, 0, sizeof problems / sizeof *problems);
+    tcase_add_loop_test(tests, tunes, 0, sizeof tuned_problem / sizeof *tuned_problem);
     suite_add_tcase(suite, tests);
     const int status = suite_run(suite, false);
     ecornn_device_close(device);
