@@ -47,6 +47,10 @@ const char *eco_tune_difference(const struct eco_tune_results *a, const struct e
 /* ---- one plan, tune_trial.c ------------------------------------------------------------------ */
 
 enum { ECO_TUNE_ROUNDS = 41 };
+/* A median and its quartiles. */
+struct eco_spread {
+    double median, low, high;
+};
 struct eco_trial {
     char choices[ECO_MAX_FORCE]; /* as the plan prints them */
     const struct eco_tune_data *data;
@@ -56,7 +60,7 @@ struct eco_trial {
     double first;     /* seconds of a run when it was made */
     int rounds;
     double seconds[ECO_TUNE_ROUNDS]; /* of a run */
-    double median, low, high;        /* after eco_trial_settle */
+    struct eco_spread spread;        /* after eco_trial_settle */
 };
 /* A plan with these choices, "": the planner's, and a first run of it. */
 ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data *data,
@@ -67,6 +71,8 @@ ecornn_status eco_trial_compute(struct eco_trial *trial);
 /* One more time, of some runs. */
 ecornn_status eco_trial_round(struct eco_trial *trial);
 void eco_trial_settle(struct eco_trial *trial);
+/* Of a trial's rounds over those of another that took turns with it. */
+struct eco_spread eco_trial_ratio(const struct eco_trial *trial, const struct eco_trial *other);
 
 /* ---- the search, tune_search.c --------------------------------------------------------------- */
 

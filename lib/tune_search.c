@@ -50,9 +50,9 @@ static void report_trial(const struct search *search, struct eco_trial *trial)
 {
     eco_trial_settle(trial);
     const ecornn_candidate candidate = {.choices = trial->choices,
-                                        .seconds = trial->median,
-                                        .low = trial->low,
-                                        .high = trial->high};
+                                        .seconds = trial->spread.median,
+                                        .low = trial->spread.low,
+                                        .high = trial->spread.high};
     report(search, &candidate);
 }
 
@@ -131,10 +131,13 @@ static ecornn_status race(struct eco_trial *const trials[], int n, int rounds)
     return status;
 }
 
-/* By its median, and not by chance: the lower quartile agrees. */
-static bool is_faster(const struct eco_trial *trial, const struct eco_trial *than)
+/* What is faster: by the ratios of rounds that followed each other, which a slow second of the
+ * machine changes less than either time.  By their median, and not by chance: a quartile agrees. */
+static bool is_faster(const struct eco_trial *trial, const struct eco_trial *than, double *ratio)
 {
-    return trial->median < WORTH * than->median && trial->low < than->low;
+    const struct eco_spread spread = eco_trial_ratio(trial, than);
+    *ratio = spread.median;
+    return spread.median < WORTH && spread.high < 1;
 }
 
 static bool is_long(const struct search *search)
@@ -146,19 +149,21 @@ static bool is_long(const struct search *search)
 static ecornn_status compare_group(struct search *search, struct eco_trial group[], int n)
 {
     struct eco_trial *trials[GROUP + 1] = {&search->best};
+    double least = 1, ratio;
     int fastest = -1;
     for (int k = 0; k < n; k++)
         trials[k + 1] = &group[k];
     const ecornn_status status = race(trials, n + 1, is_long(search) ? LONG_ROUNDS : ROUNDS);
     if (status != ECORNN_OK)
         return status;
-    eco_trial_settle(&search->best);
     for (int k = 0; k < n; k++) {
         report_trial(search, &group[k]);
-        if (fastest < 0 || group[k].median < group[fastest].median)
+        if (is_faster(&group[k], &search->best, &ratio) && ratio < least) {
+            least = ratio;
             fastest = k;
+        }
     }
-    if (fastest >= 0 && is_faster(&group[fastest], &search->best)) {
+    if (fastest >= 0) {
         const struct eco_trial slower = search->best;
         search->best = group[fastest];
         group[fastest] = slower;
@@ -244,17 +249,19 @@ static ecornn_status decide(struct search *search)
     ecornn_tuned *tuned = search->tuned;
     if (status != ECORNN_OK)
         return status;
+    double ratio = 1;
+    const bool faster = other && is_faster(&search->best, &search->planned, &ratio);
     report_trial(search, &search->planned);
     if (other)
         report_trial(search, &search->best);
-    const struct eco_trial *best =
-        other && is_faster(&search->best, &search->planned) ? &search->best : &search->planned;
+    const struct eco_trial *best = faster ? &search->best : &search->planned;
     memcpy(tuned->planned, search->planned.choices, sizeof tuned->planned);
     memcpy(tuned->best, best->choices, sizeof tuned->best);
-    tuned->planned_seconds = search->planned.median;
-    tuned->best_seconds = best->median;
-    tuned->best_low = best->low;
-    tuned->best_high = best->high;
+    tuned->planned_seconds = search->planned.spread.median;
+    tuned->best_seconds = best->spread.median;
+    tuned->best_low = best->spread.low;
+    tuned->best_high = best->spread.high;
+    tuned->regret = faster ? 1 / ratio - 1 : 0;
     return ECORNN_OK;
 }
 

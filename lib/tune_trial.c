@@ -129,13 +129,28 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void eco_trial_settle(struct eco_trial *trial)
+static struct eco_spread spread_of(const double *numbers, int n)
 {
     double sorted[ECO_TUNE_ROUNDS];
-    const int n = trial->rounds;
-    memcpy(sorted, trial->seconds, (size_t)n * sizeof *sorted);
+    memcpy(sorted, numbers, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, compare);
-    trial->median = n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-    trial->low = sorted[n / 4];
-    trial->high = sorted[n - 1 - n / 4];
+    return (struct eco_spread){
+        .median = n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2,
+        .low = sorted[n / 4],
+        .high = sorted[n - 1 - n / 4],
+    };
+}
+
+void eco_trial_settle(struct eco_trial *trial)
+{
+    trial->spread = spread_of(trial->seconds, trial->rounds);
+}
+
+struct eco_spread eco_trial_ratio(const struct eco_trial *trial, const struct eco_trial *other)
+{
+    const int n = trial->rounds < other->rounds ? trial->rounds : other->rounds;
+    double ratio[ECO_TUNE_ROUNDS];
+    for (int k = 0; k < n; k++)
+        ratio[k] = trial->seconds[k] / other->seconds[k];
+    return spread_of(ratio, n);
 }

@@ -74,6 +74,8 @@ typedef struct {
     double planned_seconds, best_seconds; /**< medians of runs that took turns */
     double best_low, best_high;           /**< quartiles */
     double seconds;                       /**< that tuning took */
+    double regret;                        /**< time of the planner's plan over the best one's, less
+                                               1: the median of rounds that followed each other */
     int32_t candidates;                   /**< plans that were made, beside the planner's */
     int32_t refused;                      /**< choices that no plan has */
     int32_t wrong;                        /**< plans whose results were others: a fault of ours */

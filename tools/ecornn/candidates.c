@@ -74,11 +74,6 @@ void candidates_free(struct candidates *candidates)
     *candidates = (struct candidates){.n = 0};
 }
 
-double regret_of(const ecornn_tuned *tuned)
-{
-    return tuned->planned_seconds / tuned->best_seconds - 1;
-}
-
 void regrets_add(struct regrets *regrets, const char *problem, double regret)
 {
     regrets->n++;

@@ -81,7 +81,6 @@ bool tune_problem(ecornn_device *device, const char *problem, const ecornn_cell 
                   const struct options *options, bool forget, ecornn_tuned *tuned,
                   struct candidates *keep);
 void candidates_free(struct candidates *candidates);
-double regret_of(const ecornn_tuned *tuned);
 
 /* Prints mean and worst of so many; worst: its place. */
 struct regrets {

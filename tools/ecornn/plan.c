@@ -67,7 +67,7 @@ static void write_candidates(struct json *json, const struct candidates *candida
 {
     json_number(json, "planned_seconds", candidates->tuned.planned_seconds);
     json_number(json, "best_seconds", candidates->tuned.best_seconds);
-    json_number(json, "regret", regret_of(&candidates->tuned));
+    json_number(json, "regret", candidates->tuned.regret);
     json_text(json, "best", candidates->tuned.best);
     json_array(json, "candidates");
     for (int k = 0; k < candidates->n; k++) {
@@ -101,7 +101,7 @@ static void print_candidates(const struct candidates *candidates)
                    1e6 * one->high, one->choices,
                    strcmp(one->choices, tuned->planned) == 0 ? "  (the planner's)" : "");
     }
-    printf("regret %.1f %%: planned %.2f us, best %.2f us\n", 100 * regret_of(tuned),
+    printf("regret %.1f %%: planned %.2f us, best %.2f us\n", 100 * tuned->regret,
            1e6 * tuned->planned_seconds, 1e6 * tuned->best_seconds);
 }
 
@@ -119,7 +119,7 @@ static bool show(struct work *work, const char *problem)
         good = tune_problem(work->device, problem, work->cell, work->options, true, &tuned,
                             &candidates);
     if (good && measured)
-        regrets_add(&work->regrets, problem, regret_of(&tuned));
+        regrets_add(&work->regrets, problem, tuned.regret);
     if (good && work->options->json) {
         json_object(&work->json, NULL);
         json_text(&work->json, "problem", problem);

@@ -38,7 +38,7 @@ static void print_tuned(struct work *work, const char *problem, const ecornn_tun
         json_text(&work->json, "problem", problem);
         json_number(&work->json, "planned_seconds", tuned->planned_seconds);
         json_number(&work->json, "best_seconds", tuned->best_seconds);
-        json_number(&work->json, "regret", regret_of(tuned));
+        json_number(&work->json, "regret", tuned->regret);
         json_text(&work->json, "planned", tuned->planned);
         json_text(&work->json, "best", tuned->best);
         json_whole(&work->json, "candidates", tuned->candidates);
@@ -47,7 +47,7 @@ static void print_tuned(struct work *work, const char *problem, const ecornn_tun
         return;
     }
     printf("%-52s %10.2f us, best %10.2f, regret %5.1f %%, %d candidates\n", problem,
-           1e6 * tuned->planned_seconds, 1e6 * tuned->best_seconds, 100 * regret_of(tuned),
+           1e6 * tuned->planned_seconds, 1e6 * tuned->best_seconds, 100 * tuned->regret,
            (int)tuned->candidates);
     if (strcmp(tuned->planned, tuned->best) != 0)
         printf("  %s\n", tuned->best);
@@ -66,7 +66,7 @@ static bool tune_one(struct work *work, const char *problem)
         return false;
     if (!only_regret && ecornn_wisdom_save(work->options->output) != ECORNN_OK)
         return say("%s", ecornn_error_detail());
-    regrets_add(&work->regrets, problem, regret_of(&tuned));
+    regrets_add(&work->regrets, problem, tuned.regret);
     print_tuned(work, problem, &tuned);
     fflush(stdout);
     return tuned.wrong == 0;
