@@ -202,7 +202,7 @@ void eco_text_add_shown(struct eco_text *text, const char *from)
     }
 }
 
-static _Thread_local char fail_detail[512];
+static _Thread_local char fail_detail[ECO_MAX_DETAIL];
 
 ecornn_status eco_fail(ecornn_status status, const char *format, ...)
 {
@@ -220,4 +220,14 @@ ecornn_status eco_fail(ecornn_status status, const char *format, ...)
 const char *eco_fail_detail(void)
 {
     return fail_detail;
+}
+
+void eco_fail_keep(char detail[ECO_MAX_DETAIL])
+{
+    memcpy(detail, fail_detail, sizeof fail_detail);
+}
+
+void eco_fail_restore(const char detail[ECO_MAX_DETAIL])
+{
+    memcpy(fail_detail, detail, sizeof fail_detail);
 }

@@ -94,5 +94,9 @@ const char *eco_environment(const char *name);
  * one line whatever the arguments hold. */
 ecornn_status eco_fail(ecornn_status status, const char *format, ...) ECO_PRINTF(2, 3);
 const char *eco_fail_detail(void);
+/* For calls that try what may fail, and go on without: the detail before is kept, and put back. */
+enum { ECO_MAX_DETAIL = 512 };
+void eco_fail_keep(char detail[ECO_MAX_DETAIL]);
+void eco_fail_restore(const char detail[ECO_MAX_DETAIL]);
 
 #endif /* ECO_UTIL_H */

@@ -25,6 +25,9 @@ static ecornn_status check(const ecornn_device *device, const ecornn_desc *desc,
     if (tuning && !(tuning->seconds >= 0 && tuning->seconds <= 1e6))
         return eco_fail(ECORNN_BAD_ARGUMENT, "tuning.seconds is %g, must be 0 to 1000000",
                         tuning->seconds);
+    if (!device->backend->tunables)
+        return eco_fail(ECORNN_UNSUPPORTED, "device %s has no choices to tune",
+                        device->backend->name);
     const char *asked = eco_plan_asked(device->backend);
     if (asked)
         return eco_fail(ECORNN_BAD_ARGUMENT, "%s is set, which takes choices from tuning", asked);

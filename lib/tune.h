@@ -31,11 +31,12 @@ struct eco_tune_data {
 ecornn_status eco_tune_data_make(struct eco_tune_data *data, const struct ecornn_plan *plan);
 void eco_tune_data_free(struct eco_tune_data *data);
 
-/* Results on the host, as numbers: y, then dx and gradients of the parameters. */
+/* Results on the host: y, then dx and gradients of the parameters. */
 enum { ECO_TUNE_RESULTS = 3 };
 struct eco_tune_results {
-    double *value[ECO_TUNE_RESULTS]; /* NULL: none of it */
+    void *value[ECO_TUNE_RESULTS]; /* NULL: none of it */
     size_t count[ECO_TUNE_RESULTS];
+    ecornn_type type[ECO_TUNE_RESULTS];
 };
 ecornn_status eco_tune_results_fetch(struct eco_tune_results *results,
                                      const struct eco_tune_data *data);

@@ -112,33 +112,28 @@ void eco_tune_data_free(struct eco_tune_data *data)
 /* ---- results --------------------------------------------------------------------------------- */
 
 static ecornn_status fetch(struct eco_tune_results *results, int which, ecornn_device *device,
-                           const void *from, ecornn_type type)
+                           const void *from)
 {
-    const size_t count = results->count[which], bytes = count * eco_type_bytes(type);
-    void *host = eco_alloc(bytes);
-    double *value = results->value[which] = eco_alloc(count * sizeof *value);
-    ecornn_status status = host != NULL && value != NULL
-                               ? ecornn_download(device, host, from, bytes)
-                               : eco_fail(ECORNN_NO_MEMORY, "no memory for %zu results", count);
-    if (status == ECORNN_OK)
-        eco_type_move(value, ECORNN_F64, host, type, count);
-    eco_free(host);
-    return status;
+    const size_t bytes = results->count[which] * eco_type_bytes(results->type[which]);
+    results->value[which] = eco_alloc(bytes);
+    if (results->value[which] == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of results", bytes);
+    return ecornn_download(device, results->value[which], from, bytes);
 }
 
 ecornn_status eco_tune_results_fetch(struct eco_tune_results *results,
                                      const struct eco_tune_data *data)
 {
     const struct eco_problem *problem = data->problem;
-    *results = (struct eco_tune_results){.count = {data->y_elements,
-                                                   problem->training ? data->x_elements : 0,
-                                                   problem->training ? data->params : 0}};
+    *results = (struct eco_tune_results){
+        .count = {data->y_elements, problem->training ? data->x_elements : 0,
+                  problem->training ? data->params : 0},
+        .type = {problem->type, problem->type, problem->param_type}};
     const void *const from[ECO_TUNE_RESULTS] = {data->y, data->dx, data->dparams};
     ecornn_status status = ECORNN_OK;
     for (int k = 0; status == ECORNN_OK && k < ECO_TUNE_RESULTS; k++)
         if (results->count[k] > 0)
-            status = fetch(results, k, data->device, from[k],
-                           k == 2 ? problem->param_type : problem->type);
+            status = fetch(results, k, data->device, from[k]);
     return status;
 }
 
@@ -150,16 +145,16 @@ void eco_tune_results_free(struct eco_tune_results *results)
 }
 
 /* Norm of the difference over the norm; infinite where a value is none. */
-static double relative(const double *a, const double *b, size_t count)
+static double relative(const struct eco_tune_results *a, const struct eco_tune_results *b, int k)
 {
-    double difference = 0, norm = 0;
-    for (size_t i = 0; i < count; i++) {
-        difference += (a[i] - b[i]) * (a[i] - b[i]);
-        norm += a[i] * a[i];
+    double apart = 0, norm = 0;
+    for (size_t i = 0; i < a->count[k]; i++) {
+        const double x = eco_type_get(a->value[k], i, a->type[k]),
+                     y = eco_type_get(b->value[k], i, b->type[k]);
+        apart += (x - y) * (x - y);
+        norm += x * x;
     }
-    return difference <= 0                    ? 0
-           : norm > 0 && isfinite(difference) ? sqrt(difference / norm)
-                                              : INFINITY;
+    return apart <= 0 ? 0 : norm > 0 && isfinite(apart) ? sqrt(apart / norm) : INFINITY;
 }
 
 /* How far plans of a problem may be apart: roundings of its narrowest type in other places, which
@@ -182,7 +177,7 @@ const char *eco_tune_difference(const struct eco_tune_results *a, const struct e
     static const char *const name[ECO_TUNE_RESULTS] = {"y", "dx", "gradients of parameters"};
     const double most = tolerance(problem);
     for (int k = 0; k < ECO_TUNE_RESULTS; k++) {
-        const double apart = a->count[k] > 0 ? relative(a->value[k], b->value[k], a->count[k]) : 0;
+        const double apart = relative(a, b, k);
         if (apart <= most)
             continue;
         struct eco_text words = {text, 128, 0};

@@ -289,6 +289,8 @@ ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
                        const ecornn_tuning *tuning, ecornn_tuned *tuned)
 {
     const double start = eco_tune_now();
+    char before[ECO_MAX_DETAIL];
+    eco_fail_keep(before);
     struct search *search = eco_alloc_zeroed(sizeof *search);
     if (search == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a search", sizeof *search);
@@ -307,6 +309,8 @@ ecornn_status eco_tune(ecornn_device *device, const struct eco_problem *problem,
         status = decide(search);
     if (status == ECORNN_OK && !tuning->forget)
         status = learn(search);
+    if (status == ECORNN_OK)
+        eco_fail_restore(before); /* what candidates said is in reports */
     tuned->seconds = eco_tune_now() - start;
     eco_tune_results_free(&search->expected);
     eco_trial_free(&search->planned);

@@ -126,15 +126,15 @@ static atomic_bool opened;
 /* A file that is not there is no fault, but of one that was asked for. */
 static void open_one(enum eco_wisdom_file which)
 {
-    char data[MOST_PATH], before[512];
-    struct eco_text path = {data, sizeof data, 0}, detail = {before, sizeof before, 0};
+    char data[MOST_PATH], before[ECO_MAX_DETAIL];
+    struct eco_text path = {data, sizeof data, 0};
     if (!eco_wisdom_path(which, &path) || (which != ECO_WISDOM_ASKED && access(data, F_OK) != 0))
         return;
-    eco_text_add(&detail, "%s", eco_fail_detail());
+    eco_fail_keep(before);
     if (eco_wisdom_load(data) == ECORNN_OK)
         return;
     eco_wisdom_complain(eco_fail_detail());
-    eco_fail(ECORNN_OK, "%s", before); /* no failure of the caller's */
+    eco_fail_restore(before); /* no failure of the caller's */
 }
 
 void eco_wisdom_open(void)

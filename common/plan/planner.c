@@ -200,7 +200,7 @@ static ecornn_status make_without(struct ecornn_plan **plan, struct ecornn_devic
     eco_text_add(note, ", refused: %s; the planner chose", eco_fail_detail());
     const ecornn_status status = make(plan, device, problem, false);
     if (status == ECORNN_OK)
-        eco_fail(ECORNN_OK, "%s", before);
+        eco_fail_restore(before);
     return status;
 }
 
@@ -209,13 +209,13 @@ static ecornn_status make_by_wisdom(struct ecornn_plan **plan, struct ecornn_dev
 {
     struct eco_wisdom_found found;
     struct eco_problem forced = *problem;
-    char before[512], said[ECO_MAX_NOTE];
+    char before[ECO_MAX_DETAIL], said[ECO_MAX_NOTE] = "";
     struct eco_text choices = {forced.forced, sizeof forced.forced, 0},
-                    detail = {before, sizeof before, 0}, note = {said, sizeof said, 0};
+                    note = {said, sizeof said, 0};
     eco_wisdom_find(problem, device, &found);
     eco_text_add(&choices, "%s", found.choices);
     eco_text_add(&note, "%s", found.note);
-    eco_text_add(&detail, "%s", eco_fail_detail());
+    eco_fail_keep(before);
     const bool by_wisdom = found.choices[0] != '\0';
     ecornn_status status = make(plan, device, &forced, by_wisdom);
     if (by_wisdom && status != ECORNN_OK && status != ECORNN_NO_MEMORY)
