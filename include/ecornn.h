@@ -258,8 +258,9 @@ typedef struct {
     size_t alignment; /**< of the three, in bytes */
 } ecornn_sizes;
 
-/** Checks the description, and makes every choice.  The cell and the device must outlive the plan.
- * UNSUPPORTED where no algorithm of the device does it: the detail says why, of each. */
+/** Checks the description, and makes every choice: by wisdom where there is some (wisdom.h), else
+ * by estimate.  The cell and the device must outlive the plan. UNSUPPORTED where no algorithm of
+ * the device does it: the detail says why, of each. */
 ECORNN_API ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device,
                                             const ecornn_desc *desc);
 /** Frees the plan; NULL is allowed. */

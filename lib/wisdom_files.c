@@ -122,6 +122,25 @@ ecornn_status eco_wisdom_load(const char *path)
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool opened;
+static pthread_once_t forks = PTHREAD_ONCE_INIT;
+
+static void take(void)
+{
+    pthread_mutex_lock(&opening);
+}
+
+static void give(void)
+{
+    pthread_mutex_unlock(&opening);
+}
+
+/* A child has no thread that would end the reading.  Handlers before a fork run in reverse order:
+ * this lock is taken before the store's, as below. */
+static void watch_forks(void)
+{
+    eco_wisdom_guard();
+    pthread_atfork(take, give, give);
+}
 
 /* A file that is not there is no fault, but of one that was asked for. */
 static void open_one(enum eco_wisdom_file which)
@@ -141,11 +160,12 @@ void eco_wisdom_open(void)
 {
     if (atomic_load_explicit(&opened, memory_order_acquire))
         return;
-    pthread_mutex_lock(&opening);
+    pthread_once(&forks, watch_forks);
+    take();
     for (int which = 0; which < ECO_WISDOM_FILES && !atomic_load(&opened); which++)
         open_one((enum eco_wisdom_file)which);
     atomic_store(&opened, true);
-    pthread_mutex_unlock(&opening);
+    give();
 }
 
 void eco_wisdom_opened(void)
@@ -235,7 +255,7 @@ void eco_record(const char *problem, struct eco_text *note)
     if (!is_given(path))
         return;
     eco_text_add(&text, "%s\n", problem);
-    const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     /* One write at the end of a file is whole. */
     const bool done = file >= 0 && write(file, line, text.length) == (ssize_t)text.length;
     if (!done)

@@ -32,9 +32,14 @@ static void watch_forks(void)
     pthread_atfork(take, give, give);
 }
 
-static void enter(void)
+void eco_wisdom_guard(void)
 {
     pthread_once(&forks, watch_forks);
+}
+
+static void enter(void)
+{
+    eco_wisdom_guard();
     take();
 }
 

@@ -88,6 +88,9 @@ ecornn_status eco_wisdom_add(const char *text, size_t bytes, const char *name);
 ecornn_status eco_wisdom_learn(const struct ecornn_device *device,
                                const struct eco_wisdom_line *line);
 void eco_wisdom_forget(void);
+/* From now on a fork waits for who has the lock.  Who takes another lock before it, and guards that
+ * one, calls this first. */
+void eco_wisdom_guard(void);
 /* As snprintf; SIZE_MAX: no memory. */
 size_t eco_wisdom_print(char *text, size_t size);
 /* A file that could not be read: what plans say of it, until all is forgotten. */

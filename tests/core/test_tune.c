@@ -139,8 +139,7 @@ START_TEST(becomes_wisdom)
     struct seen seen = {0};
     ecornn_desc desc;
     ecornn_tuned tuned;
-    const ecornn_tuning tuning = {
-        .size = sizeof tuning, .seconds = 0.2, .report = see, .own = &seen};
+    const ecornn_tuning tuning = {.size = sizeof tuning, .seconds = 3, .report = see, .own = &seen};
     ck_assert_int_eq(ecornn_desc_parse(&desc, tuned_problem[_i], NULL), ECORNN_OK);
     ck_assert_msg(ecornn_tune(device, &desc, &tuning, &tuned) == ECORNN_OK, "%s",
                   ecornn_error_detail());

@@ -469,7 +469,7 @@ END_TEST
 static void *plan_and_learn(void *own)
 {
     const int number = *(const int *)own;
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 300; i++) {
         ecornn_desc desc;
         ecornn_plan *plan = NULL;
         if (number % 2 == 0 && ecornn_wisdom_from_text(HEAD) != ECORNN_OK)
@@ -498,6 +498,29 @@ START_TEST(many_threads)
         ck_assert_ptr_null(failed);
     }
     ck_assert(says(LSTM, ",chunk=7,"));
+}
+END_TEST
+
+/* A fork while others change what is known leaves a child that can plan. */
+START_TEST(forks)
+{
+    enum { THREADS = 3, FORKS = 60 };
+    pthread_t thread[THREADS];
+    int number[THREADS] = {0}, status;
+    for (int k = 0; k < THREADS; k++)
+        ck_assert_int_eq(pthread_create(&thread[k], NULL, plan_and_learn, &number[k]), 0);
+    for (int k = 0; k < FORKS; k++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            plan_of(LSTM, NULL);
+            _exit(0);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    for (int k = 0; k < THREADS; k++)
+        ck_assert_int_eq(pthread_join(thread[k], NULL), 0);
 }
 END_TEST
 
@@ -568,6 +591,7 @@ int main(void)
     tcase_add_test(plans, refuses_the_rest);
     tcase_add_test(plans, no_memory);
     tcase_add_test(plans, many_threads);
+    tcase_add_test(plans, forks);
     tcase_add_test(plans, plans_are_made_as_fast);
     tcase_add_test(files, reads_files_by_itself);
     tcase_add_test(files, says_which_file_is_wrong);

@@ -62,6 +62,8 @@ void problems_free(struct problems *problems);
 ecornn_device *open_device(const struct options *options);
 bool open_cell(const struct options *options, ecornn_cell **cell);
 
+/* Says on standard error that other programs run, which measurements suffer from. */
+void warn_if_busy(void);
 /* "3 of 20, lstm/..., 40 s left" on standard error, where that is a terminal; n is done. */
 void show_progress(const struct problems *problems, int n, double begin);
 

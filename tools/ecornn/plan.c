@@ -168,6 +168,8 @@ static int run(const struct options *options)
     bool good = problems_read(&problems, options) && open_cell(options, &work.cell);
     if (good)
         good = (work.device = open_device(options)) != NULL;
+    if (good && options->measure)
+        warn_if_busy();
     good = good && show_all(&work, &problems);
     ecornn_device_close(work.device);
     ecornn_cell_free(work.cell);

@@ -1,7 +1,7 @@
 /*
  * Which problems a command is about, and on which device.
  */
-#define _POSIX_C_SOURCE 200809L /* isatty */
+#define _DEFAULT_SOURCE 1 /* isatty, getloadavg */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -130,6 +130,13 @@ bool open_cell(const struct options *options, ecornn_cell **cell)
 {
     *cell = options->cell != NULL ? read_cell(options->cell) : NULL;
     return options->cell == NULL || *cell != NULL;
+}
+
+void warn_if_busy(void)
+{
+    double load = 0;
+    if (getloadavg(&load, 1) == 1 && load > 0.5)
+        say("the machine was busy in the last minute (load %.1f): times may mislead", load);
 }
 
 void show_progress(const struct problems *problems, int n, double begin)

@@ -100,6 +100,8 @@ static int run(const struct options *options)
                 (options->regret || begin_file(options));
     if (good)
         good = (work.device = open_device(options)) != NULL;
+    if (good)
+        warn_if_busy();
     good = good && tune_all(&work, &problems);
     ecornn_device_close(work.device);
     ecornn_cell_free(work.cell);
