@@ -4,6 +4,7 @@
 #include "gpu/algo/algo.h"
 #include "gpu/algo/force.h"
 #include "gpu/persistent/persistent.h"
+#include "gpu/wide_step/wide_step.h"
 
 /* Every division that there may be code for; most are refused where the plan is made. */
 static void list_divisions(const struct ecornn_plan *plan, struct eco_text *text)
@@ -20,6 +21,15 @@ static void list_divisions_back(const struct ecornn_plan *plan, struct eco_text 
 {
     eco_text_add(text, "step ");
     list_divisions(plan, text);
+}
+
+/* Rows of a block, and blocks of wide steps. */
+static void list_fused(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    eco_text_add(text, "8 16 32");
+    for (int shape = 0; plan->device->caps.gpu.wide && shape < ECO_WIDE_SHAPES; shape++)
+        eco_text_add(text, " wgmma:%dx%d", eco_wide_rows(shape),
+                     eco_wide_units(shape, ECO_WIDE_ACCS));
 }
 
 /* Where there are such products. */
@@ -39,7 +49,7 @@ const struct eco_choice eco_gpu_tunables[] = {
     {"algorithm", NULL, "persistent fused step", NULL, false},
     {"forward", "persistent", NULL, list_divisions, false},
     {"backward", "persistent", NULL, list_divisions_back, true},
-    {"fused", "fused", "8 16 32", NULL, false},
+    {"fused", "fused", NULL, list_fused, false},
     {"projection", "fused", "8 16 32", NULL, false},
     {"chunk", NULL, "/4 /2 *2 *4", NULL, false},
     {"chunk-back", NULL, "/4 /2 *2 *4", NULL, true},
