@@ -69,6 +69,8 @@ struct eco_args {
     void *y;
     const void *initial[ECO_MAX_STATES];
     void *final[ECO_MAX_STATES];
+    const uint8_t *resets; /* [T,N]; NULL: none */
+    const void *reset_state[ECO_MAX_STATES];
     const void *weights;
     void *workspace;
     void *reserve; /* backward: only read */
@@ -80,6 +82,7 @@ struct eco_args {
     const void *dfinal[ECO_MAX_STATES];
     void *dx;
     void *dinitial[ECO_MAX_STATES];
+    void *dreset_state[ECO_MAX_STATES];
     void *dweights;
     bool accumulate;
 };

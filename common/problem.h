@@ -28,6 +28,7 @@ struct eco_problem {
     bool training;
     bool fast;          /* ECORNN_FAST_MATH */
     bool row_invariant; /* ECORNN_ROW_INVARIANT */
+    bool resets;        /* ECORNN_RESETS */
     ecornn_direction direction;
     ecornn_order order;
     ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */

@@ -191,6 +191,8 @@ enum {
     /** The bits of a row of y, final, dx and dinitial do not depend on N, its place or its
      * neighbours; UNSUPPORTED where no algorithm of the device keeps that. */
     ECORNN_ROW_INVARIANT = 1u << 2,
+    /** Runs may have io.resets. */
+    ECORNN_RESETS = 1u << 3,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */
@@ -231,8 +233,8 @@ typedef struct {
  * cell, defaults left out:
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
- *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/dropout:#]
- *     [/save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]]
+ *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/resets]
+ *     [/dropout:#][/save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]]
  *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
@@ -373,6 +375,11 @@ typedef struct {
     /** What workspace holds; too little for this run's T and N is an error; 0: not checked. */
     size_t workspace_bytes;
     size_t reserve_bytes; /**< and reserve */
+    /** [T,N], whatever the order, of a plan with ECORNN_RESETS: where a byte is not 0, the row's
+     * states become its reset_state before that step, in the order in which a direction takes them.
+     * y is as it was; no gradient goes from that step to the one before.  NULL: none. */
+    const uint8_t *resets;
+    const void *reset_state[ECORNN_MAX_STATES]; /**< shapes as initial; NULL: 0 */
 } ecornn_io;
 
 /** What backward is given and asked for. */
@@ -385,23 +392,26 @@ typedef struct {
     void *dweights;                        /**< packed; NULL: unwanted */
     /** Nonzero: add to dweights; dx and dinitial are always overwritten. */
     int32_t accumulate;
+    /** As reset_state, overwritten: a row's sum over its resets; NULL: unwanted.  Of a plan with
+     * ECORNN_RESETS. */
+    void *dreset_state[ECORNN_MAX_STATES];
 } ecornn_gradient;
 
 /**
  * y and final from x, initial and weights.  With a reserve it also keeps what backward needs.
  * An empty run, of 0 steps or 0 rows, copies states: initial to final, backward dfinal to dinitial,
- * zeros where they are NULL; and the gradient of the weights is 0.  It reads and writes nothing
- * else, so x, y, dy, dx, weights, workspace and reserve may be NULL, and the reserve stays as it
- * is.
+ * zeros where they are NULL; and the gradients of weights and reset_state are 0.  It reads and
+ * writes nothing else, so x, y, dy, dx, weights, workspace and reserve may be NULL, and the reserve
+ * stays as it is.
  */
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /**
- * Gradients of one forward run.  io: the same steps, batch, lengths, x, initial, weights, seed and
- * reserve as in that run, and y as that run left it, on a GPU or of a plan that does not save all
- * (else y is not read; final never is).  y and the reserve are read, never written: backward may
- * run again, and gives the same bits.
- * A reserve of another plan, or of a run with other steps, batch, lengths, seed (where it is used),
- * or other states given, is refused.  A GPU cannot see that: its reserve is not the host's to read.
+ * Gradients of one forward run.  io: the same steps, batch, lengths, resets, x, initial,
+ * reset_state, weights, seed and reserve as in that run, and y as that run left it, on a GPU or of
+ * a plan that does not save all (else y is not read; final never is).  y and the reserve are read,
+ * never written: backward may run again, and gives the same bits. A reserve of another plan, or of
+ * a run with other steps, batch, lengths, resets, seed (where it is used), or other states given,
+ * is refused.  A GPU cannot see that: its reserve is not the host's to read.
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
                                          const ecornn_gradient *gradient);

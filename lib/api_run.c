@@ -128,6 +128,12 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
     if (status == ECORNN_OK)
         status = check_results("io.final", io->final, &plan->problem);
     if (status == ECORNN_OK)
+        status = check_states("io.reset_state", io->reset_state, &plan->problem);
+    if (status == ECORNN_OK && io->resets && !plan->problem.resets)
+        status =
+            eco_fail(ECORNN_BAD_ARGUMENT, "io.resets is %p, but plan %s is without ECORNN_RESETS",
+                     (const void *)io->resets, plan->problem.text);
+    if (status == ECORNN_OK)
         status = check_pointer("io.weights", io->weights, runs && plan->sizes.weights > 0, block);
     if (status == ECORNN_OK)
         status =
@@ -150,6 +156,7 @@ static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *pl
     *args = (struct eco_args){.lengths = io->lengths,
                               .x = io->x,
                               .y = io->y,
+                              .resets = io->resets,
                               .weights = io->weights,
                               .workspace = io->workspace,
                               .reserve = io->reserve,
@@ -159,6 +166,7 @@ static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *pl
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         args->initial[s] = io->initial[s];
         args->final[s] = io->final[s];
+        args->reset_state[s] = io->reset_state[s];
     }
     ecornn_status status = check_counts(args, plan, io);
     if (status == ECORNN_OK)
@@ -183,6 +191,11 @@ static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_pl
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         args->dfinal[s] = gradient->dfinal[s];
         args->dinitial[s] = gradient->dinitial[s];
+        args->dreset_state[s] = gradient->dreset_state[s];
+        if (args->dreset_state[s] && !plan->problem.resets)
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "gradient.dreset_state[%d] is %p, but plan %s is without ECORNN_RESETS",
+                            s, args->dreset_state[s], plan->problem.text);
     }
     const size_t element = eco_type_bytes(plan->problem.type);
     ecornn_status status = check_pointer("gradient.dy", args->dy, false, element);
@@ -192,6 +205,8 @@ static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_pl
         status = check_pointer("gradient.dx", args->dx, false, element);
     if (status == ECORNN_OK)
         status = check_results("gradient.dinitial", args->dinitial, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_results("gradient.dreset_state", args->dreset_state, &plan->problem);
     if (status == ECORNN_OK)
         status = check_pointer("gradient.dweights", args->dweights, false, plan->sizes.alignment);
     return status;

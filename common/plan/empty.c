@@ -5,7 +5,7 @@
 #include "common/backend.h"
 
 struct list {
-    struct eco_fill fill[ECO_MAX_STATES + 1];
+    struct eco_fill fill[2 * ECO_MAX_STATES + 1];
     int count;
 };
 
@@ -31,6 +31,10 @@ ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct ec
                                                       args->dinitial[s], args->dfinal[s], bytes}
                                   : (struct eco_fill){"io.final", "io.initial", args->final[s],
                                                       args->initial[s], bytes});
+        if (args->backward)
+            add(&list, (struct eco_fill){.name = "gradient.dreset_state",
+                                         .to = args->dreset_state[s],
+                                         .bytes = bytes});
     }
     if (args->backward && !args->accumulate)
         add(&list, (struct eco_fill){.name = "gradient.dweights",

@@ -25,19 +25,36 @@ static uint64_t sum_lengths(const int32_t *lengths, int32_t N)
     return sum;
 }
 
+/* Eight rows at a time. */
+static uint64_t sum_resets(const uint8_t *resets, size_t bytes)
+{
+    uint64_t sum = 1;
+    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+        uint64_t some = 0;
+        memcpy(&some, resets + i, bytes - i < sizeof some ? bytes - i : sizeof some);
+        sum = sum * UINT64_C(0x9E3779B97F4A7C15) + some;
+    }
+    return sum;
+}
+
 static struct eco_mark mark_of(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const struct eco_saving *saving = &plan->problem.saving;
-    struct eco_mark mark = {.magic = MAGIC,
-                            .plan = plan->mark,
-                            .saving = (uint64_t)saving->policy << 32 | (uint32_t)saving->every,
-                            .seed = eco_problem_draws(&plan->problem) ? args->seed : 0,
-                            .lengths = sum_lengths(args->lengths, args->N),
-                            .T = args->T,
-                            .N = args->N,
-                            .ragged = args->lengths != NULL};
+    struct eco_mark mark = {
+        .magic = MAGIC,
+        .plan = plan->mark,
+        .saving = (uint64_t)saving->policy << 32 | (uint32_t)saving->every,
+        .seed = eco_problem_draws(&plan->problem) ? args->seed : 0,
+        .lengths = sum_lengths(args->lengths, args->N),
+        .resets =
+            args->resets == NULL ? 0 : sum_resets(args->resets, (size_t)args->T * (size_t)args->N),
+        .T = args->T,
+        .N = args->N,
+        .ragged = args->lengths != NULL};
     for (int s = 0; s < ECO_MAX_STATES; s++)
         mark.initial |= (uint32_t)(args->initial[s] != NULL) << s;
+    for (int s = 0; args->resets != NULL && s < ECO_MAX_STATES; s++)
+        mark.starts |= (uint32_t)(args->reset_state[s] != NULL) << s;
     return mark;
 }
 
@@ -46,14 +63,14 @@ void eco_mark_write(const struct ecornn_plan *plan, const struct eco_args *args)
     *(struct eco_mark *)args->reserve = mark_of(plan, args);
 }
 
-static ecornn_status fail_initial(uint32_t forward, uint32_t backward)
+static ecornn_status fail_states(const char *name, uint32_t forward, uint32_t backward)
 {
     int s = 0;
     while (((forward ^ backward) >> s & 1) == 0)
         s++;
     const bool given = (backward >> s & 1) != 0;
     return eco_fail(ECORNN_BAD_ARGUMENT,
-                    "io.initial[%d] is %s, but the forward run of io.reserve had %s", s,
+                    "io.%s[%d] is %s, but the forward run of io.reserve had %s", name, s,
                     given ? "given" : "NULL", given ? "none" : "one");
 }
 
@@ -103,7 +120,12 @@ ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_ar
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.lengths has other values than in the forward run of io.reserve");
     if (then->initial != now.initial)
-        return fail_initial(then->initial, now.initial);
+        return fail_states("initial", then->initial, now.initial);
+    if (then->resets != now.resets)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.resets %s than in the forward run of io.reserve",
+                        now.resets && then->resets ? "has other values" : "is otherwise given");
+    if (then->starts != now.starts)
+        return fail_states("reset_state", then->starts, now.starts);
     if (then->seed != now.seed)
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.seed is %llu, but %llu in the forward run of io.reserve",

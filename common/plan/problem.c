@@ -72,6 +72,7 @@ enum saying {
     PASS,
     DIRECTION,
     ORDER,
+    RESETS,
     DROPOUT,
     SAVE,
     SAVE_TYPE,
@@ -96,6 +97,7 @@ static const struct eco_word words[] = {
     {"rev", DIRECTION, FIELD(direction), ECORNN_REVERSE},
     {"bi", DIRECTION, FIELD(direction), ECORNN_BIDIRECTIONAL},
     {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
+    {"resets", RESETS, FIELD(flags), ECORNN_RESETS},
     {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
     {"save:states", SAVE, FIELD(save), ECORNN_SAVE_STATES},
     {"bf16-save", SAVE_TYPE, FIELD(save_type), ECORNN_BF16},
@@ -142,7 +144,8 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     if (!is_dropout(desc->dropout))
         return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
                         (double)desc->dropout);
-    const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT;
+    const uint32_t known =
+        ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT | ECORNN_RESETS;
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
@@ -196,6 +199,8 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/P%d", problem->P);
     if (problem->order == ECORNN_BATCH_MAJOR)
         eco_text_add(&text, "/batch-major");
+    if (problem->resets)
+        eco_text_add(&text, "/resets");
     if (problem->dropout > 0) {
         eco_text_add(&text, "/dropout:");
         eco_problem_write_decimal(&text, problem->dropout);
@@ -221,6 +226,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .training = (desc->flags & ECORNN_TRAINING) != 0,
         .fast = (desc->flags & ECORNN_FAST_MATH) != 0,
         .row_invariant = (desc->flags & ECORNN_ROW_INVARIANT) != 0,
+        .resets = (desc->flags & ECORNN_RESETS) != 0,
         .direction = desc->direction,
         .order = desc->order,
         .type = desc->type,

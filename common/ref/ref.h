@@ -28,14 +28,16 @@ struct eco_reference {
     double *states;                /* [T+1,N,width] of each state, direction, layer               */
     double *dinput, *doutput;      /* [T,N,width] of one layer                                    */
     double *carry[ECO_MAX_STATES]; /* [width]: gradient of a row's states between steps        */
-    double *value, *dvalue;        /* [n_nodes,width]: of one row of one step                     */
-    double *operand;               /* [width]: what a product reads, as it is kept                */
-    int32_t width;                 /* of a node's row: the larger of H and P                      */
-    bool live[ECO_MAX_NODES];      /* does a next state depend on the node?                       */
-    int8_t chain[ECO_MAX_NODES];   /* chained: the accumulator of which the node is a part, or -1 */
-    int16_t last[ECO_MAX_ACCS];    /* its last product, which has the sum: other parts are 0      */
-    bool kept[ECO_MAX_NODES];      /* is its value saved for backward?                            */
-    bool narrow[ECO_MAX_STATES];   /* is the state kept in the run's type?                        */
+    double *start[ECO_MAX_STATES]; /* [width]: what a row's states are reset to                   */
+    double *dstart[ECO_MAX_STATES];
+    double *value, *dvalue;      /* [n_nodes,width]: of one row of one step                     */
+    double *operand;             /* [width]: what a product reads, as it is kept                */
+    int32_t width;               /* of a node's row: the larger of H and P                      */
+    bool live[ECO_MAX_NODES];    /* does a next state depend on the node?                       */
+    int8_t chain[ECO_MAX_NODES]; /* chained: the accumulator of which the node is a part, or -1 */
+    int16_t last[ECO_MAX_ACCS];  /* its last product, which has the sum: other parts are 0      */
+    bool kept[ECO_MAX_NODES];    /* is its value saved for backward?                            */
+    bool narrow[ECO_MAX_STATES]; /* is the state kept in the run's type?                        */
     /* of the layer and direction at hand */
     int layer, d;
     int32_t input;                     /* width of its input                                   */
@@ -57,6 +59,8 @@ int32_t eco_reference_plane(const struct eco_reference *run, int32_t k);
 /* ref_arrays.c: between the caller's arrays and those of a run; NULL is read as zeros, and not
  * written.  Padding is not read. */
 bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_t n);
+/* Do the row's states start anew before step t? */
+bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n);
 void eco_reference_load_weights(struct eco_reference *run);
 /* x or dy to time order [T,N,width]; y or dx from it. */
 void eco_reference_load_sequence(const struct eco_reference *run, double *to, const void *array,

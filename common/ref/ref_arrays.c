@@ -15,6 +15,12 @@ bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_
     return run->args->lengths && t >= run->args->lengths[n];
 }
 
+bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n)
+{
+    return run->args->resets && !eco_reference_is_padding(run, t, n) &&
+           run->args->resets[(size_t)t * (size_t)run->N + (size_t)n] != 0;
+}
+
 /* n elements from place `from` of an array; NULL: zeros. */
 static void load(const struct eco_reference *run, double *to, const void *array, size_t from,
                  size_t n)

@@ -42,8 +42,11 @@ static void take_all(struct eco_reference *run, struct arena *arena)
     run->states = take(arena, L * D * (T + 1), N, states_width(problem));
     run->dinput = take(arena, T, N, I > output ? I : output);
     run->doutput = take(arena, T, N, I > output ? I : output);
-    for (int s = 0; s < ECO_MAX_STATES; s++)
+    for (int s = 0; s < ECO_MAX_STATES; s++) {
         run->carry[s] = take(arena, 1, 1, width);
+        run->start[s] = take(arena, 1, 1, width);
+        run->dstart[s] = take(arena, 1, 1, width);
+    }
     run->operand = take(arena, 1, 1, width);
     run->value = take(arena, 1, nodes, width);
     run->dvalue = take(arena, 1, nodes, width);

@@ -60,7 +60,8 @@ static void drop(struct eco_reference *run, int layer, double *array, bool gradi
             }
 }
 
-/* What row n of step number k of the pair at hand reads and writes. */
+/* What row n of step number k of the pair at hand reads and writes.  Where it is reset it reads its
+ * start, and the plane keeps what the step before gave. */
 static struct eco_reference_row row_of(const struct eco_reference *run, int32_t k, int32_t n)
 {
     const int32_t t = step_of(run, k);
@@ -70,6 +71,10 @@ static struct eco_reference_row row_of(const struct eco_reference *run, int32_t 
     for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
         row.state[s] = eco_reference_state(run, s, eco_reference_plane(run, k), n);
         row.next[s] = eco_reference_state(run, s, eco_reference_plane(run, k + 1), n);
+        if (!eco_reference_resets(run, t, n))
+            continue;
+        eco_reference_load_state(run, run->start[s], run->args->reset_state[s], s, n);
+        row.state[s] = run->start[s];
     }
     return row;
 }
@@ -117,13 +122,26 @@ static void forward(struct eco_reference *run)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+/* What a step gives its start goes no further back. */
+static void cut_carry(struct eco_reference *run)
+{
+    const struct eco_problem *problem = run->problem;
+    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+        for (int32_t j = 0; j < eco_problem_width(problem, s); j++) {
+            eco_round_add(&run->arithmetic, &run->dstart[s][j], run->carry[s][j]);
+            run->carry[s][j] = 0;
+        }
+}
+
 static void backward_row(struct eco_reference *run, int32_t n)
 {
     const struct eco_problem *problem = run->problem;
     const struct eco_args *args = run->args;
     const int states = problem->cell->recipe.n_states;
-    for (int s = 0; s < states; s++)
+    for (int s = 0; s < states; s++) {
         eco_reference_load_state(run, run->carry[s], args->dfinal[s], s, n);
+        memset(run->dstart[s], 0, (size_t)run->width * sizeof *run->dstart[s]);
+    }
     for (int32_t k = run->T - 1; k >= 0; k--) {
         const struct eco_reference_row row = row_of(run, k, n);
         if (eco_reference_is_padding(run, row.t, n))
@@ -133,9 +151,13 @@ static void backward_row(struct eco_reference *run, int32_t n)
             run->carry[0][j] = eco_round(&run->arithmetic, run->carry[0][j] + doutput[j]);
         eco_reference_backward(run, &row);
         eco_reference_sum_row(run);
+        if (eco_reference_resets(run, row.t, n))
+            cut_carry(run);
     }
-    for (int s = 0; s < states; s++)
+    for (int s = 0; s < states; s++) {
         eco_reference_store_state(run, args->dinitial[s], run->carry[s], s, n);
+        eco_reference_store_state(run, args->dreset_state[s], run->dstart[s], s, n);
+    }
 }
 
 static void backward(struct eco_reference *run)

@@ -112,20 +112,20 @@ class DeviceInfo(ctypes.Structure):
 
 # ecornn_io and ecornn_gradient are packed in one call each: a ctypes.Structure costs as much for
 # every field.  A pointer of 0 is NULL.
-_IO = struct.Struct("@NiiPPP4P4PPPPQPNN")
-_GRADIENT = struct.Struct("@NP4PP4PPi4x")
+_IO = struct.Struct("@NiiPPP4P4PPPPQPNNP4P")
+_GRADIENT = struct.Struct("@NP4PP4PPi4x4P")
 IO_BYTES, GRADIENT_BYTES = _IO.size, _GRADIENT.size
 
 
-def pack_io(*fields) -> bytes:
+def pack_io(*fields, resets=(0,) * 5) -> bytes:
     """ecornn_io: steps, batch, lengths, x, y, initial[4], final[4], weights, workspace, reserve,
-    seed, stream, workspace_bytes, reserve_bytes."""
-    return _IO.pack(IO_BYTES, *fields)
+    seed, stream, workspace_bytes, reserve_bytes; resets: resets, reset_state[4]."""
+    return _IO.pack(IO_BYTES, *fields, *resets)
 
 
-def pack_gradient(*fields) -> bytes:
-    """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, accumulate."""
-    return _GRADIENT.pack(GRADIENT_BYTES, *fields)
+def pack_gradient(*fields, dreset_state=(0,) * 4) -> bytes:
+    """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, accumulate; dreset_state[4]."""
+    return _GRADIENT.pack(GRADIENT_BYTES, *fields, *dreset_state)
 
 
 _ATTENTION_IO = struct.Struct("@NiiiPPPPPPPPPPNN")

@@ -51,6 +51,9 @@ START_TEST(run_misuse)
     BAD_RUN(io.initial[2] = b.x, "io.initial[2]");
     BAD_RUN(io.initial[1] = odd, "io.initial[1]");
     BAD_RUN(io.final[3] = b.x, "lstm has 2 states");
+    BAD_RUN(io.resets = (const uint8_t *)b.x, "without ECORNN_RESETS");
+    BAD_RUN(io.reset_state[2] = b.x, "io.reset_state[2]");
+    BAD_RUN(io.reset_state[1] = odd, "io.reset_state[1]");
     BAD_RUN(io.weights = NULL, "io.weights is NULL");
     BAD_RUN(io.weights = (char *)net.weights + 32, "64 bytes");
     if (net.sizes.workspace > 0)
@@ -68,6 +71,7 @@ START_TEST(run_misuse)
     BAD_BACKWARD(gradient.dfinal[2] = b.x, "gradient.dfinal[2]");
     BAD_BACKWARD(gradient.dinitial[3] = b.x, "gradient.dinitial[3]");
     BAD_BACKWARD(gradient.dinitial[0] = odd, "gradient.dinitial[0]");
+    BAD_BACKWARD(gradient.dreset_state[1] = b.x, "without ECORNN_RESETS");
     BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
     REFUSES(ecornn_backward(NULL, &good->io, &good->gradient), "plan is NULL");
     REFUSES(ecornn_backward(net.plan, NULL, &good->gradient), "io is NULL");

@@ -35,11 +35,20 @@ static struct test_case parsed(const char *text)
 /* ---- textbook -------------------------------------------------------------------------------- */
 
 static const char *const textbook[] = {
-    "lstm/f64/train/T6/N3/I4/H5/states",         "lstm/f64/train/T1/N1/I1/H1",
-    "gru/f64/train/T6/N3/I4/H5/states",          "gru/f64/train/T1/N1/I1/H1",
-    "rnn-tanh/f64/train/T6/N3/I4/H5/states",     "rnn-tanh/f64/train/T1/N1/I1/H1",
-    "rnn-relu/f64/train/T6/N3/I4/H5/states",     "rnn-relu/f64/train/T3/N1/I1/H1",
-    "lstm/f64/train/T9/N2/I3/H7/null:dy/states", "gru/f64/train/T9/N2/I16/H16/null:dfinal/states",
+    "lstm/f64/train/T6/N3/I4/H5/states",
+    "lstm/f64/train/T1/N1/I1/H1",
+    "gru/f64/train/T6/N3/I4/H5/states",
+    "gru/f64/train/T1/N1/I1/H1",
+    "rnn-tanh/f64/train/T6/N3/I4/H5/states",
+    "rnn-tanh/f64/train/T1/N1/I1/H1",
+    "rnn-relu/f64/train/T6/N3/I4/H5/states",
+    "rnn-relu/f64/train/T3/N1/I1/H1",
+    "lstm/f64/train/T9/N2/I3/H7/null:dy/states",
+    "gru/f64/train/T9/N2/I16/H16/null:dfinal/states",
+    "lstm/f64/train/T9/N4/I3/H7/resets:30/states",
+    "gru/f64/train/T9/N4/I3/H7/resets:30",
+    "rnn-tanh/f64/train/T9/N4/I3/H7/resets:30/states",
+    "rnn-relu/f64/train/T9/N4/I3/H7/resets:100/states",
 };
 
 START_TEST(agrees_with_textbook)
@@ -105,6 +114,7 @@ static const char *const option[] = {
     "f64/train/T3/N2/I2/H3/states",
     "f64/train/L2/bi/T3/N3/I2/H2/states/lengths:random/dropout:0.3/seed:5",
     "f64/train/L2/rev/T3/N2/I1/H3/batch-major/lengths:short/states",
+    "f64/train/bi/T4/N2/I2/H3/lengths:random/states/resets:40/seed:2",
 };
 /* and projection where the cell allows it */
 static const char *const projected = "f64/train/L2/bi/T3/N2/I2/H3/P2/states/lengths:random";
@@ -171,7 +181,8 @@ static double difference(const struct test_case *test, const struct machine *mac
 /* The gradient's name of an input's. */
 static void gradient_name(char name[80], const char *input)
 {
-    const bool plain = strcmp(input, "x") == 0 || strncmp(input, "initial", 7) == 0;
+    const bool plain = strcmp(input, "x") == 0 || strncmp(input, "initial", 7) == 0 ||
+                       strncmp(input, "start", 5) == 0;
     snprintf(name, 80, "%s%s", plain ? "d" : "d:", input);
 }
 

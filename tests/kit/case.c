@@ -186,6 +186,8 @@ static int parse_suffix(struct test_case *test, const char *part)
         ok = sscanf(colon, ":%lf", &test->scale) == 1;
     else if (strncmp(part, "gradients", 9) == 0)
         ok = sscanf(colon, ":%lf", &test->gradients) == 1;
+    else if (strncmp(part, "resets", 6) == 0)
+        ok = sscanf(colon, ":%lf", &test->resets) == 1 && test->resets >= 0;
     else if (strncmp(part, "seed", 4) == 0)
         ok = (test->seed = strtoull(colon + 1, NULL, 0)) != 0;
     return ok ? 1 : -1;
@@ -214,7 +216,7 @@ static bool parse_parts(struct test_case *test, const char *text, char problem[C
 
 bool case_parse(struct test_case *test, const char *text)
 {
-    *test = (struct test_case){.scale = 1, .gradients = 1, .seed = 1};
+    *test = (struct test_case){.resets = -1, .scale = 1, .gradients = 1, .seed = 1};
     snprintf(test->text, sizeof test->text, "%s", text);
     char problem[CASE_TEXT], cell[64];
     if (!parse_parts(test, text, problem))
@@ -227,6 +229,8 @@ bool case_parse(struct test_case *test, const char *text)
         case_free(test);
         return false;
     }
+    if (test->resets >= 0)
+        test->desc.flags |= ECORNN_RESETS;
     test->T = test->T ? test->T : test->desc.steps;
     test->N = test->N ? test->N : test->desc.batch;
     test->states = test->desc.cell->recipe.n_states;
@@ -251,7 +255,8 @@ double uniform(uint64_t *state)
 
 ecornn_type case_type(const struct test_case *test, const char *name)
 {
-    const char *const rows[] = {"x", "y", "dx", "dy", "initial", "final", "dinitial", "dfinal"};
+    const char *const rows[] = {"x",     "y",        "dx",     "dy",    "initial",
+                                "final", "dinitial", "dfinal", "start", "dstart"};
     const size_t length = strcspn(name, "0123456789"); /* a state's number */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strlen(rows[i]) == length && strncmp(name, rows[i], length) == 0)
@@ -287,6 +292,15 @@ static void add_lengths(const struct test_case *test, struct data *inputs)
                             : test->lengths == LENGTHS_FULL  ? test->T
                                                              : 0;
     }
+}
+
+static void add_resets(const struct test_case *test, struct data *inputs)
+{
+    uint64_t random = test->seed + 78;
+    struct array *resets = data_add(inputs, "resets", 2, (int32_t[]){test->T, test->N});
+    for (size_t i = 0; i < resets->count; i++)
+        resets->value[i] =
+            uniform(&random) * 100 < test->resets ? 1 + floor(uniform(&random) * 255) : 0;
 }
 
 int32_t case_length(const struct data *inputs, int32_t n, int32_t T)
@@ -332,7 +346,12 @@ void case_inputs(const struct test_case *test, struct data *inputs)
         snprintf(name, sizeof name, "dfinal%d", s);
         if (!(test->null & NULL_DFINAL))
             add_random(test, inputs, name, extent, test->gradients);
+        snprintf(name, sizeof name, "start%d", s);
+        if (test->resets >= 0)
+            add_random(test, inputs, name, extent, test->scale);
     }
+    if (test->resets >= 0)
+        add_resets(test, inputs);
     if (test->lengths != LENGTHS_NULL)
         add_lengths(test, inputs);
     add_params(test, inputs);

@@ -19,9 +19,11 @@ ecornn_io session_io(const struct session *session)
                     .weights = buffer_inside(&session->weights),
                     .workspace = buffer_inside(&session->workspace),
                     .reserve = buffer_inside(&session->reserve),
+                    .resets = buffer_inside(&session->resets),
                     .seed = test->seed};
     for (int s = 0; s < test->states; s++) {
         io.initial[s] = buffer_inside(&session->initial[s]);
+        io.reset_state[s] = buffer_inside(&session->start[s]);
         io.final[s] = buffer_inside(test->alias && session->initial[s].device ? &session->initial[s]
                                                                               : &session->final[s]);
         if (test->null & NULL_FINAL)
@@ -39,6 +41,7 @@ ecornn_gradient session_gradient(const struct session *session)
     for (int s = 0; s < session->test->states; s++) {
         gradient.dfinal[s] = buffer_inside(&session->dfinal[s]);
         gradient.dinitial[s] = buffer_inside(&session->dinitial[s]);
+        gradient.dreset_state[s] = buffer_inside(&session->dstart[s]);
     }
     return gradient;
 }
@@ -52,6 +55,7 @@ static void check_after_run(struct session *session, bool backward)
 {
     buffer_check(&session->memory, &session->x, true);
     buffer_check(&session->memory, &session->lengths, true);
+    buffer_check(&session->memory, &session->resets, true);
     buffer_check(&session->memory, &session->dy, true);
     buffer_check(&session->memory, &session->weights, true);
     buffer_check(&session->memory, &session->workspace, false);
@@ -60,6 +64,7 @@ static void check_after_run(struct session *session, bool backward)
     for (int s = 0; s < session->test->states; s++) {
         buffer_check(&session->memory, &session->initial[s], backward || !session->test->alias);
         buffer_check(&session->memory, &session->dfinal[s], true);
+        buffer_check(&session->memory, &session->start[s], true);
     }
 }
 
@@ -148,6 +153,7 @@ static bool call_backward(struct session *session, bool before)
         io.y = NULL;
     for (int s = 0; s < test->states; s++) {
         buffer_refill(memory, &session->dinitial[s]);
+        buffer_refill(memory, &session->dstart[s]);
         io.final[s] = NULL;
         if (before)
             gradient.dfinal[s] = NULL;
@@ -168,6 +174,8 @@ bool session_backward(struct session *session, struct data *results)
     for (int s = 0; s < test->states; s++) {
         const struct array dinitial = session_state_shape(test, "dinitial", s);
         session_result(session, &session->dinitial[s], results, &dinitial);
+        const struct array dstart = session_state_shape(test, "dstart", s);
+        session_result(session, &session->dstart[s], results, &dstart);
     }
     if (session->dweights.device)
         get_dparams(session, results);

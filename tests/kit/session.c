@@ -114,6 +114,13 @@ static void make_sequences(struct session *session)
         }
         buffer_upload(&session->memory, &session->lengths);
     }
+    const struct array *resets = data_find(session->inputs, "resets");
+    if (!resets)
+        return;
+    buffer_make(&session->memory, &session->resets, "resets", resets->count);
+    for (size_t i = 0; !session->memory.failed && i < resets->count; i++)
+        session->resets.image[GUARD + i] = (unsigned char)resets->value[i];
+    buffer_upload(&session->memory, &session->resets);
 }
 
 static void make_states(struct session *session)
@@ -125,7 +132,10 @@ static void make_states(struct session *session)
         make_input(session, &session->initial[s], name);
         snprintf(name, sizeof name, "dfinal%d", s);
         make_input(session, &session->dfinal[s], name);
+        snprintf(name, sizeof name, "start%d", s);
+        make_input(session, &session->start[s], name);
         session->initial[s].name = "initial", session->dfinal[s].name = "dfinal";
+        session->start[s].name = "start";
         const struct array final = session_state_shape(test, "final", s);
         const size_t bytes = bytes_of(session, &final);
         const bool alias = test->alias && session->initial[s].device;
@@ -133,6 +143,8 @@ static void make_states(struct session *session)
             buffer_make(&session->memory, &session->final[s], "final", bytes);
         if (!(test->null & NULL_DINITIAL))
             buffer_make(&session->memory, &session->dinitial[s], "dinitial", bytes);
+        if (test->resets >= 0 && !(test->null & NULL_DINITIAL))
+            buffer_make(&session->memory, &session->dstart[s], "dstart", bytes);
     }
 }
 
@@ -207,7 +219,8 @@ void session_close(struct session *session)
 {
     struct buffer *const all[] = {&session->x,         &session->y,       &session->dy,
                                   &session->dx,        &session->weights, &session->dweights,
-                                  &session->workspace, &session->reserve, &session->lengths};
+                                  &session->workspace, &session->reserve, &session->lengths,
+                                  &session->resets};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buffer_drop(&session->memory, all[i]);
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
@@ -215,6 +228,8 @@ void session_close(struct session *session)
         buffer_drop(&session->memory, &session->final[s]);
         buffer_drop(&session->memory, &session->dfinal[s]);
         buffer_drop(&session->memory, &session->dinitial[s]);
+        buffer_drop(&session->memory, &session->start[s]);
+        buffer_drop(&session->memory, &session->dstart[s]);
     }
     for (int i = 0; session->param && session->dparam && i < session->params; i++) {
         buffer_drop(&session->memory, &session->param[i]);

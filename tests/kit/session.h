@@ -16,6 +16,7 @@ struct session {
     int params;
     struct buffer x, y, initial[ECORNN_MAX_STATES], final[ECORNN_MAX_STATES];
     struct buffer dy, dfinal[ECORNN_MAX_STATES], dx, dinitial[ECORNN_MAX_STATES];
+    struct buffer start[ECORNN_MAX_STATES], dstart[ECORNN_MAX_STATES], resets;
     struct buffer weights, dweights, workspace, reserve;
     struct buffer *param, *dparam; /* [params] */
     struct buffer lengths;
@@ -32,7 +33,7 @@ void session_keep(struct session *session, struct buffer *buffer);
 void session_result(struct session *session, const struct buffer *buffer, struct data *results,
                     const struct array *shape);
 struct array session_y_shape(const struct test_case *test);
-/* kind: "final" or "dinitial". */
+/* kind: "final", "dinitial" or "dstart". */
 struct array session_state_shape(const struct test_case *test, const char *kind, int s);
 
 /* run_case.c: what a run is called with, on the default stream; dweights is overwritten. */

@@ -7,15 +7,15 @@
  * in the environment (ECORNN_CASE): a problem string and, in any order, these suffixes:
  *   /lengths:random|zero|full|short   given lengths: any, all 0, all T, 0 or 1; else NULL
  *   /states      initial states and gradients of the final ones are given; else NULL
- *   /alias       final is the memory of initial (with /states)
- *   /accumulate  backward runs twice, first without dfinal; the second adds to dweights
- *   /null:LIST   not wanted or not given, of: y final dy dfinal dx dinitial dweights; commas
- * between /run:TxN     the run is smaller than the plan /noreserve   inference on a training plan
- *   /scale:F     x and the initial states times F
- *   /gradients:F dy and the gradients of final states times F
- *   /seed:K      of the inputs and of the run; else 1
- * The cell is a built-in one, or tests/cells/CELL.cell, or own-CELL: common/cell/CELL.cell parsed
- * at run time.
+ *   /resets:F    of a plan with resets: F in a hundred, by the seed; to the rows of reset_state
+ * with /states, else to 0.  /resets alone: a plan with resets, of a run without /alias       final
+ * is the memory of initial (with /states) /accumulate  backward runs twice, first without dfinal;
+ * the second adds to dweights /null:LIST   not wanted or not given, of: y final dy dfinal dx
+ * dinitial dweights; commas between /run:TxN     the run is smaller than the plan /noreserve
+ * inference on a training plan /scale:F     x and the initial states times F /gradients:F dy and
+ * the gradients of final states times F /seed:K      of the inputs and of the run; else 1 The cell
+ * is a built-in one, or tests/cells/CELL.cell, or own-CELL: common/cell/CELL.cell parsed at run
+ * time.
  */
 #ifndef TESTING_H
 #define TESTING_H
@@ -41,8 +41,8 @@ struct array {
 };
 
 /*
- * Inputs or results of a case: x dy initialS dfinalS lengths, parameters by their names,
- * before:NAME for what dweights holds; results y finalS dx dinitialS, d:NAME.
+ * Inputs or results of a case: x dy initialS startS dfinalS lengths resets, parameters by their
+ * names, before:NAME for what dweights holds; results y finalS dx dinitialS dstartS, d:NAME.
  */
 struct data {
     int n, room;
@@ -75,6 +75,7 @@ struct test_case {
     int states;       /* S of the cell */
     int32_t T, N;     /* of the run */
     enum lengths lengths;
+    double resets; /* of a hundred steps so many begin anew; negative: io.resets is NULL */
     bool with_states, alias, accumulate, noreserve;
     bool lean; /* what is expected is of a machine whose backward reads all states in the type */
     unsigned null; /* NULL_... */

@@ -246,9 +246,33 @@ static double state_input(const struct data *inputs, const char *kind, int s, in
     return array ? array->value[at] : 0;
 }
 
-struct sink { /* the result arrays */
-    struct array *y, *dx, *final[2], *dinitial[2];
+struct sink {                                                  /* the result arrays */
+    struct array *y, *dx, *final[2], *dinitial[2], *dstart[2]; /* the last: or NULL */
 };
+
+static bool is_reset(const struct net *net, const struct data *inputs, int t, int n)
+{
+    const struct array *resets = data_find(inputs, "resets");
+    return resets && resets->value[t * net->N + n] != 0;
+}
+
+/* The states before a step are those that row n starts from, ... */
+static void start_anew(const struct net *net, struct step *step, int n, const struct data *inputs)
+{
+    for (int j = 0; j < net->H; j++) {
+        step->h[j] = state_input(inputs, "start", 0, n * net->H + j);
+        step->c[j] = state_input(inputs, "start", 1, n * net->H + j);
+    }
+}
+
+/* ... and have their gradients. */
+static void end_back(const struct net *net, int n, const struct sink *sink, double *d, int s)
+{
+    for (int j = 0; j < net->H; j++)
+        if (sink->dstart[s])
+            sink->dstart[s]->value[n * net->H + j] += d[j];
+    memset(d, 0, MOST * sizeof *d);
+}
 
 /* Row n forward and back. */
 static void run_row(struct net *net, const struct kind *kind, int n, const struct data *inputs,
@@ -266,6 +290,8 @@ static void run_row(struct net *net, const struct kind *kind, int n, const struc
     }
     for (int t = 0; t < T; t++) {
         memcpy(step[t].x, x->value + (t * N + n) * I, (size_t)I * sizeof(double));
+        if (is_reset(net, inputs, t, n))
+            start_anew(net, &step[t], n, inputs);
         kind->step(net, &step[t]);
         memcpy(step[t + 1].h, step[t].h1, sizeof step[t].h1);
         memcpy(step[t + 1].c, step[t].c1, sizeof step[t].c1);
@@ -275,6 +301,10 @@ static void run_row(struct net *net, const struct kind *kind, int n, const struc
         for (int j = 0; dy && j < H; j++)
             dh[j] += dy->value[(t * N + n) * H + j];
         kind->back(net, &step[t], dh, dc, sink->dx->value + (t * N + n) * I);
+        if (is_reset(net, inputs, t, n)) {
+            end_back(net, n, sink, dh, 0);
+            end_back(net, n, sink, dc, 1);
+        }
     }
     for (int s = 0; s < kind->states; s++)
         for (int j = 0; j < H; j++) {
@@ -304,11 +334,14 @@ void textbook_run(const char *cell, const struct data *inputs, struct data *resu
         const int32_t extent[] = {1, net->N, net->H};
         data_add(results, s == 0 ? "final0" : "final1", 3, extent);
         data_add(results, s == 0 ? "dinitial0" : "dinitial1", 3, extent);
+        if (data_find(inputs, "resets"))
+            data_add(results, s == 0 ? "dstart0" : "dstart1", 3, extent);
     }
     struct sink sink = {data_find(results, "y"),
                         data_find(results, "dx"),
                         {data_find(results, "final0"), data_find(results, "final1")},
-                        {data_find(results, "dinitial0"), data_find(results, "dinitial1")}};
+                        {data_find(results, "dinitial0"), data_find(results, "dinitial1")},
+                        {data_find(results, "dstart0"), data_find(results, "dstart1")}};
     move_params(net, inputs, NULL);
     for (int n = 0; n < net->N; n++)
         run_row(net, kind, n, inputs, &sink);
