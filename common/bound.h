@@ -42,6 +42,12 @@ struct eco_bound {
     /* BEGIN, END, REPLAY: the caller's initial and final states; D_BEGIN, D_END: dfinal and
      * dinitial. */
     struct eco_view given[ECO_MAX_STATES], wanted[ECO_MAX_STATES];
+    /* Of a run with resets.  BEGIN, STEP, REPLAY, D_STEP: the caller's starts.  STEP, not lean:
+     * what they took the place of.  REPLAY, D_STEP: `before` with the starts in their places, which
+     * whoever comes first puts there; D_WEIGHTS finds it in `before`.  D_BEGIN, D_END, D_STEP: sums
+     * of their gradients, and where the caller wants these. */
+    struct eco_view start[ECO_MAX_STATES], replaced[ECO_MAX_STATES], patched[ECO_MAX_STATES];
+    struct eco_view dstart[ECO_MAX_STATES], dstart_wanted[ECO_MAX_STATES];
 
     /* GATHER, INPUT, STEP, D_WEIGHTS: rows that the layer reads as they lie, [N,I]; their copy in
      * time order; whichever of the two products read. */

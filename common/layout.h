@@ -94,6 +94,9 @@ struct eco_layout {
         save, output,                   /* by (layer, direction) */
         scratch[2][ECO_SCRATCHES],      /* [forward, backward], by lane */
         carry[ECO_MAX_STATES],          /* by lane */
+        replaced[ECO_MAX_STATES],       /* with resets: the same, forward, */
+        patched[ECO_MAX_STATES],        /* backward, */
+        dstart[ECO_MAX_STATES],         /* backward */
         dinput;                         /* by layer */
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
     size_t team_offset;                 /* of what threads share in the workspace, if wished */
@@ -186,6 +189,14 @@ struct eco_array eco_layout_turned(const struct eco_layout *layout, bool backwar
                                    int part);
 /* backward [N,width]: gradient of a state between steps. */
 struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, int d, int state);
+/* With resets.  Forward [N,width], not lean: states of the step before that starts took the place
+ * of, while a step reads those. */
+struct eco_array eco_layout_replaced(const struct eco_layout *layout, int layer, int d, int state);
+/* Backward [chunk,N,width]: states as a step read them, starts in their places; of one step where
+ * no product reads them, unless the run is lean. */
+struct eco_array eco_layout_patched(const struct eco_layout *layout, int layer, int d, int state);
+/* Backward [N,width]: sums of the gradients of starts. */
+struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, int d, int state);
 /* backward [T,N,D*P]: dx of layer (>= 1), which is dy of the layer below. */
 struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer);
 

@@ -146,6 +146,29 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_bound *bound
 void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bound);
 
+/* ---- resets, ops/resets.c ------------------------------------------------------------------- */
+
+/* Does any of the team's rows begin anew before step t?  False outside of the run. */
+bool eco_cpu_resets(const struct eco_cpu_run *run, int32_t t);
+/* STEP: starts of such rows to their places in `before`, and back; each thread its own rows. */
+void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_bound *bound,
+                            int32_t t);
+void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_bound *bound,
+                            int32_t t);
+/* REPLAY, D_STEP: the call's part of `patched`, at which its states then point: of those that
+ * products read, of others. */
+enum { ECO_PATCH_READ = 1, ECO_PATCH_OTHERS = 2 };
+void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
+                          struct eco_pointwise *call, unsigned which);
+/* D_STEP, before step t: what the steps that came first in backward gave to starts. */
+void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
+                         const struct eco_pointwise *call);
+/* Of one row. */
+void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
+                       int32_t place, struct eco_share units);
+/* Is step t, the row's first if there is one, a reset? */
+bool eco_cpu_begins_reset(const struct eco_cpu_run *run, int32_t t, int32_t place);
+
 /* ---- what backward computes again, ops/replay.c ---------------------------------------------- */
 
 void eco_cpu_keep(const struct eco_cpu_run *run, const struct eco_bound *bound);

@@ -98,6 +98,21 @@ struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, in
     return series_get(&layout->carry[state], pair(layout, layer, d));
 }
 
+struct eco_array eco_layout_replaced(const struct eco_layout *layout, int layer, int d, int state)
+{
+    return series_get(&layout->replaced[state], pair(layout, layer, d));
+}
+
+struct eco_array eco_layout_patched(const struct eco_layout *layout, int layer, int d, int state)
+{
+    return series_get(&layout->patched[state], pair(layout, layer, d));
+}
+
+struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, int d, int state)
+{
+    return series_get(&layout->dstart[state], pair(layout, layer, d));
+}
+
 struct eco_array eco_layout_dinput(const struct eco_layout *layout, int layer)
 {
     return series_get(&layout->dinput, layer);

@@ -232,6 +232,46 @@ static void bind_states_back(const struct binding *b)
     (eco_layout_is_lean(b->layout) ? bind_kept : bind_planes)(b);
 }
 
+/* ---- resets ---------------------------------------------------------------------------------- */
+
+static void bind_starts(const struct binding *b)
+{
+    for (int s = 0; b->args->resets != NULL && s < states(b); s++)
+        b->bound->start[s] = caller_state(b, b->args->reset_state[s], s);
+}
+
+static void bind_replaced(const struct binding *b)
+{
+    bind_starts(b);
+    for (int s = 0; b->args->resets != NULL && !b->layout->wishes.gpu.lean && s < states(b); s++) {
+        const struct eco_array replaced = eco_layout_replaced(b->layout, b->op->layer, b->op->d, s);
+        b->bound->replaced[s] = eco_bind_array(&replaced, b->args, 0);
+    }
+}
+
+/* Arrays over the steps of dacc. */
+static struct eco_view patched_of(const struct binding *b, int s)
+{
+    const struct eco_array patched = eco_layout_patched(b->layout, b->op->layer, b->op->d, s);
+    return eco_bind_array(&patched, b->args, chunk_begin(b, ECO_SCRATCH_DACC));
+}
+
+static void bind_patched(const struct binding *b)
+{
+    bind_starts(b);
+    for (int s = 0; b->args->resets != NULL && s < states(b); s++)
+        b->bound->patched[s] = patched_of(b, s);
+}
+
+static void bind_dstarts(const struct binding *b)
+{
+    for (int s = 0; b->problem->resets && s < states(b); s++) {
+        const struct eco_array sums = eco_layout_dstart(b->layout, b->op->layer, b->op->d, s);
+        b->bound->dstart[s] = eco_bind_array(&sums, b->args, 0);
+        b->bound->dstart_wanted[s] = caller_state(b, b->args->dreset_state[s], s);
+    }
+}
+
 /* ---- what a layer reads, and its gradient ---------------------------------------------------- */
 
 static struct eco_view x_of(const struct binding *b)
@@ -283,6 +323,7 @@ static struct eco_view dy_of(const struct binding *b)
 static void begin(const struct binding *b)
 {
     bind_planes(b);
+    bind_starts(b);
     bind_caller_states(b, b->args->initial, b->args->final);
 }
 
@@ -314,6 +355,7 @@ static void step(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;
     bind_planes(b);
+    bind_replaced(b);
     input(b);
     bind_projection(b);
     bound->operand = scratch_of(b, ECO_SCRATCH_OPERAND);
@@ -335,6 +377,7 @@ static void bind_carry(const struct binding *b)
 static void begin_back(const struct binding *b)
 {
     bind_carry(b);
+    bind_dstarts(b);
     bind_caller_states(b, b->args->dfinal, b->args->dinitial);
 }
 
@@ -342,6 +385,8 @@ static void step_back(const struct binding *b)
 {
     struct eco_bound *bound = b->bound;
     bind_states_back(b);
+    bind_patched(b);
+    bind_dstarts(b);
     bind_carry(b);
     bind_projection(b);
     bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
@@ -382,6 +427,10 @@ static void scatter(const struct binding *b)
 static void weights(const struct binding *b)
 {
     bind_states_back(b);
+    for (int s = 0; b->args->resets != NULL && s < states(b); s++) {
+        b->bound->before[s] = patched_of(b, s);
+        b->bound->begins[s] = false;
+    }
     bind_input(b);
     bind_projection(b);
     b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);
@@ -407,6 +456,7 @@ static void replay(const struct binding *b)
     keep(b);
     if (eco_layout_is_lean(b->layout))
         bind_kept(b);
+    bind_patched(b);
     bind_caller_states(b, b->args->initial, b->args->final);
     bind_input(b);
     bind_projection(b);

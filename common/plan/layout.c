@@ -161,6 +161,22 @@ static void put_weights(struct eco_layout *layout, struct cursor *cursor, bool b
         put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.prepared_bytes[backward]));
 }
 
+static void put_resets(struct eco_layout *layout, struct cursor *cursor, bool backward, int lanes)
+{
+    const struct eco_problem *problem = layout->problem;
+    for (int s = 0; problem->resets && s < problem->cell->recipe.n_states; s++) {
+        const size_t width = (size_t)eco_problem_width(problem, s);
+        const struct eco_layout_rows sums = {layout->sum, 0,
+                                             eco_wishes_row(&layout->wishes, width)};
+        if (!backward && !layout->wishes.gpu.lean)
+            layout->replaced[s] = put(cursor, lanes, eco_layout_patches(layout, s, false));
+        if (!backward)
+            continue;
+        layout->patched[s] = put(cursor, lanes, eco_layout_patches(layout, s, true));
+        layout->dstart[s] = put(cursor, lanes, sums);
+    }
+}
+
 static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool backward)
 {
     const struct eco_problem *problem = layout->problem;
@@ -173,6 +189,7 @@ static void put_scratch(struct eco_layout *layout, struct cursor *cursor, bool b
     put_weights(layout, cursor, backward, lanes);
     layout->scratch[backward][ECO_SCRATCH_EXCHANGE] =
         put_bytes(cursor, lanes, eco_size_of(layout->wishes.gpu.exchange_bytes));
+    put_resets(layout, cursor, backward, lanes);
     if (!backward)
         return;
     layout->scratch[1][ECO_SCRATCH_PACK] = put_bytes(cursor, lanes, eco_layout_pack_bytes(layout));

@@ -67,3 +67,15 @@ struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int st
     return (struct eco_layout_rows){layout->type, layout->T,
                                     (size_t)problem->D * (size_t)eco_problem_width(problem, state)};
 }
+
+struct eco_layout_rows eco_layout_patches(const struct eco_layout *layout, int state, bool backward)
+{
+    const bool lean = eco_layout_is_lean(layout), read = is_read(layout, state);
+    const size_t width = (size_t)eco_problem_width(layout->problem, state);
+    struct eco_layout_rows rows = planes(layout, state, 0, eco_wishes_row(&layout->wishes, width));
+    if (lean)
+        rows.type = layout->type;
+    if (backward && (lean || read))
+        rows.steps = layout->weights_steps;
+    return rows;
+}

@@ -28,6 +28,11 @@ size_t eco_layout_plane_part(const struct eco_layout *layout, int state);
 /* ... and those copies, of a lean run. */
 struct eco_layout_rows eco_layout_copies(const struct eco_layout *layout, int state);
 
+/* With resets: states before a step, starts in their places; backward of so many steps as weight
+ * gradients take. */
+struct eco_layout_rows eco_layout_patches(const struct eco_layout *layout, int state,
+                                          bool backward);
+
 /* The same where the run may replay: what its reserve has. */
 struct eco_layout_rows eco_layout_lean_rows(const struct eco_layout *layout, int state);
 /* replay.c: states kept for the replay, of a run that is not lean; planes that take turns where

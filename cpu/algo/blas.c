@@ -7,8 +7,6 @@
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->resets)
-        return "no resets";
     (void)caps;
     if (problem->row_invariant && problem->type != ECORNN_F64)
         return "row-invariant: the CBLAS takes another order for other numbers of rows";

@@ -45,8 +45,6 @@ static const char *panels_refuse(const struct eco_problem *problem, const struct
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->resets)
-        return "no resets";
     if (problem->type != ECORNN_F32 && problem->type != ECORNN_BF16)
         return "F32 and BF16 only";
     if (problem->weight_type == ECORNN_F16)

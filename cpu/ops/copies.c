@@ -61,13 +61,43 @@ static void move_states(const struct eco_cpu_run *run, const struct eco_bound *b
     }
 }
 
+/* Gradients of starts: none yet; then those of the row's first step, and out. */
+static void move_dstart(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
+                        bool in)
+{
+    const struct eco_share part = eco_cpu_part(run, run->args->N, 1),
+                           all = {0, eco_problem_width(run->problem, s)};
+    const struct eco_view *sums = &bound->dstart[s], *wanted = &bound->dstart_wanted[s];
+    for (int32_t n = part.from; n < part.to; n++) {
+        const int32_t row = eco_cpu_row(run, n);
+        void *sum = eco_cpu_after_mutable(sums->type, sums->first, (size_t)n * sums->row);
+        if (in)
+            memset(sum, 0, (size_t)all.to * eco_type_bytes(sums->type));
+        else if (eco_cpu_begins_reset(run, step_of(run, bound->op, row, true), n))
+            eco_cpu_cut_carry(run, bound, s, n, all);
+        if (!in && wanted->first != NULL)
+            eco_type_move(
+                eco_cpu_after_mutable(wanted->type, wanted->first, (size_t)row * wanted->row),
+                wanted->type, sum, sums->type, (size_t)all.to);
+    }
+}
+
+static void move_dstarts(const struct eco_cpu_run *run, const struct eco_bound *bound, bool in)
+{
+    const int states = run->problem->cell->recipe.n_states;
+    for (int s = 0; run->args->backward && run->problem->resets && s < states; s++)
+        move_dstart(run, bound, s, in);
+}
+
 void eco_cpu_begin(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
+    move_dstarts(run, bound, true);
     move_states(run, bound, true);
 }
 
 void eco_cpu_end(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
+    move_dstarts(run, bound, false);
     move_states(run, bound, false);
 }
 

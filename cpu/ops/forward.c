@@ -41,7 +41,8 @@ struct step {
     struct eco_blocks blocks; /* of acc */
     struct eco_pointwise call;
     struct stages *stages;
-    int32_t rows; /* for which the stages are prepared */
+    int32_t rows;     /* for which the stages are prepared */
+    int32_t replaced; /* the step whose states are starts in some rows; -1: none */
 };
 
 /* Of an op: products of all stages, at the step at hand. */
@@ -224,6 +225,21 @@ static void clear_y(const struct step *step, int32_t t)
                (size_t)run->problem->P * eco_type_bytes(output->type));
 }
 
+/* The states of the step before as they were, starts for this one.  Threads wait for each other if
+ * there were any. */
+static void reset(struct step *step, int32_t t)
+{
+    const struct eco_cpu_run *run = step->run;
+    const int32_t before = step->replaced;
+    step->replaced = eco_cpu_resets(run, t) ? t : -1;
+    if (before >= 0)
+        eco_cpu_restore_states(run, step->bound, before);
+    if (step->replaced >= 0)
+        eco_cpu_replace_states(run, step->bound, t);
+    if (before >= 0 || step->replaced >= 0)
+        eco_cpu_wait(run);
+}
+
 static void run_step(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -234,6 +250,8 @@ static void run_step(struct step *step, int32_t t)
             return;
         eco_cpu_take_part(run, t, &step->call);
     }
+    if (run->args->resets != NULL)
+        reset(step, t);
     point_at_step(step, t);
     point_at_products(step, t);
     for (int stage = 0; stage < lowered->n_forward; stage++) {
@@ -249,7 +267,8 @@ static void run_step(struct step *step, int32_t t)
 /* Everything that the steps of an op share, but for the stages. */
 static struct step begin(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
-    struct step step = {.run = run, .bound = bound, .call = eco_cpu_call(run, bound)};
+    struct step step = {
+        .run = run, .bound = bound, .call = eco_cpu_call(run, bound), .replaced = -1};
     step.blocks = eco_layout_acc_blocks(run->layout);
     step.call.acc_row = bound->acc.row;
     step.call.acc_shift = step.blocks.shift;
@@ -272,4 +291,6 @@ void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound)
     put_stages(&step);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t1 - 1 - i : op->t0 + i);
+    if (step.replaced >= 0)
+        eco_cpu_restore_states(run, bound, step.replaced);
 }

@@ -164,8 +164,9 @@ static void multiply_operand(struct part *part, int o)
     const struct eco_cpu_run *run = &part->run;
     const struct eco_operand *operand = &run->lowered->operand[o];
     const struct eco_bound *bound = part->replay->bound;
+    const struct eco_view *states = run->args->resets != NULL ? bound->patched : bound->before;
     if (operand->state >= 0)
-        multiply(part, ECO_PART_RECURRENT + o, &bound->before[operand->state], 0);
+        multiply(part, ECO_PART_RECURRENT + o, &states[operand->state], 0);
     else
         multiply(part, ECO_PART_RECURRENT + o, &bound->operand,
                  (size_t)operand->slot * (size_t)run->problem->H);
@@ -193,7 +194,8 @@ static struct eco_pointwise begin_pass(const struct part *part)
     return call;
 }
 
-/* A next state that is known stays as it is. */
+/* A next state that is known stays as it is.  With resets the states that no product reads are
+ * patched here, where those of the step before are there. */
 static void point_at_step(const struct part *part, struct eco_pointwise *call, int32_t t)
 {
     const struct eco_bound *bound = part->replay->bound;
@@ -206,6 +208,8 @@ static void point_at_step(const struct part *part, struct eco_pointwise *call, i
     call->save = eco_view_at(&bound->save, t);
     call->operand = eco_view_at(&bound->operand, t);
     eco_cpu_point_at_states(bound, t, call);
+    if (run->args->resets != NULL)
+        eco_cpu_patch_states(run, bound, t, call, ECO_PATCH_OTHERS);
     for (int s = 0; s < call->n_states; s++)
         if (is_known(part->replay, s, t)) {
             call->next[s] = unread.first;
@@ -233,10 +237,24 @@ static void run_stage(const struct part *part, struct eco_pointwise *call, int i
     eco_cpu_wait(run);
 }
 
+/* The states that products read, with starts in their places. */
+static void patch(const struct part *part)
+{
+    const struct eco_cpu_run *run = part->replay->run;
+    struct eco_pointwise call = begin_pass(part);
+    for (int32_t t = part->op.t0; t < part->op.t1; t++) {
+        call.row1 = eco_cpu_active(run, t);
+        eco_cpu_patch_states(run, part->replay->bound, t, &call, ECO_PATCH_READ);
+    }
+    eco_cpu_wait(run);
+}
+
 static void run_at_once(struct part *part)
 {
     const struct eco_lowered *lowered = part->run.lowered;
     struct eco_pointwise call = begin_pass(part);
+    if (part->run.args->resets != NULL)
+        patch(part);
     for (int i = 0; i < lowered->n_forward; i++) {
         for (int o = 0; o < lowered->n_operands; o++)
             if (lowered->operand[o].forward == i)

@@ -152,6 +152,33 @@ START_TEST(backward_of_another_run)
 }
 END_TEST
 
+/* Of a plan whose runs may have resets. */
+START_TEST(backward_with_other_resets)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM "/resets");
+    struct buffers *good = buffers_open(&net);
+    const uint8_t resets[T * N] = {[4] = 1, [9] = 255}, others[T * N] = {[4] = 1};
+    good->io.resets = resets;
+    good->io.reset_state[1] = good->final[1];
+    good->io.final[1] = NULL;
+    net_train(&net, good);
+    BAD_BACKWARD(io.resets = NULL, "io.resets is otherwise given");
+    BAD_BACKWARD(io.resets = others, "io.resets has other values");
+    BAD_BACKWARD(io.reset_state[1] = NULL, "io.reset_state[1] is NULL");
+    BAD_BACKWARD(io.reset_state[0] = good->x, "io.reset_state[0] is given");
+    BAD_BACKWARD(gradient.dreset_state[2] = good->dx, "gradient.dreset_state[2]");
+    BAD_BACKWARD(gradient.dreset_state[0] = (char *)good->dx + 1, "4 bytes");
+    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    good->io.resets = NULL; /* starts are then not looked at */
+    net_train(&net, good);
+    good->io.reset_state[1] = NULL;
+    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    buffers_close(&net, good);
+    net_close(&net);
+}
+END_TEST
+
 /* A seed that nothing is drawn from may change. */
 START_TEST(seed_of_nothing)
 {
@@ -190,6 +217,7 @@ int main(void)
     tcase_add_loop_test(cases, run_misuse, 0, NET_DEVICES);
     tcase_add_loop_test(cases, run_optional, 0, NET_DEVICES);
     tcase_add_loop_test(cases, backward_of_another_run, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, backward_with_other_resets, 0, NET_DEVICES);
     tcase_add_loop_test(cases, seed_of_nothing, 0, NET_DEVICES);
     tcase_add_loop_test(cases, inference_plan, 0, NET_DEVICES);
     Suite *suite = suite_create("api of runs");

@@ -88,6 +88,29 @@ static const char *const chosen[] = {
     "lstm/f32/infer/L2/rev/T3/N2/I5/H131/states",
     "gru-reset-first/f32/train/bi/T3/N9/I5/H75/states/lengths:random",
     "mgu/f32/train/T3/N12/I5/H77/states/lengths:random",
+    /* Resets: every direction, with lengths, several layers, projections, dropout; every step;
+     * none; replays. */
+    "lstm/f32/train/T9/N5/I3/H19/resets:30",
+    "lstm/f32/train/L2/bi/T7/N5/I3/H19/states/resets:30/lengths:random/dropout:0.3/accumulate",
+    "lstm/f32/infer/L3/bi/T7/N5/I3/H19/states/resets:30/lengths:random/batch-major",
+    "lstm/f32/train/L2/rev/T7/N5/I3/H19/P7/states/resets:30/batch-major/run:6x4",
+    "lstm/f32/infer/L2/T7/N5/I3/H19/P24/states/resets:100/alias",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/resets/states",
+    "lstm/f32/train/L2/bi/T5/N3/I4/H7/states/resets:40/null:dy,dinitial",
+    "lstm/f32/train/T20/N33/I5/H65/states/resets:5",
+    "lstm/f32/train/L2/T9/N5/I3/H19/states/resets:30/save:every:4/lengths:random",
+    "gru/f32/train/L2/bi/T9/N5/I3/H40/states/resets:30/save:states",
+    "gru/f32/infer/L2/T30/N2/I3/H40/states/resets:10",
+    "gru/bf16/train/L2/bi/T7/N9/I33/H48/states/resets:30/lengths:random",
+    "lstm/bf16/train/rev/T7/N9/I33/H40/states/resets:30/save:every:3/lengths:random",
+    "lstm/f64/train/bi/T7/N4/I5/H9/P5/states/resets:30/lengths:random/batch-major",
+    "gru-reset-first/f32/train/L2/bi/T7/N9/I5/H75/states/resets:30/lengths:random",
+    "gru-reset-first/bf16/train/rev/T7/N5/I5/H35/states/resets:30/save:every:2",
+    "mgu/f32/train/T7/N12/I5/H77/states/resets:20",
+    "lstm-peephole/f32/train/L2/T7/N5/I7/H16/P4/states/resets:30/lengths:random",
+    "rnn-tanh/f32/train/L2/bi/T7/N5/I7/H33/states/resets:30/lengths:random",
+    "projected-two-states/f32/train/L2/T5/N3/I4/H16/P6/states/resets:30",
+    "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/resets:30/lengths:random",
     /* 16-bit types: tiles of rows and of units, whole and in part; few rows and many; every way by
      * which a row changes its type. */
     "lstm/bf16/infer/T5/N3/I7/H16",
@@ -213,6 +236,8 @@ static void say_random(int index, char text[CASE_TEXT])
         say(&dice, "/run:%dx%d", run_T, run_N);
     }
     say(&dice, "/seed:%d", 1 + roll(&dice, 100000));
+    if (roll(&dice, 8) == 0)
+        say(&dice, "/resets:%d", 5 + roll(&dice, 60));
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -274,6 +299,7 @@ static const char *const own_option[] = {
     "f32/infer/L2/bi/T5/N3/I4/H19/states/alias/lengths:random",
     "f32/train/T2/N4/I4/H291/states/lengths:random", /* threads of a CPU, blocks of a GPU */
     "bf16/train/bi/T3/N5/I4/H37/states/lengths:random/dropout:0.3",
+    "f32/train/bi/T6/N4/I3/H17/states/resets:30/lengths:random",
 };
 enum { OWN_OPTIONS = sizeof own_option / sizeof *own_option };
 

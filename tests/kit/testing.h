@@ -134,6 +134,11 @@ bool results_agree_within(const struct test_case *test, const char *who,
 bool results_same(const struct test_case *test, const char *who, const struct data *expected,
                   const struct data *results);
 
+/* episodes.c: a run with resets gives the bits of the same run cut into episodes, where bits do not
+ * depend on how many steps there are.  One direction. */
+bool episodes_same(const struct test_case *test, const struct machine *machine,
+                   const struct data *inputs);
+
 /* ---- lists of cases -------------------------------------------------------------------------- */
 
 /* The sweep; one case alone where only is not NULL or ECORNN_CASE is set. */

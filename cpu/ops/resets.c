@@ -1,0 +1,159 @@
+/*
+ * Resets: where a row's states begin anew before a step.  Forward its starts take their place in
+ * the planes for that step only, so that everything else finds the states that the step before
+ * left.  Backward, which must not write what forward kept, steps and products read copies.
+ */
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+static const uint8_t *bytes_of(const struct eco_cpu_run *run, int32_t t)
+{
+    return run->args->resets + (size_t)t * (size_t)run->args->N;
+}
+
+static bool is_reset(const struct eco_cpu_run *run, int32_t t, int32_t place)
+{
+    return bytes_of(run, t)[eco_cpu_row(run, place)] != 0;
+}
+
+bool eco_cpu_resets(const struct eco_cpu_run *run, int32_t t)
+{
+    if (run->args->resets == NULL || t < 0 || t >= run->args->T)
+        return false;
+    const struct eco_share rows = eco_cpu_step_rows(run, t);
+    const uint8_t *bytes = bytes_of(run, t);
+    int32_t n = rows.from;
+    uint64_t eight = 0;
+    for (; run->order == NULL && eight == 0 && n + 8 <= rows.to; n += 8)
+        memcpy(&eight, bytes + n, sizeof eight);
+    bool any = eight != 0;
+    for (; !any && n < rows.to; n++)
+        any = is_reset(run, t, n);
+    return any;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static void *row_of(const struct eco_view *view, int32_t t, int32_t place)
+{
+    return eco_cpu_after_mutable(view->type, eco_view_at(view, t), (size_t)place * view->row);
+}
+
+/* `width` elements of a row's start, from `first` on. */
+static void put_start(const struct eco_cpu_run *run, const struct eco_view *start, int32_t place,
+                      struct eco_share units, void *to, ecornn_type type)
+{
+    const size_t width = (size_t)(units.to - units.from);
+    const size_t from = (size_t)eco_cpu_row(run, place) * start->row + (size_t)units.from;
+    if (start->first == NULL)
+        memset(to, 0, width * eco_type_bytes(type));
+    else
+        eco_type_move(to, type, eco_cpu_after(start->type, start->first, from), start->type, width);
+}
+
+/* The thread's rows: in all steps the same, whose states it keeps. */
+static struct eco_share rows_of(const struct eco_cpu_run *run, int32_t t)
+{
+    const int32_t active = eco_cpu_active(run, t);
+    struct eco_share part = eco_cpu_part_of(run, run->rows, 1);
+    part.to = part.to < active ? part.to : active;
+    return part;
+}
+
+void eco_cpu_replace_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t)
+{
+    const struct eco_share part = rows_of(run, t);
+    for (int32_t n = part.from; n < part.to; n++)
+        for (int s = 0; is_reset(run, t, n) && s < run->problem->cell->recipe.n_states; s++) {
+            const struct eco_view *before = &bound->before[s];
+            const struct eco_share all = {0, eco_problem_width(run->problem, s)};
+            void *row = row_of(before, t, n);
+            memcpy(row_of(&bound->replaced[s], 0, n), row,
+                   (size_t)all.to * eco_type_bytes(before->type));
+            put_start(run, &bound->start[s], n, all, row, before->type);
+        }
+}
+
+void eco_cpu_restore_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t)
+{
+    const struct eco_share part = rows_of(run, t);
+    for (int32_t n = part.from; n < part.to; n++)
+        for (int s = 0; is_reset(run, t, n) && s < run->problem->cell->recipe.n_states; s++)
+            memcpy(row_of(&bound->before[s], t, n), row_of(&bound->replaced[s], 0, n),
+                   (size_t)eco_problem_width(run->problem, s) *
+                       eco_type_bytes(bound->before[s].type));
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+/* Of a state the units that go with a part of the plane [N,H]: with a projection the output state
+ * has others. */
+static struct eco_share units_of(const struct eco_cpu_run *run, const struct eco_pointwise *call,
+                                 int s)
+{
+    const int32_t width = eco_problem_width(run->problem, s), H = run->problem->H;
+    if (call->unit0 == 0 && call->unit1 == H)
+        return (struct eco_share){0, width};
+    return width == H ? (struct eco_share){call->unit0, call->unit1} : eco_cpu_part(run, width, 1);
+}
+
+void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
+                          struct eco_pointwise *call, unsigned which)
+{
+    for (int s = 0; s < call->n_states; s++) {
+        const struct eco_view *from = &bound->before[s], *to = &bound->patched[s];
+        call->state[s] = eco_view_at(to, t);
+        call->state_row[s] = to->row;
+        if ((which & (to->step > 0 ? ECO_PATCH_READ : ECO_PATCH_OTHERS)) == 0)
+            continue;
+        const struct eco_share units = units_of(run, call, s);
+        const size_t bytes = (size_t)(units.to - units.from) * eco_type_bytes(to->type),
+                     first = (size_t)units.from * eco_type_bytes(to->type);
+        for (int32_t n = call->row0; n < call->row1; n++) {
+            char *row = (char *)row_of(to, t, n) + first;
+            if (is_reset(run, t, n))
+                put_start(run, &bound->start[s], n, units, row, to->type);
+            else
+                memcpy(row, (const char *)row_of(from, t, n) + first, bytes);
+        }
+    }
+}
+
+/* What a step gave its start goes no further. */
+void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
+                       int32_t place, struct eco_share units)
+{
+    const ecornn_type sum = run->layout->sum;
+    const size_t first = (size_t)units.from, n = (size_t)(units.to - units.from);
+    void *carry = eco_cpu_after_mutable(sum, row_of(&bound->carry[s], 0, place), first);
+    eco_type_add(eco_cpu_after_mutable(sum, row_of(&bound->dstart[s], 0, place), first), sum, carry,
+                 sum, n);
+    memset(carry, 0, n * eco_type_bytes(sum));
+}
+
+void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
+                         const struct eco_pointwise *call)
+{
+    const int32_t after = bound->op->reversed ? t - 1 : t + 1;
+    if (!eco_cpu_resets(run, after))
+        return;
+    const int32_t active = eco_cpu_active(run, after);
+    for (int s = 0; s < call->n_states; s++) {
+        const bool apart = s == 0 && run->problem->projected;
+        const struct eco_share all = {0, eco_problem_width(run->problem, s)},
+                               own = {call->row0, call->row1};
+        const struct eco_share rows =
+            apart ? eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1) : own;
+        const struct eco_share units = apart ? all : units_of(run, call, s);
+        for (int32_t n = rows.from; n < rows.to && n < active; n++)
+            if (is_reset(run, after, n))
+                eco_cpu_cut_carry(run, bound, s, n, units);
+    }
+}
+
+bool eco_cpu_begins_reset(const struct eco_cpu_run *run, int32_t t, int32_t place)
+{
+    return run->args->resets != NULL && t >= 0 && place < eco_cpu_active(run, t) &&
+           is_reset(run, t, place);
+}
