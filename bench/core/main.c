@@ -30,20 +30,21 @@ struct settings {
 
 static void print_help(void)
 {
-    printf("Usage: bench [OPTION]... PROBLEM...\n"
-           "PROBLEM: like lstm/train/T50/N32/I256/H256, /lengths:uniform may follow; or @LIST of "
-           "the file of shapes.\n\n"
-           "  --threads LIST   as 1,2: each in turn (all cores)\n"
-           "  --seconds S      of runs, each side (1)\n"
-           "  --cell FILE      the cell of the problems, in the language of doc/cells.md\n"
-           "  --versus WHOM    one of those below\n"
-           "  --device NAME    instead of cpu:THREADS\n"
-           "  --shapes FILE    lists of problems (" BENCH_SHAPES ")\n"
-           "  --isa SET        both sides use no more than amx, avx512bf16, avx512, avx2, sse2\n"
-           "  --csv            comma separated\n"
-           "  --markdown       as a table\n"
-           "  --no-head        of that table\n\n"
-           "Opponents:\n");
+    printf(
+        "Usage: bench [OPTION]... PROBLEM...\n"
+        "PROBLEM: like lstm/train/T50/N32/I256/H256, /lengths:uniform may follow, and /resets:3, "
+        "in percent; or @LIST of the file of shapes.\n\n"
+        "  --threads LIST   as 1,2: each in turn (all cores)\n"
+        "  --seconds S      of runs, each side (1)\n"
+        "  --cell FILE      the cell of the problems, in the language of doc/cells.md\n"
+        "  --versus WHOM    one of those below\n"
+        "  --device NAME    instead of cpu:THREADS\n"
+        "  --shapes FILE    lists of problems (" BENCH_SHAPES ")\n"
+        "  --isa SET        both sides use no more than amx, avx512bf16, avx512, avx2, sse2\n"
+        "  --csv            comma separated\n"
+        "  --markdown       as a table\n"
+        "  --no-head        of that table\n\n"
+        "Opponents:\n");
     for (int k = 0; opponent_at(k); k++)
         printf("  %s: %s\n", opponent_at(k)->name, opponent_at(k)->about);
 }

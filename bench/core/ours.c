@@ -85,6 +85,8 @@ bool ours_upload(struct ours *ours)
                 upload(ours, &ours->params, p->params, p->param_elements * p->param_element);
     if (good && p->lengths)
         good = upload(ours, &ours->lengths, p->lengths, (size_t)p->desc.batch * sizeof *p->lengths);
+    if (good && p->reset)
+        good = upload(ours, &ours->resets, p->reset, (size_t)p->desc.steps * (size_t)p->desc.batch);
     if (good && p->streaming)
         good = make_states(ours);
     if (good && p->training) {
@@ -112,7 +114,8 @@ bool ours_run(struct ours *ours, int set)
                     .weights = ours->weights,
                     .workspace = ours->workspace,
                     .reserve = ours->reserve,
-                    .seed = 1};
+                    .seed = 1,
+                    .resets = ours->resets};
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
         io.initial[s] = io.final[s] = ours->states[s];
     const ecornn_gradient gradient = {
@@ -148,7 +151,7 @@ void ours_free(struct ours *ours)
 {
     void *const blocks[] = {ours->x,       ours->y,         ours->dx,      ours->dy,
                             ours->params,  ours->dparams,   ours->weights, ours->dweights,
-                            ours->reserve, ours->workspace, ours->lengths};
+                            ours->reserve, ours->workspace, ours->lengths, ours->resets};
     for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
         ecornn_free(ours->device, blocks[k]);
     for (int s = 0; s < ECORNN_MAX_STATES; s++)

@@ -13,7 +13,7 @@ struct ours {
     ecornn_plan *plan;
     ecornn_sizes sizes;
     void *x, *y, *dx, *dy, *params, *dparams; /* in the device's memory */
-    void *weights, *dweights, *workspace, *reserve, *lengths;
+    void *weights, *dweights, *workspace, *reserve, *lengths, *resets;
     void *states[ECORNN_MAX_STATES]; /* streaming: initial and final */
     void **pointers, **dpointers;
     double seconds, core_seconds; /* of the last run: with and without pack and unpack */

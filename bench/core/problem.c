@@ -10,11 +10,26 @@
 
 #include "say.h"
 
-static const char UNIFORM[] = "/lengths:uniform";
+static const char UNIFORM[] = "/lengths:uniform", RESETS[] = "/resets:";
 /* Inputs of several runs together should not stay in the inner caches, where a real program's
  * would not be; past this they do not. */
 static const size_t SETS_BYTES = (size_t)64 << 20;
 enum { SETS_MAX = 8 };
+
+/* "/resets:3" becomes "/resets".  False: it is no number. */
+static bool take_resets(struct problem *problem, char *text)
+{
+    char *part = strstr(text, RESETS), *end;
+    problem->resets = -1;
+    if (!part)
+        return true;
+    part += sizeof RESETS - 2; /* the colon */
+    problem->resets = strtod(part + 1, &end);
+    const bool good = end > part + 1 && problem->resets >= 0 && (*end == '/' || *end == '\0');
+    if (good)
+        memmove(part, end, strlen(end) + 1);
+    return good;
+}
 
 bool problem_parse(struct problem *problem, const char *text, const ecornn_cell *cell)
 {
@@ -30,6 +45,8 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
         problem->uniform = true;
         memmove(lengths, lengths + strlen(UNIFORM), strlen(lengths + strlen(UNIFORM)) + 1);
     }
+    if (!take_resets(problem, rest))
+        return say("%s: resets are not percent", problem->text);
     if (ecornn_desc_parse(&problem->desc, rest, cell) != ECORNN_OK)
         return say("%s: %s", problem->text, ecornn_error_detail());
     const ecornn_desc *desc = &problem->desc;
@@ -77,6 +94,18 @@ static bool draw_lengths(struct problem *problem, uint64_t *state)
     return problem->lengths != NULL;
 }
 
+static bool draw_resets(struct problem *problem, uint64_t *state)
+{
+    const size_t rows = (size_t)problem->desc.steps * (size_t)problem->desc.batch;
+    if (problem->resets < 0)
+        return true;
+    problem->reset = malloc(rows);
+    for (size_t k = 0; problem->reset && k < rows; k++)
+        problem->reset[k] =
+            (double)(random_bits(state) >> 11) * 0x1p-53 * 100 < problem->resets ? 1 : 0;
+    return problem->reset != NULL;
+}
+
 /* Elements of every matrix: each is used once per row, a multiplication and an addition. */
 static double matrix_elements(const ecornn_plan *plan)
 {
@@ -105,7 +134,8 @@ bool problem_fill(struct problem *problem, const ecornn_plan *plan, uint64_t see
     problem->dy = random_array(problem->type, problem->y_elements, 1, &seed);
     problem->params =
         random_array(problem->param_type, sizes.params, 1 / sqrt(desc->hidden), &seed);
-    const bool good = draw_lengths(problem, &seed) && problem->x && problem->dy && problem->params;
+    const bool good = draw_lengths(problem, &seed) && draw_resets(problem, &seed) && problem->x &&
+                      problem->dy && problem->params;
     if (!good)
         say("%s: no memory for its data", problem->text);
     problem->flops = 2 * problem->rows * matrix_elements(plan) * (problem->training ? 3 : 1);
@@ -118,5 +148,6 @@ void problem_free(struct problem *problem)
     free(problem->dy);
     free(problem->params);
     free(problem->lengths);
+    free(problem->reset);
     *problem = (struct problem){.uniform = false};
 }

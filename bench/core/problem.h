@@ -21,6 +21,8 @@ struct problem {
     ecornn_type type, param_type, weight_type; /* of x and y, of the parameter block, of products */
     size_t element, param_element;             /* bytes */
     int32_t *lengths;                          /* [N]; NULL: all T */
+    double resets;                             /* of a hundred steps so many; negative: NULL */
+    uint8_t *reset;                            /* [T,N] */
     double rows;                               /* sum of the lengths */
     int sets;                                  /* of x, used in turn */
     void *x, *dy;                              /* [sets,T,N,I], [T,N,D*P]: uniform in (-1, 1) */
@@ -29,7 +31,8 @@ struct problem {
     double flops; /* of a run: products only, backward counts twice forward */
 };
 
-/* A string of ecornn_desc_parse, with "/lengths:uniform" perhaps.  On failure prints why. */
+/* A string of ecornn_desc_parse, with "/lengths:uniform" perhaps, and "/resets:3", which draws the
+ * steps before which states begin anew, in percent.  On failure prints why. */
 bool problem_parse(struct problem *problem, const char *text, const ecornn_cell *cell);
 /* Draws the data of a plan of this problem, as the seed says. */
 bool problem_fill(struct problem *problem, const ecornn_plan *plan, uint64_t seed);

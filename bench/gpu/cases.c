@@ -33,7 +33,13 @@ static void add(struct gpu_case *cases, int *n, const char *problem, const char 
     if (snprintf(one->problem, sizeof one->problem, "%.*s%s%s", cell, problem, parts,
                  problem + cell) >= (int)sizeof one->problem)
         stop("too long: %s", problem);
-    gpu_check_ours(ecornn_desc_parse(&one->desc, one->problem, own), one->problem);
+    char plain[sizeof one->problem];
+    strcpy(plain, one->problem);
+    char *const percent = gpu_resets(plain);
+    if (percent) /* the colon and what follows */
+        memmove(percent - 1, percent + strcspn(percent, "/"),
+                strlen(percent + strcspn(percent, "/")) + 1);
+    gpu_check_ours(ecornn_desc_parse(&one->desc, plain, own), one->problem);
     ++*n;
 }
 

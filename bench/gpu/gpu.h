@@ -62,6 +62,9 @@ void gpu_ours_make(struct gpu_ours *ours, const char *problem, const ecornn_desc
 bool gpu_ours_queue(void *self, cudaStream_t stream); /* of a gpu_work; self: struct gpu_ours */
 void gpu_ours_free(struct gpu_ours *ours);
 
+/* Where the percent of a problem's "/resets:3" is; NULL: it has none. */
+char *gpu_resets(const char *problem);
+
 /* Elements of x and y. */
 size_t gpu_x_elements(const ecornn_desc *desc);
 size_t gpu_y_elements(const ecornn_desc *desc);
@@ -92,7 +95,7 @@ bool cudnn_run(const ecornn_desc *desc, const char *cell, const double *params,
 
 /* One problem and what was measured of it; seconds, 0: not measured. */
 struct gpu_case {
-    char problem[160], cell[32];
+    char problem[160], cell[32]; /* with "/resets:3", in percent, runs have resets */
     ecornn_desc desc;
     double eager, graph, packed; /* packed: of a graph, with pack and unpack */
     double plan[2];              /* of making the plan, first and again */

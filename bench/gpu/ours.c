@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 size_t gpu_x_elements(const ecornn_desc *desc)
 {
@@ -36,6 +37,30 @@ bool gpu_ours_queue(void *self, cudaStream_t stream)
     if (status != ECORNN_OK)
         fprintf(stderr, "bench_gpu: %s\n", ecornn_error_detail());
     return status == ECORNN_OK;
+}
+
+char *gpu_resets(const char *problem)
+{
+    static const char part[] = "/resets:";
+    char *const found = strstr(problem, part);
+    return found ? found + sizeof part - 1 : NULL;
+}
+
+static void make_resets(struct gpu_ours *ours, const char *problem, const ecornn_desc *desc)
+{
+    const char *const percent = gpu_resets(problem);
+    const size_t rows = (size_t)desc->steps * (size_t)desc->batch;
+    uint8_t *const bytes = percent ? malloc(rows) : NULL;
+    void *resets = NULL;
+    if (!bytes)
+        return;
+    srand(1);
+    for (size_t k = 0; k < rows; k++)
+        bytes[k] = rand() / (RAND_MAX + 1.0) * 100 < strtod(percent, NULL);
+    gpu_check(cudaMalloc(&resets, rows), "memory");
+    gpu_check(cudaMemcpy(resets, bytes, rows, cudaMemcpyHostToDevice), "resets");
+    ours->io.resets = resets;
+    free(bytes);
 }
 
 static void make_params(struct gpu_ours *ours, const char *problem, const ecornn_desc *desc)
@@ -74,6 +99,7 @@ void gpu_ours_make(struct gpu_ours *ours, const char *problem, const ecornn_desc
                            .weights = weights,
                            .workspace = ecornn_alloc(ours->device, ours->sizes.workspace),
                            .seed = 1};
+    make_resets(ours, problem, desc);
     ours->gradient = (ecornn_gradient){.size = sizeof ours->gradient};
     if (ours->training) {
         ours->io.reserve = ecornn_alloc(ours->device, ours->sizes.reserve);
@@ -91,6 +117,7 @@ void gpu_ours_free(struct gpu_ours *ours)
                             ours->io.y,
                             (void *)(uintptr_t)ours->io.weights,
                             ours->io.workspace,
+                            (void *)(uintptr_t)ours->io.resets,
                             ours->io.reserve,
                             (void *)(uintptr_t)ours->gradient.dy,
                             ours->gradient.dx,
