@@ -149,7 +149,9 @@ struct eco_array eco_layout_sequence(const struct eco_layout *layout, int layer)
  * layer reads the sequence, and in a lean run two planes take turns. */
 struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, int d, int state);
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
-/* Does this run keep what backward reads of states as follows, and no planes? */
+/* Does this run keep what backward reads of states as follows, and no planes?  With resets also in
+ * inference: planes then have states as the next step reads them, which are not what the next layer
+ * reads. */
 bool eco_layout_is_lean(const struct eco_layout *layout);
 /* lean: state [T,N,D*width] after each step; of the output state, of all layers but the last: y,
  * with 0 past a row's length. */
@@ -192,8 +194,8 @@ struct eco_array eco_layout_carry(const struct eco_layout *layout, int layer, in
 /* With resets.  Forward [N,width], not lean: states of the step before that starts took the place
  * of, while a step reads those. */
 struct eco_array eco_layout_replaced(const struct eco_layout *layout, int layer, int d, int state);
-/* Backward [chunk,N,width]: states as a step read them, starts in their places; of one step where
- * no product reads them, unless the run is lean. */
+/* Backward [chunk,N,width]: states as a step read them, starts in their places; of those that no
+ * product reads that of one step, in a lean run none. */
 struct eco_array eco_layout_patched(const struct eco_layout *layout, int layer, int d, int state);
 /* Backward [N,width]: sums of the gradients of starts. */
 struct eco_array eco_layout_dstart(const struct eco_layout *layout, int layer, int d, int state);

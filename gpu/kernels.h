@@ -102,19 +102,46 @@ struct eco_turn_call {
 };
 cudaError_t eco_launch_turn(const struct eco_turn_call *call, cudaStream_t stream);
 
-/* h = P u of one step, and the state before: next and y, masked rows as above. */
+/*
+ * to[t,n,:] = start[n,:] where a byte resets[t,n] is not 0, else from[t,n,:]; NULL data stand for
+ * zeros.  Steps count from t0 in planes and bytes; of rows that have ended bytes say nothing.
+ */
+struct eco_patch_call {
+    struct eco_plane to, from, start;
+    const uint8_t *resets;
+    const int32_t *lengths;
+    int32_t steps, rows, width, t0;
+    int32_t filled; /* columns of to past these, which become 0 */
+};
+cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t stream);
+
+/* sum[n,:] += carry[n,:], which becomes 0, where resets[n] is not 0 and row n has a step t. */
+struct eco_cut_call {
+    struct eco_plane sum, carry;
+    const uint8_t *resets; /* [N], of step t; NULL: there is none */
+    const int32_t *lengths;
+    int32_t rows, width, t;
+};
+cudaError_t eco_launch_cut(const struct eco_cut_call *call, cudaStream_t stream);
+
+/* h = P u of one step, and the state before: next and y, masked rows as above.  Where the step that
+ * comes then resets a row, next is its start. */
 struct eco_project_call {
     struct eco_plane h, before, next, y; /* y.data NULL: unwanted */
     int32_t rows, width, t;
     const int32_t *lengths;
+    struct eco_plane start;
+    const uint8_t *resets; /* [N], of step then; NULL: there is none */
+    int32_t then;
 };
 cudaError_t eco_launch_project(const struct eco_project_call *call, cudaStream_t stream);
 
-/* dh = carry + dy, 0 in masked rows; the carry of the others becomes 0. */
+/* dh = carry + dy, 0 in masked rows; the carry of the others becomes 0.  Before that it is cut. */
 struct eco_project_back_call {
     struct eco_plane dh, carry, dy; /* dy.data NULL: 0 */
     int32_t rows, width, t;
     const int32_t *lengths;
+    struct eco_cut_call cut; /* carry, rows and width as here */
 };
 cudaError_t eco_launch_project_back(const struct eco_project_back_call *call, cudaStream_t stream);
 

@@ -227,7 +227,7 @@ static ecornn_status check_y(const struct eco_layout *layout, const struct eco_a
     if (args->y == NULL && eco_layout_replays(layout))
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.y is NULL, but this plan does not save all: "
                                              "backward reads it");
-    if (args->y == NULL && eco_layout_is_lean(layout))
+    if (args->y == NULL && layout->training && eco_layout_is_lean(layout))
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.y is NULL, but with a reserve this device needs it: backward reads it");
     return ECORNN_OK;

@@ -249,10 +249,12 @@ static void bind_replaced(const struct binding *b)
     }
 }
 
-/* Arrays over the steps of dacc. */
+/* Arrays over the steps of dacc; none where no product reads the state of a lean run. */
 static struct eco_view patched_of(const struct binding *b, int s)
 {
     const struct eco_array patched = eco_layout_patched(b->layout, b->op->layer, b->op->d, s);
+    if (patched.row == 0)
+        return (struct eco_view){0};
     return eco_bind_array(&patched, b->args, chunk_begin(b, ECO_SCRATCH_DACC));
 }
 
@@ -362,7 +364,7 @@ static void step(const struct binding *b)
     bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
     bound->save = save_of(b);
     bound->y = y_of(b, b->op);
-    for (int s = 1; s < states(b) && eco_layout_is_lean(b->layout); s++)
+    for (int s = 1; s < states(b) && eco_layout_is_lean(b->layout) && b->layout->training; s++)
         bound->kept[s] = copies_of(b, s);
 }
 
@@ -427,10 +429,12 @@ static void scatter(const struct binding *b)
 static void weights(const struct binding *b)
 {
     bind_states_back(b);
-    for (int s = 0; b->args->resets != NULL && s < states(b); s++) {
-        b->bound->before[s] = patched_of(b, s);
-        b->bound->begins[s] = false;
-    }
+    bind_patched(b);
+    for (int s = 0; b->args->resets != NULL && s < states(b); s++)
+        if (b->bound->patched[s].first != NULL) {
+            b->bound->before[s] = b->bound->patched[s];
+            b->bound->begins[s] = false;
+        }
     bind_input(b);
     bind_projection(b);
     b->bound->acc = scratch_of(b, ECO_SCRATCH_DACC);

@@ -106,11 +106,12 @@ static void put_values(struct eco_layout *layout, struct cursor *cursor)
     layout->save.first.chunked = layout->output.first.chunked = replays && layout->back;
 }
 
-/* What a lean backward reads of states: all but y, which is the caller's. */
+/* What a lean backward reads of states: all but y, which is the caller's.  In inference only what
+ * the next layer reads. */
 static void put_kept(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
-    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+    for (int s = 0; s < (layout->training ? problem->cell->recipe.n_states : 1); s++)
         layout->kept[s] =
             put(cursor, s == 0 ? problem->L - 1 : problem->L, eco_layout_lean_rows(layout, s));
 }

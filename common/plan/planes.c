@@ -5,7 +5,7 @@
 
 bool eco_layout_is_lean(const struct eco_layout *layout)
 {
-    return layout->training && layout->wishes.gpu.lean;
+    return layout->wishes.gpu.lean && (layout->training || layout->problem->resets);
 }
 
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)
@@ -75,7 +75,9 @@ struct eco_layout_rows eco_layout_patches(const struct eco_layout *layout, int s
     struct eco_layout_rows rows = planes(layout, state, 0, eco_wishes_row(&layout->wishes, width));
     if (lean)
         rows.type = layout->type;
-    if (backward && (lean || read))
+    if (backward && read)
         rows.steps = layout->weights_steps;
+    if (lean && !read)
+        rows.width = 0;
     return rows;
 }

@@ -29,8 +29,6 @@ static bool has_wide(const struct eco_problem *problem, const struct eco_caps *c
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->resets)
-        return "no resets";
     char unused[1];
     const struct ecornn_cell *cell = problem->cell;
     if (!caps->gpu.fuses)

@@ -12,8 +12,6 @@
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->resets)
-        return "no resets";
     (void)caps;
     return problem->row_invariant ? "row-invariant: its rows may depend on others" : NULL;
 }

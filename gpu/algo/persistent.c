@@ -37,8 +37,6 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    if (problem->resets)
-        return "no resets";
     if (problem->row_invariant)
         return "row-invariant: its rows may depend on others";
     if (caps->gpu.version < ECO_PERSISTENT_VERSION || caps->gpu.block_bytes == 0)

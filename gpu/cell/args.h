@@ -22,6 +22,11 @@ enum { ECO_STAGE_THREADS = 256 }; /* of a block, at most */
  * dnext, doperand, mean and vector of the type of sums.  Forward, kept[s] is a second copy of
  * next[s], s > 0; NULL: unwanted.  Forward, next[s] may be NULL, too.
  *
+ * With resets a row's states begin anew where its byte of a step is not 0.  What is read of states
+ * before a step is then the row's start.  Forward, next states are starts where the step that comes
+ * then resets the row: next[s] has what that one reads, y and kept what this one gave.  Backward,
+ * the first stage cuts: what that step gave to its start goes from carry to dstart.
+ *
  * A scan takes the rows through several steps, each unit by itself: arrays over steps are one
  * behind the other, so row n of step k is row n + first_row + k * step_rows of each, and its time
  * t + k * step_t.  Without means and random numbers only.
@@ -58,6 +63,12 @@ struct eco_stage_call {
     size_t acc_row, dnext_row, dy_row, doperand_row;
     int32_t steps, step_t; /* of a scan; 0: one step */
     int64_t first_row, step_rows;
+    const uint8_t *resets;             /* [rows]; NULL: there are none */
+    const void *start[ECO_MAX_STATES]; /* [batch,hidden] in the type of rows; NULL: 0 */
+    void *dstart[ECO_MAX_STATES];      /* backward: rows as of carry */
+    int32_t batch, reset_t, reset_end; /* time of row 0, of the run's end */
+    int32_t then;                      /* +1, -1: the step after, in the direction's order */
+    bool cuts;                         /* this stage does */
 };
 
 /* An instruction of a stage that was not compiled; 16 bytes: a program is a kernel's argument. */

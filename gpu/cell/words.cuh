@@ -42,10 +42,55 @@ ECO_DEVICE vec read_state(const struct element *at, const void *state, size_t st
     return wide ? READ(state, stride, 0) : READ_NARROW(state, stride, 0);
 }
 
+/* ---- resets ---------------------------------------------------------------------------------- */
+
+/* Does the element's row begin anew in its step, or so many later? */
+ECO_DEVICE bool element_resets(const struct element *at, int32_t later)
+{
+    const struct eco_stage_call *call = at->call;
+    if (!call->resets)
+        return false;
+    const int32_t n = (int32_t)(at->row % (size_t)call->batch),
+                  t = call->reset_t + (int32_t)(at->row / (size_t)call->batch) + later;
+    if (t < 0 || t >= call->reset_end || (call->lengths && t >= call->lengths[n]))
+        return false;
+    return call->resets[(int64_t)at->row + (int64_t)later * call->batch] != 0;
+}
+
+/* With a projection the output state is none of the stage's. */
+ECO_DEVICE bool has_start(const struct element *at, int s)
+{
+    return s > 0 || !at->call->projected;
+}
+
+ECO_DEVICE vec element_start(const struct element *at, int s)
+{
+    const struct eco_stage_call *call = at->call;
+    const size_t n = at->row % (size_t)call->batch;
+    return call->start[s] ? to_real(((const narrow *)call->start[s])[n * at->hidden + at->unit])
+                          : 0;
+}
+
+/* What goes back to a start goes no further; called by the thread that reads it then. */
+ECO_DEVICE void cut_carries(const struct element *at)
+{
+    const struct eco_stage_call *call = at->call;
+    if (!element_resets(at, call->then))
+        return;
+    for (int32_t s = 0; s < call->n_states; s++)
+        if (has_start(at, s)) {
+            real *const carry = &AT(real, call->carry[s], call->carry_row[s], 0);
+            AT(real, call->dstart[s], call->carry_row[s], 0) += *carry;
+            *carry = 0;
+        }
+}
+
 ECO_DEVICE vec state_before(const struct element *at, int s)
 {
     const vec state = read_state(at, at->call->state[s], at->call->state_row[s],
                                  is_wide(at->call->wide_states, s));
+    if (element_resets(at, 0) && has_start(at, s))
+        return element_start(at, s);
     return at->call->zero_states >> s & 1 ? 0 : state;
 }
 
@@ -114,12 +159,13 @@ ECO_DEVICE void store_save(struct element *at, int i, vec v)
 ECO_DEVICE void write_next(struct element *at, int s, vec v)
 {
     const struct eco_stage_call *call = at->call;
+    const vec next = has_start(at, s) && element_resets(at, call->then) ? element_start(at, s) : v;
     if (!call->next[s])
         (void)0;
     else if (is_wide(call->wide_next, s))
-        WRITE(call->next[s], call->next_row[s], 0, v);
+        WRITE(call->next[s], call->next_row[s], 0, next);
     else
-        WRITE_NARROW(call->next[s], call->next_row[s], 0, v);
+        WRITE_NARROW(call->next[s], call->next_row[s], 0, next);
     if (s > 0 && call->kept[s])
         WRITE_NARROW(call->kept[s], call->kept_row[s], 0, v);
 }

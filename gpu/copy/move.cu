@@ -125,6 +125,104 @@ cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t strea
                   (int64_t)call->steps * call->rows, stream);
 }
 
+/* ---- resets ---------------------------------------------------------------------------------- */
+
+/* Does row n begin anew in step t, of which it has the byte? */
+ECO_DEVICE bool begins_anew(uint8_t byte, const int32_t *lengths, int32_t t, int32_t n)
+{
+    return byte != 0 && !(lengths && t >= lengths[n]);
+}
+
+static __global__ void patch_rows(const __grid_constant__ struct eco_patch_call call)
+{
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    const int64_t rows = (int64_t)call.steps * call.rows;
+    if (i >= call.width + call.filled)
+        return;
+    for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
+        const int32_t t = (int32_t)(r / call.rows), n = (int32_t)(r % call.rows);
+        const bool reset = begins_anew(call.resets[r], call.lengths, call.t0 + t, n);
+        const struct eco_plane *const from = reset ? &call.start : &call.from;
+        double value = 0;
+        if (i < call.width && from->data)
+            value = get(from, place_of(from, reset ? 0 : t, n, i));
+        set(&call.to, place_of(&call.to, t, n, i), value);
+    }
+}
+
+/* The same in pieces of 16 bytes. */
+struct patch {
+    struct copy copy;
+    const uint4 *start; /* NULL: zeros */
+    size_t start_row;
+    const uint8_t *resets;
+};
+
+static __global__ void patch_pieces(const __grid_constant__ struct patch patch)
+{
+    const struct copy *const copy = &patch.copy;
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, row = copy->wide + copy->filled;
+    if (i >= copy->all)
+        return;
+    const uint32_t r = i / row, k = i % row, t = r / copy->rows, n = r % copy->rows;
+    uint4 piece = make_uint4(0, 0, 0, 0);
+    if (k >= copy->wide)
+        (void)0;
+    else if (!begins_anew(patch.resets[r], copy->lengths, copy->t0 + (int32_t)t, (int32_t)n))
+        piece = copy->from[t * copy->from_step + n * copy->from_row + k];
+    else if (patch.start)
+        piece = patch.start[n * patch.start_row + k];
+    copy->to[t * copy->to_step + n * copy->to_row + k] = piece;
+}
+
+cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t stream)
+{
+    const struct eco_move_call move = {.to = call->to,
+                                       .from = call->from,
+                                       .steps = call->steps,
+                                       .rows = call->rows,
+                                       .width = call->width,
+                                       .t0 = call->t0,
+                                       .filled = call->filled,
+                                       .lengths = call->lengths};
+    const size_t piece = sizeof(uint4), bytes = eco_type_bytes(call->to.type);
+    struct patch patch = {.start = (const uint4 *)call->start.data,
+                          .start_row = call->start.row * bytes / piece,
+                          .resets = call->resets};
+    const bool starts = call->start.data == NULL ||
+                        (call->start.type == call->to.type &&
+                         ((size_t)call->start.data | call->start.row * bytes) % piece == 0);
+    void *argument[] = {&patch};
+    if (describe_copy(&move, &patch.copy) && starts)
+        return cudaLaunchKernel((const void *)patch_pieces,
+                                dim3((patch.copy.all + MOVE_THREADS - 1) / MOVE_THREADS),
+                                dim3(MOVE_THREADS), argument, 0, stream);
+    return launch((const void *)patch_rows, call, call->width + call->filled,
+                  (int64_t)call->steps * call->rows, stream);
+}
+
+/* One element. */
+ECO_DEVICE void cut_element(const struct eco_cut_call *call, int32_t n, int32_t i)
+{
+    const size_t sum = place_of(&call->sum, 0, n, i), carry = place_of(&call->carry, 0, n, i);
+    if (!call->resets || !begins_anew(call->resets[n], call->lengths, call->t, n))
+        return;
+    set(&call->sum, sum, get(&call->sum, sum) + get(&call->carry, carry));
+    set(&call->carry, carry, 0);
+}
+
+static __global__ void cut_rows(const __grid_constant__ struct eco_cut_call call)
+{
+    const int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
+    for (int32_t n = (int32_t)blockIdx.y; i < call.width && n < call.rows; n += (int32_t)gridDim.y)
+        cut_element(&call, n, i);
+}
+
+cudaError_t eco_launch_cut(const struct eco_cut_call *call, cudaStream_t stream)
+{
+    return launch((const void *)cut_rows, call, call->width, call->rows, stream);
+}
+
 /* ---- gaps ------------------------------------------------------------------------------------ */
 
 template <typename element>
@@ -198,7 +296,10 @@ static __global__ void project(const __grid_constant__ struct eco_project_call c
         const bool masked = call.lengths && call.t >= call.lengths[n];
         const double h = get(masked ? &call.before : &call.h,
                              place_of(masked ? &call.before : &call.h, 0, n, i));
-        set(&call.next, place_of(&call.next, 0, n, i), h);
+        const bool reset = call.resets && begins_anew(call.resets[n], call.lengths, call.then, n);
+        const double start =
+            reset && call.start.data ? get(&call.start, place_of(&call.start, 0, n, i)) : 0;
+        set(&call.next, place_of(&call.next, 0, n, i), reset ? start : h);
         if (call.y.data)
             set(&call.y, place_of(&call.y, 0, n, i), masked ? 0 : h);
     }
@@ -218,6 +319,7 @@ static __global__ void project_back(const __grid_constant__ struct eco_project_b
         const size_t carry = place_of(&call.carry, 0, n, i);
         const bool masked = call.lengths && call.t >= call.lengths[n];
         double dh = 0;
+        cut_element(&call.cut, n, i);
         if (!masked) {
             dh = get(&call.carry, carry);
             if (call.dy.data)

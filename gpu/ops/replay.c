@@ -110,7 +110,11 @@ static void load_states(const struct replay *replay)
             continue;
         }
         const struct eco_view scan = scanned(replay, s, false);
-        move_states(run, eco_gpu_plane(&scan, first), first_state(replay, s), s, 1);
+        if (run->args->resets != NULL)
+            eco_gpu_patch(run, bound, s, eco_gpu_plane(&scan, first), first_state(replay, s),
+                          first);
+        else
+            move_states(run, eco_gpu_plane(&scan, first), first_state(replay, s), s, 1);
     }
 }
 
@@ -140,7 +144,7 @@ static void multiply(const struct replay *replay, int part, const struct eco_vie
     }
 }
 
-/* Of a state the one before the direction's first step lies apart. */
+/* Of a state the one before the direction's first step lies apart, but with resets. */
 static void multiply_operand(const struct replay *replay, int o, int32_t t0, int32_t t1)
 {
     const struct eco_bound *bound = replay->bound;
@@ -149,6 +153,10 @@ static void multiply_operand(const struct replay *replay, int o, int32_t t0, int
     if (s < 0) {
         multiply(replay, part, &bound->operand,
                  (size_t)operand->slot * (size_t)eco_gpu_column(replay->run), t0, t1);
+        return;
+    }
+    if (replay->run->args->resets != NULL) {
+        multiply(replay, part, &bound->patched[s], 0, t0, t1);
         return;
     }
     const bool begins = bound->begins[s] && t0 <= bound->first && bound->first < t1;
@@ -174,6 +182,8 @@ static void point_at_states(const struct replay *replay, int32_t t, struct eco_s
 {
     const struct eco_gpu_run *run = replay->run;
     const struct eco_bound *bound = replay->bound;
+    call->reset_t = t;
+    call->resets = eco_gpu_resets(run, t);
     call->zero_states = call->wide_states = call->wide_next = 0;
     for (int s = 0; s < call->n_states; s++) {
         const struct eco_plane before = eco_gpu_plane(eco_bound_before(bound, s, t), t);
@@ -322,6 +332,7 @@ static void run_part(const struct replay *replay)
     }
     for (int32_t i = 0; !replay->at_once && i < steps; i++) {
         const int32_t t = bound->op->reversed ? replay->t1 - 1 - i : replay->t0 + i;
+        eco_gpu_patch_states(run, bound, t, t + 1);
         for (int stage = 0; stage < stages; stage++) {
             multiply_stage(replay, stage, t, t + 1);
             run_stage(replay, stage, t, 1);
@@ -344,6 +355,8 @@ void eco_gpu_replay(struct eco_gpu_run *run, const struct eco_bound *bound)
     replay.at_once = eco_cell_replays_at_once(run->problem->cell, replay.knows);
     eco_gpu_copy_history(run, bound);
     load_states(&replay);
+    if (replay.at_once)
+        eco_gpu_patch_states(run, bound, op->t0, op->t1);
     for (int32_t k = 0; k < op->t1 - op->t0; k += chunk) {
         const int32_t steps = op->t1 - op->t0 - k < chunk ? op->t1 - op->t0 - k : chunk;
         replay.t0 = op->reversed ? op->t1 - k - steps : op->t0 + k;

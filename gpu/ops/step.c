@@ -56,6 +56,7 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
     struct eco_stage_call mine = *call;
     mine.last = stage == (backward ? lowered->n_backward : lowered->n_forward) - 1;
     mine.means = lowered->has_means ? means_of(program) : 0;
+    mine.cuts = backward && stage == 0 && call->resets != NULL;
     run->launch.steps = true;
     if (run->status != ECORNN_OK)
         return;
@@ -75,7 +76,7 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
 struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
-    return (struct eco_stage_call){
+    struct eco_stage_call call = {
         .rows = run->args->N,
         .hidden = run->problem->H,
         .column = eco_gpu_column(run),
@@ -91,7 +92,15 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
         .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
         .mean = (void *)bound->mean.first,
         .mean_row = bound->mean.row,
+        .batch = run->args->N,
+        .reset_end = run->args->T,
+        .then = op->reversed ? -1 : 1,
     };
+    for (int s = 0; s < call.n_states && run->args->resets != NULL; s++) {
+        call.start[s] = bound->start[s].first;
+        call.dstart[s] = run->args->backward ? bound->dstart[s].first : NULL;
+    }
+    return call;
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -124,13 +133,13 @@ void eco_gpu_point_at_output(const struct eco_bound *bound, int32_t t, struct ec
 }
 
 /* Where the state after step t is, of a projection, if its product writes it there: y, or the plane
- * where there is no y.  data NULL: not where rows end early or are too far apart for a product, nor
- * where the state is wanted in another place, too. */
+ * where there is no y.  data NULL: not where rows end early, begin anew or are too far apart for a
+ * product, nor where the state is wanted in another place, too. */
 static struct eco_plane projected_state(const struct eco_gpu_run *run,
                                         const struct eco_bound *bound, int32_t t)
 {
     const struct eco_plane y = eco_gpu_plane(&bound->y, t);
-    if (!run->problem->projected || run->args->lengths != NULL)
+    if (!run->problem->projected || run->args->lengths != NULL || run->args->resets != NULL)
         return (struct eco_plane){0};
     if (y.data != NULL)
         return t == bound->last || y.row > INT32_MAX ? (struct eco_plane){0} : y;
@@ -207,6 +216,7 @@ static void project(const struct step *step, int32_t t)
                                                .c_type = h.type});
     if (there.data != NULL)
         return;
+    const int32_t then = bound->op->reversed ? t - 1 : t + 1;
     const struct eco_project_call call = {.h = h,
                                           .before = eco_gpu_plane(&bound->before[0], t),
                                           .next = eco_gpu_plane(&bound->next[0], t),
@@ -214,7 +224,10 @@ static void project(const struct step *step, int32_t t)
                                           .rows = run->args->N,
                                           .width = run->problem->P,
                                           .t = t,
-                                          .lengths = run->args->lengths};
+                                          .lengths = run->args->lengths,
+                                          .start = eco_gpu_starts(run, bound, 0),
+                                          .resets = eco_gpu_resets(run, then),
+                                          .then = then};
     if (run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_project(&call, run->stream), "a projection");
 }

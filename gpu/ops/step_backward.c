@@ -30,12 +30,12 @@ static void point_at_step(struct step *step, int32_t t)
 }
 
 /* Do products of steps add what comes from behind to dh, where dy is already?  Not where that is
- * rounded once more, dy or the sums of several products, nor where rows end early. */
+ * rounded once more, dy or the sums of several products, nor where rows end early or begin anew. */
 static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     struct eco_span span, more;
-    return run->problem->projected && run->args->lengths == NULL && bound->dy.first != NULL &&
-           bound->dy.type == bound->h.type &&
+    return run->problem->projected && run->args->lengths == NULL && run->args->resets == NULL &&
+           bound->dy.first != NULL && bound->dy.type == bound->h.type &&
            eco_span_next(run->lowered, ECO_PART_RECURRENT, 0, &span) &&
            !eco_span_next(run->lowered, ECO_PART_RECURRENT, span.end, &more);
 }
@@ -68,15 +68,20 @@ static void project_back(struct step *step, int32_t t)
     const struct eco_bound *bound = step->bound;
     struct eco_stage_call *call = &step->call;
     const ecornn_type sum = run->layout->sum;
-    const struct eco_project_back_call back = {
-        .dh = eco_gpu_plane(&bound->h, t),
-        .carry = {call->carry[0], 0, call->carry_row[0], sum},
-        .dy = {(void *)(uintptr_t)call->dy, 0, call->dy_row,
-               call->wide_dy ? sum : run->layout->type},
-        .rows = run->args->N,
-        .width = run->problem->P,
-        .t = t,
-        .lengths = run->args->lengths};
+    const int32_t then = t + call->then;
+    struct eco_project_back_call back = {.dh = eco_gpu_plane(&bound->h, t),
+                                         .carry = {call->carry[0], 0, call->carry_row[0], sum},
+                                         .dy = {(void *)(uintptr_t)call->dy, 0, call->dy_row,
+                                                call->wide_dy ? sum : run->layout->type},
+                                         .rows = run->args->N,
+                                         .width = run->problem->P,
+                                         .t = t,
+                                         .lengths = run->args->lengths};
+    back.cut = (struct eco_cut_call){.sum = {call->dstart[0], 0, call->carry_row[0], sum},
+                                     .carry = back.carry,
+                                     .resets = eco_gpu_resets(run, then),
+                                     .lengths = run->args->lengths,
+                                     .t = then};
     if (run->status == ECORNN_OK && (t == first_back(bound->op) || !adds_to_dh(run, bound)))
         eco_gpu_note_cuda(run, eco_launch_project_back(&back, run->stream), "a projection back");
     eco_gpu_multiply_back(run, &(struct eco_matmul){.op = bound->op,
@@ -123,7 +128,9 @@ uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run)
 /* Does nobody want what the direction's first step leaves of a state's gradient? */
 static bool is_unwanted(const struct step *step, int32_t t, int state)
 {
-    return t == step->bound->first && step->run->args->dinitial[state] == NULL;
+    const struct eco_args *args = step->run->args;
+    return t == step->bound->first && args->dinitial[state] == NULL &&
+           args->dreset_state[state] == NULL;
 }
 
 static void run_step(struct step *step, int32_t t)
@@ -177,6 +184,7 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_bound *bound)
     call->doperand = (void *)bound->doperand.first;
     call->doperand_row = bound->doperand.row;
     eco_gpu_copy_history(run, bound);
+    eco_gpu_patch_states(run, bound, op->t0, op->t1);
     begin_dh(run, bound);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);

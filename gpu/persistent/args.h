@@ -197,6 +197,10 @@ struct eco_persistent_job {
      * first step, backward gradients of the final ones, instead of `state` and `carry`. */
     const void *given[ECO_MAX_STATES];
     bool starts;
+    /* With resets: what rows begin anew from, [N,width] in the type of rows, NULL: zeros; backward
+     * sums of their gradients, rows as of carry. */
+    const void *start[ECO_MAX_STATES];
+    void *dstart[ECO_MAX_STATES];
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
     void *kept[ECO_MAX_STATES];        /* forward: after it, in the type of rows; NULL: unwanted */
@@ -233,6 +237,8 @@ struct eco_persistent_call {
     uint32_t fields;           /* backward: which of what a step may read it reads */
     uint64_t seed;
     const int32_t *lengths;
+    const uint8_t *resets; /* [end, N]; NULL: there are none */
+    int32_t end;           /* of the run's steps */
     uint32_t *failed;      /* set when a block waited too long */
     uint64_t spin_timeout; /* ns */
     /* From row to row, in elements; those of a step are less than 2^32 (kept: as state). */

@@ -13,6 +13,17 @@
 #include "gpu/persistent/mainloop_direct.cuh"
 #include "gpu/persistent/product.cuh"
 
+/* Resets of the step before the first and of that, which all threads look at. */
+ECO_DEVICE void tell_first_resets(const struct eco_persistent_call *call, const struct block *block,
+                                  const struct memory *memory, struct resets *resets)
+{
+    if (!call->resets)
+        return;
+    tell_resets(call, block, memory, resets);
+    tell_resets(call, block, memory, resets);
+    __syncthreads();
+}
+
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* After the last step: gradients of the states before it. */
@@ -137,12 +148,16 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
     thread.scales = scales;
     clear_operand(&memory); /* what comes after the last step */
     const struct span span = span_of(&call, &block, &memory);
+    struct resets resets = begin_resets(&call, &block, &memory, -1);
     if (CLUSTER_LOG2 > 0)
         open_cluster();
     begin<cell, divided>(&call, &block, &memory, &thread);
     publish_addresses(0);
     __syncthreads();
+    tell_first_resets(&call, &block, &memory, &resets);
     for (int step = 0; step <= job->steps; step++) {
+        if (call.resets)
+            tell_resets(&call, &block, &memory, &resets); /* of the step after this one */
         const auto read_ahead = [&] {
             fetch<cell, divided>(&call, &block, &memory, &thread, step);
         };

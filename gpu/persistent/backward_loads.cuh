@@ -107,6 +107,7 @@ struct element {
     int sent_row;       /* of the group's */
     const struct memory *memory;
     char *dacc;
+    bool cut;         /* the step after this one began anew */
     float *carried;   /* in shared memory */
     float dstate, dy; /* R^T dacc of the step after; 0: there is no dy */
 };
@@ -301,6 +302,31 @@ template <class CELL> ECO_DEVICE void read_outside(const struct element_of<CELL>
                      });
 }
 
+/* What goes back to state s of a row that begins anew in the step after this one goes to its start.
+ * No other thread adds there. */
+template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, float d)
+{
+    float *const sums = (float *)at->job->dstart[s];
+    atomicAdd(sums + offset_at(at->row, at->call->carry_row[s], at->unit), d);
+}
+
+/* With resets: before the step the row's start, and nothing of what is carried from behind one. */
+template <class CELL>
+ECO_DEVICE void reset_fields(const struct memory *memory, struct element_of<CELL> *at)
+{
+    const bool reset = at->there && is_reset(at->call, memory, at->step, at->sent_row);
+    at->cut = at->there && is_reset(at->call, memory, at->step - 1, at->sent_row);
+#pragma unroll
+    for (int s = 0; s < CELL::states; s++) {
+        if (reset)
+            at->state[s] = start_at(at->call, at->job, s, at->row, at->unit);
+        if (!at->cut)
+            continue;
+        add_to_start(at, s, at->carry[s]);
+        at->carry[s] = at->dnext[s] = at->carried[s * memory->elements] = 0;
+    }
+}
+
 /* All but what products add. */
 template <class CELL>
 ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL> *at, int element)
@@ -325,11 +351,18 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL>
         at->dnext[s] = at->carry[s];
     }
     at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
+    at->cut = false;
+    if (call->resets)
+        reset_fields(memory, at);
 }
 
 /* And that, which comes last. */
 template <class CELL> ECO_DEVICE void add_dstate(struct element_of<CELL> *at)
 {
+    if (at->cut) {
+        add_to_start(at, 0, at->dstate);
+        at->dstate = 0;
+    }
     at->dnext[0] += at->dstate;
     at->dnext[0] += at->dy;
 }

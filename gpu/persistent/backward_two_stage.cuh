@@ -132,9 +132,13 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
     clear_operand(&phase.memory); /* what comes after the last step */
     begin<cell, divided>(&call, block, &phase.memory, &thread);
     const struct span span = span_of(&call, block, &phase.memory);
+    struct resets resets = begin_resets(&call, block, &phase.memory, -1);
     publish_addresses(0);
     __syncthreads();
+    tell_first_resets(&call, block, &phase.memory, &resets);
     for (int step = 0;; step++) {
+        if (call.resets)
+            tell_resets(&call, block, &phase.memory, &resets); /* of the step after this one */
         const auto read_ahead = [&] {
             fetch<cell, divided>(&call, block, &phase.memory, &thread, step);
         };

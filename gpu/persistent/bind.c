@@ -87,8 +87,13 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
         .steps = op->t1 - op->t0,
         .t = course.first,
         .t_step = course.falls ? -1 : 1,
-        .starts = course.first == (backward ? bound->last : bound->first),
+        .starts = course.first == (backward ? bound->last : bound->first) &&
+                  (backward || run->args->resets == NULL), /* else BEGIN put states into planes */
     };
+    for (int s = 0; s < call->n_states && run->args->resets != NULL; s++) {
+        job.start[s] = bound->start[s].first;
+        job.dstart[s] = backward ? bound->dstart[s].first : NULL;
+    }
     for (int o = 0; o < run->lowered->n_operands; o++)
         job.recurrent[o] = weights_of(run, op, ECO_PART_RECURRENT + o);
     if (backward && run->lowered->n_slots > 0) { /* for the gradient of the second product's R */

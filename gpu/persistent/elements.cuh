@@ -71,6 +71,9 @@ struct span {
 };
 enum { FOURS = 4 };
 
+/* A row's word in shared memory: its length, and above that its resets of four steps in turn. */
+enum { LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 };
+
 ECO_DEVICE int32_t *lengths_in(const struct memory *memory)
 {
     return (int32_t *)floats(memory->lengths);
@@ -110,7 +113,77 @@ ECO_DEVICE bool is_idle(const struct span *span, int step)
 ECO_DEVICE bool is_masked(const struct eco_persistent_call *call, const struct memory *memory,
                           const struct eco_persistent_job *job, int step, int n)
 {
-    return call->lengths && job->t + step * job->t_step >= lengths_in(memory)[n];
+    return call->lengths && job->t + step * job->t_step >= (lengths_in(memory)[n] & LENGTH);
+}
+
+/* An element of a row, from the first one of a step on. */
+ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
+{
+    return (uint32_t)row * row_step + (uint32_t)column;
+}
+
+/* ---- resets ---------------------------------------------------------------------------------- */
+
+/* The byte of row n of the group in a step; 0: there is no such step. */
+ECO_DEVICE unsigned reset_byte(const struct eco_persistent_call *call, const struct block *block,
+                               int step, int n)
+{
+    const struct eco_persistent_job *job = &call->job[block->job];
+    const int t = job->t + step * job->t_step;
+    const bool there = n < block->rows && t >= 0 && t < call->end;
+    return there ? call->resets[(int64_t)t * call->rows + block->row0 + n] : 0;
+}
+
+/* One thread to each row tells the others of its resets, of which it asks for the next one while a
+ * step runs.  Threads are a step behind each other at most, and a step looks back at the one before
+ * it: so there are four. */
+struct resets {
+    unsigned byte; /* of the step that is told next */
+    int step;
+};
+
+ECO_DEVICE void tell_resets(const struct eco_persistent_call *call, const struct block *block,
+                            const struct memory *memory, struct resets *resets)
+{
+    const struct eco_persistent_job *job = &call->job[block->job];
+    const int t = job->t + resets->step * job->t_step, bit = LENGTH_BITS + (resets->step & 3);
+    for (int n = (int)threadIdx.x; n < block->rows; n += PERSISTENT_THREADS) {
+        int32_t *const word = &lengths_in(memory)[n];
+        const unsigned byte =
+            n < PERSISTENT_THREADS ? resets->byte : reset_byte(call, block, resets->step, n);
+        const bool reset = byte != 0 && !(call->lengths && t >= (*word & LENGTH));
+        *word = (*word & ~(1 << bit)) | (int32_t)reset << bit;
+    }
+    resets->step++;
+    resets->byte = reset_byte(call, block, resets->step, (int)threadIdx.x);
+}
+
+/* From a step on, when lengths are in shared memory for all threads. */
+ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
+                                      const struct block *block, const struct memory *memory,
+                                      int step)
+{
+    struct resets resets = {0, step};
+    if (!call->resets)
+        return resets;
+    for (int n = (int)threadIdx.x; n < block->rows && !call->lengths; n += PERSISTENT_THREADS)
+        lengths_in(memory)[n] = 0;
+    resets.byte = reset_byte(call, block, step, (int)threadIdx.x);
+    return resets;
+}
+
+/* Does batch row n of the group begin anew in a step that was told? */
+ECO_DEVICE bool is_reset(const struct eco_persistent_call *call, const struct memory *memory,
+                         int step, int n)
+{
+    return call->resets && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
+}
+
+ECO_DEVICE real start_at(const struct eco_persistent_call *call,
+                         const struct eco_persistent_job *job, int s, int row, int unit)
+{
+    const narrow *const start = (const narrow *)job->start[s];
+    return start ? to_real(start[offset_at(row, (uint32_t)call->hidden, unit)]) : 0;
 }
 
 /* So many elements at once, as a type. */
@@ -151,12 +224,6 @@ ECO_DEVICE void finish_all(const struct memory *memory, const struct thread *thr
                 read(n + p * DIVISION::element_rows, round + p, &at[p]);
             finish(elements, n, round, at);
         });
-}
-
-/* An element of a row, from the first one of a step on. */
-ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
-{
-    return (uint32_t)row * row_step + (uint32_t)column;
 }
 
 /* What the caller gave of state s, one element. */

@@ -28,6 +28,7 @@ struct element {
     int row, unit; /* in all */
     int step, parity;
     bool there, masked;
+    bool resets; /* the step that comes begins anew */
 };
 
 template <class CELL> struct element_of : element {
@@ -135,6 +136,8 @@ ECO_DEVICE void finish_elements(const struct eco_persistent_call *call, const st
 #pragma unroll
     for (int p = 0; p < P; p++) {
         finish_unit(&at[p]);
+        at[p].resets =
+            at[p].there && is_reset(call, memory, step + 1, n + p * DIVISION::element_rows);
         /* The output state is an operand, hence of the type of rows; others are kept as sums. */
         at[p].next[0] = as_kept(at[p].next[0]);
 #pragma unroll
@@ -143,13 +146,14 @@ ECO_DEVICE void finish_elements(const struct eco_persistent_call *call, const st
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send<typename DIVISION::scale_block>(
-            call, memory, thread, 0, n + p * DIVISION::element_rows, at[p].there, at[p].next[0]);
+        send<typename DIVISION::scale_block>(call, memory, thread, 0,
+                                             n + p * DIVISION::element_rows, at[p].there,
+                                             then_read(&at[p], 0));
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
         for (int s = 0; s < CELL::states; s++)
-            *floats(next + s * memory->elements + p * PERSISTENT_THREADS) = at[p].next[s];
+            *floats(next + s * memory->elements + p * PERSISTENT_THREADS) = then_read(&at[p], s);
         write_element<CELL>(&at[p]);
     }
 }
@@ -252,6 +256,7 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
     clear_operand(&memory);
     wait_on_dependent_grids(); /* none of which writes weights */
     const struct span span = span_of(&call, &block, &memory);
+    struct resets resets = begin_resets(&call, &block, &memory, 1);
     read_states<cell, divided>(&call, &block, &memory, &thread);
     if (CLUSTER_LOG2 > 0)
         open_cluster();
@@ -264,6 +269,8 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
     if (divided::direct)
         __syncthreads(); /* the first operands are there */
     for (int step = 0; step < steps; step++) {
+        if (call.resets)
+            tell_resets(&call, &block, &memory, &resets);
         const auto ask = [&] {
             if (step > 0)
                 inputs.ask(&call, &block, &memory);

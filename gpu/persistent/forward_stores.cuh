@@ -73,6 +73,12 @@ template <class ELEMENT> ECO_DEVICE void write_saves(const ELEMENT *at, int save
     }
 }
 
+/* State s as the step that comes reads it. */
+template <class ELEMENT> ECO_DEVICE float then_read(const ELEMENT *at, int s)
+{
+    return at->resets ? start_at(at->call, at->job, s, at->row, at->unit) : at->next[s];
+}
+
 template <class CELL, class ELEMENT> ECO_DEVICE void write_element(const ELEMENT *at)
 {
     const struct eco_persistent_call *call = at->call;
@@ -95,10 +101,11 @@ template <class CELL, class ELEMENT> ECO_DEVICE void write_element(const ELEMENT
         for (int s = 0; s < CELL::states; s++) {
             char *const base = written[at->parity][TO_STATE + s];
             const uint32_t where = offset_at(at->row, call->state_row[s], at->unit);
+            const float then = then_read(at, s);
             if (s == 0)
-                write_row(at->there && base, (narrow *)base + where, h);
+                write_row(at->there && base, (narrow *)base + where, to_narrow(then));
             else
-                store_4_if(at->there && base, (real *)base + where, __float_as_uint(at->next[s]));
+                store_4_if(at->there && base, (real *)base + where, __float_as_uint(then));
         }
 }
 

@@ -133,6 +133,8 @@ ECO_DEVICE void finish_second(const struct eco_persistent_call *call, const stru
 #pragma unroll
     for (int p = 0; p < P; p++) {
         finish_stage<NUMBER, 1>(&at[p]);
+        at[p].resets =
+            at[p].there && is_reset(call, memory, step + 1, n + p * DIVISION::element_rows);
         at[p].next[0] = as_kept(at[p].next[0]);
 #pragma unroll
         for (int s = 0; s < cell::states; s++)
@@ -140,13 +142,14 @@ ECO_DEVICE void finish_second(const struct eco_persistent_call *call, const stru
     }
 #pragma unroll
     for (int p = 0; p < P; p++)
-        send<typename DIVISION::scale_block>(
-            call, memory, thread, 0, n + p * DIVISION::element_rows, at[p].there, at[p].next[0]);
+        send<typename DIVISION::scale_block>(call, memory, thread, 0,
+                                             n + p * DIVISION::element_rows, at[p].there,
+                                             then_read(&at[p], 0));
 #pragma unroll
     for (int p = 0; p < P; p++) {
 #pragma unroll
         for (int s = 0; s < cell::states; s++)
-            *floats(next + s * memory->elements + p * PERSISTENT_THREADS) = at[p].next[s];
+            *floats(next + s * memory->elements + p * PERSISTENT_THREADS) = then_read(&at[p], s);
         write_element<cell>(&at[p]);
     }
 }
@@ -172,6 +175,7 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
     clear_operand(&phase.memory);
     wait_on_dependent_grids();
     const struct span span = span_of(&call, block, &phase.memory);
+    struct resets resets = begin_resets(&call, block, &phase.memory, 1);
     read_states<cell, divided>(&call, block, &phase.memory, &thread);
     __syncthreads();
     load_initial_state<divided>(&call, block, &phase.memory, &thread.scales);
@@ -180,6 +184,8 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
     if (!is_idle(&span, 0))
         inputs.ask(&call, block, &phase.memory);
     for (int step = 0; step < job->steps; step++) {
+        if (call.resets)
+            tell_resets(&call, block, &phase.memory, &resets);
         const bool idle = is_idle(&span, step);
         if (step > 0 && !idle)
             gather<divided>(&call, block, &phase.memory, &spin_timeout, &thread,

@@ -70,6 +70,8 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
         .words = eco_persistent_words(run),
         .seed = run->args->seed,
         .lengths = run->args->lengths,
+        .resets = run->args->resets,
+        .end = run->args->T,
         .failed = gpu->failed};
     const struct eco_persistent_need need = need_of(run, bounds, n);
     eco_persistent_shape(&need, &call.shape);
@@ -122,8 +124,10 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
         eco_persistent_run(run, bounds + n / 2, n - n / 2);
         return;
     }
-    for (int i = 0; i < n && run->args->backward; i++)
+    for (int i = 0; i < n && run->args->backward; i++) {
         eco_gpu_copy_history(run, &bounds[i]);
+        eco_gpu_patch_states(run, &bounds[i], bounds[i].op->t0, bounds[i].op->t1);
+    }
     const struct eco_persistent_call call = call_of(run, bounds, n);
     if (call.shape.members == 0) { /* never, by how plans choose what is compiled */
         run->status = eco_gpu_services->fail(

@@ -100,15 +100,18 @@ static ecornn_status run_captured(struct eco_gpu_run *run, const struct eco_tape
 static bool same_args(const struct eco_graphs *graphs, const struct eco_args *a,
                       const struct eco_args *b)
 {
-    return a->T == b->T && a->N == b->N && a->lengths == b->lengths && a->x == b->x &&
-           a->y == b->y && a->weights == b->weights && a->workspace == b->workspace &&
-           a->reserve == b->reserve && (a->seed == b->seed || !graphs->seed_matters) &&
-           a->backward == b->backward && a->dy == b->dy && a->dx == b->dx &&
-           a->dweights == b->dweights && a->accumulate == b->accumulate &&
+    return a->T == b->T && a->N == b->N && a->lengths == b->lengths && a->resets == b->resets &&
+           a->x == b->x && a->y == b->y && a->weights == b->weights &&
+           a->workspace == b->workspace && a->reserve == b->reserve &&
+           (a->seed == b->seed || !graphs->seed_matters) && a->backward == b->backward &&
+           a->dy == b->dy && a->dx == b->dx && a->dweights == b->dweights &&
+           a->accumulate == b->accumulate &&
            memcmp(a->initial, b->initial, sizeof a->initial) == 0 &&
            memcmp(a->final, b->final, sizeof a->final) == 0 &&
            memcmp(a->dfinal, b->dfinal, sizeof a->dfinal) == 0 &&
-           memcmp(a->dinitial, b->dinitial, sizeof a->dinitial) == 0;
+           memcmp(a->dinitial, b->dinitial, sizeof a->dinitial) == 0 &&
+           memcmp(a->reset_state, b->reset_state, sizeof a->reset_state) == 0 &&
+           memcmp(a->dreset_state, b->dreset_state, sizeof a->dreset_state) == 0;
 }
 
 static bool take(struct entry *entry)
@@ -162,11 +165,13 @@ static bool are_alike(const struct eco_args *a, const struct eco_args *b)
                  is_like(a->x, b->x) && is_like(a->y, b->y) && is_like(a->weights, b->weights) &&
                  is_like(a->workspace, b->workspace) && is_like(a->reserve, b->reserve) &&
                  is_like(a->dy, b->dy) && is_like(a->dx, b->dx) &&
-                 is_like(a->dweights, b->dweights);
+                 is_like(a->dweights, b->dweights) && is_like(a->resets, b->resets);
     for (int s = 0; s < ECO_MAX_STATES; s++)
         alike = alike && is_like(a->initial[s], b->initial[s]) &&
                 is_like(a->final[s], b->final[s]) && is_like(a->dfinal[s], b->dfinal[s]) &&
-                is_like(a->dinitial[s], b->dinitial[s]);
+                is_like(a->dinitial[s], b->dinitial[s]) &&
+                is_like(a->reset_state[s], b->reset_state[s]) &&
+                is_like(a->dreset_state[s], b->dreset_state[s]);
     return alike;
 }
 

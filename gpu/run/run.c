@@ -33,6 +33,7 @@ static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_
     } all[] = {{"io.x", args->x},
                {"io.y", args->y},
                {"io.lengths", args->lengths},
+               {"io.resets", args->resets},
                {"io.weights", args->weights},
                {"io.workspace", args->workspace},
                {"io.reserve", args->reserve},
@@ -50,6 +51,10 @@ static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_
             status = eco_gpu_check_pointer(gpu, "gradient.dfinal", args->dfinal[s]);
         if (status == ECORNN_OK)
             status = eco_gpu_check_pointer(gpu, "gradient.dinitial", args->dinitial[s]);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(gpu, "io.reset_state", args->reset_state[s]);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(gpu, "gradient.dreset_state", args->dreset_state[s]);
     }
     return status;
 }

@@ -246,6 +246,28 @@ static bool is_replay(const struct eco_layout *layout)
     return layout->back && eco_layout_replays(layout);
 }
 
+/* With resets: what starts take the place of; states with starts in their places, sums of starts'
+ * gradients. */
+static void paint_resets(struct map *map, int layer, bool backward)
+{
+    const struct eco_layout *layout = map->layout;
+    const struct eco_problem *problem = layout->problem;
+    for (int d = 0; d < problem->D; d++)
+        for (int s = 0; problem->resets && s < problem->cell->recipe.n_states; s++) {
+            const size_t width = (size_t)eco_problem_width(problem, s);
+            if (!backward && !layout->wishes.gpu.lean)
+                paint(map, eco_layout_replaced(layout, layer, d, s), 1, width);
+            if (!backward)
+                continue;
+            const struct eco_array patched = eco_layout_patched(layout, layer, d, s);
+            paint(map, eco_layout_dstart(layout, layer, d, s), 1, width);
+            if (s == 0)
+                ck_assert_uint_ge(patched.row, width);
+            if (patched.row > 0)
+                paint(map, patched, layout->weights_steps, width);
+        }
+}
+
 static void paint_scratch(struct map *map, int layer, bool backward)
 {
     static const enum eco_scratch chunked[] = {ECO_SCRATCH_ACC, ECO_SCRATCH_GATHER,
@@ -288,6 +310,7 @@ static void paint_scratch(struct map *map, int layer, bool backward)
             else
                 paint(map, eco_layout_scratch(map->layout, backward, layer, d, i), steps, width[i]);
         }
+    paint_resets(map, layer, backward);
 }
 
 static void paint_forward(struct map *map, int layer)
@@ -405,9 +428,13 @@ static void check_workspace(const struct eco_layout *layout, const char *text, b
         map_open(&map, layout, text);
         paint_shared(&map);
         (backward ? paint_backward : paint_forward)(&map, layer);
-        if (!backward && !layout->training && layer > 0) /* whose planes it reads */
-            for (int d = 0; d < layout->problem->D; d++)
+        const bool reads = !backward && !layout->training && layer > 0;
+        for (int d = 0; reads && d < layout->problem->D; d++)
+            if (!eco_layout_is_lean(layout)) /* planes of the layer below */
                 paint_planes(&map, layer - 1, d, 0);
+            else /* what it left */
+                paint_more(&map, eco_layout_kept(layout, layer - 1, d, 0), layout->T,
+                           (size_t)layout->problem->P);
         map_close(&map);
     }
 }

@@ -165,11 +165,12 @@ void eco_gpu_scaled_f16_dx(struct eco_gpu_run *run, const struct eco_matmul *m)
         eco_gpu_note_cuda(run, eco_launch_scaled_f16_back(&back, overlap, run->stream), "dx");
 }
 
-/* What R meets, where the run's first states are such, too. */
+/* What R meets, where the run's first states and starts are such, too. */
 static bool is_bounded(const struct eco_gpu_run *run, int part)
 {
     return part >= ECO_PART_RECURRENT && run->args->initial[0] == NULL &&
-           !run->problem->projected && eco_cell_is_bounded(run->problem->cell);
+           run->args->reset_state[0] == NULL && !run->problem->projected &&
+           eco_cell_is_bounded(run->problem->cell);
 }
 
 void eco_gpu_scaled_f16_gradients(struct eco_gpu_run *run, struct eco_matmul *m, int n,
