@@ -23,6 +23,12 @@ class Call(NamedTuple):
     packing: Packing | None
     dtype: torch.dtype  # of rows and states in the run: x and given states may have another
     result: torch.dtype
+    resets: torch.Tensor | None = None  # [T,N] bytes
+
+    @property
+    def given(self) -> int:
+        """Tensors of states: initial ones, and with resets those that rows begin anew from."""
+        return self.spec.states * (1 if self.resets is None else 2)
 
 
 def in_run(tensor, dtype: torch.dtype):
@@ -38,12 +44,12 @@ def _back(gradient, like):
 
 
 class Run(torch.autograd.Function):
-    """y and the final states of x, initial states and weights."""
+    """y and the final states of x, initial states, starts where there are resets, and weights."""
 
     @staticmethod
     def forward(ctx, call: Call, x, lengths, *tensors):
         spec, job, dtype = call.spec, call.job, call.dtype
-        count = spec.states
+        count = call.given
         ctx.set_materialize_grads(False)
         states, weights = tensors[:count], tensors[count:]
         ctx.types = None  # all of the run's
@@ -51,13 +57,14 @@ class Run(torch.autograd.Function):
             ctx.types = x.dtype, *[None if state is None else state.dtype for state in states]
             states = [in_run(state, dtype) for state in states]
         rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
-        y, final, reserve, packed = _run.forward(spec, job, rows, lengths, states, weights, True,
-                                                 call.seed, not job.on_gpu)
+        y, final, reserve, packed = _run.forward(
+            spec, job, rows, lengths, states[:spec.states], weights, True, call.seed,
+            not job.on_gpu, None, call.resets, states[spec.states:])
         out = y if call.packing is None else call.packing.pack(y)
         ctx.call = call
         # Where backward reads y it is as the run left it; a packed copy is the caller's alone.
         ctx.save_for_backward(rows, reserve, packed, y if job.reads_y else None, lengths,
-                              x if rows is not x else None, *states, *weights)
+                              x if rows is not x else None, call.resets, *states, *weights)
         if call.result is not dtype:
             return (out.to(call.result), *[state.to(call.result) for state in final])
         return (out, *final)
@@ -66,8 +73,8 @@ class Run(torch.autograd.Function):
     def backward(ctx, dy, *dfinal):
         call = ctx.call
         spec, dtype = call.spec, call.dtype
-        rows, reserve, packed, y, lengths, x, *tensors = ctx.saved_tensors
-        states, weights = tensors[:spec.states], tensors[spec.states:]
+        rows, reserve, packed, y, lengths, x, resets, *tensors = ctx.saved_tensors
+        states, weights = tensors[:call.given], tensors[call.given:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
         if torch.is_grad_enabled():
             x = rows if x is None else x
@@ -76,8 +83,9 @@ class Run(torch.autograd.Function):
             dy = (in_run(dy, dtype) if call.packing is None
                   else call.packing.pad(dy).to(dtype))
         dx, dstates, dweights = _run.backward(
-            spec, call.job, rows, y, lengths, states, weights, reserve, packed, call.seed, dy,
-            [in_run(d, dtype) for d in dfinal], wanted)
+            spec, call.job, rows, y, lengths, states[:spec.states], weights, reserve, packed,
+            call.seed, dy, [in_run(d, dtype) for d in dfinal], wanted, resets,
+            states[spec.states:])
         if dx is not None and call.packing is not None:
             dx = call.packing.pack(dx)
         if ctx.types is not None:
@@ -99,6 +107,8 @@ def _refuse_twice(call: Call, lengths, x) -> None:
         why = "with autocast: call the layer outside of it"
     elif not call.spec.torch:
         why = "of a cell from text"
+    elif call.resets is not None:
+        why = "with resets"
     elif call.drop:
         why = "with dropout: its mask is drawn inside the run"
     elif lengths is not None and call.packing is None:

@@ -86,11 +86,12 @@ def draw_seed() -> int:
 
 
 def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: bool,
-          packing: Packing | None = None):
+          packing: Packing | None = None, resets=None, starts=()):
     """y and final states, or None where torch's own code should run or say what is wrong.
 
     x: [T,N,I], [N,T,I] if batch_major, or [sum of lengths,I] with a packing.  states: [L*D,N,*]
-    each, or None.  train: dropout and bernoulli are drawn.
+    each, or None.  train: dropout and bernoulli are drawn.  resets: [T,N] bytes on x's device, and
+    starts as states.
     """
     kind = "cpu" if x.is_cpu else "cuda"
     types = number_types(spec.cell, kind, x, weights)
@@ -100,14 +101,18 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     if weights and weights[0].dtype is not params:
         weights = [weight.to(params) for weight in weights]
     drop = train and (spec.random or (spec.dropout > 0 and spec.layers > 1))
+    if resets is not None:
+        states = [*states, *starts]
     gradient = _wants_gradient(x, states, weights)
     flags = 0 if x.is_cpu else flags_of("cuda", dtype)
+    if resets is not None:
+        flags |= lib.RESETS
     first = x.shape[:2] if packing is None else (packing.steps, packing.batch)
     if packing is not None:
         lengths = packing.lengths
     job = _run.job_of(spec, x, dtype, params, first, batch_major, gradient or drop, drop, flags)
     seed = draw_seed() if drop else 0
-    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result)
+    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result, resets)
     if gradient:
         return apply(call, x, lengths, *states, *weights)
     return run(call, x, lengths, states, weights)
@@ -117,8 +122,9 @@ def run(call: Call, x, lengths, states, weights):
     """The run without gradients."""
     rows = in_run(x if call.packing is None else call.packing.pad(x), call.dtype)
     states = [in_run(state, call.dtype) for state in states]
-    y, final, _, _ = _run.forward(call.spec, call.job, rows, lengths, states, weights, call.drop,
-                                  call.seed, True)
+    count = call.spec.states
+    y, final, _, _ = _run.forward(call.spec, call.job, rows, lengths, states[:count], weights,
+                                  call.drop, call.seed, True, None, call.resets, states[count:])
     out = (y if call.packing is None else call.packing.pack(y), *final)
     if call.result is not call.dtype:
         out = tuple(tensor.to(call.result) for tensor in out)

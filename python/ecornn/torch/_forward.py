@@ -36,13 +36,22 @@ class Forward:
         except KeyError:
             return [getattr(self, name) for name in self._flat_weights_names]
 
-    def forward(self, input, hx=None, lengths=None):
+    def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None):
         """y and the final states, as torch.nn's module gives them.
 
         input: [T,N,I], [N,T,I] if batch_first, [T,I], or a PackedSequence.  hx: the initial state
         or states, [L*D,N,*] or [L*D,*].  lengths: [N] integers, the steps of each row of a padded
         input; y is 0 past them and the final states are those after a row's last step.
+
+        resets: [T,N], or [N,T] if batch_first; where it is not 0, a row's states are replaced
+        before that step, in the order in which a direction takes the steps, by those of
+        reset_state, which is as hx or has one row for all [L*D,1,*]; None: zeros.  No gradient
+        goes from there to the step before.
         """
+        if resets is not None:
+            return self._with_resets(input, hx, lengths, resets, reset_state)
+        if reset_state is not None:
+            raise ValueError("reset_state is given, but no resets")
         out = None
         if torch.compiler.is_compiling():
             weights = [getattr(self, name) for name in self._flat_weights_names]
@@ -119,6 +128,34 @@ class Forward:
             out = (out[0].squeeze(0 if batch_major else 1), *[s.squeeze(1) for s in out[1:]])
         return out[0], out[1] if spec.states == 1 else out[1:]
 
+    @torch.compiler.disable
+    def _with_resets(self, x, hx, lengths, resets, reset_state):
+        """Of a padded input; what ecornn does not take is an error: torch has no resets."""
+        weights = self._tensors()
+        if (type(x) is not torch.Tensor or not _call.plain(x, weights) or x.dim() != 3
+                or x.shape[2] != self.input_size or 0 in x.shape):
+            raise ValueError("resets: the input must be a tensor [T,N,I], not packed, unbatched or "
+                             "empty, on a CPU or CUDA device, without transforms of torch.func")
+        first = tuple(x.shape[:2])
+        resets = torch.as_tensor(resets, device=x.device)
+        if tuple(resets.shape) != first:
+            raise ValueError(f"resets has shape {list(resets.shape)}, must be {list(first)}")
+        resets = (resets.T if self.batch_first else resets).ne(0).to(torch.uint8).contiguous()
+        steps, batch = resets.shape
+        spec, states = self._states(hx, batch, 3, x.device)
+        _, starts = self._states(_all_rows(reset_state, batch), batch, 3, x.device)
+        for name, found in (("hx", states), ("reset_state", starts)):
+            if found is None:
+                raise ValueError(f"{name} must be {spec.states} of [{spec.pairs},{batch},*] with "
+                                 f"widths {spec.widths} on {x.device}")
+        if lengths is not None:
+            lengths = check_lengths(lengths, steps, batch, x.device)
+        out = _call.layer(spec, x, lengths, states, weights, self.batch_first, self.training,
+                          None, resets, starts)
+        if out is None:
+            raise ValueError(f"resets: x is {x.dtype}, which does not go with the weights' type")
+        return out[0], out[1] if spec.states == 1 else out[1:]
+
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input
         if not _call.plain(data, weights) or data.dim() != 2 or data.shape[1] != self.input_size:
@@ -140,6 +177,15 @@ class Forward:
             final = tuple(state.index_select(1, unsorted_indices) for state in final)
         y = PackedSequence(out[0], batch_sizes, sorted_indices, unsorted_indices)
         return y, final[0] if spec.states == 1 else final
+
+
+def _all_rows(state, batch: int):
+    """States of one row for all rows; others as they are."""
+    if isinstance(state, (tuple, list)):
+        return [_all_rows(one, batch) for one in state]
+    if state is not None and state.dim() == 3 and state.shape[1] == 1:
+        return state.expand(-1, batch, -1)
+    return state
 
 
 def check_lengths(lengths, steps: int, batch: int, device) -> torch.Tensor:

@@ -21,6 +21,7 @@ from ._stream import capturing, stream_of
 TYPES = {torch.float32: lib.F32, torch.float64: lib.F64, torch.bfloat16: lib.BF16,
          torch.float16: lib.F16}
 _NONE = (0, 0, 0, 0)
+_NO_RESETS = (0, *_NONE)
 _local = threading.local()
 _lock = threading.Lock()
 _SMALL = 4096  # elements of a result that a job keeps one of
@@ -111,13 +112,20 @@ def _address(tensor) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
+def _resets(job: Job, resets, starts) -> tuple[int, ...]:
+    """The last fields of ecornn_io."""
+    if resets is None:
+        return _NO_RESETS
+    return (resets.data_ptr(), *[_address(start) for start in starts], *job.pad)
+
+
 def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed: int,
-            cached: bool, packed=None):
+            cached: bool, packed=None, resets=None, starts=()):
     """y, final states, reserve (None unless keep) and packed weights.
 
     x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
     [L*D,N,*] each, dense, or None.  cached: weights packed by another run will do.
-    packed: they are here already.
+    packed: they are here already.  resets: [T,N] bytes on x's device, or None; starts: as states.
     """
     plan, stream, device = job.plan, 0, None
     if job.on_gpu:
@@ -126,7 +134,7 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         cached = cached and not capturing()
     if packed is None and cached and job.steps and job.batch:
         packed = _weights.packed(spec, job, weights, stream, cached)
-    if job.native:
+    if job.native and resets is None:
         made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, stream)
         if made is not None:
             return made
@@ -140,7 +148,7 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         *[_address(state) for state in states], *job.pad,
         *[state.data_ptr() for state in final], *job.pad,
         _address(packed), workspace.data_ptr(), _address(reserve), seed, stream,
-        workspace.numel(), plan.reserve if keep else 0)
+        workspace.numel(), plan.reserve if keep else 0, resets=_resets(job, resets, starts))
     check(library.ecornn_forward(plan.handle, io))
     return y, final, reserve, packed
 
@@ -213,24 +221,25 @@ def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, 
 
 
 def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
-             dfinal, wanted):
-    """dx, dstates and dweights of one forward; None where not wanted.
+             dfinal, wanted, resets=None, starts=()):
+    """dx, dstates (then those of starts) and dweights of one forward; None where not wanted.
 
-    dy, dfinal: as y and the final states, dense, or None.  wanted: for x, each state and each
-    weight in turn.
+    dy, dfinal: as y and the final states, dense, or None.  wanted: for x, each state, each start
+    and each weight in turn.
     """
-    plan, count, stream, device = job.plan, spec.states, 0, None
+    plan, count, stream, device = job.plan, spec.states + len(starts), 0, None
     if job.on_gpu:
         device, stream = x.device, stream_of(job.index)
     want_weights = wanted[1 + count:]
     asked = want_weights.count(True)
-    if job.native and packed is not None and asked in (0, len(weights)) and True in wanted:
+    if job.native and resets is None and packed is not None and asked in (0, len(weights)) and True in wanted:
         made = _backward_native(job, x, y, lengths, states, weights, reserve, packed, seed, dy,
                                 dfinal, wanted, stream)
         if made is not None:
             return made
     dx = torch.empty_like(x) if wanted[0] else None
-    dstates = [make() if want else None for want, make in zip(wanted[1:], job.final)]
+    dstates = [make() if want else None
+               for want, make in zip(wanted[1:1 + count], job.final * 2)]
     some = asked > 0
     dweights = _scratch(plan.dweights, device, "dweights") if some else None
     workspace = _scratch(plan.workspace, device, "workspace")
@@ -238,11 +247,13 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
         job.steps, job.batch, _address(lengths), x.data_ptr(), _address(y),
         *[_address(state) for state in states], *job.pad, *_NONE, _address(packed),
         workspace.data_ptr(), reserve.data_ptr(), seed, stream, workspace.numel(),
-        reserve.numel())
+        reserve.numel(), resets=_resets(job, resets, starts))
+    own, others = dstates[:spec.states], dstates[spec.states:]
     gradient = pack_gradient(
         _address(dy), *[_address(d) for d in dfinal], *job.pad, _address(dx),
-        *[_address(d) for d in dstates], *job.pad,
-        dweights.data_ptr() if some and plan.dweights else 0, 0)
+        *[_address(d) for d in own], *job.pad,
+        dweights.data_ptr() if some and plan.dweights else 0, 0,
+        dreset_state=(*[_address(d) for d in others], *job.pad) if others else _NONE)
     check(library.ecornn_backward(plan.handle, io, gradient))
     del workspace  # its memory may hold what comes next: on a GPU that is queued behind the run
     found = [None] * len(weights)

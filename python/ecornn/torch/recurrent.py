@@ -14,7 +14,7 @@ from ._spec import Spec, spec_of
 class Recurrent(Forward, torch.nn.Module):
     """Recurrent layers of a cell that is given as a text (doc/cells.md), or by name, as "mgu".
 
-    Arguments and results are torch.nn.LSTM's: ``y, final = layer(x, hx, lengths=None)``; hx and
+    Arguments and results are torch.nn.LSTM's: ``y, final = layer(x, hx, lengths, resets)``; hx and
     final are a tensor where the cell has one state, else a tuple of them.  The first is
     [L*D,N,P], others [L*D,N,H].
 
