@@ -34,6 +34,9 @@ struct eco_stage_kernels {
 };
 extern const struct eco_stage_kernels eco_stages_f32, eco_stages_f64, eco_stages_bf16,
     eco_stages_f16;
+/* Of plans whose runs may have resets. */
+extern const struct eco_stage_kernels eco_stages_f32_resets, eco_stages_f64_resets,
+    eco_stages_bf16_resets, eco_stages_f16_resets;
 
 /* overlap: put in place before the kernel ahead has ended (compute capability 9.0). */
 cudaError_t eco_launch(const void *kernel, dim3 blocks, dim3 threads, void **arguments,

@@ -461,6 +461,7 @@ static void replay(const struct binding *b)
     if (eco_layout_is_lean(b->layout))
         bind_kept(b);
     bind_patched(b);
+    bind_dstarts(b);
     bind_caller_states(b, b->args->initial, b->args->final);
     bind_input(b);
     bind_projection(b);

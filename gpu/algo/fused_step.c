@@ -39,6 +39,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "weights of another type than the rows";
     if (eco_cell_products(cell) != 1)
         return "a cell of other products than one with the output state";
+    if (problem->projected && problem->resets)
+        return "a projection with resets";
     if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)
         return "a projection whose rows are no whole pieces";
     if (problem->N > MOST_ROWS)
@@ -53,8 +55,9 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
     if (choice.time > most_time && force.fused == UINT_MAX && !problem->row_invariant &&
         choice.wide < 0)
         return "steps of much work";
-    if (cell->builtin < 0 && !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
-        return "a cell from text where there is no NVRTC";
+    if ((cell->builtin < 0 || problem->resets) &&
+        !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
+        return "kernels compiled at run time where there is no NVRTC";
     return NULL;
 }
 
@@ -90,9 +93,9 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->gpu.turned[0] = false;
     wishes->gpu.prepared_bytes[0] = 0;
     wishes->wavefront = wishes->wavefront && problem->training; /* back */
-    /* No accumulators in memory, no input product of many rows; of a cell from text steps may be
-     * those of algorithm step. */
-    wishes->fuse_input = problem->cell->builtin >= 0;
+    /* No accumulators in memory, no input product of many rows; where kernels are compiled at run
+     * time steps may be those of algorithm step. */
+    wishes->fuse_input = problem->cell->builtin >= 0 && !problem->resets;
     wishes->gpu.rows_apart |= wishes->fuse_input;
 }
 

@@ -22,10 +22,11 @@ enum { ECO_STAGE_THREADS = 256 }; /* of a block, at most */
  * dnext, doperand, mean and vector of the type of sums.  Forward, kept[s] is a second copy of
  * next[s], s > 0; NULL: unwanted.  Forward, next[s] may be NULL, too.
  *
- * With resets a row's states begin anew where its byte of a step is not 0.  What is read of states
- * before a step is then the row's start.  Forward, next states are starts where the step that comes
- * then resets the row: next[s] has what that one reads, y and kept what this one gave.  Backward,
- * the first stage cuts: what that step gave to its start goes from carry to dstart.
+ * With resets (kernels of ECO_RESETS) a row's states begin anew where its byte of a step is not 0.
+ * What is read of states before a step is then the row's start.  Forward, next states are starts
+ * where the step that comes then resets the row: next[s] has what that one reads, y and kept what
+ * this one gave.  Backward, the first stage cuts: what that step gave to its start goes from carry
+ * to dstart.
  *
  * A scan takes the rows through several steps, each unit by itself: arrays over steps are one
  * behind the other, so row n of step k is row n + first_row + k * step_rows of each, and its time

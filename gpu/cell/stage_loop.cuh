@@ -47,7 +47,7 @@ ECO_DEVICE void means_end(struct element *at, int means)
             int32_t k = 0;                                                                         \
             do {                                                                                   \
                 at.row = (size_t)(row + (call_)->first_row + k * (call_)->step_rows);              \
-                if ((call_)->cuts)                                                                 \
+                if (HAS_RESETS && (call_)->cuts)                                                   \
                     cut_carries(&at);                                                              \
                 if (k == 0 && !(call_)->step_t                                                     \
                         ? masked                                                                   \

@@ -44,11 +44,18 @@ ECO_DEVICE vec read_state(const struct element *at, const void *state, size_t st
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
+/* Plans whose runs may have resets have kernels of their own. */
+#if defined(ECO_RESETS)
+enum { HAS_RESETS = 1 };
+#else
+enum { HAS_RESETS = 0 };
+#endif
+
 /* Does the element's row begin anew in its step, or so many later? */
 ECO_DEVICE bool element_resets(const struct element *at, int32_t later)
 {
     const struct eco_stage_call *call = at->call;
-    if (!call->resets)
+    if (!HAS_RESETS || !call->resets)
         return false;
     const int32_t n = (int32_t)(at->row % (size_t)call->batch),
                   t = call->reset_t + (int32_t)(at->row / (size_t)call->batch) + later;

@@ -46,7 +46,7 @@ struct eco_fused_size eco_fused_projection(const struct eco_problem *problem,
 
 /* source_text.c: a kernel for each shape there is; fast: floats are multiplied in TF32.  The
  * caller: eco_free.  NULL: no memory. */
-char *eco_fused_text(const struct ecornn_cell *cell, ecornn_type rows, bool fast);
+char *eco_fused_text(const struct eco_problem *problem);
 void eco_fused_kernel_name(int shape, char name[ECO_KERNEL_NAME]);
 /* user_cells.c: them, on the device; NULL: why not. */
 const struct eco_own_code *eco_own_fused_get(struct eco_gpu *gpu, const struct eco_problem *problem,

@@ -55,7 +55,7 @@ void eco_fused_prepare(const struct ecornn_plan *plan)
     struct eco_text why = {fused->why, sizeof fused->why, 0};
     memcpy(fused->projection, kernels_of(problem, ECO_FUSED_PROJECTION)->by_shape,
            sizeof fused->projection);
-    if (cell >= 0) {
+    if (cell >= 0 && !problem->resets) {
         memcpy(fused->by_shape, kernels_of(problem, cell)->by_shape, sizeof fused->by_shape);
         fused->used = true;
         return;

@@ -30,7 +30,7 @@ bool eco_compile(const struct eco_source *source, struct eco_code *code, struct 
 /* ---- the text of a cell, source_text.c ------------------------------------------------------- */
 
 /* A kernel for each stage, for rows of that type.  The caller: eco_free.  NULL: no memory. */
-char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows);
+char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows, bool resets);
 
 enum { ECO_KERNEL_NAME = ECO_MAX_NAME + 24 }; /* the cell's name and "_backward_7_kernel" */
 /* As cell/stage_kernel.cuh calls the kernel of a stage. */

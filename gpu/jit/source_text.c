@@ -30,6 +30,7 @@ char *eco_print_text(eco_print_function *print, const void *contents)
 struct contents {
     const struct ecornn_cell *cell;
     ecornn_type rows;
+    bool resets;
 };
 
 const char *eco_type_macro(ecornn_type type)
@@ -43,15 +44,15 @@ static void print_stages(const void *what, struct eco_text *text)
 {
     const struct contents *contents = what;
     eco_text_add(text,
-                 "#define ECO_ROWS_%s 1\n#define CELL_LINKAGE extern \"C\"\n"
+                 "#define ECO_ROWS_%s 1\n%s#define CELL_LINKAGE extern \"C\"\n"
                  "#include \"gpu/cell/stage_loop.cuh\"\n",
-                 eco_type_macro(contents->rows));
+                 eco_type_macro(contents->rows), contents->resets ? "#define ECO_RESETS 1\n" : "");
     add(text, eco_cell_emit_kernels, contents->cell);
 }
 
-char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows)
+char *eco_cell_text(const struct ecornn_cell *cell, ecornn_type rows, bool resets)
 {
-    return eco_print_text(print_stages, &(struct contents){cell, rows});
+    return eco_print_text(print_stages, &(struct contents){cell, rows, resets});
 }
 
 static void add_symbol(struct eco_text *text, const char *name)

@@ -197,10 +197,6 @@ struct eco_persistent_job {
      * first step, backward gradients of the final ones, instead of `state` and `carry`. */
     const void *given[ECO_MAX_STATES];
     bool starts;
-    /* With resets: what rows begin anew from, [N,width] in the type of rows, NULL: zeros; backward
-     * sums of their gradients, rows as of carry. */
-    const void *start[ECO_MAX_STATES];
-    void *dstart[ECO_MAX_STATES];
     const void *state[ECO_MAX_STATES]; /* before the first step */
     void *next[ECO_MAX_STATES];        /* after it; of states not kept: after the last one */
     void *kept[ECO_MAX_STATES];        /* forward: after it, in the type of rows; NULL: unwanted */
@@ -216,6 +212,17 @@ struct eco_persistent_job {
     uint32_t layer, direction;
     int32_t steps;
     int32_t t, t_step; /* time of the first step; +1 or -1 */
+};
+
+/* Of kernels with resets, ECO_RESETS: what rows of a job begin anew from. */
+struct eco_persistent_starts {
+    const void *start[ECO_MAX_STATES]; /* [N,width] in the type of rows; NULL: zeros */
+    void *dstart[ECO_MAX_STATES];      /* backward: sums of their gradients, rows as of carry */
+};
+struct eco_persistent_resets {
+    const uint8_t *bytes; /* [steps, N]; NULL: this run has none */
+    int32_t steps;        /* of the run */
+    struct eco_persistent_starts of[ECO_PERSISTENT_JOBS];
 };
 
 struct eco_persistent_call {
@@ -237,14 +244,13 @@ struct eco_persistent_call {
     uint32_t fields;           /* backward: which of what a step may read it reads */
     uint64_t seed;
     const int32_t *lengths;
-    const uint8_t *resets; /* [end, N]; NULL: there are none */
-    int32_t end;           /* of the run's steps */
     uint32_t *failed;      /* set when a block waited too long */
     uint64_t spin_timeout; /* ns */
     /* From row to row, in elements; those of a step are less than 2^32 (kept: as state). */
     uint32_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row, carry_row[ECO_MAX_STATES],
         operand_row;
     struct eco_persistent_job job[ECO_PERSISTENT_JOBS];
+    struct eco_persistent_resets resets; /* last: other kernels do not know of it */
 };
 
 #endif /* ECO_GPU_PERSISTENT_ARGS_H */

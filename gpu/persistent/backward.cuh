@@ -17,7 +17,7 @@
 ECO_DEVICE void tell_first_resets(const struct eco_persistent_call *call, const struct block *block,
                                   const struct memory *memory, struct resets *resets)
 {
-    if (!call->resets)
+    if (!has_resets(call))
         return;
     tell_resets(call, block, memory, resets);
     tell_resets(call, block, memory, resets);
@@ -156,7 +156,7 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
     __syncthreads();
     tell_first_resets(&call, &block, &memory, &resets);
     for (int step = 0; step <= job->steps; step++) {
-        if (call.resets)
+        if (has_resets(&call))
             tell_resets(&call, &block, &memory, &resets); /* of the step after this one */
         const auto read_ahead = [&] {
             fetch<cell, divided>(&call, &block, &memory, &thread, step);

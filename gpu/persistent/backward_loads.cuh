@@ -306,7 +306,7 @@ template <class CELL> ECO_DEVICE void read_outside(const struct element_of<CELL>
  * No other thread adds there. */
 template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, float d)
 {
-    float *const sums = (float *)at->job->dstart[s];
+    float *const sums = (float *)starts_of(at->call, at->job)->dstart[s];
     atomicAdd(sums + offset_at(at->row, at->call->carry_row[s], at->unit), d);
 }
 
@@ -352,14 +352,14 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL>
     }
     at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
     at->cut = false;
-    if (call->resets)
+    if (has_resets(call))
         reset_fields(memory, at);
 }
 
 /* And that, which comes last. */
 template <class CELL> ECO_DEVICE void add_dstate(struct element_of<CELL> *at)
 {
-    if (at->cut) {
+    if (TELLS_RESETS && at->cut) {
         add_to_start(at, 0, at->dstate);
         at->dstate = 0;
     }

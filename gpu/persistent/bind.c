@@ -90,10 +90,6 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
         .starts = course.first == (backward ? bound->last : bound->first) &&
                   (backward || run->args->resets == NULL), /* else BEGIN put states into planes */
     };
-    for (int s = 0; s < call->n_states && run->args->resets != NULL; s++) {
-        job.start[s] = bound->start[s].first;
-        job.dstart[s] = backward ? bound->dstart[s].first : NULL;
-    }
     for (int o = 0; o < run->lowered->n_operands; o++)
         job.recurrent[o] = weights_of(run, op, ECO_PART_RECURRENT + o);
     if (backward && run->lowered->n_slots > 0) { /* for the gradient of the second product's R */
@@ -126,6 +122,17 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
         call->carry_row[s] = (uint32_t)bound->carry[s].row;
     }
     return job;
+}
+
+struct eco_persistent_starts eco_persistent_starts(const struct eco_gpu_run *run,
+                                                   const struct eco_bound *bound)
+{
+    struct eco_persistent_starts starts = {{NULL}, {NULL}};
+    for (int s = 0; s < run->problem->cell->recipe.n_states && run->args->resets != NULL; s++) {
+        starts.start[s] = bound->start[s].first;
+        starts.dstart[s] = run->args->backward ? bound->dstart[s].first : NULL;
+    }
+    return starts;
 }
 
 /* Is an array of the caller's all of the words of 4 bytes that it touches? */

@@ -71,8 +71,13 @@ struct span {
 };
 enum { FOURS = 4 };
 
-/* A row's word in shared memory: its length, and above that its resets of four steps in turn. */
-enum { LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 };
+/* A row's word in shared memory: its length, and in kernels with resets above that those of four
+ * steps in turn. */
+#if defined(ECO_RESETS)
+enum { TELLS_RESETS = 1, LENGTH_BITS = 26, LENGTH = (1 << LENGTH_BITS) - 1 };
+#else
+enum { TELLS_RESETS = 0, LENGTH_BITS = 0, LENGTH = -1 };
+#endif
 
 ECO_DEVICE int32_t *lengths_in(const struct memory *memory)
 {
@@ -124,14 +129,20 @@ ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
+/* Has this run any? */
+ECO_DEVICE bool has_resets(const struct eco_persistent_call *call)
+{
+    return TELLS_RESETS && call->resets.bytes != NULL;
+}
+
 /* The byte of row n of the group in a step; 0: there is no such step. */
 ECO_DEVICE unsigned reset_byte(const struct eco_persistent_call *call, const struct block *block,
                                int step, int n)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
     const int t = job->t + step * job->t_step;
-    const bool there = n < block->rows && t >= 0 && t < call->end;
-    return there ? call->resets[(int64_t)t * call->rows + block->row0 + n] : 0;
+    const bool there = n < block->rows && t >= 0 && t < call->resets.steps;
+    return there ? call->resets.bytes[(int64_t)t * call->rows + block->row0 + n] : 0;
 }
 
 /* One thread to each row tells the others of its resets, of which it asks for the next one while a
@@ -164,7 +175,7 @@ ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
                                       int step)
 {
     struct resets resets = {0, step};
-    if (!call->resets)
+    if (!has_resets(call))
         return resets;
     for (int n = (int)threadIdx.x; n < block->rows && !call->lengths; n += PERSISTENT_THREADS)
         lengths_in(memory)[n] = 0;
@@ -176,13 +187,20 @@ ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
 ECO_DEVICE bool is_reset(const struct eco_persistent_call *call, const struct memory *memory,
                          int step, int n)
 {
-    return call->resets && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
+    return has_resets(call) && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
+}
+
+/* What a row begins anew from. */
+ECO_DEVICE const struct eco_persistent_starts *starts_of(const struct eco_persistent_call *call,
+                                                         const struct eco_persistent_job *job)
+{
+    return &call->resets.of[job - call->job];
 }
 
 ECO_DEVICE real start_at(const struct eco_persistent_call *call,
                          const struct eco_persistent_job *job, int s, int row, int unit)
 {
-    const narrow *const start = (const narrow *)job->start[s];
+    const narrow *const start = (const narrow *)starts_of(call, job)->start[s];
     return start ? to_real(start[offset_at(row, (uint32_t)call->hidden, unit)]) : 0;
 }
 

@@ -269,7 +269,7 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
     if (divided::direct)
         __syncthreads(); /* the first operands are there */
     for (int step = 0; step < steps; step++) {
-        if (call.resets)
+        if (has_resets(&call))
             tell_resets(&call, &block, &memory, &resets);
         const auto ask = [&] {
             if (step > 0)

@@ -128,9 +128,12 @@ static const struct eco_own_code *own_kernels(struct eco_gpu *gpu,
                                               const struct eco_problem *problem, bool backward,
                                               uint64_t shapes, struct eco_text *why)
 {
-    struct eco_own_text wanted = {
-        .text = eco_persistent_text(problem->cell, eco_persistent_kind(problem, backward), backward,
-                                    shapes)};
+    const struct eco_persistent_source source = {.cell = problem->cell,
+                                                 .kind = eco_persistent_kind(problem, backward),
+                                                 .backward = backward,
+                                                 .resets = problem->resets,
+                                                 .shapes = shapes};
+    struct eco_own_text wanted = {.text = eco_persistent_text(&source)};
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
         if (shapes >> place & 1)
             eco_persistent_kernel_name(place, wanted.name[wanted.n++]);
@@ -172,8 +175,7 @@ void eco_persistent_prepare(const struct ecornn_plan *plan)
             eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
         if (!(eco_persistent_shape(&need, &shape) > 0))
             continue;
-        const bool made =
-            eco_persistent_is_made(problem->cell, eco_persistent_kind(problem, backward), backward);
+        const bool made = eco_persistent_is_made(problem, backward);
         kernels->shapes = need.shapes;
         kernels->used = made || compile(plan, backward, need.shapes, kernels);
         if (made)

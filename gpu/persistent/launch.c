@@ -70,13 +70,14 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
         .words = eco_persistent_words(run),
         .seed = run->args->seed,
         .lengths = run->args->lengths,
-        .resets = run->args->resets,
-        .end = run->args->T,
+        .resets = {.bytes = run->args->resets, .steps = run->args->T},
         .failed = gpu->failed};
     const struct eco_persistent_need need = need_of(run, bounds, n);
     eco_persistent_shape(&need, &call.shape);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         call.job[i] = eco_persistent_job(run, &bounds[i], &call);
+        call.resets.of[i] = eco_persistent_starts(run, &bounds[i]);
+    }
     call.far = (double)n * need.steps * call.rows * call.acc_row * sizeof(float) > NEAR_BYTES;
     for (int a = 0; a < run->lowered->n_accs && !backward; a++) {
         call.bias[a] = (int8_t)eco_gpu_bias(run, a);

@@ -79,9 +79,9 @@ extern const char *const eco_persistent_mainloops[ECO_PERSISTENT_MAINLOOPS];
 /* NULL: a type without kernels. */
 const struct eco_persistent_kind *eco_persistent_kind(const struct eco_problem *problem,
                                                       bool backward);
-/* Are its kernels of this kind in the module?  Those of other cells are compiled at run time. */
-bool eco_persistent_is_made(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
-                            bool backward);
+/* Are its kernels in the module?  Those of other cells, and with resets, are compiled at run time.
+ */
+bool eco_persistent_is_made(const struct eco_problem *problem, bool backward);
 /* Why there is no kernel for this cell and type; NULL: there is, or it can be compiled. */
 const char *eco_persistent_refuses(const struct eco_problem *problem, bool backward);
 /* Arrays that a step back may read. */
@@ -123,6 +123,10 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
                                              const struct eco_bound *bound,
                                              struct eco_persistent_call *call);
 
+/* With resets: what the rows of an op begin anew from. */
+struct eco_persistent_starts eco_persistent_starts(const struct eco_gpu_run *run,
+                                                   const struct eco_bound *bound);
+
 /* May a step back copy all that it reads in words of 4 bytes, also what is the caller's? */
 bool eco_persistent_words(const struct eco_gpu_run *run);
 /* What was exchanged before a launch of n jobs. */
@@ -137,11 +141,17 @@ int32_t eco_persistent_jobs(const struct ecornn_plan *plan, bool backward);
 /* Queues ops of one level, all ECO_STEP, or all ECO_D_STEP; ECO_PERSISTENT_JOBS at most. */
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n);
 
-/* ---- kernels of cells that are not built in, source_text.c ----------------------------------- */
+/* ---- kernels that are not in the module, source_text.c --------------------------------------- */
 
-/* Those of one way, for each bit of shapes.  The caller: eco_free.  NULL: no memory. */
-char *eco_persistent_text(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
-                          bool backward, uint64_t shapes);
+/* Those of one way, for each bit of shapes. */
+struct eco_persistent_source {
+    const struct ecornn_cell *cell;
+    const struct eco_persistent_kind *kind;
+    bool backward, resets;
+    uint64_t shapes;
+};
+/* The caller: eco_free.  NULL: no memory. */
+char *eco_persistent_text(const struct eco_persistent_source *source);
 void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME]);
 
 #endif /* ECO_GPU_PERSISTENT_PERSISTENT_H */

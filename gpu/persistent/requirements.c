@@ -64,10 +64,12 @@ static const struct {
 #undef INSTANCE
 };
 
-bool eco_persistent_is_made(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
-                            bool backward)
+bool eco_persistent_is_made(const struct eco_problem *problem, bool backward)
 {
-    for (size_t i = 0; i < sizeof made / sizeof *made && cell->builtin >= 0; i++)
+    const struct ecornn_cell *cell = problem->cell;
+    const struct eco_persistent_kind *kind = eco_persistent_kind(problem, backward);
+    const bool may = cell->builtin >= 0 && !problem->resets;
+    for (size_t i = 0; i < sizeof made / sizeof *made && may; i++)
         if (&eco_persistent_kinds[made[i].kind] == kind && made[i].backward == backward &&
             strcmp(made[i].cell, cell->recipe.name) == 0)
             return true;
@@ -92,9 +94,9 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
                "it";
     if (backward && eco_persistent_fields(cell) > MOST_FIELDS)
         return "more saved values than a step back reads";
-    if (!eco_persistent_is_made(cell, kind, backward) &&
+    if (!eco_persistent_is_made(problem, backward) &&
         !eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
-        return "a cell compiled at run time where there is no NVRTC";
+        return "kernels compiled at run time where there is no NVRTC";
     return NULL;
 }
 
@@ -185,7 +187,7 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
     struct eco_persistent_need need = any_need(problem, caps, backward, problem->N, 1, 1);
     need.shapes = shapes_of(caps, &force, backward);
     need.groups = force.groups;
-    if (!eco_persistent_is_made(problem->cell, eco_persistent_kind(problem, backward), backward))
+    if (!eco_persistent_is_made(problem, backward))
         need.shapes = compiled(problem, need);
     need.rows = rows;
     need.steps = steps;

@@ -1,27 +1,21 @@
 /*
- * The text of persistent kernels of a cell that is not built in, as NVRTC takes it.
+ * The text of persistent kernels of a cell that is not built in, or with resets, as NVRTC takes it.
  */
 #include "gpu/persistent/persistent.h"
-
-struct contents {
-    const struct ecornn_cell *cell;
-    const struct eco_persistent_kind *kind;
-    bool backward;
-    uint64_t shapes;
-};
 
 /* The text includes itself, as the kernels do that come with the module. */
 static void print(const void *what, struct eco_text *text)
 {
-    const struct contents *contents = what;
+    const struct eco_persistent_source *contents = what;
     const struct eco_persistent_kind *kind = contents->kind;
     const char *way = contents->backward ? "backward" : "forward";
     eco_text_add(text,
                  "#ifndef ECO_%s\n#define ECO_ROWS_%s 1\n#define ECO_OPERAND_%s 1\n"
-                 "#define ECO_%s 1\n%s"
+                 "#define ECO_%s 1\n%s%s"
                  "#include \"gpu/persistent/%s_kernels.cuh\"\n",
                  kind->accuracy, kind->rows, kind->operand, kind->accuracy,
-                 kind->scaled ? "#define ECO_SCALED 1\n" : "", way);
+                 kind->scaled ? "#define ECO_SCALED 1\n" : "",
+                 contents->resets ? "#define ECO_RESETS 1\n" : "", way);
     for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
         if (contents->shapes >> place & 1) {
             char name[ECO_KERNEL_NAME];
@@ -35,10 +29,9 @@ static void print(const void *what, struct eco_text *text)
     eco_text_add(text, "#endif\n");
 }
 
-char *eco_persistent_text(const struct ecornn_cell *cell, const struct eco_persistent_kind *kind,
-                          bool backward, uint64_t shapes)
+char *eco_persistent_text(const struct eco_persistent_source *source)
 {
-    return eco_print_text(print, &(struct contents){cell, kind, backward, shapes});
+    return eco_print_text(print, source);
 }
 
 void eco_persistent_kernel_name(int place, char name[ECO_KERNEL_NAME])

@@ -65,11 +65,12 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
                                const struct eco_layout *layout, const struct eco_args *args,
                                const eco_gpu_ops *together)
 {
-    static const struct eco_stage_kernels *const stages[ECO_TYPES] = {
-        [ECORNN_F32] = &eco_stages_f32,
-        [ECORNN_F64] = &eco_stages_f64,
-        [ECORNN_BF16] = &eco_stages_bf16,
-        [ECORNN_F16] = &eco_stages_f16};
+    /* by type, without resets and with them */
+    static const struct eco_stage_kernels *const stages[ECO_TYPES][2] = {
+        [ECORNN_F32] = {&eco_stages_f32, &eco_stages_f32_resets},
+        [ECORNN_F64] = {&eco_stages_f64, &eco_stages_f64_resets},
+        [ECORNN_BF16] = {&eco_stages_bf16, &eco_stages_bf16_resets},
+        [ECORNN_F16] = {&eco_stages_f16, &eco_stages_f16_resets}};
     struct eco_gpu *gpu = plan->device->own;
     struct eco_gpu_scope scope;
     struct eco_gpu_run run = {.plan = plan,
@@ -77,7 +78,7 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
                               .lowered = &plan->problem.cell->lowered,
                               .layout = layout,
                               .args = args,
-                              .stages = stages[plan->problem.type],
+                              .stages = stages[plan->problem.type][plan->problem.resets],
                               .together = together,
                               .launch.can = gpu->overlap,
                               .blas.share = -1};

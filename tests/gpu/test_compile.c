@@ -93,9 +93,12 @@ static void check_kernels(const struct ecornn_cell *cell, const struct eco_code 
     }
 }
 
+/* Every other text has resets. */
+static int number_of_texts;
+
 static void compile(const struct ecornn_cell *cell, ecornn_type type, int from)
 {
-    char *text = eco_cell_text(cell, type);
+    char *text = eco_cell_text(cell, type, number_of_texts++ % 2);
     for (int a = from; a < ARCHITECTURES; a++) {
         struct eco_code code;
         const struct eco_source source = {text, architecture[a], NULL};
@@ -119,10 +122,15 @@ START_TEST(compiles_every_cell)
 }
 END_TEST
 
-static void compile_persistent(const struct ecornn_cell *cell, int kind, bool backward, int place)
+/* number: bit 0: backward, bit 1: with resets. */
+static void compile_persistent(const struct ecornn_cell *cell, int kind, int number, int place)
 {
     char *text =
-        eco_persistent_text(cell, &eco_persistent_kinds[kind], backward, UINT64_C(1) << place);
+        eco_persistent_text(&(struct eco_persistent_source){.cell = cell,
+                                                            .kind = &eco_persistent_kinds[kind],
+                                                            .backward = number % 2,
+                                                            .resets = number / 2 % 2,
+                                                            .shapes = UINT64_C(1) << place});
     const struct eco_source source = {text, "sm_90a", NULL};
     char name[ECO_KERNEL_NAME];
     struct eco_code code;
@@ -134,8 +142,9 @@ static void compile_persistent(const struct ecornn_cell *cell, int kind, bool ba
 }
 
 /* All steps in one launch: of each cell from text that has such kernels two kinds, both ways; all
- * kinds between them.  Of cells with one product also those of four warps together, and, with
- * scales, those of what a warp gathers itself.  Of built-in cells one kernel each way. */
+ * kinds between them; half of them with resets.  Of cells with one product also those of four warps
+ * together, and, with scales, those of what a warp gathers itself.  Of built-in cells one kernel
+ * each way. */
 START_TEST(compiles_persistent_kernels)
 {
     /* by products: clusters of 1, 4, 2 and 1; of 1 */
@@ -150,10 +159,11 @@ START_TEST(compiles_persistent_kernels)
     ecornn_cell *cell = cell_number(_i);
     const int products = eco_cell_products(cell), kernels = _i < builtins() ? 2 : 4;
     for (int i = 0; i < kernels && products > 0; i++)
-        compile_persistent(cell, (_i + i) % ECO_PERSISTENT_KINDS, i % 2, places[products - 1][i]);
+        compile_persistent(cell, (_i + i) % ECO_PERSISTENT_KINDS, i + 2 * (_i % 2),
+                           places[products - 1][i]);
     if (products == 1 && _i >= builtins()) {
-        compile_persistent(cell, kinds[_i % 4], false, squares[_i / 4 % 2]);
-        compile_persistent(cell, scaled[_i % 2], false, direct[_i / 2 % 2]);
+        compile_persistent(cell, kinds[_i % 4], 2 * (_i / 2 % 2), squares[_i / 4 % 2]);
+        compile_persistent(cell, scaled[_i % 2], 2 * (_i / 4 % 2), direct[_i / 2 % 2]);
     }
     ecornn_cell_free(cell);
 }
@@ -170,7 +180,10 @@ START_TEST(compiles_fused_kernels)
     ecornn_cell *cell = cell_number(builtins() + _i);
     const int accs = cell->lowered.n_accs;
     if (eco_cell_products(cell) == 1) {
-        char *text = eco_fused_text(cell, kinds[_i % 4].type, kinds[_i % 4].fast);
+        char *text = eco_fused_text(&(struct eco_problem){.cell = cell,
+                                                          .type = kinds[_i % 4].type,
+                                                          .fast = kinds[_i % 4].fast,
+                                                          .resets = _i / 4 % 2});
         const struct eco_source source = {text, "sm_90a", NULL};
         struct eco_code code;
         ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
@@ -335,7 +348,7 @@ END_TEST
 /* Headers, options, architecture and text: each alone makes another key. */
 START_TEST(key_has_all_of_it)
 {
-    static char key[2][1 << 18];
+    static char key[2][1 << 19];
     const char *const options[] = {"-DX", NULL};
     const struct eco_source source[] = {
         {"a", "sm_75", NULL}, {"b", "sm_75", NULL}, {"a", "sm_90a", NULL}, {"a", "sm_75", options}};

@@ -242,6 +242,58 @@ START_TEST(agrees_where_rows_are_apart)
 }
 END_TEST
 
+/* Rows that begin anew inside a sequence: in several groups of blocks, in clusters, with two
+ * products, in chunks, in layers above; where rows end early; of more rows than a block takes. */
+static const char *const anew[] = {
+    "lstm/f32/train/L2/bi/T23/N5/I8/H72/states/resets:20/lengths:random",
+    "lstm/f32/infer/L3/T21/N3/I8/H72/states/resets:30",
+    "lstm/f32/train/T4/N20/I8/H800/states/resets:40/lengths:random",
+    "gru/f32/train/rev/T17/N70/I8/H264/states/resets:10",
+    "gru/f32/train/bi/T9/N40/I33/H65/resets:30/accumulate/batch-major",
+    "gru/f32/infer/L2/rev/T9/N150/I20/H96/states/resets:20/alias",
+    "rnn-tanh/f32/train/T30/N2/I8/H96/states/resets:100",
+    "gru-reset-first/f32/train/rev/T9/N9/I8/H96/states/resets:30/lengths:random",
+    "mgu/f32/train/bi/T9/N20/I8/H72/states/resets:20",
+    "lstm/f32/train/L2/T9/N20/I8/H200/P75/states/resets:20/lengths:random",
+    "lstm/f32/train/L2/bi/T5/N20/I8/H72/resets/states"};
+enum { ANEW = sizeof anew / sizeof *anew };
+
+START_TEST(agrees_where_rows_begin_anew)
+{
+    check_in_types(anew, nth(_i));
+}
+END_TEST
+
+/* And with the bits of the same run cut into episodes: of one layer and one input, since large
+ * products may add up in another order where they have more rows, and without dx. */
+static const char *const episodes[] = {
+    "lstm/f32/train/T12/N5/I1/H40/states/resets:25/null:dx",
+    "lstm/f32/train/rev/T12/N17/I1/H72/states/resets:25/null:dx/lengths:random",
+    "gru/f32/train/T12/N5/I1/H136/states/resets:25/null:dx",
+    "rnn-tanh/f32/train/rev/T12/N5/I1/H64/states/resets:25/null:dx",
+    "gru-reset-first/f32/train/T12/N5/I1/H64/states/resets:25/null:dx/lengths:random"};
+enum { EPISODES = sizeof episodes / sizeof *episodes, EPISODE_TYPES = 3 };
+
+START_TEST(gives_the_bits_of_episodes)
+{
+    static const char *const type[EPISODE_TYPES] = {"f32/fast", "bf16", "f16"};
+    struct test_case test;
+    struct data inputs = {0};
+    char text[CASE_TEXT];
+    const char *name;
+    snprintf(text, sizeof text, "%s", episodes[nth(_i) / EPISODE_TYPES]);
+    ck_assert(retype(text, type[nth(_i) % EPISODE_TYPES]));
+    ck_assert(case_parse(&test, text));
+    case_inputs(&test, &inputs);
+    const struct machine machine = {device, test.desc.type, 1, NULL};
+    for (int k = 0; k < algorithm_count(device->backend); k++)
+        if (algorithm_take(device->backend, k, &name) && algorithm_runs(device, k, &test))
+            ck_assert_msg(episodes_same(&test, &machine, &inputs), "%s: %s", text, name);
+    data_free(&inputs);
+    case_free(&test);
+}
+END_TEST
+
 START_TEST(agrees_for_own_cells)
 {
     static const char *const type[] = {"f32/fast", "f16"};
@@ -368,9 +420,10 @@ START_TEST(says_how_a_cell_runs)
         if (on)
             printf("# %.*s\n", (int)strcspn(line + 1, "\n"), line + 1);
         else
-            ck_assert_msg(strstr(line, "interpreted (ECORNN_NVRTC is 0)") != NULL &&
-                              strstr(text, "refuses: a cell from text where there is no NVRTC"),
-                          "%s", text);
+            ck_assert_msg(
+                strstr(line, "interpreted (ECORNN_NVRTC is 0)") != NULL &&
+                    strstr(text, "refuses: kernels compiled at run time where there is no NVRTC"),
+                "%s", text);
         ecornn_plan_free(plan);
     }
     ecornn_cell_free(cell);
@@ -583,6 +636,8 @@ int main(int argc, char **argv)
         tcase_add_loop_test(tests, agrees_where_groups_end_early, 0, share(TYPES * ENDED));
         tcase_add_loop_test(tests, agrees_in_few_steps, 0, share(TYPES * FEW));
         tcase_add_loop_test(tests, agrees_where_rows_are_apart, 0, share(TYPES * APART));
+        tcase_add_loop_test(own, agrees_where_rows_begin_anew, 0, share(TYPES * ANEW));
+        tcase_add_loop_test(own, gives_the_bits_of_episodes, 0, share(EPISODE_TYPES * EPISODES));
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
                             share(TYPES * builtin_count()));

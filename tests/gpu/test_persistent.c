@@ -311,9 +311,7 @@ START_TEST(has_kernels_of_common_cells)
             snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", cell, types[i / 2]);
             ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
             ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-            ck_assert_int_eq(
-                eco_persistent_is_made(problem.cell, eco_persistent_kind(&problem, i % 2), i % 2),
-                common);
+            ck_assert_int_eq(eco_persistent_is_made(&problem, i % 2), common);
             ck_assert_int_eq(eco_persistent_refuses(&problem, i % 2) == NULL, common);
         }
     }

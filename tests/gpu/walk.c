@@ -142,7 +142,8 @@ static void add_file(struct eco_text *text, const char *name, const struct test_
     else if (strstr(name, "3fewIL") != NULL)
         eco_text_add(text, "grouped_%s", of_type[type]);
     else if (strstr(name, "eco_stage_call") != NULL || strstr(name, "interpret") != NULL)
-        eco_text_add(text, "stages_%s", type == 1 ? "f32" : of_type[type]);
+        eco_text_add(text, "stages_%s%s", type == 1 ? "f32" : of_type[type],
+                     test->desc.flags & ECORNN_RESETS ? "_resets" : "");
     else
         eco_text_add(text, "-");
 }
@@ -291,7 +292,9 @@ static const struct more {
     {"lstm-coupled/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"lstm/bf16/infer/bi/T3/N300/I72/H40/states/lengths:random", NULL, false},
     {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
-    {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false}};
+    {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false},
+    /* rows of whole pieces, which are patched as such */
+    {"gru/f32/train/T3/N3/I8/H32/resets:30", "algorithm=step", false}};
 enum { MORE = sizeof more / sizeof *more };
 
 static void walk_case(const char *text, int rung, const struct more *one,
@@ -372,14 +375,28 @@ static void walk_ladders(int rung)
         }
 }
 
+/* Stages of plans with resets. */
+static void walk_resets(void)
+{
+    static const struct more step = {NULL, "algorithm=step", false};
+    for (int type = 0; type < TYPES; type++)
+        for (int cell = 0; cell < builtin_count(); cell++) {
+            char text[CASE_TEXT];
+            snprintf(text, sizeof text, "%s/%s/train/T5/N3/I5/H13/states/resets:30",
+                     ecornn_cell_name(cell), types[type]);
+            if (is_mine(text))
+                walk_case(text, 0, &step, NULL);
+        }
+}
+
 /* Interpreted, where NVRTC may not compile. */
 static void walk_interpreted(void)
 {
     setenv("ECORNN_NVRTC", "0", 1);
-    for (int type = 0; type < TYPES; type++) {
+    for (int i = 0; i < 2 * TYPES; i++) {
         char text[CASE_TEXT];
-        snprintf(text, sizeof text, "own-gru-reset-first/%s/train/T3/N3/I5/H13/states",
-                 types[type]);
+        snprintf(text, sizeof text, "own-gru-reset-first/%s/train/T3/N3/I5/H13/states%s",
+                 types[i / 2], i % 2 ? "/resets:30" : "");
         if (is_mine(text))
             walk_case(text, 0, NULL, NULL);
     }
@@ -408,6 +425,7 @@ int main(int argc, char **argv)
             walk_case(more[i].text, 0, &more[i], NULL);
     for (int rung = RUNGS - 1; rung >= 0; rung--)
         walk_ladders(rung);
+    walk_resets();
     walk_interpreted();
     printf("# %d problems, %d runs that agreed of %d, %d choices that cannot be\n", count.cases,
            count.runs - count.failed, count.runs, count.refused);
