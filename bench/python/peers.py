@@ -41,12 +41,13 @@ class Io(ctypes.Structure):
                 ("x", POINTER), ("y", POINTER), ("initial", POINTER * 4), ("final", POINTER * 4),
                 ("weights", POINTER), ("workspace", POINTER), ("reserve", POINTER),
                 ("seed", ctypes.c_uint64), ("stream", POINTER), ("workspace_bytes", SIZE),
-                ("reserve_bytes", SIZE)]
+                ("reserve_bytes", SIZE), ("resets", POINTER), ("reset_state", POINTER * 4)]
 
 
 class Gradient(ctypes.Structure):
     _fields_ = [("size", SIZE), ("dy", POINTER), ("dfinal", POINTER * 4), ("dx", POINTER),
-                ("dinitial", POINTER * 4), ("dweights", POINTER), ("accumulate", INT)]
+                ("dinitial", POINTER * 4), ("dweights", POINTER), ("accumulate", INT),
+                ("dreset_state", POINTER * 4)]
 
 
 class Problem:

@@ -57,8 +57,8 @@ ECO_DEVICE bool element_resets(const struct element *at, int32_t later)
     const struct eco_stage_call *call = at->call;
     if (!HAS_RESETS || !call->resets)
         return false;
-    const int32_t n = (int32_t)(at->row % (size_t)call->batch),
-                  t = call->reset_t + (int32_t)(at->row / (size_t)call->batch) + later;
+    const uint32_t row = (uint32_t)at->row, batch = (uint32_t)call->batch;
+    const int32_t n = (int32_t)(row % batch), t = call->reset_t + (int32_t)(row / batch) + later;
     if (t < 0 || t >= call->reset_end || (call->lengths && t >= call->lengths[n]))
         return false;
     return call->resets[(int64_t)at->row + (int64_t)later * call->batch] != 0;
@@ -73,7 +73,7 @@ ECO_DEVICE bool has_start(const struct element *at, int s)
 ECO_DEVICE vec element_start(const struct element *at, int s)
 {
     const struct eco_stage_call *call = at->call;
-    const size_t n = at->row % (size_t)call->batch;
+    const size_t n = (uint32_t)at->row % (uint32_t)call->batch;
     return call->start[s] ? to_real(((const narrow *)call->start[s])[n * at->hidden + at->unit])
                           : 0;
 }

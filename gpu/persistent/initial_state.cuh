@@ -39,6 +39,17 @@ ECO_DEVICE float gather_raw(const struct eco_persistent_call *call, const struct
     return most;
 }
 
+/* With resets rows may begin anew from larger ones. */
+ECO_DEVICE float greatest_start(const struct eco_persistent_call *call, const struct block *block)
+{
+    float most = 1;
+    const float *const start = (const float *)starts_of(call, &call->job[block->job])->start[0];
+    const int n = start ? block->rows * call->hidden : 0;
+    for (int i = (int)threadIdx.x; i < n; i += PERSISTENT_THREADS)
+        enlarge(&most, start[(int64_t)block->row0 * call->hidden + i]);
+    return most;
+}
+
 template <class DIVISION>
 ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
                                    const struct block *block, const struct memory *memory,
@@ -46,7 +57,9 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
 {
     const struct eco_persistent_job *job = &call->job[block->job];
     const bool zeros = (job->starts ? job->given[0] : job->state[0]) == NULL;
-    const float most = zeros ? 1 : gather_raw(call, block, memory);
+    float most = zeros ? 1 : gather_raw(call, block, memory);
+    if (has_resets(call))
+        enlarge(&most, greatest_start(call, block));
     scales->state = scale_for(greatest_of_block(block, most));
     scales->sums *= reciprocal_pow2(scales->state);
     if (zeros)

@@ -254,6 +254,7 @@ static const char *const anew[] = {
     "rnn-tanh/f32/train/T30/N2/I8/H96/states/resets:100",
     "gru-reset-first/f32/train/rev/T9/N9/I8/H96/states/resets:30/lengths:random",
     "mgu/f32/train/bi/T9/N20/I8/H72/states/resets:20",
+    "gru/f32/train/T9/N5/I8/H72/states/resets:30/scale:8", /* larger than bounded states */
     "lstm/f32/train/L2/T9/N20/I8/H200/P75/states/resets:20/lengths:random",
     "lstm/f32/train/L2/bi/T5/N20/I8/H72/resets/states"};
 enum { ANEW = sizeof anew / sizeof *anew };

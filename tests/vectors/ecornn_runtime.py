@@ -37,12 +37,13 @@ class Io(ctypes.Structure):
                 ("y", void), ("initial", void * MAX_STATES), ("final", void * MAX_STATES),
                 ("weights", void), ("workspace", void), ("reserve", void),
                 ("seed", ctypes.c_uint64), ("stream", void), ("workspace_bytes", size),
-                ("reserve_bytes", size)]
+                ("reserve_bytes", size), ("resets", void), ("reset_state", void * MAX_STATES)]
 
 
 class Gradient(ctypes.Structure):
     _fields_ = [("size", size), ("dy", void), ("dfinal", void * MAX_STATES), ("dx", void),
-                ("dinitial", void * MAX_STATES), ("dweights", void), ("accumulate", i32)]
+                ("dinitial", void * MAX_STATES), ("dweights", void), ("accumulate", i32),
+                ("dreset_state", void * MAX_STATES)]
 
 
 def load(path=None):
