@@ -184,7 +184,8 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_bound *bound)
     call->doperand = (void *)bound->doperand.first;
     call->doperand_row = bound->doperand.row;
     eco_gpu_copy_history(run, bound);
-    eco_gpu_patch_states(run, bound, op->t0, op->t1);
+    if (run->args->dweights != NULL)
+        eco_gpu_patch_states(run, bound, op->t0, op->t1);
     begin_dh(run, bound);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);

@@ -127,7 +127,8 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
     }
     for (int i = 0; i < n && run->args->backward; i++) {
         eco_gpu_copy_history(run, &bounds[i]);
-        eco_gpu_patch_states(run, &bounds[i], bounds[i].op->t0, bounds[i].op->t1);
+        if (run->args->dweights != NULL)
+            eco_gpu_patch_states(run, &bounds[i], bounds[i].op->t0, bounds[i].op->t1);
     }
     const struct eco_persistent_call call = call_of(run, bounds, n);
     if (call.shape.members == 0) { /* never, by how plans choose what is compiled */

@@ -81,6 +81,11 @@ void eco_gpu_point_at_states(const struct eco_gpu_run *run, const struct eco_bou
                              int32_t t, struct eco_stage_call *call);
 /* Forward, bit s: the first step starts from zeros, and its kernels know: no plane has them. */
 uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run);
+/* Where y is not what the op's steps back read: makes what is. */
+void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound);
+
+/* ---- resets, view/resets.c ------------------------------------------------------------------- */
+
 /* The bytes of a step; NULL: there are none, or no such step.  A lane's starts, NULL: zeros. */
 const uint8_t *eco_gpu_resets(const struct eco_gpu_run *run, int32_t t);
 struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_bound *bound,
@@ -88,10 +93,9 @@ struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_
 /* A state's rows from one place to another, with starts where step t resets them. */
 void eco_gpu_patch(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
                    struct eco_plane to, struct eco_plane from, int32_t t);
-/* With resets: what products back read of states before steps [t0,t1). */
+/* With resets: what products of gradients of weights, and of a replay, read of states before steps
+ * [t0,t1). */
 void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t0,
                           int32_t t1);
-/* Where y is not what the op's steps back read: makes what is. */
-void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound);
 
 #endif /* ECO_GPU_VIEW_RUN_H */

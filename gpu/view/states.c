@@ -51,65 +51,6 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound
         move(run, &call);
 }
 
-/* ---- resets ---------------------------------------------------------------------------------- */
-
-const uint8_t *eco_gpu_resets(const struct eco_gpu_run *run, int32_t t)
-{
-    const bool there = run->args->resets != NULL && t >= 0 && t < run->args->T;
-    return there ? run->args->resets + (size_t)t * (size_t)run->args->N : NULL;
-}
-
-struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_bound *bound, int s)
-{
-    return run->args->resets != NULL ? eco_gpu_plane(&bound->start[s], 0) : (struct eco_plane){0};
-}
-
-static void patch_steps(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
-                        struct eco_patch_call call)
-{
-    call.start = eco_gpu_starts(run, bound, s);
-    call.resets = eco_gpu_resets(run, call.t0);
-    call.lengths = run->args->lengths;
-    call.rows = run->args->N;
-    call.width = eco_problem_width(run->problem, s);
-    if (call.steps > 0 && run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, eco_launch_patch(&call, run->stream), "resetting states");
-}
-
-void eco_gpu_patch(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
-                   struct eco_plane to, struct eco_plane from, int32_t t)
-{
-    patch_steps(run, bound, s,
-                (struct eco_patch_call){.to = to, .from = from, .steps = 1, .t0 = t});
-}
-
-/* The direction's first step has its states elsewhere. */
-void eco_gpu_patch_states(struct eco_gpu_run *run, const struct eco_bound *bound, int32_t t0,
-                          int32_t t1)
-{
-    for (int s = 0; run->args->resets != NULL && s < run->problem->cell->recipe.n_states; s++) {
-        const struct eco_view *to = &bound->patched[s];
-        if (to->first == NULL)
-            continue;
-        const bool begins = bound->begins[s] && t0 <= bound->first && bound->first < t1;
-        const int32_t from = t0 + (int32_t)(begins && bound->first == t0),
-                      end = t1 - (int32_t)(begins && bound->first != t0);
-        struct eco_patch_call call = {.to = eco_gpu_plane(to, from),
-                                      .from = eco_gpu_plane(&bound->before[s], from),
-                                      .steps = end - from,
-                                      .t0 = from};
-        call.filled = (int32_t)to->row - eco_problem_width(run->problem, s);
-        patch_steps(run, bound, s, call);
-        call.to = eco_gpu_plane(to, bound->first);
-        call.from = eco_gpu_plane(&bound->initial[s], bound->first);
-        call.steps = (int32_t)begins;
-        call.t0 = bound->first;
-        patch_steps(run, bound, s, call);
-    }
-}
-
-/* ---- a stage's states ------------------------------------------------------------------------ */
-
 static void point_at_kept(const struct eco_bound *bound, int32_t t, int s,
                           struct eco_stage_call *call)
 {
