@@ -45,7 +45,6 @@ if "$pack" > "$logs/pack" 2>&1; then echo "pack: $(grep -h Checks: "$logs/pack")
     tail -n 20 "$logs/pack"
     failed=$((failed + 1))
 fi
-<<<<<<< HEAD
 attention=$(dirname "$program")/test_attention
 if "$attention" > "$logs/attention" 2>&1; then
     echo "attention: $(grep -h Checks: "$logs/attention")"
@@ -53,9 +52,7 @@ else
     tail -n 20 "$logs/attention"
     failed=$((failed + 1))
 fi
-=======
 others choices
->>>>>>> 5360dab (plan: print choices in the form that forces them)
 others graph
 others fail
 others guard
