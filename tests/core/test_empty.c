@@ -23,7 +23,7 @@ static const struct {
     int bytes;    /* of an element */
 } problem[] = {
     {"lstm/train/L2/bi/T5/N3/I4/H7/P6/dropout:0.5", {24, 28}, 4},
-    {"lstm/f64/train/rev/T5/N3/I4/H7", {7, 7}, 8},
+    {"lstm/f64/train/rev/T5/N3/I4/H7/resets", {7, 7}, 8},
     {"gru/train/L3/T5/N3/I4/H9/batch-major", {27, 0}, 4},
     {"lstm/bf16/train/bi/T5/N3/I4/H7", {14, 14}, 2},
     {"lstm/f16/train/T5/N3/I4/H8", {8, 8}, 2},
@@ -59,7 +59,7 @@ static void block_holds(const struct block *block, ecornn_device *on, const stru
 }
 
 struct states {
-    struct block initial[2], final[2], dfinal[2], dinitial[2], dweights;
+    struct block initial[2], final[2], dfinal[2], dinitial[2], dstart[2], dweights;
 };
 
 static void states_make(struct states *states, ecornn_device *on)
@@ -69,6 +69,7 @@ static void states_make(struct states *states, ecornn_device *on)
         block_make(&states->final[s], on, 2);
         block_make(&states->dfinal[s], on, 3);
         block_make(&states->dinitial[s], on, 4);
+        block_make(&states->dstart[s], on, 6);
     }
     block_make(&states->dweights, on, 5);
 }
@@ -87,6 +88,7 @@ static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int
     const int32_t lengths[3] = {0};
     states_make(&states, on);
     const int S = problem[which].state[1] > 0 ? 2 : 1, rows = sizes[size].batch;
+    const bool resets = strstr(problem[which].problem, "resets") != NULL;
     ecornn_io io = {.size = sizeof io, .steps = sizes[size].steps, .batch = sizes[size].batch};
     ecornn_gradient gradient = {.size = sizeof gradient};
     for (int s = 0; s < S; s++) {
@@ -94,6 +96,7 @@ static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int
         io.final[s] = states.final[s].device;
         gradient.dfinal[s] = given ? states.dfinal[s].device : NULL;
         gradient.dinitial[s] = states.dinitial[s].device;
+        gradient.dreset_state[s] = resets ? states.dstart[s].device : NULL;
     }
     io.lengths = given ? lengths : NULL; /* not read */
     check_ok(ecornn_forward(plan, &io));
@@ -106,6 +109,7 @@ static void check_run(ecornn_device *on, const ecornn_plan *plan, int which, int
         block_holds(&states.final[s], on, given ? &states.initial[s] : NULL, bytes);
         block_holds(&states.dinitial[s], on, given ? &states.dfinal[s] : NULL,
                     strstr(problem[which].problem, "train") != NULL ? bytes : 0);
+        block_holds(&states.dstart[s], on, NULL, resets ? bytes : 0);
         block_holds(&states.initial[s], on, &states.initial[s], 0);
         block_holds(&states.dfinal[s], on, &states.dfinal[s], 0);
         io.initial[s] = io.final[s]; /* the same memory */
