@@ -120,8 +120,8 @@ cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t str
 
 /* sum[n,:] += carry[n,:], which becomes 0, where resets[n] is not 0 and row n has a step t. */
 struct eco_cut_call {
-    struct eco_plane sum, carry;
-    const uint8_t *resets; /* [N], of step t; NULL: there is none */
+    struct eco_plane sum, carry; /* sum.data NULL: unwanted */
+    const uint8_t *resets;       /* [N], of step t; NULL: there is none */
     const int32_t *lengths;
     int32_t rows, width, t;
 };

@@ -66,7 +66,7 @@ struct eco_stage_call {
     int64_t first_row, step_rows;
     const uint8_t *resets;             /* [rows]; NULL: there are none */
     const void *start[ECO_MAX_STATES]; /* [batch,hidden] in the type of rows; NULL: 0 */
-    void *dstart[ECO_MAX_STATES];      /* backward: rows as of carry */
+    void *dstart[ECO_MAX_STATES];      /* backward: rows as of carry; NULL: unwanted */
     int32_t batch, reset_t, reset_end; /* time of row 0, of the run's end */
     int32_t then;                      /* +1, -1: the step after, in the direction's order */
     bool cuts;                         /* this stage does */

@@ -87,7 +87,8 @@ ECO_DEVICE void cut_carries(const struct element *at)
     for (int32_t s = 0; s < call->n_states; s++)
         if (has_start(at, s)) {
             real *const carry = &AT(real, call->carry[s], call->carry_row[s], 0);
-            AT(real, call->dstart[s], call->carry_row[s], 0) += *carry;
+            if (call->dstart[s])
+                AT(real, call->dstart[s], call->carry_row[s], 0) += *carry;
             *carry = 0;
         }
 }

@@ -207,7 +207,8 @@ ECO_DEVICE void cut_element(const struct eco_cut_call *call, int32_t n, int32_t 
     const size_t sum = place_of(&call->sum, 0, n, i), carry = place_of(&call->carry, 0, n, i);
     if (!call->resets || !begins_anew(call->resets[n], call->lengths, call->t, n))
         return;
-    set(&call->sum, sum, get(&call->sum, sum) + get(&call->carry, carry));
+    if (call->sum.data)
+        set(&call->sum, sum, get(&call->sum, sum) + get(&call->carry, carry));
     set(&call->carry, carry, 0);
 }
 

@@ -116,7 +116,7 @@ static bool ends_there(const struct eco_gpu_run *run, const struct eco_bound *bo
     return args->lengths == NULL || bound->next[0].mask != SIZE_MAX;
 }
 
-/* Without resets the first step reads the caller's initial states. */
+/* The first step reads the caller's initial states. */
 static void point_at_initial(const struct eco_gpu_run *run, const struct eco_op *op,
                              struct eco_stage_call *call)
 {
@@ -266,7 +266,7 @@ static struct eco_stage_call stage_of(const struct eco_gpu_run *run, const struc
     *whole = eco_gpu_call(run, bound);
     whole->last = true;
     eco_gpu_point_at_step(run, bound, t, whole);
-    if (t == bound->first && run->args->resets == NULL)
+    if (t == bound->first && !eco_gpu_begins_in_planes(run))
         point_at_initial(run, bound->op, whole);
     if (t == bound->last)
         point_at_final(run, bound, whole);

@@ -37,7 +37,7 @@ void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     eco_gpu_copy_weights(run, bound->op);
     eco_gpu_fill_rows(run, bound);
-    for (int s = 0; s < states(run) && run->args->resets != NULL; s++)
+    for (int s = 0; s < states(run) && eco_gpu_begins_in_planes(run); s++)
         eco_gpu_patch(run, bound, s, eco_gpu_plane(&bound->before[s], bound->first),
                       eco_gpu_plane(&bound->given[s], 0), bound->first);
     if (run->args->resets != NULL)
@@ -63,7 +63,8 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
     eco_gpu_copy_weights(run, bound->op);
     eco_gpu_fill_columns(run, bound->op);
     for (int s = 0; s < states(run) && run->args->resets != NULL; s++)
-        move_state(run, s, &bound->dstart[s], &(struct eco_view){0}, 0);
+        if (run->args->dreset_state[s] != NULL)
+            move_state(run, s, &bound->dstart[s], &(struct eco_view){0}, 0);
     for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_D_STEP); s++)
         if (!(eco_gpu_zero_carry(run) >> s & 1))
             move_state(run, s, &bound->carry[s], &bound->given[s], 0);
@@ -72,16 +73,19 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
 /* With resets: the last of what goes to starts, and their gradients out. */
 static void end_starts(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    const bool resets = run->args->resets != NULL;
+    const struct eco_args *args = run->args;
+    const bool resets = args->resets != NULL;
     for (int s = 0; s < states(run) && run->problem->resets; s++) {
-        const struct eco_cut_call cut = {.sum = eco_gpu_plane(&bound->dstart[s], 0),
+        const bool wanted = args->dreset_state[s] != NULL;
+        const struct eco_cut_call cut = {.sum = wanted ? eco_gpu_plane(&bound->dstart[s], 0)
+                                                       : (struct eco_plane){0},
                                          .carry = eco_gpu_plane(&bound->carry[s], 0),
                                          .resets = eco_gpu_resets(run, bound->first),
-                                         .lengths = run->args->lengths,
-                                         .rows = run->args->N,
+                                         .lengths = args->lengths,
+                                         .rows = args->N,
                                          .width = eco_problem_width(run->problem, s),
                                          .t = bound->first};
-        if (resets && run->status == ECORNN_OK)
+        if (resets && (wanted || args->dinitial[s] != NULL) && run->status == ECORNN_OK)
             eco_gpu_note_cuda(run, eco_launch_cut(&cut, run->stream), "gradients of starts");
         move_state(run, s, &bound->dstart_wanted[s],
                    resets ? &bound->dstart[s] : &(struct eco_view){0}, 0);

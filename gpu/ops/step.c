@@ -98,7 +98,7 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
     };
     for (int s = 0; s < call.n_states && run->args->resets != NULL; s++) {
         call.start[s] = bound->start[s].first;
-        call.dstart[s] = run->args->backward ? bound->dstart[s].first : NULL;
+        call.dstart[s] = run->args->dreset_state[s] != NULL ? bound->dstart[s].first : NULL;
     }
     return call;
 }

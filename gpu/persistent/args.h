@@ -217,7 +217,8 @@ struct eco_persistent_job {
 /* Of kernels with resets, ECO_RESETS: what rows of a job begin anew from. */
 struct eco_persistent_starts {
     const void *start[ECO_MAX_STATES]; /* [N,width] in the type of rows; NULL: zeros */
-    void *dstart[ECO_MAX_STATES];      /* backward: sums of their gradients, rows as of carry */
+    void *dstart[ECO_MAX_STATES];      /* backward: sums of their gradients, rows as of carry; NULL:
+                                          unwanted */
 };
 struct eco_persistent_resets {
     const uint8_t *bytes; /* [steps, N]; NULL: this run has none */

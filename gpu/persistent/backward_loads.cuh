@@ -307,7 +307,8 @@ template <class CELL> ECO_DEVICE void read_outside(const struct element_of<CELL>
 template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, float d)
 {
     float *const sums = (float *)starts_of(at->call, at->job)->dstart[s];
-    atomicAdd(sums + offset_at(at->row, at->call->carry_row[s], at->unit), d);
+    if (sums)
+        atomicAdd(sums + offset_at(at->row, at->call->carry_row[s], at->unit), d);
 }
 
 /* With resets: before the step the row's start, and nothing of what is carried from behind one. */

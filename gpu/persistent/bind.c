@@ -88,7 +88,7 @@ struct eco_persistent_job eco_persistent_job(const struct eco_gpu_run *run,
         .t = course.first,
         .t_step = course.falls ? -1 : 1,
         .starts = course.first == (backward ? bound->last : bound->first) &&
-                  (backward || run->args->resets == NULL), /* else BEGIN put states into planes */
+                  (backward || !eco_gpu_begins_in_planes(run)),
     };
     for (int o = 0; o < run->lowered->n_operands; o++)
         job.recurrent[o] = weights_of(run, op, ECO_PART_RECURRENT + o);
@@ -130,7 +130,7 @@ struct eco_persistent_starts eco_persistent_starts(const struct eco_gpu_run *run
     struct eco_persistent_starts starts = {{NULL}, {NULL}};
     for (int s = 0; s < run->problem->cell->recipe.n_states && run->args->resets != NULL; s++) {
         starts.start[s] = bound->start[s].first;
-        starts.dstart[s] = run->args->backward ? bound->dstart[s].first : NULL;
+        starts.dstart[s] = run->args->dreset_state[s] != NULL ? bound->dstart[s].first : NULL;
     }
     return starts;
 }

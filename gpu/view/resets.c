@@ -15,6 +15,12 @@ struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_
     return run->args->resets != NULL ? eco_gpu_plane(&bound->start[s], 0) : (struct eco_plane){0};
 }
 
+bool eco_gpu_begins_in_planes(const struct eco_gpu_run *run)
+{
+    const unsigned all = (1u << run->problem->cell->recipe.n_states) - 1;
+    return run->args->resets != NULL && eco_gpu_zero_states(run) != all;
+}
+
 static void patch_steps(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
                         struct eco_patch_call call)
 {

@@ -90,6 +90,9 @@ void eco_gpu_copy_history(struct eco_gpu_run *run, const struct eco_bound *bound
 const uint8_t *eco_gpu_resets(const struct eco_gpu_run *run, int32_t t);
 struct eco_plane eco_gpu_starts(const struct eco_gpu_run *run, const struct eco_bound *bound,
                                 int s);
+/* Are states before the first step in planes, since rows may begin from the caller's or from their
+ * starts?  Not where all of both are zeros. */
+bool eco_gpu_begins_in_planes(const struct eco_gpu_run *run);
 /* A state's rows from one place to another, with starts where step t resets them. */
 void eco_gpu_patch(struct eco_gpu_run *run, const struct eco_bound *bound, int s,
                    struct eco_plane to, struct eco_plane from, int32_t t);

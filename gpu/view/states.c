@@ -6,11 +6,12 @@
 
 uint16_t eco_gpu_zero_states(const struct eco_gpu_run *run)
 {
+    const struct eco_args *args = run->args;
     uint16_t zero = 0;
-    if (run->args->resets != NULL) /* some rows may begin from others */
-        return 0;
-    for (int s = 0; s < run->problem->cell->recipe.n_states; s++)
-        zero |= (uint16_t)((run->args->initial[s] == NULL) << s);
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const bool starts = args->resets != NULL && args->reset_state[s] != NULL;
+        zero |= (uint16_t)((args->initial[s] == NULL && !starts) << s);
+    }
     /* of rows that have ended a projection's kernel keeps what is there */
     return run->problem->projected && run->args->lengths != NULL ? zero & (uint16_t)~1u : zero;
 }
