@@ -121,7 +121,7 @@ const struct command command_bench = {
     .operands = "PROBLEM|@LIST...",
     .about = "Times problems: median, quartiles and rate of a run",
     .more = "A run of inference is forward; of training it packs, runs forward and backward, and\n"
-            "unpacks.  \"/lengths:uniform\" may follow a PROBLEM.\n",
+            "unpacks.  \"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
     .run = run,

@@ -18,6 +18,7 @@ static const char *const cases[] = {
     "lstm/f32/train/L2/bi/T7/N5/I13/H37",
     "lstm/f32/train/T5/N17/I33/H64/lengths:uniform",
     "lstm/f32/train/T9/N3/I16/H40/save:states",
+    "gru/f32/train/T8/N6/I16/H40/resets:20",
     "lstm/f32/train/T4/N6/I8/H24/P8",
     "lstm/f32/infer/T6/N1/I64/H96",
     "lstm/f32/infer/T1/N3/I20/H31",
