@@ -106,6 +106,7 @@ static const char *const chosen[] = {
     "lstm/f64/train/bi/T7/N4/I5/H9/P5/states/resets:30/lengths:random/batch-major",
     "gru-reset-first/f32/train/L2/bi/T7/N9/I5/H75/states/resets:30/lengths:random",
     "gru-reset-first/bf16/train/rev/T7/N5/I5/H35/states/resets:30/save:every:2",
+    "gru-reset-first/f32/infer/L2/T5/N5/I16/H11/states/batch-major/resets:40",
     "mgu/f32/train/T7/N12/I5/H77/states/resets:20",
     "lstm-peephole/f32/train/L2/T7/N5/I7/H16/P4/states/resets:30/lengths:random",
     "rnn-tanh/f32/train/L2/bi/T7/N5/I7/H33/states/resets:30/lengths:random",
