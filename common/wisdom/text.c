@@ -20,13 +20,17 @@
 
 #define HEAD   "ecornn-wisdom 1"
 #define DEVICE "device "
-enum { MOST_BYTES = 64 << 20, MOST_LINE = 1024, LEAST_LINE = 32, MOST_DEVICES = 4096 };
+/* The least line is a device's, of one letter: every line has its bytes, with the one that ends it.
+ */
+enum { MOST_BYTES = 64 << 20, MOST_LINE = 1024, MOST_DEVICES = 4096 };
+enum { LEAST_LINE = sizeof DEVICE "0123456789abcdef x" };
 
 struct reader {
     struct eco_wisdom *to;
     const char *name;
     uint32_t number; /* of the line, from 1 on */
     uint32_t room;   /* lines of problems that fit */
+    int32_t devices; /* that fit */
 };
 
 static ecornn_status refuse(const struct reader *reader, const char *why)
@@ -77,7 +81,9 @@ static bool is_date(const char *word)
     for (size_t i = 0; i < sizeof form; i++)
         if (form[i] == 'd' ? word[i] < '0' || word[i] > '9' : word[i] != form[i])
             return false;
-    return true;
+    const int month = 10 * (word[5] - '0') + word[6] - '0',
+              day = 10 * (word[8] - '0') + word[9] - '0';
+    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
 }
 
 /* "algorithm=NAME,key=value": pairs as ECORNN_FORCE has them.  What they mean is the planner's. */
@@ -122,7 +128,7 @@ static ecornn_status read_device(const struct reader *reader, char *rest)
         return refuse(reader, "the words of the device are not those of its identity");
     if (find_device(to, id) >= 0)
         return ECORNN_OK;
-    if (to->devices == MOST_DEVICES)
+    if (to->devices >= reader->devices)
         return refuse(reader, "too many devices");
     to->device[to->devices++] = (struct eco_wisdom_device){id, rest};
     return ECORNN_OK;
@@ -155,7 +161,7 @@ static ecornn_status read_problem(const struct reader *reader, char *rest)
     const char *why = eco_wisdom_problem_refuses(line.problem, line.cell == 0);
     if (why != NULL)
         return refuse(reader, why);
-    if (to->lines == reader->room)
+    if (to->lines >= reader->room)
         return refuse(reader, "more problems than a text of this size has");
     to->line[to->lines++] = line;
     return ECORNN_OK;
@@ -213,6 +219,12 @@ static int compare_lines(const void *a, const void *b)
     return names != 0 ? names : (one->order < other->order) - (one->order > other->order);
 }
 
+static int compare_orders(const void *a, const void *b)
+{
+    const struct eco_wisdom_line *one = a, *other = b;
+    return (one->order > other->order) - (one->order < other->order);
+}
+
 static int compare_places(const void *a, const void *b)
 {
     const struct eco_wisdom_place *one = a, *other = b;
@@ -230,6 +242,8 @@ static void arrange(struct eco_wisdom *wisdom)
         if (kept == 0 || by_name(&wisdom->line[kept - 1], &wisdom->line[k]) != 0)
             wisdom->line[kept++] = wisdom->line[k];
     wisdom->lines = kept;
+    if (kept > 1) /* what is written has the order, so that the latest of a bucket stays that */
+        qsort(wisdom->line, kept, sizeof *wisdom->line, compare_orders);
     for (uint32_t k = 0; k < kept; k++)
         wisdom->place[k] = (struct eco_wisdom_place){
             eco_wisdom_key(wisdom->line[k].problem, wisdom->line[k].cell), k};
@@ -244,6 +258,7 @@ static bool make_room(struct eco_wisdom *wisdom, size_t bytes, struct reader *re
     const size_t lines = bytes / LEAST_LINE + 1;
     const size_t devices = lines < MOST_DEVICES ? lines : MOST_DEVICES;
     reader->room = (uint32_t)lines;
+    reader->devices = (int32_t)devices;
     wisdom->text = eco_alloc(bytes + 1);
     wisdom->line = eco_alloc(lines * sizeof *wisdom->line);
     wisdom->place = eco_alloc(lines * sizeof *wisdom->place);

@@ -41,7 +41,7 @@ struct eco_wisdom_place {
 struct eco_wisdom {
     char *text; /* what the strings are in */
     struct eco_wisdom_device *device;
-    struct eco_wisdom_line *line;   /* by device, then problem */
+    struct eco_wisdom_line *line;   /* the later last */
     struct eco_wisdom_place *place; /* by key */
     int32_t devices;
     uint32_t lines;

@@ -123,6 +123,21 @@ START_TEST(buckets)
 }
 END_TEST
 
+/* What is the latest of a bucket is so after it was written and read. */
+START_TEST(keeps_the_order)
+{
+    static char text[TEXT];
+    learn("lstm/f32/infer/T110/N21/I64/H64" CHUNK(9) "lstm/f32/infer/T100/N20/I64/H64" CHUNK(7));
+    ck_assert(says("lstm/f32/infer/T120/N24/I64/H64", ",chunk=7,"));
+    strcpy(text, whole());
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_OK);
+    ck_assert(says("lstm/f32/infer/T120/N24/I64/H64", ",chunk=7,"));
+    learn("lstm/f32/infer/T110/N21/I64/H64" CHUNK(9)); /* again: now the latest */
+    ck_assert(says("lstm/f32/infer/T120/N24/I64/H64", ",chunk=9,"));
+}
+END_TEST
+
 START_TEST(of_another_device)
 {
     static char other[ECO_MAX_IDENTITY], before[PRINT];
@@ -234,6 +249,9 @@ static const struct {
     {LSTM " - @ algorithm=packed 1234567890123456789 1 2026-01-31\n", "two numbers of nanoseconds"},
     {LSTM " - @ algorithm=packed 1000 2026-01-31\n", "two numbers of nanoseconds"},
     {LSTM " - @ algorithm=packed 1000 10 31.1.2026\n", "does not end with a date"},
+    {LSTM " - @ algorithm=packed 1000 10 9999-99-99\n", "does not end with a date"},
+    {LSTM " - @ algorithm=packed 1000 10 2026-00-01\n", "does not end with a date"},
+    {LSTM " - @ algorithm=packed 1000 10 2026-12-32\n", "does not end with a date"},
     {LSTM " - @ algorithm=packed 1000 10 2026-01-31 x\n", "does not end with a date"},
     {LSTM " - @ algorithm=packed 1000 10\n", "does not end with a date"},
     {LSTM "  - @ algorithm=packed 1000 10 2026-01-31\n", "the line is no problem"},
@@ -277,6 +295,23 @@ START_TEST(refuses_the_rest)
     ck_assert_int_eq(ecornn_wisdom_from_text(HEAD), ECORNN_OK);
     ck_assert_int_eq(ecornn_wisdom_from_text(NULL), ECORNN_BAD_ARGUMENT);
     ck_assert_int_eq(ecornn_wisdom_to_text(NULL, 1), -1);
+}
+END_TEST
+
+/* The least lines that there are: each of them has a place. */
+START_TEST(many_devices)
+{
+    enum { DEVICES = 200 };
+    static char text[32 * DEVICES];
+    size_t n = (size_t)snprintf(text, sizeof text, HEAD);
+    for (int k = 0; k < DEVICES; k++) {
+        char words[3] = {(char)('a' + k % 26), (char)('a' + k / 26 - 1), '\0'};
+        words[1] = k < 26 ? '\0' : words[1];
+        n += (size_t)snprintf(text + n, sizeof text - n, "device %016" PRIx64 " %s\n",
+                              eco_hash(ECO_HASH, words, strlen(words)), words);
+    }
+    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_OK);
+    ck_assert_str_eq(whole(), text);
 }
 END_TEST
 
@@ -582,6 +617,7 @@ int main(void)
     tcase_add_checked_fixture(files, make_folder, remove_folder);
     tcase_add_test(plans, makes_the_plan);
     tcase_add_test(plans, buckets);
+    tcase_add_test(plans, keeps_the_order);
     tcase_add_test(plans, of_another_device);
     tcase_add_test(plans, refused_choices);
     tcase_add_test(plans, variables_count_more);
@@ -589,6 +625,7 @@ int main(void)
     tcase_add_test(plans, says_it_again);
     tcase_add_loop_test(plans, refuses_a_text, 0, WRONG);
     tcase_add_test(plans, refuses_the_rest);
+    tcase_add_test(plans, many_devices);
     tcase_add_test(plans, no_memory);
     tcase_add_test(plans, many_threads);
     tcase_add_test(plans, forks);
