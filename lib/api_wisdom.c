@@ -30,8 +30,7 @@ ecornn_status ecornn_wisdom_save(const char *path)
 
 void ecornn_wisdom_forget(void)
 {
-    eco_wisdom_opened();
-    eco_wisdom_forget();
+    eco_wisdom_begin_anew();
 }
 
 ecornn_status ecornn_wisdom_from_text(const char *text)

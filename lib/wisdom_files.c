@@ -3,7 +3,7 @@
  * common/wisdom knows.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* O_CLOEXEC */
+#define _GNU_SOURCE 1 /* O_CLOEXEC, realpath */
 #endif
 
 #include "lib/wisdom_files.h"
@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -168,9 +169,13 @@ void eco_wisdom_open(void)
     give();
 }
 
-void eco_wisdom_opened(void)
+void eco_wisdom_begin_anew(void)
 {
+    pthread_once(&forks, watch_forks);
+    take();
     atomic_store(&opened, true);
+    eco_wisdom_forget();
+    give();
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -200,16 +205,43 @@ static void make_folders(const char *path)
     }
 }
 
-/* Beside it first; the new name of it comes in one step. */
-static ecornn_status replace(const char *path, const char *text, size_t bytes)
+/* Where a file lies that links may lead to.  Only a regular one may be replaced. */
+static ecornn_status resolve(const char *path, char place[PATH_MAX])
 {
-    char data[MOST_PATH + 32];
-    struct eco_text beside = {data, sizeof data, 0};
+    struct stat about;
+    if (lstat(path, &about) != 0 && errno == ENOENT) {
+        struct eco_text same = {place, PATH_MAX, 0};
+        eco_text_add(&same, "%s", path);
+        return same.length < same.size ? ECORNN_OK : fail("cannot write", path, ENAMETOOLONG);
+    }
+    if (stat(path, &about) != 0 || realpath(path, place) == NULL)
+        return fail("cannot write", path, errno);
+    return S_ISREG(about.st_mode)
+               ? ECORNN_OK
+               : eco_fail(ECORNN_FAILED, "cannot write: %.300s: no regular file", path);
+}
+
+/* A new file beside it; one that a process of this number left behind stays.  -1: errno says. */
+static int open_beside(const char *path, char *data, size_t size)
+{
     static atomic_uint number;
-    eco_text_add(&beside, "%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&number, 1));
-    if (beside.length >= beside.size)
-        return fail("cannot write", path, ENAMETOOLONG);
-    const int file = open(data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int file;
+    do {
+        struct eco_text beside = {data, size, 0};
+        eco_text_add(&beside, "%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&number, 1));
+        file = open(data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (file < 0 && errno == EEXIST);
+    return file;
+}
+
+/* Beside it first; the new name of it comes in one step. */
+static ecornn_status replace(const char *link, const char *text, size_t bytes)
+{
+    char path[PATH_MAX], data[PATH_MAX + 32]; /* two numbers */
+    const ecornn_status status = resolve(link, path);
+    if (status != ECORNN_OK)
+        return status;
+    const int file = open_beside(path, data, sizeof data);
     if (file < 0)
         return fail("cannot write", data, errno);
     int error = write_all(file, text, bytes) && fsync(file) == 0 ? 0 : errno;
@@ -220,7 +252,7 @@ static ecornn_status replace(const char *path, const char *text, size_t bytes)
     if (error == 0)
         return ECORNN_OK;
     unlink(data);
-    return fail("cannot write", path, error);
+    return fail("cannot write", link, error);
 }
 
 ecornn_status eco_wisdom_save(const char *path)

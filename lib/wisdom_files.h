@@ -17,8 +17,8 @@ bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path);
 
 /* Reads these files, the first time.  What is wrong with one, plans say. */
 void eco_wisdom_open(void);
-/* As if that were done. */
-void eco_wisdom_opened(void);
+/* Forgets all; as if these files had been read. */
+void eco_wisdom_begin_anew(void);
 
 ecornn_status eco_wisdom_load(const char *path);
 ecornn_status eco_wisdom_save(const char *path);

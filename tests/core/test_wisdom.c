@@ -426,6 +426,44 @@ START_TEST(saves_and_loads)
 }
 END_TEST
 
+/* What a process of the same number left behind, in another container or before a restart. */
+START_TEST(left_behind)
+{
+    char path[300];
+    learn(LSTM CHUNK(7));
+    for (int k = 0; k < 100; k++) {
+        snprintf(path, sizeof path, "%s.%ld.%d", in_folder("saved"), (long)getpid(), k);
+        write_file(path, "left");
+    }
+    ck_assert_msg(ecornn_wisdom_save(in_folder("saved")) == ECORNN_OK, "%s", ecornn_error_detail());
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_load(in_folder("saved")), ECORNN_OK);
+}
+END_TEST
+
+/* A link stays one; what is no file is not replaced. */
+START_TEST(replaces_only_files)
+{
+    struct stat about;
+    learn(LSTM CHUNK(7));
+    write_file(in_folder("file"), HEAD);
+    ck_assert_int_eq(symlink("file", in_folder("link")), 0);
+    ck_assert_int_eq(symlink("none", in_folder("nowhere")), 0);
+    ck_assert_int_eq(mkfifo(in_folder("fifo"), 0666), 0);
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("link")), ECORNN_OK);
+    ck_assert_int_eq(lstat(in_folder("link"), &about), 0);
+    ck_assert(S_ISLNK(about.st_mode));
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("fifo")), ECORNN_FAILED);
+    ck_assert(strstr(ecornn_error_detail(), "no regular file") != NULL);
+    ck_assert_int_eq(lstat(in_folder("fifo"), &about), 0);
+    ck_assert(S_ISFIFO(about.st_mode));
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("nowhere")), ECORNN_FAILED);
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_load(in_folder("file")), ECORNN_OK);
+    ck_assert(says(LSTM, ",chunk=7,"));
+}
+END_TEST
+
 /* A disk that is full: the old file stays, and nothing else. */
 START_TEST(no_room)
 {
@@ -559,6 +597,35 @@ START_TEST(forks)
 }
 END_TEST
 
+static void *plan_once(void *own)
+{
+    plan_of(LSTM, NULL);
+    return own;
+}
+
+/* While the first plan reads files: nothing of them comes after. */
+START_TEST(forgets_what_is_being_read)
+{
+    enum { LINES = 10000 };
+    pthread_t thread;
+    FILE *file = fopen(in_folder("large"), "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text_of(device->identity, ""), file);
+    for (int k = 0; k < LINES; k++)
+        fprintf(file,
+                "lstm/f32/infer/T100/N20/I64/H%d - %016" PRIx64
+                " algorithm=packed,chunk=7 1000 10 2026-01-31\n",
+                64 + k, device->id);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("large"), 1), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, plan_once, NULL), 0);
+    usleep(5000); /* reading takes some 40 ms */
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_str_eq(whole(), HEAD);
+}
+END_TEST
+
 static double seconds(void)
 {
     struct timespec time;
@@ -633,6 +700,9 @@ int main(void)
     tcase_add_test(files, reads_files_by_itself);
     tcase_add_test(files, says_which_file_is_wrong);
     tcase_add_test(files, saves_and_loads);
+    tcase_add_test(files, left_behind);
+    tcase_add_test(files, replaces_only_files);
+    tcase_add_test(files, forgets_what_is_being_read);
     tcase_add_test(files, no_room);
     tcase_add_test(files, many_processes);
     tcase_add_test(files, records_problems);
