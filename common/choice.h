@@ -23,8 +23,13 @@ struct eco_choice {
     const char *values;
     void (*list)(const struct ecornn_plan *plan, struct eco_text *text);
     bool training; /* of plans with a backward only */
+    /* Changes where sums are cut, so last bits: none for a plan whose rows keep theirs. */
+    bool cuts;
 };
 
+/* Adds those of forced pairs that a plan takes from wisdom. */
+void eco_choices_take(struct eco_text *text, const char *pairs, const struct eco_backend *backend,
+                      bool row_invariant);
 /* A number that changes where the algorithms or the choices of a backend do. */
 uint64_t eco_choices_hash(const struct eco_backend *backend);
 /* The plan's choices as ECORNN_FORCE takes them: a plan that is forced so is the same. */

@@ -3,6 +3,8 @@
  */
 #include "ecornn.h"
 
+#include <inttypes.h>
+
 #include "common/backend.h"
 #include "common/fp.h"
 #include "common/util.h"
@@ -34,6 +36,16 @@ static ecornn_status check(const ecornn_device *device, const ecornn_desc *desc,
     return ECORNN_OK;
 }
 
+/* A memory limit shrinks chunks once more where they are forced: another plan than was measured. */
+static ecornn_status check_limit(const struct eco_problem *problem)
+{
+    if (problem->memory_limit == 0)
+        return ECORNN_OK;
+    return eco_fail(ECORNN_UNSUPPORTED,
+                    "memory_limit is %" PRIu64 ", must be 0 for tuning: a limit takes choices",
+                    problem->memory_limit);
+}
+
 ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
                           const ecornn_tuning *tuning, ecornn_tuned *tuned)
 {
@@ -47,6 +59,8 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
     eco_fp_default(&caller);
     eco_wisdom_open();
     status = eco_problem_build(&problem, desc);
+    if (status == ECORNN_OK)
+        status = check_limit(&problem);
     if (status == ECORNN_OK)
         status = eco_tune(device, &problem, tuning ? tuning : &usual, &found);
     eco_fp_restore(&caller);

@@ -213,7 +213,7 @@ static ecornn_status make_by_wisdom(struct ecornn_plan **plan, struct ecornn_dev
     struct eco_text choices = {forced.forced, sizeof forced.forced, 0},
                     note = {said, sizeof said, 0};
     eco_wisdom_find(problem, device, &found);
-    eco_text_add(&choices, "%s", found.choices);
+    eco_choices_take(&choices, found.choices, device->backend, problem->row_invariant);
     eco_text_add(&note, "%s", found.note);
     eco_fail_keep(before);
     const bool by_wisdom = found.choices[0] != '\0';
@@ -229,8 +229,10 @@ ecornn_status eco_plan_create(struct ecornn_plan **plan, struct ecornn_device *d
                               const struct eco_problem *problem)
 {
     struct eco_problem asked = *problem;
+    /* What was measured may not fit, and a plan that shrinks it is another one. */
+    const bool limited = problem->memory_limit > 0;
     if (device->backend->tunables != NULL && eco_plan_asked(device->backend) == NULL)
-        return make_by_wisdom(plan, device, problem);
+        return limited ? make(plan, device, problem, false) : make_by_wisdom(plan, device, problem);
     const ecornn_status status = read_force(&asked);
     return status == ECORNN_OK ? make(plan, device, &asked, false) : status;
 }

@@ -59,6 +59,29 @@ static void add_pairs(struct eco_text *text, const char *pairs, const char *key,
     eco_text_add(text, "%s%s=%s", before, key, value);
 }
 
+static bool is_cut(const struct eco_backend *backend, const char *pair)
+{
+    const size_t length = strcspn(pair, "=,");
+    for (const struct eco_choice *row = backend->tunables; row && row->key != NULL; row++)
+        if (row->cuts && strlen(row->key) == length && strncmp(row->key, pair, length) == 0)
+            return true;
+    return false;
+}
+
+void eco_choices_take(struct eco_text *text, const char *pairs, const struct eco_backend *backend,
+                      bool row_invariant)
+{
+    const char *before = "";
+    for (const char *at = pairs; *at != '\0';) {
+        const size_t n = strcspn(at, ",");
+        if (!row_invariant || !is_cut(backend, at)) {
+            eco_text_add(text, "%s%.*s", before, (int)n, at);
+            before = ",";
+        }
+        at += n + (at[n] == ',');
+    }
+}
+
 /* "/4" and "*2" of what the plan has, or the word itself; false: the plan has no number there. */
 static bool value_of(const char *pairs, const char *key, const char *word, char value[32])
 {
@@ -81,6 +104,7 @@ static bool value_of(const char *pairs, const char *key, const char *word, char 
 bool eco_choice_applies(const struct eco_choice *choice, const struct ecornn_plan *plan)
 {
     return (plan->problem.training || !choice->training) &&
+           !(plan->problem.row_invariant && choice->cuts) &&
            (choice->algorithms == NULL || has_word(choice->algorithms, plan->algo->name));
 }
 

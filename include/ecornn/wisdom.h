@@ -35,7 +35,8 @@ extern "C" {
  * NULL: the user's file. */
 ECORNN_API ecornn_status ecornn_wisdom_load(const char *path);
 /** Writes all that is known to a file, in one step: others find all of the old one or of the new
- * one.  NULL: the user's file, with its folders.  FAILED: that is not possible, and why. */
+ * one.  A link to a file stays one.  NULL: the user's file, with its folders.  FAILED: that is not
+ * possible, and why: also where something is there that is no regular file. */
 ECORNN_API ecornn_status ecornn_wisdom_save(const char *path);
 /** Forgets all, and reads no file by itself any more. */
 ECORNN_API void ecornn_wisdom_forget(void);
@@ -87,7 +88,8 @@ typedef struct {
  * process's wisdom: plans made later take them, and ecornn_wisdom_save keeps them.  Candidates take
  * turns and their results are compared.  It needs the memory of some plans and of x several times
  * over.  Best where nothing else runs.  tuning: NULL: the usual.  BAD_ARGUMENT where a variable
- * such as ECORNN_FORCE is set, which would choose instead.
+ * such as ECORNN_FORCE is set, which would choose instead.  UNSUPPORTED with a memory_limit, whose
+ * plans take no wisdom either.
  */
 ECORNN_API ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
                                      const ecornn_tuning *tuning, ecornn_tuned *tuned);

@@ -46,12 +46,12 @@ static void list_two(const struct ecornn_plan *plan, struct eco_text *text)
 START_TEST(candidates)
 {
     static char texts[ECO_MAX_CANDIDATES][ECO_MAX_FORCE];
-    static const struct eco_choice factors = {"chunk", "packed", "/4 *2 *1 9", NULL, false},
-                                   added = {"near", NULL, "0 1", NULL, false},
-                                   listed = {"of", "blas packed", NULL, list_two, false},
-                                   alone = {"algorithm", NULL, "packed blas", NULL, false},
-                                   back = {"chunk-back", NULL, "1", NULL, true},
-                                   other = {"chunk", "pack packed-not", "1", NULL, false};
+    static const struct eco_choice factors = {"chunk", "packed", "/4 *2 *1 9", NULL, false, false},
+                                   added = {"near", NULL, "0 1", NULL, false, false},
+                                   listed = {"of", "blas packed", NULL, list_two, false, false},
+                                   alone = {"algorithm", NULL, "packed blas", NULL, false, false},
+                                   back = {"chunk-back", NULL, "1", NULL, true, false},
+                                   other = {"chunk", "pack packed-not", "1", NULL, false, false};
     ck_assert_int_eq(setenv("ECORNN_FORCE", "chunk=8", 1), 0);
     ecornn_plan *plan = plan_of("lstm/T33/N4/I8/H40");
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
@@ -71,11 +71,35 @@ START_TEST(candidates)
 }
 END_TEST
 
+/* Sums are cut where the planner says, whatever was measured. */
+START_TEST(rows_keep_their_bits)
+{
+    static const char all[] = "algorithm=packed,chunk=7,grid=1x1x1,chunk-back=3,pack-rows=132",
+                      kept[] = "algorithm=packed,grid=1x1x1";
+    char text[ECO_MAX_FORCE];
+    ecornn_plan *plan = plan_of("lstm/train/row-invariant/T33/N4/I8/H40"),
+                *free_plan = plan_of("lstm/train/T33/N4/I8/H40");
+    int cut = 0;
+    for (const struct eco_choice *row = device->backend->tunables; row->key != NULL; row++) {
+        ck_assert(!row->cuts || !eco_choice_applies(row, plan));
+        cut += row->cuts && eco_choice_applies(row, free_plan);
+    }
+    ck_assert_int_eq(cut, 3);
+    for (int rows = 0; rows < 2; rows++) {
+        struct eco_text taken = {text, sizeof text, 0};
+        eco_choices_take(&taken, all, device->backend, rows == 1);
+        ck_assert_str_eq(text, rows == 1 ? kept : all);
+    }
+    ecornn_plan_free(plan);
+    ecornn_plan_free(free_plan);
+}
+END_TEST
+
 /* Another table is another device: its wisdom is not believed. */
 START_TEST(hash_of_a_table)
 {
-    static const struct eco_choice one[] = {{"a", "b", "1 2", NULL, false}, {.key = NULL}},
-                                   two[] = {{"a", "b", "1 3", NULL, false}, {.key = NULL}};
+    static const struct eco_choice one[] = {{"a", "b", "1 2", NULL, false, false}, {.key = NULL}},
+                                   two[] = {{"a", "b", "1 3", NULL, false, false}, {.key = NULL}};
     struct eco_backend backend = *device->backend;
     const uint64_t now = eco_choices_hash(&backend);
     backend.tunables = one;
@@ -189,6 +213,10 @@ START_TEST(wrong_calls)
     ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
     ck_assert(strstr(ecornn_error_detail(), "ECORNN_FORCE is set") != NULL);
     ck_assert_int_eq(unsetenv("ECORNN_FORCE"), 0);
+    ecornn_desc limited = desc;
+    limited.memory_limit = 123456789;
+    ck_assert_int_eq(ecornn_tune(device, &limited, NULL, &tuned), ECORNN_UNSUPPORTED);
+    ck_assert(strstr(ecornn_error_detail(), "memory_limit is 123456789, must be 0") != NULL);
     ecornn_device *reference;
     ck_assert_int_eq(ecornn_device_open(&reference, "reference"), ECORNN_OK);
     ck_assert_int_eq(ecornn_tune(reference, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
@@ -226,6 +254,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_checked_fixture(tests, open_cpu, close_cpu);
     tcase_add_test(tests, candidates);
+    tcase_add_test(tests, rows_keep_their_bits);
     tcase_add_test(tests, hash_of_a_table);
     tcase_add_test(tests, other_results);
     tcase_add_loop_test(tests, becomes_wisdom, 0, TUNED);

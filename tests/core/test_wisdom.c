@@ -138,6 +138,17 @@ START_TEST(keeps_the_order)
 }
 END_TEST
 
+/* What was measured may not fit; what cuts sums is not of plans whose rows keep their bits. */
+START_TEST(not_taken)
+{
+    learn("lstm/f32/train/T100/N20/I64/H64/memory:64M" CHUNK(
+        7) "lstm/f32/row-invariant/train/T100/N20/I64/H64" CHUNK(7));
+    ck_assert(!says("lstm/f32/train/T100/N20/I64/H64/memory:64M", "wisdom"));
+    ck_assert(says("lstm/f32/row-invariant/train/T100/N20/I64/H64", "wisdom: "));
+    ck_assert(strstr(print, ",chunk=7,") == NULL);
+}
+END_TEST
+
 START_TEST(of_another_device)
 {
     static char other[ECO_MAX_IDENTITY], before[PRINT];
@@ -685,6 +696,7 @@ int main(void)
     tcase_add_test(plans, makes_the_plan);
     tcase_add_test(plans, buckets);
     tcase_add_test(plans, keeps_the_order);
+    tcase_add_test(plans, not_taken);
     tcase_add_test(plans, of_another_device);
     tcase_add_test(plans, refused_choices);
     tcase_add_test(plans, variables_count_more);
