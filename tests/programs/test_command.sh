@@ -99,6 +99,17 @@ refuse 1 "both:6: the line is no problem" wisdom check "$work/both"
 json "'no problem' in x[0]['error']" wisdom check --json "$work/both"
 refuse 1 "both:6: " tune --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/both"
 grep -q nonsense "$work/both" || fail "a wrong file was written over"
+mkdir -p "$work/odd/ecornn"
+mkfifo "$work/odd/ecornn/wisdom"
+XDG_CONFIG_HOME=$work/odd refuse 1 "no regular file" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8
+[ -p "$work/odd/ecornn/wisdom" ] || fail "what could not be read was written over"
+refuse 1 "cannot lock" tune --seconds 0.02 --device cpu:1 lstm/T3/N2/I4/H8 -o "$work/none/file"
+for cell in lstm gru; do
+    for width in 1 2 3 4 5; do echo "$cell/T3/N2/I4/H$width"; done > "$work/$cell"
+    "$ecornn" tune --seconds 0.02 --device cpu:1 --recorded "$work/$cell" -o "$work/shared" > "$work/out.$cell" 2>&1 &
+done
+wait
+has "10 problems, 1 devices" wisdom check "$work/shared"
 
 # ---- cells and the check -------------------------------------------------------------------------
 
@@ -111,6 +122,7 @@ json "x['line'] == 2 and x['column'] == 17 and not x['good']" cell --json "$work
 json "x['good'] and x['states'] == 2" cell --json lstm
 has "results are right" check --device cpu:1
 json "len(x) >= 2 and all(way['wrong'] == 0 for way in x)" check --json
+ECORNN_FORCE=algorithm=none json "sum(way['right'] for way in x) > 20" check --json --device cpu:1
 
 # ---- what is wrong -------------------------------------------------------------------------------
 
@@ -123,8 +135,20 @@ refuse 2 "--random is x" plan --random x
 refuse 2 "cell needs FILE" cell
 refuse 2 "wisdom has no 'what'" wisdom what
 refuse 2 "needs more operands" wisdom check
-refuse 1 "combine needs -o FILE" wisdom combine "$work/one"
-refuse 1 "no problem" plan
+refuse 2 "combine needs -o FILE" wisdom combine "$work/one"
+refuse 2 "plan has no problem" plan
+refuse 2 "tune has no problem" tune --regret
+refuse 2 "info does not take 'x'" info x
+refuse 2 "check does not take 'x'" check x
+refuse 2 "cell does not take 'gru'" cell lstm gru
+: > "$work/empty"
+refuse 1 "no problem" plan --recorded "$work/empty"
+if [ -w /dev/full ]; then
+    found=0
+    "$ecornn" info > /dev/full 2> "$work/errors" || found=$?
+    [ $found = 1 ] || fail "exit $found where the output is lost"
+    grep -q "cannot write the output" "$work/errors" || fail "lost output: $(cat "$work/errors")"
+fi
 refuse 1 "no part of a problem" plan lstm/nonsense
 refuse 1 "is unknown" plan --device nothing lstm/T1/N1/I1/H1
 refuse 1 "there is no list [none]" plan --shapes "$work/lists" @none

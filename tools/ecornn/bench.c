@@ -124,5 +124,6 @@ const struct command command_bench = {
             "unpacks.  \"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
+    .most = MANY_OPERANDS,
     .run = run,
 };

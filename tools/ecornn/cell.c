@@ -87,5 +87,6 @@ const struct command command_cell = {
     .more = "FILE holds a text of the cell language, or is the name of a built-in cell.\n",
     .takes = TAKES_JSON,
     .least = 1,
+    .most = 1,
     .run = run,
 };

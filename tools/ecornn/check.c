@@ -244,7 +244,7 @@ static bool try_case(struct ways *ways, const char *text)
     struct problem problem;
     struct ours reference = {.problem = NULL};
     struct results expected = {{NULL}};
-    unsetenv("ECORNN_ALGORITHM");
+    unsetenv("ECORNN_ALGORITHM"); /* of the case before */
     if (!problem_parse(&problem, text, NULL))
         return false;
     const bool good = ours_plan(&reference, &problem, "reference") &&
@@ -280,12 +280,24 @@ static void print_way(struct json *json, bool as_json, const struct way *way)
     json_end(json);
 }
 
+/* Every variable that takes a choice, of doc/guide/environment.md, "For comparisons". */
+static void ask_for_nothing(void)
+{
+    static const char *const variables[] = {
+        "ECORNN_ALGORITHM", "ECORNN_FORCE", "ECORNN_GRID",         "ECORNN_ROWS",
+        "ECORNN_WAVEFRONT", "ECORNN_CHUNK", "ECORNN_EMULATED_F32",
+    };
+    for (size_t k = 0; k < sizeof variables / sizeof *variables; k++)
+        unsetenv(variables[k]);
+}
+
 static int run(const struct options *options)
 {
     static struct ways ways;
     struct json json = {.depth = 0};
     int failed = 0, right = 0;
     ecornn_wisdom_forget(); /* the machine, not a file */
+    ask_for_nothing();
     ways.n = 0;
     if (!find_ways(&ways, options->device))
         return 1;

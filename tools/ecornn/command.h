@@ -33,11 +33,12 @@ struct options {
     char **words; /* [n] */
 };
 
+enum { MANY_OPERANDS = 1 << 20 };
 struct command {
     const char *name, *operands, *about;
     const char *more; /* of --help, after the options; or NULL */
     int takes;
-    int least;                                 /* operands */
+    int least, most;                           /* operands; MANY_OPERANDS: any number */
     int (*run)(const struct options *options); /* the exit status: 0, 1: failed, 2: used wrongly */
 };
 extern const struct command command_info, command_plan, command_bench, command_tune, command_wisdom,
@@ -91,5 +92,8 @@ struct regrets {
     char worst[256];
 };
 void regrets_add(struct regrets *regrets, const char *problem, double regret);
+
+/* All that is known, wisdom.c; the caller frees it.  NULL, and said so. */
+char *wisdom_text(void);
 
 #endif /* ECORNN_COMMAND_H */

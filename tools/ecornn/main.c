@@ -1,6 +1,7 @@
 /*
  * ecornn: looks into the library, measures it, tunes it.  Uses the public header only.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ static int print_command_help(const struct command *command)
     return 0;
 }
 
-int main(int count, char **words)
+static int run(int count, char **words)
 {
     if (count < 2 || strcmp(words[1], "--help") == 0)
         return print_help() + 2 * (count < 2);
@@ -50,4 +51,14 @@ int main(int count, char **words)
     }
     say("no command is called '%s'; --help lists them", words[1]);
     return 2;
+}
+
+/* Output that is lost is a failure, too. */
+int main(int count, char **words)
+{
+    const int status = run(count, words);
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    say("cannot write the output: %s", strerror(errno));
+    return 1;
 }

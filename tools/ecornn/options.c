@@ -102,6 +102,19 @@ static const struct option *find(const struct command *command, const char *name
     return NULL;
 }
 
+static bool check_operands(const struct options *options, const struct command *command)
+{
+    if (options->n < command->least)
+        return say("%s needs %s", command->name, command->operands);
+    if (options->n > command->most)
+        return say("%s does not take '%s'; \"ecornn %s --help\" says what it takes", command->name,
+                   options->words[command->most], command->name);
+    const bool problems = options->n > 0 || options->recorded != NULL || options->random > 0;
+    if ((command->takes & TAKES_RECORDED) != 0 && !problems)
+        return say("%s has no problem; --help says where they come from", command->name);
+    return true;
+}
+
 bool options_read(struct options *options, const struct command *command, int count, char **words)
 {
     bool operands = false; /* after "--" all are */
@@ -124,7 +137,5 @@ bool options_read(struct options *options, const struct command *command, int co
         if (!set(options, option, option->value != NULL ? words[++k] : NULL))
             return false;
     }
-    if (options->help || options->n >= command->least)
-        return true;
-    return say("%s needs %s", command->name, command->operands);
+    return options->help || check_operands(options, command);
 }

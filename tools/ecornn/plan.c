@@ -185,5 +185,6 @@ const struct command command_plan = {
             "Regret is the time of the planner's plan over the best candidate's, less 1.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_MEASURE |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
+    .most = MANY_OPERANDS,
     .run = run,
 };

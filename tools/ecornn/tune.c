@@ -1,9 +1,14 @@
 /*
  * ecornn tune: measures problems, and writes wisdom; or says how far the planner is from the best.
  */
-#define _POSIX_C_SOURCE 200809L /* access */
+#define _DEFAULT_SOURCE 1 /* flock */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bench/core/say.h"
@@ -17,19 +22,82 @@ struct work {
     ecornn_cell *cell;
     struct json json;
     struct regrets regrets;
+    char path[1024]; /* of the file that is written */
 };
 
-/* Only what the file holds already is written again.  One that is not there is begun. */
-static bool begin_file(const struct options *options)
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* The user's file, where the library looks for it (doc/guide/wisdom.md), and its folders. */
+static bool find_user_file(char *path, size_t size)
+{
+    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (folder != NULL && *folder == '/')
+        snprintf(path, size, "%s/ecornn/wisdom", folder);
+    else if (home != NULL && *home == '/')
+        snprintf(path, size, "%s/.config/ecornn/wisdom", home);
+    else
+        return say("neither XDG_CONFIG_HOME nor HOME is an absolute path: -o says where to write");
+    for (char *at = path + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = '\0';
+        mkdir(path, 0777); /* what fails, the lock says */
+        *at = '/';
+    }
+    return true;
+}
+
+/* Only what the file holds is known after that.  One that is not there holds nothing; any other
+ * that cannot be read is not to be lost. */
+static bool read_file(const char *path)
 {
     ecornn_wisdom_forget();
-    if (options->output != NULL && access(options->output, F_OK) != 0)
+    if (access(path, F_OK) != 0 && errno == ENOENT)
         return true;
-    const ecornn_status status = ecornn_wisdom_load(options->output);
-    if (status == ECORNN_OK || (options->output == NULL && status == ECORNN_FAILED))
-        return true;
-    return say("%s", ecornn_error_detail());
+    return ecornn_wisdom_load(path) == ECORNN_OK || say("%s", ecornn_error_detail());
 }
+
+static bool begin_file(struct work *work)
+{
+    const char *output = work->options->output;
+    if (output == NULL && !find_user_file(work->path, sizeof work->path))
+        return false;
+    if (output != NULL && strlen(output) >= sizeof work->path)
+        return say("the path of -o is too long");
+    if (output != NULL)
+        strcpy(work->path, output);
+    return read_file(work->path);
+}
+
+/* Others that tune into this file wait.  The lock lies beside it, since the file is replaced. -1,
+ * and said so. */
+static int lock_file(const char *path)
+{
+    char name[1024 + 8];
+    snprintf(name, sizeof name, "%s.lock", path);
+    const int lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock >= 0 && flock(lock, LOCK_EX) == 0)
+        return lock;
+    say("cannot lock %s: %s", name, strerror(errno));
+    if (lock >= 0)
+        close(lock);
+    return -1;
+}
+
+/* What is known now comes to what the file holds by now, after all of that. */
+static bool add_to_file(const char *path)
+{
+    char *own = wisdom_text();
+    const int lock = own != NULL ? lock_file(path) : -1;
+    bool good = lock >= 0 && read_file(path);
+    if (good &&
+        (ecornn_wisdom_from_text(own) != ECORNN_OK || ecornn_wisdom_save(path) != ECORNN_OK))
+        good = say("%s", ecornn_error_detail());
+    if (lock >= 0)
+        close(lock);
+    free(own);
+    return good;
+}
+
+/* ---- problems -------------------------------------------------------------------------------- */
 
 static void print_tuned(struct work *work, const char *problem, const ecornn_tuned *tuned)
 {
@@ -62,10 +130,11 @@ static bool tune_one(struct work *work, const char *problem)
 {
     const bool only_regret = work->options->regret;
     ecornn_tuned tuned;
+    ecornn_wisdom_forget(); /* only what is found now is added */
     if (!tune_problem(work->device, problem, work->cell, work->options, only_regret, &tuned, NULL))
         return false;
-    if (!only_regret && ecornn_wisdom_save(work->options->output) != ECORNN_OK)
-        return say("%s", ecornn_error_detail());
+    if (!only_regret && !add_to_file(work->path))
+        return false;
     regrets_add(&work->regrets, problem, tuned.regret);
     print_tuned(work, problem, &tuned);
     fflush(stdout);
@@ -97,7 +166,7 @@ static int run(const struct options *options)
     struct work work = {.options = options};
     struct problems problems;
     bool good = problems_read(&problems, options) && open_cell(options, &work.cell) &&
-                (options->regret || begin_file(options));
+                (options->regret || begin_file(&work));
     if (good)
         good = (work.device = open_device(options)) != NULL;
     if (good)
@@ -117,5 +186,6 @@ const struct command command_tune = {
             "where nothing else runs.  With --regret nothing is written.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_OUTPUT |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_REGRET,
+    .most = MANY_OPERANDS,
     .run = run,
 };

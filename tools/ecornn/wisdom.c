@@ -10,8 +10,7 @@
 #include "command.h"
 #include "json.h"
 
-/* All that is known; the caller frees it.  NULL, and said so. */
-static char *whole_text(void)
+char *wisdom_text(void)
 {
     const int length = ecornn_wisdom_to_text(NULL, 0);
     char *text = length < 0 ? NULL : malloc((size_t)length + 1);
@@ -99,7 +98,7 @@ static bool list(const struct options *options)
     struct json json = {.depth = 0};
     if (options->n > 1 && !load_all(options->words + 1, options->n - 1))
         return false;
-    char *text = whole_text(), *again = whole_text();
+    char *text = wisdom_text(), *again = wisdom_text();
     const bool good = text != NULL && again != NULL;
     if (good && options->json) {
         json_object(&json, NULL);
@@ -138,7 +137,7 @@ static bool check(const struct options *options)
     for (int k = 1; k < options->n; k++) {
         ecornn_wisdom_forget();
         const bool right = ecornn_wisdom_load(options->words[k]) == ECORNN_OK;
-        char *text = right ? whole_text() : NULL;
+        char *text = right ? wisdom_text() : NULL;
         const int problems = text != NULL ? count_lines(text, false) : 0,
                   devices = text != NULL ? count_lines(text, true) : 0;
         good = good && right;
@@ -168,8 +167,6 @@ static bool save(const char *path)
 
 static bool combine(const struct options *options)
 {
-    if (options->output == NULL)
-        return say("combine needs -o FILE");
     return load_all(options->words + 1, options->n - 1) && save(options->output);
 }
 
@@ -206,11 +203,9 @@ static int thin_out(char *text, char **patterns, int n)
 static bool drop(const struct options *options)
 {
     const char *file = options->words[1];
-    if (options->n < 3)
-        return say("drop needs FILE PATTERN...");
     if (!load_all(options->words + 1, 1))
         return false;
-    char *text = whole_text();
+    char *text = wisdom_text();
     if (text == NULL)
         return false;
     const int gone = thin_out(text, options->words + 2, options->n - 2);
@@ -231,16 +226,23 @@ static int run(const struct options *options)
     static const struct {
         const char *name;
         bool (*run)(const struct options *options);
-        int least; /* operands after it */
-    } actions[] = {
-        {"list", list, 0}, {"check", check, 1}, {"combine", combine, 1}, {"drop", drop, 2}};
-    for (size_t k = 0; k < sizeof actions / sizeof *actions; k++)
-        if (strcmp(options->words[0], actions[k].name) == 0) {
-            if (options->n > actions[k].least)
-                return !actions[k].run(options);
+        int least;   /* operands after it */
+        bool output; /* needs -o */
+    } actions[] = {{"list", list, 0, false},
+                   {"check", check, 1, false},
+                   {"combine", combine, 1, true},
+                   {"drop", drop, 2, false}};
+    for (size_t k = 0; k < sizeof actions / sizeof *actions; k++) {
+        if (strcmp(options->words[0], actions[k].name) != 0)
+            continue;
+        if (options->n <= actions[k].least)
             say("wisdom %s needs more operands; --help lists them", actions[k].name);
-            return 2;
-        }
+        else if (actions[k].output && options->output == NULL)
+            say("wisdom %s needs -o FILE", actions[k].name);
+        else
+            return !actions[k].run(options);
+        return 2;
+    }
     say("wisdom has no '%s'; --help lists what it has", options->words[0]);
     return 2;
 }
@@ -255,5 +257,6 @@ const struct command command_wisdom = {
             "  drop FILE PATTERN...       without problems or devices that match\n",
     .takes = TAKES_JSON | TAKES_OUTPUT,
     .least = 1,
+    .most = MANY_OPERANDS,
     .run = run,
 };
