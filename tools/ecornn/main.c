@@ -57,8 +57,11 @@ static int run(int count, char **words)
 int main(int count, char **words)
 {
     const int status = run(count, words);
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if (fflush(stdout) != 0)
+        say("cannot write the output: %s", strerror(errno));
+    else if (ferror(stdout))
+        say("cannot write the output"); /* long ago: nobody knows why */
+    else
         return status;
-    say("cannot write the output: %s", strerror(errno));
     return 1;
 }

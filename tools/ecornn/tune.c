@@ -31,12 +31,15 @@ struct work {
 static bool find_user_file(char *path, size_t size)
 {
     const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int length = 0;
     if (folder != NULL && *folder == '/')
-        snprintf(path, size, "%s/ecornn/wisdom", folder);
+        length = snprintf(path, size, "%s/ecornn/wisdom", folder);
     else if (home != NULL && *home == '/')
-        snprintf(path, size, "%s/.config/ecornn/wisdom", home);
-    else
-        return say("neither XDG_CONFIG_HOME nor HOME is an absolute path: -o says where to write");
+        length = snprintf(path, size, "%s/.config/ecornn/wisdom", home);
+    if (length <= 0 || (size_t)length >= size)
+        return say(
+            "neither XDG_CONFIG_HOME nor HOME is an absolute path, and not too long: -o says "
+            "where to write");
     for (char *at = path + 1; (at = strchr(at, '/')) != NULL; at++) {
         *at = '\0';
         mkdir(path, 0777); /* what fails, the lock says */
