@@ -384,8 +384,12 @@ int main(void)
         return EXIT_SUCCESS;
     Suite *suite = suite_create("compile");
     TCase *tests = tcase_create("nvrtc"), *disk = tcase_create("disk");
+    suite_add_tcase(suite, tests);
+    if (COMPILES_PERSISTENT) { /* as long as all others: a program of its own */
+        tcase_add_loop_test(tests, compiles_persistent_kernels, 0, cells());
+        return suite_run(suite, true);
+    }
     tcase_add_loop_test(tests, compiles_every_cell, 0, cells());
-    tcase_add_loop_test(tests, compiles_persistent_kernels, 0, cells());
     tcase_add_loop_test(tests, compiles_fused_kernels, 0, cells() - builtins());
     tcase_add_loop_test(tests, says_what_is_missing, 0, 2);
     tcase_add_test(tests, says_what_is_wrong);
@@ -395,7 +399,6 @@ int main(void)
     tcase_add_test(disk, memory_may_be_short);
     tcase_add_test(disk, reads_no_files);
     tcase_add_test(disk, compiles_in_processes_at_once);
-    suite_add_tcase(suite, tests);
     suite_add_tcase(suite, disk);
     return suite_run(suite, true);
 }
