@@ -15,13 +15,15 @@ static void add_wisdom(struct eco_text *text)
 {
     static const char *const name[ECO_WISDOM_FILES] = {"system", "user", "ECORNN_WISDOM"};
     for (int which = 0; which < ECO_WISDOM_FILES; which++) {
-        char data[1024], line[2048] = "";
+        char data[ECO_MOST_PATH], line[4 * ECO_MOST_PATH] = ""; /* "\xNN" */
         struct eco_text path = {data, sizeof data, 0}, shown = {line, sizeof line, 0};
         if (!eco_wisdom_path((enum eco_wisdom_file)which, &path))
             continue;
         eco_text_add_shown(&shown, data);
         eco_text_add(text, "wisdom, %s: %s%s\n", name[which], line,
-                     access(data, R_OK) == 0 ? "" : " (not there)");
+                     path.length >= path.size  ? "... (too long a path)"
+                     : access(data, R_OK) == 0 ? ""
+                                               : " (not there)");
     }
 }
 

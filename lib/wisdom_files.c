@@ -22,11 +22,33 @@
 #include "common/wisdom/wisdom.h"
 #include "lib/paths.h"
 
-enum { MOST_PATH = 1024, MOST_FILE = 64 << 20 };
+enum { MOST_FILE = 64 << 20 };
+_Static_assert(ECO_MOST_PATH >= PATH_MAX, "realpath wants room");
+
+/* What an error has room for of a path: its end, where long ones differ. */
+enum { SHOWN = 200 };
+struct shown {
+    char text[SHOWN + 4]; /* with "..." */
+};
+static struct shown shown(const char *path)
+{
+    struct shown made;
+    struct eco_text text = {made.text, sizeof made.text, 0};
+    const size_t length = strlen(path);
+    eco_text_add(&text, "%s%s", length > SHOWN ? "..." : "",
+                 length > SHOWN ? path + length - SHOWN : path);
+    return made;
+}
 
 static ecornn_status fail(const char *what, const char *path, int error)
 {
-    return eco_fail(ECORNN_FAILED, "%s: %.300s: %s", what, path, strerror(error));
+    return eco_fail(ECORNN_FAILED, "%s: %s: %s", what, shown(path).text, strerror(error));
+}
+
+static ecornn_status too_long(const char *path, size_t length)
+{
+    return eco_fail(ECORNN_FAILED, "%.60s...: a path of %zu bytes, must have at most %d", path,
+                    length, ECO_MOST_PATH - 1);
 }
 
 /* ---- where ----------------------------------------------------------------------------------- */
@@ -45,7 +67,7 @@ static bool user_path(struct eco_text *path)
         eco_text_add(path, "%s/.config/ecornn/wisdom", home);
     else
         return false;
-    return path->length < path->size;
+    return true;
 }
 
 bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path)
@@ -58,7 +80,7 @@ bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path)
     if (which == ECO_WISDOM_ASKED && !is_given(asked))
         return false;
     eco_text_add(path, "%s", which == ECO_WISDOM_SYSTEM ? ECO_SYSCONFDIR "/ecornn/wisdom" : asked);
-    return path->length < path->size;
+    return true;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -86,33 +108,39 @@ static ecornn_status load_open(int file, const char *path)
     if (fstat(file, &about) != 0)
         return fail("cannot read", path, errno);
     if (!S_ISREG(about.st_mode))
-        return eco_fail(ECORNN_FAILED, "cannot read: %.300s: no regular file", path);
+        return eco_fail(ECORNN_FAILED, "cannot read: %s: no regular file", shown(path).text);
     if (about.st_size > MOST_FILE)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%.300s:1: the text is larger than 64 MiB", path);
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s:1: the text is larger than 64 MiB",
+                        shown(path).text);
     const size_t bytes = (size_t)about.st_size;
     char *text = eco_alloc(bytes + 1);
     if (text == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of %.300s", bytes, path);
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of %s", bytes, shown(path).text);
     ecornn_status status = read_all(file, path, text, bytes, &got);
     if (status == ECORNN_OK)
-        status = eco_wisdom_add(text, got, path);
+        status = eco_wisdom_add(text, got, shown(path).text);
     eco_free(text);
     return status;
 }
 
-static ecornn_status no_user(void)
+static ecornn_status find_user(struct eco_text *path)
 {
-    return eco_fail(ECORNN_FAILED, "there is no file of the user's: neither XDG_CONFIG_HOME nor "
-                                   "HOME is an absolute path");
+    if (!user_path(path))
+        return eco_fail(ECORNN_FAILED, "there is no file of the user's: neither XDG_CONFIG_HOME "
+                                       "nor HOME is an absolute path");
+    return path->length < path->size ? ECORNN_OK : too_long(path->data, path->length);
 }
 
 ecornn_status eco_wisdom_load(const char *path)
 {
-    char data[MOST_PATH];
+    char data[ECO_MOST_PATH];
     struct eco_text user = {data, sizeof data, 0};
-    if (path == NULL && !user_path(&user))
-        return no_user();
-    path = path != NULL ? path : data;
+    if (path == NULL) {
+        const ecornn_status found = find_user(&user);
+        if (found != ECORNN_OK)
+            return found;
+        path = data;
+    }
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return fail("cannot read", path, errno);
@@ -146,12 +174,15 @@ static void watch_forks(void)
 /* A file that is not there is no fault, but of one that was asked for. */
 static void open_one(enum eco_wisdom_file which)
 {
-    char data[MOST_PATH], before[ECO_MAX_DETAIL];
+    char data[ECO_MOST_PATH], before[ECO_MAX_DETAIL];
     struct eco_text path = {data, sizeof data, 0};
-    if (!eco_wisdom_path(which, &path) || (which != ECO_WISDOM_ASKED && access(data, F_OK) != 0))
+    if (!eco_wisdom_path(which, &path))
+        return;
+    const bool fits = path.length < path.size;
+    if (fits && which != ECO_WISDOM_ASKED && access(data, F_OK) != 0)
         return;
     eco_fail_keep(before);
-    if (eco_wisdom_load(data) == ECORNN_OK)
+    if ((fits ? eco_wisdom_load(data) : too_long(data, path.length)) == ECORNN_OK)
         return;
     eco_wisdom_complain(eco_fail_detail());
     eco_fail_restore(before); /* no failure of the caller's */
@@ -195,7 +226,7 @@ static bool write_all(int file, const char *text, size_t bytes)
 /* The folders that a file is in, those of the user's configuration. */
 static void make_folders(const char *path)
 {
-    char folder[MOST_PATH];
+    char folder[ECO_MOST_PATH];
     struct eco_text text = {folder, sizeof folder, 0};
     eco_text_add(&text, "%s", path);
     for (char *at = folder + 1; (at = strchr(at, '/')) != NULL; at++) {
@@ -206,11 +237,11 @@ static void make_folders(const char *path)
 }
 
 /* Where a file lies that links may lead to.  Only a regular one may be replaced. */
-static ecornn_status resolve(const char *path, char place[PATH_MAX])
+static ecornn_status resolve(const char *path, char place[ECO_MOST_PATH])
 {
     struct stat about;
     if (lstat(path, &about) != 0 && errno == ENOENT) {
-        struct eco_text same = {place, PATH_MAX, 0};
+        struct eco_text same = {place, ECO_MOST_PATH, 0};
         eco_text_add(&same, "%s", path);
         return same.length < same.size ? ECORNN_OK : fail("cannot write", path, ENAMETOOLONG);
     }
@@ -218,7 +249,7 @@ static ecornn_status resolve(const char *path, char place[PATH_MAX])
         return fail("cannot write", path, errno);
     return S_ISREG(about.st_mode)
                ? ECORNN_OK
-               : eco_fail(ECORNN_FAILED, "cannot write: %.300s: no regular file", path);
+               : eco_fail(ECORNN_FAILED, "cannot write: %s: no regular file", shown(path).text);
 }
 
 /* A new file beside it; one that a process of this number left behind stays.  -1: errno says. */
@@ -237,7 +268,7 @@ static int open_beside(const char *path, char *data, size_t size)
 /* Beside it first; the new name of it comes in one step. */
 static ecornn_status replace(const char *link, const char *text, size_t bytes)
 {
-    char path[PATH_MAX], data[PATH_MAX + 32]; /* two numbers */
+    char path[ECO_MOST_PATH], data[ECO_MOST_PATH + 32]; /* two numbers */
     const ecornn_status status = resolve(link, path);
     if (status != ECORNN_OK)
         return status;
@@ -257,11 +288,12 @@ static ecornn_status replace(const char *link, const char *text, size_t bytes)
 
 ecornn_status eco_wisdom_save(const char *path)
 {
-    char data[MOST_PATH];
+    char data[ECO_MOST_PATH];
     struct eco_text user = {data, sizeof data, 0};
     if (path == NULL) {
-        if (!user_path(&user))
-            return no_user();
+        const ecornn_status found = find_user(&user);
+        if (found != ECORNN_OK)
+            return found;
         make_folders(data);
         path = data;
     }
@@ -271,8 +303,9 @@ ecornn_status eco_wisdom_save(const char *path)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for wisdom of %zu bytes", room);
     const size_t bytes = eco_wisdom_print(text, room);
     const ecornn_status status =
-        bytes < room ? replace(path, text, bytes)
-                     : eco_fail(ECORNN_FAILED, "wisdom grew while it was written to %.300s", path);
+        bytes < room
+            ? replace(path, text, bytes)
+            : eco_fail(ECORNN_FAILED, "wisdom grew while it was written to %s", shown(path).text);
     eco_free(text);
     return status;
 }
@@ -291,8 +324,8 @@ void eco_record(const char *problem, struct eco_text *note)
     /* One write at the end of a file is whole. */
     const bool done = file >= 0 && write(file, line, text.length) == (ssize_t)text.length;
     if (!done)
-        eco_text_add(note, "%sECORNN_RECORD: %.200s: %s", note->length > 0 ? "; " : "", path,
-                     strerror(errno));
+        eco_text_add(note, "%sECORNN_RECORD: %s: %s", note->length > 0 ? "; " : "",
+                     shown(path).text, strerror(errno));
     if (file >= 0)
         close(file);
 }

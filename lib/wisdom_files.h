@@ -10,9 +10,10 @@
 #include "ecornn.h"
 #include "common/util.h"
 
+enum { ECO_MOST_PATH = 4096 }; /* bytes, with the last zero */
 /* Of the files that a process reads by itself, by the later. */
 enum eco_wisdom_file { ECO_WISDOM_SYSTEM, ECO_WISDOM_USER, ECO_WISDOM_ASKED, ECO_WISDOM_FILES };
-/* Its path; false: there is none, or none is to be read. */
+/* Its path, which may be longer than the text; false: there is none, or none is to be read. */
 bool eco_wisdom_path(enum eco_wisdom_file which, struct eco_text *path);
 
 /* Reads these files, the first time.  What is wrong with one, plans say. */

@@ -9,7 +9,8 @@
 #include "common/backend.h"
 #include "common/ref/ref_rounding.h"
 
-/* ref_backend.c, for tests: further runs on this reference device; seed: of the random rounding. */
+/* ref_backend.c, for tests and bounds of tuning: further runs on this reference device; seed: of
+ * the random rounding. */
 void eco_reference_rounding(struct ecornn_device *device, enum eco_rounding rounding,
                             struct eco_machine machine, uint64_t seed);
 

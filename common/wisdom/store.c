@@ -83,7 +83,7 @@ ecornn_status eco_wisdom_learn(const struct ecornn_device *device,
 {
     char data[2048]; /* two lines of at most 1024 */
     struct eco_text text = {data, sizeof data, 0};
-    const struct eco_wisdom_device measured = {device->id, device->identity};
+    const struct eco_wisdom_device measured = {.id = device->id, .words = device->identity};
     eco_wisdom_write(&text, &(struct eco_wisdom){0}, true);
     eco_wisdom_write_device(&text, &measured);
     eco_wisdom_write_line(&text, line, &measured);

@@ -1,6 +1,6 @@
 /*
- * The text form of wisdom: a first line, a line a device, a line a problem, words with single
- * blanks between.  Reads anything without harm; knows no store and no file.
+ * The text form of wisdom, read: a first line, a line a device, a line a problem, words with single
+ * blanks between, and remarks.  Reads anything without harm; knows no store and no file.
  *
  *     ecornn-wisdom 1
  *     device 91c1d7f2a04be335 cpu avx512 threads=2 ... name=Some Processor
@@ -18,19 +18,17 @@
 
 #include "common/util.h"
 
-#define HEAD   "ecornn-wisdom 1"
-#define DEVICE "device "
 /* The least line is a device's, of one letter: every line has its bytes, with the one that ends it.
  */
-enum { MOST_BYTES = 64 << 20, MOST_LINE = 1024, MOST_DEVICES = 4096 };
-enum { LEAST_LINE = sizeof DEVICE "0123456789abcdef x" };
+enum { MOST_BYTES = 64 << 20, MOST_LINE = 1024, MOST_DEVICES = 4096, MOST_REMARKS = 1 << 16 };
+enum { LEAST_LINE = sizeof ECO_WISDOM_DEVICE "0123456789abcdef x", LEAST_REMARK = sizeof "#" };
 
 struct reader {
     struct eco_wisdom *to;
     const char *name;
-    uint32_t number; /* of the line, from 1 on */
-    uint32_t room;   /* lines of problems that fit */
-    int32_t devices; /* that fit */
+    uint32_t number;        /* of the line, from 1 on */
+    uint32_t room, remarks; /* lines of problems, and remarks, that fit */
+    int32_t devices;        /* so many of these */
 };
 
 static ecornn_status refuse(const struct reader *reader, const char *why)
@@ -38,7 +36,7 @@ static ecornn_status refuse(const struct reader *reader, const char *why)
     char reason[256];
     struct eco_text text = {reason, sizeof reason, 0};
     eco_text_add(&text, "%s", why); /* it may be the thread's detail itself */
-    return eco_fail(ECORNN_BAD_ARGUMENT, "%.200s:%" PRIu32 ": %s", reader->name, reader->number,
+    return eco_fail(ECORNN_BAD_ARGUMENT, "%.220s:%" PRIu32 ": %s", reader->name, reader->number,
                     reason);
 }
 
@@ -130,7 +128,7 @@ static ecornn_status read_device(const struct reader *reader, char *rest)
         return ECORNN_OK;
     if (to->devices >= reader->devices)
         return refuse(reader, "too many devices");
-    to->device[to->devices++] = (struct eco_wisdom_device){id, rest};
+    to->device[to->devices++] = (struct eco_wisdom_device){id, rest, reader->number};
     return ECORNN_OK;
 }
 
@@ -167,19 +165,32 @@ static ecornn_status read_problem(const struct reader *reader, char *rest)
     return ECORNN_OK;
 }
 
+static ecornn_status read_remark(const struct reader *reader, const char *line)
+{
+    struct eco_wisdom *to = reader->to;
+    if (to->remarks >= reader->remarks)
+        return refuse(reader, "too many remarks");
+    to->remark[to->remarks++] = (struct eco_wisdom_remark){line, reader->number};
+    return ECORNN_OK;
+}
+
 static ecornn_status read_line(const struct reader *reader, char *line)
 {
     if (reader->number == 1)
-        return strcmp(line, HEAD) == 0 ? ECORNN_OK : refuse(reader, "the first line is not " HEAD);
-    if (line[0] == '\0' || line[0] == '#')
+        return strcmp(line, ECO_WISDOM_HEAD) == 0
+                   ? ECORNN_OK
+                   : refuse(reader, "the first line is not " ECO_WISDOM_HEAD);
+    if (line[0] == '\0')
         return ECORNN_OK;
+    if (line[0] == '#')
+        return read_remark(reader, line);
     if (strlen(line) >= MOST_LINE)
         return refuse(reader, "the line is too long");
     for (const unsigned char *at = (const unsigned char *)line; *at != '\0'; at++)
         if (*at < ' ' || *at == 0x7F)
             return refuse(reader, "a control character");
-    if (strncmp(line, DEVICE, strlen(DEVICE)) == 0)
-        return read_device(reader, line + strlen(DEVICE));
+    if (strncmp(line, ECO_WISDOM_DEVICE, strlen(ECO_WISDOM_DEVICE)) == 0)
+        return read_device(reader, line + strlen(ECO_WISDOM_DEVICE));
     return read_problem(reader, line);
 }
 
@@ -201,69 +212,23 @@ static ecornn_status read_lines(struct reader *reader, char *text, size_t bytes)
     return reader->number > 1 ? ECORNN_OK : refuse(reader, "the text is empty");
 }
 
-/* ---- order ----------------------------------------------------------------------------------- */
-
-static int by_name(const struct eco_wisdom_line *a, const struct eco_wisdom_line *b)
-{
-    if (a->device != b->device)
-        return a->device < b->device ? -1 : 1;
-    const int names = strcmp(a->problem, b->problem);
-    return names != 0 ? names : (a->cell > b->cell) - (a->cell < b->cell);
-}
-
-/* The later of two lines for the same comes first. */
-static int compare_lines(const void *a, const void *b)
-{
-    const struct eco_wisdom_line *one = a, *other = b;
-    const int names = by_name(one, other);
-    return names != 0 ? names : (one->order < other->order) - (one->order > other->order);
-}
-
-static int compare_orders(const void *a, const void *b)
-{
-    const struct eco_wisdom_line *one = a, *other = b;
-    return (one->order > other->order) - (one->order < other->order);
-}
-
-static int compare_places(const void *a, const void *b)
-{
-    const struct eco_wisdom_place *one = a, *other = b;
-    if (one->key != other->key)
-        return one->key < other->key ? -1 : 1;
-    return (one->line > other->line) - (one->line < other->line);
-}
-
-static void arrange(struct eco_wisdom *wisdom)
-{
-    uint32_t kept = 0;
-    if (wisdom->lines > 1)
-        qsort(wisdom->line, wisdom->lines, sizeof *wisdom->line, compare_lines);
-    for (uint32_t k = 0; k < wisdom->lines; k++)
-        if (kept == 0 || by_name(&wisdom->line[kept - 1], &wisdom->line[k]) != 0)
-            wisdom->line[kept++] = wisdom->line[k];
-    wisdom->lines = kept;
-    if (kept > 1) /* what is written has the order, so that the latest of a bucket stays that */
-        qsort(wisdom->line, kept, sizeof *wisdom->line, compare_orders);
-    for (uint32_t k = 0; k < kept; k++)
-        wisdom->place[k] = (struct eco_wisdom_place){
-            eco_wisdom_key(wisdom->line[k].problem, wisdom->line[k].cell), k};
-    if (kept > 1)
-        qsort(wisdom->place, kept, sizeof *wisdom->place, compare_places);
-}
-
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool make_room(struct eco_wisdom *wisdom, size_t bytes, struct reader *reader)
 {
     const size_t lines = bytes / LEAST_LINE + 1;
     const size_t devices = lines < MOST_DEVICES ? lines : MOST_DEVICES;
+    const size_t most = bytes / LEAST_REMARK + 1;
+    const size_t remarks = most < MOST_REMARKS ? most : MOST_REMARKS;
     reader->room = (uint32_t)lines;
     reader->devices = (int32_t)devices;
+    reader->remarks = (uint32_t)remarks;
     wisdom->text = eco_alloc(bytes + 1);
     wisdom->line = eco_alloc(lines * sizeof *wisdom->line);
     wisdom->place = eco_alloc(lines * sizeof *wisdom->place);
     wisdom->device = eco_alloc(devices * sizeof *wisdom->device);
-    return wisdom->text && wisdom->line && wisdom->place && wisdom->device;
+    wisdom->remark = eco_alloc(remarks * sizeof *wisdom->remark);
+    return wisdom->text && wisdom->line && wisdom->place && wisdom->device && wisdom->remark;
 }
 
 ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_t bytes,
@@ -284,7 +249,7 @@ ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_
         eco_wisdom_free(&made);
         return status;
     }
-    arrange(&made);
+    eco_wisdom_arrange(&made);
     *wisdom = made;
     return ECORNN_OK;
 }
@@ -295,32 +260,6 @@ void eco_wisdom_free(struct eco_wisdom *wisdom)
     eco_free(wisdom->line);
     eco_free(wisdom->place);
     eco_free(wisdom->device);
+    eco_free(wisdom->remark);
     *wisdom = (struct eco_wisdom){0};
-}
-
-void eco_wisdom_write_device(struct eco_text *text, const struct eco_wisdom_device *device)
-{
-    eco_text_add(text, DEVICE "%016" PRIx64 " %s\n", device->id, device->words);
-}
-
-void eco_wisdom_write_line(struct eco_text *text, const struct eco_wisdom_line *line,
-                           const struct eco_wisdom_device *device)
-{
-    eco_text_add(text, "%s ", line->problem);
-    if (line->cell != 0)
-        eco_text_add(text, "%016" PRIx64, line->cell);
-    else
-        eco_text_add(text, "-");
-    eco_text_add(text, " %016" PRIx64 " %s %" PRIu64 " %" PRIu64 " %s\n", device->id, line->choices,
-                 line->nanoseconds, line->spread, line->date);
-}
-
-void eco_wisdom_write(struct eco_text *text, const struct eco_wisdom *wisdom, bool head)
-{
-    if (head)
-        eco_text_add(text, HEAD "\n");
-    for (int32_t k = 0; k < wisdom->devices; k++)
-        eco_wisdom_write_device(text, &wisdom->device[k]);
-    for (uint32_t k = 0; k < wisdom->lines; k++)
-        eco_wisdom_write_line(text, &wisdom->line[k], &wisdom->device[wisdom->line[k].device]);
 }

@@ -16,10 +16,14 @@
 
 /* ---- a text, wisdom/text.c ------------------------------------------------------------------- */
 
+#define ECO_WISDOM_HEAD   "ecornn-wisdom 1"
+#define ECO_WISDOM_DEVICE "device "
+
 /* What a line was measured on. */
 struct eco_wisdom_device {
     uint64_t id; /* hash of the words */
     const char *words;
+    uint32_t order; /* of the line */
 };
 
 /* What was found for a problem. */
@@ -29,6 +33,12 @@ struct eco_wisdom_line {
     uint64_t nanoseconds, spread;
     int32_t device; /* place in the list */
     uint32_t order; /* of two for the same, the later counts */
+};
+
+/* A line for people. */
+struct eco_wisdom_remark {
+    const char *text; /* with its '#' */
+    uint32_t order;   /* what follows it has a later one */
 };
 
 /* Of lines that are for the same problems. */
@@ -41,10 +51,11 @@ struct eco_wisdom_place {
 struct eco_wisdom {
     char *text; /* what the strings are in */
     struct eco_wisdom_device *device;
-    struct eco_wisdom_line *line;   /* the later last */
-    struct eco_wisdom_place *place; /* by key */
+    struct eco_wisdom_line *line;     /* the later last */
+    struct eco_wisdom_place *place;   /* by key */
+    struct eco_wisdom_remark *remark; /* none twice */
     int32_t devices;
-    uint32_t lines;
+    uint32_t lines, remarks;
 };
 
 /* Reads a text; name: of it, in errors.  BAD_ARGUMENT: it is none, the detail has NAME:LINE:
@@ -52,7 +63,12 @@ struct eco_wisdom {
 ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_t bytes,
                               const char *name);
 void eco_wisdom_free(struct eco_wisdom *wisdom);
-/* The text of it, as snprintf in pieces; head: with the first line. */
+/* order.c, for that: of what is for the same only the latest stays; lines are found by key. */
+void eco_wisdom_arrange(struct eco_wisdom *wisdom);
+
+/* ---- a text again, wisdom/write.c ------------------------------------------------------------ */
+
+/* All of it, as snprintf in pieces; head: with the first line. */
 void eco_wisdom_write(struct eco_text *text, const struct eco_wisdom *wisdom, bool head);
 
 /* One line, of whatever length. */

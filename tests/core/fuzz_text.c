@@ -61,7 +61,7 @@ static size_t write_wisdom(struct eco_text *text, const char *lines)
     static const char words[] = "cpu plain threads=1";
     const uint64_t id = eco_hash(ECO_HASH, words, strlen(words));
     eco_wisdom_write(text, &(struct eco_wisdom){0}, true);
-    eco_wisdom_write_device(text, &(struct eco_wisdom_device){id, words});
+    eco_wisdom_write_device(text, &(struct eco_wisdom_device){.id = id, .words = words});
     for (; *lines != '\0'; lines++)
         if (*lines == '@')
             eco_text_add(text, "%016" PRIx64, id);

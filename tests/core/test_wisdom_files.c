@@ -1,0 +1,152 @@
+/*
+ * Files of wisdom: which a process reads, what is wrong with them, and how they are replaced.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/backend.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/wisdom.h"
+
+START_TEST(reads_files_by_itself)
+{
+    ck_assert_int_eq(mkdir(in_folder("ecornn"), 0777), 0);
+    write_file(
+        in_folder("ecornn/wisdom"),
+        text_of(wisdom_device->identity, LSTM CHUNK(3) "gru/f32/infer/T1/N1/I9/H9" CHUNK(3)));
+    write_file(in_folder("mine"), text_of(wisdom_device->identity, LSTM CHUNK(4)));
+    ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("mine"), 1), 0);
+    ck_assert(says(LSTM, ",chunk=4,"));
+    ck_assert(says("gru/f32/infer/T1/N1/I9/H9", ",chunk=1,")); /* no more than T */
+    ck_assert(strstr(wisdom_print, "wisdom: gru") != NULL);
+    ck_assert_int_eq(unlink(in_folder("mine")), 0); /* once only */
+    ck_assert(says(LSTM, ",chunk=4,"));
+}
+END_TEST
+
+/* A plan is made in any case. */
+START_TEST(says_which_file_is_wrong)
+{
+    ck_assert_int_eq(mkdir(in_folder("ecornn"), 0777), 0);
+    write_file(in_folder("ecornn/wisdom"), WISDOM_HEAD "nonsense\n");
+    ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("none"), 1), 0);
+    ck_assert(says(LSTM, "ecornn/wisdom:2: the line is no problem"));
+    ck_assert(strstr(wisdom_print, "/none: No such file") != NULL);
+    ck_assert_str_eq(ecornn_error_detail(), "");
+}
+END_TEST
+
+START_TEST(saves_and_loads)
+{
+    static char text[WISDOM_TEXT];
+    struct stat about;
+    learn(LSTM CHUNK(7));
+    strcpy(text, whole());
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
+    ck_assert_int_eq(ecornn_wisdom_save(NULL), ECORNN_OK);
+    ck_assert_int_eq(stat(in_folder("ecornn/wisdom"), &about), 0);
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_load(in_folder("saved")), ECORNN_OK);
+    ck_assert_str_eq(whole(), text);
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_load(NULL), ECORNN_OK);
+    ck_assert_str_eq(whole(), text);
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("no/such")), ECORNN_FAILED);
+    ck_assert_int_eq(ecornn_wisdom_load(in_folder("no/such")), ECORNN_FAILED);
+    ck_assert_int_eq(ecornn_wisdom_load(wisdom_folder), ECORNN_FAILED);
+    ck_assert(strstr(ecornn_error_detail(), "no regular file") != NULL);
+    ck_assert_int_eq(mkdir(in_folder("taken"), 0777), 0);
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("taken")), ECORNN_FAILED);
+    char command[200]; /* nothing is left behind */
+    snprintf(command, sizeof command, "test \"$(cd '%s' && echo *)\" = 'ecornn saved taken'",
+             wisdom_folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* What a process of the same number left behind, in another container or before a restart. */
+START_TEST(left_behind)
+{
+    char path[300];
+    learn(LSTM CHUNK(7));
+    for (int k = 0; k < 100; k++) {
+        snprintf(path, sizeof path, "%s.%ld.%d", in_folder("saved"), (long)getpid(), k);
+        write_file(path, "left");
+    }
+    ck_assert_msg(ecornn_wisdom_save(in_folder("saved")) == ECORNN_OK, "%s", ecornn_error_detail());
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_load(in_folder("saved")), ECORNN_OK);
+}
+END_TEST
+
+/* A link stays one; what is no file is not replaced. */
+START_TEST(replaces_only_files)
+{
+    struct stat about;
+    learn(LSTM CHUNK(7));
+    write_file(in_folder("file"), WISDOM_HEAD);
+    ck_assert_int_eq(symlink("file", in_folder("link")), 0);
+    ck_assert_int_eq(symlink("none", in_folder("nowhere")), 0);
+    ck_assert_int_eq(mkfifo(in_folder("fifo"), 0666), 0);
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("link")), ECORNN_OK);
+    ck_assert_int_eq(lstat(in_folder("link"), &about), 0);
+    ck_assert(S_ISLNK(about.st_mode));
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("fifo")), ECORNN_FAILED);
+    ck_assert(strstr(ecornn_error_detail(), "no regular file") != NULL);
+    ck_assert_int_eq(lstat(in_folder("fifo"), &about), 0);
+    ck_assert(S_ISFIFO(about.st_mode));
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("nowhere")), ECORNN_FAILED);
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_load(in_folder("file")), ECORNN_OK);
+    ck_assert(says(LSTM, ",chunk=7,"));
+}
+END_TEST
+
+/* A disk that is full: the old file stays, and nothing else. */
+START_TEST(no_room)
+{
+    static const struct rlimit none = {20, RLIM_INFINITY};
+    static char text[WISDOM_TEXT];
+    learn(LSTM CHUNK(7));
+    strcpy(text, whole());
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
+    learn(LSTM CHUNK(9));
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const ecornn_status status = ecornn_wisdom_save(in_folder("saved"));
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}), 0);
+    ck_assert_int_eq(status, ECORNN_FAILED);
+    ck_assert(strstr(ecornn_error_detail(), "cannot write") != NULL);
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(ecornn_wisdom_load(in_folder("saved")), ECORNN_OK);
+    ck_assert_str_eq(whole(), text);
+    char command[200];
+    snprintf(command, sizeof command, "test \"$(cd '%s' && echo *)\" = saved", wisdom_folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("wisdom files");
+    TCase *files = tcase_create("files");
+    suite_add_tcase(suite, files);
+    tcase_add_checked_fixture(files, make_folder, remove_folder);
+    tcase_add_test(files, reads_files_by_itself);
+    tcase_add_test(files, says_which_file_is_wrong);
+    tcase_add_test(files, saves_and_loads);
+    tcase_add_test(files, left_behind);
+    tcase_add_test(files, replaces_only_files);
+    tcase_add_test(files, no_room);
+    return suite_run(suite, true);
+}

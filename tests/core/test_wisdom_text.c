@@ -1,0 +1,171 @@
+/*
+ * Texts of wisdom: what is written is read again, what is wrong is refused, memory is not there.
+ */
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/backend.h"
+#include "common/util.h"
+#include "common/wisdom/wisdom.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/wisdom.h"
+
+START_TEST(says_it_again)
+{
+    static char first[WISDOM_TEXT];
+    learn("# a remark\n\n" LSTM CHUNK(7) "gru/f32/train/T2/N3/I4/H5" CHUNK(1));
+    strcpy(first, whole());
+    ecornn_wisdom_forget();
+    ck_assert_str_eq(whole(), WISDOM_HEAD);
+    ck_assert_int_eq(ecornn_wisdom_from_text(first), ECORNN_OK);
+    ck_assert_str_eq(whole(), first);
+    ck_assert_int_eq(ecornn_wisdom_from_text(first), ECORNN_OK); /* nothing twice */
+    ck_assert_str_eq(whole(), first);
+    ck_assert_int_eq(ecornn_wisdom_to_text(NULL, 0), (int)strlen(first));
+}
+END_TEST
+
+/* Each stays before what it is about; of equal ones the first. */
+START_TEST(keeps_remarks)
+{
+    static const char lines[] = "# of both\n" LSTM CHUNK(7) "#\ngru/f32/train/T2/N3/I4/H5" CHUNK(
+        1) "# of both\n# last, and no lstm * @\n",
+                      read[] = "# of both\n" LSTM CHUNK(7) "#\ngru/f32/train/T2/N3/I4/H5" CHUNK(
+                          1) "# last, and no lstm * @\n";
+    static char before[WISDOM_TEXT], text[1 << 18];
+    learn(lines);
+    strcpy(before, whole());
+    ck_assert_str_eq(before, text_of(wisdom_device->identity, read));
+    learn(LSTM CHUNK(9)); /* one goes, its remark does not */
+    ck_assert(strstr(whole(), "# of both\n#\ngru") != NULL);
+    size_t n = (size_t)snprintf(text, sizeof text, WISDOM_HEAD);
+    for (int k = 0; k <= 1 << 16; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "#%c\n", 'a' + k % 26);
+    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT);
+    ck_assert(strstr(ecornn_error_detail(), "text:65538: too many remarks") != NULL);
+}
+END_TEST
+
+/* What is wrong with lines after the device's, which is the second. */
+static const struct {
+    const char *lines, *words;
+} wrong[] = {
+    {"lstm", "text:3: the line does not end"},
+    {"\n\nlstm\n", "text:5: the line is no problem"},
+    {LSTM " - @ algorithm=packed 1000 10 2026-01-31", "text:3: the line does not end"},
+    {LSTM " x @ algorithm=packed 1000 10 2026-01-31\n", "text:3: the cell is neither"},
+    {LSTM " 0000000000000000 @ algorithm=packed 1000 10 2026-01-31\n", "the cell is neither"},
+    {LSTM " - 0 algorithm=packed 1000 10 2026-01-31\n", "the device is not 16 digits"},
+    {LSTM " - 0123456789abcdef algorithm=packed 1000 10 2026-01-31\n", "describes the device"},
+    {LSTM " - @ packed 1000 10 2026-01-31\n", "the choices are not"},
+    {LSTM " - @ algorithm=packed,, 1000 10 2026-01-31\n", "the choices are not"},
+    {LSTM " - @ algorithm=packed,chunk= 1000 10 2026-01-31\n", "the choices are not"},
+    {LSTM " - @ algorithm=packed,chunk=%n 1000 10 2026-01-31\n", "the choices are not"},
+    {LSTM " - @ algorithm=packed 0 10 2026-01-31\n", "two numbers of nanoseconds"},
+    {LSTM " - @ algorithm=packed -1 10 2026-01-31\n", "two numbers of nanoseconds"},
+    {LSTM " - @ algorithm=packed 1e9 10 2026-01-31\n", "two numbers of nanoseconds"},
+    {LSTM " - @ algorithm=packed 1234567890123456789 1 2026-01-31\n", "two numbers of nanoseconds"},
+    {LSTM " - @ algorithm=packed 1000 2026-01-31\n", "two numbers of nanoseconds"},
+    {LSTM " - @ algorithm=packed 1000 10 31.1.2026\n", "does not end with a date"},
+    {LSTM " - @ algorithm=packed 1000 10 9999-99-99\n", "does not end with a date"},
+    {LSTM " - @ algorithm=packed 1000 10 2026-00-01\n", "does not end with a date"},
+    {LSTM " - @ algorithm=packed 1000 10 2026-12-32\n", "does not end with a date"},
+    {LSTM " - @ algorithm=packed 1000 10 2026-01-31 x\n", "does not end with a date"},
+    {LSTM " - @ algorithm=packed 1000 10\n", "does not end with a date"},
+    {LSTM "  - @ algorithm=packed 1000 10 2026-01-31\n", "the line is no problem"},
+    {"lstm/T100/N20/I64/H64" CHUNK(1), "not as a plan prints it"},
+    {"lstm/f32/infer/T0/N20/I64/H64" CHUNK(1), "T is 0"},
+    {"none/f32/infer/T1/N20/I64/H64" CHUNK(1), "no built-in cell"},
+    {"lstm/f32/infer/T1/N20/I64/H64/x" CHUNK(1), "no part of a problem"},
+    {"device 0123456789abcdef cpu\n", "not those of its identity"},
+    {"device cpu\n", "16 digits of its identity"},
+    {"device 0123456789abcdef\n", "16 digits of its identity"},
+    {LSTM "\t- @ algorithm=packed 1000 10 2026-01-31\n", "a control character"},
+    {"ecornn-wisdom 1\n", "text:3: the cell is neither"},
+};
+enum { WRONG = sizeof wrong / sizeof *wrong };
+
+START_TEST(refuses_a_text)
+{
+    static char before[WISDOM_TEXT];
+    learn(LSTM CHUNK(7));
+    strcpy(before, whole());
+    ck_assert_int_eq(ecornn_wisdom_from_text(text_of(wisdom_device->identity, wrong[_i].lines)),
+                     ECORNN_BAD_ARGUMENT);
+    ck_assert_msg(strstr(ecornn_error_detail(), wrong[_i].words) != NULL, "%s: %s", wrong[_i].lines,
+                  ecornn_error_detail());
+    ck_assert_str_eq(whole(), before);
+}
+END_TEST
+
+START_TEST(refuses_the_rest)
+{
+    static char text[WISDOM_TEXT];
+    static const char *const first[] = {"", "\n", "ecornn-wisdom 2\n", "ecornn-wisdom 1",
+                                        " " WISDOM_HEAD};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        ck_assert_int_eq(ecornn_wisdom_from_text(first[i]), ECORNN_BAD_ARGUMENT);
+    snprintf(text, sizeof text, WISDOM_HEAD "%01100d\n", 1);
+    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_BAD_ARGUMENT);
+    ck_assert(strstr(ecornn_error_detail(), "text:2: the line is too long") != NULL);
+    memcpy(text, WISDOM_HEAD "#\0\n", 20);
+    ck_assert_int_eq(eco_wisdom_add(text, 19, "zero"), ECORNN_BAD_ARGUMENT);
+    ck_assert(strstr(ecornn_error_detail(), "zero:2: a zero byte") != NULL);
+    ck_assert_int_eq(ecornn_wisdom_from_text(WISDOM_HEAD), ECORNN_OK);
+    ck_assert_int_eq(ecornn_wisdom_from_text(NULL), ECORNN_BAD_ARGUMENT);
+    ck_assert_int_eq(ecornn_wisdom_to_text(NULL, 1), -1);
+}
+END_TEST
+
+/* The least lines that there are: each of them has a place. */
+START_TEST(many_devices)
+{
+    enum { DEVICES = 200 };
+    static char text[32 * DEVICES];
+    size_t n = (size_t)snprintf(text, sizeof text, WISDOM_HEAD);
+    for (int k = 0; k < DEVICES; k++) {
+        char words[3] = {(char)('a' + k % 26), (char)('a' + k / 26 - 1), '\0'};
+        words[1] = k < 26 ? '\0' : words[1];
+        n += (size_t)snprintf(text + n, sizeof text - n, "device %016" PRIx64 " %s\n",
+                              eco_hash(ECO_HASH, words, strlen(words)), words);
+    }
+    ck_assert_int_eq(ecornn_wisdom_from_text(text), ECORNN_OK);
+    ck_assert_str_eq(whole(), text);
+}
+END_TEST
+
+START_TEST(no_memory)
+{
+    static char before[WISDOM_TEXT], text[WISDOM_TEXT];
+    learn(LSTM CHUNK(7));
+    strcpy(before, whole());
+    strcpy(text, text_of(wisdom_device->identity, LSTM CHUNK(9)));
+    ecornn_status status = ECORNN_NO_MEMORY;
+    for (int k = 1; status == ECORNN_NO_MEMORY; k++) {
+        ck_assert_int_lt(k, 20);
+        ck_assert_str_eq(whole(), before);
+        eco_alloc_fail_at(k);
+        status = ecornn_wisdom_from_text(text);
+        eco_alloc_fail_at(0);
+    }
+    ck_assert_int_eq(status, ECORNN_OK);
+    ck_assert(says(LSTM, ",chunk=9,"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("wisdom texts");
+    TCase *texts = tcase_create("texts");
+    suite_add_tcase(suite, texts);
+    tcase_add_checked_fixture(texts, wisdom_open, wisdom_close);
+    tcase_add_test(texts, says_it_again);
+    tcase_add_test(texts, keeps_remarks);
+    tcase_add_loop_test(texts, refuses_a_text, 0, WRONG);
+    tcase_add_test(texts, refuses_the_rest);
+    tcase_add_test(texts, many_devices);
+    tcase_add_test(texts, no_memory);
+    return suite_run(suite, true);
+}

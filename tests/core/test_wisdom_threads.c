@@ -1,0 +1,175 @@
+/*
+ * Wisdom of many processes and threads at a time.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <check.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/backend.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/wisdom.h"
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+/* Many processes write; who reads finds one of them, whole. */
+START_TEST(many_processes)
+{
+    enum { PROCESSES = 4, TIMES = 25 };
+    int status;
+    learn(LSTM CHUNK(7));
+    ck_assert_int_eq(ecornn_wisdom_save(in_folder("saved")), ECORNN_OK);
+    for (int k = 0; k < PROCESSES; k++)
+        if (fork() == 0) {
+            for (int i = 0; i < TIMES; i++)
+                if (ecornn_wisdom_save(in_folder("saved")) != ECORNN_OK ||
+                    ecornn_wisdom_load(in_folder("saved")) != ECORNN_OK)
+                    _exit(1);
+            _exit(0);
+        }
+    for (int k = 0; k < PROCESSES; k++) {
+        ck_assert_int_gt(wait(&status), 0);
+        ck_assert_int_eq(status, 0);
+    }
+}
+END_TEST
+
+START_TEST(records_problems)
+{
+    enum { PROCESSES = 4, TIMES = 20 };
+    char line[300];
+    int status, lines = 0;
+    ck_assert_int_eq(setenv("ECORNN_RECORD", in_folder("recorded"), 1), 0);
+    for (int k = 0; k < PROCESSES; k++)
+        if (fork() == 0) {
+            for (int i = 0; i < TIMES; i++)
+                plan_of(LSTM, NULL);
+            _exit(0);
+        }
+    for (int k = 0; k < PROCESSES; k++) {
+        ck_assert_int_gt(wait(&status), 0);
+        ck_assert_int_eq(status, 0);
+    }
+    FILE *file = fopen(in_folder("recorded"), "r");
+    ck_assert_ptr_nonnull(file);
+    for (; fgets(line, sizeof line, file) != NULL; lines++)
+        ck_assert_str_eq(line, LSTM "\n");
+    fclose(file);
+    ck_assert_int_eq(lines, PROCESSES * TIMES);
+    ck_assert_int_eq(setenv("ECORNN_RECORD", in_folder("no/such"), 1), 0);
+    ck_assert(says(LSTM, "ECORNN_RECORD: "));
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static void *plan_and_learn(void *own)
+{
+    const int number = *(const int *)own;
+    for (int i = 0; i < 300; i++) {
+        ecornn_desc desc;
+        ecornn_plan *plan = NULL;
+        if (number % 2 == 0 && ecornn_wisdom_from_text(WISDOM_HEAD) != ECORNN_OK)
+            return own;
+        if (ecornn_desc_parse(&desc, LSTM, NULL) != ECORNN_OK ||
+            ecornn_plan_create(&plan, wisdom_device, &desc) != ECORNN_OK)
+            return own;
+        ecornn_plan_free(plan);
+    }
+    return NULL;
+}
+
+START_TEST(many_threads)
+{
+    enum { THREADS = 6 };
+    pthread_t thread[THREADS];
+    int number[THREADS];
+    learn(LSTM CHUNK(7));
+    for (int k = 0; k < THREADS; k++) {
+        number[k] = k;
+        ck_assert_int_eq(pthread_create(&thread[k], NULL, plan_and_learn, &number[k]), 0);
+    }
+    for (int k = 0; k < THREADS; k++) {
+        void *failed;
+        ck_assert_int_eq(pthread_join(thread[k], &failed), 0);
+        ck_assert_ptr_null(failed);
+    }
+    ck_assert(says(LSTM, ",chunk=7,"));
+}
+END_TEST
+
+/* A fork while others change what is known leaves a child that can plan. */
+START_TEST(forks)
+{
+    enum { THREADS = 3, FORKS = 60 };
+    pthread_t thread[THREADS];
+    int number[THREADS] = {0}, status;
+    for (int k = 0; k < THREADS; k++)
+        ck_assert_int_eq(pthread_create(&thread[k], NULL, plan_and_learn, &number[k]), 0);
+    for (int k = 0; k < FORKS; k++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            plan_of(LSTM, NULL);
+            _exit(0);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    for (int k = 0; k < THREADS; k++)
+        ck_assert_int_eq(pthread_join(thread[k], NULL), 0);
+}
+END_TEST
+
+static void *plan_once(void *own)
+{
+    plan_of(LSTM, NULL);
+    return own;
+}
+
+/* While the first plan reads files: nothing of them comes after. */
+START_TEST(forgets_what_is_being_read)
+{
+    enum { LINES = 10000 };
+    pthread_t thread;
+    FILE *file = fopen(in_folder("large"), "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text_of(wisdom_device->identity, ""), file);
+    for (int k = 0; k < LINES; k++)
+        fprintf(file,
+                "lstm/f32/infer/T100/N20/I64/H%d - %016" PRIx64
+                " algorithm=packed,chunk=7 1000 10 2026-01-31\n",
+                64 + k, wisdom_device->id);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(setenv("ECORNN_WISDOM", in_folder("large"), 1), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, plan_once, NULL), 0);
+    usleep(5000); /* reading takes some 40 ms */
+    ecornn_wisdom_forget();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_str_eq(whole(), WISDOM_HEAD);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("wisdom threads");
+    TCase *plans = tcase_create("plans");
+    TCase *files = tcase_create("files");
+    suite_add_tcase(suite, plans);
+    tcase_add_checked_fixture(plans, wisdom_open, wisdom_close);
+    suite_add_tcase(suite, files);
+    tcase_add_checked_fixture(files, make_folder, remove_folder);
+    tcase_add_test(files, many_processes);
+    tcase_add_test(files, records_problems);
+    tcase_add_test(plans, many_threads);
+    tcase_add_test(plans, forks);
+    tcase_add_test(files, forgets_what_is_being_read);
+    return suite_run(suite, true);
+}
