@@ -41,9 +41,19 @@ struct eco_tune_results {
 ecornn_status eco_tune_results_fetch(struct eco_tune_results *results,
                                      const struct eco_tune_data *data);
 void eco_tune_results_free(struct eco_tune_results *results);
-/* NULL: as near as two plans of this problem are; else what differs, in words put into text. */
+
+/* ---- bounds, tune_bounds.c ------------------------------------------------------------------- */
+
+/* How far two plans of a problem may be apart: norms of differences over norms. */
+struct eco_tune_bounds {
+    double most[ECO_TUNE_RESULTS];
+};
+/* Takes some hundredths of a second; NO_MEMORY. */
+ecornn_status eco_tune_bounds_find(struct eco_tune_bounds *bounds,
+                                   const struct eco_problem *problem);
+/* NULL: they are within the bounds; else what differs, in words put into text. */
 const char *eco_tune_difference(const struct eco_tune_results *a, const struct eco_tune_results *b,
-                                const struct eco_problem *problem, char text[128]);
+                                const struct eco_tune_bounds *bounds, char text[128]);
 
 /* ---- one plan, tune_trial.c ------------------------------------------------------------------ */
 
@@ -63,7 +73,10 @@ struct eco_trial {
     double seconds[ECO_TUNE_ROUNDS]; /* of a run */
     struct eco_spread spread;        /* after eco_trial_settle */
 };
-/* A plan with these choices, "": the planner's, and a first run of it. */
+/* A plan with these choices, "": the planner's, and its blocks. */
+ecornn_status eco_trial_open(struct eco_trial *trial, const struct eco_tune_data *data,
+                             const char *choices);
+/* The same, and first runs of it. */
 ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data *data,
                              const char *choices);
 void eco_trial_free(struct eco_trial *trial);

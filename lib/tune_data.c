@@ -1,5 +1,5 @@
 /*
- * The data of a problem that is tuned, drawn by a seed, and results as numbers; see tune.h.
+ * The data of a problem that is tuned, drawn by a seed, and its results; see tune.h.
  */
 #include "lib/tune.h"
 
@@ -142,48 +142,4 @@ void eco_tune_results_free(struct eco_tune_results *results)
     for (int k = 0; k < ECO_TUNE_RESULTS; k++)
         eco_free(results->value[k]);
     *results = (struct eco_tune_results){0};
-}
-
-/* Norm of the difference over the norm; infinite where a value is none. */
-static double relative(const struct eco_tune_results *a, const struct eco_tune_results *b, int k)
-{
-    double apart = 0, norm = 0;
-    for (size_t i = 0; i < a->count[k]; i++) {
-        const double x = eco_type_get(a->value[k], i, a->type[k]),
-                     y = eco_type_get(b->value[k], i, b->type[k]);
-        apart += (x - y) * (x - y);
-        norm += x * x;
-    }
-    return apart <= 0 ? 0 : norm > 0 && isfinite(apart) ? sqrt(apart / norm) : INFINITY;
-}
-
-/* How far plans of a problem may be apart: roundings of its narrowest type in other places, which
- * grow with the root of the steps they go through.  Sums of wide types run in other orders, and may
- * be emulated, too.  Large enough that roundings are no fault: a fault is larger. */
-static double tolerance(const struct eco_problem *problem)
-{
-    enum { FAST_BITS = 11 };
-    const ecornn_type narrowest =
-        eco_type_narrow(problem->weight_type) ? problem->weight_type : problem->type;
-    const int all = eco_type_form[narrowest].bits;
-    const int bits = problem->fast && all > FAST_BITS ? FAST_BITS : all;
-    const double factor = bits > FAST_BITS ? 256 : 16;
-    return fmin(factor * sqrt((double)problem->T) * ldexp(1, -bits), 0.25);
-}
-
-const char *eco_tune_difference(const struct eco_tune_results *a, const struct eco_tune_results *b,
-                                const struct eco_problem *problem, char text[128])
-{
-    static const char *const name[ECO_TUNE_RESULTS] = {"y", "dx", "gradients of parameters"};
-    const double most = tolerance(problem);
-    for (int k = 0; k < ECO_TUNE_RESULTS; k++) {
-        const double apart = relative(a, b, k);
-        if (apart <= most)
-            continue;
-        struct eco_text words = {text, 128, 0};
-        eco_text_add(&words, "other results: %s differ by %.2g, must be at most %.2g", name[k],
-                     apart, most);
-        return text;
-    }
-    return NULL;
 }

@@ -33,6 +33,7 @@ struct search {
     double end; /* of the time that the caller gave */
     struct eco_tune_data data;
     struct eco_tune_results expected;
+    struct eco_tune_bounds bounds;
     struct eco_trial planned, best;
     uint64_t seen[MOST_SEEN]; /* choices that were tried */
     int n_seen;
@@ -91,7 +92,7 @@ static bool admit(struct search *search, struct eco_trial *trial, const char *ch
         if (*status == ECORNN_OK)
             *status = eco_tune_results_fetch(&results, &search->data);
         if (*status == ECORNN_OK)
-            refusal = eco_tune_difference(&search->expected, &results, search->problem, text);
+            refusal = eco_tune_difference(&search->expected, &results, &search->bounds, text);
         eco_tune_results_free(&results);
         search->tuned->wrong += refusal != NULL;
     } else if (made == ECORNN_FAILED) {
@@ -234,6 +235,8 @@ static ecornn_status begin(struct search *search)
         status = eco_trial_compute(&search->planned);
     if (status == ECORNN_OK)
         status = eco_tune_results_fetch(&search->expected, &search->data);
+    if (status == ECORNN_OK)
+        status = eco_tune_bounds_find(&search->bounds, search->problem);
     if (status == ECORNN_OK)
         is_new(search, search->planned.choices);
     return status;

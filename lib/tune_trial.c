@@ -77,7 +77,7 @@ static ecornn_status warm_up(struct eco_trial *trial)
     return status;
 }
 
-ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data *data,
+ecornn_status eco_trial_open(struct eco_trial *trial, const struct eco_tune_data *data,
                              const char *choices)
 {
     struct eco_problem problem = *data->problem;
@@ -89,10 +89,20 @@ ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data
     if (status == ECORNN_OK)
         status = make_blocks(trial);
     if (status == ECORNN_OK)
-        status = warm_up(trial);
-    if (status == ECORNN_OK)
         eco_plan_choices(trial->plan, &chosen);
     else
+        eco_trial_free(trial);
+    return status;
+}
+
+ecornn_status eco_trial_make(struct eco_trial *trial, const struct eco_tune_data *data,
+                             const char *choices)
+{
+    ecornn_status status = eco_trial_open(trial, data, choices);
+    if (status != ECORNN_OK)
+        return status;
+    status = warm_up(trial);
+    if (status != ECORNN_OK)
         eco_trial_free(trial);
     return status;
 }

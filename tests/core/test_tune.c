@@ -120,15 +120,44 @@ START_TEST(other_results)
     double *const tried[] = {right, near, wrong, none};
     static const bool good[] = {true, true, false, false};
     char text[128];
+    struct eco_tune_bounds bounds;
     ecornn_plan *plan = plan_of("lstm/train/T4/N2/I3/H5");
+    ck_assert_int_eq(eco_tune_bounds_find(&bounds, &plan->problem), ECORNN_OK);
     for (int k = 0; k < 4; k++) {
         const struct eco_tune_results a = {{right}, {3}, {ECORNN_F64}},
                                       b = {{tried[k]}, {3}, {ECORNN_F64}};
-        const char *words = eco_tune_difference(&a, &b, &plan->problem, text);
+        const char *words = eco_tune_difference(&a, &b, &bounds, text);
         ck_assert_msg((words == NULL) == good[k], "%d", k);
         ck_assert(good[k] || strstr(words, "other results: y differ by") != NULL);
     }
     ecornn_plan_free(plan);
+}
+END_TEST
+
+/* Of 16 bits the roundings of the reference, not more: what is off by a tenth is wrong. */
+START_TEST(bounds_of_narrow_types)
+{
+    static const struct {
+        const char *problem;
+        double least, most; /* of y */
+    } rows[] = {{"lstm/bf16/train/T100/N4/I40/H64", 0x1p-9, 0.06},
+                {"gru/bf16/infer/T8/N4/I40/H64", 0x1p-9, 0.06},
+                {"lstm/f16/train/L2/bi/T100/N4/I40/H64", 0x1p-12, 0.01},
+                {"lstm/f32/bf16-weights/infer/T30/N4/I40/H64", 0x1p-10, 0.06},
+                {"lstm/f32/fast/train/T100/N4/I40/H64", 0x1p-12, 0.01},
+                {"lstm/f32/train/T100/N4/I40/H64", 0, 0x1p-12}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        struct eco_tune_bounds bounds;
+        struct eco_problem problem;
+        ecornn_desc desc;
+        ck_assert_int_eq(ecornn_desc_parse(&desc, rows[k].problem, NULL), ECORNN_OK);
+        ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+        ck_assert_int_eq(eco_tune_bounds_find(&bounds, &problem), ECORNN_OK);
+        ck_assert_msg(bounds.most[0] >= rows[k].least && bounds.most[0] <= rows[k].most,
+                      "%s: %g, %g, %g", rows[k].problem, bounds.most[0], bounds.most[1],
+                      bounds.most[2]);
+        ck_assert_double_le(bounds.most[2], 0.2);
+    }
 }
 END_TEST
 
@@ -257,6 +286,7 @@ int main(void)
     tcase_add_test(tests, rows_keep_their_bits);
     tcase_add_test(tests, hash_of_a_table);
     tcase_add_test(tests, other_results);
+    tcase_add_test(tests, bounds_of_narrow_types);
     tcase_add_loop_test(tests, becomes_wisdom, 0, TUNED);
     tcase_add_test(tests, forgets);
     tcase_add_test(tests, wrong_calls);
