@@ -1,5 +1,8 @@
 /*
- * Choices of plans for a GPU that are worth measuring, in the order of what they gain.
+ * Choices of plans for a GPU that are worth measuring, in the order of what they gain.  All change
+ * last bits.  Plans whose rows keep theirs have fused steps and grouped products, whose blocks add
+ * in an order that depends on k alone (doc/numerics.md): of these only the shapes of such blocks
+ * are no cuts.
  */
 #include "gpu/algo/algo.h"
 #include "gpu/algo/force.h"
@@ -47,16 +50,16 @@ static void list_scaled_f16(const struct ecornn_plan *plan, struct eco_text *tex
 
 const struct eco_choice eco_gpu_tunables[] = {
     {"algorithm", NULL, "persistent fused step", NULL, false, false},
-    {"forward", "persistent", NULL, list_divisions, false, false},
-    {"backward", "persistent", NULL, list_divisions_back, true, false},
+    {"forward", "persistent", NULL, list_divisions, false, true},
+    {"backward", "persistent", NULL, list_divisions_back, true, true},
     {"fused", "fused", NULL, list_fused, false, false},
     {"projection", "fused", "8 16 32", NULL, false, false},
-    {"chunk", NULL, "/4 /2 *2 *4", NULL, false, false},
-    {"chunk-back", NULL, "/4 /2 *2 *4", NULL, true, false},
-    {"wavefront", "persistent step", "0 1", NULL, false, false},
-    {"emulated-f32", NULL, NULL, list_emulated_f32, false, false},
-    {"scaled-f16", NULL, NULL, list_scaled_f16, false, false},
-    {"grouped", NULL, "0 8 16 32", NULL, true, false},
-    {"rows", NULL, "padded dense", NULL, false, false},
+    {"chunk", NULL, "/4 /2 *2 *4", NULL, false, true},
+    {"chunk-back", NULL, "/4 /2 *2 *4", NULL, true, true},
+    {"wavefront", "persistent step", "0 1", NULL, false, true},
+    {"emulated-f32", NULL, NULL, list_emulated_f32, false, true},
+    {"scaled-f16", NULL, NULL, list_scaled_f16, false, true},
+    {"grouped", NULL, "0 8 16 32", NULL, true, true},
+    {"rows", NULL, "padded dense", NULL, false, true},
     {NULL, NULL, NULL, NULL, false, false},
 };

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/backend.h"
+#include "common/tune/tune.h"
 #include "tests/kit/choices.h"
 #include "tests/kit/suite.h"
 
@@ -29,6 +31,25 @@ static ecornn_device *device;
 START_TEST(choices_make_the_same_plan)
 {
     force_choices(device, problems[_i]);
+}
+END_TEST
+
+/* Only blocks that add in the same order are tried. */
+START_TEST(rows_keep_their_bits)
+{
+    static const char *const kept[] = {"algorithm", "fused", "projection"};
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "lstm/bf16/row-invariant/train/T9/N9/I64/H64", NULL),
+                     ECORNN_OK);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_OK);
+    for (const struct eco_choice *row = device->backend->tunables; row->key != NULL; row++) {
+        bool keeps = false;
+        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+            keeps = keeps || strcmp(row->key, kept[k]) == 0;
+        ck_assert_msg(keeps || !eco_choice_applies(row, plan), "%s", row->key);
+    }
+    ecornn_plan_free(plan);
 }
 END_TEST
 
@@ -69,6 +90,7 @@ int main(void)
     Suite *suite = suite_create("choices");
     TCase *tests = tcase_create("cuda");
     tcase_add_loop_test(tests, choices_make_the_same_plan, 0, sizeof problems / sizeof *problems);
+    tcase_add_test(tests, rows_keep_their_bits);
     tcase_add_loop_test(tests, tunes, 0, sizeof tuned_problem / sizeof *tuned_problem);
     suite_add_tcase(suite, tests);
     const int status = suite_run(suite, false);
