@@ -110,6 +110,34 @@ for cell in lstm gru; do
 done
 wait
 has "10 problems, 1 devices" wisdom check "$work/shared"
+for number in 1 2 3 4 5 6; do # each takes what the others left
+    "$ecornn" wisdom drop "$work/shared" "*/H$number" > "$work/out.$number" 2>&1 &
+    "$ecornn" wisdom combine "$work/shared" "$work/one" -o "$work/shared" > "$work/out.c$number" 2>&1 &
+done
+wait
+has "3 problems, 1 devices" wisdom check "$work/shared"
+sed 's/^lstm/# by hand, lstm* and more words than a line has\n&/; 1s/$/\n# first/' "$work/one" > "$work/remarks"
+has "1 problems dropped" wisdom drop "$work/remarks" "lstm*"
+has "" wisdom combine "$work/remarks" "$work/remarks" -o "$work/remarks"
+[ "$(grep -c '^#' "$work/remarks")" = 2 ] || fail "remarks: $(cat "$work/remarks")"
+[ "$(sed -n 2p "$work/remarks")" = "# first" ] || fail "the first remark: $(cat "$work/remarks")"
+json "len(x['problems']) == 2" wisdom list --json "$work/remarks"
+odd=$work/$(printf 'n\303\251\377\300\257\355\240\200\037')
+cp "$work/one" "$odd"
+json "x[0]['file'].endswith('n\u00e9\\\\xFF\\\\xC0\\\\xAF\\\\xED\\\\xA0\\\\x80\\x1f') and x[0]['problems'] == 3" \
+    wisdom check --json "$odd"
+long=$work
+for level in 1 2 3 4 5 6; do long=$long/$(printf '%0200d' $level); done # more than 1024 bytes
+mkdir -p "$long"
+has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$long/wisdom"
+has "1 problems dropped" wisdom drop "$long/wisdom" 'mgu*'
+XDG_CONFIG_HOME=$long has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8
+XDG_CONFIG_HOME=$long ECORNN_WISDOM= has "wisdom: mgu/" plan --device cpu:1 mgu/T3/N2/I4/H8
+long=/$(printf '%05000d' 1)
+refuse 1 "must have at most 4095" tune --device cpu:1 mgu/T3/N2/I4/H8 -o "$long"
+XDG_CONFIG_HOME=$long refuse 1 "must have at most 4095" tune --device cpu:1 mgu/T3/N2/I4/H8
+XDG_CONFIG_HOME=$long ECORNN_WISDOM= has "must have at most 4095" plan --device cpu:1 mgu/T3/N2/I4/H8
+ECORNN_WISDOM=$long has "too long a path" info
 
 # ---- cells and the check -------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "ecornn.h"
+#include "json.h"
 
 /* Options that a subcommand takes: bits. */
 enum {
@@ -59,15 +60,6 @@ struct problems {
 bool problems_read(struct problems *problems, const struct options *options);
 void problems_free(struct problems *problems);
 
-/* The device and the cell of some options, for one problem after the other.  NULL, and said so. */
-ecornn_device *open_device(const struct options *options);
-bool open_cell(const struct options *options, ecornn_cell **cell);
-
-/* Says on standard error that other programs run, which measurements suffer from. */
-void warn_if_busy(void);
-/* "3 of 20, lstm/..., 40 s left" on standard error, where that is a terminal; n is done. */
-void show_progress(const struct problems *problems, int n, double begin);
-
 /* ---- tuning, candidates.c -------------------------------------------------------------------- */
 
 /* What was measured of one problem. */
@@ -85,13 +77,47 @@ bool tune_problem(ecornn_device *device, const char *problem, const ecornn_cell 
                   struct candidates *keep);
 void candidates_free(struct candidates *candidates);
 
-/* Prints mean and worst of so many; worst: its place. */
+/* Mean and worst of so many; worst: of which problem. */
 struct regrets {
     int n;
     double sum, most;
     char worst[256];
 };
 void regrets_add(struct regrets *regrets, const char *problem, double regret);
+
+/* ---- one problem after the other, session.c -------------------------------------------------- */
+
+struct session {
+    const struct options *options;
+    ecornn_device *device;
+    ecornn_cell *cell; /* of the problems; NULL: built in */
+    struct json json;  /* in an array */
+    struct regrets regrets;
+    void *own; /* of the command */
+};
+typedef bool session_call(struct session *session, const char *problem);
+/* Calls for each problem of the options, with progress and time left on standard error, where that
+ * is a terminal; then says how large regrets were.  measures: says where the machine is busy.  The
+ * exit status. */
+int session_run(const struct options *options, bool measures, session_call *call, void *own);
+/* The device of some options.  NULL, and said so. */
+ecornn_device *open_device(const struct options *options);
+
+/* ---- wisdom, wisdom_file.c ------------------------------------------------------------------- */
+
+/* A file that is changed: others who change it wait until it is closed. */
+enum { WISDOM_PATH = 4096 };
+struct wisdom_file {
+    char path[WISDOM_PATH];
+    int lock; /* -1: not taken */
+};
+/* Where the result goes: output, or NULL: the user's file, whose folders are made. */
+bool wisdom_file_find(struct wisdom_file *file, const char *output);
+bool wisdom_file_lock(struct wisdom_file *file);
+void wisdom_file_unlock(struct wisdom_file *file);
+/* Only what the file holds is known after that; one that is not there holds nothing. */
+bool wisdom_file_read(const struct wisdom_file *file);
+bool wisdom_file_write(const struct wisdom_file *file);
 
 /* All that is known, wisdom.c; the caller frees it.  NULL, and said so. */
 char *wisdom_text(void);

@@ -6,26 +6,16 @@
 #include <string.h>
 
 #include "bench/core/say.h"
-#include "bench/core/stats.h"
 #include "command.h"
-#include "json.h"
-
-struct work {
-    const struct options *options;
-    ecornn_device *device;
-    ecornn_cell *cell;
-    struct json json;
-    struct regrets regrets;
-};
 
 /* The plan in words; the caller frees it.  NULL, and said so. */
-static char *print_of(const struct work *work, const char *problem, ecornn_sizes *sizes)
+static char *print_of(const struct session *session, const char *problem, ecornn_sizes *sizes)
 {
     ecornn_desc desc;
     ecornn_plan *plan = NULL;
     char *text = NULL;
-    if (ecornn_desc_parse(&desc, problem, work->cell) != ECORNN_OK ||
-        ecornn_plan_create(&plan, work->device, &desc) != ECORNN_OK) {
+    if (ecornn_desc_parse(&desc, problem, session->cell) != ECORNN_OK ||
+        ecornn_plan_create(&plan, session->device, &desc) != ECORNN_OK) {
         say("%s: %s", problem, ecornn_error_detail());
         return NULL;
     }
@@ -107,28 +97,28 @@ static void print_candidates(const struct candidates *candidates)
 
 /* ---- one problem, and all -------------------------------------------------------------------- */
 
-static bool show(struct work *work, const char *problem)
+static bool show(struct session *session, const char *problem)
 {
-    const bool measured = work->options->measure;
+    const bool measured = session->options->measure;
     struct candidates candidates = {.n = 0};
     ecornn_tuned tuned;
     ecornn_sizes sizes;
-    char *text = print_of(work, problem, &sizes);
+    char *text = print_of(session, problem, &sizes);
     bool good = text != NULL;
     if (good && measured)
-        good = tune_problem(work->device, problem, work->cell, work->options, true, &tuned,
+        good = tune_problem(session->device, problem, session->cell, session->options, true, &tuned,
                             &candidates);
     if (good && measured)
-        regrets_add(&work->regrets, problem, tuned.regret);
-    if (good && work->options->json) {
-        json_object(&work->json, NULL);
-        json_text(&work->json, "problem", problem);
-        write_choices(&work->json, text);
-        write_sizes(&work->json, &sizes);
+        regrets_add(&session->regrets, problem, tuned.regret);
+    if (good && session->options->json) {
+        json_object(&session->json, NULL);
+        json_text(&session->json, "problem", problem);
+        write_choices(&session->json, text);
+        write_sizes(&session->json, &sizes);
         if (measured)
-            write_candidates(&work->json, &candidates);
-        json_lines(&work->json, "print", text);
-        json_end(&work->json);
+            write_candidates(&session->json, &candidates);
+        json_lines(&session->json, "print", text);
+        json_end(&session->json);
     } else if (good) {
         printf("%s", text);
         if (measured)
@@ -140,41 +130,9 @@ static bool show(struct work *work, const char *problem)
     return good;
 }
 
-static bool show_all(struct work *work, const struct problems *problems)
-{
-    bool good = true;
-    const double begin = now();
-    if (work->options->json)
-        json_array(&work->json, NULL);
-    for (int k = 0; k < problems->n; k++) {
-        show_progress(problems, k, begin);
-        good = show(work, problems->text[k]) && good;
-        fflush(stdout);
-    }
-    show_progress(problems, problems->n, begin);
-    if (work->options->json)
-        json_end(&work->json);
-    else if (work->regrets.n > 1)
-        printf("regret of %d problems: mean %.1f %%, at worst %.1f %% (%s)\n", work->regrets.n,
-               100 * work->regrets.sum / work->regrets.n, 100 * work->regrets.most,
-               work->regrets.worst);
-    return good;
-}
-
 static int run(const struct options *options)
 {
-    struct work work = {.options = options};
-    struct problems problems;
-    bool good = problems_read(&problems, options) && open_cell(options, &work.cell);
-    if (good)
-        good = (work.device = open_device(options)) != NULL;
-    if (good && options->measure)
-        warn_if_busy();
-    good = good && show_all(&work, &problems);
-    ecornn_device_close(work.device);
-    ecornn_cell_free(work.cell);
-    problems_free(&problems);
-    return !good;
+    return session_run(options, options->measure, show, NULL);
 }
 
 const struct command command_plan = {

@@ -1,17 +1,14 @@
 /*
- * Which problems a command is about, and on which device.
+ * Which problems a command is about.
  */
-#define _DEFAULT_SOURCE 1 /* isatty, getloadavg */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/core/files.h"
 #include "bench/core/say.h"
-#include "bench/core/stats.h"
 #include "command.h"
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -116,36 +113,4 @@ void problems_free(struct problems *problems)
 {
     free(problems->text);
     *problems = (struct problems){.n = 0};
-}
-
-ecornn_device *open_device(const struct options *options)
-{
-    ecornn_device *device = NULL;
-    if (ecornn_device_open(&device, options->device) != ECORNN_OK)
-        say("%s", ecornn_error_detail());
-    return device;
-}
-
-bool open_cell(const struct options *options, ecornn_cell **cell)
-{
-    *cell = options->cell != NULL ? read_cell(options->cell) : NULL;
-    return options->cell == NULL || *cell != NULL;
-}
-
-void warn_if_busy(void)
-{
-    double load = 0;
-    if (getloadavg(&load, 1) == 1 && load > 0.5)
-        say("the machine was busy in the last minute (load %.1f): times may mislead", load);
-}
-
-void show_progress(const struct problems *problems, int n, double begin)
-{
-    if (!isatty(STDERR_FILENO))
-        return;
-    const double left = n > 0 ? (now() - begin) / n * (problems->n - n) : 0;
-    fprintf(stderr, "\r\033[K");
-    if (n < problems->n && problems->n > 1)
-        fprintf(stderr, "%d of %d, %.0f s left: %.60s", n + 1, problems->n, left,
-                problems->text[n]);
 }

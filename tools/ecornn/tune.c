@@ -1,120 +1,39 @@
 /*
  * ecornn tune: measures problems, and writes wisdom; or says how far the planner is from the best.
  */
-#define _DEFAULT_SOURCE 1 /* flock */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "bench/core/say.h"
-#include "bench/core/stats.h"
 #include "command.h"
-#include "json.h"
-
-struct work {
-    const struct options *options;
-    ecornn_device *device;
-    ecornn_cell *cell;
-    struct json json;
-    struct regrets regrets;
-    char path[1024]; /* of the file that is written */
-};
-
-/* ---- the file -------------------------------------------------------------------------------- */
-
-/* The user's file, where the library looks for it (doc/guide/wisdom.md), and its folders. */
-static bool find_user_file(char *path, size_t size)
-{
-    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int length = 0;
-    if (folder != NULL && *folder == '/')
-        length = snprintf(path, size, "%s/ecornn/wisdom", folder);
-    else if (home != NULL && *home == '/')
-        length = snprintf(path, size, "%s/.config/ecornn/wisdom", home);
-    if (length <= 0 || (size_t)length >= size)
-        return say(
-            "neither XDG_CONFIG_HOME nor HOME is an absolute path, and not too long: -o says "
-            "where to write");
-    for (char *at = path + 1; (at = strchr(at, '/')) != NULL; at++) {
-        *at = '\0';
-        mkdir(path, 0777); /* what fails, the lock says */
-        *at = '/';
-    }
-    return true;
-}
-
-/* Only what the file holds is known after that.  One that is not there holds nothing; any other
- * that cannot be read is not to be lost. */
-static bool read_file(const char *path)
-{
-    ecornn_wisdom_forget();
-    if (access(path, F_OK) != 0 && errno == ENOENT)
-        return true;
-    return ecornn_wisdom_load(path) == ECORNN_OK || say("%s", ecornn_error_detail());
-}
-
-static bool begin_file(struct work *work)
-{
-    const char *output = work->options->output;
-    if (output == NULL && !find_user_file(work->path, sizeof work->path))
-        return false;
-    if (output != NULL && strlen(output) >= sizeof work->path)
-        return say("the path of -o is too long");
-    if (output != NULL)
-        strcpy(work->path, output);
-    return read_file(work->path);
-}
-
-/* Others that tune into this file wait.  The lock lies beside it, since the file is replaced. -1,
- * and said so. */
-static int lock_file(const char *path)
-{
-    char name[1024 + 8];
-    snprintf(name, sizeof name, "%s.lock", path);
-    const int lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock >= 0 && flock(lock, LOCK_EX) == 0)
-        return lock;
-    say("cannot lock %s: %s", name, strerror(errno));
-    if (lock >= 0)
-        close(lock);
-    return -1;
-}
 
 /* What is known now comes to what the file holds by now, after all of that. */
-static bool add_to_file(const char *path)
+static bool add_to_file(struct wisdom_file *file)
 {
     char *own = wisdom_text();
-    const int lock = own != NULL ? lock_file(path) : -1;
-    bool good = lock >= 0 && read_file(path);
-    if (good &&
-        (ecornn_wisdom_from_text(own) != ECORNN_OK || ecornn_wisdom_save(path) != ECORNN_OK))
+    bool good = own != NULL && wisdom_file_lock(file) && wisdom_file_read(file);
+    if (good && ecornn_wisdom_from_text(own) != ECORNN_OK)
         good = say("%s", ecornn_error_detail());
-    if (lock >= 0)
-        close(lock);
+    good = good && wisdom_file_write(file);
+    wisdom_file_unlock(file);
     free(own);
     return good;
 }
 
-/* ---- problems -------------------------------------------------------------------------------- */
-
-static void print_tuned(struct work *work, const char *problem, const ecornn_tuned *tuned)
+static void print_tuned(struct session *session, const char *problem, const ecornn_tuned *tuned)
 {
-    if (work->options->json) {
-        json_object(&work->json, NULL);
-        json_text(&work->json, "problem", problem);
-        json_number(&work->json, "planned_seconds", tuned->planned_seconds);
-        json_number(&work->json, "best_seconds", tuned->best_seconds);
-        json_number(&work->json, "regret", tuned->regret);
-        json_text(&work->json, "planned", tuned->planned);
-        json_text(&work->json, "best", tuned->best);
-        json_whole(&work->json, "candidates", tuned->candidates);
-        json_whole(&work->json, "wrong", tuned->wrong);
-        json_end(&work->json);
+    if (session->options->json) {
+        json_object(&session->json, NULL);
+        json_text(&session->json, "problem", problem);
+        json_number(&session->json, "planned_seconds", tuned->planned_seconds);
+        json_number(&session->json, "best_seconds", tuned->best_seconds);
+        json_number(&session->json, "regret", tuned->regret);
+        json_text(&session->json, "planned", tuned->planned);
+        json_text(&session->json, "best", tuned->best);
+        json_whole(&session->json, "candidates", tuned->candidates);
+        json_whole(&session->json, "wrong", tuned->wrong);
+        json_end(&session->json);
         return;
     }
     printf("%-52s %10.2f us, best %10.2f, regret %5.1f %%, %d candidates\n", problem,
@@ -129,56 +48,27 @@ static void print_tuned(struct work *work, const char *problem, const ecornn_tun
 }
 
 /* What is found is kept at once, so that nothing is lost where this is stopped. */
-static bool tune_one(struct work *work, const char *problem)
+static bool tune_one(struct session *session, const char *problem)
 {
-    const bool only_regret = work->options->regret;
+    const bool only_regret = session->options->regret;
     ecornn_tuned tuned;
     ecornn_wisdom_forget(); /* only what is found now is added */
-    if (!tune_problem(work->device, problem, work->cell, work->options, only_regret, &tuned, NULL))
+    if (!tune_problem(session->device, problem, session->cell, session->options, only_regret,
+                      &tuned, NULL))
         return false;
-    if (!only_regret && !add_to_file(work->path))
+    if (!only_regret && !add_to_file(session->own))
         return false;
-    regrets_add(&work->regrets, problem, tuned.regret);
-    print_tuned(work, problem, &tuned);
-    fflush(stdout);
+    regrets_add(&session->regrets, problem, tuned.regret);
+    print_tuned(session, problem, &tuned);
     return tuned.wrong == 0;
-}
-
-static bool tune_all(struct work *work, const struct problems *problems)
-{
-    const struct regrets *regrets = &work->regrets;
-    const double begin = now();
-    bool good = true;
-    if (work->options->json)
-        json_array(&work->json, NULL);
-    for (int k = 0; k < problems->n; k++) {
-        show_progress(problems, k, begin);
-        good = tune_one(work, problems->text[k]) && good;
-    }
-    show_progress(problems, problems->n, begin);
-    if (work->options->json)
-        json_end(&work->json);
-    else if (regrets->n > 1)
-        printf("regret of %d problems: mean %.1f %%, at worst %.1f %% (%s)\n", regrets->n,
-               100 * regrets->sum / regrets->n, 100 * regrets->most, regrets->worst);
-    return good;
 }
 
 static int run(const struct options *options)
 {
-    struct work work = {.options = options};
-    struct problems problems;
-    bool good = problems_read(&problems, options) && open_cell(options, &work.cell) &&
-                (options->regret || begin_file(&work));
-    if (good)
-        good = (work.device = open_device(options)) != NULL;
-    if (good)
-        warn_if_busy();
-    good = good && tune_all(&work, &problems);
-    ecornn_device_close(work.device);
-    ecornn_cell_free(work.cell);
-    problems_free(&problems);
-    return !good;
+    struct wisdom_file file = {.lock = -1};
+    const bool good =
+        options->regret || (wisdom_file_find(&file, options->output) && wisdom_file_read(&file));
+    return good ? session_run(options, true, tune_one, &file) : 1;
 }
 
 const struct command command_tune = {

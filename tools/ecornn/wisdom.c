@@ -43,6 +43,8 @@ static void each_line(char *text, void (*call)(struct json *json, char *word[WOR
 {
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         char *word[WORDS] = {line};
+        if (*line == '#')
+            continue;
         const bool device = strncmp(line, "device ", 7) == 0;
         int n = 1;
         for (char *at = line; n < (device ? 3 : WORDS) && (at = strchr(at, ' ')) != NULL; n++) {
@@ -124,7 +126,7 @@ static int count_lines(const char *text, bool devices)
     int count = 0;
     for (const char *at = strchr(text, '\n'); at != NULL && at[1] != '\0';
          at = strchr(at + 1, '\n'))
-        count += (strncmp(at + 1, "device ", 7) == 0) == devices;
+        count += at[1] != '#' && (strncmp(at + 1, "device ", 7) == 0) == devices;
     return count;
 }
 
@@ -160,17 +162,18 @@ static bool check(const struct options *options)
     return good;
 }
 
-static bool save(const char *path)
-{
-    return ecornn_wisdom_save(path) == ECORNN_OK || say("%s", ecornn_error_detail());
-}
-
+/* One of the files may be that which is written. */
 static bool combine(const struct options *options)
 {
-    return load_all(options->words + 1, options->n - 1) && save(options->output);
+    struct wisdom_file file;
+    if (!wisdom_file_find(&file, options->output) || !wisdom_file_lock(&file))
+        return false;
+    const bool good = load_all(options->words + 1, options->n - 1) && wisdom_file_write(&file);
+    wisdom_file_unlock(&file);
+    return good;
 }
 
-/* Is the line for such a problem, or of such a device? */
+/* Is the line for such a problem, or of such a device?  A remark is neither. */
 static bool matches(const char *line, const char *pattern)
 {
     char word[2][320] = {"", ""};
@@ -188,7 +191,7 @@ static int thin_out(char *text, char **patterns, int n)
     for (char *line = text; *line != '\0';) {
         const size_t bytes = strcspn(line, "\n") + 1;
         bool drop = false;
-        for (int k = 0; k < n && line != text; k++)
+        for (int k = 0; k < n && line != text && *line != '#'; k++)
             drop = drop || matches(line, patterns[k]);
         gone += drop && strncmp(line, "device ", 7) != 0;
         if (!drop)
@@ -200,20 +203,33 @@ static int thin_out(char *text, char **patterns, int n)
     return gone;
 }
 
-static bool drop(const struct options *options)
+/* What is known, without the lines that match; returns how many problems went, -1: failed. */
+static int forget_lines(char **patterns, int n)
 {
-    const char *file = options->words[1];
-    if (!load_all(options->words + 1, 1))
-        return false;
     char *text = wisdom_text();
     if (text == NULL)
-        return false;
-    const int gone = thin_out(text, options->words + 2, options->n - 2);
+        return -1;
+    int gone = thin_out(text, patterns, n);
     ecornn_wisdom_forget();
-    const bool good =
-        (ecornn_wisdom_from_text(text) == ECORNN_OK || say("%s", ecornn_error_detail())) &&
-        save(options->output != NULL ? options->output : file);
+    if (ecornn_wisdom_from_text(text) != ECORNN_OK) {
+        say("%s", ecornn_error_detail());
+        gone = -1;
+    }
     free(text);
+    return gone;
+}
+
+static bool drop(const struct options *options)
+{
+    struct wisdom_file file;
+    int gone = -1;
+    if (!wisdom_file_find(&file, options->output != NULL ? options->output : options->words[1]) ||
+        !wisdom_file_lock(&file))
+        return false;
+    if (load_all(options->words + 1, 1))
+        gone = forget_lines(options->words + 2, options->n - 2);
+    const bool good = gone >= 0 && wisdom_file_write(&file);
+    wisdom_file_unlock(&file);
     if (good && options->json)
         printf("{\"dropped\": %d}\n", gone);
     else if (good)
