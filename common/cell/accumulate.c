@@ -1,6 +1,7 @@
 /*
  * Which products are summed where.  An accumulator is a maximal sum of values used once: at most
  * one W x, one R e per operand and one vector; what else the sum has is added to it afterwards.
+ * x itself is an accumulator of its own.
  */
 #include "common/cell/lowering.h"
 
@@ -83,9 +84,16 @@ static void join_sum(struct eco_lowering *lowering, int root)
     }
 }
 
+static bool is_raw(const struct eco_lowering *lowering, int node)
+{
+    return lowering->recipe->node[node].op == ECO_OP_X;
+}
+
 static void fill(struct eco_lowering *lowering, int root, struct eco_accumulator *acc)
 {
     memset(acc, -1, sizeof *acc);
+    if (is_raw(lowering, root))
+        return;
     for (int i = 0; i < lowering->recipe->n_nodes; i++) {
         if (lowering->part_of[i] != root)
             continue;
@@ -166,6 +174,7 @@ static void order(struct eco_lowering *lowering, const int16_t *root)
         for (int i = 0; i < lowered->n_accs; i++)
             if (pattern(&acc[i]) == group[k]) {
                 lowering->acc[root[i]] = (int16_t)n;
+                lowered->raw = is_raw(lowering, root[i]) ? n : lowered->raw;
                 lowered->acc[n++] = acc[i];
             }
 }
@@ -173,13 +182,14 @@ static void order(struct eco_lowering *lowering, const int16_t *root)
 bool eco_lower_accumulators(struct eco_lowering *lowering)
 {
     const struct eco_recipe *recipe = lowering->recipe;
-    int16_t root[ECO_MAX_PARAMS];
+    int16_t root[ECO_MAX_PARAMS + 1];
     int n = 0;
     for (int i = 0; i < recipe->n_nodes; i++)
         if (recipe->node[i].op == ECO_OP_ADD && !is_addend(lowering, i))
             join_sum(lowering, i);
     for (int i = 0; i < recipe->n_nodes; i++)
-        if (place(lowering, i) >= 0 && place(lowering, i) != 1 && lowering->part_of[i] < 0)
+        if (((place(lowering, i) >= 0 && place(lowering, i) != 1) || is_raw(lowering, i)) &&
+            lowering->part_of[i] < 0)
             lowering->part_of[i] = (int16_t)i;
     for (int i = 0; i < recipe->n_nodes; i++) {
         bool is_root = false;

@@ -21,6 +21,7 @@ enum eco_opcode {
     ECO_OP_CONST,     /* value */
     ECO_OP_STATE,     /* previous value of state `index` */
     ECO_OP_VECTOR,    /* learned vector: parameter `index` */
+    ECO_OP_X,         /* the layer's input itself, which has H units */
     ECO_OP_BERNOULLI, /* 1 with probability `value`, else 0, by coordinates; when not training its *
                        * expectation `value`; `index` counts the bernoulli() of the text */
     /* products and reductions: these end a stage */
@@ -138,6 +139,7 @@ struct eco_program { /* instruction i may use the values of instructions before 
  */
 struct eco_lowered {
     int n_accs, n_operands, n_slots, n_saves, n_extra;
+    int raw;        /* the accumulator that is x itself, without a product; -1: none */
     int n_means[2]; /* [0] forward, [1] backward: slots of the row means */
     int n_forward, n_backward;
     bool has_means;   /* a stage ends in a reduction over the units of a row */
@@ -172,6 +174,7 @@ struct eco_adjoint {
     int n_nodes;                       /* with the gradient's */
     int16_t product[ECO_MAX_PARAMS];   /* gradient of the product or vector of each parameter */
     int16_t state[ECO_MAX_STATES];     /* direct gradient of each previous state, -1: none */
+    int16_t x;                         /* of x itself, -1: none */
     int n_operands;                    /* operands in order of their first product */
     int16_t operand[ECO_MAX_OPERANDS]; /* node */
 };

@@ -137,11 +137,12 @@ static int parse_group(struct eco_parser *parser)
 static int parse_name(struct eco_parser *parser)
 {
     const struct eco_token token = parser->scan.token;
-    if (eco_token_equals(&token, "x"))
-        return eco_scan_fail(&parser->scan, &token, false, "x stands only after W: W x");
-    if (eco_parse_reserved(&token))
+    const bool x = eco_token_equals(&token, "x");
+    if (eco_parse_reserved(&token) && !x)
         return eco_scan_fail(&parser->scan, &token, true, "expected a value");
     eco_scan_next(&parser->scan, false);
+    if (x)
+        return add_node(parser, &token, (struct eco_node){ECO_OP_X, -1, -1, -1, 0, 0});
     const int line = eco_parse_find_line(parser, &token);
     if (line >= 0) {
         parser->line[line].used = true;

@@ -13,7 +13,7 @@ struct gradient {
     struct eco_recipe *recipe;
     struct eco_adjoint *adjoint;
     int16_t of[ECO_MAX_SOURCE];  /* adjoint of each node of the text, -1: zero */
-    bool active[ECO_MAX_SOURCE]; /* depends on a state or a parameter          */
+    bool active[ECO_MAX_SOURCE]; /* depends on a state, parameter or x         */
     bool full;
 };
 
@@ -145,7 +145,8 @@ static void find_active(struct gradient *gradient)
         const struct eco_node *node = &recipe->node[i];
         const int16_t argument[3] = {node->a, node->b, node->c};
         gradient->active[i] = node->op == ECO_OP_STATE || node->op == ECO_OP_VECTOR ||
-                              node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT;
+                              node->op == ECO_OP_X || node->op == ECO_OP_INPUT ||
+                              node->op == ECO_OP_PRODUCT;
         for (int k = 0; k < 3; k++)
             gradient->active[i] |= argument[k] >= 0 && gradient->active[argument[k]];
     }
@@ -190,9 +191,12 @@ static void collect(const struct gradient *gradient, int n_nodes)
     for (int i = 0; i < recipe->n_params; i++)
         adjoint->product[i] = gradient->of[recipe->param[i].node];
     memset(adjoint->state, -1, sizeof adjoint->state);
+    adjoint->x = -1;
     for (int i = 0; i < n_nodes; i++)
         if (recipe->node[i].op == ECO_OP_STATE)
             adjoint->state[recipe->node[i].index] = gradient->of[i];
+        else if (recipe->node[i].op == ECO_OP_X)
+            adjoint->x = gradient->of[i];
 }
 
 bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,

@@ -159,6 +159,8 @@ static int acc_gradient(const struct eco_lowering *lowering, int acc)
 {
     const struct eco_accumulator *a = &lowering->lowered->acc[acc];
     int param = a->input;
+    if (acc == lowering->lowered->raw)
+        return lowering->adjoint->x;
     for (int k = 0; k < ECO_MAX_OPERANDS && param < 0; k++)
         param = a->recurrent[k];
     return lowering->adjoint->product[param];
@@ -204,6 +206,7 @@ bool eco_recipe_lower(const struct eco_recipe *recipe, const struct eco_adjoint 
     struct eco_lowering lowering = {
         .recipe = recipe, .adjoint = adjoint, .lowered = lowered, .error = error};
     memset(lowered, 0, sizeof *lowered);
+    lowered->raw = -1;
     memset(lowering.part_of, -1, sizeof lowering.part_of);
     memset(lowering.acc, -1, sizeof lowering.acc);
     memset(lowering.save, -1, sizeof lowering.save);

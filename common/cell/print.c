@@ -40,6 +40,8 @@ static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
         eco_text_add(text, "%s", recipe->state[node->index]);
     else if (node->op == ECO_OP_VECTOR)
         eco_text_add(text, "%s", recipe->param[node->index].name);
+    else if (node->op == ECO_OP_X)
+        eco_text_add(text, "x");
     else if (node->op == ECO_OP_INPUT)
         eco_text_add(text, "%s x", recipe->param[node->index].name);
     else if (node->op == ECO_OP_PRODUCT)
@@ -90,6 +92,8 @@ static void print_gradient(struct eco_text *text, const struct eco_recipe *recip
     for (int k = 0; k < recipe->n_params; k++)
         if (adjoint->product[k] >= 0)
             eco_text_add(text, "  d %s from v%d\n", recipe->param[k].name, adjoint->product[k]);
+    if (adjoint->x >= 0)
+        eco_text_add(text, "  d x = v%d, and what products give\n", adjoint->x);
     for (int s = 0; s < recipe->n_states; s++)
         if (adjoint->state[s] >= 0)
             eco_text_add(text, "  d %s = v%d, and what products give\n", recipe->state[s],
@@ -116,6 +120,8 @@ static void print_accumulators(struct eco_text *text, const struct eco_recipe *r
             }
         if (acc->vector >= 0)
             eco_text_add(text, "%s%s", plus, recipe->param[acc->vector].name);
+        if (a == lowered->raw)
+            eco_text_add(text, "x");
         eco_text_add(text, ", read from stage %d on\n", acc->stage);
     }
     for (int o = 0; o < lowered->n_operands; o++)

@@ -13,6 +13,7 @@ const struct eco_opcode_info eco_opcode_info[ECO_OPCODES] = {
     [ECO_OP_CONST]     = {"const", 0, false},
     [ECO_OP_STATE]     = {NULL, 0, false},
     [ECO_OP_VECTOR]    = {NULL, 0, false},
+    [ECO_OP_X]         = {"x", 0, false},
     [ECO_OP_BERNOULLI] = {"bernoulli", 0, true},
     [ECO_OP_INPUT]     = {NULL, 0, false},
     [ECO_OP_PRODUCT]   = {NULL, 1, false},

@@ -20,6 +20,7 @@ static void find_needed(const struct eco_lowering *lowering, bool need[ECO_MAX_N
     const struct eco_adjoint *adjoint = lowering->adjoint;
     for (int i = 0; i < recipe->n_params; i++)
         mark(need, adjoint->product[i]);
+    mark(need, adjoint->x);
     for (int s = 0; s < recipe->n_states; s++)
         mark(need, adjoint->state[s]);
     for (int k = 0; k < adjoint->n_operands; k++)
@@ -46,7 +47,8 @@ static bool is_free(const struct eco_recipe *recipe, int at)
 static bool is_recomputable(const struct eco_recipe *recipe, int at, const bool *have)
 {
     const struct eco_node *node = &recipe->node[at];
-    if (node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT || node->op == ECO_OP_MEAN)
+    if (node->op == ECO_OP_X || node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT ||
+        node->op == ECO_OP_MEAN)
         return false;
     return have[node->a] && (node->b < 0 || have[node->b]) && (node->c < 0 || have[node->c]);
 }

@@ -132,6 +132,25 @@ static bool is_dropout(float value)
     return value >= 0.0f && value < 1.0f; /* NaN is none */
 }
 
+/* A cell that reads x unit by unit has as many units in every layer. */
+static ecornn_status check_raw_input(const ecornn_desc *desc)
+{
+    const int32_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1,
+                  P = desc->proj != 0 ? desc->proj : desc->hidden;
+    if (desc->cell->lowered.raw < 0)
+        return ECORNN_OK;
+    if (desc->input != desc->hidden)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "input is %d, but cell %s reads x unit by unit: must be hidden, %d",
+                        desc->input, desc->cell->recipe.name, desc->hidden);
+    if (desc->layers > 1 && (int64_t)D * P != desc->hidden)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "a layer's output is %" PRId64
+                        " wide, but cell %s reads x unit by unit: must be hidden, %d",
+                        (int64_t)D * P, desc->cell->recipe.name, desc->hidden);
+    return ECORNN_OK;
+}
+
 static ecornn_status check_desc(const ecornn_desc *desc)
 {
     if (desc->cell == NULL)
@@ -156,7 +175,7 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "proj is %d, but cell %s uses its output state outside R(.): no projection",
                         desc->proj, desc->cell->recipe.name);
-    return ECORNN_OK;
+    return check_raw_input(desc);
 }
 
 /* As few decimals as tell it from its neighbours, the same in every locale. */

@@ -171,6 +171,8 @@ static void evaluate(struct eco_reference *run, const struct eco_reference_row *
             load_state(&at);
         else if (node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT)
             evaluate_product(&at);
+        else if (node->op == ECO_OP_X)
+            memcpy(value_of(run, i), row->x, (size_t)run->problem->H * sizeof(double));
         else if (node->op == ECO_OP_MEAN)
             evaluate_mean(&at);
         else
@@ -258,8 +260,8 @@ static void sweep_node(const struct place *at)
     const struct eco_node *node = at->node;
     double *dvalue = dvalue_of(run, at->index);
     const int32_t H = run->problem->H;
-    const bool sum =
-        node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT || node->op == ECO_OP_VECTOR;
+    const bool sum = node->op == ECO_OP_INPUT || node->op == ECO_OP_PRODUCT ||
+                     node->op == ECO_OP_VECTOR || node->op == ECO_OP_X;
     for (int32_t j = 0; sum && j < H; j++) /* dacc: an operand of the products backward */
         dvalue[j] = kept(run, dvalue[j]);
     switch (node->op) {
@@ -273,6 +275,10 @@ static void sweep_node(const struct place *at)
     case ECO_OP_VECTOR:
         for (int32_t j = 0; j < H; j++)
             eco_reference_sum_add(run, run->offset[node->index] + (size_t)j, dvalue[j]);
+        break;
+    case ECO_OP_X:
+        for (int32_t j = 0; j < H; j++)
+            add_to(run, &at->row->dx[j], dvalue[j]);
         break;
     case ECO_OP_INPUT:
         eco_reference_multiply_gradient(
@@ -331,8 +337,8 @@ static void settle(struct eco_reference *run, const struct eco_reference_row *ro
         const bool copied = op == ECO_OP_STATE && at.node->index > 0 && run->arithmetic.lean;
         for (int32_t j = 0; (run->kept[i] || copied) && j < run->problem->H; j++)
             value[j] = kept(run, value[j]);
-        if (!run->kept[i] && op != ECO_OP_STATE && op != ECO_OP_INPUT && op != ECO_OP_PRODUCT &&
-            op != ECO_OP_MEAN)
+        if (!run->kept[i] && op != ECO_OP_STATE && op != ECO_OP_X && op != ECO_OP_INPUT &&
+            op != ECO_OP_PRODUCT && op != ECO_OP_MEAN)
             evaluate_elements(&at);
         for (int s = 0; s < recipe->n_states; s++)
             for (int32_t j = 0; recipe->next[s] == i && j < run->problem->H; j++)

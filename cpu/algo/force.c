@@ -74,6 +74,8 @@ const char *eco_cpu_force_refuses(const struct eco_problem *problem, int algorit
               own_units = eco_cpu_forced(problem, "own-units", alone);
     if (own_units > alone)
         return "ECORNN_FORCE: own-units is 1, but the cell has means or a projection";
+    if (fuse > 0 && problem->cell->lowered.raw >= 0)
+        return "ECORNN_FORCE: fuse is 1, but the cell reads x unit by unit";
     return fuse > own_units ? "ECORNN_FORCE: fuse is 1, but threads do not own units" : NULL;
 }
 

@@ -160,7 +160,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 {
     const int32_t vectors = eco_cpu_forced(problem, "vectors", panel_vectors(problem, caps));
     const bool own_units = eco_cpu_forced(problem, "own-units", fuses(problem));
-    const bool fuse = problem->N >= FUSED_ROWS && own_units && near(problem, caps);
+    const bool fuse = problem->N >= FUSED_ROWS && own_units && near(problem, caps) &&
+                      problem->cell->lowered.raw < 0;
     const int32_t spans = vectors == 3 ? 2 : vectors == caps->cpu.vectors ? vectors : 1;
     *wishes = (struct eco_wishes){
         .cpu.by_length = true,

@@ -18,6 +18,20 @@ static void clear_rows(const struct eco_cpu_run *run, const struct eco_multiply 
         memset(first, 0, rows * row * eco_type_bytes(type));
 }
 
+/* To dx of such rows what x itself has, once the product's part of it is there. */
+static void add_raw(const struct eco_cpu_run *run, const struct eco_multiply *multiply)
+{
+    const struct eco_share part = eco_cpu_part(run, multiply->rows, 1);
+    const size_t H = (size_t)run->problem->H, column = (size_t)run->lowered->raw * H;
+    eco_cpu_wait(run);
+    for (int32_t n = part.from; n < part.to; n++)
+        eco_type_add(
+            eco_cpu_after_mutable(multiply->c_type, multiply->c, (size_t)n * multiply->c_row),
+            multiply->c_type,
+            eco_cpu_after(run->layout->type, multiply->a, (size_t)n * multiply->a_row + column),
+            run->layout->type, H);
+}
+
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
 {
     const struct eco_op *op = bound->op;
@@ -38,6 +52,8 @@ void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *boun
         multiply.a = eco_view_at(&bound->acc, op->t0 + some.step);
         multiply.c = eco_view_at(dx, op->t0 + some.step);
         (product ? run->products->multiply : clear_rows)(run, &multiply);
+        if (run->lowered->raw >= 0)
+            add_raw(run, &multiply);
     }
 }
 

@@ -39,6 +39,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "weights of another type than the rows";
     if (eco_cell_products(cell) != 1)
         return "a cell of other products than one with the output state";
+    if (cell->lowered.raw >= 0)
+        return "a cell that reads x unit by unit";
     if (problem->projected && problem->resets)
         return "a projection with resets";
     if (problem->projected && (size_t)problem->H * eco_type_bytes(problem->type) % 16 != 0)

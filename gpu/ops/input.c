@@ -76,6 +76,21 @@ static void multiply_all(struct eco_gpu_run *run, const struct eco_matmul *m, st
     fill_bias(run, m->op, acc, m->rows, done, run->lowered->n_accs);
 }
 
+/* ---- x itself -------------------------------------------------------------------------------- */
+
+/* The accumulator that is x itself, if there is one. */
+static void copy_raw(struct eco_gpu_run *run, struct eco_plane acc, struct eco_plane x,
+                     int32_t rows)
+{
+    const size_t column = (size_t)eco_gpu_column(run);
+    struct eco_move_call call = {
+        .to = acc, .from = x, .steps = 1, .rows = rows, .width = run->problem->H};
+    if (run->lowered->raw < 0 || run->status != ECORNN_OK)
+        return;
+    call.to.data = eco_gpu_after(acc.data, (size_t)run->lowered->raw * column, acc.type);
+    eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "copying x");
+}
+
 /* ---- the operation --------------------------------------------------------------------------- */
 
 static struct eco_matmul matmul_of(const struct eco_op *op, struct eco_plane acc,
@@ -95,6 +110,7 @@ void eco_gpu_add_input(struct eco_gpu_run *run, const struct eco_op *op, struct 
 {
     const struct eco_matmul matmul = matmul_of(op, acc, x, rows);
     multiply_all(run, &matmul, acc);
+    copy_raw(run, acc, x, rows);
 }
 
 void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound)
@@ -107,9 +123,11 @@ void eco_gpu_input(struct eco_gpu_run *run, const struct eco_bound *bound)
     struct eco_scaled_f16 half;
     if (!eco_gpu_at_once(run, ECO_STEP)) {
         multiply_all(run, &matmul, acc);
+        copy_raw(run, acc, x, rows);
         return;
     }
     /* What queues all steps at once adds the biases itself. */
     eco_gpu_scaled_f16_input(run, &matmul, &half);
     eco_gpu_multiply(run, &matmul);
+    copy_raw(run, acc, x, rows);
 }

@@ -193,13 +193,11 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_bound *bound)
 
 /* ---- over all steps of the op ---------------------------------------------------------------- */
 
-void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound)
+/* dx of the products with W. */
+static void multiply_dx(struct eco_gpu_run *run, const struct eco_bound *bound, struct eco_plane dx,
+                        bool add)
 {
     const struct eco_op *op = bound->op;
-    const struct eco_plane dx = eco_gpu_plane(&bound->dx, op->t0);
-    const bool add = op->add && !op->gathered;
-    if (dx.data == NULL)
-        return;
     if (eco_layout_matrix(run->layout, op->layer, ECO_PART_INPUT)->n > 0) {
         const struct eco_matmul matmul = {.op = op,
                                           .part = ECO_PART_INPUT,
@@ -225,4 +223,24 @@ void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound)
                                         .width = eco_problem_input(run->problem, op->layer)};
     if (!add && run->status == ECORNN_OK)
         eco_gpu_note_cuda(run, eco_launch_move(&clear, run->stream), "clearing dx");
+}
+
+void eco_gpu_d_input(struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    const int raw = run->lowered->raw;
+    struct eco_move_call more = {.to = eco_gpu_plane(&bound->dx, op->t0),
+                                 .from = eco_gpu_plane(&bound->acc, op->t0),
+                                 .steps = op->t1 - op->t0,
+                                 .rows = run->args->N,
+                                 .width = run->problem->H,
+                                 .add = true};
+    if (more.to.data == NULL)
+        return;
+    multiply_dx(run, bound, more.to, op->add && !op->gathered);
+    if (raw < 0 || run->status != ECORNN_OK)
+        return;
+    more.from.data =
+        eco_gpu_after(more.from.data, (size_t)raw * (size_t)eco_gpu_column(run), more.from.type);
+    eco_gpu_note_cuda(run, eco_launch_move(&more, run->stream), "adding dx of x itself");
 }

@@ -240,7 +240,7 @@ struct eco_persistent_call {
     int32_t recurrent_row[ECO_PERSISTENT_PRODUCTS];
     bool words;      /* backward: what a step reads may be copied in words of 4 bytes */
     bool wide_dy;    /* backward: dy is kept as sums */
-    uint32_t inputs; /* forward: which accumulators have a W; of others acc is not there */
+    uint32_t inputs; /* forward: which accumulators have a W or are x; of others acc is not there */
     int8_t bias[ECO_MAX_ACCS]; /* forward: the vector that each adds; -1: none */
     uint32_t fields;           /* backward: which of what a step may read it reads */
     uint64_t seed;

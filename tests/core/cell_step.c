@@ -102,6 +102,9 @@ static void evaluate_node(const struct eco_node *node, plane *value, plane *out)
         case ECO_OP_BERNOULLI:
             (*out)[e] = in.bernoulli[node->index][e];
             break;
+        case ECO_OP_X:
+            (*out)[e] = in.x[e / H * I + e % H];
+            break;
         case ECO_OP_MEAN:
             (*out)[e] = row_mean(value[node->a], e / H);
             break;
@@ -216,6 +219,8 @@ static void begin_acc(void)
             memory.acc[i][e] = acc->vector < 0 ? 0 : in.weights[acc->vector][e % H];
         if (acc->input >= 0)
             product(memory.acc[i], in.weights[acc->input], in.x, I);
+        for (int e = 0; i == cell.lowered.raw && e < PLANE; e++)
+            memory.acc[i][e] = in.x[e / H * I + e % H];
     }
 }
 

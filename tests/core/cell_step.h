@@ -7,7 +7,7 @@
 
 #include "common/cell/cell.h"
 
-enum { N = 3, H = 5, I = 4, PLANE = N * H, MAX_WEIGHTS = H * H };
+enum { N = 3, H = 5, I = 6, PLANE = N * H, MAX_WEIGHTS = H * I }; /* x itself: its first H */
 
 typedef double plane[PLANE]; /* [N,H] */
 

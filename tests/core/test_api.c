@@ -272,6 +272,12 @@ START_TEST(desc_misuse)
     BAD_DESC(save_type = (ecornn_type)7, ECORNN_BAD_ARGUMENT, "save_type is 7");
     good.cell = ecornn_cell_find("gru");
     BAD_DESC(proj = 2, ECORNN_UNSUPPORTED, "proj is 2");
+    ecornn_cell *raw;
+    check_ok(ecornn_cell_parse(&raw, "cell raw(h)\nh' = tanh(R h + b) + x"));
+    good.cell = raw, good.input = 4, good.hidden = 4, good.layers = 2;
+    BAD_DESC(input = 3, ECORNN_UNSUPPORTED, "input is 3, but cell raw reads x unit by unit: must");
+    BAD_DESC(direction = ECORNN_BIDIRECTIONAL, ECORNN_UNSUPPORTED, "a layer's output is 8 wide");
+    ecornn_cell_free(raw);
     ecornn_plan_free(NULL);
     ecornn_device_close(device);
 }

@@ -71,7 +71,6 @@ static const struct {
     {"cell a(h)\nh' = (h", "2:8: expected ')' for the '(' at 2:6, found the end of the text"},
     {"cell a(h)\nh' = (h\nc = 1", "3:1: expected ')' for the '(' at 2:6, found 'c'"},
     {"cell a(h)\nh' = h)", "2:7: expected the end of the line, found ')'"},
-    {"cell a(h)\nh' = x", "2:6: x stands only after W: W x"},
     {"cell a(h)\nh' = W h", "2:8: expected x after W, found 'h'"},
     {"cell a(h)\nh' = W", "2:7: expected x after W, found the end of the text"},
     {"cell a(h)\nh' = R", "2:7: expected a name or '(' after R, found the end of the text"},

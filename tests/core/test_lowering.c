@@ -244,6 +244,17 @@ static void check_param(int param, const double *dacc, const double *argument, i
     }
 }
 
+/* What the products with W give to one of the first H elements of x. */
+static double input_gradient(int e)
+{
+    double sum = 0;
+    for (int i = 0; i < cell.lowered.n_accs; i++)
+        for (int j = 0; cell.lowered.acc[i].input >= 0 && j < H; j++)
+            sum += in.weights[cell.lowered.acc[i].input][j * I + e % H] *
+                   memory.dacc[i][e / H * H + j];
+    return sum;
+}
+
 static void check_gradients(void)
 {
     const struct eco_lowered *lowered = &cell.lowered;
@@ -259,6 +270,9 @@ static void check_gradients(void)
     }
     for (int i = 0; i < lowered->n_extra; i++)
         check_param(lowered->extra[i], memory.dacc[lowered->n_accs + i], NULL, 0);
+    for (int e = 0; lowered->raw >= 0 && e < PLANE; e++)
+        expect_close(memory.dacc[lowered->raw][e] + input_gradient(e),
+                     numeric_gradient(&in.x[e / H * I + e % H]), "x", e);
     for (int s = 0; s < cell.recipe.n_states; s++)
         for (int e = 0; e < PLANE; e++)
             expect_close(memory.dstate[s][e], numeric_gradient(&in.state[s][e]),
@@ -341,6 +355,10 @@ static const char *const odd_text[] = {
     "cell a(h)\nv = W x + 1\nu = W x + R h + v\nh' = u",
     "cell a(h)\nh' = 0 * h + h / 1 + 1 * h - (-h) + -(-h) + (h + 0) - 0",
     "cell a(h)\nu = R h\nv = R h\nh' = tanh(u) + tanh(v) + W x * u",
+    "cell a(h)\nh' = x",
+    "cell a(h)\nh' = x * x - h",
+    "cell a(h)\nu = sigmoid(W x + R (x) + b + x)\nh' = u * h + (1 - u) * x",
+    "cell a(h)\nh' = select(x, 1, 2) + h",
     "cell a(h)\nu = tanh(h)\nh' = (u + 1) * (1 + u) + (1 - u) * (1 - u)",
 };
 

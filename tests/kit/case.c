@@ -214,6 +214,24 @@ static bool parse_parts(struct test_case *test, const char *text, char problem[C
     return true;
 }
 
+/* A problem of a cell that reads x unit by unit: as many inputs as units, in every layer. */
+static void fit_input(char problem[CASE_TEXT])
+{
+    char copy[CASE_TEXT];
+    int32_t H = 0;
+    const char *hidden = strstr(problem, "/H");
+    sscanf(hidden ? hidden : "", "/H%d", &H);
+    snprintf(copy, sizeof copy, "%s", problem);
+    problem[0] = '\0';
+    for (char *part = strtok(copy, "/"); part; part = strtok(NULL, "/")) {
+        char input[16];
+        snprintf(input, sizeof input, "I%d", H);
+        if (part[0] == 'P' || (strcmp(part, "bi") == 0 && strstr(problem, "/L")))
+            continue;
+        strcat(strcat(problem, problem[0] ? "/" : ""), part[0] == 'I' ? input : part);
+    }
+}
+
 bool case_parse(struct test_case *test, const char *text)
 {
     *test = (struct test_case){.resets = -1, .scale = 1, .gradients = 1, .seed = 1};
@@ -224,6 +242,8 @@ bool case_parse(struct test_case *test, const char *text)
     snprintf(cell, sizeof cell, "%.*s", (int)strcspn(problem, "/"), problem);
     if (!ecornn_cell_find(cell) && !read_cell(&test->own, cell))
         return false;
+    if ((test->own ? test->own : ecornn_cell_find(cell))->lowered.raw >= 0)
+        fit_input(problem);
     if (ecornn_desc_parse(&test->desc, problem, test->own) != ECORNN_OK) {
         fprintf(stderr, "%s: %s\n", text, ecornn_error_detail());
         case_free(test);
