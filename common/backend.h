@@ -9,6 +9,7 @@
 #include "common/choice.h"
 #include "common/fp.h"
 #include "common/plan.h"
+#include "common/squeeze.h"
 #include "common/util.h"
 #include "common/wisdom/wisdom.h"
 
@@ -90,6 +91,10 @@ struct eco_backend {
                               void *weights, void *stream);
     ecornn_status (*unpack)(const struct ecornn_plan *plan, const void *weights,
                             void *const *params, bool add, void *stream);
+    /* Fills the numbers of squeeze->run and does the moves of `in`; or those of `out`.  NULL: its
+     * algorithms know masks. */
+    ecornn_status (*squeeze)(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
+                             bool out);
     /* NULL: nothing to do.  What the backend keeps with a plan, in plan->own, and its end. */
     ecornn_status (*prepare)(struct ecornn_plan *plan);
     void (*release)(struct ecornn_plan *plan);

@@ -14,6 +14,7 @@ struct eco_mark {
     uint64_t seed;    /* 0 where nothing is drawn */
     uint64_t lengths; /* a sum of them, 0 without */
     uint64_t resets;  /* a sum of them, 0 without */
+    uint64_t mask;    /* the same */
     uint64_t saving;  /* the policy, and how often */
     int32_t T, N;
     uint32_t initial; /* bit s: of state s there was one */

@@ -71,6 +71,7 @@ struct eco_args {
     void *final[ECO_MAX_STATES];
     const uint8_t *resets; /* [T,N]; NULL: none */
     const void *reset_state[ECO_MAX_STATES];
+    const uint8_t *mask; /* [T,N]; NULL: every step counts */
     const void *weights;
     void *workspace;
     void *reserve; /* backward: only read */

@@ -29,6 +29,8 @@ struct eco_problem {
     bool fast;          /* ECORNN_FAST_MATH */
     bool row_invariant; /* ECORNN_ROW_INVARIANT */
     bool resets;        /* ECORNN_RESETS */
+    bool masks;         /* ECORNN_MASK */
+    bool repeats;       /* ECORNN_REPEAT_PADDING */
     ecornn_direction direction;
     ecornn_order order;
     ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */

@@ -247,6 +247,7 @@ const struct eco_backend eco_backend_cpu = {
     .pack = pack,
     .pack_add = pack_add,
     .unpack = unpack,
+    .squeeze = eco_cpu_squeeze,
     .prepare = prepare,
     .release = release,
     .describe = describe,

@@ -83,6 +83,9 @@ struct eco_cpu_run eco_cpu_run_of(const struct ecornn_plan *plan, const struct e
 ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape *tape, int threads);
 /* Calls work on at most so many threads, each as id of count. */
 void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own);
+/* ops/squeeze.c: the backend's. */
+ecornn_status eco_cpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
+                              bool out);
 /* Waits until every thread of the run is here; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Does OpenMP believe in threads that this process does not have, a fork of one that had some? Then

@@ -323,6 +323,7 @@ static const struct eco_backend backend = {
     .pack = eco_gpu_pack,
     .pack_add = eco_gpu_pack_add,
     .unpack = eco_gpu_unpack,
+    .squeeze = eco_gpu_squeeze,
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,
     .describe = eco_gpu_describe,

@@ -193,6 +193,11 @@ enum {
     ECORNN_ROW_INVARIANT = 1u << 2,
     /** Runs may have io.resets. */
     ECORNN_RESETS = 1u << 3,
+    /** Runs may have io.mask. */
+    ECORNN_MASK = 1u << 4,
+    /** Steps past a row's length are as steps that do not count (io.mask): a direction that rises
+     * repeats its last output there; one that falls comes to them first, and has zeros. */
+    ECORNN_REPEAT_PADDING = 1u << 5,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */
@@ -234,7 +239,7 @@ typedef struct {
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
  *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/resets]
- *     [/dropout:#][/save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]]
+ *     [/mask][/repeat-padding][/dropout:#][/save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]]
  *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
@@ -380,6 +385,12 @@ typedef struct {
      * y is as it was; no gradient goes from that step to the one before.  NULL: none. */
     const uint8_t *resets;
     const void *reset_state[ECORNN_MAX_STATES]; /**< shapes as initial; NULL: 0 */
+    /** [T,N], whatever the order, of a plan with ECORNN_MASK: where a byte is 0, the step does not
+     * count for the row.  States, their gradients and random numbers are as if the row did not have
+     * that step: what its x and its byte of resets say is not looked at, and dx is 0.  y of a
+     * direction is there what it was at the last step before, in its order, that counts; 0 ahead of
+     * the first, whatever initial says.  NULL: every step counts. */
+    const uint8_t *mask;
 } ecornn_io;
 
 /** What backward is given and asked for. */
@@ -406,12 +417,12 @@ typedef struct {
  */
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /**
- * Gradients of one forward run.  io: the same steps, batch, lengths, resets, x, initial,
+ * Gradients of one forward run.  io: the same steps, batch, lengths, resets, mask, x, initial,
  * reset_state, weights, seed and reserve as in that run, and y as that run left it, on a GPU or of
  * a plan that does not save all (else y is not read; final never is).  y and the reserve are read,
  * never written: backward may run again, and gives the same bits. A reserve of another plan, or of
- * a run with other steps, batch, lengths, resets, seed (where it is used), or other states given,
- * is refused.  A GPU cannot see that: its reserve is not the host's to read.
+ * a run with other steps, batch, lengths, resets, mask, seed (where it is used), or other states
+ * given, is refused.  A GPU cannot see that: its reserve is not the host's to read.
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
                                          const ecornn_gradient *gradient);

@@ -133,6 +133,9 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
         status =
             eco_fail(ECORNN_BAD_ARGUMENT, "io.resets is %p, but plan %s is without ECORNN_RESETS",
                      (const void *)io->resets, plan->problem.text);
+    if (status == ECORNN_OK && io->mask && !plan->problem.masks)
+        status = eco_fail(ECORNN_BAD_ARGUMENT, "io.mask is %p, but plan %s is without ECORNN_MASK",
+                          (const void *)io->mask, plan->problem.text);
     if (status == ECORNN_OK)
         status = check_pointer("io.weights", io->weights, runs && plan->sizes.weights > 0, block);
     if (status == ECORNN_OK)
@@ -157,6 +160,7 @@ static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *pl
                               .x = io->x,
                               .y = io->y,
                               .resets = io->resets,
+                              .mask = io->mask,
                               .weights = io->weights,
                               .workspace = io->workspace,
                               .reserve = io->reserve,
@@ -242,6 +246,33 @@ static const struct eco_layout *layout_of(const struct ecornn_plan *plan,
     return args->backward && eco_layout_replays(train) ? &plan->layout[ECO_LAYOUT_BACK] : train;
 }
 
+static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_layout *layout,
+                              const struct eco_args *args)
+{
+    const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
+    struct eco_tape shorter;
+    const int32_t chunk = args->backward ? layout->chunk_backward : layout->chunk;
+    if (args->T != tape->T || chunk != tape->chunk) {
+        shorter = *tape;
+        shorter.wish = chunk;
+        eco_tape_resize(&shorter, args->T);
+        tape = &shorter;
+    }
+    return plan->algo->run(plan, tape, layout, args);
+}
+
+static ecornn_status run_squeezed(const struct ecornn_plan *plan, const struct eco_layout *layout,
+                                  const struct eco_args *args)
+{
+    const struct eco_backend *backend = plan->device->backend;
+    struct eco_squeeze squeeze;
+    eco_squeeze_begin(&squeeze, layout, args);
+    ecornn_status status = backend->squeeze(plan, &squeeze, false);
+    if (status == ECORNN_OK)
+        status = run_tape(plan, layout, &squeeze.inside);
+    return status == ECORNN_OK ? backend->squeeze(plan, &squeeze, true) : status;
+}
+
 static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
                          const struct eco_args *args)
 {
@@ -264,17 +295,8 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
         status = eco_mark_check(plan, args);
     if (status != ECORNN_OK)
         return status;
-    const struct eco_tape *tape = &plan->tape[args->backward][args->lengths != NULL];
-    struct eco_tape shorter;
-    const int32_t chunk = args->backward ? layout->chunk_backward : layout->chunk;
-    if (args->T != tape->T || chunk != tape->chunk) {
-        shorter = *tape;
-        shorter.wish = chunk;
-        eco_tape_resize(&shorter, args->T);
-        tape = &shorter;
-    }
     const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
-    status = plan->algo->run(plan, tape, layout, args);
+    status = (eco_squeezes(layout, args) ? run_squeezed : run_tape)(plan, layout, args);
     eco_fp_set(caller);
     if (status == ECORNN_OK && marks && !args->backward)
         eco_mark_write(plan, args);

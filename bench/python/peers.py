@@ -41,7 +41,8 @@ class Io(ctypes.Structure):
                 ("x", POINTER), ("y", POINTER), ("initial", POINTER * 4), ("final", POINTER * 4),
                 ("weights", POINTER), ("workspace", POINTER), ("reserve", POINTER),
                 ("seed", ctypes.c_uint64), ("stream", POINTER), ("workspace_bytes", SIZE),
-                ("reserve_bytes", SIZE), ("resets", POINTER), ("reset_state", POINTER * 4)]
+                ("reserve_bytes", SIZE), ("resets", POINTER), ("reset_state", POINTER * 4),
+                ("mask", POINTER)]
 
 
 class Gradient(ctypes.Structure):

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "common/mark.h"
+#include "common/squeeze.h"
+#include "common/util.h"
 
 /* ---- workspace and reserve ------------------------------------------------------------------- */
 
@@ -300,6 +302,11 @@ static void build_blocks(struct eco_layout *layout)
     struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(ECO_MARK_BYTES)};
     (eco_layout_replays(layout) ? build_replaying : build_saving)(layout, &reserve);
     layout->reserve_bytes = layout->training ? cursor_bytes(&reserve) : 0;
+    layout->squeezed = layout->workspace_bytes;
+    const struct eco_size squeezed = eco_squeeze_bytes(layout),
+                          end = eco_size_add(eco_size_of(layout->squeezed), squeezed);
+    if (layout->workspace_bytes != SIZE_MAX)
+        layout->workspace_bytes = end.overflow ? SIZE_MAX : end.value;
 }
 
 static int32_t clip_chunk(int32_t chunk, int32_t T)

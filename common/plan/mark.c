@@ -25,32 +25,32 @@ static uint64_t sum_lengths(const int32_t *lengths, int32_t N)
     return sum;
 }
 
-/* Eight rows at a time. */
-static uint64_t sum_resets(const uint8_t *resets, size_t bytes)
+/* Eight bytes of a row's steps at a time. */
+static uint64_t sum_bytes(const uint8_t *from, size_t bytes)
 {
     uint64_t sum = 1;
-    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+    for (size_t i = 0; from != NULL && i < bytes; i += sizeof(uint64_t)) {
         uint64_t some = 0;
-        memcpy(&some, resets + i, bytes - i < sizeof some ? bytes - i : sizeof some);
+        memcpy(&some, from + i, bytes - i < sizeof some ? bytes - i : sizeof some);
         sum = sum * UINT64_C(0x9E3779B97F4A7C15) + some;
     }
-    return sum;
+    return from == NULL ? 0 : sum;
 }
 
 static struct eco_mark mark_of(const struct ecornn_plan *plan, const struct eco_args *args)
 {
     const struct eco_saving *saving = &plan->problem.saving;
-    struct eco_mark mark = {
-        .magic = MAGIC,
-        .plan = plan->mark,
-        .saving = (uint64_t)saving->policy << 32 | (uint32_t)saving->every,
-        .seed = eco_problem_draws(&plan->problem) ? args->seed : 0,
-        .lengths = sum_lengths(args->lengths, args->N),
-        .resets =
-            args->resets == NULL ? 0 : sum_resets(args->resets, (size_t)args->T * (size_t)args->N),
-        .T = args->T,
-        .N = args->N,
-        .ragged = args->lengths != NULL};
+    const size_t rows = (size_t)args->T * (size_t)args->N;
+    struct eco_mark mark = {.magic = MAGIC,
+                            .plan = plan->mark,
+                            .saving = (uint64_t)saving->policy << 32 | (uint32_t)saving->every,
+                            .seed = eco_problem_draws(&plan->problem) ? args->seed : 0,
+                            .lengths = sum_lengths(args->lengths, args->N),
+                            .resets = sum_bytes(args->resets, rows),
+                            .mask = sum_bytes(args->mask, rows),
+                            .T = args->T,
+                            .N = args->N,
+                            .ragged = args->lengths != NULL};
     for (int s = 0; s < ECO_MAX_STATES; s++)
         mark.initial |= (uint32_t)(args->initial[s] != NULL) << s;
     for (int s = 0; args->resets != NULL && s < ECO_MAX_STATES; s++)
@@ -72,6 +72,12 @@ static ecornn_status fail_states(const char *name, uint32_t forward, uint32_t ba
     return eco_fail(ECORNN_BAD_ARGUMENT,
                     "io.%s[%d] is %s, but the forward run of io.reserve had %s", name, s,
                     given ? "given" : "NULL", given ? "none" : "one");
+}
+
+static ecornn_status fail_bytes(const char *name, uint64_t forward, uint64_t backward)
+{
+    return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s %s than in the forward run of io.reserve", name,
+                    forward && backward ? "has other values" : "is otherwise given");
 }
 
 /* "all", "states", "every:16"; a mark is read as it lies there. */
@@ -122,8 +128,9 @@ ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_ar
     if (then->initial != now.initial)
         return fail_states("initial", then->initial, now.initial);
     if (then->resets != now.resets)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.resets %s than in the forward run of io.reserve",
-                        now.resets && then->resets ? "has other values" : "is otherwise given");
+        return fail_bytes("resets", then->resets, now.resets);
+    if (then->mask != now.mask)
+        return fail_bytes("mask", then->mask, now.mask);
     if (then->starts != now.starts)
         return fail_states("reset_state", then->starts, now.starts);
     if (then->seed != now.seed)

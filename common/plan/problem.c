@@ -73,6 +73,8 @@ enum saying {
     DIRECTION,
     ORDER,
     RESETS,
+    MASKS,
+    PADDING,
     DROPOUT,
     SAVE,
     SAVE_TYPE,
@@ -98,6 +100,8 @@ static const struct eco_word words[] = {
     {"bi", DIRECTION, FIELD(direction), ECORNN_BIDIRECTIONAL},
     {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
     {"resets", RESETS, FIELD(flags), ECORNN_RESETS},
+    {"mask", MASKS, FIELD(flags), ECORNN_MASK},
+    {"repeat-padding", PADDING, FIELD(flags), ECORNN_REPEAT_PADDING},
     {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
     {"save:states", SAVE, FIELD(save), ECORNN_SAVE_STATES},
     {"bf16-save", SAVE_TYPE, FIELD(save_type), ECORNN_BF16},
@@ -163,8 +167,8 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     if (!is_dropout(desc->dropout))
         return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
                         (double)desc->dropout);
-    const uint32_t known =
-        ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT | ECORNN_RESETS;
+    const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
+                           ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING;
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
@@ -220,6 +224,10 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/batch-major");
     if (problem->resets)
         eco_text_add(&text, "/resets");
+    if (problem->masks)
+        eco_text_add(&text, "/mask");
+    if (problem->repeats)
+        eco_text_add(&text, "/repeat-padding");
     if (problem->dropout > 0) {
         eco_text_add(&text, "/dropout:");
         eco_problem_write_decimal(&text, problem->dropout);
@@ -246,6 +254,8 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .fast = (desc->flags & ECORNN_FAST_MATH) != 0,
         .row_invariant = (desc->flags & ECORNN_ROW_INVARIANT) != 0,
         .resets = (desc->flags & ECORNN_RESETS) != 0,
+        .masks = (desc->flags & ECORNN_MASK) != 0,
+        .repeats = (desc->flags & ECORNN_REPEAT_PADDING) != 0,
         .direction = desc->direction,
         .order = desc->order,
         .type = desc->type,

@@ -29,6 +29,7 @@ struct eco_reference {
     double *states;                /* [T+1,N,width] of each state, direction, layer               */
     double *dinput, *doutput;      /* [T,N,width] of one layer                                    */
     double *carry[ECO_MAX_STATES]; /* [width]: gradient of a row's states between steps        */
+    double *held;                  /* [width]: gradient of a row's y where that is repeated */
     double *start[ECO_MAX_STATES]; /* [width]: what a row's states are reset to                   */
     double *dstart[ECO_MAX_STATES];
     double *value, *dvalue;      /* [n_nodes,width]: of one row of one step                     */
@@ -60,10 +61,16 @@ int32_t eco_reference_plane(const struct eco_reference *run, int32_t k);
 /* ref_arrays.c: between the caller's arrays and those of a run; NULL is read as zeros, and not
  * written.  Padding is not read. */
 bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_t n);
+/* Does step t count for the row: is it neither padding nor masked? */
+bool eco_reference_counts(const struct eco_reference *run, int32_t t, int32_t n);
+/* Does the row repeat its output there? */
+bool eco_reference_repeats(const struct eco_reference *run, int32_t t, int32_t n);
+/* What random numbers know of step t: how many steps of the row count ahead of it. */
+uint32_t eco_reference_number(const struct eco_reference *run, int32_t t, int32_t n);
 /* Do the row's states start anew before step t? */
 bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n);
 void eco_reference_load_weights(struct eco_reference *run);
-/* x or dy to time order [T,N,width]; y or dx from it. */
+/* x or dy to time order [T,N,width]; y or dx from it.  x has zeros where no step counts. */
 void eco_reference_load_sequence(const struct eco_reference *run, double *to, const void *array,
                                  size_t width);
 void eco_reference_store_sequence(const struct eco_reference *run, void *array, const double *from,

@@ -15,9 +15,30 @@ bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_
     return run->args->lengths && t >= run->args->lengths[n];
 }
 
+bool eco_reference_counts(const struct eco_reference *run, int32_t t, int32_t n)
+{
+    const uint8_t *mask = run->args->mask;
+    return !eco_reference_is_padding(run, t, n) &&
+           (!mask || mask[(size_t)t * (size_t)run->N + (size_t)n] != 0);
+}
+
+bool eco_reference_repeats(const struct eco_reference *run, int32_t t, int32_t n)
+{
+    return !eco_reference_counts(run, t, n) &&
+           (run->problem->repeats || !eco_reference_is_padding(run, t, n));
+}
+
+uint32_t eco_reference_number(const struct eco_reference *run, int32_t t, int32_t n)
+{
+    uint32_t number = 0;
+    for (int32_t before = 0; before < t; before++)
+        number += eco_reference_counts(run, before, n);
+    return number;
+}
+
 bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n)
 {
-    return run->args->resets && !eco_reference_is_padding(run, t, n) &&
+    return run->args->resets && eco_reference_counts(run, t, n) &&
            run->args->resets[(size_t)t * (size_t)run->N + (size_t)n] != 0;
 }
 
@@ -59,8 +80,11 @@ void eco_reference_load_sequence(const struct eco_reference *run, double *to, co
     for (int32_t t = 0; t < run->T; t++)
         for (int32_t n = 0; n < run->N; n++)
             load(run, to + ((size_t)t * (size_t)run->N + (size_t)n) * width,
-                 eco_reference_is_padding(run, t, n) ? NULL : array, callers_row(run, t, n) * width,
-                 width);
+                 eco_reference_counts(run, t, n) ||
+                         (array != run->args->x && eco_reference_repeats(run, t, n))
+                     ? array
+                     : NULL,
+                 callers_row(run, t, n) * width, width);
 }
 
 void eco_reference_store_sequence(const struct eco_reference *run, void *array, const double *from,

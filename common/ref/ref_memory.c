@@ -47,6 +47,7 @@ static void take_all(struct eco_reference *run, struct arena *arena)
         run->start[s] = take(arena, 1, 1, width);
         run->dstart[s] = take(arena, 1, 1, width);
     }
+    run->held = take(arena, 1, 1, width);
     run->operand = take(arena, 1, 1, width);
     run->value = take(arena, 1, nodes, width);
     run->dvalue = take(arena, 1, nodes, width);

@@ -49,7 +49,7 @@ static void drop(struct eco_reference *run, int layer, double *array, bool gradi
         for (int32_t n = 0; n < run->N; n++)
             for (int32_t j = 0; j < width; j++) {
                 uint32_t word[4];
-                at.t = (uint32_t)t;
+                at.t = eco_reference_number(run, t, n);
                 at.n = (uint32_t)n;
                 eco_random_quad(&at, (uint32_t)j / 4, word);
                 const bool kept = word[j % 4] >= eco_random_threshold(p);
@@ -91,15 +91,19 @@ static void forward_row(struct eco_reference *run, int32_t n)
     const struct eco_problem *problem = run->problem;
     for (int32_t k = 0; k < run->T; k++) {
         const struct eco_reference_row row = row_of(run, k, n);
-        const bool padding = eco_reference_is_padding(run, row.t, n);
-        if (!padding)
+        const bool counts = eco_reference_counts(run, row.t, n);
+        if (counts)
             eco_reference_forward(run, &row);
-        for (int s = 0; padding && s < problem->cell->recipe.n_states; s++)
+        for (int s = 0; !counts && s < problem->cell->recipe.n_states; s++)
             memcpy(row.next[s], row.state[s],
                    (size_t)eco_problem_width(problem, s) * sizeof(double));
-        double *output = output_part(run, eco_reference_input(run, run->layer + 1), row.t, n);
+        double *const y = eco_reference_input(run, run->layer + 1),
+                      *output = output_part(run, y, row.t, n);
+        const double *repeated = k > 0 && eco_reference_repeats(run, row.t, n)
+                                     ? output_part(run, y, step_of(run, k - 1), n)
+                                     : NULL;
         for (int32_t j = 0; j < problem->P; j++)
-            output[j] = padding ? 0 : row.next[0][j];
+            output[j] = counts ? row.next[0][j] : repeated ? repeated[j] : 0;
     }
 }
 
@@ -133,22 +137,41 @@ static void cut_carry(struct eco_reference *run)
         }
 }
 
+/* The gradient of an output that is repeated is that of the step that it is of. */
+static void hold(struct eco_reference *run, const double *doutput)
+{
+    for (int32_t j = 0; j < run->problem->P; j++)
+        eco_round_add(&run->arithmetic, &run->held[j], doutput[j]);
+}
+
+/* ... which has it in the type of dy. */
+static double take_held(struct eco_reference *run, int32_t j, double doutput)
+{
+    const double sum = run->held[j] + doutput;
+    run->held[j] = 0;
+    return run->layer == run->problem->L - 1 ? eco_round_kept(&run->arithmetic, sum) : sum;
+}
+
 static void backward_row(struct eco_reference *run, int32_t n)
 {
     const struct eco_problem *problem = run->problem;
     const struct eco_args *args = run->args;
     const int states = problem->cell->recipe.n_states;
+    memset(run->held, 0, (size_t)run->width * sizeof *run->held);
     for (int s = 0; s < states; s++) {
         eco_reference_load_state(run, run->carry[s], args->dfinal[s], s, n);
         memset(run->dstart[s], 0, (size_t)run->width * sizeof *run->dstart[s]);
     }
     for (int32_t k = run->T - 1; k >= 0; k--) {
         const struct eco_reference_row row = row_of(run, k, n);
-        if (eco_reference_is_padding(run, row.t, n))
-            continue;
         const double *doutput = output_part(run, run->doutput, row.t, n);
+        if (eco_reference_repeats(run, row.t, n))
+            hold(run, doutput);
+        if (!eco_reference_counts(run, row.t, n))
+            continue;
         for (int32_t j = 0; j < problem->P; j++)
-            run->carry[0][j] = eco_round(&run->arithmetic, run->carry[0][j] + doutput[j]);
+            run->carry[0][j] =
+                eco_round(&run->arithmetic, run->carry[0][j] + take_held(run, j, doutput[j]));
         eco_reference_backward(run, &row);
         eco_reference_sum_row(run);
         if (eco_reference_resets(run, row.t, n))

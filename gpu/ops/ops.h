@@ -4,6 +4,7 @@
 #ifndef ECO_GPU_OPS_OPS_H
 #define ECO_GPU_OPS_OPS_H
 
+#include "common/squeeze.h"
 #include "gpu/view/run.h"
 
 ecornn_status eco_gpu_pack(const struct ecornn_plan *plan, const void *const *params, void *weights,
@@ -12,6 +13,9 @@ ecornn_status eco_gpu_pack_add(const struct ecornn_plan *plan, const void *const
                                void *weights, void *stream);
 ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweights,
                              void *const *params, bool add, void *stream);
+
+ecornn_status eco_gpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
+                              bool out);
 
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/copies.c */
 void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound);

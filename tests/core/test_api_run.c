@@ -53,6 +53,7 @@ START_TEST(run_misuse)
     BAD_RUN(io.final[3] = b.x, "lstm has 2 states");
     BAD_RUN(io.resets = (const uint8_t *)b.x, "without ECORNN_RESETS");
     BAD_RUN(io.reset_state[2] = b.x, "io.reset_state[2]");
+    BAD_RUN(io.mask = (const uint8_t *)b.x, "without ECORNN_MASK");
     BAD_RUN(io.reset_state[1] = odd, "io.reset_state[1]");
     BAD_RUN(io.weights = NULL, "io.weights is NULL");
     BAD_RUN(io.weights = (char *)net.weights + 32, "64 bytes");
@@ -179,6 +180,22 @@ START_TEST(backward_with_other_resets)
 }
 END_TEST
 
+START_TEST(backward_with_another_mask)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM "/mask");
+    struct buffers *good = buffers_open(&net);
+    const uint8_t mask[T * N] = {[4] = 1, [9] = 255}, other[T * N] = {[4] = 1};
+    good->io.mask = mask;
+    net_train(&net, good);
+    BAD_BACKWARD(io.mask = NULL, "io.mask is otherwise given");
+    BAD_BACKWARD(io.mask = other, "io.mask has other values");
+    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    buffers_close(&net, good);
+    net_close(&net);
+}
+END_TEST
+
 /* A seed that nothing is drawn from may change. */
 START_TEST(seed_of_nothing)
 {
@@ -218,6 +235,7 @@ int main(void)
     tcase_add_loop_test(cases, run_optional, 0, NET_DEVICES);
     tcase_add_loop_test(cases, backward_of_another_run, 0, NET_DEVICES);
     tcase_add_loop_test(cases, backward_with_other_resets, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, backward_with_another_mask, 0, NET_DEVICES);
     tcase_add_loop_test(cases, seed_of_nothing, 0, NET_DEVICES);
     tcase_add_loop_test(cases, inference_plan, 0, NET_DEVICES);
     Suite *suite = suite_create("api of runs");

@@ -188,6 +188,8 @@ static int parse_suffix(struct test_case *test, const char *part)
         ok = sscanf(colon, ":%lf", &test->gradients) == 1;
     else if (strncmp(part, "resets", 6) == 0)
         ok = sscanf(colon, ":%lf", &test->resets) == 1 && test->resets >= 0;
+    else if (strncmp(part, "mask", 4) == 0)
+        ok = sscanf(colon, ":%lf", &test->mask) == 1 && test->mask >= 0;
     else if (strncmp(part, "seed", 4) == 0)
         ok = (test->seed = strtoull(colon + 1, NULL, 0)) != 0;
     return ok ? 1 : -1;
@@ -234,7 +236,7 @@ static void fit_input(char problem[CASE_TEXT])
 
 bool case_parse(struct test_case *test, const char *text)
 {
-    *test = (struct test_case){.resets = -1, .scale = 1, .gradients = 1, .seed = 1};
+    *test = (struct test_case){.resets = -1, .mask = -1, .scale = 1, .gradients = 1, .seed = 1};
     snprintf(test->text, sizeof test->text, "%s", text);
     char problem[CASE_TEXT], cell[64];
     if (!parse_parts(test, text, problem))
@@ -251,6 +253,8 @@ bool case_parse(struct test_case *test, const char *text)
     }
     if (test->resets >= 0)
         test->desc.flags |= ECORNN_RESETS;
+    if (test->mask >= 0)
+        test->desc.flags |= ECORNN_MASK;
     test->T = test->T ? test->T : test->desc.steps;
     test->N = test->N ? test->N : test->desc.batch;
     test->states = test->desc.cell->recipe.n_states;
@@ -314,19 +318,26 @@ static void add_lengths(const struct test_case *test, struct data *inputs)
     }
 }
 
-static void add_resets(const struct test_case *test, struct data *inputs)
+/* Bytes of steps: so many in a hundred are not 0. */
+static void add_bytes(const struct test_case *test, struct data *inputs, const char *name,
+                      double percent)
 {
-    uint64_t random = test->seed + 78;
-    struct array *resets = data_add(inputs, "resets", 2, (int32_t[]){test->T, test->N});
-    for (size_t i = 0; i < resets->count; i++)
-        resets->value[i] =
-            uniform(&random) * 100 < test->resets ? 1 + floor(uniform(&random) * 255) : 0;
+    uint64_t random = test->seed + 72 + strlen(name);
+    struct array *bytes = data_add(inputs, name, 2, (int32_t[]){test->T, test->N});
+    for (size_t i = 0; i < bytes->count; i++)
+        bytes->value[i] = uniform(&random) * 100 < percent ? 1 + floor(uniform(&random) * 255) : 0;
 }
 
 int32_t case_length(const struct data *inputs, int32_t n, int32_t T)
 {
     const struct array *lengths = data_find(inputs, "lengths");
     return lengths ? (int32_t)lengths->value[n] : T;
+}
+
+bool case_counts(const struct test_case *test, const struct data *inputs, int32_t t, int32_t n)
+{
+    const struct array *mask = data_find(inputs, "mask");
+    return t < case_length(inputs, n, test->T) && (!mask || mask->value[t * test->N + n] != 0);
 }
 
 /* Matrices such that sums of products stay near 1, vectors up to 1. */
@@ -371,7 +382,9 @@ void case_inputs(const struct test_case *test, struct data *inputs)
             add_random(test, inputs, name, extent, test->scale);
     }
     if (test->resets >= 0)
-        add_resets(test, inputs);
+        add_bytes(test, inputs, "resets", test->resets);
+    if (test->mask >= 0)
+        add_bytes(test, inputs, "mask", 100 - test->mask);
     if (test->lengths != LENGTHS_NULL)
         add_lengths(test, inputs);
     add_params(test, inputs);

@@ -20,6 +20,7 @@ ecornn_io session_io(const struct session *session)
                     .workspace = buffer_inside(&session->workspace),
                     .reserve = buffer_inside(&session->reserve),
                     .resets = buffer_inside(&session->resets),
+                    .mask = buffer_inside(&session->mask),
                     .seed = test->seed};
     for (int s = 0; s < test->states; s++) {
         io.initial[s] = buffer_inside(&session->initial[s]);
@@ -56,6 +57,7 @@ static void check_after_run(struct session *session, bool backward)
     buffer_check(&session->memory, &session->x, true);
     buffer_check(&session->memory, &session->lengths, true);
     buffer_check(&session->memory, &session->resets, true);
+    buffer_check(&session->memory, &session->mask, true);
     buffer_check(&session->memory, &session->dy, true);
     buffer_check(&session->memory, &session->weights, true);
     buffer_check(&session->memory, &session->workspace, false);

@@ -21,14 +21,19 @@ static size_t bytes_of(const struct session *session, const struct array *array)
     return array->count * eco_type_bytes(type_of(session, array->name));
 }
 
-/* Is element i of a [T,N,*] array in the case's order padding? */
+/* Is element i of a [T,N,*] array in the case's order of a step that has no row of it: of x and dx
+ * one that does not count, of y and dy padding that repeats nothing? */
 static bool is_padding(const struct session *session, const struct array *array, size_t i)
 {
+    const bool input = strchr(array->name, 'x') != NULL;
+    const bool repeats = (session->test->desc.flags & ECORNN_REPEAT_PADDING) != 0;
     const size_t row = i / (size_t)array->extent[2], second = (size_t)array->extent[1];
     const size_t a = row / second, b = row % second;
     const bool batch_major = session->test->desc.order == ECORNN_BATCH_MAJOR;
     const int32_t t = (int32_t)(batch_major ? b : a), n = (int32_t)(batch_major ? a : b);
-    return t >= case_length(session->inputs, n, session->test->T);
+    if (input)
+        return !case_counts(session->test, session->inputs, t, n);
+    return !repeats && t >= case_length(session->inputs, n, session->test->T);
 }
 
 /* A buffer with the input of that name; no buffer where there is none.  Padding stays NaN. */
@@ -93,6 +98,17 @@ struct array session_state_shape(const struct test_case *test, const char *kind,
 
 /* ---- set up ---------------------------------------------------------------------------------- */
 
+static void make_bytes(struct session *session, struct buffer *buffer, const char *name)
+{
+    const struct array *array = data_find(session->inputs, name);
+    if (!array)
+        return;
+    buffer_make(&session->memory, buffer, name, array->count);
+    for (size_t i = 0; !session->memory.failed && i < array->count; i++)
+        buffer->image[GUARD + i] = (unsigned char)array->value[i];
+    buffer_upload(&session->memory, buffer);
+}
+
 static void make_sequences(struct session *session)
 {
     const struct test_case *test = session->test;
@@ -114,13 +130,8 @@ static void make_sequences(struct session *session)
         }
         buffer_upload(&session->memory, &session->lengths);
     }
-    const struct array *resets = data_find(session->inputs, "resets");
-    if (!resets)
-        return;
-    buffer_make(&session->memory, &session->resets, "resets", resets->count);
-    for (size_t i = 0; !session->memory.failed && i < resets->count; i++)
-        session->resets.image[GUARD + i] = (unsigned char)resets->value[i];
-    buffer_upload(&session->memory, &session->resets);
+    make_bytes(session, &session->resets, "resets");
+    make_bytes(session, &session->mask, "mask");
 }
 
 static void make_states(struct session *session)
@@ -220,7 +231,7 @@ void session_close(struct session *session)
     struct buffer *const all[] = {&session->x,         &session->y,       &session->dy,
                                   &session->dx,        &session->weights, &session->dweights,
                                   &session->workspace, &session->reserve, &session->lengths,
-                                  &session->resets};
+                                  &session->resets,    &session->mask};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buffer_drop(&session->memory, all[i]);
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {

@@ -16,7 +16,7 @@ struct session {
     int params;
     struct buffer x, y, initial[ECORNN_MAX_STATES], final[ECORNN_MAX_STATES];
     struct buffer dy, dfinal[ECORNN_MAX_STATES], dx, dinitial[ECORNN_MAX_STATES];
-    struct buffer start[ECORNN_MAX_STATES], dstart[ECORNN_MAX_STATES], resets;
+    struct buffer start[ECORNN_MAX_STATES], dstart[ECORNN_MAX_STATES], resets, mask;
     struct buffer weights, dweights, workspace, reserve;
     struct buffer *param, *dparam; /* [params] */
     struct buffer lengths;

@@ -112,6 +112,15 @@ static const char *const chosen[] = {
     "rnn-tanh/f32/train/L2/bi/T7/N5/I7/H33/states/resets:30/lengths:random",
     "projected-two-states/f32/train/L2/T5/N3/I4/H16/P6/states/resets:30",
     "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/resets:30/lengths:random",
+    /* Masked steps, and padding that repeats. */
+    "lstm/f32/train/L2/bi/T7/N5/I3/H19/states/mask:30/resets:30/lengths:random/repeat-padding/"
+    "dropout:0.3/accumulate",
+    "lstm/f32/train/L2/rev/T9/N5/I3/H19/P7/states/mask:30/save:every:4/run:7x4/null:dy",
+    "lstm/f32/infer/L2/bi/T7/N5/I3/H24/lengths:random/repeat-padding/batch-major/null:final",
+    "gru/bf16/train/L2/bi/T7/N9/I33/H48/states/mask:40/lengths:random",
+    "gru/f64/train/bi/T7/N3/I5/H16/states/mask:50/batch-major/null:dx",
+    "gru-reset-first/f32/train/rev/T7/N9/I5/H40/mask:30/lengths:random/noreserve",
+    "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/mask:30/lengths:random",
     /* 16-bit types: tiles of rows and of units, whole and in part; few rows and many; every way by
      * which a row changes its type. */
     "lstm/bf16/infer/T5/N3/I7/H16",
@@ -239,6 +248,8 @@ static void say_random(int index, char text[CASE_TEXT])
     say(&dice, "/seed:%d", 1 + roll(&dice, 100000));
     if (roll(&dice, 8) == 0)
         say(&dice, "/resets:%d", 5 + roll(&dice, 60));
+    if (roll(&dice, 8) == 0)
+        say(&dice, "/mask:%d%s", 5 + roll(&dice, 60), roll(&dice, 2) ? "/repeat-padding" : "");
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */

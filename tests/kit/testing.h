@@ -8,7 +8,9 @@
  *   /lengths:random|zero|full|short   given lengths: any, all 0, all T, 0 or 1; else NULL
  *   /states      initial states and gradients of the final ones are given; else NULL
  *   /resets:F    of a plan with resets: F in a hundred, by the seed; to the rows of reset_state
- * with /states, else to 0.  /resets alone: a plan with resets, of a run without /alias       final
+ * with /states, else to 0.  /resets alone: a plan with resets, of a run without
+ *   /mask:F      of a plan with masks: F in a hundred steps do not count
+ *   /alias       final
  * is the memory of initial (with /states) /accumulate  backward runs twice, first without dfinal;
  * the second adds to dweights /null:LIST   not wanted or not given, of: y final dy dfinal dx
  * dinitial dweights; commas between /run:TxN     the run is smaller than the plan /noreserve
@@ -41,8 +43,8 @@ struct array {
 };
 
 /*
- * Inputs or results of a case: x dy initialS startS dfinalS lengths resets, parameters by their
- * names, before:NAME for what dweights holds; results y finalS dx dinitialS dstartS, d:NAME.
+ * Inputs or results of a case: x dy initialS startS dfinalS lengths resets mask, parameters by
+ * their names, before:NAME for what dweights holds; results y finalS dx dinitialS dstartS, d:NAME.
  */
 struct data {
     int n, room;
@@ -76,6 +78,7 @@ struct test_case {
     int32_t T, N;     /* of the run */
     enum lengths lengths;
     double resets; /* of a hundred steps so many begin anew; negative: io.resets is NULL */
+    double mask;   /* of a hundred so many do not count; negative: io.mask is NULL */
     bool with_states, alias, accumulate, noreserve;
     bool lean; /* what is expected is of a machine whose backward reads all states in the type */
     unsigned null; /* NULL_... */
@@ -93,6 +96,8 @@ ecornn_type case_type(const struct test_case *test, const char *name);
 /* Random inputs by the case's seed, numbers of their types. */
 void case_inputs(const struct test_case *test, struct data *inputs);
 int32_t case_length(const struct data *inputs, int32_t n, int32_t T);
+/* Is step t neither padding of row n nor masked? */
+bool case_counts(const struct test_case *test, const struct data *inputs, int32_t t, int32_t n);
 /* Uniform in [0,1): splitmix64 (Steele, Lea, Flood 2014). */
 double uniform(uint64_t *state);
 
@@ -138,6 +143,11 @@ bool results_same(const struct test_case *test, const char *who, const struct da
  * depend on how many steps there are.  One direction. */
 bool episodes_same(const struct test_case *test, const struct machine *machine,
                    const struct data *inputs);
+
+/* masked.c: a run with a mask gives the bits of runs without it, of the steps that count, row by
+ * row, where bits do not depend on how many steps there are. */
+bool masked_same(const struct test_case *test, const struct machine *machine,
+                 const struct data *inputs);
 
 /* ---- lists of cases -------------------------------------------------------------------------- */
 

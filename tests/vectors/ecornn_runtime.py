@@ -37,7 +37,8 @@ class Io(ctypes.Structure):
                 ("y", void), ("initial", void * MAX_STATES), ("final", void * MAX_STATES),
                 ("weights", void), ("workspace", void), ("reserve", void),
                 ("seed", ctypes.c_uint64), ("stream", void), ("workspace_bytes", size),
-                ("reserve_bytes", size), ("resets", void), ("reset_state", void * MAX_STATES)]
+                ("reserve_bytes", size), ("resets", void), ("reset_state", void * MAX_STATES),
+                ("mask", void)]
 
 
 class Gradient(ctypes.Structure):

@@ -1,0 +1,161 @@
+/*
+ * Squeezing (common/squeeze.h) on a CPU: each thread has rows of the batch, of which it goes
+ * through the steps.
+ */
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+/* A thread's part of a move. */
+struct part {
+    const struct eco_squeezed *run;
+    const struct eco_squeeze_move *move;
+    int32_t from, to; /* rows */
+};
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static void count(const struct eco_squeezed *run, int32_t n)
+{
+    int32_t counted = 0;
+    for (int32_t t = 0; t < run->T; t++) {
+        const size_t at = (size_t)t * (size_t)run->N + (size_t)n;
+        if (eco_squeezed_is_counted(run, t, n)) {
+            if (run->own_resets != NULL)
+                run->own_resets[(size_t)counted * (size_t)run->N + (size_t)n] = run->resets[at];
+            counted++;
+        }
+        run->counted[at] = counted;
+    }
+    run->lengths[n] = counted;
+}
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
+static size_t place_of(const struct eco_squeeze_move *move, int32_t lane, int32_t t, int32_t n)
+{
+    return (size_t)lane * move->lane + (size_t)t * move->step + (size_t)n * move->row;
+}
+
+static void *row_to(const struct eco_squeeze_move *move, size_t place)
+{
+    return eco_cpu_after_mutable(move->type, move->to, place);
+}
+
+static const void *row_from(const struct eco_squeeze_move *move, size_t place)
+{
+    return eco_cpu_after(move->type, move->from, place);
+}
+
+static size_t bytes_of(const struct eco_squeeze_move *move)
+{
+    return (size_t)move->width * eco_type_bytes(move->type);
+}
+
+static void move_together(const struct part *part, int32_t lane, int32_t t, int32_t n)
+{
+    const struct eco_squeeze_move *move = part->move;
+    const int32_t k = part->run->counted[(size_t)t * (size_t)part->run->N + (size_t)n] - 1;
+    if (eco_squeezed_is_counted(part->run, t, n))
+        memcpy(row_to(move, place_of(move, lane, k, n)), row_from(move, place_of(move, lane, t, n)),
+               bytes_of(move));
+}
+
+/* Steps that repeat come one after the other behind the one that they repeat, in the direction's
+ * order: the first of these is t + by. */
+static void move_sums(const struct part *part, int32_t lane, int32_t t, int32_t n)
+{
+    const struct eco_squeezed *run = part->run;
+    const struct eco_squeeze_move *move = part->move;
+    const int32_t direction = lane % run->directions, by = run->reversed[direction] ? -1 : 1,
+                  k = eco_squeezed_source(run, direction, t, n);
+    int32_t end = t + by;
+    move_together(part, lane, t, n);
+    if (!eco_squeezed_is_counted(run, t, n))
+        return;
+    while (end >= 0 && end < run->T && !eco_squeezed_is_counted(run, end, n) &&
+           eco_squeezed_source(run, direction, end, n) == k)
+        end += by;
+    for (int32_t j = 0; end != t + by && j < move->width; j++) {
+        double sum = 0;
+        for (int32_t s = t; s != end; s += by)
+            sum += eco_type_get(move->from, place_of(move, lane, s, n) + (size_t)j, move->type);
+        eco_type_set(move->to, place_of(move, lane, k, n) + (size_t)j, move->type, sum);
+    }
+}
+
+static void move_row(const struct part *part, int32_t lane, int32_t t, int32_t n, int32_t k)
+{
+    const struct eco_squeeze_move *move = part->move;
+    void *const to = row_to(move, place_of(move, lane, t, n));
+    if (k < 0)
+        memset(to, 0, bytes_of(move));
+    else
+        memcpy(to, row_from(move, place_of(move, lane, k, n)), bytes_of(move));
+}
+
+static void move_apart(const struct part *part, int32_t lane, int32_t t, int32_t n)
+{
+    const struct eco_squeezed *run = part->run;
+    const int32_t k = run->counted[(size_t)t * (size_t)run->N + (size_t)n] - 1;
+    move_row(part, lane, t, n, eco_squeezed_is_counted(run, t, n) ? k : -1);
+}
+
+static void move_repeats(const struct part *part, int32_t lane, int32_t t, int32_t n)
+{
+    move_row(part, lane, t, n, eco_squeezed_source(part->run, lane % part->run->directions, t, n));
+}
+
+static void move_part(const struct part *part)
+{
+    static void (*const by_kind[ECO_SQUEEZE_KINDS])(const struct part *, int32_t lane, int32_t t,
+                                                    int32_t n) = {
+        [ECO_SQUEEZE_TOGETHER] = move_together,
+        [ECO_SQUEEZE_SUMS] = move_sums,
+        [ECO_SQUEEZE_APART] = move_apart,
+        [ECO_SQUEEZE_REPEATS] = move_repeats};
+    for (int32_t lane = 0; lane < part->move->lanes; lane++)
+        for (int32_t t = 0; t < part->run->T; t++)
+            for (int32_t n = part->from; n < part->to; n++)
+                by_kind[part->move->kind](part, lane, t, n);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+struct job {
+    const struct eco_squeeze *squeeze;
+    bool out;
+};
+
+static void do_part(void *own, int id, int threads)
+{
+    const struct job *job = own;
+    const struct eco_squeeze *squeeze = job->squeeze;
+    const int64_t N = squeeze->run.N;
+    struct part part = {.run = &squeeze->run,
+                        .from = (int32_t)(N * id / threads),
+                        .to = (int32_t)(N * (id + 1) / threads)};
+    for (int32_t n = part.from; !job->out && n < part.to; n++)
+        count(part.run, n);
+    const int moves = job->out ? squeeze->outs : squeeze->ins;
+    for (int i = 0; i < moves; i++) {
+        part.move = job->out ? &squeeze->out[i] : &squeeze->in[i];
+        move_part(&part);
+    }
+}
+
+ecornn_status eco_cpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
+                              bool out)
+{
+    enum { BYTES_OF_A_THREAD = 1 << 20 };
+    const struct eco_squeezed *run = &squeeze->run;
+    const size_t width =
+                     (size_t)plan->problem.I + (size_t)plan->problem.D * (size_t)plan->problem.P,
+                 bytes =
+                     (size_t)run->T * (size_t)run->N * width * eco_type_bytes(plan->problem.type),
+                 worth = 1 + bytes / BYTES_OF_A_THREAD;
+    const int threads = plan->device->info.threads;
+    struct job job = {squeeze, out};
+    eco_cpu_together(worth < (size_t)threads ? (int)worth : threads, do_part, &job);
+    return ECORNN_OK;
+}
