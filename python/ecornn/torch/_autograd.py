@@ -24,6 +24,7 @@ class Call(NamedTuple):
     dtype: torch.dtype  # of rows and states in the run: x and given states may have another
     result: torch.dtype
     resets: torch.Tensor | None = None  # [T,N] bytes
+    mask: torch.Tensor | None = None
 
     @property
     def given(self) -> int:
@@ -59,12 +60,13 @@ class Run(torch.autograd.Function):
         rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
         y, final, reserve, packed = _run.forward(
             spec, job, rows, lengths, states[:spec.states], weights, True, call.seed,
-            not job.on_gpu, None, call.resets, states[spec.states:])
+            not job.on_gpu, None, call.resets, states[spec.states:], call.mask)
         out = y if call.packing is None else call.packing.pack(y)
         ctx.call = call
         # Where backward reads y it is as the run left it; a packed copy is the caller's alone.
         ctx.save_for_backward(rows, reserve, packed, y if job.reads_y else None, lengths,
-                              x if rows is not x else None, call.resets, *states, *weights)
+                              x if rows is not x else None, call.resets, call.mask, *states,
+                              *weights)
         if call.result is not dtype:
             return (out.to(call.result), *[state.to(call.result) for state in final])
         return (out, *final)
@@ -73,7 +75,7 @@ class Run(torch.autograd.Function):
     def backward(ctx, dy, *dfinal):
         call = ctx.call
         spec, dtype = call.spec, call.dtype
-        rows, reserve, packed, y, lengths, x, resets, *tensors = ctx.saved_tensors
+        rows, reserve, packed, y, lengths, x, resets, mask, *tensors = ctx.saved_tensors
         states, weights = tensors[:call.given], tensors[call.given:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
         if torch.is_grad_enabled():
@@ -85,7 +87,7 @@ class Run(torch.autograd.Function):
         dx, dstates, dweights = _run.backward(
             spec, call.job, rows, y, lengths, states[:spec.states], weights, reserve, packed,
             call.seed, dy, [in_run(d, dtype) for d in dfinal], wanted, resets,
-            states[spec.states:])
+            states[spec.states:], mask)
         if dx is not None and call.packing is not None:
             dx = call.packing.pack(dx)
         if ctx.types is not None:
@@ -109,6 +111,8 @@ def _refuse_twice(call: Call, lengths, x) -> None:
         why = "of a cell from text"
     elif call.resets is not None:
         why = "with resets"
+    elif call.mask is not None:
+        why = "with a mask"
     elif call.drop:
         why = "with dropout: its mask is drawn inside the run"
     elif lengths is not None and call.packing is None:

@@ -86,12 +86,13 @@ def draw_seed() -> int:
 
 
 def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: bool,
-          packing: Packing | None = None, resets=None, starts=()):
+          packing: Packing | None = None, resets=None, starts=(), mask=None,
+          more: int = 0):
     """y and final states, or None where torch's own code should run or say what is wrong.
 
     x: [T,N,I], [N,T,I] if batch_major, or [sum of lengths,I] with a packing.  states: [L*D,N,*]
     each, or None.  train: dropout and bernoulli are drawn.  resets: [T,N] bytes on x's device, and
-    starts as states.
+    starts as states; mask: as resets.  more: flags of the plan.
     """
     kind = "cpu" if x.is_cpu else "cuda"
     types = number_types(spec.cell, kind, x, weights)
@@ -104,15 +105,17 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
     if resets is not None:
         states = [*states, *starts]
     gradient = _wants_gradient(x, states, weights)
-    flags = 0 if x.is_cpu else flags_of("cuda", dtype)
+    flags = more | (0 if x.is_cpu else flags_of("cuda", dtype))
     if resets is not None:
         flags |= lib.RESETS
+    if mask is not None:
+        flags |= lib.MASK
     first = x.shape[:2] if packing is None else (packing.steps, packing.batch)
     if packing is not None:
         lengths = packing.lengths
     job = _run.job_of(spec, x, dtype, params, first, batch_major, gradient or drop, drop, flags)
     seed = draw_seed() if drop else 0
-    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result, resets)
+    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result, resets, mask)
     if gradient:
         return apply(call, x, lengths, *states, *weights)
     return run(call, x, lengths, states, weights)
@@ -124,7 +127,8 @@ def run(call: Call, x, lengths, states, weights):
     states = [in_run(state, call.dtype) for state in states]
     count = call.spec.states
     y, final, _, _ = _run.forward(call.spec, call.job, rows, lengths, states[:count], weights,
-                                  call.drop, call.seed, True, None, call.resets, states[count:])
+                                  call.drop, call.seed, True, None, call.resets, states[count:],
+                                  call.mask)
     out = (y if call.packing is None else call.packing.pack(y), *final)
     if call.result is not call.dtype:
         out = tuple(tensor.to(call.result) for tensor in out)

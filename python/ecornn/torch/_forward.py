@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
+from .. import _library as lib
 from . import _call, _op, _weights
 from ._packing import packing_of
 
@@ -36,7 +37,8 @@ class Forward:
         except KeyError:
             return [getattr(self, name) for name in self._flat_weights_names]
 
-    def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None):
+    def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None, mask=None,
+                repeat_padding=False):
         """y and the final states, as torch.nn's module gives them.
 
         input: [T,N,I], [N,T,I] if batch_first, [T,I], or a PackedSequence.  hx: the initial state
@@ -47,11 +49,15 @@ class Forward:
         before that step, in the order in which a direction takes the steps, by those of
         reset_state, which is as hx or has one row for all [L*D,1,*]; None: zeros.  No gradient
         goes from there to the step before.
+
+        mask: as resets; where it is 0, or False, the step does not count, as with Keras: the row
+        keeps its states, y repeats what a direction gave at its last step that counts, 0 ahead of
+        the first, and what x holds does not matter.  repeat_padding: so do steps past lengths.
         """
-        if resets is not None:
-            return self._with_resets(input, hx, lengths, resets, reset_state)
-        if reset_state is not None:
+        if reset_state is not None and resets is None:
             raise ValueError("reset_state is given, but no resets")
+        if resets is not None or mask is not None or repeat_padding:
+            return self._with_steps(input, hx, lengths, (resets, reset_state, mask), repeat_padding)
         out = None
         if torch.compiler.is_compiling():
             weights = [getattr(self, name) for name in self._flat_weights_names]
@@ -129,19 +135,18 @@ class Forward:
         return out[0], out[1] if spec.states == 1 else out[1:]
 
     @torch.compiler.disable
-    def _with_resets(self, x, hx, lengths, resets, reset_state):
-        """Of a padded input; what ecornn does not take is an error: torch has no resets."""
+    def _with_steps(self, x, hx, lengths, given, repeat_padding):
+        """Of a padded input, with (resets, reset_state, mask); what ecornn does not take is an
+        error: torch has none of these."""
         weights = self._tensors()
         if (type(x) is not torch.Tensor or not _call.plain(x, weights) or x.dim() != 3
                 or x.shape[2] != self.input_size or 0 in x.shape):
-            raise ValueError("resets: the input must be a tensor [T,N,I], not packed, unbatched or "
-                             "empty, on a CPU or CUDA device, without transforms of torch.func")
-        first = tuple(x.shape[:2])
-        resets = torch.as_tensor(resets, device=x.device)
-        if tuple(resets.shape) != first:
-            raise ValueError(f"resets has shape {list(resets.shape)}, must be {list(first)}")
-        resets = (resets.T if self.batch_first else resets).ne(0).to(torch.uint8).contiguous()
-        steps, batch = resets.shape
+            raise ValueError("resets, mask, repeat_padding: the input must be a tensor [T,N,I], not "
+                             "packed, unbatched or empty, on a CPU or CUDA device, without "
+                             "transforms of torch.func")
+        batch, steps = x.shape[:2] if self.batch_first else (x.shape[1], x.shape[0])
+        resets, reset_state, mask = given
+        resets, mask = self._steps("resets", resets, x), self._steps("mask", mask, x)
         spec, states = self._states(hx, batch, 3, x.device)
         _, starts = self._states(_all_rows(reset_state, batch), batch, 3, x.device)
         for name, found in (("hx", states), ("reset_state", starts)):
@@ -151,10 +156,20 @@ class Forward:
         if lengths is not None:
             lengths = check_lengths(lengths, steps, batch, x.device)
         out = _call.layer(spec, x, lengths, states, weights, self.batch_first, self.training,
-                          None, resets, starts)
+                          None, resets, starts, mask, repeat_padding * lib.REPEAT_PADDING)
         if out is None:
-            raise ValueError(f"resets: x is {x.dtype}, which does not go with the weights' type")
+            raise ValueError(f"resets, mask, repeat_padding: x is {x.dtype}, which does not go with "
+                             "the weights' type")
         return out[0], out[1] if spec.states == 1 else out[1:]
+
+    def _steps(self, name: str, given, x):
+        """Bytes [T,N] of [T,N] or [N,T], or None."""
+        if given is None:
+            return None
+        given, first = torch.as_tensor(given, device=x.device), tuple(x.shape[:2])
+        if tuple(given.shape) != first:
+            raise ValueError(f"{name} has shape {list(given.shape)}, must be {list(first)}")
+        return (given.T if self.batch_first else given).ne(0).to(torch.uint8).contiguous()
 
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input

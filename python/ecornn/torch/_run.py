@@ -120,12 +120,13 @@ def _resets(job: Job, resets, starts) -> tuple[int, ...]:
 
 
 def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed: int,
-            cached: bool, packed=None, resets=None, starts=()):
+            cached: bool, packed=None, resets=None, starts=(), mask=None):
     """y, final states, reserve (None unless keep) and packed weights.
 
     x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
     [L*D,N,*] each, dense, or None.  cached: weights packed by another run will do.
-    packed: they are here already.  resets: [T,N] bytes on x's device, or None; starts: as states.
+    packed: they are here already.  resets, mask: [T,N] bytes on x's device, or None; starts: as
+    states.
     """
     plan, stream, device = job.plan, 0, None
     if job.on_gpu:
@@ -134,7 +135,7 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         cached = cached and not capturing()
     if packed is None and cached and job.steps and job.batch:
         packed = _weights.packed(spec, job, weights, stream, cached)
-    if job.native and resets is None:
+    if job.native and resets is None and mask is None:
         made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, stream)
         if made is not None:
             return made
@@ -148,7 +149,8 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         *[_address(state) for state in states], *job.pad,
         *[state.data_ptr() for state in final], *job.pad,
         _address(packed), workspace.data_ptr(), _address(reserve), seed, stream,
-        workspace.numel(), plan.reserve if keep else 0, resets=_resets(job, resets, starts))
+        workspace.numel(), plan.reserve if keep else 0, resets=_resets(job, resets, starts),
+        mask=_address(mask))
     check(library.ecornn_forward(plan.handle, io))
     return y, final, reserve, packed
 
@@ -221,7 +223,7 @@ def _backward_native(job: Job, x, y, lengths, states, weights, reserve, packed, 
 
 
 def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, packed, seed: int, dy,
-             dfinal, wanted, resets=None, starts=()):
+             dfinal, wanted, resets=None, starts=(), mask=None):
     """dx, dstates (then those of starts) and dweights of one forward; None where not wanted.
 
     dy, dfinal: as y and the final states, dense, or None.  wanted: for x, each state, each start
@@ -232,7 +234,8 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
         device, stream = x.device, stream_of(job.index)
     want_weights = wanted[1 + count:]
     asked = want_weights.count(True)
-    if job.native and resets is None and packed is not None and asked in (0, len(weights)) and True in wanted:
+    plain = resets is None and mask is None and packed is not None
+    if job.native and plain and asked in (0, len(weights)) and True in wanted:
         made = _backward_native(job, x, y, lengths, states, weights, reserve, packed, seed, dy,
                                 dfinal, wanted, stream)
         if made is not None:
@@ -247,7 +250,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
         job.steps, job.batch, _address(lengths), x.data_ptr(), _address(y),
         *[_address(state) for state in states], *job.pad, *_NONE, _address(packed),
         workspace.data_ptr(), reserve.data_ptr(), seed, stream, workspace.numel(),
-        reserve.numel(), resets=_resets(job, resets, starts))
+        reserve.numel(), resets=_resets(job, resets, starts), mask=_address(mask))
     own, others = dstates[:spec.states], dstates[spec.states:]
     gradient = pack_gradient(
         _address(dy), *[_address(d) for d in dfinal], *job.pad, _address(dx),
