@@ -68,6 +68,16 @@ struct eco_fill {
     size_t bytes;
 };
 
+/* to[r][j] = from[r][j], zeros where that is NULL; add: to what is there.  Of F32 or F64. */
+struct eco_rows_move {
+    void *to;
+    const void *from;
+    size_t to_row, from_row; /* elements from row to row */
+    size_t rows, width;
+    bool add;
+    ecornn_type type;
+};
+
 struct eco_backend {
     const char *name;      /* "cpu", "cuda", "reference" */
     enum eco_fp_mode mode; /* of threads that run and pack; lib sets that of the caller's */
@@ -83,6 +93,9 @@ struct eco_backend {
     /* In order on the stream, as a run; the device's memory is checked before. */
     ecornn_status (*fill)(struct ecornn_device *device, const struct eco_fill *fills, int count,
                           void *stream);
+    /* Likewise. */
+    ecornn_status (*move_rows)(struct ecornn_device *device, const struct eco_rows_move *rows,
+                               void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
     ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream);

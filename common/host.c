@@ -41,6 +41,32 @@ ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill 
     return ECORNN_OK;
 }
 
+static void add_row(char *to, const char *from, const struct eco_rows_move *rows)
+{
+    for (size_t j = 0; j < rows->width; j++)
+        eco_type_set(to, j, rows->type,
+                     eco_type_get(to, j, rows->type) + eco_type_get(from, j, rows->type));
+}
+
+ecornn_status eco_host_move_rows(struct ecornn_device *device, const struct eco_rows_move *rows,
+                                 void *stream)
+{
+    const size_t bytes = eco_type_bytes(rows->type);
+    (void)device;
+    (void)stream;
+    for (size_t r = 0; r < rows->rows; r++) {
+        char *to = (char *)rows->to + r * rows->to_row * bytes;
+        const char *from = (const char *)rows->from + r * rows->from_row * bytes;
+        if (rows->from == NULL)
+            memset(to, 0, rows->width * bytes);
+        else if (rows->add)
+            add_row(to, from, rows);
+        else
+            memcpy(to, from, rows->width * bytes);
+    }
+    return ECORNN_OK;
+}
+
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream)
 {
     (void)device;

@@ -12,6 +12,8 @@ ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *
                             bool to_device);
 ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill *fills, int count,
                             void *stream);
+ecornn_status eco_host_move_rows(struct ecornn_device *device, const struct eco_rows_move *rows,
+                                 void *stream);
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream); /* all is done always */
 
 #endif /* ECO_HOST_H */

@@ -243,6 +243,7 @@ const struct eco_backend eco_backend_cpu = {
     .free = eco_host_free,
     .copy = eco_host_copy,
     .fill = eco_host_fill,
+    .move_rows = eco_host_move_rows,
     .wait = eco_host_wait,
     .pack = pack,
     .pack_add = pack_add,

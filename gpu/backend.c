@@ -251,6 +251,45 @@ static ecornn_status fill(struct ecornn_device *device, const struct eco_fill *f
     return status;
 }
 
+/* In pieces of so many rows that a launch can count them. */
+static ecornn_status move_some(const struct eco_rows_move *rows, size_t begin, size_t end,
+                               void *stream)
+{
+    const size_t bytes = eco_type_bytes(rows->type);
+    const char *from = rows->from;
+    const struct eco_move_call call = {
+        .to = {.data = (char *)rows->to + begin * rows->to_row * bytes,
+               .row = rows->to_row,
+               .type = rows->type},
+        .from = {.data = from == NULL ? NULL
+                                      : (void *)(uintptr_t)(from + begin * rows->from_row * bytes),
+                 .row = rows->from_row,
+                 .type = rows->type},
+        .steps = 1,
+        .rows = (int32_t)(end - begin),
+        .width = (int32_t)rows->width,
+        .add = rows->add};
+    return eco_cuda_status(eco_launch_move(&call, stream), "moving rows");
+}
+
+static ecornn_status move_rows(struct ecornn_device *device, const struct eco_rows_move *rows,
+                               void *stream)
+{
+    enum { MOST = 1 << 30 };
+    struct eco_gpu_scope scope;
+    ecornn_status status = eco_gpu_enter(&scope, device);
+    if (status != ECORNN_OK)
+        return status;
+    status = eco_gpu_check_pointer(device->own, "an array to write", rows->to);
+    if (status == ECORNN_OK && rows->from != NULL)
+        status = eco_gpu_check_pointer(device->own, "an array to read", rows->from);
+    for (size_t begin = 0; status == ECORNN_OK && begin < rows->rows; begin += MOST)
+        status =
+            move_some(rows, begin, rows->rows - begin < MOST ? rows->rows : begin + MOST, stream);
+    eco_gpu_leave(&scope);
+    return status;
+}
+
 static ecornn_status wait(struct ecornn_device *device, void *stream)
 {
     struct eco_gpu_scope scope;
@@ -319,6 +358,7 @@ static const struct eco_backend backend = {
     .free = free_memory,
     .copy = copy,
     .fill = fill,
+    .move_rows = move_rows,
     .wait = wait,
     .pack = eco_gpu_pack,
     .pack_add = eco_gpu_pack_add,

@@ -109,9 +109,9 @@ static int add_param(struct eco_parser *parser, const struct eco_token *token, i
             return eco_scan_fail(&parser->scan, token, false,
                                  "line '%s' already has a %.1s; give it a line of its own",
                                  name + 2, name);
-    if (recipe->n_params == ECO_MAX_PARAMS)
+    if (recipe->n_params == ECO_MAX_WRITTEN)
         return eco_scan_fail(&parser->scan, token, false,
-                             "the cell has more than %d parameters here", ECO_MAX_PARAMS);
+                             "the cell has more than %d parameters here", ECO_MAX_WRITTEN);
     if (kind == ECO_PARAM_R && count_operands(recipe, operand) > ECO_MAX_OPERANDS)
         return eco_scan_fail(&parser->scan, token, false, "R has more than %d different operands",
                              ECO_MAX_OPERANDS);

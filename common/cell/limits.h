@@ -11,7 +11,8 @@ enum {
     ECO_MAX_TEXT = 16384, /* bytes of a cell's text */
     ECO_MAX_SOURCE = 192, /* nodes that a text may make */
     ECO_MAX_NODES = 512,  /* nodes with the gradient's */
-    ECO_MAX_PARAMS = 32,  /* W, R and vectors of one layer and direction */
+    ECO_MAX_WRITTEN = 32, /* W, R and vectors in a text */
+    ECO_MAX_PARAMS = 64,  /* of one layer and direction: its tangent has more */
     ECO_MAX_ACCS = 16,    /* accumulators */
     ECO_MAX_OPERANDS = 8, /* different e in R e */
     ECO_MAX_MEANS = 24,   /* row means, forward or backward; a stage's are bits of 32 */

@@ -86,6 +86,12 @@ class AttentionSizes(ctypes.Structure):
     _fields_ = [(name, c_size_t) for name in ("workspace", "reserve", "alignment")]
 
 
+class TangentSizes(ctypes.Structure):
+    """ecornn_tangent_sizes."""
+
+    _fields_ = [(name, c_size_t) for name in ("params", "workspace", "alignment")]
+
+
 class Param(ctypes.Structure):
     """ecornn_param."""
 
@@ -126,6 +132,16 @@ def pack_io(*fields, resets=(0,) * 5, mask=0) -> bytes:
 def pack_gradient(*fields, dreset_state=(0,) * 4) -> bytes:
     """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, accumulate; dreset_state[4]."""
     return _GRADIENT.pack(GRADIENT_BYTES, *fields, *dreset_state)
+
+
+_TANGENT_IO = struct.Struct("@NiiPPP4P4PPPPP4P4PPP4P4PP4PPPQP")
+
+
+def pack_tangent_io(*fields) -> bytes:
+    """ecornn_tangent_io: steps, batch, lengths, x, x_tangent, initial[4], initial_tangent[4],
+    params, param_tangents, y, y_tangent, final[4], final_tangent[4], dy, dy_tangent, dfinal[4],
+    dfinal_tangent[4], dx, dinitial[4], dparams, workspace, seed, stream."""
+    return _TANGENT_IO.pack(_TANGENT_IO.size, *fields)
 
 
 _ATTENTION_IO = struct.Struct("@NiiiPPPPPPPPPPNN")
@@ -185,6 +201,10 @@ _FUNCTIONS = {
     "ecornn_attention_plan_sizes": (None, [c_void_p, POINTER(AttentionSizes)]),
     "ecornn_attention_forward": (_STATUS, [c_void_p, c_char_p]),
     "ecornn_attention_backward": (_STATUS, [c_void_p, c_char_p, c_char_p]),
+    "ecornn_tangent_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, POINTER(Desc)]),
+    "ecornn_tangent_plan_free": (None, [c_void_p]),
+    "ecornn_tangent_plan_sizes": (None, [c_void_p, POINTER(TangentSizes)]),
+    "ecornn_tangent_run": (_STATUS, [c_void_p, c_char_p]),
 }
 
 
@@ -252,4 +272,4 @@ def version() -> str:
 
 
 __all__ = ["byref", "check", "fail", "library", "pack_attention_gradient", "pack_attention_io",
-           "pack_gradient", "pack_io", "path", "version"]
+           "pack_gradient", "pack_io", "pack_tangent_io", "path", "version"]

@@ -157,6 +157,18 @@ static ecornn_status make_plan(void)
     return status;
 }
 
+static ecornn_status make_tangent_plan(void)
+{
+    ecornn_desc desc;
+    ecornn_tangent_plan *plan = NULL;
+    ecornn_status status = ecornn_desc_parse(&desc, NET_PROBLEM, NULL);
+    if (status == ECORNN_OK)
+        status = ecornn_tangent_plan_create(&plan, net.device, &desc);
+    ck_assert_int_eq(plan == NULL, status != ECORNN_OK);
+    ecornn_tangent_plan_free(plan);
+    return status;
+}
+
 static ecornn_status allocate(void)
 {
     enum { LARGE = 5 << 20 }; /* whole large pages are asked for */
@@ -195,9 +207,9 @@ static ecornn_status train_first(void)
     return status;
 }
 
-static ecornn_status (*const calls[])(void) = {open_cpu,    open_reference, open_cuda,
-                                               ask_version, parse_cell,     make_plan,
-                                               allocate,    train,          train_first};
+static ecornn_status (*const calls[])(void) = {
+    open_cpu,  open_reference,    open_cuda, ask_version, parse_cell,
+    make_plan, make_tangent_plan, allocate,  train,       train_first};
 enum { CALLS = sizeof calls / sizeof *calls };
 
 /* ---- each fails once ------------------------------------------------------------------------- */

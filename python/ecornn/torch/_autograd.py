@@ -1,4 +1,4 @@
-"""A run under autograd: what backward needs is kept, gradients of gradients fall back to torch."""
+"""A run under autograd: what backward needs is kept; gradients of gradients are tangents' work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from . import _run
+from . import _run, _tangent
 from ._packing import Packing
 from ._spec import Spec
 
@@ -25,11 +25,17 @@ class Call(NamedTuple):
     result: torch.dtype
     resets: torch.Tensor | None = None  # [T,N] bytes
     mask: torch.Tensor | None = None
+    flags: int = 0  # of the plan
 
     @property
     def given(self) -> int:
         """Tensors of states: initial ones, and with resets those that rows begin anew from."""
         return self.spec.states * (1 if self.resets is None else 2)
+
+
+def forward_mode() -> bool:
+    """Is torch.autograd.forward_ad at work?"""
+    return torch.autograd.forward_ad._current_level >= 0
 
 
 def in_run(tensor, dtype: torch.dtype):
@@ -67,6 +73,8 @@ class Run(torch.autograd.Function):
         ctx.save_for_backward(rows, reserve, packed, y if job.reads_y else None, lengths,
                               x if rows is not x else None, call.resets, call.mask, *states,
                               *weights)
+        if forward_mode():
+            ctx.save_for_forward(x, lengths, *states, *weights)
         if call.result is not dtype:
             return (out.to(call.result), *[state.to(call.result) for state in final])
         return (out, *final)
@@ -75,56 +83,164 @@ class Run(torch.autograd.Function):
     def backward(ctx, dy, *dfinal):
         call = ctx.call
         spec, dtype = call.spec, call.dtype
-        rows, reserve, packed, y, lengths, x, resets, mask, *tensors = ctx.saved_tensors
+        rows, reserve, packed, y, lengths, x, _, _, *tensors = ctx.saved_tensors
         states, weights = tensors[:call.given], tensors[call.given:]
         wanted = (ctx.needs_input_grad[1], *ctx.needs_input_grad[3:])
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or forward_mode():
             x = rows if x is None else x
-            return (None, *_twice(call, x, lengths, states, weights, (dy, *dfinal), wanted))
-        if dy is not None:
-            dy = (in_run(dy, dtype) if call.packing is None
-                  else call.packing.pad(dy).to(dtype))
-        dx, dstates, dweights = _run.backward(
-            spec, call.job, rows, y, lengths, states[:spec.states], weights, reserve, packed,
-            call.seed, dy, [in_run(d, dtype) for d in dfinal], wanted, resets,
-            states[spec.states:], mask)
-        if dx is not None and call.packing is not None:
-            dx = call.packing.pack(dx)
+            return (None, *_twice(call, (reserve, packed, y), x, lengths, states, weights,
+                                  (dy, *dfinal), wanted))
+        dx, dstates, dweights = _backward(call, (reserve, packed, y), rows, lengths, states,
+                                          weights, (dy, *dfinal), wanted)
         if ctx.types is not None:
             dx = _back(dx, ctx.types[0])
             dstates = [_back(d, like) for d, like in zip(dstates, ctx.types[1:])]
         return (None, dx, None, *dstates, *dweights)
 
+    @staticmethod
+    def jvp(ctx, _, x_tangent, __, *tangents):
+        x, lengths, *tensors = ctx.saved_tensors
+        call = ctx.call
+        why = _tangent.refuses(call, x)
+        if why is not None:
+            raise NotImplementedError(f"ecornn: no forward-mode differentiation {why}")
+        half = 1 + len(tensors)
+
+        def work(*given):
+            found = _tangent_run(call, lengths, given[:half], given[half:])
+            return (found.y, *found.final)
+
+        return Last.apply(work, x, *tensors, x_tangent, *tangents)
+
+
+class Last(torch.autograd.Function):
+    """work(*tensors), of which there is no gradient: so that who asks for one is told."""
+
+    @staticmethod
+    def forward(ctx, work, *tensors):
+        return work(*tensors)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError("ecornn: no third derivative, and no gradient of a tangent")
+
+
+def _tangent_run(call: Call, lengths, tensors, tangents, *back):
+    """_tangent.run of x, states and weights as they are given; back: outputs, their tangents, and
+    what is wanted."""
+    packing, count = call.packing, call.spec.states
+
+    def ready(given):
+        if given is None:
+            return None
+        x, *rest = given
+        x = x if packing is None or x is None else packing.pad(x)
+        return [None if tensor is None else tensor.contiguous() for tensor in (x, *rest)]
+
+    x, *rest = ready(tensors)
+    outputs, slopes, wanted = back if back else (None, None, None)
+    found = _tangent.run(call, x, lengths, rest[:count], rest[count:], ready(tangents),
+                         ready(outputs), ready(slopes), wanted)
+    if packing is None:
+        return found
+    return found._replace(y=packing.pack(found.y),
+                          dx=None if found.dx is None else packing.pack(found.dx))
+
+
+def _backward(call: Call, kept, rows, lengths, states, weights, outputs, wanted):
+    """dx as x is, dstates and dweights of a run; kept: reserve, packed weights, and y or None;
+    rows: x in the run; outputs: gradients of y and the final states."""
+    reserve, packed, y = kept
+    spec, dtype, dy = call.spec, call.dtype, outputs[0]
+    if dy is not None:
+        dy = in_run(dy, dtype) if call.packing is None else call.packing.pad(dy).to(dtype)
+    dx, dstates, dweights = _run.backward(
+        spec, call.job, rows, y, lengths, states[:spec.states], weights, reserve, packed,
+        call.seed, dy, [in_run(d, dtype) for d in outputs[1:]], wanted, call.resets,
+        states[spec.states:], call.mask)
+    if dx is not None and call.packing is not None:
+        dx = call.packing.pack(dx)
+    return dx, dstates, dweights
+
 
 # torch's own apply looks through all arguments for tensors of torch.func; here there are none.
 apply = super(torch.autograd.Function, Run).apply
 
-# ---- gradients of gradients: torch's own equations, run again -----------------------------------
+# ---- gradients of gradients ---------------------------------------------------------------------
+
+
+class Back(torch.autograd.Function):
+    """The backward of a run, as a function of gradients of its results, x, states and weights."""
+
+    @staticmethod
+    def forward(ctx, call: Call, kept, wanted, lengths, *tensors):
+        ctx.set_materialize_grads(False)
+        outputs, x, states, weights = _split(call, tensors)
+        ctx.call, ctx.wanted = call, wanted
+        ctx.save_for_backward(lengths, *tensors)
+        if forward_mode():
+            ctx.save_for_forward(lengths, *tensors)
+        rows = in_run(x if call.packing is None else call.packing.pad(x), call.dtype)
+        dx, dstates, dweights = _backward(call, kept, rows, lengths, [
+            in_run(state, call.dtype) for state in states], weights, outputs, wanted)
+        return (dx, *dstates, *dweights)
+
+    @staticmethod
+    def backward(ctx, *tangents):
+        call = ctx.call
+        lengths, *tensors = ctx.saved_tensors
+        count, needed = 1 + call.spec.states, ctx.needs_input_grad[4:]
+
+        def work(*given):
+            outputs, of, along = given[:count], given[count:len(tensors)], given[len(tensors):]
+            found = _tangent_run(call, lengths, of, along, outputs, None, needed[count:])
+            results = (found.y, *found.final, found.dx, *found.dstates, *found.dweights)
+            return tuple(result if need else None for result, need in zip(results, needed))
+
+        if not torch.is_grad_enabled():
+            found = work(*tensors, *tangents)
+        elif call.spec.torch:
+            found = _thrice(call, tensors, tangents, ctx.wanted, needed)
+        else:
+            found = Last.apply(work, *tensors, *tangents)
+        return (None, None, None, None, *found)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        call, count = ctx.call, 1 + ctx.call.spec.states
+        lengths, *tensors = ctx.saved_tensors
+        found = _tangent_run(call, lengths, tensors[count:], tangents[4 + count:], tensors[:count],
+                             tangents[4:4 + count], ctx.wanted)
+        return (found.dx, *found.dstates, *found.dweights)
+
+
+def _split(call: Call, tensors):
+    """Gradients of the results, x, states, weights."""
+    count = call.spec.states
+    return (tensors[:1 + count], tensors[1 + count], tensors[2 + count:2 + 2 * count],
+            tensors[2 + 2 * count:])
+
 
 _TORCH = {"lstm": "lstm", "gru": "gru", "rnn-tanh": "rnn_tanh", "rnn-relu": "rnn_relu"}
 
 
-def _refuse_twice(call: Call, lengths, x) -> None:
-    if x.dtype is not call.result:
-        why = "with autocast: call the layer outside of it"
-    elif not call.spec.torch:
-        why = "of a cell from text"
-    elif call.resets is not None:
-        why = "with resets"
-    elif call.mask is not None:
-        why = "with a mask"
-    elif call.drop:
-        why = "with dropout: its mask is drawn inside the run"
-    elif lengths is not None and call.packing is None:
-        why = "with lengths: use pack_padded_sequence"
-    else:
-        return
-    raise NotImplementedError(f"ecornn: no gradient of a gradient (create_graph=True) {why}")
+def _twice(call: Call, kept, x, lengths, states, weights, outputs, wanted):
+    """Gradients that have a gradient themselves: by tangents, or through torch's own layers."""
+    why = _tangent.refuses(call, x)
+    if why is None:
+        found = Back.apply(call, kept, wanted, lengths, *outputs, x, *states, *weights)
+        return (found[0], None, *found[1:])
+    can = (call.spec.torch and call.resets is None and call.mask is None and not call.drop
+           and x.dtype is call.result and (lengths is None or call.packing is not None))
+    if not can:
+        raise NotImplementedError(
+            f"ecornn: no gradient of a gradient (create_graph=True) {why}")
+    gradients = _by_torch(call, x, states, weights, outputs, wanted)
+    return (gradients[0], None, *gradients[1:])
 
 
-def _twice(call: Call, x, lengths, states, weights, outputs, wanted):
-    """Gradients that have a gradient themselves: through torch's own layers."""
-    _refuse_twice(call, lengths, x)
+def _by_torch(call: Call, x, states, weights, outputs, wanted):
+    """The gradients, through torch's own layers, which can be differentiated any number of times."""
     spec = call.spec
     rows = call.packing.batch if call.packing else x.shape[0 if call.batch_major else 1]
     states = [x.new_zeros((spec.pairs, rows, width)) if state is None else state
@@ -136,8 +252,20 @@ def _twice(call: Call, x, lengths, states, weights, outputs, wanted):
         found = iter(torch.autograd.grad([out for out, _ in pairs], asked,
                                          [d for _, d in pairs], create_graph=True,
                                          allow_unused=True))
-    gradients = [next(found) if want else None for want in wanted]
-    return (gradients[0], None, *gradients[1:])
+    return [next(found) if want else None for want in wanted]
+
+
+def _thrice(call: Call, tensors, tangents, wanted, needed):
+    """The gradients of Back's results, which have gradients themselves."""
+    # Aliases: what one of them owes to another is not counted here.
+    tensors = [None if tensor is None else tensor.view_as(tensor) for tensor in tensors]
+    outputs, x, states, weights = _split(call, tensors)
+    gradients = _by_torch(call, x, states, weights, outputs, wanted)
+    asked = [tensor for tensor, need in zip(tensors, needed) if need]
+    pairs = [(out, d) for out, d in zip(gradients, tangents) if d is not None and out is not None]
+    found = iter(torch.autograd.grad([out for out, _ in pairs], asked, [d for _, d in pairs],
+                                     create_graph=True, allow_unused=True))
+    return [next(found) if need else None for need in needed]
 
 
 @contextlib.contextmanager

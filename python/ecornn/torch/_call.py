@@ -9,7 +9,7 @@ import torch
 
 from .. import _library as lib
 from . import _run, _weights
-from ._autograd import Call, apply, in_run
+from ._autograd import Call, apply, forward_mode, in_run
 from ._packing import Packing
 from ._spec import Spec
 from ._stream import capturing, stream_of
@@ -20,13 +20,17 @@ _tracing = torch._C._get_tracing_state
 # Of any device; torch 2.4 lacks it.
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: (
     torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")))
-_forward_ad = torch.autograd.forward_ad
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 def transformed() -> bool:
     """Is a transform of torch.func, or forward-mode differentiation, under way?"""
-    return _functorch_level() is not None or _forward_ad._current_level >= 0
+    return _functorch_level() is not None or forward_mode()
+
+
+def _only_forward_mode() -> bool:
+    return (forward_mode() and _functorch_level() is None and _dispatch_modes() == 0
+            and _tracing() is None)
 
 
 def watched() -> bool:
@@ -34,11 +38,12 @@ def watched() -> bool:
     return transformed() or _dispatch_modes() > 0 or _tracing() is not None
 
 
-def plain(x, weights) -> bool:
-    """Are these ordinary tensors that nobody watches: no transform, no tracer, no subclass?"""
+def plain(x, weights, forward: bool = False) -> bool:
+    """Are these ordinary tensors that nobody watches: no transform, no tracer, no subclass?
+    forward: forward-mode differentiation may."""
     if type(x) not in _PLAIN or not (x.is_cpu or x.is_cuda) or x.dtype not in _run.TYPES:
         return False
-    if watched() or x.layout is not torch.strided:
+    if x.layout is not torch.strided or watched() and not (forward and _only_forward_mode()):
         return False
     get_device = x.get_device()  # -1: a CPU
     for weight in weights:
@@ -115,7 +120,7 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
         lengths = packing.lengths
     job = _run.job_of(spec, x, dtype, params, first, batch_major, gradient or drop, drop, flags)
     seed = draw_seed() if drop else 0
-    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result, resets, mask)
+    call = Call(spec, job, batch_major, seed, drop, packing, dtype, result, resets, mask, flags)
     if gradient:
         return apply(call, x, lengths, *states, *weights)
     return run(call, x, lengths, states, weights)
@@ -136,6 +141,8 @@ def run(call: Call, x, lengths, states, weights):
 
 
 def _wants_gradient(x, states, weights) -> bool:
+    if forward_mode():
+        return True
     if not torch.is_grad_enabled():
         return False
     if x.requires_grad:
@@ -243,5 +250,5 @@ def again(spec: Spec, x, weights, batch_major: bool, train: bool, gradient: bool
         return None
     flags = 0 if x.is_cpu else flags_of("cuda", dtype)
     job = _run.job_of(spec, x, dtype, params, x.shape[:2], batch_major, gradient, False, flags)
-    call = Call(spec, job, batch_major, 0, False, None, dtype, result)
+    call = Call(spec, job, batch_major, 0, False, None, dtype, result, flags=flags)
     return Again(call, x, params, gradient, flags)

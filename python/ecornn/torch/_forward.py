@@ -24,6 +24,7 @@ class Forward:
 
     saving = "all"
     memory_limit = 0
+    _forward_mode = False  # does ecornn do forward-mode differentiation, too?
 
     def flatten_parameters(self) -> None:
         """Forgets packed weights: for writes to parameters that torch does not see."""
@@ -70,7 +71,7 @@ class Forward:
                 again = again[torch.is_grad_enabled()]
                 if again is not None:
                     out = again.run(input, hx, weights)
-            if out is None and _call.plain(input, weights):
+            if out is None and _call.plain(input, weights, self._forward_mode):
                 out = self._padded(input, hx, lengths, weights)
         elif type(input) is PackedSequence:
             out = self._packed(input, hx, weights)
@@ -173,7 +174,7 @@ class Forward:
 
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input
-        if not _call.plain(data, weights) or data.dim() != 2 or data.shape[1] != self.input_size:
+        if not _call.plain(data, weights, self._forward_mode) or data.dim() != 2 or data.shape[1] != self.input_size:
             return None
         if not len(batch_sizes):
             return None

@@ -34,6 +34,7 @@ class Recurrent(Forward, torch.nn.Module):
     """
 
     mode = "TEXT"
+    _forward_mode = True
     bias = True
     cell = ""  # of a class that is one cell
 

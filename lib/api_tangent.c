@@ -1,0 +1,317 @@
+/*
+ * Tangents: descriptions and plans, and the check of a run's arguments.  What a description means
+ * plan/problem.c knows; here is what tangents do not take of it.
+ */
+#include "lib/tangent.h"
+
+#include <limits.h>
+
+#include "common/fp.h"
+#include "common/util.h"
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static ecornn_status refuse(const struct eco_problem *problem, const char *why)
+{
+    return eco_fail(ECORNN_UNSUPPORTED, "no tangents of %s: %s", problem->text, why);
+}
+
+static ecornn_status check_problem(const struct eco_problem *problem)
+{
+    if (problem->type != ECORNN_F32 && problem->type != ECORNN_F64)
+        return refuse(problem, "the type must be f32 or f64");
+    if (problem->projected)
+        return refuse(problem, "there is a projection");
+    if (problem->resets)
+        return refuse(problem, "there are resets");
+    if (problem->masks)
+        return refuse(problem, "there is a mask");
+    if (problem->repeats)
+        return refuse(problem, "padding repeats");
+    if (problem->dropout > 0)
+        return refuse(problem, "there is dropout");
+    if (problem->cell->recipe.n_bernoulli > 0 && problem->L > 1)
+        return refuse(problem, "bernoulli() in more than one layer");
+    if (problem->memory_limit > 0 || problem->saving.policy != ECORNN_SAVE_ALL)
+        return refuse(problem, "a run saves all, without a limit of memory");
+    return ECORNN_OK;
+}
+
+/* The plan of one layer of that width. */
+static ecornn_status make_part(struct eco_tangent_part *part, ecornn_device *device,
+                               const ecornn_desc *desc, const ecornn_cell *cell, int32_t input)
+{
+    ecornn_desc layer = *desc;
+    layer.cell = cell;
+    layer.input = input;
+    layer.layers = 1;
+    const ecornn_status status = ecornn_plan_create(&part->plan, device, &layer);
+    if (status == ECORNN_OK)
+        part->sizes = part->plan->sizes;
+    return status;
+}
+
+static ecornn_status make_layer(struct eco_tangent_layer *layer,
+                                const struct ecornn_tangent_plan *plan, const ecornn_desc *desc,
+                                int32_t input)
+{
+    if (input > INT32_MAX / 2)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "input of a layer is %d, at most %d with its tangent",
+                        (int)input, INT32_MAX / 2);
+    layer->input = input;
+    const ecornn_status status = make_part(&layer->cell, plan->device, desc, desc->cell, input);
+    return status == ECORNN_OK
+               ? make_part(&layer->both, plan->device, desc, &plan->tangent->cell, 2 * input)
+               : status;
+}
+
+static ecornn_status make_tangent(struct ecornn_tangent_plan *plan,
+                                  const struct eco_problem *problem)
+{
+    struct eco_cell_error error;
+    fenv_t caller;
+    plan->tangent = eco_alloc(sizeof *plan->tangent);
+    if (plan->tangent == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a cell",
+                        sizeof *plan->tangent);
+    eco_fp_default(&caller); /* constants are folded */
+    const bool made = eco_cell_tangent(plan->tangent, problem->cell, &error);
+    eco_fp_restore(&caller);
+    return made ? ECORNN_OK : refuse(problem, error.message);
+}
+
+static ecornn_status count_sizes(struct ecornn_tangent_plan *plan)
+{
+    struct eco_tangent_areas areas;
+    const struct eco_size bytes = eco_tangent_place(plan, NULL, plan->L - 1, &areas);
+    if (bytes.overflow)
+        return eco_fail(ECORNN_UNSUPPORTED, "the workspace has more bytes than can be counted");
+    plan->sizes = (ecornn_tangent_sizes){.params = (size_t)(plan->L * plan->D * plan->params),
+                                         .workspace = bytes.value,
+                                         .alignment = plan->layer[0].both.sizes.alignment};
+    return ECORNN_OK;
+}
+
+static ecornn_status make(struct ecornn_tangent_plan *plan, const ecornn_desc *desc,
+                          const struct eco_problem *problem)
+{
+    plan->T = problem->T, plan->N = problem->N, plan->H = problem->H;
+    plan->L = problem->L, plan->D = problem->D;
+    plan->states = problem->cell->recipe.n_states;
+    plan->params = problem->cell->recipe.n_params;
+    plan->training = problem->training;
+    plan->type = problem->type;
+    ecornn_status status = make_tangent(plan, problem);
+    if (status == ECORNN_OK)
+        status = make_layer(&plan->layer[0], plan, desc, problem->I);
+    if (status == ECORNN_OK && plan->L > 1)
+        status = make_layer(&plan->layer[1], plan, desc, eco_problem_input(problem, 1));
+    return status == ECORNN_OK ? count_sizes(plan) : status;
+}
+
+ecornn_status ecornn_tangent_plan_create(ecornn_tangent_plan **plan, ecornn_device *device,
+                                         const ecornn_desc *desc)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    if (!desc)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "desc is NULL");
+    struct eco_problem problem;
+    fenv_t caller;
+    eco_fp_default(&caller);
+    ecornn_status status = eco_problem_build(&problem, desc);
+    eco_fp_restore(&caller);
+    if (status == ECORNN_OK)
+        status = check_problem(&problem);
+    if (status != ECORNN_OK)
+        return status;
+    struct ecornn_tangent_plan *made = eco_alloc_zeroed(sizeof *made);
+    if (made == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made);
+    made->device = device;
+    status = make(made, desc, &problem);
+    if (status == ECORNN_OK)
+        *plan = made;
+    else
+        ecornn_tangent_plan_free(made);
+    return status;
+}
+
+void ecornn_tangent_plan_free(ecornn_tangent_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (int k = 0; k < 2; k++) {
+        ecornn_plan_free(plan->layer[k].cell.plan);
+        ecornn_plan_free(plan->layer[k].both.plan);
+    }
+    eco_free(plan->tangent);
+    eco_free(plan);
+}
+
+void ecornn_tangent_plan_sizes(const ecornn_tangent_plan *plan, ecornn_tangent_sizes *sizes)
+{
+    if (!sizes)
+        eco_fail(ECORNN_BAD_ARGUMENT, "sizes is NULL");
+    else if (!plan)
+        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    else
+        *sizes = plan->sizes;
+}
+
+int ecornn_tangent_plan_print(const ecornn_tangent_plan *plan, char *text, size_t size)
+{
+    size_t length = 0;
+    if (!plan) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+        return -1;
+    }
+    if (!text && size > 0) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
+        return -1;
+    }
+    for (int k = 0; k < 4; k++) {
+        const struct eco_tangent_layer *layer = &plan->layer[k / 2];
+        const ecornn_plan *part = k % 2 == 0 ? layer->both.plan : layer->cell.plan;
+        const bool fits = length < size;
+        const int more = part == NULL ? 0
+                                      : ecornn_plan_print(part, fits ? text + length : NULL,
+                                                          fits ? size - length : 0);
+        length += (size_t)more;
+    }
+    return length > INT_MAX ? INT_MAX : (int)length;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static ecornn_status check_pointer(const char *name, const void *pointer, size_t alignment)
+{
+    if (((uintptr_t)pointer & (alignment - 1)) != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
+                        pointer, alignment);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
+{
+    if (given != ECORNN_ALL && (given < 0 || given > planned))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 0 to %d or ECORNN_ALL", name,
+                        (int)given, (int)planned);
+    *count = given == ECORNN_ALL || given == 0 ? planned : given;
+    return ECORNN_OK;
+}
+
+/* Pointers to parameters: all of them, or all of them that there are. */
+static ecornn_status check_params(const struct ecornn_tangent_plan *plan,
+                                  const ecornn_tangent_io *io)
+{
+    const struct {
+        const char *name;
+        const void *const *pointers;
+        bool required;
+    } lists[] = {{"io.params", io->params, true},
+                 {"io.param_tangents", io->param_tangents, false},
+                 {"io.dparams", (const void *const *)io->dparams, false}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        if (!lists[i].pointers && lists[i].required && plan->sizes.params > 0)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", lists[i].name);
+        for (size_t k = 0; lists[i].pointers && k < plan->sizes.params; k++) {
+            const void *pointer = lists[i].pointers[k];
+            if (!pointer && lists[i].required)
+                return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%zu] is NULL, all %zu are needed",
+                                lists[i].name, k, plan->sizes.params);
+            const ecornn_status status =
+                check_pointer(lists[i].name, pointer, eco_type_bytes(plan->type));
+            if (status != ECORNN_OK)
+                return status;
+        }
+    }
+    return ECORNN_OK;
+}
+
+/* Every array of states, of as many as the cell has. */
+static ecornn_status check_states(const struct ecornn_tangent_plan *plan,
+                                  const ecornn_tangent_io *io)
+{
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        const struct {
+            const char *name;
+            const void *at;
+        } states[] = {
+            {"io.initial", io->initial[s]},   {"io.initial_tangent", io->initial_tangent[s]},
+            {"io.final", io->final[s]},       {"io.final_tangent", io->final_tangent[s]},
+            {"io.dfinal", io->dfinal[s]},     {"io.dfinal_tangent", io->dfinal_tangent[s]},
+            {"io.dinitial", io->dinitial[s]},
+        };
+        for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+            if (states[i].at && s >= plan->states)
+                return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but the cell has %d state%s",
+                                states[i].name, s, states[i].at, plan->states,
+                                plan->states > 1 ? "s" : "");
+            const ecornn_status status =
+                check_pointer(states[i].name, states[i].at, eco_type_bytes(plan->type));
+            if (status != ECORNN_OK)
+                return status;
+        }
+    }
+    return ECORNN_OK;
+}
+
+static ecornn_status check_sequences(const struct ecornn_tangent_plan *plan,
+                                     const ecornn_tangent_io *io)
+{
+    const struct {
+        const char *name;
+        const void *at;
+        bool required, gradient;
+    } arrays[] = {
+        {"io.x", io->x, true, false},
+        {"io.x_tangent", io->x_tangent, false, false},
+        {"io.y", io->y, false, false},
+        {"io.y_tangent", io->y_tangent, false, false},
+        {"io.dy", io->dy, false, false},
+        {"io.dy_tangent", io->dy_tangent, false, false},
+        {"io.dx", io->dx, false, true},
+        {"io.dparams", io->dparams, false, true},
+        {"io.dinitial[0]", io->dinitial[0], false, true},
+        {"io.dinitial[1]", io->dinitial[1], false, true},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        if (!arrays[i].at && arrays[i].required)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", arrays[i].name);
+        if (arrays[i].at && arrays[i].gradient && !plan->training)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, but plan %s is without ECORNN_TRAINING",
+                            arrays[i].name, arrays[i].at, plan->layer[0].cell.plan->problem.text);
+        const ecornn_status status =
+            check_pointer(arrays[i].name, arrays[i].at, eco_type_bytes(plan->type));
+        if (status != ECORNN_OK)
+            return status;
+    }
+    return io->workspace == NULL
+               ? eco_fail(ECORNN_BAD_ARGUMENT, "io.workspace is NULL, must have %zu bytes",
+                          plan->sizes.workspace)
+               : check_pointer("io.workspace", io->workspace, plan->sizes.alignment);
+}
+
+ecornn_status ecornn_tangent_run(const ecornn_tangent_plan *plan, const ecornn_tangent_io *io)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!io)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io is NULL");
+    if (io->size != sizeof *io)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.size is %zu, must be %zu", io->size, sizeof *io);
+    struct eco_tangent_run run = {.plan = plan, .io = io};
+    ecornn_status status = check_count("steps", io->steps, plan->T, &run.T);
+    if (status == ECORNN_OK)
+        status = check_count("batch", io->batch, plan->N, &run.N);
+    if (status == ECORNN_OK)
+        status = check_sequences(plan, io);
+    if (status == ECORNN_OK)
+        status = check_states(plan, io);
+    if (status == ECORNN_OK)
+        status = check_params(plan, io);
+    return status == ECORNN_OK ? eco_tangent_compute(&run) : status;
+}

@@ -1,0 +1,80 @@
+/*
+ * Plans of tangents, and their runs.  lib/api_tangent.c makes plans and checks arguments,
+ * lib/tangent_run.c runs layer after layer through the public functions, lib/tangent_weights.c
+ * moves parameters.
+ */
+#ifndef ECO_LIB_TANGENT_H
+#define ECO_LIB_TANGENT_H
+
+#include "ecornn.h"
+
+#include "common/backend.h"
+#include "common/cell/tangent.h"
+
+/* A plan of one layer. */
+struct eco_tangent_part {
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+};
+
+/* Plans of the layers of one input width. */
+struct eco_tangent_layer {
+    int32_t input;                /* I of the cell */
+    struct eco_tangent_part cell; /* the cell, */
+    struct eco_tangent_part both; /* and its tangent, whose input is twice as wide */
+};
+
+struct ecornn_tangent_plan {
+    ecornn_device *device;
+    struct eco_tangent *tangent;
+    int32_t T, N, H, L, D;
+    int states, params; /* of the cell */
+    bool training;
+    ecornn_type type;
+    struct eco_tangent_layer layer[2]; /* the first; all others */
+    ecornn_tangent_sizes sizes;
+};
+
+/* Where a run has what, in its workspace. */
+struct eco_tangent_areas {
+    /* of all layers */
+    char *workspace, *dweights; /* of their plans */
+    char *zeros;                /* [H,H] */
+    char *matrices;        /* every W of the tangent [H,2I] of each direction, or its gradient */
+    char *dboth, *dcell;   /* [T,N,2I], [T,N,I]: dx of the two plans */
+    char *dy, *dy_tangent; /* [T,N,D*H]: of a layer that is not the last */
+    char *dinitial;        /* [S,D,N,H] */
+    /* of a layer */
+    char *both_weights, *cell_weights, *both_reserve, *cell_reserve;
+    char *input;         /* [T,N,2I]: x and its tangent */
+    char *y, *y_tangent; /* [T,N,D*H] */
+};
+
+/* A run, at a layer. */
+struct eco_tangent_run {
+    const struct ecornn_tangent_plan *plan;
+    const ecornn_tangent_io *io;
+    int32_t T, N; /* of this run */
+    int layer;
+    const struct eco_tangent_layer *kind; /* of the layer */
+    struct eco_tangent_areas at;
+    ecornn_status status; /* of all calls so far; none is made after a failure */
+};
+
+/* tangent_run.c: the areas of a layer in a workspace that begins at base.  Returns the bytes up to
+ * their end. */
+struct eco_size eco_tangent_place(const struct ecornn_tangent_plan *plan, char *base, int layer,
+                                  struct eco_tangent_areas *areas);
+/* All of a run; its arguments are checked. */
+ecornn_status eco_tangent_compute(struct eco_tangent_run *run);
+/* to[rows,width] = from or zeros, or adds it; rows begin to_row and from_row elements apart. */
+void eco_tangent_move(struct eco_tangent_run *run, const struct eco_rows_move *rows);
+
+/* tangent_weights.c: the layer's weights of either plan, packed; their gradients to dparams: of the
+ * tangent first, to which the cell's are added. */
+void eco_tangent_pack(struct eco_tangent_run *run);
+void eco_tangent_pack_cell(struct eco_tangent_run *run);
+void eco_tangent_unpack(struct eco_tangent_run *run);
+void eco_tangent_unpack_cell(struct eco_tangent_run *run);
+
+#endif /* ECO_LIB_TANGENT_H */

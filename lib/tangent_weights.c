@@ -1,0 +1,134 @@
+/*
+ * Between the parameters of a layer and those of its tangent, which has every W twice as wide and
+ * every R twice (common/cell/tangent.h).
+ */
+#include "lib/tangent.h"
+
+enum { MOST = 2 * ECO_MAX_PARAMS }; /* of two directions */
+
+/* A parameter of the tangent in one direction. */
+struct param {
+    int number;   /* in the parameters of the tangent's plan */
+    int from;     /* in the caller's */
+    uint8_t role; /* enum eco_tangent_role */
+    char *matrix; /* W: [H,2I] in the workspace; else NULL */
+};
+
+static int count(const struct eco_tangent_run *run)
+{
+    return run->plan->D * run->plan->tangent->cell.recipe.n_params;
+}
+
+static struct param param_of(const struct eco_tangent_run *run, int number)
+{
+    const struct ecornn_tangent_plan *plan = run->plan;
+    const struct eco_recipe *recipe = &plan->tangent->cell.recipe;
+    const int d = number / recipe->n_params, k = number % recipe->n_params;
+    const struct eco_tangent_param *origin = &plan->tangent->param[k];
+    const size_t bytes =
+        2 * (size_t)plan->H * (size_t)run->kind->input * eco_type_bytes(plan->type);
+    int inputs = 0; /* every W comes before all else */
+    while (inputs < recipe->n_params && recipe->param[inputs].kind == ECO_PARAM_W)
+        inputs++;
+    return (struct param){number, (run->layer * plan->D + d) * plan->params + origin->param,
+                          origin->role,
+                          k < inputs ? run->at.matrices + (size_t)(d * inputs + k) * bytes : NULL};
+}
+
+/* One half of a wide matrix: second, or first.  from NULL: zeros. */
+static void put_half(struct eco_tangent_run *run, char *matrix, bool second, const void *from)
+{
+    const size_t I = (size_t)run->kind->input;
+    const ecornn_type type = run->plan->type;
+    eco_tangent_move(run, &(struct eco_rows_move){.to = matrix + second * I * eco_type_bytes(type),
+                                                  .from = from,
+                                                  .to_row = 2 * I,
+                                                  .from_row = I,
+                                                  .rows = (size_t)run->plan->H,
+                                                  .width = I});
+}
+
+void eco_tangent_pack(struct eco_tangent_run *run)
+{
+    const ecornn_tangent_io *io = run->io;
+    const void *given[MOST];
+    for (int i = 0; i < count(run); i++) {
+        const struct param param = param_of(run, i);
+        const void *value = io->params[param.from];
+        const void *slope = io->param_tangents ? io->param_tangents[param.from] : NULL;
+        const bool is_slope = param.role == ECO_TANGENT_SLOPE;
+        given[i] = !is_slope ? value : slope ? slope : run->at.zeros;
+        if (param.matrix == NULL)
+            continue;
+        put_half(run, param.matrix, false, is_slope ? slope : value);
+        put_half(run, param.matrix, true, is_slope ? value : NULL);
+        given[i] = param.matrix;
+    }
+    if (run->status == ECORNN_OK)
+        run->status = ecornn_pack(run->kind->both.plan, given, run->at.both_weights, io->stream);
+}
+
+void eco_tangent_pack_cell(struct eco_tangent_run *run)
+{
+    const struct ecornn_tangent_plan *plan = run->plan;
+    if (run->status == ECORNN_OK)
+        run->status =
+            ecornn_pack(run->kind->cell.plan, run->io->params + run->layer * plan->D * plan->params,
+                        run->at.cell_weights, run->io->stream);
+}
+
+/* The parameter's gradient, less what goes through another role; NULL: unwanted. */
+static void *first_place(const struct eco_tangent_run *run, const struct param *param)
+{
+    if (param->matrix != NULL)
+        return run->io->dparams[param->from] ? param->matrix : NULL;
+    return param->role == ECO_TANGENT_VALUE ? run->io->dparams[param->from] : NULL;
+}
+
+/* What W gets of its two wide matrices. */
+static void add_matrices(struct eco_tangent_run *run)
+{
+    const size_t I = (size_t)run->kind->input;
+    for (int i = 0; i < count(run); i++) {
+        const struct param param = param_of(run, i);
+        void *to = run->io->dparams[param.from];
+        const bool second = param.role == ECO_TANGENT_SLOPE;
+        if (param.matrix == NULL || to == NULL)
+            continue;
+        eco_tangent_move(run,
+                         &(struct eco_rows_move){
+                             .to = to,
+                             .from = param.matrix + second * I * eco_type_bytes(run->plan->type),
+                             .to_row = I,
+                             .from_row = 2 * I,
+                             .rows = (size_t)run->plan->H,
+                             .width = I,
+                             .add = second});
+    }
+}
+
+void eco_tangent_unpack(struct eco_tangent_run *run)
+{
+    void *first[MOST], *again[MOST];
+    for (int i = 0; i < count(run); i++) {
+        const struct param param = param_of(run, i);
+        first[i] = first_place(run, &param);
+        again[i] = param.role == ECO_TANGENT_AGAIN ? run->io->dparams[param.from] : NULL;
+    }
+    if (run->status == ECORNN_OK)
+        run->status =
+            ecornn_unpack(run->kind->both.plan, run->at.dweights, first, 0, run->io->stream);
+    if (run->status == ECORNN_OK)
+        run->status =
+            ecornn_unpack(run->kind->both.plan, run->at.dweights, again, 1, run->io->stream);
+    add_matrices(run);
+}
+
+void eco_tangent_unpack_cell(struct eco_tangent_run *run)
+{
+    const struct ecornn_tangent_plan *plan = run->plan;
+    if (run->status == ECORNN_OK)
+        run->status = ecornn_unpack(run->kind->cell.plan, run->at.dweights,
+                                    run->io->dparams + run->layer * plan->D * plan->params, 1,
+                                    run->io->stream);
+}

@@ -1,0 +1,186 @@
+"""Derivatives along a direction and gradients of gradients, by the library's tangents.
+
+Forward-mode differentiation, and the backward of a backward, which is what
+``torch.autograd.grad(..., create_graph=True)`` asks for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import NamedTuple
+
+import torch
+
+from .. import _library as lib
+from .._library import check, library, pack_tangent_io
+from .._plan import cell, device
+from . import _run
+from ._spec import NOWHERE, Spec
+from ._stream import stream_of
+
+
+class _Plan:
+    """A plan of tangents of the library."""
+
+    def __init__(self, on: str, spec: Spec, steps: int, batch: int, batch_major: bool, type: int,
+                 training: bool, flags: int):
+        desc = lib.Desc(
+            cell=cell(spec.cell), input=spec.input, hidden=spec.hidden, layers=spec.layers,
+            steps=steps, batch=batch,
+            direction=lib.BIDIRECTIONAL if spec.directions == 2 else lib.FORWARD,
+            order=lib.BATCH_MAJOR if batch_major else lib.TIME_MAJOR, type=type, param_type=type,
+            flags=flags | (lib.TRAINING if training else 0))
+        handle, sizes = ctypes.c_void_p(), lib.TangentSizes()
+        check(library.ecornn_tangent_plan_create(ctypes.byref(handle), device(on),
+                                                 ctypes.byref(desc)))
+        library.ecornn_tangent_plan_sizes(handle, ctypes.byref(sizes))
+        self.handle, self.workspace = handle.value, sizes.workspace
+
+    def __del__(self, free=library.ecornn_tangent_plan_free):
+        if getattr(self, "handle", None) is not None:
+            free(self.handle)
+
+
+_plan = functools.lru_cache(maxsize=64)(_Plan)
+
+
+class Result(NamedTuple):
+    """None where not wanted."""
+
+    y: torch.Tensor          # the tangent of y, and of the final states
+    final: list
+    dx: torch.Tensor | None
+    dstates: list
+    dweights: list
+
+
+def refuses(call, x) -> str | None:
+    """Why the library's tangents do not do this call, or None."""
+    spec = call.spec
+    if call.resets is not None:
+        return "with resets"
+    if call.mask is not None:
+        return "with a mask"
+    if call.flags & lib.REPEAT_PADDING:
+        return "with repeated padding"
+    if x.dtype is not call.result or call.result is not call.dtype:
+        return "with autocast: call the layer outside of it"
+    if call.dtype not in (torch.float32, torch.float64):
+        return f"of {call.dtype}"
+    if spec.proj:
+        return "with a projection"
+    if not call.job.steps or not call.job.batch:
+        return "of an empty run"
+    if call.drop and spec.dropout > 0 and spec.layers > 1:
+        return "with dropout: its mask is drawn inside the run"
+    if spec.random and spec.layers > 1:
+        return "with bernoulli() in more than one layer"
+    try:
+        _plan_of(call, x)
+    except lib.BY_STATUS[5] as error:
+        return f"({error})"
+    return None
+
+
+def _plan_of(call, x, training: bool = True) -> _Plan:
+    job = call.job
+    return _plan(_run.device_name(x.device), call.spec, max(job.steps, 1), max(job.batch, 1),
+                 call.batch_major, _run.TYPES[call.dtype], training,
+                 call.flags)
+
+
+# ---- parameters: the library's, in torch's tensors -----------------------------------------------
+
+
+def _parameters(spec: Spec, tensors, keep: list):
+    """Addresses of the library's parameters in flat weights, or their tangents; None there: 0.
+    keep: gets what must live as long as they are used."""
+    start = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+    size = next((tensor.element_size() for tensor in tensors if tensor is not None), 0)
+    sums, found = {}, []
+    for (tensor, offset), (more, _) in zip(spec.places, spec.added):
+        first = NOWHERE[0] if tensor < 0 or not start[tensor] else tensor
+        second = NOWHERE[0] if more < 0 or not start[more] else more
+        if first >= 0 and second >= 0:
+            if (first, second) not in sums:
+                sums[first, second] = tensors[first] + tensors[second]
+                keep.append(sums[first, second])
+            found.append(sums[first, second].data_ptr() + offset * size)
+        else:  # equal gates of two biases lie at equal offsets
+            one = max(first, second)
+            found.append(start[one] + offset * size if one >= 0 else 0)
+    return found
+
+
+def _array(addresses):
+    return (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+
+
+def _gradients(spec: Spec, weights, wanted):
+    """Tensors for the gradients of the flat weights, and the addresses in them."""
+    found = [torch.empty_like(weight, memory_format=torch.contiguous_format)
+             for weight in weights]
+    size = weights[0].element_size()
+    return found, [0 if tensor < 0 else found[tensor].data_ptr() + offset * size
+                   for tensor, offset in spec.targets]
+
+
+def _copy_twins(spec: Spec, found) -> None:
+    """Second biases have the gradient of the first."""
+    for (tensor, offset), (twin, at), parameter in zip(spec.targets, spec.twins, spec.parameters):
+        if twin >= 0:
+            count = parameter.rows * parameter.cols
+            found[twin].view(-1)[at:at + count] = found[tensor].view(-1)[offset:offset + count]
+
+
+# ---- runs ---------------------------------------------------------------------------------------
+
+
+def run(call, x, lengths, states, weights, tangents, outputs=None, slopes=None,
+        wanted=None) -> Result:
+    """Tangents of y and the final states along tangents of x, each state and each weight (None:
+    zeros).  wanted: of x, each state and each weight, the gradient of <outputs, those tangents>
+    + <slopes, y and the final states>.  All dense, x padded, in the run's type.
+    """
+    spec, job = call.spec, call.job
+    on_gpu = not x.is_cpu
+    back = wanted is not None
+    outputs, slopes = outputs or [None], slopes or [None]
+    plan = _plan_of(call, x)
+    count = spec.states
+    weights = [weight.contiguous() for weight in weights]
+    zeros = x.new_zeros(spec.hidden) if NOWHERE in spec.places else None
+    keep: list = [zeros]
+    params = [at or zeros.data_ptr() for at in _parameters(spec, weights, keep)]
+    along = _parameters(spec, tangents[1 + count:], keep)
+    y, final = job.y(), [make() for make in job.final]
+    dx = torch.empty_like(x) if back and wanted[0] else None
+    dstates = [make() if back and want else None
+               for make, want in zip(job.final, wanted[1:1 + count] if back else [])]
+    dweights, targets = None, None
+    if back and any(wanted[1 + count:]):
+        dweights, targets = _gradients(spec, weights, wanted[1 + count:])
+    address, pad = _run._address, job.pad
+    workspace = _run._scratch(plan.workspace, x.device if on_gpu else None, "tangent")
+
+    def of_states(given):
+        return (*[address(tensor) for tensor in given or [None] * count], *pad)
+
+    arrays = [_array(params), _array(along), None if targets is None else _array(targets)]
+    places = [0 if array is None else ctypes.addressof(array) for array in arrays]
+    io = pack_tangent_io(
+        job.steps, job.batch, address(lengths), x.data_ptr(), address(tangents[0]),
+        *of_states(states), *of_states(tangents[1:1 + count]), places[0], places[1],
+        0, y.data_ptr(), *of_states(None), *of_states(final),
+        address(slopes[0]), address(outputs[0]), *of_states(slopes[1:]),
+        *of_states(outputs[1:]),
+        address(dx), *of_states(dstates), places[2], workspace.data_ptr(), call.seed,
+        stream_of(job.index) if on_gpu else 0)
+    check(library.ecornn_tangent_run(plan.handle, io))
+    found: list = [None] * len(weights)
+    if dweights is not None:
+        _copy_twins(spec, dweights)
+        found = [gradient if want else None
+                 for gradient, want in zip(dweights, wanted[1 + count:])]
+    return Result(y, final, dx, dstates, found)

@@ -1,0 +1,471 @@
+/*
+ * Tangents against differences of the reference in double: of y and the final states, and of what
+ * backward gives, along random directions of everything that goes in.  That covers the product of
+ * the Jacobian and a vector, and double backward, which is the second with its directions of dy.
+ * On the reference, the CPU, and a GPU where there is one.
+ *
+ *     test_tangent [PROBLEM]
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static const char *only;
+
+static void check_ok(ecornn_status status)
+{
+    ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
+}
+
+/* Every function of the language, and parameters that have no gradient. */
+static const char all_words[] = "cell all(h, c)\n"
+                                "m  = W x\n"
+                                "a  = W x + R h + b\n"
+                                "d  = a - mean(a)\n"
+                                "s  = p * d / sqrt(mean(d * d) + 0.01) + b\n"
+                                "e  = exp(min(s, 1)) + log(1 + abs(a)) - relu(R (c * a))\n"
+                                "f  = select(m, max(e, p), -sigmoid(e) / (2 + tanh(c)))\n"
+                                "c' = 0.5 * c + f\n"
+                                "h' = tanh(c' + R h + bernoulli(0.5))\n";
+
+static const struct {
+    const char *problem, *text;
+    bool lengths;
+} list[] = {
+    {"lstm/f64/train/L3/bi/T5/N3/I4/H5", NULL, true},
+    {"lstm/f32/train/L2/T5/N3/I4/H9", NULL, false},
+    {"gru/f64/train/L2/rev/T4/N2/I3/H6/batch-major", NULL, false},
+    {"rnn-tanh/f64/train/T6/N2/I2/H3", NULL, false},
+    {"rnn-relu/f64/train/L2/T4/N2/I3/H4", NULL, false},
+    {"lstm-peephole/f64/train/L2/T4/N2/I3/H4", NULL, false},
+    {"lstm-coupled/f64/train/T4/N2/I3/H4", NULL, false},
+    {"gru-reset-first/f32/train/L2/T4/N2/I3/H4", NULL, true},
+    {"mgu/f64/train/bi/T4/N2/I3/H4", NULL, false},
+    {"all/f64/train/T4/N2/I3/H5", all_words, true},
+};
+enum { PROBLEMS = sizeof list / sizeof *list };
+
+static const char *const devices[] = {"reference", "cpu:2", "cuda"};
+enum { DEVICES = sizeof devices / sizeof *devices };
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* What a problem reads, and what it gives: arrays of doubles, one after the other. */
+struct shape {
+    ecornn_desc desc;
+    int S;
+    size_t x, y, state, params;
+    size_t inputs, results; /* of all arrays */
+    int32_t lengths[4];
+    bool ragged;
+};
+
+/* Where each begins: x, initial, parameters, dy, dfinal; y, final, dx, dinitial, dparams. */
+enum { FIRST, STATES, PARAMETERS, SECOND, SECOND_STATES };
+static size_t input_at(const struct shape *shape, int part)
+{
+    const size_t states = (size_t)shape->S * shape->state;
+    const size_t at[] = {0, shape->x, shape->x + states, shape->x + states + shape->params,
+                         shape->x + states + shape->params + shape->y};
+    return at[part];
+}
+static size_t result_at(const struct shape *shape, int part)
+{
+    const size_t states = (size_t)shape->S * shape->state;
+    const size_t at[] = {0, shape->y, 2 * states + shape->y + shape->x, shape->y + states,
+                         shape->y + states + shape->x};
+    return at[part];
+}
+
+static void shape_of(struct shape *shape, const ecornn_desc *desc, ecornn_device *device)
+{
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    const size_t T = (size_t)desc->steps, N = (size_t)desc->batch, H = (size_t)desc->hidden;
+    const size_t D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const size_t L = desc->layers > 0 ? (size_t)desc->layers : 1;
+    check_ok(ecornn_plan_create(&plan, device, desc));
+    ecornn_plan_sizes(plan, &sizes);
+    ecornn_plan_free(plan);
+    shape->desc = *desc;
+    shape->S = ecornn_cell_states(desc->cell);
+    shape->x = T * N * (size_t)desc->input;
+    shape->y = T * N * D * H;
+    shape->state = L * D * N * H;
+    shape->params = sizes.params;
+    const size_t states = (size_t)shape->S * shape->state;
+    shape->inputs = shape->x + shape->y + shape->params + 2 * states;
+    shape->results = shape->inputs;
+}
+
+/* Numbers that a float holds, in (-1, 1). */
+static double *numbers(size_t n, uint64_t seed)
+{
+    double *value = malloc(n * sizeof *value);
+    for (size_t i = 0; i < n; i++)
+        value[i] = (floor(uniform(&seed) * 4096) - 2047.5) / 2048;
+    return value;
+}
+
+static double *sum(const double *a, double scale, const double *b, size_t n)
+{
+    double *value = malloc(n * sizeof *value);
+    for (size_t i = 0; i < n; i++)
+        value[i] = a[i] + scale * b[i];
+    return value;
+}
+
+/* ---- the reference --------------------------------------------------------------------------- */
+
+/* Pointers to the parameters of a block. */
+static void **pointers(const ecornn_plan *plan, char *block, size_t bytes)
+{
+    const int count = ecornn_param_count(plan);
+    void **pointer = malloc((size_t)(count + 1) * sizeof *pointer);
+    for (int k = 0; k < count; k++) {
+        ecornn_param param;
+        check_ok(ecornn_param_get(plan, k, &param));
+        pointer[k] = block + param.offset * bytes;
+    }
+    return pointer;
+}
+
+/* Forward and backward in double. */
+static double *evaluate(const struct shape *shape, ecornn_device *device, double *in)
+{
+    ecornn_desc desc = shape->desc;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    double *out = calloc(shape->results, sizeof *out);
+    desc.type = ECORNN_F64;
+    check_ok(ecornn_plan_create(&plan, device, &desc));
+    ecornn_plan_sizes(plan, &sizes);
+    void *weights = ecornn_alloc(device, sizes.weights);
+    void *dweights = ecornn_alloc(device, sizes.dweights);
+    void *reserve = ecornn_alloc(device, sizes.reserve);
+    void **params = pointers(plan, (char *)(in + input_at(shape, PARAMETERS)), sizeof *in);
+    void **dparams = pointers(plan, (char *)(out + result_at(shape, PARAMETERS)), sizeof *out);
+    ecornn_io io = {.size = sizeof io,
+                    .steps = ECORNN_ALL,
+                    .batch = ECORNN_ALL,
+                    .lengths = shape->ragged ? shape->lengths : NULL,
+                    .x = in,
+                    .y = out,
+                    .weights = weights,
+                    .reserve = reserve,
+                    .seed = 7};
+    ecornn_gradient gradient = {.size = sizeof gradient,
+                                .dy = in + input_at(shape, SECOND),
+                                .dx = out + result_at(shape, SECOND),
+                                .dweights = dweights};
+    for (int s = 0; s < shape->S; s++) {
+        const size_t at = (size_t)s * shape->state;
+        io.initial[s] = in + input_at(shape, STATES) + at;
+        io.final[s] = out + result_at(shape, STATES) + at;
+        gradient.dfinal[s] = in + input_at(shape, SECOND_STATES) + at;
+        gradient.dinitial[s] = out + result_at(shape, SECOND_STATES) + at;
+    }
+    check_ok(ecornn_pack(plan, (const void *const *)params, weights, NULL));
+    check_ok(ecornn_forward(plan, &io));
+    check_ok(ecornn_backward(plan, &io, &gradient));
+    check_ok(ecornn_unpack(plan, dweights, dparams, 0, NULL));
+    void *const all[] = {params, dparams};
+    for (int k = 0; k < 2; k++)
+        free(all[k]);
+    ecornn_free(device, weights);
+    ecornn_free(device, dweights);
+    ecornn_free(device, reserve);
+    ecornn_plan_free(plan);
+    return out;
+}
+
+/* ---- tangents -------------------------------------------------------------------------------- */
+
+/* Doubles as numbers of the type in memory of the device. */
+static char *to_device(ecornn_device *device, const double *value, size_t n, ecornn_type type)
+{
+    const size_t bytes = type == ECORNN_F64 ? sizeof(double) : sizeof(float);
+    char *memory = ecornn_alloc(device, n * bytes);
+    double *copy = malloc(n * sizeof *copy);
+    for (size_t i = 0; i < n; i++)
+        if (type == ECORNN_F64)
+            copy[i] = value[i];
+        else
+            ((float *)copy)[i] = (float)value[i];
+    check_ok(ecornn_upload(device, memory, copy, n * bytes));
+    free(copy);
+    return memory;
+}
+
+static double *from_device(ecornn_device *device, char *memory, size_t n, ecornn_type type)
+{
+    const size_t bytes = type == ECORNN_F64 ? sizeof(double) : sizeof(float);
+    double *copy = malloc(n * sizeof *copy), *value = malloc(n * sizeof *value);
+    check_ok(ecornn_download(device, copy, memory, n * bytes));
+    for (size_t i = 0; i < n; i++)
+        value[i] = type == ECORNN_F64 ? copy[i] : (double)((float *)copy)[i];
+    free(copy);
+    return value;
+}
+
+/* Blocks in memory of the device, and what is made of them. */
+struct run {
+    ecornn_device *device;
+    ecornn_tangent_plan *plan;
+    ecornn_plan *places; /* of the parameters */
+    char *in, *direction, *plain, *out, *lengths, *workspace;
+    void **params, **slopes, **dparams;
+};
+
+static ecornn_tangent_io io_of(const struct run *run, const struct shape *shape, size_t bytes)
+{
+    ecornn_tangent_io io = {.size = sizeof io,
+                            .lengths = shape->ragged ? (const int32_t *)run->lengths : NULL,
+                            .x = run->in,
+                            .x_tangent = run->direction,
+                            .params = (const void *const *)run->params,
+                            .param_tangents = (const void *const *)run->slopes,
+                            .y = run->plain,
+                            .y_tangent = run->out,
+                            .dy = run->direction + input_at(shape, SECOND) * bytes,
+                            .dy_tangent = run->in + input_at(shape, SECOND) * bytes,
+                            .dx = run->out + result_at(shape, SECOND) * bytes,
+                            .dparams = run->dparams,
+                            .workspace = run->workspace,
+                            .seed = 7};
+    for (int s = 0; s < shape->S; s++) {
+        const size_t at = (size_t)s * shape->state;
+        const size_t in = (input_at(shape, STATES) + at) * bytes;
+        const size_t second = (input_at(shape, SECOND_STATES) + at) * bytes;
+        const size_t out = (result_at(shape, STATES) + at) * bytes;
+        io.initial[s] = run->in + in;
+        io.initial_tangent[s] = run->direction + in;
+        io.final[s] = run->plain + out;
+        io.final_tangent[s] = run->out + out;
+        io.dfinal[s] = run->direction + second;
+        io.dfinal_tangent[s] = run->in + second;
+        io.dinitial[s] = run->out + (result_at(shape, SECOND_STATES) + at) * bytes;
+    }
+    return io;
+}
+
+/* The tangents of all results, and in plain y and the final states. */
+static double *differentiate(const struct shape *shape, const char *name, const double *in,
+                             const double *direction, double **plain)
+{
+    struct run run = {.device = NULL};
+    ecornn_tangent_sizes sizes;
+    const ecornn_type type = shape->desc.type;
+    const size_t bytes = type == ECORNN_F64 ? sizeof(double) : sizeof(float), n = shape->inputs;
+    double *nothing = calloc(n, sizeof *nothing);
+    check_ok(ecornn_device_open(&run.device, name));
+    check_ok(ecornn_tangent_plan_create(&run.plan, run.device, &shape->desc));
+    check_ok(ecornn_plan_create(&run.places, run.device, &shape->desc));
+    ecornn_tangent_plan_sizes(run.plan, &sizes);
+    ck_assert_int_eq((int)sizes.params, ecornn_param_count(run.places));
+    run.in = to_device(run.device, in, n, type);
+    run.direction = to_device(run.device, direction, n, type);
+    run.plain = to_device(run.device, nothing, n, type);
+    run.out = to_device(run.device, nothing, n, type);
+    run.lengths = ecornn_alloc(run.device, sizeof shape->lengths);
+    check_ok(ecornn_upload(run.device, run.lengths, shape->lengths, sizeof shape->lengths));
+    run.workspace = ecornn_alloc(run.device, sizes.workspace);
+    const size_t at = input_at(shape, PARAMETERS) * bytes;
+    run.params = pointers(run.places, run.in + at, bytes);
+    run.slopes = pointers(run.places, run.direction + at, bytes);
+    run.dparams = pointers(run.places, run.out + result_at(shape, PARAMETERS) * bytes, bytes);
+    const ecornn_tangent_io io = io_of(&run, shape, bytes);
+    check_ok(ecornn_tangent_run(run.plan, &io));
+    check_ok(ecornn_wait(run.device, NULL));
+    *plain = from_device(run.device, run.plain, n, type);
+    double *out = from_device(run.device, run.out, n, type);
+    void *const memory[] = {run.in, run.direction, run.plain, run.out, run.lengths, run.workspace};
+    for (size_t k = 0; k < sizeof memory / sizeof *memory; k++)
+        ecornn_free(run.device, memory[k]);
+    free(run.params), free(run.slopes), free(run.dparams), free(nothing);
+    ecornn_plan_free(run.places);
+    ecornn_tangent_plan_free(run.plan);
+    ecornn_device_close(run.device);
+    return out;
+}
+
+static void agree(const char *what, const double *is, const double *expected, size_t n,
+                  double bound)
+{
+    double largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fabs(expected[i]) > largest ? fabs(expected[i]) : largest;
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(fabs(is[i] - expected[i]) <= bound * (1 + largest),
+                      "%s: number %zu is %.12g, must be %.12g", what, i, is[i], expected[i]);
+}
+
+/* Each array by itself: a wrong one among large ones shows. */
+static void agree_all(const struct shape *shape, const char *device, const double *is,
+                      const double *expected, double bound)
+{
+    static const char *const name[] = {"y", "final", "dx", "dinitial", "dparams"};
+    static const int part[] = {FIRST, STATES, SECOND, SECOND_STATES, PARAMETERS};
+    for (int k = 0; k < 5; k++) {
+        const size_t at = result_at(shape, part[k]);
+        const size_t end = k < 4 ? result_at(shape, part[k + 1]) : shape->results;
+        char what[80];
+        snprintf(what, sizeof what, "%s: tangent of %s", device, name[k]);
+        agree(what, is + at, expected + at, end - at, bound);
+    }
+}
+
+static ecornn_device *reference(void)
+{
+    ecornn_device *device;
+    check_ok(ecornn_device_open(&device, "reference"));
+    return device;
+}
+
+START_TEST(tangents_are_differences)
+{
+    const double step = 1e-5;
+    ecornn_device *device = reference();
+    ecornn_cell *cell = NULL;
+    ecornn_desc desc;
+    struct shape shape = {.lengths = {2, 4, 0, 3}, .ragged = list[_i].lengths};
+    if (list[_i].text != NULL)
+        check_ok(ecornn_cell_parse(&cell, list[_i].text));
+    check_ok(ecornn_desc_parse(&desc, only ? only : list[_i].problem, cell));
+    shape_of(&shape, &desc, device);
+    double *in = numbers(shape.inputs, 1), *direction = numbers(shape.inputs, 2), *plain;
+    double *up = sum(in, step, direction, shape.inputs);
+    double *down = sum(in, -step, direction, shape.inputs);
+    double *above = evaluate(&shape, device, up), *below = evaluate(&shape, device, down);
+    double *expected = sum(above, -1, below, shape.results);
+    double *value = evaluate(&shape, device, in);
+    for (size_t i = 0; i < shape.results; i++)
+        expected[i] /= 2 * step;
+    for (int d = 0; d < DEVICES; d++) {
+        if (strcmp(devices[d], "cuda") == 0 && ecornn_device_count("cuda") == 0)
+            continue;
+        double *is = differentiate(&shape, devices[d], in, direction, &plain);
+        const bool wide = desc.type == ECORNN_F64;
+        agree_all(&shape, devices[d], is, expected, wide ? 1e-8 : 2e-5);
+        agree(devices[d], plain, value, result_at(&shape, SECOND), wide ? 1e-12 : 1e-5);
+        free(is), free(plain);
+    }
+    double *const all[] = {in, direction, up, down, above, below, expected, value};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        free(all[k]);
+    ecornn_cell_free(cell);
+    ecornn_device_close(device);
+}
+END_TEST
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void refused(ecornn_status status, ecornn_status expected, const char *word)
+{
+    ck_assert_msg(status == expected && strstr(ecornn_error_detail(), word) != NULL,
+                  "%s, '%s', must be %s, with '%s'", ecornn_status_name(status),
+                  ecornn_error_detail(), ecornn_status_name(expected), word);
+}
+
+START_TEST(what_it_does_not_do_is_said)
+{
+    static const char three[] = "cell three(h, c, d)\nd' = d + W x\nc' = c * d'\nh' = c'\n";
+    static const char raw[] = "cell raw(h)\nh' = tanh(R h + x)\n";
+    static const char noisy[] = "cell noisy(h)\nh' = tanh(W x + R h) * bernoulli(0.5)\n";
+    static const struct {
+        const char *problem, *text, *word;
+    } wrong[] = {
+        {"lstm/bf16/T2/N2/I2/H2", NULL, "lstm/bf16/infer/T2/N2/I2/H2: the type must be f32 or f64"},
+        {"lstm/T2/N2/I2/H4/P2", NULL, "there is a projection"},
+        {"lstm/T2/N2/I2/H4/resets", NULL, "there are resets"},
+        {"lstm/T2/N2/I2/H4/mask", NULL, "there is a mask"},
+        {"lstm/T2/N2/I2/H4/repeat-padding", NULL, "padding repeats"},
+        {"lstm/train/L2/T2/N2/I2/H4/dropout:0.5", NULL, "there is dropout"},
+        {"lstm/train/T2/N2/I2/H4/save:states", NULL, "a run saves all"},
+        {"three/T2/N2/I2/H4", three, "it has 3 states, at most 2"},
+        {"raw/T2/N2/I4/H4", raw, "x stands in its text without W"},
+        {"noisy/L2/T2/N2/I2/H4", noisy, "bernoulli() in more than one layer"},
+    };
+    ecornn_device *device = reference();
+    ecornn_tangent_plan *plan = NULL;
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        ecornn_cell *cell = NULL;
+        ecornn_desc desc;
+        if (wrong[k].text != NULL)
+            check_ok(ecornn_cell_parse(&cell, wrong[k].text));
+        check_ok(ecornn_desc_parse(&desc, wrong[k].problem, cell));
+        refused(ecornn_tangent_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED,
+                wrong[k].word);
+        ck_assert_ptr_null(plan);
+        ecornn_cell_free(cell);
+    }
+    ecornn_device_close(device);
+}
+END_TEST
+
+START_TEST(wrong_calls_are_refused)
+{
+    ecornn_device *device = reference();
+    ecornn_tangent_plan *plan;
+    ecornn_tangent_sizes sizes;
+    ecornn_desc desc;
+    char text[1];
+    double number[64] = {0};
+    const void *params[12];
+    void *dparams[12] = {NULL};
+    check_ok(ecornn_desc_parse(&desc, "lstm/f64/T1/N1/I1/H1", NULL));
+    refused(ecornn_tangent_plan_create(NULL, device, &desc), ECORNN_BAD_ARGUMENT, "plan is NULL");
+    refused(ecornn_tangent_plan_create(&plan, NULL, &desc), ECORNN_BAD_ARGUMENT, "device is NULL");
+    refused(ecornn_tangent_plan_create(&plan, device, NULL), ECORNN_BAD_ARGUMENT, "desc is NULL");
+    check_ok(ecornn_tangent_plan_create(&plan, device, &desc));
+    ecornn_tangent_plan_sizes(plan, &sizes);
+    ck_assert_int_eq((int)sizes.params, 12);
+    ck_assert_int_eq(ecornn_tangent_plan_print(NULL, text, 1), -1);
+    ck_assert_int_gt(ecornn_tangent_plan_print(plan, text, 1), 200);
+    void *workspace = ecornn_alloc(device, sizes.workspace);
+    for (int k = 0; k < 12; k++)
+        params[k] = number;
+    const ecornn_tangent_io good = {
+        .size = sizeof good, .x = number, .params = params, .workspace = workspace};
+    ecornn_tangent_io io = good;
+    check_ok(ecornn_tangent_run(plan, &io)); /* nothing is wanted */
+    refused(ecornn_tangent_run(NULL, &io), ECORNN_BAD_ARGUMENT, "plan is NULL");
+    refused(ecornn_tangent_run(plan, NULL), ECORNN_BAD_ARGUMENT, "io is NULL");
+#define REFUSED(change, word)                                                                      \
+    io = good, change, refused(ecornn_tangent_run(plan, &io), ECORNN_BAD_ARGUMENT, word)
+    REFUSED(io.size = 8, "io.size is 8");
+    REFUSED(io.steps = 2, "io.steps is 2, must be 0 to 1");
+    REFUSED(io.batch = -3, "io.batch is -3");
+    REFUSED(io.x = NULL, "io.x is NULL");
+    REFUSED(io.y_tangent = (char *)number + 1, "io.y_tangent is");
+    REFUSED(io.initial_tangent[2] = number, "io.initial_tangent[2] is");
+    REFUSED(io.params = NULL, "io.params is NULL");
+    REFUSED(io.dparams = dparams, "is without ECORNN_TRAINING");
+    REFUSED(io.workspace = NULL, "io.workspace is NULL");
+    params[3] = NULL;
+    REFUSED(io.seed = 0, "io.params[3] is NULL, all 12 are needed");
+    ecornn_free(device, workspace);
+    ecornn_tangent_plan_free(plan);
+    ecornn_tangent_plan_free(NULL);
+    ecornn_device_close(device);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    only = argc > 1 ? argv[1] : NULL;
+    Suite *suite = suite_create("tangent");
+    TCase *tests = tcase_create("tangents");
+    suite_add_tcase(suite, tests);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, tangents_are_differences, 0, only ? 1 : PROBLEMS);
+    tcase_add_test(tests, what_it_does_not_do_is_said);
+    tcase_add_test(tests, wrong_calls_are_refused);
+    return suite_run(suite, true);
+}
