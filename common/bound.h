@@ -48,6 +48,9 @@ struct eco_bound {
      * of their gradients, and where the caller wants these. */
     struct eco_view start[ECO_MAX_STATES], replaced[ECO_MAX_STATES], patched[ECO_MAX_STATES];
     struct eco_view dstart[ECO_MAX_STATES], dstart_wanted[ECO_MAX_STATES];
+    /* BEGIN, STEP, KEEP, END: where the caller wants states of every step; D_STEP: their gradients
+     * there. */
+    struct eco_view shown[ECO_MAX_STATES];
 
     /* GATHER, INPUT, STEP, D_WEIGHTS: rows that the layer reads as they lie, [N,I]; their copy in
      * time order; whichever of the two products read. */
@@ -57,9 +60,9 @@ struct eco_bound {
     struct eco_view acc;
     /* STEP, D_STEP: operands that the cell computes [N,slots,H], row means, saved values. */
     struct eco_view operand, mean, save;
-    struct eco_view y; /* STEP, REPLAY and, lean, D_STEP: [N,P] of this direction;
+    struct eco_view y; /* STEP, REPLAY and, lean, D_STEP, END: [N,P] of this direction;
                         * of a layer below the last, REPLAY: what it kept */
-    struct eco_view kept[ECO_MAX_STATES]; /* STEP, lean: copies for backward; KEEP, REPLAY: by
+    struct eco_view kept[ECO_MAX_STATES]; /* STEP, END, lean: copies; KEEP, REPLAY: by
                                            * eco_layout_kept_step */
     /* With a projection, h = P u: u [N,H]; h as sums [N,P], back its gradient dh. */
     struct eco_view u, h;

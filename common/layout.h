@@ -152,8 +152,10 @@ struct eco_array eco_layout_state(const struct eco_layout *layout, int layer, in
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next);
 /* Does this run keep what backward reads of states as follows, and no planes?  With resets also in
  * inference: planes then have states as the next step reads them, which are not what the next layer
- * reads. */
+ * reads.  And where the caller may want states of every step. */
 bool eco_layout_is_lean(const struct eco_layout *layout);
+/* Does a lean run keep copies of states that are not output? */
+bool eco_layout_copies_states(const struct eco_layout *layout);
 /* lean: state [T,N,D*width] after each step; of the output state, of all layers but the last: y,
  * with 0 past a row's length. */
 struct eco_array eco_layout_kept(const struct eco_layout *layout, int layer, int d, int state);

@@ -10,8 +10,9 @@
 
 struct eco_mark {
     uint64_t magic;
-    uint64_t plan;    /* its mark, eco_mark_of_plan */
-    uint64_t seed;    /* 0 where nothing is drawn */
+    uint64_t plan; /* its mark, eco_mark_of_plan */
+    uint64_t seed; /* 0 where nothing is drawn; so are the next two */
+    uint32_t first_step, first_row;
     uint64_t lengths; /* a sum of them, 0 without */
     uint64_t resets;  /* a sum of them, 0 without */
     uint64_t mask;    /* the same */

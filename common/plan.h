@@ -71,11 +71,13 @@ struct eco_args {
     void *final[ECO_MAX_STATES];
     const uint8_t *resets; /* [T,N]; NULL: none */
     const void *reset_state[ECO_MAX_STATES];
-    const uint8_t *mask; /* [T,N]; NULL: every step counts */
+    const uint8_t *mask;          /* [T,N]; NULL: every step counts */
+    void *states[ECO_MAX_STATES]; /* [L*D,T,N,width] */
     const void *weights;
     void *workspace;
     void *reserve; /* backward: only read */
     uint64_t seed;
+    uint32_t first_step, first_row; /* of a piece, for random numbers */
     void *stream;
     /* backward */
     bool backward;
@@ -84,6 +86,7 @@ struct eco_args {
     void *dx;
     void *dinitial[ECO_MAX_STATES];
     void *dreset_state[ECO_MAX_STATES];
+    const void *dstates[ECO_MAX_STATES];
     void *dweights;
     bool accumulate;
 };

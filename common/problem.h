@@ -31,6 +31,7 @@ struct eco_problem {
     bool resets;        /* ECORNN_RESETS */
     bool masks;         /* ECORNN_MASK */
     bool repeats;       /* ECORNN_REPEAT_PADDING */
+    bool states;        /* ECORNN_ALL_STATES */
     ecornn_direction direction;
     ecornn_order order;
     ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */
@@ -49,6 +50,8 @@ int32_t eco_problem_width(const struct eco_problem *problem, int state);
 int32_t eco_problem_columns(const struct eco_problem *problem, int operand);
 /* Is (layer, direction index d) run from the last step to the first? */
 bool eco_problem_reversed(const struct eco_problem *problem, int d);
+/* Does a lean run write y of every layer apart from planes? */
+bool eco_problem_writes_y(const struct eco_problem *problem);
 /* Does a training run draw random numbers: is there dropout, or a bernoulli() in the text? */
 bool eco_problem_draws(const struct eco_problem *problem);
 

@@ -12,7 +12,7 @@
 #include "common/squeezed.h"
 #include "common/util.h"
 
-enum { ECO_SQUEEZE_MOVES = 4 };
+enum { ECO_SQUEEZE_MOVES = 4 + ECO_MAX_STATES };
 
 struct eco_squeeze {
     const struct eco_args *args; /* the caller's */

@@ -171,6 +171,16 @@ void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bo
                        int32_t place, struct eco_share units);
 /* Is step t, the row's first if there is one, a reset? */
 bool eco_cpu_begins_reset(const struct eco_cpu_run *run, int32_t t, int32_t place);
+/* The thread's part of what is carried of a state before a stage of step t. */
+struct eco_share eco_cpu_carried_rows(const struct eco_cpu_run *run,
+                                      const struct eco_pointwise *call, int32_t t, int s);
+struct eco_share eco_cpu_carried_units(const struct eco_cpu_run *run,
+                                       const struct eco_pointwise *call, int s);
+/* ops/states.c: those after step t to the caller, zeros where rows have ended; and the caller's
+ * gradients to what is carried. */
+void eco_cpu_show_states(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t);
+void eco_cpu_add_dstates(const struct eco_cpu_run *run, const struct eco_bound *bound, int32_t t,
+                         const struct eco_pointwise *call);
 
 /* ---- what backward computes again, ops/replay.c ---------------------------------------------- */
 

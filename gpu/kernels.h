@@ -68,6 +68,7 @@ struct eco_move_call {
     bool drop; /* dropout by (layer, t, n, i): below the threshold 0, else times scale */
     uint32_t layer;
     uint64_t seed, threshold;
+    uint32_t draw_step, draw_row; /* numbers count steps and rows from these */
     double scale;
 };
 cudaError_t eco_launch_move(const struct eco_move_call *call, cudaStream_t stream);

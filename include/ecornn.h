@@ -198,6 +198,8 @@ enum {
     /** Steps past a row's length are as steps that do not count (io.mask): a direction that rises
      * repeats its last output there; one that falls comes to them first, and has zeros. */
     ECORNN_REPEAT_PADDING = 1u << 5,
+    /** Runs may have io.states and gradient.dstates. */
+    ECORNN_ALL_STATES = 1u << 6,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */
@@ -239,7 +241,7 @@ typedef struct {
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
  *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/resets]
- *     [/mask][/repeat-padding][/dropout:#][/save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]]
+ *     [/mask][/repeat-padding][/all-states][/dropout:#][/save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]]
  *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
@@ -391,6 +393,15 @@ typedef struct {
      * direction is there what it was at the last step before, in its order, that counts; 0 ahead of
      * the first, whatever initial says.  NULL: every step counts. */
     const uint8_t *mask;
+    /** [L*D,T,N,P], later states [L*D,T,N,H], whatever the order, of a plan with ECORNN_ALL_STATES:
+     * those after each step, of the output state what y of its layer is; 0 past a row's length, and
+     * where y is it by mask; NULL: unwanted.  On a GPU states[0] needs y.  Backward reads none. */
+    void *states[ECORNN_MAX_STATES];
+    /** Of a run that is a piece of a larger one: which step and row of that its first are, modulo
+     * 2^32.  Random numbers (dropout, bernoulli) are then those of the larger run.  With mask,
+     * steps are those that count. */
+    uint32_t first_step;
+    uint32_t first_row; /**< see first_step */
 } ecornn_io;
 
 /** What backward is given and asked for. */
@@ -406,6 +417,8 @@ typedef struct {
     /** As reset_state, overwritten: a row's sum over its resets; NULL: unwanted.  Of a plan with
      * ECORNN_RESETS. */
     void *dreset_state[ECORNN_MAX_STATES];
+    /** As io.states, of a plan with ECORNN_ALL_STATES; past a row's length never read; NULL: 0. */
+    const void *dstates[ECORNN_MAX_STATES];
 } ecornn_gradient;
 
 /**
@@ -418,11 +431,12 @@ typedef struct {
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /**
  * Gradients of one forward run.  io: the same steps, batch, lengths, resets, mask, x, initial,
- * reset_state, weights, seed and reserve as in that run, and y as that run left it, on a GPU or of
- * a plan that does not save all (else y is not read; final never is).  y and the reserve are read,
- * never written: backward may run again, and gives the same bits. A reserve of another plan, or of
- * a run with other steps, batch, lengths, resets, mask, seed (where it is used), or other states
- * given, is refused.  A GPU cannot see that: its reserve is not the host's to read.
+ * reset_state, weights, seed, first_step, first_row and reserve as in that run, and y as that run
+ * left it, on a GPU or of a plan that does not save all (else y is not read; final never is).  y
+ * and the reserve are read, never written: backward may run again, and gives the same bits. A
+ * reserve of another plan, or of a run with other steps, batch, lengths, resets, mask, seed (where
+ * it is used), or other states given, is refused.  A GPU cannot see that: its reserve is not the
+ * host's to read.
  */
 ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
                                          const ecornn_gradient *gradient);

@@ -52,6 +52,17 @@ static ecornn_status check_results(const char *name, void *const *state,
     return check_states(name, read, problem);
 }
 
+static ecornn_status check_all_states(const char *name, const void *const *state,
+                                      const struct eco_problem *problem)
+{
+    for (int s = 0; !problem->states && s < ECORNN_MAX_STATES; s++)
+        if (state[s])
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "%s[%d] is %p, but plan %s is without ECORNN_ALL_STATES", name, s,
+                            state[s], problem->text);
+    return check_states(name, state, problem);
+}
+
 static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
 {
     if (given != ECORNN_ALL && (given < 0 || given > planned))
@@ -137,6 +148,8 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
         status = eco_fail(ECORNN_BAD_ARGUMENT, "io.mask is %p, but plan %s is without ECORNN_MASK",
                           (const void *)io->mask, plan->problem.text);
     if (status == ECORNN_OK)
+        status = check_all_states("io.states", (const void *const *)io->states, &plan->problem);
+    if (status == ECORNN_OK)
         status = check_pointer("io.weights", io->weights, runs && plan->sizes.weights > 0, block);
     if (status == ECORNN_OK)
         status =
@@ -165,12 +178,15 @@ static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *pl
                               .workspace = io->workspace,
                               .reserve = io->reserve,
                               .seed = io->seed,
+                              .first_step = io->first_step,
+                              .first_row = io->first_row,
                               .stream = io->stream,
                               .backward = backward};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         args->initial[s] = io->initial[s];
         args->final[s] = io->final[s];
         args->reset_state[s] = io->reset_state[s];
+        args->states[s] = backward ? NULL : io->states[s];
     }
     ecornn_status status = check_counts(args, plan, io);
     if (status == ECORNN_OK)
@@ -196,6 +212,7 @@ static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_pl
         args->dfinal[s] = gradient->dfinal[s];
         args->dinitial[s] = gradient->dinitial[s];
         args->dreset_state[s] = gradient->dreset_state[s];
+        args->dstates[s] = gradient->dstates[s];
         if (args->dreset_state[s] && !plan->problem.resets)
             return eco_fail(ECORNN_BAD_ARGUMENT,
                             "gradient.dreset_state[%d] is %p, but plan %s is without ECORNN_RESETS",
@@ -211,6 +228,8 @@ static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_pl
         status = check_results("gradient.dinitial", args->dinitial, &plan->problem);
     if (status == ECORNN_OK)
         status = check_results("gradient.dreset_state", args->dreset_state, &plan->problem);
+    if (status == ECORNN_OK)
+        status = check_all_states("gradient.dstates", args->dstates, &plan->problem);
     if (status == ECORNN_OK)
         status = check_pointer("gradient.dweights", args->dweights, false, plan->sizes.alignment);
     return status;
@@ -234,6 +253,9 @@ static ecornn_status check_y(const struct eco_layout *layout, const struct eco_a
     if (args->y == NULL && layout->training && eco_layout_is_lean(layout))
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.y is NULL, but with a reserve this device needs it: backward reads it");
+    if (args->y == NULL && args->states[0] != NULL && eco_layout_is_lean(layout))
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.y is NULL, but on this device io.states[0] is a copy of it");
     return ECORNN_OK;
 }
 

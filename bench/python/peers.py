@@ -42,13 +42,14 @@ class Io(ctypes.Structure):
                 ("weights", POINTER), ("workspace", POINTER), ("reserve", POINTER),
                 ("seed", ctypes.c_uint64), ("stream", POINTER), ("workspace_bytes", SIZE),
                 ("reserve_bytes", SIZE), ("resets", POINTER), ("reset_state", POINTER * 4),
-                ("mask", POINTER)]
+                ("mask", POINTER), ("states", POINTER * 4), ("first_step", ctypes.c_uint32),
+                ("first_row", ctypes.c_uint32)]
 
 
 class Gradient(ctypes.Structure):
     _fields_ = [("size", SIZE), ("dy", POINTER), ("dfinal", POINTER * 4), ("dx", POINTER),
                 ("dinitial", POINTER * 4), ("dweights", POINTER), ("accumulate", INT),
-                ("dreset_state", POINTER * 4)]
+                ("dreset_state", POINTER * 4), ("dstates", POINTER * 4)]
 
 
 class Problem:

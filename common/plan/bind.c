@@ -274,6 +274,33 @@ static void bind_dstarts(const struct binding *b)
     }
 }
 
+/* ---- states of every step -------------------------------------------------------------------- */
+
+static void bind_shown(const struct binding *b, const void *const given[ECO_MAX_STATES])
+{
+    const size_t rows = (size_t)b->args->T * (size_t)b->args->N,
+                 before = (size_t)b->op->layer * (size_t)b->problem->D + b->op->d;
+    for (int s = 0; s < states(b); s++) {
+        const size_t width = (size_t)eco_problem_width(b->problem, s);
+        struct eco_view *const view = &b->bound->shown[s];
+        *view =
+            (struct eco_view){.first = (char *)(uintptr_t)given[s],
+                              .step = (size_t)b->args->N * width * eco_type_bytes(b->layout->type),
+                              .mask = SIZE_MAX,
+                              .row = width,
+                              .type = b->layout->type};
+        skip(view, before * rows * width);
+    }
+}
+
+static void show(const struct binding *b)
+{
+    const void *wanted[ECO_MAX_STATES];
+    for (int s = 0; s < ECO_MAX_STATES; s++)
+        wanted[s] = b->args->states[s];
+    bind_shown(b, wanted);
+}
+
 /* ---- what a layer reads, and its gradient ---------------------------------------------------- */
 
 static struct eco_view x_of(const struct binding *b)
@@ -327,6 +354,12 @@ static void begin(const struct binding *b)
     bind_planes(b);
     bind_starts(b);
     bind_caller_states(b, b->args->initial, b->args->final);
+    show(b);
+    if (!eco_layout_copies_states(b->layout))
+        return;
+    b->bound->y = y_of(b, b->op);
+    for (int s = 1; s < states(b) && eco_layout_copies_direct(b->layout); s++)
+        b->bound->kept[s] = kept_of(b, s);
 }
 
 static void input(const struct binding *b)
@@ -364,8 +397,9 @@ static void step(const struct binding *b)
     bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
     bound->save = save_of(b);
     bound->y = y_of(b, b->op);
-    for (int s = 1; s < states(b) && eco_layout_is_lean(b->layout) && b->layout->training; s++)
+    for (int s = 1; s < states(b) && eco_layout_copies_states(b->layout); s++)
         bound->kept[s] = copies_of(b, s);
+    show(b);
 }
 
 static void bind_carry(const struct binding *b)
@@ -397,6 +431,7 @@ static void step_back(const struct binding *b)
     bound->mean = scratch_of(b, ECO_SCRATCH_MEAN);
     bound->save = save_of(b);
     bound->dy = dy_of(b);
+    bind_shown(b, b->args->dstates);
     if (b->problem->projected)
         bound->du = scratch_of(b, ECO_SCRATCH_DOUTPUT);
 }
@@ -446,6 +481,7 @@ static void keep(const struct binding *b)
 {
     const bool lean = eco_layout_is_lean(b->layout);
     bind_planes(b);
+    show(b);
     for (int s = 1; s < states(b) && eco_layout_replays(b->layout); s++) {
         b->bound->kept[s] = kept_of(b, s);
         if (lean)

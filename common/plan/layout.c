@@ -113,7 +113,8 @@ static void put_values(struct eco_layout *layout, struct cursor *cursor)
 static void put_kept(struct eco_layout *layout, struct cursor *cursor)
 {
     const struct eco_problem *problem = layout->problem;
-    for (int s = 0; s < (layout->training ? problem->cell->recipe.n_states : 1); s++)
+    const int states = eco_layout_copies_states(layout) ? problem->cell->recipe.n_states : 1;
+    for (int s = 0; s < states; s++)
         layout->kept[s] =
             put(cursor, s == 0 ? problem->L - 1 : problem->L, eco_layout_lean_rows(layout, s));
 }

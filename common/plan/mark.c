@@ -41,10 +41,13 @@ static struct eco_mark mark_of(const struct ecornn_plan *plan, const struct eco_
 {
     const struct eco_saving *saving = &plan->problem.saving;
     const size_t rows = (size_t)args->T * (size_t)args->N;
+    const bool draws = eco_problem_draws(&plan->problem);
     struct eco_mark mark = {.magic = MAGIC,
                             .plan = plan->mark,
                             .saving = (uint64_t)saving->policy << 32 | (uint32_t)saving->every,
-                            .seed = eco_problem_draws(&plan->problem) ? args->seed : 0,
+                            .seed = draws ? args->seed : 0,
+                            .first_step = draws ? args->first_step : 0,
+                            .first_row = draws ? args->first_row : 0,
                             .lengths = sum_lengths(args->lengths, args->N),
                             .resets = sum_bytes(args->resets, rows),
                             .mask = sum_bytes(args->mask, rows),
@@ -137,5 +140,11 @@ ecornn_status eco_mark_check(const struct ecornn_plan *plan, const struct eco_ar
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.seed is %llu, but %llu in the forward run of io.reserve",
                         (unsigned long long)now.seed, (unsigned long long)then->seed);
+    if (then->first_step != now.first_step || then->first_row != now.first_row)
+        return eco_fail(
+            ECORNN_BAD_ARGUMENT,
+            "io.first_step and io.first_row are %u and %u, but %u and %u in the forward "
+            "run of io.reserve",
+            now.first_step, now.first_row, then->first_step, then->first_row);
     return ECORNN_OK;
 }

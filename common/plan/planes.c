@@ -5,7 +5,13 @@
 
 bool eco_layout_is_lean(const struct eco_layout *layout)
 {
-    return layout->wishes.gpu.lean && (layout->training || layout->problem->resets);
+    const struct eco_problem *problem = layout->problem;
+    return layout->wishes.gpu.lean && (layout->training || problem->resets || problem->states);
+}
+
+bool eco_layout_copies_states(const struct eco_layout *layout)
+{
+    return layout->wishes.gpu.lean && (layout->training || layout->problem->states);
 }
 
 size_t eco_layout_state_plane(const struct eco_layout *layout, int d, int32_t t, bool next)

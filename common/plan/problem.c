@@ -37,6 +37,11 @@ bool eco_problem_reversed(const struct eco_problem *problem, int d)
     return d == 1 || problem->direction == ECORNN_REVERSE;
 }
 
+bool eco_problem_writes_y(const struct eco_problem *problem)
+{
+    return problem->training || problem->resets || problem->states;
+}
+
 bool eco_problem_draws(const struct eco_problem *problem)
 {
     return problem->dropout > 0 || problem->cell->recipe.n_bernoulli > 0;
@@ -75,6 +80,7 @@ enum saying {
     RESETS,
     MASKS,
     PADDING,
+    STATES,
     DROPOUT,
     SAVE,
     SAVE_TYPE,
@@ -102,6 +108,7 @@ static const struct eco_word words[] = {
     {"resets", RESETS, FIELD(flags), ECORNN_RESETS},
     {"mask", MASKS, FIELD(flags), ECORNN_MASK},
     {"repeat-padding", PADDING, FIELD(flags), ECORNN_REPEAT_PADDING},
+    {"all-states", STATES, FIELD(flags), ECORNN_ALL_STATES},
     {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
     {"save:states", SAVE, FIELD(save), ECORNN_SAVE_STATES},
     {"bf16-save", SAVE_TYPE, FIELD(save_type), ECORNN_BF16},
@@ -168,7 +175,7 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
                         (double)desc->dropout);
     const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
-                           ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING;
+                           ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES;
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
@@ -228,6 +235,8 @@ static void write_text(struct eco_problem *problem)
         eco_text_add(&text, "/mask");
     if (problem->repeats)
         eco_text_add(&text, "/repeat-padding");
+    if (problem->states)
+        eco_text_add(&text, "/all-states");
     if (problem->dropout > 0) {
         eco_text_add(&text, "/dropout:");
         eco_problem_write_decimal(&text, problem->dropout);
@@ -256,6 +265,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .resets = (desc->flags & ECORNN_RESETS) != 0,
         .masks = (desc->flags & ECORNN_MASK) != 0,
         .repeats = (desc->flags & ECORNN_REPEAT_PADDING) != 0,
+        .states = (desc->flags & ECORNN_ALL_STATES) != 0,
         .direction = desc->direction,
         .order = desc->order,
         .type = desc->type,

@@ -78,8 +78,7 @@ static size_t gather_row(const struct eco_layout *layout, bool backward)
     const bool first = eco_layout_gathers(problem, &layout->wishes, backward);
     const size_t I = first ? (size_t)problem->I : 0;
     const size_t later = (size_t)problem->D * (size_t)problem->P;
-    const bool copied =
-        (problem->training || problem->resets) && eco_wishes_copy(&layout->wishes, later);
+    const bool copied = eco_problem_writes_y(problem) && eco_wishes_copy(&layout->wishes, later);
     const bool gathered = problem->L > 1 && ((problem->training && problem->dropout > 0) || copied);
     const size_t row = eco_layout_apart(layout, eco_wishes_row(&layout->wishes, I));
     const size_t other = eco_layout_apart(layout, eco_wishes_row(&layout->wishes, later));

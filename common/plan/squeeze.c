@@ -25,6 +25,7 @@ static void *take(struct places *places, size_t element, size_t rows, size_t wid
 /* Copies of the caller's arrays. */
 struct copies {
     void *x, *y, *dy, *dx;
+    void *states[ECO_MAX_STATES]; /* backward: their gradients */
 };
 
 static struct copies place(struct eco_squeezed *run, const struct eco_layout *layout,
@@ -34,7 +35,7 @@ static struct copies place(struct eco_squeezed *run, const struct eco_layout *la
     const size_t N = (size_t)layout->N, rows = (size_t)layout->T * N, I = (size_t)problem->I,
                  output = (size_t)problem->D * (size_t)problem->P,
                  element = eco_type_bytes(layout->type);
-    struct copies copies = {NULL, NULL, NULL, NULL};
+    struct copies copies = {.x = NULL};
     run->counted = take(places, sizeof *run->counted, rows, 1);
     run->lengths = take(places, sizeof *run->lengths, N, 1);
     run->own_resets = take(places, problem->resets ? 1 : 0, rows, 1);
@@ -44,6 +45,9 @@ static struct copies place(struct eco_squeezed *run, const struct eco_layout *la
         copies.dy = take(places, element, rows, output);
         copies.dx = take(places, element, rows, I);
     }
+    for (int s = 0; problem->states && s < problem->cell->recipe.n_states; s++)
+        copies.states[s] = take(places, element, rows * (size_t)problem->L * (size_t)problem->D,
+                                (size_t)eco_problem_width(problem, s));
     return copies;
 }
 
@@ -87,6 +91,21 @@ static struct eco_squeeze_move rows_of(const struct eco_layout *layout, enum eco
                                      .width = width};
 }
 
+/* A state of every step, whose array has steps outside whatever the order. */
+static struct eco_squeeze_move states_of(const struct eco_layout *layout,
+                                         enum eco_squeeze_kind kind, int s)
+{
+    const struct eco_problem *problem = layout->problem;
+    const size_t width = (size_t)eco_problem_width(problem, s), step = (size_t)layout->N * width;
+    return (struct eco_squeeze_move){.kind = kind,
+                                     .type = layout->type,
+                                     .step = step,
+                                     .row = width,
+                                     .lane = (size_t)layout->T * step,
+                                     .lanes = problem->L * problem->D,
+                                     .width = (int32_t)width};
+}
+
 static struct eco_squeeze_move between(struct eco_squeeze_move move, const void *from, void *to)
 {
     move.from = from;
@@ -98,6 +117,22 @@ static struct eco_squeeze_move between(struct eco_squeeze_move move, const void 
 static void *where(const void *given, void *copy)
 {
     return given == NULL ? NULL : copy;
+}
+
+static void add_states(struct eco_squeeze *squeeze, const struct eco_layout *layout,
+                       const struct copies *copies)
+{
+    struct eco_args *const inside = &squeeze->inside;
+    for (int s = 0; layout->problem->states && s < layout->problem->cell->recipe.n_states; s++) {
+        const struct eco_squeeze_move sums = states_of(layout, ECO_SQUEEZE_SUMS, s),
+                                      repeats = states_of(layout, ECO_SQUEEZE_REPEATS, s);
+        inside->dstates[s] = where(squeeze->args->dstates[s], copies->states[s]);
+        inside->states[s] = where(squeeze->args->states[s], copies->states[s]);
+        add(squeeze->in, &squeeze->ins,
+            between(sums, squeeze->args->dstates[s], copies->states[s]));
+        add(squeeze->out, &squeeze->outs,
+            between(repeats, inside->states[s], squeeze->args->states[s]));
+    }
 }
 
 void eco_squeeze_begin(struct eco_squeeze *squeeze, const struct eco_layout *layout,
@@ -131,6 +166,7 @@ void eco_squeeze_begin(struct eco_squeeze *squeeze, const struct eco_layout *lay
                                   repeats = rows_of(layout, ECO_SQUEEZE_REPEATS, true),
                                   apart = rows_of(layout, ECO_SQUEEZE_APART, false);
     add(squeeze->in, &squeeze->ins, between(x, args->x, copies.x));
+    add_states(squeeze, layout, &copies);
     if (!args->backward) {
         add(squeeze->out, &squeeze->outs, between(repeats, inside->y, args->y));
         return;

@@ -34,7 +34,7 @@ static bool reads_gathered(const struct eco_problem *problem, const struct eco_w
     const bool copy = eco_wishes_copy(wishes, (size_t)eco_problem_input(problem, layer));
     if (layer > 0)
         return (problem->training && problem->dropout > 0) ||
-               ((problem->training || problem->resets) && copy);
+               (eco_problem_writes_y(problem) && copy);
     return (ragged && eco_layout_gathers(problem, wishes, backward)) ||
            (problem->order == ECORNN_BATCH_MAJOR && problem->N > 1) || copy;
 }

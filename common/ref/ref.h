@@ -30,6 +30,7 @@ struct eco_reference {
     double *dinput, *doutput;      /* [T,N,width] of one layer                                    */
     double *carry[ECO_MAX_STATES]; /* [width]: gradient of a row's states between steps        */
     double *held;                  /* [width]: gradient of a row's y where that is repeated */
+    double *held_state[ECO_MAX_STATES];
     double *start[ECO_MAX_STATES]; /* [width]: what a row's states are reset to                   */
     double *dstart[ECO_MAX_STATES];
     double *value, *dvalue;      /* [n_nodes,width]: of one row of one step                     */
@@ -58,6 +59,15 @@ double *eco_reference_state(const struct eco_reference *run, int s, int32_t plan
 /* The plane that step number k of the recurrence reads; it writes that of k + 1. */
 int32_t eco_reference_plane(const struct eco_reference *run, int32_t k);
 
+/* One row of one step. */
+struct eco_reference_row {
+    int32_t t, n;
+    const double *x;                     /* [I of the layer]                                   */
+    const double *state[ECO_MAX_STATES]; /* [width]                                            */
+    double *next[ECO_MAX_STATES];        /* written forward                                    */
+    double *dx;                          /* backward: added to                                 */
+};
+
 /* ref_arrays.c: between the caller's arrays and those of a run; NULL is read as zeros, and not
  * written.  Padding is not read. */
 bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_t n);
@@ -65,7 +75,8 @@ bool eco_reference_is_padding(const struct eco_reference *run, int32_t t, int32_
 bool eco_reference_counts(const struct eco_reference *run, int32_t t, int32_t n);
 /* Does the row repeat its output there? */
 bool eco_reference_repeats(const struct eco_reference *run, int32_t t, int32_t n);
-/* What random numbers know of step t: how many steps of the row count ahead of it. */
+/* What random numbers know of step t: how many steps of the row count ahead of it, those of the run
+ * that this one is a piece of too. */
 uint32_t eco_reference_number(const struct eco_reference *run, int32_t t, int32_t n);
 /* Do the row's states start anew before step t? */
 bool eco_reference_resets(const struct eco_reference *run, int32_t t, int32_t n);
@@ -80,17 +91,13 @@ void eco_reference_load_state(const struct eco_reference *run, double *to, const
                               int32_t n);
 void eco_reference_store_state(const struct eco_reference *run, void *array, const double *from,
                                int s, int32_t n);
+/* One of every step, in a caller's [L*D,T,N,width]: added to what is there, and out. */
+void eco_reference_add_shown(const struct eco_reference *run, double *to, const void *array, int s,
+                             const struct eco_reference_row *row);
+void eco_reference_show(const struct eco_reference *run, void *array, const double *from, int s,
+                        const struct eco_reference_row *row);
 /* All initial states in, or final states out. */
 void eco_reference_move_states(struct eco_reference *run, bool out);
-
-/* One row of one step. */
-struct eco_reference_row {
-    int32_t t, n;
-    const double *x;                     /* [I of the layer]                                   */
-    const double *state[ECO_MAX_STATES]; /* [width]                                            */
-    double *next[ECO_MAX_STATES];        /* written forward                                    */
-    double *dx;                          /* backward: added to                                 */
-};
 
 /* ref_product.c: what a product reads of a value; good until the next call. */
 const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width);

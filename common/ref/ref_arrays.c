@@ -30,7 +30,7 @@ bool eco_reference_repeats(const struct eco_reference *run, int32_t t, int32_t n
 
 uint32_t eco_reference_number(const struct eco_reference *run, int32_t t, int32_t n)
 {
-    uint32_t number = 0;
+    uint32_t number = run->args->first_step;
     for (int32_t before = 0; before < t; before++)
         number += eco_reference_counts(run, before, n);
     return number;
@@ -113,6 +113,30 @@ void eco_reference_store_state(const struct eco_reference *run, void *array, con
                                int s, int32_t n)
 {
     store(run, array, callers_state(run, s, n), from, (size_t)eco_problem_width(run->problem, s));
+}
+
+static size_t callers_shown(const struct eco_reference *run, int s,
+                            const struct eco_reference_row *row)
+{
+    const size_t pair = (size_t)run->layer * (size_t)run->problem->D + (size_t)run->d,
+                 step = pair * (size_t)run->T + (size_t)row->t;
+    return (step * (size_t)run->N + (size_t)row->n) * (size_t)eco_problem_width(run->problem, s);
+}
+
+void eco_reference_add_shown(const struct eco_reference *run, double *to, const void *array, int s,
+                             const struct eco_reference_row *row)
+{
+    const size_t from = callers_shown(run, s, row);
+    for (size_t i = 0; array && i < (size_t)eco_problem_width(run->problem, s); i++)
+        to[i] += eco_type_get(array, from + i, run->problem->type);
+}
+
+void eco_reference_show(const struct eco_reference *run, void *array, const double *from, int s,
+                        const struct eco_reference_row *row)
+{
+    const size_t to = callers_shown(run, s, row);
+    for (size_t i = 0; array && i < (size_t)eco_problem_width(run->problem, s); i++)
+        eco_type_set(array, to + i, run->problem->type, from ? from[i] : 0);
 }
 
 void eco_reference_move_states(struct eco_reference *run, bool out)

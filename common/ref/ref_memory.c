@@ -48,6 +48,8 @@ static void take_all(struct eco_reference *run, struct arena *arena)
         run->dstart[s] = take(arena, 1, 1, width);
     }
     run->held = take(arena, 1, 1, width);
+    for (int s = 0; s < ECO_MAX_STATES; s++)
+        run->held_state[s] = take(arena, 1, 1, width);
     run->operand = take(arena, 1, 1, width);
     run->value = take(arena, 1, nodes, width);
     run->dvalue = take(arena, 1, nodes, width);

@@ -50,7 +50,7 @@ static void drop(struct eco_reference *run, int layer, double *array, bool gradi
             for (int32_t j = 0; j < width; j++) {
                 uint32_t word[4];
                 at.t = eco_reference_number(run, t, n);
-                at.n = (uint32_t)n;
+                at.n = run->args->first_row + (uint32_t)n;
                 eco_random_quad(&at, (uint32_t)j / 4, word);
                 const bool kept = word[j % 4] >= eco_random_threshold(p);
                 *array = kept ? eco_round(&run->arithmetic, *array * scale) : 0;
@@ -86,24 +86,36 @@ static double *output_part(const struct eco_reference *run, double *array, int32
     return array + (((size_t)t * (size_t)run->N + (size_t)n) * D + (size_t)run->d) * P;
 }
 
-static void forward_row(struct eco_reference *run, int32_t n)
+/* The row's states as they leave the run at this step, and y; NULL: zeros. */
+static void show(struct eco_reference *run, const struct eco_reference_row *row,
+                 const double *const state[ECO_MAX_STATES])
 {
     const struct eco_problem *problem = run->problem;
+    double *output = output_part(run, eco_reference_input(run, run->layer + 1), row->t, row->n);
+    for (int32_t j = 0; j < problem->P; j++)
+        output[j] = state[0] ? state[0][j] : 0;
+    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+        eco_reference_show(run, run->args->states[s], state[s], s, row);
+}
+
+static void forward_row(struct eco_reference *run, int32_t n)
+{
+    static const double *const zeros[ECO_MAX_STATES];
+    const struct eco_problem *problem = run->problem;
+    const double *last[ECO_MAX_STATES] = {NULL}; /* after the last step that counts */
     for (int32_t k = 0; k < run->T; k++) {
         const struct eco_reference_row row = row_of(run, k, n);
         const bool counts = eco_reference_counts(run, row.t, n);
         if (counts)
             eco_reference_forward(run, &row);
-        for (int s = 0; !counts && s < problem->cell->recipe.n_states; s++)
-            memcpy(row.next[s], row.state[s],
-                   (size_t)eco_problem_width(problem, s) * sizeof(double));
-        double *const y = eco_reference_input(run, run->layer + 1),
-                      *output = output_part(run, y, row.t, n);
-        const double *repeated = k > 0 && eco_reference_repeats(run, row.t, n)
-                                     ? output_part(run, y, step_of(run, k - 1), n)
-                                     : NULL;
-        for (int32_t j = 0; j < problem->P; j++)
-            output[j] = counts ? row.next[0][j] : repeated ? repeated[j] : 0;
+        for (int s = 0; s < problem->cell->recipe.n_states; s++) {
+            if (counts)
+                last[s] = row.next[s];
+            else
+                memcpy(row.next[s], row.state[s],
+                       (size_t)eco_problem_width(problem, s) * sizeof(double));
+        }
+        show(run, &row, counts || eco_reference_repeats(run, row.t, n) ? last : zeros);
     }
 }
 
@@ -152,12 +164,26 @@ static double take_held(struct eco_reference *run, int32_t j, double doutput)
     return run->layer == run->problem->L - 1 ? eco_round_kept(&run->arithmetic, sum) : sum;
 }
 
+/* Gradients of states that the caller has seen are carried with those of the steps behind. */
+static void take_held_states(struct eco_reference *run)
+{
+    const struct eco_problem *problem = run->problem;
+    for (int s = 0; s < problem->cell->recipe.n_states; s++)
+        for (int32_t j = 0; j < eco_problem_width(problem, s); j++) {
+            const double sum = eco_round_kept(&run->arithmetic, run->held_state[s][j]);
+            eco_round_add(&run->arithmetic, &run->carry[s][j], sum);
+            run->held_state[s][j] = 0;
+        }
+}
+
 static void backward_row(struct eco_reference *run, int32_t n)
 {
     const struct eco_problem *problem = run->problem;
     const struct eco_args *args = run->args;
     const int states = problem->cell->recipe.n_states;
     memset(run->held, 0, (size_t)run->width * sizeof *run->held);
+    for (int s = 0; s < states; s++)
+        memset(run->held_state[s], 0, (size_t)run->width * sizeof *run->held);
     for (int s = 0; s < states; s++) {
         eco_reference_load_state(run, run->carry[s], args->dfinal[s], s, n);
         memset(run->dstart[s], 0, (size_t)run->width * sizeof *run->dstart[s]);
@@ -167,8 +193,12 @@ static void backward_row(struct eco_reference *run, int32_t n)
         const double *doutput = output_part(run, run->doutput, row.t, n);
         if (eco_reference_repeats(run, row.t, n))
             hold(run, doutput);
+        if (eco_reference_repeats(run, row.t, n) || eco_reference_counts(run, row.t, n))
+            for (int s = 0; s < states; s++)
+                eco_reference_add_shown(run, run->held_state[s], args->dstates[s], s, &row);
         if (!eco_reference_counts(run, row.t, n))
             continue;
+        take_held_states(run);
         for (int32_t j = 0; j < problem->P; j++)
             run->carry[0][j] =
                 eco_round(&run->arithmetic, run->carry[0][j] + take_held(run, j, doutput[j]));

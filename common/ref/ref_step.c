@@ -64,7 +64,7 @@ static double bernoulli(const struct place *at, int32_t j)
         .direction = (uint32_t)run->d,
         .purpose = 1 + (uint32_t)at->node->index,
         .t = eco_reference_number(run, at->row->t, at->row->n),
-        .n = (uint32_t)at->row->n};
+        .n = run->args->first_row + (uint32_t)at->row->n};
     uint32_t word[4];
     eco_random_quad(&coordinates, (uint32_t)j / 4, word);
     return word[j % 4] < eco_random_threshold(at->node->value) ? 1 : 0;

@@ -30,7 +30,8 @@ struct eco_pointwise {
     unsigned wide_states;   /* bit s: state s is float; for narrow rows */
     bool wide_dy;           /* so is dy */
     uint64_t seed;
-    uint32_t layer, direction; /* coordinates of random numbers */
+    uint32_t layer, direction;      /* coordinates of random numbers, */
+    uint32_t first_step, first_row; /* which are counted from these */
 
     const void *vector; /* [vectors,H], in the order of the recipe's parameters */
     const void *state[ECO_MAX_STATES];

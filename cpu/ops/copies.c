@@ -194,8 +194,8 @@ void eco_cpu_gather(const struct eco_cpu_run *run, const struct eco_bound *bound
             const int32_t row = eco_cpu_row(run, n), there = op->layer == 0 ? row : n;
             struct rows_pair pair = pair_of(&bound->gather, &bound->x, t, (size_t)n, (size_t)there);
             pair.width = width;
-            drop.at.t = (uint32_t)t;
-            drop.at.n = (uint32_t)row;
+            drop.at.t = run->args->first_step + (uint32_t)t;
+            drop.at.n = run->args->first_row + (uint32_t)row;
             move_row(&drop, &pair);
         }
     }
@@ -216,8 +216,8 @@ void eco_cpu_d_scatter(const struct eco_cpu_run *run, const struct eco_bound *bo
             struct rows_pair pair =
                 pair_of(&bound->dx, &bound->dgather, t, (size_t)there, (size_t)n);
             pair.width = width;
-            drop.at.t = (uint32_t)t;
-            drop.at.n = (uint32_t)row;
+            drop.at.t = run->args->first_step + (uint32_t)t;
+            drop.at.n = run->args->first_row + (uint32_t)row;
             if (n < active)
                 move_row(&drop, &pair);
             else if (op->layer == 0 && !op->add)

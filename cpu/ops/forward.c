@@ -261,16 +261,11 @@ static void reset(struct step *step, int32_t t)
         eco_cpu_wait(run);
 }
 
-static void run_step(struct step *step, int32_t t)
+/* Some rows have not ended. */
+static void compute_step(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_lowered *lowered = run->lowered;
-    if (run->active != NULL) {
-        clear_y(step, t);
-        if (run->active[t] == 0)
-            return;
-        eco_cpu_take_part(run, t, &step->call);
-    }
     if (run->args->resets != NULL)
         reset(step, t);
     point_at_step(step, t);
@@ -283,6 +278,19 @@ static void run_step(struct step *step, int32_t t)
         project(step, t);
         eco_cpu_after_pointwise(run);
     }
+}
+
+static void run_step(struct step *step, int32_t t)
+{
+    const struct eco_cpu_run *run = step->run;
+    if (run->active != NULL) {
+        clear_y(step, t);
+        eco_cpu_take_part(run, t, &step->call);
+    }
+    if (run->active == NULL || run->active[t] > 0)
+        compute_step(step, t);
+    if (run->problem->states)
+        eco_cpu_show_states(run, step->bound, t);
 }
 
 /* Everything that the steps of an op share, but for the stages. */

@@ -22,6 +22,8 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
         .seed = run->args->seed,
         .layer = op->layer,
         .direction = op->d,
+        .first_step = run->args->first_step,
+        .first_row = run->args->first_row,
         .vector = eco_bind_weights(run->layout, run->args, op, ECO_PART_VECTORS),
         .mean = run->lowered->has_means ? bound->mean.first : NULL,
         .mean_row = bound->mean.row,

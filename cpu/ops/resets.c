@@ -120,6 +120,25 @@ void eco_cpu_patch_states(const struct eco_cpu_run *run, const struct eco_bound 
     }
 }
 
+static bool is_apart(const struct eco_cpu_run *run, int s)
+{
+    return s == 0 && run->problem->projected;
+}
+
+struct eco_share eco_cpu_carried_rows(const struct eco_cpu_run *run,
+                                      const struct eco_pointwise *call, int32_t t, int s)
+{
+    return is_apart(run, s) ? eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1)
+                            : (struct eco_share){call->row0, call->row1};
+}
+
+struct eco_share eco_cpu_carried_units(const struct eco_cpu_run *run,
+                                       const struct eco_pointwise *call, int s)
+{
+    return is_apart(run, s) ? (struct eco_share){0, eco_problem_width(run->problem, s)}
+                            : units_of(run, call, s);
+}
+
 /* What a step gave its start goes no further. */
 void eco_cpu_cut_carry(const struct eco_cpu_run *run, const struct eco_bound *bound, int s,
                        int32_t place, struct eco_share units)
@@ -140,12 +159,8 @@ void eco_cpu_cut_carries(const struct eco_cpu_run *run, const struct eco_bound *
         return;
     const int32_t active = eco_cpu_active(run, after);
     for (int s = 0; s < call->n_states; s++) {
-        const bool apart = s == 0 && run->problem->projected;
-        const struct eco_share all = {0, eco_problem_width(run->problem, s)},
-                               own = {call->row0, call->row1};
-        const struct eco_share rows =
-            apart ? eco_cpu_part_of(run, eco_cpu_step_rows(run, t), 1) : own;
-        const struct eco_share units = apart ? all : units_of(run, call, s);
+        const struct eco_share rows = eco_cpu_carried_rows(run, call, t, s),
+                               units = eco_cpu_carried_units(run, call, s);
         for (int32_t n = rows.from; n < rows.to && n < active; n++)
             if (is_reset(run, after, n))
                 eco_cpu_cut_carry(run, bound, s, n, units);

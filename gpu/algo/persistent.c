@@ -44,8 +44,9 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a device without what it needs";
     if (problem->projected)
         return "a projection";
-    if (problem->resets && problem->order == ECORNN_BATCH_MAJOR && problem->H % WHOLE != 0)
-        return "resets of batch-major rows that are no whole groups";
+    if ((problem->resets || problem->states) && problem->order == ECORNN_BATCH_MAJOR &&
+        problem->H % WHOLE != 0)
+        return "resets or states of batch-major rows that are no whole groups";
     if (problem->weight_type != problem->type)
         return "weights of another type than the rows";
     if (eco_persistent_refuses(problem, false) != NULL)

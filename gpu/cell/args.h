@@ -70,6 +70,7 @@ struct eco_stage_call {
     int32_t batch, reset_t, reset_end; /* time of row 0, of the run's end */
     int32_t then;                      /* +1, -1: the step after, in the direction's order */
     bool cuts;                         /* this stage does */
+    uint32_t draw_step, draw_row;      /* random numbers count steps and rows from these */
 };
 
 /* An instruction of a stage that was not compiled; 16 bytes: a program is a kernel's argument. */

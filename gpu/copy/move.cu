@@ -37,8 +37,12 @@ static cudaError_t launch(const void *kernel, const void *call, int32_t width, i
 static __device__ double dropped(const struct eco_move_call *call, int32_t t, int32_t n, int32_t i,
                                  double value)
 {
-    const struct eco_coordinates at = {call->seed, call->layer, 0, 0, (uint32_t)(call->t0 + t),
-                                       (uint32_t)n};
+    const struct eco_coordinates at = {call->seed,
+                                       call->layer,
+                                       0,
+                                       0,
+                                       call->draw_step + (uint32_t)(call->t0 + t),
+                                       call->draw_row + (uint32_t)n};
     uint32_t word[4];
     eco_random_quad(&at, (uint32_t)i / 4, word);
     return word[i % 4] < call->threshold ? 0 : value * call->scale;

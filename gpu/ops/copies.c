@@ -52,8 +52,26 @@ void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound, i
     move_state(run, s, &bound->wanted[s], &bound->next[s], bound->last);
 }
 
+/* States of all steps from where a lean run copied them; a replay's, chunk by chunk. */
+static void show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    for (int s = 0; s < states(run); s++) {
+        const struct eco_move_call call = {
+            .to = eco_gpu_plane(&bound->shown[s], 0),
+            .from = eco_gpu_plane(s == 0 ? &bound->y : &bound->kept[s], 0),
+            .steps = run->args->T,
+            .rows = run->args->N,
+            .width = eco_problem_width(run->problem, s),
+            .lengths = run->args->lengths};
+        if (call.to.data != NULL && (s == 0 || eco_layout_copies_direct(run->layout)))
+            move(run, &call);
+    }
+}
+
 void eco_gpu_end(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
+    if (run->problem->states)
+        show_states(run, bound);
     for (int s = 0; s < states(run); s++)
         eco_gpu_end_state(run, bound, s);
 }
@@ -112,6 +130,8 @@ static struct eco_move_call move_of(const struct eco_gpu_run *run, const struct 
                                   .drop = op->layer > 0 && p > 0 && run->args->reserve != NULL,
                                   .layer = op->layer,
                                   .seed = run->args->seed,
+                                  .draw_step = run->args->first_step,
+                                  .draw_row = run->args->first_row,
                                   .threshold = eco_random_threshold(p),
                                   .scale = 1 / (1 - p)};
 }

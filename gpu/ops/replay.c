@@ -37,12 +37,31 @@ static int32_t kept_at(const struct eco_gpu_run *run, const struct eco_bound *bo
                : (int32_t)eco_layout_kept_step(run->layout, bound->op->d, t);
 }
 
+/* To the caller, who wants those of every step. */
+static void show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    for (int s = 1; s < states(run) && run->status == ECORNN_OK; s++) {
+        const struct eco_move_call call = {.to = eco_gpu_plane(&bound->shown[s], op->t0),
+                                           .from = eco_gpu_plane(&bound->next[s], op->t0),
+                                           .steps = op->t1 - op->t0,
+                                           .rows = run->args->N,
+                                           .width = eco_problem_width(run->problem, s),
+                                           .t0 = op->t0,
+                                           .lengths = run->args->lengths};
+        if (call.to.data != NULL)
+            eco_gpu_note_cuda(run, eco_launch_move(&call, run->stream), "states of a chunk");
+    }
+}
+
 void eco_gpu_keep(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
     const int32_t every = run->problem->saving.every;
     int32_t first = -1, n = 0;
     if (!eco_layout_replays(run->layout) || eco_layout_copies_direct(run->layout))
         return;
+    if (run->problem->states)
+        show_states(run, bound);
     for (int32_t t = bound->op->t0; t < bound->op->t1; t++)
         if (every == 1 || eco_layout_keeps(run->layout, bound->op->d, t)) {
             first = first < 0 ? t : first;

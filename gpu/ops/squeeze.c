@@ -17,6 +17,11 @@ static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_
     ecornn_status status = ECORNN_OK;
     for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
         status = eco_gpu_check_pointer(gpu, all[i].name, all[i].pointer);
+    for (int s = 0; status == ECORNN_OK && s < ECO_MAX_STATES; s++) {
+        status = eco_gpu_check_pointer(gpu, "io.states", args->states[s]);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(gpu, "gradient.dstates", args->dstates[s]);
+    }
     return status;
 }
 

@@ -56,7 +56,7 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
     struct eco_stage_call mine = *call;
     mine.last = stage == (backward ? lowered->n_backward : lowered->n_forward) - 1;
     mine.means = lowered->has_means ? means_of(program) : 0;
-    mine.cuts = backward && stage == 0 && call->resets != NULL;
+    mine.cuts = backward && stage == 0 && call->resets != NULL && !run->cuts_before;
     run->launch.steps = true;
     if (run->status != ECORNN_OK)
         return;
@@ -95,6 +95,8 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
         .batch = run->args->N,
         .reset_end = run->args->T,
         .then = op->reversed ? -1 : 1,
+        .draw_step = run->args->first_step,
+        .draw_row = run->args->first_row,
     };
     for (int s = 0; s < call.n_states && run->args->resets != NULL; s++) {
         call.start[s] = bound->start[s].first;

@@ -35,7 +35,8 @@ static bool adds_to_dh(const struct eco_gpu_run *run, const struct eco_bound *bo
 {
     struct eco_span span, more;
     return run->problem->projected && run->args->lengths == NULL && run->args->resets == NULL &&
-           bound->dy.first != NULL && bound->dy.type == bound->h.type &&
+           run->args->dstates[0] == NULL && bound->dy.first != NULL &&
+           bound->dy.type == bound->h.type &&
            eco_span_next(run->lowered, ECO_PART_RECURRENT, 0, &span) &&
            !eco_span_next(run->lowered, ECO_PART_RECURRENT, span.end, &more);
 }
@@ -79,7 +80,7 @@ static void project_back(struct step *step, int32_t t)
                                          .lengths = run->args->lengths};
     back.cut = (struct eco_cut_call){.sum = {call->dstart[0], 0, call->carry_row[0], sum},
                                      .carry = back.carry,
-                                     .resets = eco_gpu_resets(run, then),
+                                     .resets = run->cuts_before ? NULL : eco_gpu_resets(run, then),
                                      .lengths = run->args->lengths,
                                      .t = then};
     if (run->status == ECORNN_OK && (t == first_back(bound->op) || !adds_to_dh(run, bound)))
@@ -121,8 +122,47 @@ uint16_t eco_gpu_zero_carry(const struct eco_gpu_run *run)
 {
     uint16_t zero = 0;
     for (int s = 0; s < run->problem->cell->recipe.n_states && !run->problem->projected; s++)
-        zero |= (uint16_t)((run->args->dfinal[s] == NULL) << s);
+        zero |= (uint16_t)((run->args->dfinal[s] == NULL && run->args->dstates[s] == NULL) << s);
     return zero;
+}
+
+static bool has_dstates(const struct eco_args *args)
+{
+    bool any = false;
+    for (int s = 0; s < ECO_MAX_STATES; s++)
+        any = any || args->dstates[s] != NULL;
+    return any;
+}
+
+/* Gradients of states that the caller has seen go to what is carried, which with resets is cut
+ * before that. */
+static void add_dstates(const struct step *step, int32_t t)
+{
+    struct eco_gpu_run *run = step->run;
+    const struct eco_bound *bound = step->bound;
+    const int32_t then = t + step->call.then;
+    for (int s = 0; s < step->call.n_states && run->status == ECORNN_OK; s++) {
+        const struct eco_plane carry = eco_gpu_plane(&bound->carry[s], 0);
+        const struct eco_cut_call cut = {.sum = {step->call.dstart[s], 0, carry.row, carry.type},
+                                         .carry = carry,
+                                         .resets = eco_gpu_resets(run, then),
+                                         .lengths = run->args->lengths,
+                                         .rows = run->args->N,
+                                         .width = eco_problem_width(run->problem, s),
+                                         .t = then};
+        const struct eco_move_call add = {.to = carry,
+                                          .from = eco_gpu_plane(&bound->shown[s], t),
+                                          .steps = 1,
+                                          .rows = cut.rows,
+                                          .width = cut.width,
+                                          .t0 = t,
+                                          .lengths = cut.lengths,
+                                          .add = true};
+        if (cut.resets != NULL)
+            eco_gpu_note_cuda(run, eco_launch_cut(&cut, run->stream), "gradients of starts");
+        if (add.from.data != NULL)
+            eco_gpu_note_cuda(run, eco_launch_move(&add, run->stream), "gradients of states");
+    }
 }
 
 /* Does nobody want what the direction's first step leaves of a state's gradient? */
@@ -141,6 +181,8 @@ static void run_step(struct step *step, int32_t t)
     const struct eco_bound *bound = step->bound;
     const struct eco_op *op = bound->op;
     point_at_step(step, t);
+    if (has_dstates(run->args))
+        add_dstates(step, t);
     if (run->problem->projected)
         project_back(step, t);
     for (int stage = 0; stage < lowered->n_backward; stage++) {
@@ -187,6 +229,7 @@ void eco_gpu_d_step(struct eco_gpu_run *run, const struct eco_bound *bound)
     if (run->args->dweights != NULL)
         eco_gpu_patch_states(run, bound, op->t0, op->t1);
     begin_dh(run, bound);
+    run->cuts_before = has_dstates(run->args);
     for (int32_t i = 0; i < op->t1 - op->t0; i++)
         run_step(&step, op->reversed ? op->t0 + i : op->t1 - 1 - i);
 }

@@ -240,6 +240,7 @@ struct eco_persistent_call {
     int32_t recurrent_row[ECO_PERSISTENT_PRODUCTS];
     bool words;      /* backward: what a step reads may be copied in words of 4 bytes */
     bool wide_dy;    /* backward: dy is kept as sums */
+    bool keeps;      /* forward: job.save and job.kept may be there */
     uint32_t inputs; /* forward: which accumulators have a W or are x; of others acc is not there */
     int8_t bias[ECO_MAX_ACCS]; /* forward: the vector that each adds; -1: none */
     uint32_t fields;           /* backward: which of what a step may read it reads */
@@ -250,6 +251,7 @@ struct eco_persistent_call {
     /* From row to row, in elements; those of a step are less than 2^32 (kept: as state). */
     uint32_t acc_row, state_row[ECO_MAX_STATES], save_row, y_row, carry_row[ECO_MAX_STATES],
         operand_row;
+    uint32_t draw_step, draw_row; /* random numbers count steps and rows from these */
     struct eco_persistent_job job[ECO_PERSISTENT_JOBS];
     struct eco_persistent_resets resets; /* last: other kernels do not know of it */
 };

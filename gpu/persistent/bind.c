@@ -35,7 +35,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_boun
         job->next_step[s] = along(course, next);
         call->state_row[s] = (uint32_t)next->row;
         job->kept_states |= (uint32_t)kept << s;
-        if (s > 0 && run->layout->training) {
+        if (s > 0 && eco_layout_copies_states(run->layout)) {
             job->kept[s] = eco_view_at(copy, course->first);
             job->next_step[s] = along(course, copy);
         }

@@ -278,8 +278,9 @@ template <class ELEMENT> ECO_DEVICE vec v_bernoulli(ELEMENT *at, int which, doub
                                           at->job->layer,
                                           at->job->direction,
                                           1u + which,
-                                          (uint32_t)(at->job->t + at->step * at->job->t_step),
-                                          (uint32_t)at->row};
+                                          call->draw_step +
+                                              (uint32_t)(at->job->t + at->step * at->job->t_step),
+                                          call->draw_row + (uint32_t)at->row};
     return draw(&where, (uint32_t)at->unit, probability);
 }
 

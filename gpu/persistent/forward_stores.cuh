@@ -87,7 +87,7 @@ template <class CELL, class ELEMENT> ECO_DEVICE void write_element(const ELEMENT
     const narrow h = to_narrow(at->next[0]);
     write_row(at->there && y, (narrow *)y + offset_at(at->row, call->y_row, at->unit),
               at->masked ? to_narrow(0) : h);
-    if (call->training) {
+    if (call->keeps) {
         write_saves(at, CELL::saves);
 #pragma unroll
         for (int s = 1; s < CELL::states; s++) {

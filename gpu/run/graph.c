@@ -97,13 +97,18 @@ static ecornn_status run_captured(struct eco_gpu_run *run, const struct eco_tape
 
 /* ---- runs that come again -------------------------------------------------------------------- */
 
+static bool same_draws(const struct eco_args *a, const struct eco_args *b)
+{
+    return a->seed == b->seed && a->first_step == b->first_step && a->first_row == b->first_row;
+}
+
 static bool same_args(const struct eco_graphs *graphs, const struct eco_args *a,
                       const struct eco_args *b)
 {
     return a->T == b->T && a->N == b->N && a->lengths == b->lengths && a->resets == b->resets &&
            a->x == b->x && a->y == b->y && a->weights == b->weights &&
            a->workspace == b->workspace && a->reserve == b->reserve &&
-           (a->seed == b->seed || !graphs->seed_matters) && a->backward == b->backward &&
+           (same_draws(a, b) || !graphs->seed_matters) && a->backward == b->backward &&
            a->dy == b->dy && a->dx == b->dx && a->dweights == b->dweights &&
            a->accumulate == b->accumulate &&
            memcmp(a->initial, b->initial, sizeof a->initial) == 0 &&
@@ -111,7 +116,9 @@ static bool same_args(const struct eco_graphs *graphs, const struct eco_args *a,
            memcmp(a->dfinal, b->dfinal, sizeof a->dfinal) == 0 &&
            memcmp(a->dinitial, b->dinitial, sizeof a->dinitial) == 0 &&
            memcmp(a->reset_state, b->reset_state, sizeof a->reset_state) == 0 &&
-           memcmp(a->dreset_state, b->dreset_state, sizeof a->dreset_state) == 0;
+           memcmp(a->dreset_state, b->dreset_state, sizeof a->dreset_state) == 0 &&
+           memcmp(a->states, b->states, sizeof a->states) == 0 &&
+           memcmp(a->dstates, b->dstates, sizeof a->dstates) == 0;
 }
 
 static bool take(struct entry *entry)
@@ -171,7 +178,8 @@ static bool are_alike(const struct eco_args *a, const struct eco_args *b)
                 is_like(a->final[s], b->final[s]) && is_like(a->dfinal[s], b->dfinal[s]) &&
                 is_like(a->dinitial[s], b->dinitial[s]) &&
                 is_like(a->reset_state[s], b->reset_state[s]) &&
-                is_like(a->dreset_state[s], b->dreset_state[s]);
+                is_like(a->dreset_state[s], b->dreset_state[s]) &&
+                is_like(a->states[s], b->states[s]) && is_like(a->dstates[s], b->dstates[s]);
     return alike;
 }
 

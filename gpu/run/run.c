@@ -55,6 +55,10 @@ static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_
             status = eco_gpu_check_pointer(gpu, "io.reset_state", args->reset_state[s]);
         if (status == ECORNN_OK)
             status = eco_gpu_check_pointer(gpu, "gradient.dreset_state", args->dreset_state[s]);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(gpu, "io.states", args->states[s]);
+        if (status == ECORNN_OK)
+            status = eco_gpu_check_pointer(gpu, "gradient.dstates", args->dstates[s]);
     }
     return status;
 }

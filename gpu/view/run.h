@@ -37,6 +37,7 @@ struct eco_gpu_run {
     } blas;
     struct eco_grouped_call grouped; /* gemm/grouped/grouped.c: what is still to be launched */
     bool collects;                   /* and the op at hand adds to it */
+    bool cuts_before; /* back, with resets: what is carried is cut before stages see it */
     ecornn_status status;
 };
 

@@ -78,7 +78,7 @@ static void point_at_planes(const struct eco_gpu_run *run, const struct eco_boun
         call->wide_states |= (uint16_t)(1u << s);
         call->wide_next |= (uint16_t)(1u << s);
     }
-    if (s > 0 && run->layout->training) {
+    if (s > 0 && eco_layout_copies_states(run->layout)) {
         call->kept[s] = eco_view_at(&bound->kept[s], t);
         call->kept_row[s] = bound->kept[s].row;
     }

@@ -68,8 +68,12 @@ WIDE_WORD vec v_bernoulli(WIDE_AT, int which, double probability)
     const struct eco_stage_call *call = at->call;
     if (!call->training)
         return (real)probability;
-    const struct eco_coordinates where = {call->seed, call->layer,       call->direction,
-                                          1u + which, (uint32_t)call->t, (uint32_t)at->row};
+    const struct eco_coordinates where = {call->seed,
+                                          call->layer,
+                                          call->direction,
+                                          1u + which,
+                                          call->draw_step + (uint32_t)call->t,
+                                          call->draw_row + (uint32_t)at->row};
     return draw(&where, (uint32_t)at->unit, probability);
 }
 #undef WIDE_WORD

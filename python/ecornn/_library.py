@@ -19,7 +19,8 @@ from ._errors import BY_STATUS, Error
 MAX_STATES = 4
 NAME = "libecornn.so.0"
 F32, F64, BF16, F16 = range(4)
-TRAINING, FAST_MATH, ROW_INVARIANT, RESETS, MASK, REPEAT_PADDING = 1, 2, 4, 8, 16, 32
+TRAINING, FAST_MATH, ROW_INVARIANT, RESETS = 1, 2, 4, 8
+MASK, REPEAT_PADDING, ALL_STATES = 16, 32, 64
 FORWARD, REVERSE, BIDIRECTIONAL = range(3)
 TIME_MAJOR, BATCH_MAJOR = range(2)
 ADDITIVE, DOT = range(2)
@@ -118,20 +119,21 @@ class DeviceInfo(ctypes.Structure):
 
 # ecornn_io and ecornn_gradient are packed in one call each: a ctypes.Structure costs as much for
 # every field.  A pointer of 0 is NULL.
-_IO = struct.Struct("@NiiPPP4P4PPPPQPNNP4PP")
-_GRADIENT = struct.Struct("@NP4PP4PPi4x4P")
+_IO = struct.Struct("@NiiPPP4P4PPPPQPNNP4PP4PII")
+_GRADIENT = struct.Struct("@NP4PP4PPi4x4P4P")
 IO_BYTES, GRADIENT_BYTES = _IO.size, _GRADIENT.size
 
 
-def pack_io(*fields, resets=(0,) * 5, mask=0) -> bytes:
+def pack_io(*fields, resets=(0,) * 5, mask=0, states=(0,) * 4,
+            first=(0, 0)) -> bytes:
     """ecornn_io: steps, batch, lengths, x, y, initial[4], final[4], weights, workspace, reserve,
-    seed, stream, workspace_bytes, reserve_bytes; resets: resets, reset_state[4]; mask."""
-    return _IO.pack(IO_BYTES, *fields, *resets, mask)
+    seed, stream, workspace_bytes, reserve_bytes; resets: resets, reset_state[4]; mask; states[4]; first: first_step, first_row."""
+    return _IO.pack(IO_BYTES, *fields, *resets, mask, *states, *first)
 
 
-def pack_gradient(*fields, dreset_state=(0,) * 4) -> bytes:
-    """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, accumulate; dreset_state[4]."""
-    return _GRADIENT.pack(GRADIENT_BYTES, *fields, *dreset_state)
+def pack_gradient(*fields, dreset_state=(0,) * 4, dstates=(0,) * 4) -> bytes:
+    """ecornn_gradient: dy, dfinal[4], dx, dinitial[4], dweights, accumulate; dreset_state[4]; dstates[4]."""
+    return _GRADIENT.pack(GRADIENT_BYTES, *fields, *dreset_state, *dstates)
 
 
 _TANGENT_IO = struct.Struct("@NiiPPP4P4PPPPP4P4PPP4P4PP4PPPQP")

@@ -53,6 +53,8 @@ START_TEST(run_misuse)
     BAD_RUN(io.final[3] = b.x, "lstm has 2 states");
     BAD_RUN(io.resets = (const uint8_t *)b.x, "without ECORNN_RESETS");
     BAD_RUN(io.reset_state[2] = b.x, "io.reset_state[2]");
+    BAD_RUN(io.states[0] = b.x, "without ECORNN_ALL_STATES");
+    BAD_RUN(io.states[2] = b.x, "io.states[2] is");
     BAD_RUN(io.mask = (const uint8_t *)b.x, "without ECORNN_MASK");
     BAD_RUN(io.reset_state[1] = odd, "io.reset_state[1]");
     BAD_RUN(io.weights = NULL, "io.weights is NULL");
@@ -73,6 +75,8 @@ START_TEST(run_misuse)
     BAD_BACKWARD(gradient.dinitial[3] = b.x, "gradient.dinitial[3]");
     BAD_BACKWARD(gradient.dinitial[0] = odd, "gradient.dinitial[0]");
     BAD_BACKWARD(gradient.dreset_state[1] = b.x, "without ECORNN_RESETS");
+    BAD_BACKWARD(gradient.dstates[1] = b.x, "without ECORNN_ALL_STATES");
+    BAD_BACKWARD(gradient.dstates[2] = b.x, "gradient.dstates[2]");
     BAD_BACKWARD(gradient.dweights = odd, "gradient.dweights");
     REFUSES(ecornn_backward(NULL, &good->io, &good->gradient), "plan is NULL");
     REFUSES(ecornn_backward(net.plan, NULL, &good->gradient), "io is NULL");
@@ -196,6 +200,21 @@ START_TEST(backward_with_another_mask)
 }
 END_TEST
 
+START_TEST(backward_of_another_piece)
+{
+    struct net net;
+    net_open(&net, net_device[_i], NET_PROBLEM "/dropout:0.5");
+    struct buffers *good = buffers_open(&net);
+    good->io.first_step = 3;
+    net_train(&net, good);
+    BAD_BACKWARD(io.first_step = 0, "io.first_step and io.first_row are 0 and 0, but 3 and 0");
+    BAD_BACKWARD(io.first_row = 1, "are 3 and 1, but 3 and 0");
+    check_ok(ecornn_backward(net.plan, &good->io, &good->gradient));
+    buffers_close(&net, good);
+    net_close(&net);
+}
+END_TEST
+
 /* A seed that nothing is drawn from may change. */
 START_TEST(seed_of_nothing)
 {
@@ -204,6 +223,7 @@ START_TEST(seed_of_nothing)
     struct buffers *b = buffers_open(&net);
     net_train(&net, b);
     b->io.seed = 7;
+    b->io.first_step = 7;
     check_ok(ecornn_backward(net.plan, &b->io, &b->gradient));
     buffers_close(&net, b);
     net_close(&net);
@@ -236,6 +256,7 @@ int main(void)
     tcase_add_loop_test(cases, backward_of_another_run, 0, NET_DEVICES);
     tcase_add_loop_test(cases, backward_with_other_resets, 0, NET_DEVICES);
     tcase_add_loop_test(cases, backward_with_another_mask, 0, NET_DEVICES);
+    tcase_add_loop_test(cases, backward_of_another_piece, 0, NET_DEVICES);
     tcase_add_loop_test(cases, seed_of_nothing, 0, NET_DEVICES);
     tcase_add_loop_test(cases, inference_plan, 0, NET_DEVICES);
     Suite *suite = suite_create("api of runs");

@@ -114,8 +114,9 @@ static const char *const option[] = {
     "f64/train/T3/N2/I2/H3/states",
     "f64/train/L2/bi/T3/N3/I2/H2/states/lengths:random/dropout:0.3/seed:5",
     "f64/train/L2/rev/T3/N2/I1/H3/batch-major/lengths:short/states",
-    "f64/train/bi/T4/N2/I2/H3/lengths:random/states/resets:40/mask:30/repeat-padding/seed:2",
-    "f64/train/L2/bi/T5/N2/I2/H2/lengths:random/mask:40/dropout:0.3/batch-major/seed:3",
+    "f64/train/bi/T4/N2/I2/H3/lengths:random/states/resets:40/mask:30/repeat-padding/all-states/"
+    "seed:2",
+    "f64/train/L2/bi/T5/N2/I2/H2/lengths:random/mask:40/dropout:0.3/batch-major/all-states/seed:3",
 };
 /* and projection where the cell allows it */
 static const char *const projected = "f64/train/L2/bi/T3/N2/I2/H3/P2/states/lengths:random";
@@ -157,6 +158,9 @@ static double loss(const struct test_case *test, const struct machine *machine,
         char with[32], name[32];
         snprintf(with, sizeof with, "dfinal%d", s);
         snprintf(name, sizeof name, "final%d", s);
+        sum += dot(inputs, &results, with, name);
+        snprintf(with, sizeof with, "dstates%d", s);
+        snprintf(name, sizeof name, "states%d", s);
         sum += dot(inputs, &results, with, name);
     }
     data_free(&results);

@@ -188,6 +188,8 @@ static int parse_suffix(struct test_case *test, const char *part)
         ok = sscanf(colon, ":%lf", &test->gradients) == 1;
     else if (strncmp(part, "resets", 6) == 0)
         ok = sscanf(colon, ":%lf", &test->resets) == 1 && test->resets >= 0;
+    else if (strncmp(part, "first", 5) == 0)
+        ok = sscanf(colon, ":%dx%d", &test->first_step, &test->first_row) == 2;
     else if (strncmp(part, "mask", 4) == 0)
         ok = sscanf(colon, ":%lf", &test->mask) == 1 && test->mask >= 0;
     else if (strncmp(part, "seed", 4) == 0)
@@ -279,8 +281,8 @@ double uniform(uint64_t *state)
 
 ecornn_type case_type(const struct test_case *test, const char *name)
 {
-    const char *const rows[] = {"x",     "y",        "dx",     "dy",    "initial",
-                                "final", "dinitial", "dfinal", "start", "dstart"};
+    const char *const rows[] = {"x",        "y",      "dx",    "dy",     "initial", "final",
+                                "dinitial", "dfinal", "start", "dstart", "states",  "dstates"};
     const size_t length = strcspn(name, "0123456789"); /* a state's number */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strlen(rows[i]) == length && strncmp(name, rows[i], length) == 0)
@@ -380,6 +382,13 @@ void case_inputs(const struct test_case *test, struct data *inputs)
         snprintf(name, sizeof name, "start%d", s);
         if (test->resets >= 0)
             add_random(test, inputs, name, extent, test->scale);
+    }
+    for (int s = 0; (desc->flags & ECORNN_ALL_STATES) && s < test->states; s++) {
+        char name[32];
+        snprintf(name, sizeof name, "dstates%d", s);
+        add_random(test, inputs, name,
+                   (int32_t[]){L * D * test->T, test->N, s == 0 ? P : desc->hidden},
+                   test->gradients);
     }
     if (test->resets >= 0)
         add_bytes(test, inputs, "resets", test->resets);

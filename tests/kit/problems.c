@@ -26,6 +26,7 @@ const char *const problems[PROBLEMS] = {
     "lstm/f32/train/L3/T9/N3/I4/H6/save:states",
     "lstm/bf16/train/L2/bi/T5/N3/I2/H5/P4/batch-major/resets/mask/repeat-padding/save:every:2",
     "gru-reset-first/L3/rev/T5/N3/I2/H5/resets",
+    "lstm/L3/bi/T5/N3/I2/H5/all-states",
     "lstm/f32/train/L2/bi/T9/N3/I4/H6/P4/dropout:0.5/save:every:2/bf16-save",
     "gru-reset-first/bf16/train/rev/T7/N3/I4/H6/save:every:3/memory:3M",
 };

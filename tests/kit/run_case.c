@@ -21,10 +21,13 @@ ecornn_io session_io(const struct session *session)
                     .reserve = buffer_inside(&session->reserve),
                     .resets = buffer_inside(&session->resets),
                     .mask = buffer_inside(&session->mask),
-                    .seed = test->seed};
+                    .seed = test->seed,
+                    .first_step = (uint32_t)test->first_step,
+                    .first_row = (uint32_t)test->first_row};
     for (int s = 0; s < test->states; s++) {
         io.initial[s] = buffer_inside(&session->initial[s]);
         io.reset_state[s] = buffer_inside(&session->start[s]);
+        io.states[s] = buffer_inside(&session->states[s]);
         io.final[s] = buffer_inside(test->alias && session->initial[s].device ? &session->initial[s]
                                                                               : &session->final[s]);
         if (test->null & NULL_FINAL)
@@ -43,6 +46,7 @@ ecornn_gradient session_gradient(const struct session *session)
         gradient.dfinal[s] = buffer_inside(&session->dfinal[s]);
         gradient.dinitial[s] = buffer_inside(&session->dinitial[s]);
         gradient.dreset_state[s] = buffer_inside(&session->dstart[s]);
+        gradient.dstates[s] = buffer_inside(&session->dstates[s]);
     }
     return gradient;
 }
@@ -67,6 +71,8 @@ static void check_after_run(struct session *session, bool backward)
         buffer_check(&session->memory, &session->initial[s], backward || !session->test->alias);
         buffer_check(&session->memory, &session->dfinal[s], true);
         buffer_check(&session->memory, &session->start[s], true);
+        buffer_check(&session->memory, &session->dstates[s], true);
+        buffer_check(&session->memory, &session->states[s], false);
     }
 }
 
@@ -103,6 +109,10 @@ bool session_forward(struct session *session, struct data *results)
             session_result(session,
                            io.final[s] == io.initial[s] ? &session->initial[s] : &session->final[s],
                            results, &final);
+        if (io.states[s]) {
+            const struct array shown = session_shown_shape(test, s);
+            session_result(session, &session->states[s], results, &shown);
+        }
         if (test->alias)
             buffer_upload(&session->memory,
                           &session->initial[s]); /* as it was: backward reads it */

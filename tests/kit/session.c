@@ -26,11 +26,13 @@ static size_t bytes_of(const struct session *session, const struct array *array)
 static bool is_padding(const struct session *session, const struct array *array, size_t i)
 {
     const bool input = strchr(array->name, 'x') != NULL;
-    const bool repeats = (session->test->desc.flags & ECORNN_REPEAT_PADDING) != 0;
+    const bool repeats = (session->test->desc.flags & ECORNN_REPEAT_PADDING) != 0,
+               shown = strstr(array->name, "states") != NULL;
     const size_t row = i / (size_t)array->extent[2], second = (size_t)array->extent[1];
     const size_t a = row / second, b = row % second;
-    const bool batch_major = session->test->desc.order == ECORNN_BATCH_MAJOR;
-    const int32_t t = (int32_t)(batch_major ? b : a), n = (int32_t)(batch_major ? a : b);
+    const bool batch_major = session->test->desc.order == ECORNN_BATCH_MAJOR && !shown;
+    const int32_t t = (int32_t)(batch_major ? b : a) % session->test->T,
+                  n = (int32_t)(batch_major ? a : b);
     if (input)
         return !case_counts(session->test, session->inputs, t, n);
     return !repeats && t >= case_length(session->inputs, n, session->test->T);
@@ -43,7 +45,8 @@ static void make_input(struct session *session, struct buffer *buffer, const cha
     if (!array)
         return;
     buffer_make(&session->memory, buffer, name, bytes_of(session, array));
-    const bool sequence = strcmp(name, "x") == 0 || strcmp(name, "dy") == 0;
+    const bool sequence =
+        strcmp(name, "x") == 0 || strcmp(name, "dy") == 0 || strncmp(name, "dstates", 7) == 0;
     for (size_t i = 0; !session->memory.failed && i < array->count; i++)
         if (!sequence || !is_padding(session, array, i))
             eco_type_set(buffer->image + GUARD, i, type_of(session, name), array->value[i]);
@@ -59,7 +62,8 @@ void session_result(struct session *session, const struct buffer *buffer, struct
     if (!now)
         return;
     struct array *array = data_add(results, shape->name, shape->rank, shape->extent);
-    const bool sequence = strcmp(array->name, "y") == 0 || strcmp(array->name, "dx") == 0;
+    const bool sequence = strcmp(array->name, "y") == 0 || strcmp(array->name, "dx") == 0 ||
+                          strncmp(array->name, "states", 6) == 0;
     bool clean = true;
     for (size_t i = 0; i < array->count; i++) {
         array->value[i] = eco_type_get(now + GUARD, i, type_of(session, array->name));
@@ -93,6 +97,14 @@ struct array session_state_shape(const struct test_case *test, const char *kind,
     shape.extent[1] = test->N;
     shape.extent[2] = s == 0 && desc->proj ? desc->proj : desc->hidden;
     shape.count = (size_t)shape.extent[0] * (size_t)shape.extent[1] * (size_t)shape.extent[2];
+    return shape;
+}
+
+struct array session_shown_shape(const struct test_case *test, int s)
+{
+    struct array shape = session_state_shape(test, "states", s);
+    shape.count *= (size_t)test->T;
+    shape.extent[0] *= test->T;
     return shape;
 }
 
@@ -147,6 +159,13 @@ static void make_states(struct session *session)
         make_input(session, &session->start[s], name);
         session->initial[s].name = "initial", session->dfinal[s].name = "dfinal";
         session->start[s].name = "start";
+        snprintf(name, sizeof name, "dstates%d", s);
+        make_input(session, &session->dstates[s], name);
+        session->dstates[s].name = "dstates";
+        if (test->desc.flags & ECORNN_ALL_STATES) {
+            const struct array shown = session_shown_shape(test, s);
+            buffer_make(&session->memory, &session->states[s], "states", bytes_of(session, &shown));
+        }
         const struct array final = session_state_shape(test, "final", s);
         const size_t bytes = bytes_of(session, &final);
         const bool alias = test->alias && session->initial[s].device;
@@ -241,6 +260,8 @@ void session_close(struct session *session)
         buffer_drop(&session->memory, &session->dinitial[s]);
         buffer_drop(&session->memory, &session->start[s]);
         buffer_drop(&session->memory, &session->dstart[s]);
+        buffer_drop(&session->memory, &session->states[s]);
+        buffer_drop(&session->memory, &session->dstates[s]);
     }
     for (int i = 0; session->param && session->dparam && i < session->params; i++) {
         buffer_drop(&session->memory, &session->param[i]);

@@ -17,6 +17,7 @@ struct session {
     struct buffer x, y, initial[ECORNN_MAX_STATES], final[ECORNN_MAX_STATES];
     struct buffer dy, dfinal[ECORNN_MAX_STATES], dx, dinitial[ECORNN_MAX_STATES];
     struct buffer start[ECORNN_MAX_STATES], dstart[ECORNN_MAX_STATES], resets, mask;
+    struct buffer states[ECORNN_MAX_STATES], dstates[ECORNN_MAX_STATES];
     struct buffer weights, dweights, workspace, reserve;
     struct buffer *param, *dparam; /* [params] */
     struct buffer lengths;
@@ -33,6 +34,8 @@ void session_keep(struct session *session, struct buffer *buffer);
 void session_result(struct session *session, const struct buffer *buffer, struct data *results,
                     const struct array *shape);
 struct array session_y_shape(const struct test_case *test);
+/* states S of every step, layer and direction: [L*D*T,N,width] */
+struct array session_shown_shape(const struct test_case *test, int s);
 /* kind: "final", "dinitial" or "dstart". */
 struct array session_state_shape(const struct test_case *test, const char *kind, int s);
 

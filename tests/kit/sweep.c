@@ -121,6 +121,17 @@ static const char *const chosen[] = {
     "gru/f64/train/bi/T7/N3/I5/H16/states/mask:50/batch-major/null:dx",
     "gru-reset-first/f32/train/rev/T7/N9/I5/H40/mask:30/lengths:random/noreserve",
     "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/mask:30/lengths:random",
+    /* States of every step, and pieces of a larger run. */
+    "lstm/f32/train/L2/bi/T7/N5/I3/H19/states/all-states/lengths:random/dropout:0.3/first:4x7",
+    "lstm/f32/train/L2/T7/N5/I3/H19/P7/states/all-states/resets:30/batch-major/null:dy,dfinal",
+    "lstm/f32/train/T9/N33/I3/H65/all-states/save:every:4/accumulate",
+    "lstm/f32/infer/L3/rev/T7/N5/I3/H24/states/all-states/resets:30/lengths:random",
+    "lstm/bf16/infer/L2/bi/T7/N5/I3/H19/states/all-states/batch-major",
+    "lstm/bf16/train/L2/T7/N9/I8/H40/states/all-states/mask:30/lengths:random/save:states",
+    "gru/f32/train/L3/bi/T7/N5/I3/H40/all-states/mask:30/repeat-padding/lengths:random/resets:20",
+    "gru/f64/train/L2/rev/T7/N5/I3/H16/states/all-states/null:dfinal",
+    "projected-two-states/f32/train/T5/N3/I4/H16/P6/states/all-states",
+    "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/all-states/first:1000x3/lengths:random",
     /* 16-bit types: tiles of rows and of units, whole and in part; few rows and many; every way by
      * which a row changes its type. */
     "lstm/bf16/infer/T5/N3/I7/H16",

@@ -10,6 +10,7 @@
  *   /resets:F    of a plan with resets: F in a hundred, by the seed; to the rows of reset_state
  * with /states, else to 0.  /resets alone: a plan with resets, of a run without
  *   /mask:F      of a plan with masks: F in a hundred steps do not count
+ *   /first:TxN   the run is a piece of one that has so many steps and rows before it
  *   /alias       final
  * is the memory of initial (with /states) /accumulate  backward runs twice, first without dfinal;
  * the second adds to dweights /null:LIST   not wanted or not given, of: y final dy dfinal dx
@@ -43,8 +44,9 @@ struct array {
 };
 
 /*
- * Inputs or results of a case: x dy initialS startS dfinalS lengths resets mask, parameters by
- * their names, before:NAME for what dweights holds; results y finalS dx dinitialS dstartS, d:NAME.
+ * Inputs or results of a case: x dy initialS startS dfinalS lengths resets mask, dstatesS,
+ * parameters by their names, before:NAME for what dweights holds; results y finalS dx dinitialS
+ * dstartS, d:NAME.
  */
 struct data {
     int n, room;
@@ -73,9 +75,10 @@ enum lengths { LENGTHS_NULL, LENGTHS_RANDOM, LENGTHS_ZERO, LENGTHS_FULL, LENGTHS
 struct test_case {
     char text[CASE_TEXT];
     ecornn_desc desc;
-    ecornn_cell *own; /* parsed for this case, or NULL */
-    int states;       /* S of the cell */
-    int32_t T, N;     /* of the run */
+    ecornn_cell *own;              /* parsed for this case, or NULL */
+    int states;                    /* S of the cell */
+    int32_t T, N;                  /* of the run */
+    int32_t first_step, first_row; /* in that which it is a piece of */
     enum lengths lengths;
     double resets; /* of a hundred steps so many begin anew; negative: io.resets is NULL */
     double mask;   /* of a hundred so many do not count; negative: io.mask is NULL */
@@ -148,6 +151,10 @@ bool episodes_same(const struct test_case *test, const struct machine *machine,
  * row, where bits do not depend on how many steps there are. */
 bool masked_same(const struct test_case *test, const struct machine *machine,
                  const struct data *inputs);
+
+/* pieces.c: a case with all-states gives the bits of its runs of so many steps and rows each. */
+bool pieces_same(const struct test_case *test, const struct machine *machine,
+                 const struct data *inputs, int32_t steps, int32_t rows);
 
 /* ---- lists of cases -------------------------------------------------------------------------- */
 

@@ -38,13 +38,14 @@ class Io(ctypes.Structure):
                 ("weights", void), ("workspace", void), ("reserve", void),
                 ("seed", ctypes.c_uint64), ("stream", void), ("workspace_bytes", size),
                 ("reserve_bytes", size), ("resets", void), ("reset_state", void * MAX_STATES),
-                ("mask", void)]
+                ("mask", void), ("states", void * MAX_STATES), ("first_step", ctypes.c_uint32),
+                ("first_row", ctypes.c_uint32)]
 
 
 class Gradient(ctypes.Structure):
     _fields_ = [("size", size), ("dy", void), ("dfinal", void * MAX_STATES), ("dx", void),
                 ("dinitial", void * MAX_STATES), ("dweights", void), ("accumulate", i32),
-                ("dreset_state", void * MAX_STATES)]
+                ("dreset_state", void * MAX_STATES), ("dstates", void * MAX_STATES)]
 
 
 def load(path=None):
