@@ -141,14 +141,14 @@ class Plan:
     __slots__ = ("handle", "weights", "dweights", "workspace", "reserve", "alignment", "_fits")
 
     def __init__(self, on: str, shape: Shape, steps: int, batch: int, type: int, params: int,
-                 training: bool):
+                 training: bool, flags: int = 0):
         desc = lib.Desc(
             cell=cell(shape.cell), input=shape.input, hidden=shape.hidden, proj=shape.proj,
             layers=shape.layers, steps=steps, batch=batch, direction=shape.direction,
             order=lib.BATCH_MAJOR if shape.batch_major else lib.TIME_MAJOR, type=type,
             param_type=params, weight_type=shape.weight_type,
             dropout=shape.dropout if training else 0.0,
-            flags=shape.flags | (lib.TRAINING if training else 0))
+            flags=shape.flags | flags | (lib.TRAINING if training else 0))
         if training:
             desc.save, desc.memory_limit = shape.save, shape.memory_limit
             # Runs differ in T: where they are shorter than K, the first step's state is saved.
@@ -219,15 +219,17 @@ class Plans:
             steps = round_up(steps)
         return self.get(on, steps, batch, *rest)
 
-    def get(self, on: str, steps: int, batch: int, type: int, params: int, training: bool) -> Plan:
-        """A plan for runs of up to that many steps and rows."""
-        key = (on, steps, batch, type, params, training)
+    def get(self, on: str, steps: int, batch: int, type: int, params: int, training: bool,
+            flags: int = 0) -> Plan:
+        """A plan for runs of up to that many steps and rows; flags: beside the shape's."""
+        key = (on, steps, batch, type, params, training, flags)
         plan = self._plans.get(key)
         if plan is None:
             with self._lock:
                 plan = self._plans.get(key)
                 if plan is None:
-                    plan = Plan(on, self.shape, steps, batch, type, params, training)
+                    plan = Plan(on, self.shape, steps, batch, type, params, training,
+                                flags)
                     if len(self._plans) >= self.LIMIT:
                         # Plans in use live on: whoever runs one holds it.
                         del self._plans[next(iter(self._plans))]

@@ -6,6 +6,8 @@ Addresses of all arrays are read before a run, and every array is held until it 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -56,13 +58,36 @@ def states_of(given: Any, name: str, count: int) -> list[Any]:
     return [given]
 
 
+@dataclass(frozen=True)
+class Steps:
+    """What a run may be told of single steps of rows: see Layer."""
+
+    resets: Any = None
+    reset_state: Any = None
+    mask: Any = None
+    repeat_padding: bool = False
+    all_states: bool = False
+    first: tuple[int, int] = (0, 0)
+
+    @property
+    def flags(self) -> int:
+        """Of the plan."""
+        return (lib.RESETS * (self.resets is not None) | lib.MASK * (self.mask is not None)
+                | lib.REPEAT_PADDING * bool(self.repeat_padding)
+                | lib.ALL_STATES * bool(self.all_states))
+
+
+PLAIN = Steps()
+
+
 class Job:
     """What a run reads: arrays as the library sees them, and the plan."""
 
     __slots__ = ("layer", "plan", "stream", "steps", "batch", "x", "initial", "lengths", "weights",
-                 "seed")
+                 "seed", "more", "resets", "starts", "mask")
 
-    def __init__(self, layer: Layer, x, initial, lengths, training: bool, seed: int, stream):
+    def __init__(self, layer: Layer, x, initial, lengths, training: bool, seed: int, stream,
+                 more: Steps = PLAIN):
         place, type = layer._place, layer._type
         self.layer, self.seed = layer, seed
         self.stream = stream_of(stream) if place.on_gpu else 0
@@ -74,21 +99,47 @@ class Job:
         for letter, size in (("T", self.steps), ("N", self.batch)):
             if size > _LARGEST:
                 raise BadArgument(f"x has {letter} = {size}, must be at most {_LARGEST}")
-        shapes = layer._state_shapes(self.batch)
-        self.initial = [
-            None if state is None else arrays.expect(
-                arrays.read(state, f"initial[{s}]", place, self.stream), f"initial[{s}]",
-                shapes[s], type)
-            for s, state in enumerate(states_of(initial, "initial", layer.cell.states))
-        ]
+        self.initial = self._states(initial, "initial")
+        self.more = more
+        self.resets, self.mask = self._bytes(more.resets, "resets"), self._bytes(more.mask, "mask")
+        if more.reset_state is not None and self.resets is None:
+            raise BadArgument("reset_state is given, but no resets")
+        self.starts = self._states(more.reset_state, "reset_state")
         self.lengths = None if lengths is None else _lengths(
             lengths, self.steps, self.batch, layer, self.stream)
         get = layer._plans.near if place.on_gpu else layer._plans.get
         self.plan = get(layer.device, max(self.steps, 1), max(self.batch, 1), type,
-                        layer._param_type, training)
+                        layer._param_type, training, more.flags)
         self.weights = layer._packed.of(self.plan) if self.steps and self.batch else None
 
-    def io(self, y: int, final: list[int], reserve: Memory | None):
+    def _states(self, given: Any, name: str) -> list[View | None]:
+        layer = self.layer
+        shapes = layer._state_shapes(self.batch)
+        return [
+            None if state is None else arrays.expect(
+                arrays.read(state, f"{name}[{s}]", layer._place, self.stream), f"{name}[{s}]",
+                shapes[s], layer._type)
+            for s, state in enumerate(states_of(given, name, layer.cell.states))
+        ]
+
+    def _bytes(self, given: Any, name: str) -> View | None:
+        """Steps of rows, in the order of x, as bytes [T,N] in the device's memory; or None."""
+        if given is None:
+            return None
+        host, first = arrays.to_numpy(given, name), self.x.shape[:2]
+        if host.dtype.kind not in "biuf":
+            raise BadArgument(f"{name} are {host.dtype}, must be numbers")
+        if host.shape != first:
+            raise BadArgument(f"{name} are {list(host.shape)}, must be {list(first)}")
+        host = numpy.ascontiguousarray((host.T if self.layer.batch_first else host) != 0)
+        return _placed(host.view(numpy.uint8), given, self.layer)
+
+    def shown_shapes(self) -> list[tuple[int, ...]]:
+        """Of states of every step, where they are wanted."""
+        return [(pairs, self.steps, batch, width) for pairs, batch, width in
+                self.layer._state_shapes(self.batch) if self.more.all_states]
+
+    def io(self, y: int, final: list[int], reserve: Memory | None, shown: Sequence[int] = ()):
         """ecornn_io, and the workspace that it names."""
         plan = self.plan
         space = scratch(self.layer.device, plan.workspace, self.stream, "workspace")
@@ -97,7 +148,18 @@ class Job:
             self.steps, self.batch, _address(self.lengths), self.x.address, y,
             *map(_address, self.initial), *pad, *final, *pad,
             _address(self.weights), space.address, _address(reserve), self.seed, self.stream,
-            space.bytes, reserve.bytes if reserve else 0)
+            space.bytes, reserve.bytes if reserve else 0,
+            resets=(_address(self.resets), *map(_address, self.starts), *pad),
+            mask=_address(self.mask), states=(*shown, *pad) if shown else (0,) * lib.MAX_STATES,
+            first=tuple(_count32("first", number) for number in self.more.first))
+
+
+def _count32(name: str, number: Any) -> int:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"{name} has {number!r}, must be a pair of ints")
+    if not 0 <= number < 2**32:
+        raise BadArgument(f"{name} has {number}, must be 0 to 2**32 - 1")
+    return number
 
 
 def _address(holder) -> int:
@@ -119,21 +181,26 @@ def _lengths(given: Any, steps: int, batch: int, layer: Layer, stream: int) -> V
         raise BadArgument(f"lengths are {list(host.shape)}, must be [{batch}]")
     for row in numpy.flatnonzero((host < 0) | (host > steps))[:1]:
         raise BadArgument(f"lengths[{row}] is {host[row]}, must be 0 to {steps}")
-    host = numpy.array(host, numpy.int32)
-    address = host.__array_interface__["data"][0]
+    return _placed(numpy.array(host, numpy.int32), given, layer)
+
+
+def _placed(host: numpy.ndarray, given: Any, layer: Layer) -> View:
+    """An array of numpy's in the device's memory."""
+    place, address = layer._place, host.__array_interface__["data"][0]
+    type = INT32 if host.dtype == numpy.int32 else str(host.dtype)
     if not place.on_gpu:
-        return View(address, host.shape, INT32, host, given)
+        return View(address, host.shape, type, host, given)
     memory = Memory(place.device, host.nbytes)
-    if batch:
+    if host.size:
         memory.write(address, host.nbytes)
         wait(place.device, 0)
-    return View(memory.address, host.shape, INT32, memory, given)
+    return View(memory.address, host.shape, type, memory, given)
 
 
 class Outputs:
     """y and final states of a job: memory for them, and then the caller's arrays."""
 
-    __slots__ = ("results", "y", "final", "addresses")
+    __slots__ = ("results", "y", "final", "shown", "addresses")
 
     def __init__(self, job: Job):
         layer = job.layer
@@ -142,17 +209,23 @@ class Outputs:
         self.y, y = self.results.new((*first, layer.directions * layer.width))
         made = [self.results.new(shape) for shape in layer._state_shapes(job.batch)]
         self.final = [holder for holder, _ in made]
-        self.addresses = y, [address for _, address in made]
+        shown = [self.results.new(shape) for shape in job.shown_shapes()]
+        self.shown = [holder for holder, _ in shown]
+        self.addresses = y, [address for _, address in made], [address for _, address in shown]
 
-    def give(self) -> tuple[Any, tuple[Any, ...]]:
-        """As the caller gets them, once the run is queued."""
-        return self.results.give(self.y), tuple(self.results.give(state) for state in self.final)
+    def give(self) -> tuple[Any, ...]:
+        """y, final states, and where they are wanted those of every step, as the caller gets them,
+        once the run is queued."""
+        give = self.results.give
+        parts = [self.final, self.shown] if self.shown else [self.final]
+        return give(self.y), *(tuple(map(give, part)) for part in parts)
 
 
-def infer(job: Job) -> tuple[Any, tuple[Any, ...]]:
-    """y and final states."""
+def infer(job: Job) -> tuple[Any, ...]:
+    """y and final states, and those of every step where they are wanted."""
     out = Outputs(job)
-    _space, io = job.io(*out.addresses, None)
+    y, final, shown = out.addresses
+    _space, io = job.io(y, final, None, shown)
     check(library.ecornn_forward(job.plan.handle, io))
     return out.give()
 
@@ -161,27 +234,30 @@ class Run:
     """A forward run that kept what its backward needs.
 
     y: [T,N,D*P] or [N,T,D*P].  final: a tuple of the states at each row's last step, [L*D,N,P],
-    later ones [L*D,N,H].  Until the last backward x, initial and, on a GPU, y must stay as they
+    later ones [L*D,N,H].  states: with all_states those of every step, [L*D,T,N,*].  Until the last backward x, initial and, on a GPU, y must stay as they
     are.  The weights are those of the forward, even if the parameters change.
     """
 
-    __slots__ = ("y", "final", "_job", "_out", "_reserve")
+    __slots__ = ("y", "final", "states", "_job", "_out", "_reserve")
 
     def __init__(self, job: Job):
         self._job, self._out = job, Outputs(job)
         self._reserve = reserve(job.layer.device, job.plan.reserve, job.stream)
-        _space, io = job.io(*self._out.addresses, self._reserve)
+        y, final, shown = self._out.addresses
+        _space, io = job.io(y, final, self._reserve, shown)
         check(library.ecornn_forward(job.plan.handle, io))
-        self.y, self.final = self._out.give()
+        self.y, self.final, *rest = self._out.give()
+        self.states = rest[0] if rest else None
 
     def backward(self, dy: Any = None, dfinal: Any = None, accumulate: bool | Gradients = False,
-                 wanted: tuple[str, ...] = ("x", "initial", "parameters")) -> Gradients:
+                 wanted: tuple[str, ...] = ("x", "initial", "parameters"),
+                 dstates: Any = None) -> Gradients:
         """Gradients of this run, given those of y and of the final states; None is 0.
 
         dy: as y; dfinal: a tuple as final, None for a state without one.  accumulate: the gradient
         of the parameters is added to that of these Gradients, or, given True, of the layer's last
         backward, and is then the same arrays.  wanted: leave a name out to save its work.  May be
-        called again.  Raises BadArgument for other shapes, types or devices than the run's.
+        called again.  dstates: as states, of a run with all_states.  Raises BadArgument for other shapes, types or devices than the run's.
         """
         job, layer = self._job, self._job.layer
         unknown = set(wanted) - {"x", "initial", "parameters"}
@@ -190,7 +266,9 @@ class Run:
         into = layer._gradient_to_add_to(accumulate)
         if into is not None and "parameters" not in wanted:
             raise BadArgument("accumulate is given, but parameters are not wanted")
-        views = self._read(dy, dfinal)
+        if dstates is not None and not job.more.all_states:
+            raise BadArgument("dstates is given, but the run is without all_states")
+        views = self._read(dy, dfinal, dstates)
         made = self._backward(views, wanted)
         grads = Gradients()
         dweights = made.pop("dweights")
@@ -206,16 +284,20 @@ class Run:
             grads.x = give(made["dx"])
         if made["dinitial"]:
             grads.initial = tuple(give(state) for state in made["dinitial"])
+        if made["dstart"]:
+            grads.reset_state = tuple(give(state) for state in made["dstart"])
         return grads
 
-    def _read(self, dy, dfinal) -> list[View | None]:
-        """dy and each dfinal."""
+    def _read(self, dy, dfinal, dstates) -> list[View | None]:
+        """dy, each dfinal and each of dstates."""
         job, layer = self._job, self._job.layer
         place, type = layer._place, layer._type
         shapes = [(*job.x.shape[:2], layer.directions * layer.width),
-                  *layer._state_shapes(job.batch)]
-        given = [dy, *states_of(dfinal, "dfinal", layer.cell.states)]
-        names = ["dy", *(f"dfinal[{s}]" for s in range(layer.cell.states))]
+                  *layer._state_shapes(job.batch), *job.shown_shapes()]
+        given, names = [dy], ["dy"]
+        for name, each in (("dfinal", dfinal), ("dstates", dstates)):
+            given += states_of(each, name, layer.cell.states)
+            names += [f"{name}[{s}]" for s in range(layer.cell.states)]
         return [
             None if value is None else arrays.expect(
                 arrays.read(value, name, place, job.stream), name, shape, type)
@@ -228,29 +310,38 @@ class Run:
         dx, dx_at = new(job.x.shape) if "x" in wanted else (None, 0)
         states = [new(shape) for shape in layer._state_shapes(job.batch)
                   if "initial" in wanted]
-        at = [address for _, address in states] or [0] * layer.cell.states
+        starts = [new(shape) for shape in layer._state_shapes(job.batch)
+                  if "initial" in wanted and job.resets is not None]
+        none = [0] * layer.cell.states
+        at = [address for _, address in states] or none
         dweights = None
         if "parameters" in wanted:
             dweights = scratch(layer.device, job.plan.dweights, job.stream, "dweights")
         pad = (0,) * (lib.MAX_STATES - layer.cell.states)
         # A run's y is given as it lies in our memory, not as the caller's library has it.
         _space, io = job.io(self._out.addresses[0], [0] * layer.cell.states, self._reserve)
-        gradient = pack_gradient(*map(_address, views), *pad, dx_at, *at, *pad,
-                                 _address(dweights), 0)
+        own, shown = views[:1 + layer.cell.states], views[1 + layer.cell.states:]
+        gradient = pack_gradient(*map(_address, own), *pad, dx_at, *at, *pad,
+                                 _address(dweights), 0,
+                                 dreset_state=(*([at for _, at in starts] or none), *pad),
+                                 dstates=(*([*map(_address, shown)] or none), *pad))
         check(library.ecornn_backward(job.plan.handle, io, gradient))
-        return {"dx": dx, "dinitial": [holder for holder, _ in states], "dweights": dweights}
+        return {"dx": dx, "dinitial": [holder for holder, _ in states], "dweights": dweights,
+                "dstart": [holder for holder, _ in starts]}
 
 
 class Gradients:
     """What one backward found; None for what was not wanted.
 
-    x: as the run's x, 0 past a row's length.  initial: a tuple as the initial states.  parameters:
-    numpy arrays in host memory by name, and all of them as ``parameters.block``.
+    x: as the run's x, 0 past a row's length.  initial: a tuple as the initial states; reset_state:
+    the same of a run with resets, wanted with initial.  parameters: numpy arrays in host memory by
+    name, and all of them as ``parameters.block``.
     """
 
-    __slots__ = ("x", "initial", "parameters")
+    __slots__ = ("x", "initial", "reset_state", "parameters")
 
     def __init__(self) -> None:
         self.x: Any = None
         self.initial: tuple[Any, ...] | None = None
+        self.reset_state: tuple[Any, ...] | None = None
         self.parameters: Parameters | None = None

@@ -29,8 +29,10 @@ def parameters(layer: Layer) -> dict[str, jax.Array]:
 
 
 def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
-        lengths: Any = None, seed: Any = None) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """y and a tuple of final states, as Layer gives them; differentiable but for lengths and seed.
+        lengths: Any = None, seed: Any = None, *, resets: Any = None, reset_state: Any = None,
+        mask: Any = None) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """y and a tuple of final states, as Layer gives them; differentiable but for lengths, seed,
+    resets and mask, which are Layer's.
 
     seed: None is inference; a number of 32 bits draws dropout and bernoulli, as training does.
     Raises BadArgument for shapes and types other than the layer's, when it is traced.
@@ -49,43 +51,66 @@ def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
         raise BadArgument(f"x is {list(x.shape)}, must have 3 dimensions, the last {layer.input}")
     steps, batch = (x.shape[1], x.shape[0]) if layer.batch_first else x.shape[:2]
     shapes = layer._state_shapes(batch)
-    states = tuple(jnp.zeros(shape, x.dtype) if state is None else jnp.asarray(state)
-                   for state, shape in zip(states_of(initial, "initial", len(shapes)), shapes))
-    for name, array in (("x", x), *(("initial", state) for state in states)):
-        if array.dtype.name != NAMES[layer._type]:
-            raise BadArgument(f"{name} is {array.dtype}, must be {NAMES[layer._type]}")
-    for state, shape in zip(states, shapes):
-        if state.shape != shape:
-            raise BadArgument(f"an initial state is {list(state.shape)}, must be {list(shape)}")
+    if x.dtype.name != NAMES[layer._type]:
+        raise BadArgument(f"x is {x.dtype}, must be {NAMES[layer._type]}")
+    if reset_state is not None and resets is None:
+        raise BadArgument("reset_state is given, but no resets")
+    states = _states(layer, initial, "initial", shapes)
+    starts = () if resets is None else _states(layer, reset_state, "reset_state", shapes)
+    for name, given in (("resets", resets), ("mask", mask)):
+        if given is not None and jnp.shape(given) != x.shape[:2]:
+            raise BadArgument(f"{name} are {list(jnp.shape(given))}, must be {list(x.shape[:2])}")
+    steps_of = tuple(None if given is None else jnp.asarray(given) != 0
+                     for given in (resets, mask))
     if set(parameters) != set(layer._block):
         raise BadArgument(f"parameters are {sorted(parameters)}, must be {sorted(layer._block)}")
     flat = jnp.concatenate([jnp.ravel(parameters[name]) for name in layer._block])
     flat = flat.astype(layer._block.block.dtype)
     lengths = jnp.full(batch, steps, jnp.int32) if lengths is None else jnp.asarray(lengths)
-    return _run(layer, seed is not None, flat, x, states, lengths,
+    return _run(layer, seed is not None, flat, x, (states, starts), (lengths, *steps_of),
                 jnp.asarray(0 if seed is None else seed, jnp.uint32))
 
 
-def _forward(layer: Layer, training: bool, flat, x, initial, lengths, seed):
+def _states(layer: Layer, given: Any, name: str, shapes) -> tuple[jax.Array, ...]:
+    dtype = NAMES[layer._type]
+    states = tuple(jnp.zeros(shape, dtype) if state is None else jnp.asarray(state)
+                   for state, shape in zip(states_of(given, name, len(shapes)), shapes))
+    for state, shape in zip(states, shapes):
+        if state.dtype.name != dtype:
+            raise BadArgument(f"{name} is {state.dtype}, must be {dtype}")
+        if state.shape != shape:
+            raise BadArgument(f"{name} has a state of {list(state.shape)}, must be {list(shape)}")
+    return states
+
+
+def _arguments(x, states, steps):
+    """As Layer takes them on the host."""
+    initial, starts = (tuple(map(numpy.asarray, each)) for each in states)
+    lengths, resets, mask = (None if each is None else numpy.asarray(each) for each in steps)
+    more = {"resets": resets, "reset_state": starts or None, "mask": mask}
+    return (numpy.asarray(x), initial, lengths), more
+
+
+def _forward(layer: Layer, training: bool, flat, x, states, steps, seed):
     """On the host: y, final states."""
     with _locks.setdefault(layer, threading.Lock()):
         layer.parameters.block[:] = flat
-        arrays = (numpy.asarray(x), tuple(map(numpy.asarray, initial)), numpy.asarray(lengths))
+        arrays, more = _arguments(x, states, steps)
         if training:
-            made: Run = layer.forward(*arrays, seed=int(seed))
+            made: Run = layer.forward(*arrays, seed=int(seed), **more)
             return made.y, made.final
-        return layer(*arrays)
+        return layer(*arrays, **more)
 
 
-def _backward(layer: Layer, flat, x, initial, lengths, seed, dy, dfinal):
-    """On the host: gradients of parameters, x and initial states."""
+def _backward(layer: Layer, flat, x, states, steps, seed, dy, dfinal):
+    """On the host: gradients of parameters, x, and initial states and starts."""
     with _locks.setdefault(layer, threading.Lock()):
         layer.parameters.block[:] = flat
-        made = layer.forward(numpy.asarray(x), tuple(map(numpy.asarray, initial)),
-                             numpy.asarray(lengths), seed=int(seed))
+        arrays, more = _arguments(x, states, steps)
+        made = layer.forward(*arrays, seed=int(seed), **more)
         grads = made.backward(numpy.asarray(dy), tuple(map(numpy.asarray, dfinal)))
     assert grads.parameters is not None
-    return grads.parameters.block, grads.x, grads.initial
+    return grads.parameters.block, grads.x, (grads.initial, grads.reset_state or ())
 
 
 def _like(array) -> jax.ShapeDtypeStruct:
@@ -93,11 +118,11 @@ def _like(array) -> jax.ShapeDtypeStruct:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _run(layer: Layer, training: bool, flat, x, initial, lengths, seed):
+def _run(layer: Layer, training: bool, flat, x, states, steps, seed):
     y = jax.ShapeDtypeStruct((*x.shape[:2], layer.directions * layer.width), x.dtype)
     return jax.pure_callback(
-        functools.partial(_forward, layer, training), (y, tuple(map(_like, initial))),
-        flat, x, initial, lengths, seed, vmap_method="sequential")
+        functools.partial(_forward, layer, training), (y, tuple(map(_like, states[0]))),
+        flat, x, states, steps, seed, vmap_method="sequential")
 
 
 def _run_kept(layer: Layer, training: bool, *arguments):
@@ -108,12 +133,12 @@ def _run_kept(layer: Layer, training: bool, *arguments):
 
 
 def _run_back(layer: Layer, training: bool, kept, cotangents):
-    flat, x, initial, lengths, seed = kept
-    dflat, dx, dinitial = jax.pure_callback(
+    flat, x, states, steps, seed = kept
+    dflat, dx, dstates = jax.pure_callback(
         functools.partial(_backward, layer),
-        (_like(flat), _like(x), tuple(map(_like, initial))),
-        flat, x, initial, lengths, seed, *cotangents, vmap_method="sequential")
-    return dflat, dx, dinitial, None, None
+        (_like(flat), _like(x), tuple(tuple(map(_like, each)) for each in states)),
+        flat, x, states, steps, seed, *cotangents, vmap_method="sequential")
+    return dflat, dx, dstates, None, None
 
 
 _run.defvjp(_run_kept, _run_back)

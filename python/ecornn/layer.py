@@ -186,18 +186,27 @@ class Layer:
     # ---- runs -----------------------------------------------------------------------------
 
     def __call__(self, x: Any, initial: Any = None, lengths: Any = None, *,
-                 stream: Any = None) -> tuple[Any, tuple[Any, ...]]:
+                 stream: Any = None, **more: Any) -> tuple[Any, ...]:
         """Inference: y and a tuple of final states, in arrays of x's library.
 
         x: [T,N,I], or [N,T,I] with batch_first.  y: the same with D*P.  initial: a tuple of states,
         [L*D,N,P] and later ones [L*D,N,H], None for zeros.  lengths: [N] whole numbers from 0 to T,
         None: all T; y is 0 past a row's length.  stream: of a GPU, None: the default one.
+
+        more: resets, [T,N] or [N,T] as x: where it is not 0, a row's states become those of
+        reset_state before that step; that is as initial, None for zeros.  mask, as resets: where
+        it is 0, the step does not count, and y repeats.  Both in host memory.  repeat_padding=True:
+        y does so past lengths, too.  all_states=True: a third result, the states of every step,
+        [L*D,T,N,*].  first=(step, row): of a piece of a larger run, where that is in it.
+        doc/guide/sequences.md has all of it.
         """
-        return _run.infer(_run.Job(self, x, initial, lengths, False, 0, stream))
+        return _run.infer(_run.Job(self, x, initial, lengths, False, 0, stream,
+                                   _run.Steps(**more)))
 
     def forward(self, x: Any, initial: Any = None, lengths: Any = None, *, seed: int = 0,
-                stream: Any = None) -> Run:
-        """A run of training: arguments as in inference; seed: of dropout and bernoulli.
+                stream: Any = None, **more: Any) -> Run:
+        """A run of training: arguments as in inference; seed: of dropout and bernoulli.  With
+        all_states the run has states, and its backward takes dstates.
 
         >>> import numpy as np
         >>> layer = Layer("gru", 3, 4)
@@ -206,7 +215,8 @@ class Layer:
         >>> grads.x.shape, grads.parameters["0.fwd.R.q"].shape
         ((5, 2, 3), (4, 4))
         """
-        return Run(_run.Job(self, x, initial, lengths, True, _seed(seed), stream))
+        return Run(_run.Job(self, x, initial, lengths, True, _seed(seed), stream,
+                            _run.Steps(**more)))
 
     def _new_gradient(self) -> Parameters:
         block = self._block.block

@@ -96,7 +96,7 @@ def test_misuse():
     for wrong, says in (((values, x[0]), "x is"), ((values, x[..., :2]), "x is"),
                         (({}, x), "parameters are"), ((values, x, (x,)), "initial has 1"),
                         ((values, x.astype(np.float16)), "x is float16, must be float32"),
-                        ((values, x, (x, x)), "an initial state is")):
+                        ((values, x, (x, x)), "initial has a state of")):
         with pytest.raises(BadArgument, match=says):
             run(layer, *wrong)
     with pytest.raises(TypeError, match="initial is ndarray, must be"):
@@ -109,3 +109,22 @@ def test_documented_examples_run():
     import ecornn.jax
 
     assert doctest.testmod(ecornn.jax).failed == 0
+
+
+def test_resets_and_masks_are_those_of_the_layer():
+    from ecornn.jax import parameters, run
+    layer = Layer("lstm", 3, 4)
+    x = jnp.asarray(draw(6, 2, 3), jnp.float32)
+    resets, mask = x[:, :, 0] > 0.5, x[:, :, 1] < 0.5
+    start = tuple(jnp.ones((1, 2, 4), jnp.float32) for _ in range(2))
+
+    def loss(x, start):
+        y, _ = run(layer, parameters(layer), x, resets=resets, reset_state=start, mask=mask)
+        return jnp.sum(y)
+
+    dx, dstart = jax.jit(jax.grad(loss, (0, 1)))(x, start)
+    made = layer.forward(np.asarray(x), resets=np.asarray(resets),
+                        reset_state=tuple(map(np.asarray, start)), mask=np.asarray(mask))
+    grads = made.backward(np.ones_like(made.y))
+    assert np.array_equal(dx, grads.x)
+    assert all(np.array_equal(a, b) for a, b in zip(dstart, grads.reset_state))

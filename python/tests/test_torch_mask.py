@@ -86,3 +86,22 @@ def test_errors():
     y, _ = layer(x, mask=torch.ones(4, 2))
     with pytest.raises(NotImplementedError, match="with a mask"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_all_states(device):
+    layer = et.LSTM(3, 5, num_layers=2).to(device)
+    x = torch.randn(4, 2, 3, device=device, requires_grad=True)
+    y, final, (h, c) = layer(x, all_states=True)
+    assert torch.equal(h[1], y) and torch.equal(h[:, -1], final[0]) and torch.equal(c[:, -1], final[1])
+    weight = torch.randn_like(c)
+    inputs = [x, *layer.parameters()]
+    found = torch.autograd.grad((c * weight).sum() + h[0].sum() + y.sum(), inputs)
+    total, states = 0, None
+    for t in range(4):
+        out, states = layer(x[t:t + 1], states)
+        total = total + (states[1] * weight[:, t]).sum() + states[0][0].sum() + out.sum()
+    for a, b in zip(found, torch.autograd.grad(total, inputs)):
+        torch.testing.assert_close(a, b)
+    with torch.no_grad():
+        assert torch.equal(layer(x, all_states=True)[2][1], c)

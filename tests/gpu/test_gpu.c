@@ -257,7 +257,12 @@ static const char *const anew[] = {
     "gru/f32/train/T9/N5/I8/H72/states/resets:30/scale:8", /* larger than bounded states */
     "lstm/f32/train/L2/T9/N20/I8/H200/P75/states/resets:20/lengths:random",
     "lstm/f32/train/L2/bi/T23/N5/I8/H72/states/mask:30/resets:20/lengths:random",
-    "gru/bf16/train/rev/T40/N20/I8/H96/mask:40/lengths:random/repeat-padding",
+    "gru/f32/train/rev/T40/N20/I8/H96/mask:40/lengths:random/repeat-padding",
+    "lstm/f32/train/L2/bi/T23/N5/I8/H72/states/all-states/resets:20/lengths:random",
+    "lstm/f32/infer/L3/T21/N3/I8/H72/states/all-states/lengths:random",
+    "gru/f32/train/rev/T40/N20/I8/H96/all-states/mask:30/batch-major",
+    "lstm/f32/infer/bi/T9/N150/I20/H96/all-states/batch-major",
+    "lstm/f32/train/L2/T5/N20/I8/H72/P32/states/all-states",
     "lstm/f32/train/L2/bi/T5/N20/I8/H72/resets/states"};
 enum { ANEW = sizeof anew / sizeof *anew };
 

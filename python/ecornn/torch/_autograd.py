@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from .. import _library as lib
 from . import _run, _tangent
 from ._packing import Packing
 from ._spec import Spec
@@ -26,6 +27,11 @@ class Call(NamedTuple):
     resets: torch.Tensor | None = None  # [T,N] bytes
     mask: torch.Tensor | None = None
     flags: int = 0  # of the plan
+
+    @property
+    def shows(self) -> bool:
+        """Are states of every step behind the final ones?"""
+        return bool(self.flags & lib.ALL_STATES)
 
     @property
     def given(self) -> int:
@@ -66,7 +72,7 @@ class Run(torch.autograd.Function):
         rows = in_run(x, dtype) if call.packing is None else call.packing.pad(x).to(dtype)
         y, final, reserve, packed = _run.forward(
             spec, job, rows, lengths, states[:spec.states], weights, True, call.seed,
-            not job.on_gpu, None, call.resets, states[spec.states:], call.mask)
+            not job.on_gpu, None, call.resets, states[spec.states:], call.mask, call.shows)
         out = y if call.packing is None else call.packing.pack(y)
         ctx.call = call
         # Where backward reads y it is as the run left it; a packed copy is the caller's alone.
@@ -230,8 +236,8 @@ def _twice(call: Call, kept, x, lengths, states, weights, outputs, wanted):
     if why is None:
         found = Back.apply(call, kept, wanted, lengths, *outputs, x, *states, *weights)
         return (found[0], None, *found[1:])
-    can = (call.spec.torch and call.resets is None and call.mask is None and not call.drop
-           and x.dtype is call.result and (lengths is None or call.packing is not None))
+    can = (call.spec.torch and call.resets is None and call.mask is None and not call.shows
+           and not call.drop and x.dtype is call.result and (lengths is None or call.packing is not None))
     if not can:
         raise NotImplementedError(
             f"ecornn: no gradient of a gradient (create_graph=True) {why}")

@@ -97,7 +97,8 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
 
     x: [T,N,I], [N,T,I] if batch_major, or [sum of lengths,I] with a packing.  states: [L*D,N,*]
     each, or None.  train: dropout and bernoulli are drawn.  resets: [T,N] bytes on x's device, and
-    starts as states; mask: as resets.  more: flags of the plan.
+    starts as states; mask: as resets.  more: flags of the plan; with
+    ALL_STATES those of every step come behind the final states.
     """
     kind = "cpu" if x.is_cpu else "cuda"
     types = number_types(spec.cell, kind, x, weights)
@@ -133,7 +134,7 @@ def run(call: Call, x, lengths, states, weights):
     count = call.spec.states
     y, final, _, _ = _run.forward(call.spec, call.job, rows, lengths, states[:count], weights,
                                   call.drop, call.seed, True, None, call.resets, states[count:],
-                                  call.mask)
+                                  call.mask, call.shows)
     out = (y if call.packing is None else call.packing.pack(y), *final)
     if call.result is not call.dtype:
         out = tuple(tensor.to(call.result) for tensor in out)

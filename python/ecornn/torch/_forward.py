@@ -39,7 +39,7 @@ class Forward:
             return [getattr(self, name) for name in self._flat_weights_names]
 
     def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None, mask=None,
-                repeat_padding=False):
+                repeat_padding=False, all_states=False):
         """y and the final states, as torch.nn's module gives them.
 
         input: [T,N,I], [N,T,I] if batch_first, [T,I], or a PackedSequence.  hx: the initial state
@@ -54,11 +54,15 @@ class Forward:
         mask: as resets; where it is 0, or False, the step does not count, as with Keras: the row
         keeps its states, y repeats what a direction gave at its last step that counts, 0 ahead of
         the first, and what x holds does not matter.  repeat_padding: so do steps past lengths.
+
+        all_states: y, final and the states of every step, [L*D,T,N,*] whatever batch_first is: of a
+        lower layer h is its output.  Gradients go into all of them.
         """
         if reset_state is not None and resets is None:
             raise ValueError("reset_state is given, but no resets")
-        if resets is not None or mask is not None or repeat_padding:
-            return self._with_steps(input, hx, lengths, (resets, reset_state, mask), repeat_padding)
+        if resets is not None or mask is not None or repeat_padding or all_states:
+            flags = lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
+            return self._with_steps(input, hx, lengths, (resets, reset_state, mask), flags)
         out = None
         if torch.compiler.is_compiling():
             weights = [getattr(self, name) for name in self._flat_weights_names]
@@ -136,15 +140,15 @@ class Forward:
         return out[0], out[1] if spec.states == 1 else out[1:]
 
     @torch.compiler.disable
-    def _with_steps(self, x, hx, lengths, given, repeat_padding):
+    def _with_steps(self, x, hx, lengths, given, flags):
         """Of a padded input, with (resets, reset_state, mask); what ecornn does not take is an
         error: torch has none of these."""
         weights = self._tensors()
         if (type(x) is not torch.Tensor or not _call.plain(x, weights) or x.dim() != 3
                 or x.shape[2] != self.input_size or 0 in x.shape):
-            raise ValueError("resets, mask, repeat_padding: the input must be a tensor [T,N,I], not "
-                             "packed, unbatched or empty, on a CPU or CUDA device, without "
-                             "transforms of torch.func")
+            raise ValueError("resets, mask, repeat_padding, all_states: the input must be a tensor "
+                             "[T,N,I], not packed, unbatched or empty, on a CPU or CUDA device, "
+                             "without transforms of torch.func")
         batch, steps = x.shape[:2] if self.batch_first else (x.shape[1], x.shape[0])
         resets, reset_state, mask = given
         resets, mask = self._steps("resets", resets, x), self._steps("mask", mask, x)
@@ -157,11 +161,13 @@ class Forward:
         if lengths is not None:
             lengths = check_lengths(lengths, steps, batch, x.device)
         out = _call.layer(spec, x, lengths, states, weights, self.batch_first, self.training,
-                          None, resets, starts, mask, repeat_padding * lib.REPEAT_PADDING)
+                          None, resets, starts, mask, flags)
         if out is None:
-            raise ValueError(f"resets, mask, repeat_padding: x is {x.dtype}, which does not go with "
-                             "the weights' type")
-        return out[0], out[1] if spec.states == 1 else out[1:]
+            raise ValueError(f"resets, mask, repeat_padding, all_states: x is {x.dtype}, which does "
+                             "not go with the weights' type")
+        parts = [out[1:1 + spec.states], out[1 + spec.states:]]
+        final, shown = (part[0] if len(part) == 1 else part for part in parts)
+        return (out[0], final, shown) if flags & lib.ALL_STATES else (out[0], final)
 
     def _steps(self, name: str, given, x):
         """Bytes [T,N] of [T,N] or [N,T], or None."""

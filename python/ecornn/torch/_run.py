@@ -120,8 +120,9 @@ def _resets(job: Job, resets, starts) -> tuple[int, ...]:
 
 
 def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed: int,
-            cached: bool, packed=None, resets=None, starts=(), mask=None):
-    """y, final states, reserve (None unless keep) and packed weights.
+            cached: bool, packed=None, resets=None, starts=(), mask=None, shows=False):
+    """y, final states, reserve (None unless keep) and packed weights; shows: behind the final
+    states those of every step.
 
     x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
     [L*D,N,*] each, dense, or None.  cached: weights packed by another run will do.
@@ -135,11 +136,13 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         cached = cached and not capturing()
     if packed is None and cached and job.steps and job.batch:
         packed = _weights.packed(spec, job, weights, stream, cached)
-    if job.native and resets is None and mask is None:
+    if job.native and resets is None and mask is None and not shows:
         made = _forward_native(job, x, lengths, states, weights, keep, seed, packed, stream)
         if made is not None:
             return made
     y, final = job.y(), [make() for make in job.final]
+    shown = [torch.empty((spec.pairs, job.steps, job.batch, width), dtype=y.dtype, device=y.device)
+             for width in spec.widths if shows]
     if packed is None and job.steps and job.batch:
         packed = _weights.packed(spec, job, weights, stream, False)
     reserve = torch.empty(plan.reserve, dtype=torch.uint8, device=device) if keep else None
@@ -150,9 +153,9 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         *[state.data_ptr() for state in final], *job.pad,
         _address(packed), workspace.data_ptr(), _address(reserve), seed, stream,
         workspace.numel(), plan.reserve if keep else 0, resets=_resets(job, resets, starts),
-        mask=_address(mask))
+        mask=_address(mask), states=(*map(_address, shown), *job.pad) if shows else _NONE)
     check(library.ecornn_forward(plan.handle, io))
-    return y, final, reserve, packed
+    return y, final + shown, reserve, packed
 
 
 def _forward_native(job: Job, x, lengths, states, weights, keep: bool, seed: int, packed,
@@ -226,7 +229,7 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
              dfinal, wanted, resets=None, starts=(), mask=None):
     """dx, dstates (then those of starts) and dweights of one forward; None where not wanted.
 
-    dy, dfinal: as y and the final states, dense, or None.  wanted: for x, each state, each start
+    dy, dfinal: as y and the final states, and those of every step, dense, or None.  wanted: for x, each state, each start
     and each weight in turn.
     """
     plan, count, stream, device = job.plan, spec.states + len(starts), 0, None
@@ -234,7 +237,8 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
         device, stream = x.device, stream_of(job.index)
     want_weights = wanted[1 + count:]
     asked = want_weights.count(True)
-    plain = resets is None and mask is None and packed is not None
+    dfinal, dshown = dfinal[:spec.states], dfinal[spec.states:]
+    plain = resets is None and mask is None and not dshown and packed is not None
     if job.native and plain and asked in (0, len(weights)) and True in wanted:
         made = _backward_native(job, x, y, lengths, states, weights, reserve, packed, seed, dy,
                                 dfinal, wanted, stream)
@@ -256,7 +260,8 @@ def backward(spec: Spec, job: Job, x, y, lengths, states, weights, reserve, pack
         _address(dy), *[_address(d) for d in dfinal], *job.pad, _address(dx),
         *[_address(d) for d in own], *job.pad,
         dweights.data_ptr() if some and plan.dweights else 0, 0,
-        dreset_state=(*[_address(d) for d in others], *job.pad) if others else _NONE)
+        dreset_state=(*[_address(d) for d in others], *job.pad) if others else _NONE,
+        dstates=(*map(_address, dshown), *job.pad) if dshown else _NONE)
     check(library.ecornn_backward(plan.handle, io, gradient))
     del workspace  # its memory may hold what comes next: on a GPU that is queued behind the run
     found = [None] * len(weights)

@@ -64,6 +64,8 @@ def refuses(call, x) -> str | None:
         return "with a mask"
     if call.flags & lib.REPEAT_PADDING:
         return "with repeated padding"
+    if call.shows:
+        return "with states of every step"
     if x.dtype is not call.result or call.result is not call.dtype:
         return "with autocast: call the layer outside of it"
     if call.dtype not in (torch.float32, torch.float64):
