@@ -20,7 +20,7 @@ struct eco_mark {
     int32_t T, N;
     uint32_t initial; /* bit s: of state s there was one */
     uint32_t starts;  /* with resets: the same of reset_state */
-    uint32_t ragged;
+    uint32_t ragged, zero; /* no bytes between fields */
 };
 
 /* In the reserve.  More than it takes, so that what follows begins where a GPU's line of cache
