@@ -18,8 +18,8 @@ struct eco_mark {
     uint64_t mask;    /* the same */
     uint64_t saving;  /* the policy, and how often */
     int32_t T, N;
-    uint32_t initial; /* bit s: of state s there was one */
-    uint32_t starts;  /* with resets: the same of reset_state */
+    uint32_t initial;      /* bit s: of state s there was one */
+    uint32_t starts;       /* with resets: the same of reset_state */
     uint32_t ragged, zero; /* no bytes between fields */
 };
 
