@@ -43,7 +43,7 @@ struct eco_wishes {
         bool own_units;  /* a thread's products write the units that its pointwise passes read */
         bool whole_rows; /* a step's products take the whole batch */
         int32_t block;   /* rows that go through all panels together, at most; 0: what stays near */
-        enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips;
+        enum eco_asked { ECO_USUAL, ECO_ASKED_NO, ECO_ASKED_YES } pass_after, near, strips, help;
     } cpu;
     struct eco_gpu_wishes {
         int32_t weights_chunks; /* backward: weight gradients once in so many chunks, whose dacc

@@ -60,6 +60,7 @@ struct eco_cpu_run {
     const struct eco_tile_kernel *tile;
     const struct eco_team *team; /* all threads; in steps the group */
     unsigned *turn;              /* how often it waited for the team */
+    uint32_t *product;           /* how many products it shared with the team */
     int id, count;               /* in the team */
     const int32_t *order;        /* [N]: which row of the batch lies at each place; NULL: its own */
     const int32_t *active;       /* [T]: places whose rows have not ended at step t; NULL: all N */
@@ -69,6 +70,7 @@ struct eco_cpu_run {
     int32_t near;                /* among so many threads R stays in their caches between steps */
     bool whole_rows;             /* a step's products take the whole batch: grids share out units */
     bool own_units; /* a thread's products write the units that its pointwise passes read */
+    bool helps;     /* who is done with its part of a product takes from others' */
 };
 
 /* An op of the tape, done by all threads of a team together; it ends with everything it wrote
@@ -106,6 +108,9 @@ void eco_cpu_blas_as_before(void);
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);
 struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all,
                                  int32_t group);
+/* That of another thread of the team. */
+struct eco_share eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct eco_share all,
+                                  int32_t group);
 
 /* ---- rows by length, ops/row_order.c --------------------------------------------------------- */
 
@@ -205,6 +210,7 @@ struct eco_multiply {
     bool back;                /* C += A accs M; else C accs += A M^T */
     bool bias;                /* forward, of W: C starts from the biases of its accumulators */
     bool add;                 /* else, C is added to; or overwritten */
+    bool alone; /* threads wait for each other before they do more with C than this product */
 };
 
 /* One stage of the steps of an op: products of one C, then the kernel on the part of the plane that
@@ -316,6 +322,8 @@ int32_t eco_cpu_gradient_rows(const struct eco_cpu_run *run);
 
 /* How so many threads do the steps of the run soonest; they may be more than the grid takes. */
 struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads);
+/* Is a step of so many threads so long that one may be late by more than it costs to find out? */
+bool eco_cpu_helps(const struct eco_cpu_run *run, int threads);
 /* How many of the device's threads the run is worth. */
 int eco_cpu_threads(const struct eco_cpu_run *run);
 /* Seconds of a run, at so many flops a second for products of a step and for large ones; a step is

@@ -122,6 +122,14 @@ static bool worth_waking(const struct eco_cpu_run *run, struct eco_grid grid)
     return run->grid.ops > 0 || gain * steps * both > WAKE;
 }
 
+/* Seconds of a thread's part of a step's products from which others look after it. */
+static const double HELP = 10e-6;
+
+bool eco_cpu_helps(const struct eco_cpu_run *run, int threads)
+{
+    return product_seconds(run, run->args->N, run->work->recurrent) >= HELP * threads;
+}
+
 /* Below so many multiply-adds of large products for each thread, a run is over before the others
  * are awake. */
 enum { RUN_WORK = 1 << 20 };

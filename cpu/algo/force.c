@@ -28,6 +28,7 @@ static const struct key {
     {"pass-after", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: pass-after is not 0 or 1"},
     {"near", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: near is not 0 or 1"},
     {"strips", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: strips is not 0 or 1"},
+    {"help", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: help is not 0 or 1"},
     {"wide", ECO_FORCED_PACKED, 0, 1, "ECORNN_FORCE: wide is not 0 or 1"},
 };
 enum { KEYS = sizeof key / sizeof *key };
@@ -93,8 +94,8 @@ static void add(struct eco_text *text, const char *name, int value)
 }
 
 /* What each run chooses by its own size, unless it is forced. */
-static const char *const unsaid[] = {"block",      "pack-rows", "whole-rows",
-                                     "pass-after", "near",      "strips"};
+static const char *const unsaid[] = {"block", "pack-rows", "whole-rows", "pass-after",
+                                     "near",  "strips",    "help"};
 
 void eco_cpu_choices(const struct ecornn_plan *plan, struct eco_text *text)
 {

@@ -188,6 +188,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         .cpu.pass_after = asked(problem, "pass-after"),
         .cpu.near = asked(problem, "near"),
         .cpu.strips = asked(problem, "strips"),
+        .cpu.help = asked(problem, "help"),
     };
     if (is_narrow(problem))
         wish_narrow(wishes, problem, caps);
@@ -217,7 +218,10 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
     run.near = 1 + (int32_t)(step * element / room);
     run.own_units = plan->wishes.cpu.own_units;
     eco_cpu_sort(&run);
-    return eco_cpu_walk(&run, tape, eco_cpu_threads(&run));
+    const int threads = eco_cpu_threads(&run);
+    const enum eco_asked help = plan->wishes.cpu.help;
+    run.helps = help == ECO_USUAL ? eco_cpu_helps(&run, threads) : help == ECO_ASKED_YES;
+    return eco_cpu_walk(&run, tape, threads);
 }
 
 const struct eco_algo eco_algo_packed = {"packed", refuses, wishes, estimate, run_tape, NULL};

@@ -33,6 +33,7 @@ const struct eco_choice eco_cpu_tunables[] = {
     {"near", "packed", "0 1", NULL, false, false},
     {"strips", "packed", "0", NULL, false, false},
     {"whole-rows", "packed", "1", NULL, false, false},
+    {"help", "packed", "0 1", NULL, false, false},
     {"pack-rows", "packed", "132 264 1056", NULL, true, true},
     {NULL, NULL, NULL, NULL, false, false},
 };

@@ -26,6 +26,7 @@ static void multiply_back(const struct step *step, int o, int32_t t, struct eco_
     to.a = step->call.dacc;
     to.a_row = step->call.dacc_row;
     to.c_type = run->layout->sum;
+    to.alone = true;
     run->products->multiply(run, &to);
     eco_cpu_after_product(run);
 }

@@ -42,7 +42,8 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
                                     .c_row = bound->acc.row,
                                     .c_type = bound->acc.type,
                                     .blocks = eco_layout_acc_blocks(run->layout),
-                                    .bias = true};
+                                    .bias = true,
+                                    .alone = true};
     for (struct eco_stretch some = {0}; eco_cpu_stretch(run, op, &some);) {
         multiply.rows = some.rows;
         multiply.a = rows_after(&bound->input, op, (size_t)some.step * (size_t)run->args->N);

@@ -63,6 +63,6 @@ void eco_cpu_after_pointwise(const struct eco_cpu_run *run)
 
 void eco_cpu_after_product(const struct eco_cpu_run *run)
 {
-    if (!run->own_units)
+    if (!run->own_units || run->helps)
         eco_cpu_wait(run);
 }

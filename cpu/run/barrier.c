@@ -1,7 +1,8 @@
 /*
  * The barrier of a team: in round r every thread tells the one 2^r further on that it has heard of
  * all those before it (Hensgen, Finkel and Manber 1988).  Each thread looks at its own line only;
- * who waits long sleeps.  Knows nothing of what the threads do.
+ * who waits long sleeps.  And tasks that threads take from each other between two waits.  Knows
+ * nothing of what the threads do.
  */
 #include "cpu/run/barrier.h"
 
@@ -47,9 +48,28 @@ static void tell(const struct eco_team *team, _Atomic unsigned *word, unsigned t
 
 void eco_team_clear(const struct eco_team *team)
 {
-    for (int i = 0; i < team->count; i++)
+    for (int i = 0; i < team->count; i++) {
         for (int r = 0; r < ECO_TEAM_ROUNDS; r++)
             atomic_store_explicit(&team->line[i].heard[r], 0, memory_order_relaxed);
+        atomic_store_explicit(&team->line[i].taken, 0, memory_order_relaxed);
+    }
+}
+
+/* Who takes a task sees what it reads since the team last waited: nothing is ordered here. */
+int32_t eco_team_take(const struct eco_team *team, int id, uint32_t product, int32_t tasks)
+{
+    _Atomic uint64_t *const taken = &team->line[id].taken;
+    uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed);
+    for (;;) {
+        const int32_t ahead = (int32_t)((uint32_t)(seen >> 32) - product);
+        const int32_t next = ahead == 0 ? (int32_t)(uint32_t)seen : 0;
+        if (ahead > 0 || next >= tasks)
+            return -1;
+        const uint64_t then = (uint64_t)product << 32 | (uint32_t)(next + 1);
+        if (atomic_compare_exchange_weak_explicit(taken, &seen, then, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return next;
+    }
 }
 
 void eco_team_wait(const struct eco_team *team, int id, unsigned *turn)

@@ -6,12 +6,15 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { ECO_TEAM_ROUNDS = 10, ECO_TEAM_MOST = 1 << ECO_TEAM_ROUNDS };
 
-/* What a thread has heard: alone in two cache lines, which processors fetch together. */
+/* What a thread has heard, and which of its tasks are taken: each alone in two cache lines, which
+ * processors fetch together. */
 struct eco_line {
     _Alignas(128) _Atomic unsigned heard[ECO_TEAM_ROUNDS];
+    _Alignas(128) _Atomic uint64_t taken; /* number of a product, then how many of its tasks */
 };
 
 struct eco_team {
@@ -22,6 +25,9 @@ struct eco_team {
 };
 
 void eco_team_clear(const struct eco_team *team);
+/* One of the `tasks` of thread id in product number `product`, which grows by one from product to
+ * product; each once, to whichever thread asks first.  -1: all are taken. */
+int32_t eco_team_take(const struct eco_team *team, int id, uint32_t product, int32_t tasks);
 /* Waits until every thread of the team is here for the *turn-th time (each counts from 0); what
  * they wrote before is then visible to all. */
 void eco_team_wait(const struct eco_team *team, int id, unsigned *turn);

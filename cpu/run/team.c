@@ -39,15 +39,21 @@ void eco_cpu_wait(const struct eco_cpu_run *run)
         eco_team_wait(run->team, run->id, run->turn);
 }
 
-struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all, int32_t group)
+struct eco_share eco_cpu_part_for(const struct eco_cpu_run *run, int id, struct eco_share all,
+                                  int32_t group)
 {
     if (run->count == 1) /* no divisions, which a short step would notice */
         return all;
     const int64_t groups = ((int64_t)all.to - all.from + group - 1) / group;
-    const int64_t from = all.from + groups * run->id / run->count * group;
-    const int64_t to = all.from + groups * (run->id + 1) / run->count * group;
+    const int64_t from = all.from + groups * id / run->count * group;
+    const int64_t to = all.from + groups * (id + 1) / run->count * group;
     return (struct eco_share){from < all.to ? (int32_t)from : all.to,
                               to < all.to ? (int32_t)to : all.to};
+}
+
+struct eco_share eco_cpu_part_of(const struct eco_cpu_run *run, struct eco_share all, int32_t group)
+{
+    return eco_cpu_part_for(run, run->id, all, group);
 }
 
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group)
@@ -96,6 +102,7 @@ static struct shared *shared_of(const struct eco_cpu_run *run)
 struct place {
     struct eco_team team;
     unsigned turn;
+    uint32_t product;
     struct eco_cpu_run run;
     const struct eco_cpu_run *steps; /* the thread's view in them */
     int op, ops; /* it does every ops-th step of a level, from this one on; op -1: none */
@@ -122,10 +129,12 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
                                     .count = grid.units,
                                     .spins = shared->spins};
     place->turn = 0;
+    place->product = 0;
     place->steps = &place->run;
     place->run = *run;
     place->run.team = &place->team;
     place->run.turn = &place->turn;
+    place->run.product = &place->product;
     place->run.id = run->id % grid.units;
     place->run.count = grid.units;
     place->run.rows = (struct eco_share){(int32_t)((int64_t)run->args->N * part / grid.rows),
@@ -198,10 +207,12 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
         struct eco_cpu_run mine = *run;
         struct eco_team team = all;
         unsigned turn = 0;
+        uint32_t product = 0;
         mine.id = mine.thread = omp_get_thread_num();
         mine.count = omp_get_num_threads();
         mine.team = &team;
         mine.turn = &turn;
+        mine.product = &product;
         team.count = mine.count;
         eco_fp_set(mode);
         walk(&mine, tape, shared);

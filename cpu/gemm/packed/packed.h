@@ -91,6 +91,24 @@ struct eco_packed_work {
  * if so many columns of C read it. */
 enum { ECO_CROWDED = 1024, ECO_CROWDED_BYTES = 4096, ECO_CROWDED_COLUMNS = 512 };
 
+/* Rows and units of a C. */
+struct eco_packed_part {
+    struct eco_share rows, units;
+};
+/* product.c: the part of a thread of the team. */
+struct eco_packed_part eco_packed_part_of(const struct eco_packed_work *w, int id);
+/* Blocks of some units. */
+static inline int32_t eco_packed_first_block(const struct eco_packed_work *w,
+                                             struct eco_share units)
+{
+    return units.from / w->width;
+}
+static inline int32_t eco_packed_blocks(const struct eco_packed_work *w, struct eco_share units)
+{
+    const bool some = units.from < units.to;
+    return some ? (units.to + w->width - 1) / w->width - units.from / w->width : 0;
+}
+
 /* walk.c: does it. */
 void eco_packed_walk(struct eco_packed_work *w);
 /* A part of the pass. */

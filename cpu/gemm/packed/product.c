@@ -21,9 +21,10 @@ static struct eco_share part_number(int32_t n, int part, int parts)
 
 /* Of a large product: rows in `parts` parts, blocks of units in as many as leave a thread least.  A
  * copy of rows costs less than weights that every part reads again. */
-static void share_out_whole(const struct eco_cpu_run *run, int32_t rows, int32_t units,
-                            struct eco_packed_work *w)
+static struct eco_packed_part part_of_whole(const struct eco_packed_work *w, int id)
 {
+    const struct eco_cpu_run *run = w->run;
+    const int32_t rows = w->product->multiply->rows, units = w->product->panels->units;
     const int32_t blocks = (units + w->width - 1) / w->width;
     const bool rather_units = w->product->form->copied > 0;
     int64_t least = INT64_MAX;
@@ -37,23 +38,29 @@ static void share_out_whole(const struct eco_cpu_run *run, int32_t rows, int32_t
         }
     }
     const int across = run->count / parts;
-    const struct eco_share mine = part_number(blocks, run->id % across, across);
+    const struct eco_share mine = part_number(blocks, id % across, across);
     const int32_t end = mine.to * w->width;
-    w->rows = part_number(rows, run->id / across, parts);
-    w->units = (struct eco_share){mine.from * w->width, end < units ? end : units};
+    return (struct eco_packed_part){
+        part_number(rows, id / across, parts),
+        {mine.from * w->width, end < units ? end : units},
+    };
 }
 
 /* In steps: the units that the thread finishes. */
-static void share_out(const struct eco_cpu_run *run, const struct eco_multiply *m, int32_t units,
-                      struct eco_packed_work *w)
+struct eco_packed_part eco_packed_part_of(const struct eco_packed_work *w, int id)
 {
-    if (m->part == ECO_PART_INPUT) {
-        share_out_whole(run, m->rows, units, w);
-        return;
-    }
-    w->rows = (struct eco_share){run->rows.from < m->rows ? run->rows.from : m->rows,
-                                 run->rows.to < m->rows ? run->rows.to : m->rows};
-    w->units = eco_cpu_part(run, units, run->unit_group);
+    const struct eco_cpu_run *run = w->run;
+    const struct eco_pointwise *call = w->call;
+    const struct eco_multiply *m = w->product->multiply;
+    if (call == NULL && m->part == ECO_PART_INPUT)
+        return part_of_whole(w, id);
+    const struct eco_share rows = {run->rows.from < m->rows ? run->rows.from : m->rows,
+                                   run->rows.to < m->rows ? run->rows.to : m->rows};
+    const struct eco_share units = {0, call ? run->problem->H : w->product->panels->units};
+    return (struct eco_packed_part){
+        call ? (struct eco_share){call->row0, call->row1} : rows,
+        eco_cpu_part_for(run, id, units, run->unit_group),
+    };
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -247,7 +254,9 @@ void eco_packed_multiply(const struct eco_cpu_run *run, const struct eco_multipl
     put_work(run, &(struct eco_stage){multiply, 1, NULL, NULL}, product, &w);
     if (w.products == 0)
         return;
-    share_out(run, multiply, product->panels->units, &w);
+    const struct eco_packed_part mine = eco_packed_part_of(&w, run->id);
+    w.rows = mine.rows;
+    w.units = mine.units;
     w.backwards = multiply->t % 2 != 0;
     eco_packed_walk(&w);
 }

@@ -215,18 +215,18 @@ static void multiply_pairs(const struct eco_packed_work *w, const struct part *p
 
 /* ---- all blocks ------------------------------------------------------------------------------ */
 
-static struct eco_share block_units(const struct eco_packed_work *w, int32_t block)
+static struct eco_share block_units(const struct eco_packed_work *w, struct eco_share units,
+                                    int32_t block)
 {
     const int32_t from = block * w->width, to = from + w->width;
-    return (struct eco_share){from > w->units.from ? from : w->units.from,
-                              to < w->units.to ? to : w->units.to};
+    return (struct eco_share){from > units.from ? from : units.from, to < units.to ? to : units.to};
 }
 
 void eco_packed_pass(const struct eco_packed_work *w, struct eco_share rows, struct eco_share units)
 {
     const struct eco_pointwise *const all = w->call;
-    if (rows.to - rows.from == all->row1 - all->row0 &&
-        units.to - units.from == all->unit1 - all->unit0) {
+    if (rows.from == all->row0 && rows.to == all->row1 && units.from == all->unit0 &&
+        units.to == all->unit1) {
         w->kernel(all);
         return;
     }
@@ -238,45 +238,126 @@ void eco_packed_pass(const struct eco_packed_work *w, struct eco_share rows, str
     w->kernel(&call);
 }
 
-static void work_on_blocks(const struct eco_packed_work *w, struct eco_share rows)
+/* Number i of `blocks` blocks of some units, in walking order. */
+static void work_on_block(const struct eco_packed_work *w, struct eco_share rows,
+                          struct eco_share units, int32_t i, int32_t blocks)
 {
-    const int32_t first = w->units.from / w->width;
-    const int32_t last = (w->units.to + w->width - 1) / w->width - 1;
     const int32_t step = w->backwards ? -1 : 1;
-    int32_t block = w->backwards ? last : first;
-    for (int32_t i = first; i <= last; i++, block += step) {
-        const struct part part = {.rows = rows,
-                                  .units = block_units(w, block),
-                                  .next = i < last ? block_units(w, block + step).from : -1};
-        if (w->pairs > 0)
-            multiply_pairs(w, &part);
-        for (int k = w->pairs > 0 ? ECO_TILE_PAIRS : 0; k < w->products; k++)
-            multiply_units(w, &w->product[k], &part);
-        if (w->call != NULL && !w->pass_after)
-            eco_packed_pass(w, rows, part.units);
-    }
-    if (w->call != NULL && w->pass_after)
-        eco_packed_pass(w, rows, w->units);
+    const int32_t block = eco_packed_first_block(w, units) + (w->backwards ? blocks - 1 - i : i);
+    const struct part part = {.rows = rows,
+                              .units = block_units(w, units, block),
+                              .next =
+                                  i + 1 < blocks ? block_units(w, units, block + step).from : -1};
+    if (w->pairs > 0)
+        multiply_pairs(w, &part);
+    for (int k = w->pairs > 0 ? ECO_TILE_PAIRS : 0; k < w->products; k++)
+        multiply_units(w, &w->product[k], &part);
+    if (w->call != NULL && !w->pass_after)
+        eco_packed_pass(w, rows, part.units);
 }
 
-/* ---- all rows -------------------------------------------------------------------------------- */
+/* ---- some rows ------------------------------------------------------------------------------- */
+
+static void begin_rows(struct eco_packed_work *w, struct eco_share rows)
+{
+    const struct eco_tile_kernel *kernel = w->products > 0 ? w->product->kernel : NULL;
+    eco_packed_bring(w, rows);
+    if (kernel != NULL && kernel->begin != NULL)
+        kernel->begin(w->height = eco_packed_height(rows.to - rows.from));
+}
+
+static void end_rows(const struct eco_packed_work *w)
+{
+    const struct eco_tile_kernel *kernel = w->products > 0 ? w->product->kernel : NULL;
+    if (kernel != NULL && kernel->end != NULL)
+        kernel->end();
+}
+
+/* That go through all panels together. */
+static int32_t piece_of(const struct eco_packed_work *w, int32_t rows)
+{
+    const int32_t near = eco_packed_piece(w, rows), block = w->run->layout->wishes.cpu.block;
+    return block > 0 && block < near ? block : near;
+}
+
+static struct eco_share some_rows(struct eco_share rows, int32_t from, int32_t piece)
+{
+    const int32_t left = rows.to - from;
+    return (struct eco_share){from, from + (left < piece ? left : piece)};
+}
+
+/* ---- the thread's part, and others' ---------------------------------------------------------- */
+
+/* Rows that are at hand in a product that threads help each other with. */
+struct at_hand {
+    uint32_t product;
+    struct eco_share rows;
+};
+
+static void take_rows(struct eco_packed_work *w, struct at_hand *at, struct eco_share rows)
+{
+    if (rows.from == at->rows.from && rows.to == at->rows.to)
+        return;
+    if (at->rows.to > at->rows.from)
+        end_rows(w);
+    at->rows = rows;
+    if (rows.to > rows.from)
+        begin_rows(w, rows);
+}
+
+/* What nobody has taken yet of a thread's part: a task is a block of units of some rows. */
+static void help(struct eco_packed_work *w, struct at_hand *at, int id)
+{
+    const struct eco_packed_part part = eco_packed_part_of(w, id);
+    const int32_t rows = part.rows.to - part.rows.from, blocks = eco_packed_blocks(w, part.units);
+    if (rows <= 0 || blocks == 0)
+        return;
+    const int32_t piece = piece_of(w, rows), tasks = (rows + piece - 1) / piece * blocks;
+    for (int32_t i; (i = eco_team_take(w->run->team, id, at->product, tasks)) >= 0;) {
+        take_rows(w, at, some_rows(part.rows, part.rows.from + i / blocks * piece, piece));
+        work_on_block(w, at->rows, part.units, i % blocks, blocks);
+    }
+}
+
+/* First the thread's own tasks; then those of some others, near and far, as threads that are slow
+ * may be neighbours.  To look at all would take long where nobody is late. */
+static void work_together(struct eco_packed_work *w)
+{
+    const struct eco_cpu_run *run = w->run;
+    struct at_hand at = {++*run->product, {0, 0}};
+    help(w, &at, run->id);
+    for (int away = 1; away < run->count; away *= 2)
+        help(w, &at, (run->id + away) % run->count);
+    take_rows(w, &at, (struct eco_share){0, 0});
+}
+
+/* All threads of the team say the same.  Of one row some may have strips instead. */
+static bool may_help(const struct eco_packed_work *w)
+{
+    const struct eco_pointwise *call = w->call;
+    if (!w->run->helps || w->run->count == 1 || w->products == 0)
+        return false;
+    return call != NULL ? !w->pass_after && call->row1 - call->row0 > 1
+                        : w->product->multiply->alone;
+}
 
 void eco_packed_walk(struct eco_packed_work *w)
 {
-    const struct eco_tile_kernel *kernel = w->products > 0 ? w->product->kernel : NULL;
-    const int32_t rows = w->rows.to - w->rows.from;
-    if (w->units.from >= w->units.to || rows <= 0)
+    const int32_t rows = w->rows.to - w->rows.from, blocks = eco_packed_blocks(w, w->units);
+    if (may_help(w)) {
+        work_together(w);
         return;
-    const int32_t near = eco_packed_piece(w, rows), block = w->run->layout->wishes.cpu.block;
-    const int32_t piece = block > 0 && block < near ? block : near;
+    }
+    if (blocks == 0 || rows <= 0)
+        return;
+    const int32_t piece = piece_of(w, rows);
     for (int32_t from = w->rows.from; from < w->rows.to; from += piece) {
-        const int32_t left = w->rows.to - from;
-        const struct eco_share some = {from, from + (left < piece ? left : piece)};
-        eco_packed_bring(w, some);
-        if (kernel != NULL && kernel->begin != NULL)
-            kernel->begin(w->height = eco_packed_height(some.to - some.from));
-        work_on_blocks(w, some);
-        if (kernel != NULL && kernel->end != NULL)
-            kernel->end();
+        const struct eco_share some = some_rows(w->rows, from, piece);
+        begin_rows(w, some);
+        for (int32_t i = 0; i < blocks; i++)
+            work_on_block(w, some, w->units, i, blocks);
+        if (w->call != NULL && w->pass_after)
+            eco_packed_pass(w, some, w->units);
+        end_rows(w);
     }
 }
