@@ -54,13 +54,18 @@ static const struct {
             {"cpu:16", "1x2x8"}, {"cpu:2", "2x1x1"}, {"cpu:7", "2x3x1"}, {"cpu:16", ""}};
 enum { TEAMS = sizeof team / sizeof *team };
 
-/* Each case has its own, so that all together see all. */
-static int team_of(const struct test_case *test)
+static unsigned hash_of(const struct test_case *test)
 {
     unsigned hash = 0;
     for (const char *c = test->text; *c; c++)
         hash = 31 * hash + (unsigned char)*c;
-    return (int)(hash % TEAMS);
+    return hash;
+}
+
+/* Each case has its own, so that all together see all. */
+static int team_of(const struct test_case *test)
+{
+    return (int)(hash_of(test) % TEAMS);
 }
 
 /* One algorithm of one instruction set: right, the same bits with one thread and more, and from a
@@ -134,11 +139,22 @@ END_TEST
 
 /* ---- cells of users -------------------------------------------------------------------------- */
 
+/* Of cells from text each case has every other set: all together see all. */
+static bool every_other_set_agrees(const struct test_case *test, const struct data *inputs,
+                                   const struct data *expected)
+{
+    int ran = 0;
+    bool ok = true;
+    for (int k = (int)(hash_of(test) % 2); ok && k < SETS; k += 2)
+        ok = set_agrees(test, sets[k], inputs, expected, &ran);
+    return ok && (ran > 0 || all_sets_agree(test, inputs, expected));
+}
+
 START_TEST(agrees_for_own_cells)
 {
     char text[CASE_TEXT];
     sweep_own_text(_i, text);
-    ck_assert_msg(case_agrees(text, false, all_sets_agree), "%s", text);
+    ck_assert_msg(case_agrees(text, false, every_other_set_agrees), "%s", text);
 }
 END_TEST
 
