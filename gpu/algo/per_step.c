@@ -161,9 +161,7 @@ bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *ca
     const enum eco_rows asked = eco_gpu_force(problem).rows;
     if (asked != ECO_ROWS_FASTER)
         return asked == ECO_ROWS_PADDED;
-    /* With resets, or states for the caller, y and planes are apart, which leaves more rows to
-     * copy. */
-    return !problem->resets && !problem->states && eco_step_gains_by_groups(problem, caps, steps);
+    return eco_step_gains_by_groups(problem, caps, steps);
 }
 
 /* ---- estimate -------------------------------------------------------------------------------- */

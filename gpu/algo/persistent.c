@@ -37,16 +37,12 @@ static bool also_back(const struct eco_problem *problem, const struct eco_caps *
 
 static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    enum { WHOLE = 8 }; /* units of a group */
     if (problem->row_invariant)
         return "row-invariant: its rows may depend on others";
     if (caps->gpu.version < ECO_PERSISTENT_VERSION || caps->gpu.block_bytes == 0)
         return "a device without what it needs";
     if (problem->projected)
         return "a projection";
-    if ((problem->resets || problem->states) && problem->order == ECORNN_BATCH_MAJOR &&
-        problem->H % WHOLE != 0)
-        return "resets or states of batch-major rows that are no whole groups";
     if (problem->weight_type != problem->type)
         return "weights of another type than the rows";
     if (eco_persistent_refuses(problem, false) != NULL)

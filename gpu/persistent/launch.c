@@ -120,10 +120,25 @@ bool eco_persistent_together(const struct ecornn_plan *plan, bool backward, int3
     return together > 0 && together <= 2 * eco_persistent_shape(&half, &shape);
 }
 
+/* A launch has one distance of rows of y for all: the caller's batch-major rows are not those of a
+ * layer below. */
+static bool shares_rows(const struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+{
+    size_t row = 0;
+    bool shared = true;
+    for (int i = 0; i < n; i++) {
+        const struct eco_view *y = run->args->backward ? &bounds[i].dy : &bounds[i].y;
+        shared &= y->first == NULL || row == 0 || y->row == row;
+        row = y->first != NULL ? y->row : row;
+    }
+    return shared;
+}
+
 void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
 {
-    if (n > 1 && !eco_persistent_together(run->plan, run->args->backward, run->args->N,
-                                          most_steps(bounds, n), n)) {
+    if (n > 1 && !(shares_rows(run, bounds, n) &&
+                   eco_persistent_together(run->plan, run->args->backward, run->args->N,
+                                           most_steps(bounds, n), n))) {
         eco_persistent_run(run, bounds, n / 2);
         eco_persistent_run(run, bounds + n / 2, n - n / 2);
         return;
