@@ -17,7 +17,7 @@
 ECO_DEVICE void tell_first_resets(const struct eco_persistent_call *call, const struct block *block,
                                   const struct memory *memory, struct resets *resets)
 {
-    if (!has_resets(call))
+    if (!TELLS_RESETS)
         return;
     tell_resets(call, block, memory, resets);
     tell_resets(call, block, memory, resets);
@@ -156,8 +156,7 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
     __syncthreads();
     tell_first_resets(&call, &block, &memory, &resets);
     for (int step = 0; step <= job->steps; step++) {
-        if (has_resets(&call))
-            tell_resets(&call, &block, &memory, &resets); /* of the step after this one */
+        tell_resets(&call, &block, &memory, &resets); /* of the step after this one */
         const auto read_ahead = [&] {
             fetch<cell, divided>(&call, &block, &memory, &thread, step);
         };

@@ -315,8 +315,8 @@ template <class ELEMENT> ECO_DEVICE void add_to_start(const ELEMENT *at, int s, 
 template <class CELL>
 ECO_DEVICE void reset_fields(const struct memory *memory, struct element_of<CELL> *at)
 {
-    const bool reset = at->there && is_reset(at->call, memory, at->step, at->sent_row);
-    at->cut = at->there && is_reset(at->call, memory, at->step - 1, at->sent_row);
+    const bool reset = at->there && is_reset(memory, at->step, at->sent_row);
+    at->cut = at->there && is_reset(memory, at->step - 1, at->sent_row);
 #pragma unroll
     for (int s = 0; s < CELL::states; s++) {
         if (reset)
@@ -353,7 +353,7 @@ ECO_DEVICE void read_fields(const struct memory *memory, struct element_of<CELL>
     }
     at->dy = bases_of(at->step)[AT_DY] ? value[field<CELL>::dy] : 0;
     at->cut = false;
-    if (has_resets(call))
+    if (TELLS_RESETS)
         reset_fields(memory, at);
 }
 

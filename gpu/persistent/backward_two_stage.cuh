@@ -137,8 +137,7 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
     __syncthreads();
     tell_first_resets(&call, block, &phase.memory, &resets);
     for (int step = 0;; step++) {
-        if (has_resets(&call))
-            tell_resets(&call, block, &phase.memory, &resets); /* of the step after this one */
+        tell_resets(&call, block, &phase.memory, &resets); /* of the step after this one */
         const auto read_ahead = [&] {
             fetch<cell, divided>(&call, block, &phase.memory, &thread, step);
         };

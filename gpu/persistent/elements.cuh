@@ -129,44 +129,42 @@ ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
 
 /* ---- resets ---------------------------------------------------------------------------------- */
 
-/* Has this run any? */
-ECO_DEVICE bool has_resets(const struct eco_persistent_call *call)
-{
-    return TELLS_RESETS && call->resets.bytes != NULL;
-}
-
-/* The byte of row n of the group in a step; 0: there is no such step. */
-ECO_DEVICE unsigned reset_byte(const struct eco_persistent_call *call, const struct block *block,
-                               int step, int n)
-{
-    const struct eco_persistent_job *job = &call->job[block->job];
-    const int t = job->t + step * job->t_step;
-    const bool there = n < block->rows && t >= 0 && t < call->resets.steps;
-    return there ? call->resets.bytes[(int64_t)t * call->rows + block->row0 + n] : 0;
-}
-
 /* One thread to each row tells the others of its resets, of which it asks for the next one while a
  * step runs.  Threads are a step behind each other at most, and a step looks back at the one before
- * it: so there are four. */
+ * it: so there are four.  All is in registers: fields of the call that are far from the others in
+ * constant memory take as long as a tenth of a step. */
 struct resets {
-    unsigned byte; /* of the step that is told next */
+    const uint8_t *at; /* of the thread's first row in step 0; NULL: this run has none */
+    int along;         /* bytes from a step to the next */
+    int first, steps;  /* steps that there are: from that one on, so many */
+    unsigned byte;     /* of the step that is told next */
     int step;
 };
+
+/* The byte of the thread's row, or of one so many rows on; 0: there is no such step. */
+ECO_DEVICE unsigned reset_byte(const struct resets *resets, int on)
+{
+    const bool there = (unsigned)(resets->step - resets->first) < (unsigned)resets->steps;
+    return there ? resets->at[(int64_t)resets->step * resets->along + on] : 0;
+}
 
 ECO_DEVICE void tell_resets(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, struct resets *resets)
 {
     const struct eco_persistent_job *job = &call->job[block->job];
-    const int t = job->t + resets->step * job->t_step, bit = LENGTH_BITS + (resets->step & 3);
+    const int bit = LENGTH_BITS + (resets->step & 3);
+    if (!TELLS_RESETS || !resets->at)
+        return;
     for (int n = (int)threadIdx.x; n < block->rows; n += PERSISTENT_THREADS) {
         int32_t *const word = &lengths_in(memory)[n];
         const unsigned byte =
-            n < PERSISTENT_THREADS ? resets->byte : reset_byte(call, block, resets->step, n);
-        const bool reset = byte != 0 && !(call->lengths && t >= (*word & LENGTH));
-        *word = (*word & ~(1 << bit)) | (int32_t)reset << bit;
+            n < PERSISTENT_THREADS ? resets->byte : reset_byte(resets, n - (int)threadIdx.x);
+        const bool ended = call->lengths && job->t + resets->step * job->t_step >= (*word & LENGTH);
+        *word = (*word & ~(1 << bit)) | (int32_t)(byte != 0 && !ended) << bit;
     }
     resets->step++;
-    resets->byte = reset_byte(call, block, resets->step, (int)threadIdx.x);
+    if ((int)threadIdx.x < block->rows)
+        resets->byte = reset_byte(resets, 0);
 }
 
 /* From a step on, when lengths are in shared memory for all threads. */
@@ -174,20 +172,27 @@ ECO_DEVICE struct resets begin_resets(const struct eco_persistent_call *call,
                                       const struct block *block, const struct memory *memory,
                                       int step)
 {
-    struct resets resets = {0, step};
-    if (!has_resets(call))
+    struct resets resets = {NULL, 0, 0, 0, 0, step};
+    if (!TELLS_RESETS)
         return resets;
+    const struct eco_persistent_job *job = &call->job[block->job];
     for (int n = (int)threadIdx.x; n < block->rows && !call->lengths; n += PERSISTENT_THREADS)
         lengths_in(memory)[n] = 0;
-    resets.byte = reset_byte(call, block, step, (int)threadIdx.x);
+    if (!call->resets.bytes)
+        return resets;
+    resets.at = &call->resets.bytes[(int64_t)job->t * call->rows + block->row0 + (int)threadIdx.x];
+    resets.along = job->t_step * call->rows;
+    resets.steps = call->resets.steps;
+    resets.first = job->t_step > 0 ? -job->t : job->t - resets.steps + 1;
+    if ((int)threadIdx.x < block->rows)
+        resets.byte = reset_byte(&resets, 0);
     return resets;
 }
 
 /* Does batch row n of the group begin anew in a step that was told? */
-ECO_DEVICE bool is_reset(const struct eco_persistent_call *call, const struct memory *memory,
-                         int step, int n)
+ECO_DEVICE bool is_reset(const struct memory *memory, int step, int n)
 {
-    return has_resets(call) && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
+    return TELLS_RESETS && lengths_in(memory)[n] >> (LENGTH_BITS + (step & 3)) & 1;
 }
 
 /* What a row begins anew from. */

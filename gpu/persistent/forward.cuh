@@ -28,11 +28,11 @@ struct element {
     int row, unit; /* in all */
     int step, parity;
     bool there, masked;
-    bool resets; /* the step that comes begins anew */
+    bool resets; /* the step that comes begins anew, from start */
 };
 
 template <class CELL> struct element_of : element {
-    float acc[CELL::accs], state[CELL::states], next[CELL::states],
+    float acc[CELL::accs], state[CELL::states], next[CELL::states], start[CELL::states],
         save[CELL::saves > 0 ? CELL::saves : 1];
 };
 
@@ -85,6 +85,16 @@ ECO_DEVICE void send(const struct eco_persistent_call *call, const struct memory
     store_relaxed_if(there, thread->sent + thread->sent_unit + row_at(n), bits);
 }
 
+/* Of batch row n: does the step that comes begin anew, and from what? */
+template <class CELL>
+ECO_DEVICE void find_start(const struct memory *memory, int n, struct element_of<CELL> *at)
+{
+    at->resets = at->there && is_reset(memory, at->step + 1, n);
+#pragma unroll
+    for (int s = 0; s < CELL::states && TELLS_RESETS; s++)
+        at->start[s] = at->resets ? start_at(at->call, at->job, s, at->row, at->unit) : 0;
+}
+
 /* What an element of this thread in batch row n, some rounds of all threads on, has; with what
  * products add, or before. */
 template <class CELL, class DIVISION>
@@ -103,6 +113,7 @@ ECO_DEVICE void read_element(const struct eco_persistent_call *call, const struc
     at->row = block->row0 + n;
     at->there = n < thread->rows;
     at->masked = at->there && is_masked(call, memory, at->job, step, n);
+    find_start(memory, n, at);
 #pragma unroll
     for (int i = 0; i < CELL::accs; i++) {
         const float wx = *floats(acc + i * memory->elements);
@@ -136,8 +147,6 @@ ECO_DEVICE void finish_elements(const struct eco_persistent_call *call, const st
 #pragma unroll
     for (int p = 0; p < P; p++) {
         finish_unit(&at[p]);
-        at[p].resets =
-            at[p].there && is_reset(call, memory, step + 1, n + p * DIVISION::element_rows);
         /* The output state is an operand, hence of the type of rows; others are kept as sums. */
         at[p].next[0] = as_kept(at[p].next[0]);
 #pragma unroll
@@ -257,6 +266,7 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
     wait_on_dependent_grids(); /* none of which writes weights */
     const struct span span = span_of(&call, &block, &memory);
     struct resets resets = begin_resets(&call, &block, &memory, 1);
+    tell_resets(&call, &block, &memory, &resets);
     read_states<cell, divided>(&call, &block, &memory, &thread);
     if (CLUSTER_LOG2 > 0)
         open_cluster();
@@ -269,8 +279,7 @@ ECO_DEVICE void all_steps(const struct eco_persistent_call &call)
     if (divided::direct)
         __syncthreads(); /* the first operands are there */
     for (int step = 0; step < steps; step++) {
-        if (has_resets(&call))
-            tell_resets(&call, &block, &memory, &resets);
+        tell_resets(&call, &block, &memory, &resets); /* of the step after the next */
         const auto ask = [&] {
             if (step > 0)
                 inputs.ask(&call, &block, &memory);

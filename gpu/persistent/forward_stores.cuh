@@ -76,8 +76,7 @@ template <class ELEMENT> ECO_DEVICE void write_saves(const ELEMENT *at, int save
 /* State s as the step that comes reads it. */
 template <class ELEMENT> ECO_DEVICE float then_read(const ELEMENT *at, int s)
 {
-    return TELLS_RESETS && at->resets ? start_at(at->call, at->job, s, at->row, at->unit)
-                                      : at->next[s];
+    return TELLS_RESETS && at->resets ? at->start[s] : at->next[s];
 }
 
 template <class CELL, class ELEMENT> ECO_DEVICE void write_element(const ELEMENT *at)

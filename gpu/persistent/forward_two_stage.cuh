@@ -133,8 +133,7 @@ ECO_DEVICE void finish_second(const struct eco_persistent_call *call, const stru
 #pragma unroll
     for (int p = 0; p < P; p++) {
         finish_stage<NUMBER, 1>(&at[p]);
-        at[p].resets =
-            at[p].there && is_reset(call, memory, step + 1, n + p * DIVISION::element_rows);
+        find_start<cell>(memory, n + p * DIVISION::element_rows, &at[p]);
         at[p].next[0] = as_kept(at[p].next[0]);
 #pragma unroll
         for (int s = 0; s < cell::states; s++)
@@ -184,8 +183,7 @@ ECO_DEVICE void all_steps_of_two(const struct eco_persistent_call &call)
     if (!is_idle(&span, 0))
         inputs.ask(&call, block, &phase.memory);
     for (int step = 0; step < job->steps; step++) {
-        if (has_resets(&call))
-            tell_resets(&call, block, &phase.memory, &resets);
+        tell_resets(&call, block, &phase.memory, &resets);
         const bool idle = is_idle(&span, step);
         if (step > 0 && !idle)
             gather<divided>(&call, block, &phase.memory, &spin_timeout, &thread,

@@ -58,7 +58,7 @@ ECO_DEVICE void load_initial_state(const struct eco_persistent_call *call,
     const struct eco_persistent_job *job = &call->job[block->job];
     const bool zeros = (job->starts ? job->given[0] : job->state[0]) == NULL;
     float most = zeros ? 1 : gather_raw(call, block, memory);
-    if (has_resets(call))
+    if (TELLS_RESETS && call->resets.bytes)
         enlarge(&most, greatest_start(call, block));
     scales->state = scale_for(greatest_of_block(block, most));
     scales->sums *= reciprocal_pow2(scales->state);
