@@ -115,6 +115,10 @@ struct eco_backend {
     /* What was chosen, each as ",KEY=VALUE" of ECORNN_FORCE: a plan that is forced so is the same.
      * Or NULL. */
     void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
+    /* Calls work(own, id, count) in count threads of the device.  NULL: the backend has no plans of
+     * several models. */
+    void (*together)(struct ecornn_device *device, void (*work)(void *own, int id, int count),
+                     void *own);
     const struct eco_choice *tunables; /* worth trying, ends with a key NULL; NULL: none are */
     const char *const *variables;      /* that take choices from the planner, too; ends with NULL */
     /* Adds " key=value" of what times depend on, beside name, variant and threads.  Or NULL. */

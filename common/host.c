@@ -67,6 +67,13 @@ ecornn_status eco_host_move_rows(struct ecornn_device *device, const struct eco_
     return ECORNN_OK;
 }
 
+void eco_host_together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
+                       void *own)
+{
+    (void)device;
+    work(own, 0, 1);
+}
+
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream)
 {
     (void)device;

@@ -14,6 +14,9 @@ ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill 
                             void *stream);
 ecornn_status eco_host_move_rows(struct ecornn_device *device, const struct eco_rows_move *rows,
                                  void *stream);
+/* Of a device with one thread. */
+void eco_host_together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
+                       void *own);
 ecornn_status eco_host_wait(struct ecornn_device *device, void *stream); /* all is done always */
 
 #endif /* ECO_HOST_H */

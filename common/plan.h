@@ -19,6 +19,7 @@ enum { ECO_MAX_REASON = 600, ECO_MAX_NOTE = 800 };
 
 struct ecornn_plan {
     struct eco_problem problem;
+    struct ecornn_plan *one; /* of several models: of each, which does all the work; else NULL */
     struct ecornn_device *device;
     const struct eco_algo *algo;
     struct eco_wishes wishes;
@@ -79,6 +80,7 @@ struct eco_args {
     uint64_t seed;
     uint32_t first_step, first_row; /* of a piece, for random numbers */
     void *stream;
+    bool alone; /* others run beside it: it takes one thread */
     /* backward */
     bool backward;
     const void *dy;

@@ -12,7 +12,7 @@
 #include "common/cell/cell.h"
 #include "common/force.h"
 
-enum { ECO_MAX_PROBLEM_TEXT = 224, ECO_MAX_LAYERS = 255 };
+enum { ECO_MAX_PROBLEM_TEXT = 224, ECO_MAX_LAYERS = 255, ECO_MAX_MODELS = 4096 };
 
 /* What a training run keeps for its backward. */
 struct eco_saving {
@@ -32,6 +32,8 @@ struct eco_problem {
     bool masks;         /* ECORNN_MASK */
     bool repeats;       /* ECORNN_REPEAT_PADDING */
     bool states;        /* ECORNN_ALL_STATES */
+    bool shared;        /* ECORNN_SHARED_INPUT */
+    int32_t models;     /* 1 or more */
     ecornn_direction direction;
     ecornn_order order;
     ecornn_type type, param_type, weight_type; /* as ecornn_desc, defaults filled in */
@@ -57,6 +59,8 @@ bool eco_problem_draws(const struct eco_problem *problem);
 
 /* Description to problem, with a complete check of it; BAD_ARGUMENT or UNSUPPORTED. */
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc);
+/* The problem of one of its models. */
+void eco_problem_of_one(struct eco_problem *one, const struct eco_problem *problem);
 /* Problem string to description (see ecornn_desc_parse). */
 ecornn_status eco_problem_parse(ecornn_desc *desc, const char *text, const ecornn_cell *cell);
 

@@ -203,6 +203,13 @@ static ecornn_status unpack(const struct ecornn_plan *plan, const void *weights,
     return ECORNN_OK;
 }
 
+static void together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
+                     void *own)
+{
+    const struct eco_cpu *cpu = device->own;
+    eco_cpu_together(cpu->threads, work, own);
+}
+
 /* ---- the backend ----------------------------------------------------------------------------- */
 
 /* Caches, and what else is no part of a processor's name. */
@@ -248,6 +255,7 @@ const struct eco_backend eco_backend_cpu = {
     .pack = pack,
     .pack_add = pack_add,
     .unpack = unpack,
+    .together = together,
     .squeeze = eco_cpu_squeeze,
     .prepare = prepare,
     .release = release,

@@ -200,6 +200,8 @@ enum {
     ECORNN_REPEAT_PADDING = 1u << 5,
     /** Runs may have io.states and gradient.dstates. */
     ECORNN_ALL_STATES = 1u << 6,
+    /** Of several models: they all read the same x. */
+    ECORNN_SHARED_INPUT = 1u << 7,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */
@@ -232,7 +234,14 @@ typedef struct {
     int32_t save_every;    /**< 1 to steps with ECORNN_SAVE_EVERY, else 0 */
     ecornn_type save_type; /**< of states kept for the replay; 0: the planner's choice, as type or
                                 wider.  BF16 or F16 with F32; with SAVE_ALL only under a limit. */
-    uint32_t reserved[3];  /**< zero */
+    /** M: so many sets of weights, each with runs of its own, in one run; 0: 1.  All arrays have M
+     * first: x, y, states and their gradients [M,...], parameters of one model after those of
+     * another, weights, dweights and reserve likewise.  lengths [N], resets and mask [T,N] and x
+     * are of all models with ECORNN_SHARED_INPUT, where dx is the sum over models, added up in
+     * their order; else they have M first, too.  The bits of a model are those of a run by itself,
+     * model m with seed + m.  On a CPU and the reference. */
+    int32_t models;
+    uint32_t reserved[2]; /**< zero */
 } ecornn_desc;
 
 /**
@@ -241,7 +250,8 @@ typedef struct {
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
  *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/resets]
- *     [/mask][/repeat-padding][/all-states][/dropout:#][/save:states|save:every:#][/bf16-save|f16-save][/memory:#[K|M|G]]
+ *     [/mask][/repeat-padding][/all-states][/dropout:#][/save:states|save:every:#][/bf16-save|f16-save]
+ *     [/memory:#[K|M|G]][/models:#][/shared-x]
  *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
@@ -287,14 +297,15 @@ ECORNN_API int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t siz
 
 /** One parameter. */
 typedef struct {
-    char name[48]; /**< "0.fwd.W.i": layer, direction, kind, line of the cell's text */
+    char name[48]; /**< "0.fwd.W.i": layer, direction, kind, line of the cell's text; of several
+                        models "3:0.fwd.W.i" is model 3's */
     size_t offset; /**< of its first element in the parameter block */
     int32_t rows;  /**< W [H,I or D*P]  R [H,P or H]  b, p [H,1]  proj [P,H] */
     int32_t cols;  /**< the second of these */
 } ecornn_param;
 
 /**
- * How many parameters the plan has.
+ * How many parameters the plan has; of several models all of each, one model after the other.
  *
  * The parameter block: for each layer, for each direction: every W in the order of the cell's text,
  * then every R, then every vector (b, p), then the projection; each row-major, nothing between.

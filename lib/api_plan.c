@@ -9,6 +9,7 @@
 #include "common/fp.h"
 #include "common/plan.h"
 #include "common/util.h"
+#include "lib/models.h"
 #include "lib/wisdom_files.h"
 
 ecornn_status ecornn_desc_parse(ecornn_desc *desc, const char *problem, const ecornn_cell *cell)
@@ -42,12 +43,14 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
     eco_wisdom_open();
     ecornn_status status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
-        status = eco_plan_create(&created, device, &problem);
+        status = problem.models > 1 ? eco_models_create(&created, device, &problem)
+                                    : eco_plan_create(&created, device, &problem);
     eco_fp_restore(&caller);
     if (status != ECORNN_OK)
         return status;
-    struct eco_text note = {created->note, sizeof created->note, strlen(created->note)};
-    eco_record(problem.text, &note);
+    struct ecornn_plan *one = created->one ? created->one : created;
+    struct eco_text note = {one->note, sizeof one->note, strlen(one->note)};
+    eco_record(one->problem.text, &note);
     *plan = created;
     return ECORNN_OK;
 }
@@ -79,7 +82,14 @@ int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
     }
     fenv_t caller;
     eco_fp_default(&caller);
-    const int length = eco_plan_describe(plan, text, size);
+    struct eco_text words = {text, size, 0};
+    if (plan->one)
+        eco_text_add(&words, "%s: %d at once, each as\n", plan->problem.text,
+                     eco_models_at_once(plan));
+    const bool fits = words.length < size;
+    const int length =
+        eco_plan_describe(plan->one ? plan->one : plan, fits ? text + words.length : NULL,
+                          fits ? size - words.length : 0);
     eco_fp_restore(&caller);
-    return length;
+    return length < 0 ? length : length + (int)words.length;
 }

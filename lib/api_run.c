@@ -7,6 +7,7 @@
 #include "common/backend.h"
 #include "common/mark.h"
 #include "common/util.h"
+#include "lib/models.h"
 
 /* To a power of two: a call of one short step would notice divisions. */
 static bool aligned(const void *pointer, size_t alignment)
@@ -325,15 +326,18 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
     return status;
 }
 
-ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io)
+ecornn_status eco_run_forward(const ecornn_plan *plan, const ecornn_io *io, bool alone)
 {
     struct eco_args args;
     const ecornn_status status = read_io(&args, plan, io, false);
-    return status == ECORNN_OK ? run(plan, io, &args) : status;
+    if (status != ECORNN_OK)
+        return status;
+    args.alone = alone;
+    return plan->one ? eco_models_run(plan, io, NULL, args.T, args.N) : run(plan, io, &args);
 }
 
-ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
-                              const ecornn_gradient *gradient)
+ecornn_status eco_run_backward(const ecornn_plan *plan, const ecornn_io *io,
+                               const ecornn_gradient *gradient, bool alone)
 {
     struct eco_args args;
     if (plan && !plan->problem.training)
@@ -342,5 +346,19 @@ ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
     ecornn_status status = read_io(&args, plan, io, true);
     if (status == ECORNN_OK)
         status = read_gradient(&args, plan, gradient);
-    return status == ECORNN_OK ? run(plan, io, &args) : status;
+    if (status != ECORNN_OK)
+        return status;
+    args.alone = alone;
+    return plan->one ? eco_models_run(plan, io, gradient, args.T, args.N) : run(plan, io, &args);
+}
+
+ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io)
+{
+    return eco_run_forward(plan, io, false);
+}
+
+ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_io *io,
+                              const ecornn_gradient *gradient)
+{
+    return eco_run_backward(plan, io, gradient, false);
 }

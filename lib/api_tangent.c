@@ -20,6 +20,10 @@ static ecornn_status check_problem(const struct eco_problem *problem)
 {
     if (problem->type != ECORNN_F32 && problem->type != ECORNN_F64)
         return refuse(problem, "the type must be f32 or f64");
+    if (problem->states)
+        return refuse(problem, "states of every step");
+    if (problem->models > 1)
+        return refuse(problem, "there are several models");
     if (problem->projected)
         return refuse(problem, "there is a projection");
     if (problem->resets)

@@ -39,6 +39,10 @@ static ecornn_status check(const ecornn_device *device, const ecornn_desc *desc,
 /* A memory limit shrinks chunks once more where they are forced: another plan than was measured. */
 static ecornn_status check_limit(const struct eco_problem *problem)
 {
+    if (problem->models > 1)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "models is %d, must be 1 for tuning: each runs as one does",
+                        problem->models);
     if (problem->memory_limit == 0)
         return ECORNN_OK;
     return eco_fail(ECORNN_UNSUPPORTED,

@@ -6,6 +6,7 @@
 
 #include "common/backend.h"
 #include "common/util.h"
+#include "lib/models.h"
 
 static ecornn_status check_weights(const char *name, const void *weights, size_t bytes,
                                    const ecornn_plan *plan)
@@ -25,7 +26,19 @@ int ecornn_param_count(const ecornn_plan *plan)
         eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
         return 0;
     }
-    return eco_problem_params(&plan->problem);
+    return plan->problem.models * eco_problem_params(&plan->problem);
+}
+
+/* Of model 3 "3:" and its name, after the blocks of those before. */
+static void get_of_models(const ecornn_plan *plan, int index, ecornn_param *param)
+{
+    const int each = eco_problem_params(&plan->problem), model = index / each;
+    ecornn_param one;
+    eco_problem_param(&plan->problem, index % each, &one);
+    *param = one;
+    param->offset += (size_t)model * plan->one->sizes.params;
+    struct eco_text name = {param->name, sizeof param->name, 0};
+    eco_text_add(&name, "%d:%s", model, one.name);
 }
 
 ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param *param)
@@ -34,13 +47,16 @@ ecornn_status ecornn_param_get(const ecornn_plan *plan, int index, ecornn_param 
         return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
     if (!param)
         return eco_fail(ECORNN_BAD_ARGUMENT, "param is NULL");
-    const int count = eco_problem_params(&plan->problem);
+    const int count = plan->problem.models * eco_problem_params(&plan->problem);
     if (count == 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, but %s has no parameters", index,
                         plan->problem.text);
     if (index < 0 || index >= count)
         return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index, count - 1);
-    eco_problem_param(&plan->problem, index, param);
+    if (plan->one)
+        get_of_models(plan, index, param);
+    else
+        eco_problem_param(&plan->problem, index, param);
     return ECORNN_OK;
 }
 
@@ -55,6 +71,8 @@ ecornn_status ecornn_pack(const ecornn_plan *plan, const void *const *params, vo
     const ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
     if (status != ECORNN_OK || count == 0)
         return status; /* or a cell without parameters */
+    if (plan->one)
+        return eco_models_pack(plan, params, weights, stream);
     for (int k = 0; k < count; k++)
         if (!params[k])
             return eco_fail(ECORNN_BAD_ARGUMENT, "params[%d] is NULL, all %d are needed", k, count);
@@ -88,6 +106,8 @@ ecornn_status ecornn_pack_add(const ecornn_plan *plan, const void *const *params
     if (!params && count > 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
     ecornn_status status = check_weights("weights", weights, plan->sizes.weights, plan);
+    if (status == ECORNN_OK && plan->one)
+        return eco_models_pack_add(plan, params, weights, stream);
     if (status == ECORNN_OK)
         status = check_added(plan, params, count);
     if (status != ECORNN_OK || count == 0)
@@ -106,12 +126,16 @@ ecornn_status ecornn_weights_fit(const ecornn_plan *packed, const ecornn_plan *u
     struct eco_text why = {data, sizeof data, 0};
     const struct ecornn_device *from = packed->device, *to = used->device;
     bool fit = false;
-    if (from->backend != to->backend)
+    if (packed->problem.models != used->problem.models)
+        eco_text_add(&why, "it has %d models, must have %d", packed->problem.models,
+                     used->problem.models);
+    else if (from->backend != to->backend)
         eco_text_add(&why, "its device is %s, must be %s", from->backend->name, to->backend->name);
     else if (from != to && to->caps.own_memory)
         eco_text_add(&why, "its device is another one");
     else
-        fit = eco_layout_weights_fit(&packed->layout[0], &used->layout[0], &why);
+        fit = eco_layout_weights_fit(&(packed->one ? packed->one : packed)->layout[0],
+                                     &(used->one ? used->one : used)->layout[0], &why);
     if (fit)
         return ECORNN_OK;
     return eco_fail(ECORNN_UNSUPPORTED, "weights packed for %s do not fit %s: %s",
@@ -132,6 +156,8 @@ ecornn_status ecornn_unpack(const ecornn_plan *plan, const void *dweights, void 
     const ecornn_status status = check_weights("dweights", dweights, plan->sizes.dweights, plan);
     if (status != ECORNN_OK || count == 0)
         return status;
+    if (plan->one)
+        return eco_models_unpack(plan, dweights, dparams, add, stream);
     const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
     const ecornn_status unpacked =
         plan->device->backend->unpack(plan, dweights, dparams, add != 0, stream);

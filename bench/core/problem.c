@@ -50,6 +50,8 @@ bool problem_parse(struct problem *problem, const char *text, const ecornn_cell 
     if (ecornn_desc_parse(&problem->desc, rest, cell) != ECORNN_OK)
         return say("%s: %s", problem->text, ecornn_error_detail());
     const ecornn_desc *desc = &problem->desc;
+    if (desc->models > 1)
+        return say("%s: of several models, must be of one", problem->text);
     problem->training = (desc->flags & ECORNN_TRAINING) != 0;
     problem->streaming = desc->steps == 1 && !problem->training;
     problem->directions = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1;

@@ -241,6 +241,7 @@ void eco_plan_free(struct ecornn_plan *plan)
 {
     if (plan == NULL)
         return;
+    eco_plan_free(plan->one);
     if (plan->own != NULL)
         plan->device->backend->release(plan);
     eco_free(plan);

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cell/scan.h"
@@ -64,6 +65,7 @@ static const struct eco_extent extents[] = {
     {0, FIELD(weight_type), 0, ECO_TYPES - 1},
     {0, FIELD(save), 0, ECORNN_SAVE_EVERY},
     {0, FIELD(save_type), 0, ECO_TYPES - 1},
+    {0, FIELD(models), 0, ECO_MAX_MODELS},
 };
 #undef FIELD
 
@@ -85,6 +87,8 @@ enum saying {
     SAVE,
     SAVE_TYPE,
     MEMORY,
+    MODELS,
+    SHARING,
     SAYINGS
 };
 
@@ -107,6 +111,7 @@ static const struct eco_word words[] = {
     {"batch-major", ORDER, FIELD(order), ECORNN_BATCH_MAJOR},
     {"resets", RESETS, FIELD(flags), ECORNN_RESETS},
     {"mask", MASKS, FIELD(flags), ECORNN_MASK},
+    {"shared-x", SHARING, FIELD(flags), ECORNN_SHARED_INPUT},
     {"repeat-padding", PADDING, FIELD(flags), ECORNN_REPEAT_PADDING},
     {"all-states", STATES, FIELD(flags), ECORNN_ALL_STATES},
     {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
@@ -175,7 +180,8 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         return eco_fail(ECORNN_BAD_ARGUMENT, "dropout is %g, must be at least 0 and below 1",
                         (double)desc->dropout);
     const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
-                           ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES;
+                           ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES |
+                           ECORNN_SHARED_INPUT;
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
@@ -186,6 +192,13 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "proj is %d, but cell %s uses its output state outside R(.): no projection",
                         desc->proj, desc->cell->recipe.name);
+    if (desc->models <= 1 && (desc->flags & ECORNN_SHARED_INPUT) != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "models is %d, must be 2 or more with ECORNN_SHARED_INPUT", desc->models);
+    if (desc->models > 1 && desc->memory_limit > 0)
+        return eco_fail(ECORNN_UNSUPPORTED,
+                        "memory_limit is %" PRIu64 ", must be 0 with models, which are %d",
+                        desc->memory_limit, desc->models);
     return check_raw_input(desc);
 }
 
@@ -242,6 +255,18 @@ static void write_text(struct eco_problem *problem)
         eco_problem_write_decimal(&text, problem->dropout);
     }
     eco_saving_write(&text, problem);
+    if (problem->models > 1)
+        eco_text_add(&text, "/models:%d", problem->models);
+    if (problem->shared)
+        eco_text_add(&text, "/shared-x");
+}
+
+void eco_problem_of_one(struct eco_problem *one, const struct eco_problem *problem)
+{
+    *one = *problem;
+    one->models = 1;
+    one->shared = false;
+    write_text(one);
 }
 
 ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *desc)
@@ -266,6 +291,8 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .masks = (desc->flags & ECORNN_MASK) != 0,
         .repeats = (desc->flags & ECORNN_REPEAT_PADDING) != 0,
         .states = (desc->flags & ECORNN_ALL_STATES) != 0,
+        .shared = (desc->flags & ECORNN_SHARED_INPUT) != 0,
+        .models = desc->models != 0 ? desc->models : 1,
         .direction = desc->direction,
         .order = desc->order,
         .type = desc->type,
@@ -298,6 +325,20 @@ bool eco_problem_parse_decimal(const char *text, float *value)
     return !scanner.failed && token.kind == ECO_TOKEN_NUMBER && scanner.token.kind == ECO_TOKEN_END;
 }
 
+/* After the colon of "models:16". */
+static ecornn_status parse_models(struct eco_reading *reading, const char *part)
+{
+    const char *digits = strchr(part, ':') + 1;
+    ecornn_desc *desc = reading->desc;
+    if (*digits == '\0' || strspn(digits, "0123456789") != strlen(digits) || strlen(digits) > 9)
+        return eco_reading_fail(reading, part);
+    desc->models = (int32_t)strtol(digits, NULL, 10);
+    if (desc->models < 1 || desc->models > ECO_MAX_MODELS)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "models is %s, must be 1 to %d", digits,
+                        ECO_MAX_MODELS);
+    return eco_reading_say(reading, MODELS, part);
+}
+
 static ecornn_status parse_part(struct eco_reading *reading, const char *part)
 {
     static const char dropout[] = "dropout:";
@@ -307,6 +348,8 @@ static ecornn_status parse_part(struct eco_reading *reading, const char *part)
         return status;
     if (eco_saving_parse(desc, part))
         return eco_reading_say(reading, part[0] == 's' ? SAVE : MEMORY, part);
+    if (strncmp(part, "models:", 7) == 0)
+        return parse_models(reading, part);
     if (strncmp(part, dropout, sizeof dropout - 1) != 0)
         return eco_reading_extent(reading, part);
     const char *value = part + sizeof dropout - 1;

@@ -155,6 +155,7 @@ const struct eco_backend eco_backend_reference = {
     .pack = pack,
     .pack_add = pack_add,
     .unpack = unpack,
+    .together = eco_host_together,
     .algos = (const struct eco_algo *const[]){&graph, NULL},
     .attention = &eco_reference_attention,
 };

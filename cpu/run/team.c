@@ -230,7 +230,7 @@ static int threads_to_have(int threads)
 void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), void *own)
 {
     const struct eco_fp mode = eco_fp_get();
-    const int count = threads_to_have(threads);
+    const int count = omp_in_parallel() ? 1 : threads_to_have(threads);
     if (count == 1) {
         work(own, 0, 1);
         return;
@@ -261,7 +261,7 @@ ecornn_status eco_cpu_walk(const struct eco_cpu_run *run, const struct eco_tape 
     const bool alone = run->cpu->blas_threads && run->products == &eco_dense_products;
     if (alone)
         eco_cpu_blas_alone();
-    walk_on(run, tape, threads_to_have(threads));
+    walk_on(run, tape, run->args->alone ? 1 : threads_to_have(threads));
     if (alone)
         eco_cpu_blas_as_before();
     return ECORNN_OK;

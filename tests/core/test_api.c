@@ -262,8 +262,8 @@ START_TEST(desc_misuse)
     BAD_DESC(weight_type = ECORNN_F64, ECORNN_BAD_ARGUMENT, "weight_type is f64");
     BAD_DESC(dropout = 1, ECORNN_BAD_ARGUMENT, "dropout is 1");
     BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
-    BAD_DESC(flags = 0x80, ECORNN_BAD_ARGUMENT, "0x80");
-    BAD_DESC(reserved[2] = 5, ECORNN_BAD_ARGUMENT, "reserved[2] is 5");
+    BAD_DESC(flags = 0x100, ECORNN_BAD_ARGUMENT, "0x100");
+    BAD_DESC(reserved[1] = 5, ECORNN_BAD_ARGUMENT, "reserved[1] is 5");
     BAD_DESC(save = (ecornn_save)3, ECORNN_BAD_ARGUMENT, "save is 3");
     BAD_DESC(save = ECORNN_SAVE_EVERY, ECORNN_BAD_ARGUMENT, "save_every is 0, must be 1 to");
     BAD_DESC(save_every = 2, ECORNN_BAD_ARGUMENT, "save_every is 2, must be 0 with save all");

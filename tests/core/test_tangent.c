@@ -384,6 +384,8 @@ START_TEST(what_it_does_not_do_is_said)
         {"lstm/bf16/T2/N2/I2/H2", NULL, "lstm/bf16/infer/T2/N2/I2/H2: the type must be f32 or f64"},
         {"lstm/T2/N2/I2/H4/P2", NULL, "there is a projection"},
         {"lstm/T2/N2/I2/H4/resets", NULL, "there are resets"},
+        {"lstm/T2/N2/I2/H4/all-states", NULL, "states of every step"},
+        {"lstm/T2/N2/I2/H4/models:2", NULL, "there are several models"},
         {"lstm/T2/N2/I2/H4/mask", NULL, "there is a mask"},
         {"lstm/T2/N2/I2/H4/repeat-padding", NULL, "padding repeats"},
         {"lstm/train/L2/T2/N2/I2/H4/dropout:0.5", NULL, "there is dropout"},

@@ -1,0 +1,40 @@
+/*
+ * Plans of several models: a plan of one, and runs of it side by side.  What a model's part of an
+ * array is, is known here only.  lib/models.c, lib/models_run.c.
+ */
+#ifndef ECO_LIB_MODELS_H
+#define ECO_LIB_MODELS_H
+
+#include "ecornn.h"
+
+#include "common/backend.h"
+
+/* models.c: of a problem of two models or more; UNSUPPORTED: not by this device. */
+ecornn_status eco_models_create(ecornn_plan **plan, ecornn_device *device,
+                                const struct eco_problem *problem);
+/* How many runs may go side by side, each in its part of the workspace. */
+int eco_models_at_once(const ecornn_plan *plan);
+/* As the public functions do it. */
+ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params, void *weights,
+                              void *stream);
+ecornn_status eco_models_pack_add(const ecornn_plan *plan, const void *const *params, void *weights,
+                                  void *stream);
+ecornn_status eco_models_unpack(const ecornn_plan *plan, const void *dweights, void *const *dparams,
+                                int add, void *stream);
+
+/* A block's bytes, up to where the next model's begins. */
+static inline size_t eco_models_stride(size_t bytes)
+{
+    return (bytes + ECO_ALIGNMENT - 1) / ECO_ALIGNMENT * ECO_ALIGNMENT;
+}
+
+/* models_run.c: forward, or backward where there is a gradient, of T steps and N rows. */
+ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
+                             const ecornn_gradient *gradient, int32_t T, int32_t N);
+
+/* api_run.c: the public functions, of a model that runs beside others. */
+ecornn_status eco_run_forward(const ecornn_plan *plan, const ecornn_io *io, bool alone);
+ecornn_status eco_run_backward(const ecornn_plan *plan, const ecornn_io *io,
+                               const ecornn_gradient *gradient, bool alone);
+
+#endif /* ECO_LIB_MODELS_H */

@@ -1,0 +1,184 @@
+/*
+ * A run of several models: each on one thread where there are as many models as threads, else each
+ * on all of them.  A model's run is that of its plan by itself, so its bits are, too.
+ */
+#include "lib/models.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "common/util.h"
+
+struct models {
+    const ecornn_plan *plan;
+    const ecornn_io *io;
+    const ecornn_gradient *gradient; /* NULL: forward */
+    int32_t T, N;
+    int at_once;
+    char *dx; /* [M,T,N,I] of all models where x is shared and dx wanted; else NULL */
+    atomic_flag failed;
+    ecornn_status status; /* of the first that failed, and why */
+    char detail[ECO_MAX_DETAIL];
+};
+
+/* ---- a model's part of each array ------------------------------------------------------------ */
+
+/* NULL stays NULL. */
+static void *part(const void *array, size_t bytes, int model)
+{
+    return array == NULL ? NULL : (char *)(uintptr_t)array + (size_t)model * bytes;
+}
+
+static size_t elements(const struct models *models, size_t width)
+{
+    return (size_t)models->T * (size_t)models->N * width *
+           eco_type_bytes(models->plan->problem.type);
+}
+
+static size_t state_bytes(const struct models *models, int s)
+{
+    const struct eco_problem *problem = &models->plan->problem;
+    return (size_t)problem->L * (size_t)problem->D * (size_t)models->N *
+           (size_t)eco_problem_width(problem, s) * eco_type_bytes(problem->type);
+}
+
+/* What of x and its rows is each model's own. */
+static void take_input(const struct models *models, int m, ecornn_io *io)
+{
+    const size_t N = (size_t)models->N, bytes = (size_t)models->T * N;
+    if (models->plan->problem.shared)
+        return;
+    io->x = part(io->x, elements(models, (size_t)models->plan->problem.I), m);
+    io->lengths = part(io->lengths, N * sizeof *io->lengths, m);
+    io->resets = part(io->resets, bytes, m);
+    io->mask = part(io->mask, bytes, m);
+}
+
+static ecornn_io io_of(const struct models *models, int m, int thread)
+{
+    const struct eco_problem *problem = &models->plan->problem;
+    const ecornn_sizes *one = &models->plan->one->sizes;
+    ecornn_io io = *models->io;
+    io.steps = models->T;
+    io.batch = models->N;
+    io.y = part(io.y, elements(models, (size_t)problem->D * (size_t)problem->P), m);
+    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
+        const size_t bytes = state_bytes(models, s);
+        io.initial[s] = part(io.initial[s], bytes, m);
+        io.final[s] = part(io.final[s], bytes, m);
+        io.reset_state[s] = part(io.reset_state[s], bytes, m);
+        io.states[s] = part(io.states[s], (size_t)models->T * bytes, m);
+    }
+    io.weights = part(io.weights, eco_models_stride(one->weights), m);
+    io.reserve = part(io.reserve, eco_models_stride(one->reserve), m);
+    io.workspace = part(io.workspace, eco_models_stride(one->workspace), thread);
+    io.workspace_bytes = io.reserve_bytes = 0; /* checked for all */
+    io.seed += (uint64_t)m;
+    take_input(models, m, &io);
+    return io;
+}
+
+static ecornn_gradient gradient_of(const struct models *models, int m)
+{
+    const struct eco_problem *problem = &models->plan->problem;
+    const size_t x_bytes = elements(models, (size_t)problem->I);
+    ecornn_gradient gradient = *models->gradient;
+    gradient.dy = part(gradient.dy, elements(models, (size_t)problem->D * (size_t)problem->P), m);
+    gradient.dx = part(models->dx != NULL ? models->dx : gradient.dx, x_bytes, m);
+    for (int s = 0; s < problem->cell->recipe.n_states; s++) {
+        const size_t bytes = state_bytes(models, s);
+        gradient.dfinal[s] = part(gradient.dfinal[s], bytes, m);
+        gradient.dinitial[s] = part(gradient.dinitial[s], bytes, m);
+        gradient.dreset_state[s] = part(gradient.dreset_state[s], bytes, m);
+        gradient.dstates[s] = part(gradient.dstates[s], (size_t)models->T * bytes, m);
+    }
+    gradient.dweights =
+        part(gradient.dweights, eco_models_stride(models->plan->one->sizes.dweights), m);
+    return gradient;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void note(struct models *models, ecornn_status status)
+{
+    if (status == ECORNN_OK || atomic_flag_test_and_set(&models->failed))
+        return;
+    models->status = status;
+    eco_fail_keep(models->detail);
+}
+
+static void run_model(struct models *models, int m, int thread)
+{
+    const bool alone = models->at_once > 1;
+    const ecornn_io io = io_of(models, m, thread);
+    if (models->gradient == NULL) {
+        note(models, eco_run_forward(models->plan->one, &io, alone));
+        return;
+    }
+    const ecornn_gradient gradient = gradient_of(models, m);
+    note(models, eco_run_backward(models->plan->one, &io, &gradient, alone));
+}
+
+static void run_some(void *own, int id, int count)
+{
+    struct models *models = own;
+    for (int m = id; m < models->plan->problem.models; m += count)
+        run_model(models, m, id);
+}
+
+/* dx = the sum over models, in their order. */
+static void add_some(void *own, int id, int count)
+{
+    const struct models *models = own;
+    const struct eco_problem *problem = &models->plan->problem;
+    const size_t n = (size_t)models->T * (size_t)models->N * (size_t)problem->I;
+    const size_t from = n * (size_t)id / (size_t)count, to = n * ((size_t)id + 1) / (size_t)count;
+    const size_t bytes = eco_type_bytes(problem->type);
+    char *dx = (char *)models->gradient->dx + from * bytes;
+    memcpy(dx, models->dx + from * bytes, (to - from) * bytes);
+    for (int m = 1; m < problem->models; m++)
+        eco_type_add(dx, problem->type, models->dx + ((size_t)m * n + from) * bytes, problem->type,
+                     to - from);
+}
+
+static ecornn_status check_bytes(const char *name, size_t given, size_t needed)
+{
+    return given == 0 || given >= needed
+               ? ECORNN_OK
+               : eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %zu, must be at least %zu for this plan",
+                          name, given, needed);
+}
+
+ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
+                             const ecornn_gradient *gradient, int32_t T, int32_t N)
+{
+    struct models models = {.plan = plan,
+                            .io = io,
+                            .gradient = gradient,
+                            .T = T,
+                            .N = N,
+                            .at_once = eco_models_at_once(plan),
+                            .failed = ATOMIC_FLAG_INIT,
+                            .status = ECORNN_OK};
+    ecornn_status status =
+        check_bytes("workspace_bytes", io->workspace_bytes, plan->sizes.workspace);
+    if (status == ECORNN_OK && io->reserve != NULL)
+        status = check_bytes("reserve_bytes", io->reserve_bytes, plan->sizes.reserve);
+    if (status != ECORNN_OK)
+        return status;
+    if (gradient != NULL && gradient->dx != NULL && plan->problem.shared && T > 0 && N > 0)
+        models.dx =
+            part(io->workspace, eco_models_stride(plan->one->sizes.workspace), models.at_once);
+    if (models.at_once > 1)
+        plan->device->backend->together(plan->device, run_some, &models);
+    else
+        run_some(&models, 0, 1);
+    if (models.status != ECORNN_OK)
+        return eco_fail(models.status, "%s", models.detail);
+    if (models.dx != NULL) {
+        const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+        plan->device->backend->together(plan->device, add_some, &models);
+        eco_fp_set(caller);
+    }
+    return ECORNN_OK;
+}
