@@ -5,6 +5,8 @@
 #ifndef ECO_BACKEND_H
 #define ECO_BACKEND_H
 
+#include <stdatomic.h>
+
 #include "common/attention/attention.h"
 #include "common/choice.h"
 #include "common/fp.h"
@@ -15,6 +17,8 @@
 
 /* What an algorithm may know of the device when it is asked for support and time: of any device,
  * then of the backend's kind. */
+struct eco_cpu_rates;
+struct eco_gpu_rates;
 struct eco_caps {
     int threads;               /* of a GPU: multiprocessors */
     double flops, bytes_per_s; /* of one thread: fused multiply-adds count twice; memory reads */
@@ -23,6 +27,7 @@ struct eco_caps {
         int32_t lanes, vectors; /* panels for the product kernel (eco_wishes); 0: there is none */
         int32_t sums;           /* of the kernel at a time, rows times vectors */
         size_t cache_bytes;     /* next to one thread */
+        const struct eco_cpu_rates *rates; /* what parts of runs take; NULL: as usual */
     } cpu;
     struct eco_gpu_caps {
         int version;         /* ten times the compute capability */
@@ -32,6 +37,7 @@ struct eco_caps {
         bool fuses;          /* the module has code for fused steps */
         bool wide;           /* and for those of many rows */
         bool splits;         /* and for products of split operands */
+        const struct eco_gpu_rates *rates; /* what parts of runs take; NULL: as on an H200 */
     } gpu;
 };
 
@@ -42,6 +48,7 @@ struct ecornn_device {
     void *own;                       /* the backend's */
     char identity[ECO_MAX_IDENTITY]; /* what times depend on, in words (wisdom/wisdom.h) */
     uint64_t id;                     /* and its hash */
+    atomic_bool told;                /* what was measured of it, lib/machine.c */
 };
 
 /* One way to run a problem; a constant. */
@@ -58,6 +65,18 @@ struct eco_algo {
     /* What of its wishes follows from chunks, for others than it wished; or NULL. */
     void (*fit)(const struct eco_problem *problem, const struct eco_caps *caps,
                 struct eco_wishes *wishes);
+};
+
+/* A number that estimates are made of, measured when somebody asks for it, and kept with wisdom. */
+enum { ECO_MAX_MEASURES = 8 };
+struct eco_measure {
+    const char *key;    /* with its unit, "launch-ps" */
+    double unit;        /* of numbers as they are kept; values are in s, bytes, flops */
+    double least, most; /* values that can be */
+    /* How: 0: it cannot be measured.  Or NULL: a run of a problem is timed, */
+    double (*measure)(struct ecornn_device *device);
+    const char *problem, *forced; /* with these choices; */
+    double work; /* of it in a second, or, 0: seconds of a step of it, on a thread */
 };
 
 /* bytes of `from`, or zeros where that is NULL; in a call `to` is called name, from from_name. */
@@ -119,6 +138,10 @@ struct eco_backend {
      * several models. */
     void (*together)(struct ecornn_device *device, void (*work)(void *own, int id, int count),
                      void *own);
+    /* Measured numbers, ends with a key NULL; or NULL.  tell: what was measured, by place, 0: it
+     * was not; before the device's first plan. */
+    const struct eco_measure *measures;
+    void (*tell)(struct ecornn_device *device, const double value[ECO_MAX_MEASURES]);
     const struct eco_choice *tunables; /* worth trying, ends with a key NULL; NULL: none are */
     const char *const *variables;      /* that take choices from the planner, too; ends with NULL */
     /* Adds " key=value" of what times depend on, beside name, variant and threads.  Or NULL. */

@@ -11,6 +11,7 @@
 #include "gpu/jit/compile.h"
 #include "gpu/jit/jit.h"
 #include "gpu/ops/ops.h"
+#include "gpu/run/measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,30 @@ static ecornn_status check_device(int number)
     return ECORNN_OK;
 }
 
+/* Of one multiprocessor of an H200: 128 fused multiply-adds a clock. */
+static const double PLAIN_FLOPS = 128 * 2 * 1.5e9;
+
+/* What times are estimated from: by what the device says. */
+static void find_rates(struct ecornn_device *device, const struct cudaDeviceProp *properties)
+{
+    struct eco_gpu *gpu = device->own;
+    int clock = 0, memory_clock = 0; /* kHz */
+    if (cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, gpu->device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, gpu->device) !=
+            cudaSuccess)
+        cudaGetLastError();
+    const struct eco_gpu_properties said = {.name = properties->name,
+                                            .capability = gpu->capability,
+                                            .multiprocessors = properties->multiProcessorCount,
+                                            .clock = 1e3 * clock,
+                                            .memory_bytes = 2 * 1e3 * memory_clock *
+                                                            (properties->memoryBusWidth / 8)};
+    eco_gpu_speeds_say(gpu->speed, &said);
+    eco_gpu_rates_scale(&gpu->rates, gpu->speed);
+    device->caps.flops = PLAIN_FLOPS * gpu->speed[ECO_SPEED_PLAIN];
+    device->caps.gpu.rates = &gpu->rates;
+}
+
 static ecornn_status fill_info(struct ecornn_device *device, int number)
 {
     struct cudaDeviceProp properties;
@@ -93,12 +118,12 @@ static ecornn_status fill_info(struct ecornn_device *device, int number)
     device->info.memory_bytes = properties.totalGlobalMem;
     device->caps = (struct eco_caps){
         .threads = properties.multiProcessorCount,
-        .flops = 128 * 2 * 1.5e9, /* of one multiprocessor: 128 fused multiply-adds a clock */
         .bytes_per_s = 2e12 / properties.multiProcessorCount,
         .cpu.cache_bytes = (size_t)properties.l2CacheSize,
         .gpu.block_bytes = properties.cooperativeLaunch ? properties.sharedMemPerBlockOptin : 0,
         .gpu.version = ((const struct eco_gpu *)device->own)->capability,
         .own_memory = true};
+    find_rates(device, &properties);
     return ECORNN_OK;
 }
 
@@ -368,6 +393,8 @@ static const struct eco_backend backend = {
     .release = eco_gpu_release,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
+    .measures = eco_gpu_measures,
+    .tell = eco_gpu_tell,
     .tunables = eco_gpu_tunables,
     .variables = eco_gpu_variables,
     .identity = identity,

@@ -24,7 +24,7 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
 /* Of all steps one way: their products and the cell. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
 /* Of so many launches for each layer and direction. */
-double eco_gpu_launches(const struct eco_problem *problem, int n);
+double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps *caps, int n);
 /* Launches that steps back are followed by, and what these write: all but their products. */
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps);
 /* Of algorithm step's launches beside its steps: of states, or their gradients, and of products. */

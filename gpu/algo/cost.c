@@ -5,6 +5,7 @@
 
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/algo/algo.h"
+#include "gpu/device/rates.h"
 
 int32_t eco_step_asked(const struct eco_problem *problem, bool backward)
 {
@@ -21,16 +22,17 @@ bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct ec
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* Multiply-adds a second of a product of few rows (not in 16 bits), and of one of many: how many
- * times those of plain float arithmetic, by type; fitted to times of BF16 on an H200, of the other
- * types taken from their peaks. */
+ * times those of plain float arithmetic, by type; fitted to times of BF16, of the other types taken
+ * from their peaks. */
 static double rate(const struct eco_problem *problem, const struct eco_caps *caps, bool many_rows)
 {
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double plain = caps->flops * caps->threads;
     if (eco_type_narrow(problem->type))
-        return plain * 10;
+        return plain * rates->narrow_many;
     if (problem->type == ECORNN_F32 && problem->fast)
-        return plain * (many_rows ? 4 : 1.5);
-    return plain * (many_rows ? 0.8 : 0.5);
+        return plain * (many_rows ? rates->fast_many : rates->fast_few);
+    return plain * (many_rows ? rates->full_many : rates->full_few);
 }
 
 /* Twice the multiply-adds of all steps: of a layer's inputs and, in training, gradients; of the
@@ -50,13 +52,14 @@ static double step_work(const struct eco_problem *problem)
 
 /* ---- rows in whole groups -------------------------------------------------------------------- */
 
-/* Seconds that products lose where a dimension is no multiple of 16 bytes, measured on an H200
+/* Seconds that products lose where a dimension is no multiple of 16 bytes, measured
  * (doc/performance.md): in 16 bits they take three times as long, in TF32 twice, those of a step as
  * well.  Full F32 loses nothing. */
 static double lost(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
 {
     const int32_t element = (int32_t)eco_type_bytes(problem->type), group = 16 / element;
     const bool whole = problem->H % group == 0 && problem->P % group == 0;
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double plain = caps->flops * caps->threads;
     double work = 0;
     if (element == 8 || (element == 4 && !problem->fast))
@@ -64,29 +67,30 @@ static double lost(const struct eco_problem *problem, const struct eco_caps *cap
     for (int32_t layer = 0; layer < problem->L; layer++)
         if (!whole || eco_problem_input(problem, layer) % group != 0)
             work += input_work(problem, layer);
-    const double inputs = work / (plain * (element == 2 ? 3.6 : 2.7));
-    return inputs +
-           (steps && !whole ? step_work(problem) / (plain * (element == 2 ? 0.7 : 0.47)) : 0);
+    const double inputs = work / (plain * (element == 2 ? rates->lost_narrow : rates->lost_fast)),
+                 step = plain * (element == 2 ? rates->lost_narrow_step : rates->lost_fast_step);
+    return inputs + (steps && !whole ? step_work(problem) / step : 0);
 }
 
 /* And those of copies instead: of x and, back, of x, y and dx, for a layer and chunk. */
-static double copied(const struct eco_problem *problem)
+static double copied(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    static const double launch = 2e-6, bytes_per_s = 2e12;
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double copies = problem->training ? 4 : 1;
     const double rows = (double)problem->T * problem->N, chunks = 1 + floor(rows / ECO_STEP_ROWS);
     double time = 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
         time += copies * problem->D *
-                (launch * chunks + 2 * rows * eco_problem_input(problem, layer) *
-                                       (double)eco_type_bytes(problem->type) / bytes_per_s);
+                (rates->copy_launch * chunks + 2 * rows * eco_problem_input(problem, layer) *
+                                                   (double)eco_type_bytes(problem->type) /
+                                                   rates->copy_bytes);
     return time;
 }
 
 bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
                               bool steps)
 {
-    return lost(problem, caps, steps) > copied(problem);
+    return lost(problem, caps, steps) > copied(problem, caps);
 }
 
 /* ---- products of all steps ------------------------------------------------------------------- */
@@ -96,7 +100,8 @@ double eco_step_products(const struct eco_problem *problem, const struct eco_cap
     double work = 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
         work += input_work(problem, layer);
-    return work / rate(problem, caps, true) + fmin(lost(problem, caps, steps), copied(problem));
+    return work / rate(problem, caps, true) +
+           fmin(lost(problem, caps, steps), copied(problem, caps));
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -130,25 +135,28 @@ static double kernels(const struct eco_problem *problem, const struct eco_caps *
 static double narrow_step(const struct eco_problem *problem, const struct eco_caps *caps,
                           bool backward)
 {
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double plain = caps->flops * caps->threads;
     const double r = (double)problem->cell->lowered.n_accs * problem->H * problem->P;
-    const double product = fmax(2 * r * problem->N / (9.3 * plain), 2 * r / (0.12 * plain));
-    const double cell = backward ? 40e-12 * problem->N * (double)problem->H : 0;
-    return product + cell + kernels(problem, caps, backward ? 6.3e-6 : 5.5e-6);
+    const double product = fmax(2 * r * problem->N / (rates->narrow_product * plain),
+                                2 * r / (rates->near_narrow * plain));
+    const double cell = backward ? rates->cell_back * problem->N * (double)problem->H : 0;
+    return product + cell + kernels(problem, caps, rates->narrow_step[backward]);
 }
 
-/* In others a product and a cell's kernel take 4.6 us and longer, in training 10, two thirds of
- * them back; of few rows R on its way is what takes long. */
+/* In others a product and a cell's kernel take some us and longer, in training twice that, two
+ * thirds of them back; of few rows R on its way is what takes long. */
 static double wide_step(const struct eco_problem *problem, const struct eco_caps *caps,
                         bool backward)
 {
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const double plain = caps->flops * caps->threads;
     const double r = (double)problem->cell->lowered.n_accs * problem->H * problem->P;
     const double product = fmax(2 * r * problem->N / rate(problem, caps, false),
-                                r * (double)eco_type_bytes(problem->type) / (0.085 * plain));
+                                r * (double)eco_type_bytes(problem->type) / (rates->near * plain));
     if (!problem->training)
-        return kernels(problem, caps, 4.6e-6) + product;
-    return (kernels(problem, caps, 10e-6) + 2 * product) * (backward ? 2 : 1) / 3;
+        return kernels(problem, caps, rates->full_step) + product;
+    return (kernels(problem, caps, rates->full_training) + 2 * product) * (backward ? 2 : 1) / 3;
 }
 
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward)
@@ -159,33 +167,33 @@ double eco_step_time(const struct eco_problem *problem, const struct eco_caps *c
     return overlap(problem) * steps * step;
 }
 
-double eco_gpu_launches(const struct eco_problem *problem, int n)
+double eco_gpu_launches(const struct eco_problem *problem, const struct eco_caps *caps, int n)
 {
-    static const double launch = 2.4e-6;
-    return launch * n * problem->L * problem->D;
+    return eco_gpu_rates_of(caps)->launch * n * problem->L * problem->D;
 }
 
 /* Gradients of W and R on their way to memory. */
-static double written(const struct eco_problem *problem)
+static double written(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    static const double bytes_in_a_second = 4.3e12;
     double elements = 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
         elements += ((double)eco_problem_input(problem, layer) + problem->P) * problem->H *
                     problem->cell->lowered.n_accs * problem->D;
-    return elements * (double)eco_type_bytes(eco_type_sum(problem->type)) / bytes_in_a_second;
+    return elements * (double)eco_type_bytes(eco_type_sum(problem->type)) /
+           eco_gpu_rates_of(caps)->written_bytes;
 }
 
 double eco_gpu_after_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     enum { TOGETHER = 1, DX_W_R_VECTORS = 4 };
     const int launches = eco_gpu_grouped_follow(problem, caps) ? TOGETHER : DX_W_R_VECTORS;
-    return eco_gpu_launches(problem, launches) + written(problem);
+    return eco_gpu_launches(problem, caps, launches) + written(problem, caps);
 }
 
 double eco_step_launches(const struct eco_problem *problem, const struct eco_caps *caps,
                          bool backward)
 {
-    const double states = eco_gpu_launches(problem, problem->cell->recipe.n_states);
-    return states + (backward ? eco_gpu_after_back(problem, caps) : eco_gpu_launches(problem, 1));
+    const double states = eco_gpu_launches(problem, caps, problem->cell->recipe.n_states);
+    return states +
+           (backward ? eco_gpu_after_back(problem, caps) : eco_gpu_launches(problem, caps, 1));
 }

@@ -131,15 +131,14 @@ static int32_t steps_back(const struct eco_problem *problem, const struct eco_ca
     return near < LEAST_STEPS ? LEAST_STEPS : near;
 }
 
-/* What a launch costs beside its steps, measured on an H200. */
-static const double launch_time = 10e-6;
-
 /* R on its way to the chip, at first (later chunks find it in the L2), which is arranged anew, back
  * from rows that are columns there; fitted to some 800 runs of 1 to 16 steps (doc/performance.md,
  * "Runs of few steps"). */
-static double reading_time(const struct eco_problem *problem, bool backward)
+static double reading_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                           bool backward)
 {
-    const double element = eco_type_narrow(problem->type) ? 0.5e-12 : 1.5e-12;
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
+    const double element = eco_type_narrow(problem->type) ? rates->reading_narrow : rates->reading;
     return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
 }
 
@@ -156,8 +155,9 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
         const double rounds = (double)problem->L * problem->D / jobs;
         /* A wavefront's first and last launches are not full. */
         const double launches = rounds * (chunks + (wavefront ? jobs - 1 : 0));
-        const double time = launches * (step * problem->T / chunks + launch_time) +
-                            rounds * reading_time(problem, backward);
+        const double launch = eco_gpu_rates_of(caps)->persistent_launch;
+        const double time = launches * (step * problem->T / chunks + launch) +
+                            rounds * reading_time(problem, caps, backward);
         if (step > 0 && (least == 0 || time < least))
             least = time;
     }
@@ -166,11 +166,11 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
 
 /* Accumulators of many rows on their way through memory, which wide steps do without.  Of training
  * the whole estimate was fitted. */
-static double accumulators_time(const struct eco_problem *problem)
+static double accumulators_time(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    static const double bytes_per_s = 2.5e12;
     const double steps = (double)problem->T * problem->L * problem->D,
                  numbers = (double)problem->cell->lowered.n_accs * problem->H * problem->N;
+    const double bytes_per_s = eco_gpu_rates_of(caps)->accumulator_bytes;
     return problem->training ? 0 : 2 * sizeof(float) * numbers * steps / bytes_per_s;
 }
 
@@ -179,7 +179,8 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
 {
     /* Input products of the short chunks of a wavefront take about twice as long, measured. */
     const double products = (1 + (int)wavefront) * eco_step_products(problem, caps, false);
-    return products + accumulators_time(problem) + steps_time(problem, caps, false, wavefront);
+    return products + accumulators_time(problem, caps) +
+           steps_time(problem, caps, false, wavefront);
 }
 
 /* Is a wavefront of layers faster than one after the other?  Steps back of different layers are not
@@ -200,8 +201,8 @@ static double back_outside(const struct eco_problem *problem, const struct eco_c
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double forward =
-        eco_gpu_launches(problem, 1) + forward_time(problem, caps, overlaps_layers(problem, caps));
+    const double forward = eco_gpu_launches(problem, caps, 1) +
+                           forward_time(problem, caps, overlaps_layers(problem, caps));
     if (!problem->training)
         return forward;
     return forward + eco_gpu_after_back(problem, caps) +

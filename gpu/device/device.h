@@ -13,6 +13,7 @@
 
 #include "common/module.h"
 #include "common/util.h"
+#include "gpu/device/rates.h"
 #include "gpu/device/cuda_compat.h"
 #include "gpu/device/tensor_map.h"
 
@@ -61,6 +62,8 @@ struct eco_gpu {
     struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
     struct eco_own_code *own_codes;       /* jit/user_cells.c; at creation of plans only */
     pthread_mutex_t own_codes_lock;
+    double speed[ECO_SPEEDS]; /* what the device says of itself */
+    struct eco_gpu_rates rates;
 };
 
 /* Makes the device current for the calling thread; eco_gpu_leave gives back the one before. */

@@ -1,8 +1,8 @@
 /*
- * How algorithm fused cuts a step into blocks, and how long that takes, measured on an H200
- * (doc/performance.md).
+ * How algorithm fused cuts a step into blocks, and how long that takes (rates.h).
  */
 #include "gpu/fused_step/fused_step.h"
+#include "gpu/device/rates.h"
 #include "gpu/wide_step/wide_step.h"
 
 #include <limits.h>
@@ -41,15 +41,18 @@ static double up(double a, double b)
  * multiprocessors each has its share. */
 static double time_of(const struct eco_fused_size *size, const struct eco_caps *caps, int shape)
 {
-    static const double launch = 2.6e-6, bytes_in_a_second = 60e9, of_parts = 50e9;
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const bool parts = size->type == ECORNN_F32 && !size->fast;
-    const double term = parts ? 6.4e-12 : size->type == ECORNN_F32 ? 1.1e-12 : 0.5e-12;
+    const double term = parts                      ? rates->fused_parts
+                        : size->type == ECORNN_F32 ? rates->fused_float
+                                                   : rates->fused_narrow;
     const double rows = ECO_FUSED_TILES(size->accs) * ECO_FUSED_M,
                  columns = ECO_FUSED_COLUMNS(shape), terms = rows * columns * size->k;
     const double reading = (rows + columns) * size->k * (double)eco_type_bytes(size->type);
     const double blocks = up(size->units, ECO_FUSED_UNITS(size->accs)) * up(size->rows, columns);
-    return launch + fmax(1, blocks / caps->threads) *
-                        fmax(reading / (parts ? of_parts : bytes_in_a_second), term * terms);
+    const double bytes = parts ? rates->fused_parts_bytes : rates->fused_bytes;
+    return rates->fused_launch +
+           fmax(1, blocks / caps->threads) * fmax(reading / bytes, term * terms);
 }
 
 struct eco_fused_choice eco_fused_choose(const struct eco_fused_size *size,

@@ -4,6 +4,7 @@
  * into their order once in a run, floats are split; the states in every step.
  */
 #include "gpu/gemm/presplit.h"
+#include "gpu/device/rates.h"
 
 #include "common/util.h"
 
@@ -55,22 +56,18 @@ static bool has_spans(const struct eco_problem *problem)
     return false;
 }
 
-/* Seconds of a step with cuBLAS's product, which reads R in every step; measured on an H200
- * (doc/performance.md). */
-static double time_of_cublas(enum eco_emulated_form form, int32_t rows, struct size size,
-                             bool backward)
+/* Seconds of a step with cuBLAS's product, which reads R in every step. */
+static double time_of_cublas(const struct eco_gpu_rates *rates, enum eco_emulated_form form,
+                             int32_t rows, struct size size, bool backward)
 {
     enum { FEW = 5, NEAR_BYTES = 40 << 20 }; /* rows which there are other kernels for; of the L2 */
-    static const struct {
-        double launches[2];     /* forward, back */
-        double near, far, more; /* of an element of R, for few rows from the L2 or from beyond */
-        double multiply;        /* it, of a row */
-    } costs[] = {[ECO_EMULATED_PAIRS] = {{4e-6, 4e-6}, 0.65e-12, 1.3e-12, 2.5e-12, 0.06e-12},
-                 [ECO_EMULATED_SINGLES] = {{5.5e-6, 12.5e-6}, 1e-12, 1e-12, 1e-12, 0.004e-12}};
-    const double elements = (double)size.rows * size.k,
-                 few = elements * sizeof(float) < NEAR_BYTES ? costs[form].near : costs[form].far;
-    return costs[form].launches[backward] +
-           elements * ((rows < FEW ? few : costs[form].more) + costs[form].multiply * rows);
+    _Static_assert(ECO_EMULATED_PAIRS == 0 && ECO_EMULATED_SINGLES == 1, "as in the table");
+    const double elements = (double)size.rows * size.k, few = elements * sizeof(float) < NEAR_BYTES
+                                                                  ? rates->cublas_step[form].near
+                                                                  : rates->cublas_step[form].far;
+    return rates->cublas_step[form].launches[backward] +
+           elements * ((rows < FEW ? few : rates->cublas_step[form].more) +
+                       rates->cublas_step[form].multiply * rows);
 }
 
 enum { LEAST_STEPS = 6 };
@@ -80,18 +77,21 @@ static double step_time(const struct eco_problem *problem, const struct eco_caps
                         struct size size, const struct eco_gpu_force *force)
 {
     const struct eco_emulated_choices choices = eco_gpu_step_choices(form_of(problem), force);
+    const struct eco_emulated_on on = {eco_gpu_rates_of(caps), caps->gpu.clusters, problem->D};
     return eco_emulated_step(&choices, (struct eco_emulated_size){problem->N, size.rows, size.k},
-                             caps->gpu.clusters, problem->D)
+                             &on)
         .time;
 }
 
 /* A step's time is known. */
-static bool pays(const struct eco_problem *problem, struct size size, bool backward, double time)
+static bool pays(const struct eco_problem *problem, const struct eco_caps *caps, struct size size,
+                 bool backward, double time)
 {
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const enum eco_emulated_form form = form_of(problem);
-    const double saved = time_of_cublas(form, problem->N, size, backward) - time;
+    const double saved = time_of_cublas(rates, form, problem->N, size, backward) - time;
     return problem->T >= LEAST_STEPS &&
-           saved * problem->T > eco_emulated_prepare_time(form, size.rows, size.k);
+           saved * problem->T > eco_emulated_prepare_time(rates, form, size.rows, size.k);
 }
 
 size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
@@ -110,7 +110,7 @@ size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct ec
             return 0;
         const double time = step_time(problem, caps, size, &force);
         if (time == 0 ||
-            !(force.emulated_f32 >= ECO_USE_ALWAYS || pays(problem, size, backward, time)))
+            !(force.emulated_f32 >= ECO_USE_ALWAYS || pays(problem, caps, size, backward, time)))
             return 0;
         bytes += bytes_of(form, size);
         const size_t states = bytes_of(form, (struct size){problem->N, size.k});

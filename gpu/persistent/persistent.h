@@ -31,6 +31,7 @@ struct eco_persistent_need {
     bool scaled;                                /* scale blocks have scales */
     int32_t blocks[ECO_PERSISTENT_CLUSTERS];    /* that run at once, in clusters of 1, 2, 4 */
     size_t block_bytes;                         /* of shared memory */
+    const struct eco_gpu_rates *rates;          /* of parts of a step */
 };
 
 /* Numbers of a unit that product o gathers. */

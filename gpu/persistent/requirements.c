@@ -3,6 +3,7 @@
  * their division depends on.  A function of the problem and the device alone.
  */
 #include "gpu/persistent/persistent.h"
+#include "gpu/device/rates.h"
 
 #include <string.h>
 
@@ -140,6 +141,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,
                                        .scaled = kind->scaled,
+                                       .rates = eco_gpu_rates_of(caps),
                                        .block_bytes = caps->gpu.block_bytes -
                                                       ECO_PERSISTENT_STATIC_BYTES(backward)};
     memcpy(need.blocks, caps->gpu.blocks, sizeof need.blocks);

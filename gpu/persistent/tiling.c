@@ -3,6 +3,7 @@
  * predicted, the fastest is taken.  A function of sizes alone.
  */
 #include "gpu/persistent/persistent.h"
+#include "gpu/device/rates.h"
 
 enum {
     WARPS = ECO_PERSISTENT_WARPS,
@@ -208,71 +209,38 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
     return shape->shared_bytes <= need->block_bytes;
 }
 
-/* Clocks of a step, fitted to times of an H200 so that they order divisions as measured
- * (doc/performance.md); by operands, of one number or two, and with scales of k blocks. */
-enum {
-    FORWARD,
-    FORWARD_TWO,
-    BACK,
-    BACK_SCALED,
-    BACK_TWO,
-    SQUARE,
-    SQUARE_TWO,
-    DIRECT,
-    DIRECT_SCALED,
-    DIRECT_TWO,
-    DIRECT_TWO_SCALED,
-    WIDE_TWO,
-    DIRECT_BACK
-};
-static const struct cost {
-    double step, cluster, kbyte; /* that a block reads of the others */
-    double tile;                 /* of 8 batch rows */
-    double k_block, kept;        /* of R for a tile, in registers and in shared memory */
-    double sum;                  /* that a thread adds up for a unit of each of its rows */
-    double round;                /* of units, one of a thread */
-    double shared;               /* sums of a cluster's units, a tile of batch rows and two of R */
-    double scale;                /* of a scale block for a tile, where k blocks do not count it */
-} costs[] = {[FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
-             [FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
-             [BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
-             [BACK_SCALED] = {1660, 585, 5, 0, 110, 199, 0, 603, 0},
-             [BACK_TWO] = {1640, 725, 44, 0, 123, 191, 0, 0, 0},
-             [SQUARE] = {1475, 718, 22, 190, 0, 0, 19, 107, 32},
-             [SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10},
-             [DIRECT] = {1150, 0, 29, 0, 80, 0, 13, 0, 0},
-             [DIRECT_SCALED] = {1230, 0, 29, 0, 80, 0, 13, 0, 0, 40},
-             [DIRECT_TWO] = {900, 0, 24, 0, 100, 0, 14, 0, 0},
-             [DIRECT_TWO_SCALED] = {980, 0, 24, 0, 100, 0, 14, 0, 0, 40},
-             [WIDE_TWO] = {1050, 0, 24, 0, 100, 0, 14, 0, 0},
-             [DIRECT_BACK] = {1150, 290, 29, 70, 48, 0, 0, 658, 126}};
-
-static const struct cost *cost_of(const struct eco_persistent_need *need,
-                                  const struct eco_persistent_shape *shape)
+/* Clocks of a step, fitted so that they order divisions as measured (doc/performance.md). */
+static const struct eco_persistent_cost *cost_of(const struct eco_persistent_need *need,
+                                                 const struct eco_persistent_shape *shape)
 {
+    const struct eco_persistent_cost *costs = need->rates->persistent;
     const bool two = need->instructions == ECO_PERSISTENT_PAIR;
     if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop) && !need->backward && need->scaled)
-        return &costs[two ? DIRECT_TWO_SCALED : DIRECT_SCALED];
+        return &costs[two ? ECO_COST_DIRECT_TWO_SCALED : ECO_COST_DIRECT_SCALED];
     if (ECO_PERSISTENT_IS_DIRECT(shape->mainloop))
-        return &costs[need->backward                             ? DIRECT_BACK
-                      : !two                                     ? DIRECT
-                      : shape->mainloop == ECO_PERSISTENT_DIRECT ? DIRECT_TWO
-                                                                 : WIDE_TWO];
+        return &costs[need->backward                             ? ECO_COST_DIRECT_BACK
+                      : !two                                     ? ECO_COST_DIRECT
+                      : shape->mainloop == ECO_PERSISTENT_DIRECT ? ECO_COST_DIRECT_TWO
+                                                                 : ECO_COST_WIDE_TWO];
     if (need->backward)
-        return &costs[!need->scaled ? BACK : two ? BACK_TWO : BACK_SCALED];
+        return &costs[!need->scaled ? ECO_COST_BACK
+                      : two         ? ECO_COST_BACK_TWO
+                                    : ECO_COST_BACK_SCALED];
     if (shape->mainloop == ECO_PERSISTENT_WGMMA)
-        return &costs[two ? SQUARE_TWO : SQUARE];
-    return &costs[two || need->scaled ? FORWARD_TWO : FORWARD];
+        return &costs[two ? ECO_COST_SQUARE_TWO : ECO_COST_SQUARE];
+    return &costs[two || need->scaled ? ECO_COST_FORWARD_TWO : ECO_COST_FORWARD];
 }
 
 /* Of the k blocks of a warp, multiplied by four warps together: tiles of the batch four at a time,
  * at the end perhaps two. */
-static double square_clocks(const struct eco_persistent_part *part, int32_t tiles)
+static double square_clocks(const struct eco_gpu_rates *rates,
+                            const struct eco_persistent_part *part, int32_t tiles)
 {
-    static const double four = 132, two = 107, kept = 0.7; /* more for a k block kept */
+    static const double kept = 0.7; /* more for a k block kept */
     const int32_t left = tiles % 4;
     return (part->k_blocks + kept * part->in_shared) *
-           (four * (tiles / 4 + (left == 3)) + (left == 1 || left == 2 ? two : 0));
+           (rates->square_four * (tiles / 4 + (left == 3)) +
+            (left == 1 || left == 2 ? rates->square_two : 0));
 }
 
 /* That a block reads of the others; where warps read the same, each of them half of it more. */
@@ -289,7 +257,7 @@ static double kbytes_of(const struct eco_persistent_part *part,
 static double predict_product(const struct eco_persistent_need *need, int o,
                               const struct eco_persistent_shape *shape)
 {
-    const struct cost *cost = cost_of(need, shape);
+    const struct eco_persistent_cost *cost = cost_of(need, shape);
     const struct eco_persistent_part *part = &shape->part[o];
     const double tiles = row_tiles(shape), kept = part->in_shared,
                  rounds = pairs(shape) / ECO_PERSISTENT_THREADS;
@@ -300,7 +268,7 @@ static double predict_product(const struct eco_persistent_need *need, int o,
                            bundle_of(need, o, shape);
     const double multiplied =
         shape->mainloop == ECO_PERSISTENT_WGMMA
-            ? products * square_clocks(part, row_tiles(shape))
+            ? products * square_clocks(need->rates, part, row_tiles(shape))
             : tiles * products *
                       (cost->k_block * (part->k_blocks - kept) + in_shared * cost->kept * kept) +
                   tiles * cost->scale * bundles;

@@ -1,8 +1,9 @@
 /*
- * How a wide step is cut into blocks, and how long that takes, measured on an H100
- * (doc/measurements/gpu-wide.md).
+ * How a wide step is cut into blocks, and how long that takes (rates.h;
+ * doc/measurements/gpu-wide.md).
  */
 #include "gpu/wide_step/wide_step.h"
+#include "gpu/device/rates.h"
 
 #include <math.h>
 
@@ -71,26 +72,19 @@ static double up(double a, double b)
     return ceil(a / b);
 }
 
-/* Of a step, us: a launch; for each wave of blocks what is around products, and stages of k, which
- * take longer where all multiprocessors read the L2. */
-static const struct {
-    double launch, wave, stage, busy;
-} times[ECO_WIDE_SHAPES] = {{2.0, 0.7, 0.22, 0.13},
-                            {2.0, 1.5, 0.15, 0.22},
-                            {1.8, 2.8, 0.15, 0.23},
-                            {2.4, 3.9, 0.22, 0.40},
-                            {2.4, 8.4, 0.25, 0.65}};
-
 static double time_of(const struct eco_wide_size *size, const struct eco_caps *caps, int shape)
 {
     static const double without_one = 0.85; /* of four accumulators in a product */
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
+    _Static_assert(sizeof rates->wide / sizeof *rates->wide == ECO_WIDE_SHAPES, "one of each");
     const double units = eco_wide_units(shape, size->accs), rows = eco_wide_rows(shape),
                  blocks = up(size->units, units) * up(size->rows, rows) / caps->threads,
                  waves = eco_wide_shapes[shape].blocks == 1 ? ceil(blocks) : fmax(1, blocks),
                  part = size->apart || size->accs == 3 ? without_one : 1,
                  stages = up(size->k[0], ECO_WIDE_K) + up(size->k[1], ECO_WIDE_K),
-                 stage = times[shape].stage + times[shape].busy * fmin(1, blocks);
-    return 1e-6 * (times[shape].launch + waves * (times[shape].wave + part * stages * stage));
+                 stage = rates->wide[shape].stage + rates->wide[shape].busy * fmin(1, blocks);
+    return 1e-6 *
+           (rates->wide[shape].launch + waves * (rates->wide[shape].wave + part * stages * stage));
 }
 
 struct eco_wide_choice eco_wide_choose(const struct eco_wide_size *size,

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "gpu/device/rates.h"
 #include "gpu/gemm/emulated_f32/tiling.h"
 #include "tests/kit/suite.h"
 
@@ -29,7 +30,8 @@ static size_t bytes_of(const struct eco_emulated_plan *plan, struct eco_emulated
 /* Parts of the plan; -1: it has none. */
 static int check_shared(struct eco_emulated_size size, int32_t processors, size_t room, int shared)
 {
-    const struct eco_emulated_plan plan = eco_emulated_plan(size, processors, room, shared);
+    const struct eco_emulated_plan plan =
+        eco_emulated_plan(&eco_gpu_rates_h200, size, processors, room, shared);
     int parts = 0;
     if (plan.k == 0)
         return -1;
@@ -107,7 +109,8 @@ START_TEST(shares_the_k_of_steps)
         const unsigned kinds = 1 + (unsigned)rand() % ((1 << ECO_EMULATED_KINDS) - 1);
         const struct eco_emulated_choices choices = ECO_EMULATED_ANY(kinds);
         const struct eco_emulated_step step = eco_emulated_step(
-            &choices, (struct eco_emulated_size){m, rows, k}, clusters[i % 2], 1 + i % 3);
+            &choices, (struct eco_emulated_size){m, rows, k},
+            &(struct eco_emulated_on){&eco_gpu_rates_h200, clusters[i % 2], 1 + i % 3});
         ck_assert_int_ge(step.cut.slices, 1);
         ck_assert_int_le(step.cut.slices, i % 2 == 0 ? ECO_EMULATED_SLICES : 2);
         ck_assert_int_le(step.cut.slices, (k + ECO_EMULATED_DEPTH - 1) / ECO_EMULATED_DEPTH);

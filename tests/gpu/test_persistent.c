@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/device/rates.h"
 #include "gpu/persistent/persistent.h"
 #include "tests/kit/suite.h"
 
@@ -37,7 +38,8 @@ static struct eco_persistent_need need_of(bool backward, int32_t hidden, int32_t
         .instructions = instructions[recurrent % 3],
         .scaled = hidden % 2 == 0,
         .blocks = {BLOCKS, BLOCKS, CLUSTERED},
-        .block_bytes = BLOCK_BYTES};
+        .block_bytes = BLOCK_BYTES,
+        .rates = &eco_gpu_rates_h200};
 }
 
 /* The block's rows of one R are divided among its warps, and so is k. */

@@ -3,6 +3,8 @@
  */
 #include "gpu/gemm/emulated_f32/emulated_f32.h"
 
+#include "gpu/device/rates.h"
+
 static size_t room_bytes(const struct eco_gpu_run *run)
 {
     return run->layout->wishes.gpu.product_bytes - ECO_ROOM_ALIGNMENT;
@@ -10,11 +12,10 @@ static size_t room_bytes(const struct eco_gpu_run *run)
 
 /* ---- products of any operands ---------------------------------------------------------------- */
 
-/* Seconds with fused multiply-adds: rates of cuBLAS's kernels. */
-static double time_of_fma(const struct eco_product *p)
+/* Seconds with fused multiply-adds, of cuBLAS's kernels. */
+static double time_of_fma(const struct eco_gpu_rates *rates, const struct eco_product *p)
 {
-    static const double launch = 8e-6, rate = 23e12;
-    return launch + (double)p->m * p->n * p->k / rate;
+    return rates->fma_launch + (double)p->m * p->n * p->k / rates->fma;
 }
 
 /* Products with one A; of the second the first `begin` of k are nothing. */
@@ -91,6 +92,7 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
     const struct eco_caps *caps = &run->plan->device->caps;
     const struct eco_gpu_force *force = &((const struct eco_gpu_plan *)run->plan->own)->force;
     const struct eco_product *first = products->of[0];
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     if (run->layout->type != ECORNN_F32 || run->problem->fast || !caps->gpu.splits ||
         force->emulated_f32 == ECO_USE_NEVER)
         return false;
@@ -99,10 +101,10 @@ static bool is_split(const struct eco_gpu_run *run, struct products *products)
         struct eco_emulated_plan *plan = &products->plan[j];
         if (p->m == 0 || p->n == 0 || p->k < ECO_EMULATED_LEAST_TERMS)
             return false;
-        *plan = eco_emulated_plan((struct eco_emulated_size){p->m, p->n, first->k}, caps->threads,
-                                  room_bytes(run), force->stream_k);
+        *plan = eco_emulated_plan(rates, (struct eco_emulated_size){p->m, p->n, first->k},
+                                  caps->threads, room_bytes(run), force->stream_k);
         if (plan->k == 0 || plan->k != products->plan[0].k ||
-            (plan->time >= time_of_fma(p) && force->emulated_f32 < ECO_USE_ALWAYS))
+            (plan->time >= time_of_fma(rates, p) && force->emulated_f32 < ECO_USE_ALWAYS))
             return false;
     }
     return true;
@@ -161,9 +163,11 @@ void eco_gpu_product_prepared(struct eco_gpu_run *run, const struct eco_product 
         return;
     const struct eco_emulated_choices choices =
         eco_gpu_step_choices(form, &((const struct eco_gpu_plan *)run->plan->own)->force);
+    const struct eco_caps *caps = &run->plan->device->caps;
+    const struct eco_emulated_on on = {eco_gpu_rates_of(caps), caps->gpu.clusters,
+                                       run->launch.lanes};
     const struct eco_emulated_step step =
-        eco_emulated_step(&choices, (struct eco_emulated_size){p->m, p->n, call.k},
-                          run->plan->device->caps.gpu.clusters, run->launch.lanes);
+        eco_emulated_step(&choices, (struct eco_emulated_size){p->m, p->n, call.k}, &on);
     if (step.cut.kind != ECO_EMULATED_SPLITTING) {
         eco_emulated_place(&call.b, room);
         eco_gpu_note_cuda(run, eco_launch_emulated_prepare(&call.b, call.k, overlap, run->stream),

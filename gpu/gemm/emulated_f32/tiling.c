@@ -1,7 +1,8 @@
 /*
- * How products of split operands are cut; times measured on an H200 (doc/performance.md).
+ * How products of split operands are cut; times are those of rates.h.
  */
 #include "gpu/gemm/emulated_f32/tiling.h"
+#include "gpu/device/rates.h"
 
 #include <math.h>
 
@@ -44,10 +45,10 @@ void eco_emulated_place(struct eco_emulated_operand *operand, void *at)
     operand->k_tiles = (char *)at + scale_bytes(operand->rows);
 }
 
-double eco_emulated_prepare_time(enum eco_emulated_form form, int32_t rows, int32_t k)
+double eco_emulated_prepare_time(const struct eco_gpu_rates *rates, enum eco_emulated_form form,
+                                 int32_t rows, int32_t k)
 {
-    static const double bytes_in_a_second = 1.5e12;
-    return (double)piece_bytes(form, rows, k) / bytes_in_a_second;
+    return (double)piece_bytes(form, rows, k) / rates->prepare_bytes;
 }
 
 /* ---- large products -------------------------------------------------------------------------- */
@@ -79,36 +80,39 @@ static int32_t length(struct eco_emulated_size size, size_t room)
 
 /* Seconds of a piece of so many steps: launches and the last end of a tile, a step, what other ends
  * are longer than the steps they hide behind, what parts cost. */
-static double piece_time(int64_t pairs, int32_t steps, int32_t clusters, bool shared)
+static double piece_time(const struct eco_gpu_rates *rates, int64_t pairs, int32_t steps,
+                         int32_t clusters, bool shared)
 {
-    static const double fixed = 6.5e-6, step = 1.08e-6, end = 1.3e-6, parts = 12e-6;
-    const double pair = steps * step + end;
+    const double fixed = rates->piece, step = rates->piece_step, parts = rates->piece_parts,
+                 pair = steps * step + rates->piece_end;
     const int64_t whole = pairs / clusters, rest = pairs - whole * clusters;
     if (shared)
         return fixed + (double)whole * pair + ceil((double)rest * steps / clusters) * step + parts;
     return fixed + (double)(whole + (rest > 0)) * pair;
 }
 
-static struct eco_emulated_plan plan_of(struct eco_emulated_size size, int32_t processors,
+static struct eco_emulated_plan plan_of(const struct eco_gpu_rates *rates,
+                                        struct eco_emulated_size size, int32_t processors,
                                         size_t room, bool shared)
 {
     const size_t aside = shared ? part_bytes(processors) : 0;
     struct eco_emulated_plan plan = {.k = room > aside ? length(size, room - aside) : 0,
                                      .shared = shared};
     if (plan.k > 0)
-        plan.time =
-            up(size.k, plan.k) *
-            (piece_time(pairs_of(size), steps_of(plan.k), processors / ECO_EMULATED_PAIR, shared) +
-             eco_emulated_prepare_time(ECO_EMULATED_PAIRS, size.m, plan.k) +
-             eco_emulated_prepare_time(ECO_EMULATED_PAIRS, size.n, plan.k));
+        plan.time = up(size.k, plan.k) *
+                    (piece_time(rates, pairs_of(size), steps_of(plan.k),
+                                processors / ECO_EMULATED_PAIR, shared) +
+                     eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.m, plan.k) +
+                     eco_emulated_prepare_time(rates, ECO_EMULATED_PAIRS, size.n, plan.k));
     return plan;
 }
 
-struct eco_emulated_plan eco_emulated_plan(struct eco_emulated_size size, int32_t processors,
+struct eco_emulated_plan eco_emulated_plan(const struct eco_gpu_rates *rates,
+                                           struct eco_emulated_size size, int32_t processors,
                                            size_t room, int shared)
 {
-    const struct eco_emulated_plan apart = plan_of(size, processors, room, false),
-                                   together = plan_of(size, processors, room, true);
+    const struct eco_emulated_plan apart = plan_of(rates, size, processors, room, false),
+                                   together = plan_of(rates, size, processors, room, true);
     if (shared == 0 || shared == 1)
         return shared == 1 ? together : apart;
     return together.k > 0 && together.time < apart.time ? together : apart;
@@ -125,26 +129,23 @@ int32_t eco_emulated_clusters(const struct eco_emulated_plan *plan, struct eco_e
 /* ---- products of steps ----------------------------------------------------------------------- */
 
 /* Launches, the cell's too; stages, that are copied and multiplied; and what comes from memory. */
-static double step_time(struct eco_emulated_size size, const struct eco_emulated_cut *cut,
-                        int32_t clusters)
+static double step_time(const struct eco_gpu_rates *rates, struct eco_emulated_size size,
+                        const struct eco_emulated_cut *cut, int32_t clusters)
 {
-    static const double slice = 0.46e-6, wave = 3.6e-6, bytes_in_a_second = 4.2e12;
-    static const struct {
-        double fixed, stage[ECO_EMULATED_HEIGHTS][ECO_EMULATED_WIDTHS];
-    } costs[ECO_EMULATED_KINDS] = {
-        [ECO_EMULATED_SPLITTING] = {5.2e-6, {{0.57e-6, 0.82e-6}, {0.74e-6, 1.11e-6}}},
-        [ECO_EMULATED_PRESPLIT] = {7.6e-6, {{0.41e-6, 0.54e-6}, {0.45e-6, 0.78e-6}}},
-        [ECO_EMULATED_PRESPLIT_SINGLES] = {7.5e-6, {{0.24e-6, 0.37e-6}, {0.3e-6, 0.48e-6}}}};
+    _Static_assert(sizeof rates->emulated / sizeof *rates->emulated == ECO_EMULATED_KINDS &&
+                       ECO_EMULATED_SPLITTING == 0 && ECO_EMULATED_PRESPLIT == 1 &&
+                       ECO_EMULATED_HEIGHTS == 2 && ECO_EMULATED_WIDTHS == 2,
+                   "as in the table");
     const enum eco_emulated_form form =
         cut->kind == ECO_EMULATED_PRESPLIT_SINGLES ? ECO_EMULATED_SINGLES : ECO_EMULATED_PAIRS;
     const int64_t tiles_of_c =
         (int64_t)up(size.n, eco_emulated_rows(cut)) * up(size.m, eco_emulated_columns(cut));
     const double waves = (double)((tiles_of_c + clusters - 1) / clusters),
                  multiplying = waves * up(steps_of(size.k), cut->slices) *
-                               costs[cut->kind].stage[cut->height][cut->width],
-                 reading = (double)piece_bytes(form, size.n, size.k) / bytes_in_a_second;
-    return costs[cut->kind].fixed + slice * cut->slices + wave * (waves - 1) +
-           (reading > multiplying ? reading : multiplying);
+                               rates->emulated[cut->kind].stage[cut->height][cut->width],
+                 reading = (double)piece_bytes(form, size.n, size.k) / rates->step_bytes;
+    return rates->emulated[cut->kind].fixed + rates->slice * cut->slices +
+           rates->wave * (waves - 1) + (reading > multiplying ? reading : multiplying);
 }
 
 /* Of narrow tiles several would read the same R. */
@@ -158,17 +159,17 @@ static bool is_offered(const struct eco_emulated_choices *choices, int32_t m,
 }
 
 /* The best of its kind and tiles, if it is better. */
-static void try_slices(struct eco_emulated_cut cut, unsigned slices, struct eco_emulated_size size,
-                       const int32_t clusters[ECO_EMULATED_SLICES], int32_t lanes,
+static void try_slices(struct eco_emulated_cut cut, unsigned slices,
+                       const struct eco_emulated_on *on, struct eco_emulated_size size,
                        struct eco_emulated_step *best)
 {
     static const int8_t measured[] = {1, 2, 3, 4, 6, 8};
     for (size_t i = 0; i < sizeof measured && measured[i] <= steps_of(size.k); i++) {
         cut.slices = measured[i];
-        const int32_t all = clusters[cut.slices - 1], share = all / lanes;
+        const int32_t all = on->clusters[cut.slices - 1], share = all / on->lanes;
         if (all == 0 || !(slices >> (cut.slices - 1) & 1))
             continue;
-        const double time = step_time(size, &cut, share > 0 ? share : 1);
+        const double time = step_time(on->rates, size, &cut, share > 0 ? share : 1);
         if (best->time == 0 || time < best->time)
             *best = (struct eco_emulated_step){cut, time};
     }
@@ -176,8 +177,7 @@ static void try_slices(struct eco_emulated_cut cut, unsigned slices, struct eco_
 
 struct eco_emulated_step eco_emulated_step(const struct eco_emulated_choices *choices,
                                            struct eco_emulated_size size,
-                                           const int32_t clusters[ECO_EMULATED_SLICES],
-                                           int32_t lanes)
+                                           const struct eco_emulated_on *on)
 {
     enum { TILES = ECO_EMULATED_HEIGHTS * ECO_EMULATED_WIDTHS };
     struct eco_emulated_step best = {.time = 0};
@@ -186,7 +186,7 @@ struct eco_emulated_step eco_emulated_step(const struct eco_emulated_choices *ch
                                              .height = i % TILES / ECO_EMULATED_WIDTHS,
                                              .width = i % ECO_EMULATED_WIDTHS};
         if (is_offered(choices, size.m, &cut))
-            try_slices(cut, choices->slices, size, clusters, lanes, &best);
+            try_slices(cut, choices->slices, on, size, &best);
     }
     return best;
 }

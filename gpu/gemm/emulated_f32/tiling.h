@@ -7,6 +7,8 @@
 
 #include "gpu/gemm/emulated_f32/args.h"
 
+struct eco_gpu_rates;
+
 /* Of so few terms a chain of multiply-adds is more accurate. */
 enum { ECO_EMULATED_LEAST_TERMS = 64 };
 /* Room that products like, for both operands and parts of C. */
@@ -19,7 +21,8 @@ size_t eco_emulated_bytes(enum eco_emulated_form form, int32_t rows, int32_t k);
 /* It lies there. */
 void eco_emulated_place(struct eco_emulated_operand *operand, void *at);
 /* Seconds that it takes. */
-double eco_emulated_prepare_time(enum eco_emulated_form form, int32_t rows, int32_t k);
+double eco_emulated_prepare_time(const struct eco_gpu_rates *rates, enum eco_emulated_form form,
+                                 int32_t rows, int32_t k);
 
 /* ---- large products -------------------------------------------------------------------------- */
 
@@ -37,7 +40,8 @@ struct eco_emulated_plan {
 };
 /* On a device with so many multiprocessors; shared: do clusters share tiles, 0 or 1, else as is
  * faster. */
-struct eco_emulated_plan eco_emulated_plan(struct eco_emulated_size size, int32_t processors,
+struct eco_emulated_plan eco_emulated_plan(const struct eco_gpu_rates *rates,
+                                           struct eco_emulated_size size, int32_t processors,
                                            size_t room, int shared);
 /* Clusters for a part of it with so much of k: none without anything to do. */
 int32_t eco_emulated_clusters(const struct eco_emulated_plan *plan, struct eco_emulated_size size,
@@ -58,12 +62,16 @@ struct eco_emulated_choices {
     ((struct eco_emulated_choices){(kinds), (1u << ECO_EMULATED_HEIGHTS) - 1,                      \
                                    (1u << ECO_EMULATED_WIDTHS) - 1,                                \
                                    (1u << ECO_EMULATED_SLICES) - 1, false})
-/* Of m rows by a prepared operand of n; clusters of 1, 2 ... blocks that run at once, which so many
- * such products beside each other share; clusters[0] is not 0.  Its time is 0: none of the choices
- * can be. */
+/* Clusters of 1, 2 ... blocks that run at once, of which the first are not 0; so many products
+ * beside each other share them. */
+struct eco_emulated_on {
+    const struct eco_gpu_rates *rates;
+    const int32_t *clusters; /* [ECO_EMULATED_SLICES] */
+    int32_t lanes;
+};
+/* Of m rows by a prepared operand of n.  Its time is 0: none of the choices can be. */
 struct eco_emulated_step eco_emulated_step(const struct eco_emulated_choices *choices,
                                            struct eco_emulated_size size,
-                                           const int32_t clusters[ECO_EMULATED_SLICES],
-                                           int32_t lanes);
+                                           const struct eco_emulated_on *on);
 
 #endif /* ECO_GPU_GEMM_EMULATED_F32_TILING_H */

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "gpu/device/rates.h"
+
 /* ---- which ----------------------------------------------------------------------------------- */
 
 /* A matrix of weights as it lies in the layout, and the op's rows that meet it. */
@@ -33,33 +35,33 @@ static int64_t dacc_columns(const struct eco_problem *problem)
            (int64_t)eco_wishes_row(&aligned, (size_t)problem->H);
 }
 
-/* Seconds that a product takes less than in TF32: launches and rates of cuBLAS's kernels on an
- * H200. */
-static double saved(enum eco_product_kind kind, struct size size)
+/* Seconds that a product takes less than in TF32, with cuBLAS's kernels. */
+static double saved(const struct eco_gpu_rates *rates, enum eco_product_kind kind, struct size size)
 {
-    static const struct {
-        double launch, rate;
-    } tf32[ECO_PRODUCT_KINDS] = {{8e-6, 190e12}, {8e-6, 163e12}, {12e-6, 130e12}},
-      f16[ECO_PRODUCT_KINDS] = {{7e-6, 325e12}, {6e-6, 350e12}, {6e-6, 400e12}};
+    _Static_assert(sizeof rates->f16 / sizeof *rates->f16 == ECO_PRODUCT_KINDS, "one of each");
     const double work = (double)size.accs * elements(size);
-    return tf32[kind].launch - f16[kind].launch + work / tf32[kind].rate - work / f16[kind].rate;
+    return rates->tf32[kind].launch - rates->f16[kind].launch + work / rates->tf32[kind].rate -
+           work / rates->f16[kind].rate;
 }
 
 /* And of bringing so many numbers, of some matrices at once; of other passes over memory. */
-static double brought(double numbers)
+static double brought(const struct eco_gpu_rates *rates, double numbers)
 {
-    return 5e-6 + 10 * numbers / 4.5e12;
+    return rates->bring_launch + 10 * numbers / rates->bring_bytes;
 }
 
-static double passed(double bytes)
+static double passed(const struct eco_gpu_rates *rates, double bytes)
 {
-    return 2e-6 + bytes / 3.8e12;
+    return rates->pass_launch + bytes / rates->pass_bytes;
 }
 
-static double gain_forward(const struct eco_problem *problem, int layer, int32_t rows)
+static double gain_forward(const struct eco_problem *problem, const struct eco_caps *caps,
+                           int layer, int32_t rows)
 {
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
-    return saved(ECO_NT, input) - brought(elements(input) + (double)input.accs * input.row);
+    return saved(rates, ECO_NT, input) -
+           brought(rates, elements(input) + (double)input.accs * input.row);
 }
 
 /* What of an op's products with dacc is wanted. */
@@ -67,24 +69,25 @@ struct wanted {
     bool dx, dweights;
 };
 
-static double gain_back(const struct eco_problem *problem, int layer, int32_t rows,
-                        struct wanted wanted)
+static double gain_back(const struct eco_problem *problem, const struct eco_caps *caps, int layer,
+                        int32_t rows, struct wanted wanted)
 {
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const struct size input = size_of(problem, layer, ECO_PART_INPUT, rows);
     /* dacc is read for the sums of its columns in any case */
-    double gain = -passed(3. * rows * dacc_columns(problem)), numbers = elements(input);
+    double gain = -passed(rates, 3. * rows * dacc_columns(problem)), numbers = elements(input);
     if (wanted.dx)
-        gain += saved(ECO_NN, input) - brought((double)input.accs * input.row) -
-                passed(12 * elements(input));
+        gain += saved(rates, ECO_NN, input) - brought(rates, (double)input.accs * input.row) -
+                passed(rates, 12 * elements(input));
     if (!wanted.dweights)
         return gain;
-    gain += saved(ECO_TN, input);
+    gain += saved(rates, ECO_TN, input);
     for (int o = 0; o < problem->cell->lowered.n_operands; o++) {
         const struct size operand = size_of(problem, layer, ECO_PART_RECURRENT + o, rows);
-        gain += saved(ECO_TN, operand);
+        gain += saved(rates, ECO_TN, operand);
         numbers += elements(operand);
     }
-    return gain - brought(numbers);
+    return gain - brought(rates, numbers);
 }
 
 /* The same of all plans' runs; rates were measured where there is code for split operands, too. */
@@ -164,26 +167,36 @@ struct choice {
     double gain; /* of an op, 0: they are left in TF32 */
 };
 
-static struct choice choose(const struct eco_problem *problem, const struct eco_wishes *wishes,
-                            enum eco_use wish, int layer, bool backward)
+/* Of a plan: its wishes, and what is forced. */
+struct planned {
+    const struct eco_problem *problem;
+    const struct eco_caps *caps;
+    const struct eco_wishes *wishes;
+    enum eco_use wish;
+};
+
+static struct choice choose(const struct planned *planned, int layer, bool backward)
 {
     const struct wanted all = {true, true};
+    const struct eco_problem *problem = planned->problem;
+    const struct eco_wishes *wishes = planned->wishes;
     const int32_t rows = rows_of(problem, backward ? wishes->chunk_backward : wishes->chunk);
-    const double gain =
-        backward ? gain_back(problem, layer, rows, all) : gain_forward(problem, layer, rows);
-    return (struct choice){rows, gain > 0 || wish >= ECO_USE_ALWAYS ? gain : 0};
+    const double gain = backward ? gain_back(problem, planned->caps, layer, rows, all)
+                                 : gain_forward(problem, planned->caps, layer, rows);
+    return (struct choice){rows, gain > 0 || planned->wish >= ECO_USE_ALWAYS ? gain : 0};
 }
 
 size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                             const struct eco_wishes *wishes)
 {
     const enum eco_use wish = eco_gpu_force(problem).scaled_f16;
+    const struct planned planned = {problem, caps, wishes, wish};
     size_t most = 0;
     if (!may_halve(problem, caps, wishes) || wish == ECO_USE_NEVER)
         return 0;
     for (int layer = 0; layer < problem->L && layer < 2; layer++)
         for (int backward = 0; backward <= (int)problem->training; backward++) {
-            const struct choice choice = choose(problem, wishes, wish, layer, backward);
+            const struct choice choice = choose(&planned, layer, backward);
             const size_t bytes = bytes_of(problem, caps, layer, choice.rows, backward);
             if (choice.gain != 0 && bytes > most)
                 most = bytes;
@@ -195,13 +208,14 @@ void eco_scaled_f16_describe(const struct ecornn_plan *plan, struct eco_text *te
 {
     const struct eco_problem *problem = &plan->problem;
     const enum eco_use wish = ((const struct eco_gpu_plan *)plan->own)->force.scaled_f16;
+    const struct planned planned = {problem, &plan->device->caps, &plan->wishes, wish};
     if (!may_halve(problem, &plan->device->caps, &plan->wishes) || wish == ECO_USE_NEVER)
         return;
     for (int backward = 0; backward <= (int)problem->training; backward++) {
         int layers = 0;
         double saves = 0;
         for (int layer = 0; layer < problem->L; layer++) {
-            const struct choice choice = choose(problem, &plan->wishes, wish, layer, backward);
+            const struct choice choice = choose(&planned, layer, backward);
             const double ops = ceil((double)problem->T * problem->N / choice.rows) * problem->D;
             layers += choice.gain != 0;
             saves += choice.gain * ops;
@@ -243,11 +257,14 @@ static struct wanted wanted_of(const struct eco_gpu_run *run, const struct eco_o
 
 bool eco_gpu_halves_input(const struct eco_gpu_run *run, const struct eco_op *op)
 {
-    return fits(run, op, gain_forward(run->problem, op->layer, rows_of_op(run, op)));
+    return fits(
+        run, op,
+        gain_forward(run->problem, &run->plan->device->caps, op->layer, rows_of_op(run, op)));
 }
 
 bool eco_gpu_halves_back(const struct eco_gpu_run *run, const struct eco_op *op)
 {
     return fits(run, op,
-                gain_back(run->problem, op->layer, rows_of_op(run, op), wanted_of(run, op)));
+                gain_back(run->problem, &run->plan->device->caps, op->layer, rows_of_op(run, op),
+                          wanted_of(run, op)));
 }

@@ -1,0 +1,242 @@
+/*
+ * The table of rates and latencies, and how others are scaled from it; see rates.h.  A function of
+ * numbers alone.
+ */
+#include "gpu/device/rates.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Measured and fitted on an H200 (doc/performance.md); an H100 has the same kernels and choices. */
+const struct eco_gpu_rates eco_gpu_rates_h200 = {
+    .narrow_many = 10,
+    .fast_many = 4,
+    .fast_few = 1.5,
+    .full_many = 0.8,
+    .full_few = 0.5,
+    .lost_narrow = 3.6,
+    .lost_fast = 2.7,
+    .lost_narrow_step = 0.7,
+    .lost_fast_step = 0.47,
+    .narrow_product = 9.3,
+    .near_narrow = 0.12,
+    .near = 0.085,
+    .copy_launch = 2e-6,
+    .copy_bytes = 2e12,
+    .narrow_step = {5.5e-6, 6.3e-6},
+    .cell_back = 40e-12,
+    .full_step = 4.6e-6,
+    .full_training = 10e-6,
+    .launch = 2.4e-6,
+    .written_bytes = 4.3e12,
+    .persistent_launch = 10e-6,
+    .reading_narrow = 0.5e-12,
+    .reading = 1.5e-12,
+    .accumulator_bytes = 2.5e12,
+    .fused_launch = 2.6e-6,
+    .fused_bytes = 60e9,
+    .fused_parts_bytes = 50e9,
+    .fused_parts = 6.4e-12,
+    .fused_float = 1.1e-12,
+    .fused_narrow = 0.5e-12,
+    .wide = {{2.0, 0.7, 0.22, 0.13},
+             {2.0, 1.5, 0.15, 0.22},
+             {1.8, 2.8, 0.15, 0.23},
+             {2.4, 3.9, 0.22, 0.40},
+             {2.4, 8.4, 0.25, 0.65}},
+    .fma_launch = 8e-6,
+    .fma = 23e12,
+    .prepare_bytes = 1.5e12,
+    .piece = 6.5e-6,
+    .piece_step = 1.08e-6,
+    .piece_end = 1.3e-6,
+    .piece_parts = 12e-6,
+    .slice = 0.46e-6,
+    .wave = 3.6e-6,
+    .step_bytes = 4.2e12,
+    .emulated = {{5.2e-6, {{0.57e-6, 0.82e-6}, {0.74e-6, 1.11e-6}}},
+                 {7.6e-6, {{0.41e-6, 0.54e-6}, {0.45e-6, 0.78e-6}}},
+                 {7.5e-6, {{0.24e-6, 0.37e-6}, {0.3e-6, 0.48e-6}}}},
+    .cublas_step = {{{4e-6, 4e-6}, 0.65e-12, 1.3e-12, 2.5e-12, 0.06e-12},
+                    {{5.5e-6, 12.5e-6}, 1e-12, 1e-12, 1e-12, 0.004e-12}},
+    .tf32 = {{8e-6, 190e12}, {8e-6, 163e12}, {12e-6, 130e12}},
+    .f16 = {{7e-6, 325e12}, {6e-6, 350e12}, {6e-6, 400e12}},
+    .bring_launch = 5e-6,
+    .bring_bytes = 4.5e12,
+    .pass_launch = 2e-6,
+    .pass_bytes = 3.8e12,
+    .square_four = 132,
+    .square_two = 107,
+    .persistent = {[ECO_COST_FORWARD] = {1275, 418, 18, 190, 75, 160, 19, 107, 32},
+                   [ECO_COST_FORWARD_TWO] = {1190, 590, 19, 220, 100, 145, 14, 0, 10},
+                   [ECO_COST_BACK] = {1580, 290, 29, 70, 48, 148, 0, 658, 126},
+                   [ECO_COST_BACK_SCALED] = {1660, 585, 5, 0, 110, 199, 0, 603, 0},
+                   [ECO_COST_BACK_TWO] = {1640, 725, 44, 0, 123, 191, 0, 0, 0},
+                   [ECO_COST_SQUARE] = {1475, 718, 22, 190, 0, 0, 19, 107, 32},
+                   [ECO_COST_SQUARE_TWO] = {1790, 390, 19, 220, 0, 0, 14, 0, 10},
+                   [ECO_COST_DIRECT] = {1150, 0, 29, 0, 80, 0, 13, 0, 0},
+                   [ECO_COST_DIRECT_SCALED] = {1230, 0, 29, 0, 80, 0, 13, 0, 0, 40},
+                   [ECO_COST_DIRECT_TWO] = {900, 0, 24, 0, 100, 0, 14, 0, 0},
+                   [ECO_COST_DIRECT_TWO_SCALED] = {980, 0, 24, 0, 100, 0, 14, 0, 0, 40},
+                   [ECO_COST_WIDE_TWO] = {1050, 0, 24, 0, 100, 0, 14, 0, 0},
+                   [ECO_COST_DIRECT_BACK] = {1150, 290, 29, 70, 48, 0, 0, 658, 126}},
+};
+
+const struct eco_gpu_rates *eco_gpu_rates_of(const struct eco_caps *caps)
+{
+    return caps->gpu.rates != NULL ? caps->gpu.rates : &eco_gpu_rates_h200;
+}
+
+/* ---- scales ---------------------------------------------------------------------------------- */
+
+/* What members grow with: rates with a speed, times with the reciprocal. */
+static const struct {
+    size_t first, last; /* members, of every row */
+    size_t rows, row;   /* so many; bytes of one */
+    enum eco_gpu_speed speed;
+    bool rate;
+} scales[] = {
+#define ONE(first, last, speed, rate) ROWS(first, last, 1, 0, speed, rate)
+#define ROWS(first, last, rows, row, speed, rate)                                                  \
+    {offsetof(struct eco_gpu_rates, first),                                                        \
+     offsetof(struct eco_gpu_rates, last),                                                         \
+     rows,                                                                                         \
+     row,                                                                                          \
+     ECO_SPEED_##speed,                                                                            \
+     rate},
+#define TABLE(name) sizeof((struct eco_gpu_rates *)NULL)->name
+#define COUNT(name) TABLE(name) / TABLE(name[0])
+    // clang-format off
+    ONE(narrow_many, fast_few, MATRIX_RATIO, true)
+    ONE(lost_narrow, narrow_product, MATRIX_RATIO, true)
+    ONE(near_narrow, near, NEAR_RATIO, true)
+    ONE(copy_launch, copy_launch, LAUNCH, false)
+    ONE(copy_bytes, copy_bytes, MEMORY, true)
+    ONE(narrow_step, narrow_step[1], LAUNCH, false)
+    ONE(cell_back, cell_back, MEMORY, false)
+    ONE(full_step, launch, LAUNCH, false)
+    ONE(written_bytes, written_bytes, MEMORY, true)
+    ONE(persistent_launch, persistent_launch, LAUNCH, false)
+    ONE(reading_narrow, reading, MEMORY, false)
+    ONE(accumulator_bytes, accumulator_bytes, MEMORY, true)
+    ONE(fused_launch, fused_launch, LAUNCH, false)
+    ONE(fused_bytes, fused_parts_bytes, CHIP, true)
+    ONE(fused_parts, fused_narrow, CHIP, false)
+    ROWS(wide[0].launch, wide[0].launch, COUNT(wide), TABLE(wide[0]), LAUNCH, false)
+    ROWS(wide[0].wave, wide[0].busy, COUNT(wide), TABLE(wide[0]), CHIP, false)
+    ONE(fma_launch, fma_launch, LAUNCH, false)
+    ONE(fma, fma, FLOAT, true)
+    ONE(prepare_bytes, prepare_bytes, MEMORY, true)
+    ONE(piece, piece, LAUNCH, false)
+    ONE(piece_step, piece_parts, CHIP, false)
+    ONE(slice, wave, CHIP, false)
+    ONE(step_bytes, step_bytes, MEMORY, true)
+    ROWS(emulated[0].fixed, emulated[0].fixed, COUNT(emulated), TABLE(emulated[0]), LAUNCH, false)
+    ROWS(emulated[0].stage, emulated[0].stage[1][1], COUNT(emulated), TABLE(emulated[0]), CHIP, false)
+    ROWS(cublas_step[0].launches, cublas_step[0].launches[1], COUNT(cublas_step),
+         TABLE(cublas_step[0]), LAUNCH, false)
+    ROWS(cublas_step[0].near, cublas_step[0].near, COUNT(cublas_step), TABLE(cublas_step[0]), NEAR, false)
+    ROWS(cublas_step[0].far, cublas_step[0].more, COUNT(cublas_step), TABLE(cublas_step[0]), MEMORY, false)
+    ROWS(cublas_step[0].multiply, cublas_step[0].multiply, COUNT(cublas_step),
+         TABLE(cublas_step[0]), FLOAT, false)
+    ROWS(tf32[0].launch, tf32[0].launch, COUNT(tf32) + COUNT(f16), TABLE(tf32[0]), LAUNCH, false)
+    ROWS(tf32[0].rate, tf32[0].rate, COUNT(tf32) + COUNT(f16), TABLE(tf32[0]), MATRIX, true)
+    ONE(bring_launch, bring_launch, LAUNCH, false)
+    ONE(bring_bytes, bring_bytes, MEMORY, true)
+    ONE(pass_launch, pass_launch, LAUNCH, false)
+    ONE(pass_bytes, pass_bytes, MEMORY, true)
+    ONE(square_four, square_two, CHIP, false)
+    ROWS(persistent[0].step, persistent[0].cluster, ECO_COSTS, TABLE(persistent[0]), HAND_OVER, false)
+    ROWS(persistent[0].kbyte, persistent[0].scale, ECO_COSTS, TABLE(persistent[0]), CHIP, false)
+// clang-format on
+#undef ONE
+#undef ROWS
+#undef TABLE
+#undef COUNT
+};
+
+/* Those that follow from others. */
+static void complete(double to[ECO_SPEEDS], const double from[ECO_SPEEDS])
+{
+    memcpy(to, from, ECO_SPEEDS * sizeof *to);
+    to[ECO_SPEED_FLOAT] = from[ECO_SPEED_PLAIN] * from[ECO_SPEED_SHARE];
+    to[ECO_SPEED_MATRIX_RATIO] = from[ECO_SPEED_MATRIX] / to[ECO_SPEED_FLOAT];
+    to[ECO_SPEED_NEAR_RATIO] = from[ECO_SPEED_NEAR] / to[ECO_SPEED_FLOAT];
+}
+
+void eco_gpu_rates_scale(struct eco_gpu_rates *rates, const double speed[ECO_SPEEDS])
+{
+    double all[ECO_SPEEDS];
+    complete(all, speed);
+    *rates = eco_gpu_rates_h200;
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++)
+        for (size_t row = 0; row < scales[k].rows; row++)
+            for (size_t at = scales[k].first; at <= scales[k].last; at += sizeof(double)) {
+                double *member = (double *)(void *)((char *)rates + at + row * scales[k].row);
+                const double factor = all[scales[k].speed];
+                *member = scales[k].rate ? *member * factor : *member / factor;
+            }
+}
+
+/* ---- speeds ---------------------------------------------------------------------------------- */
+
+/* What an H200 says of itself, and what was measured on Hopper (doc/internals/plan.md). */
+static const double H200_CLOCK = 1.98e9, H200_MEMORY = 4.8e12;
+enum { H200_MULTIPROCESSORS = 132 };
+static const double h200_measured[] = {[ECO_MEASURED_LAUNCH] = 2.1e-6,
+                                       [ECO_MEASURED_COPY] = 4.3e12,
+                                       [ECO_MEASURED_MATRIX] = 788e12,
+                                       [ECO_MEASURED_STEP] = 1.17e-6};
+
+/* Multiply-adds of a multiprocessor in a clock, of 16-bit numbers with sums in float, and of
+ * floats: the vendor's figures of a compute capability and those after it. */
+static const struct units {
+    int capability;
+    double matrix, floats;
+} units[] = {{75, 512, 64},   {80, 1024, 64},   {86, 256, 128}, {89, 256, 128},
+             {90, 2048, 128}, {100, 4096, 128}, {120, 512, 128}};
+
+static struct units units_of(int capability)
+{
+    struct units found = units[0];
+    for (size_t k = 0; k < sizeof units / sizeof *units; k++)
+        if (units[k].capability <= capability)
+            found = units[k];
+    return found;
+}
+
+void eco_gpu_speeds_say(double speed[ECO_SPEEDS], const struct eco_gpu_properties *properties)
+{
+    const struct units own = units_of(properties->capability), h200 = units_of(90);
+    const double clock = properties->clock / H200_CLOCK,
+                 share = (double)properties->multiprocessors / H200_MULTIPROCESSORS;
+    for (int k = 0; k < ECO_SPEEDS; k++)
+        speed[k] = 1;
+    if (strstr(properties->name, "H100") != NULL || strstr(properties->name, "H200") != NULL ||
+        !(clock > 0 && share > 0))
+        return;
+    speed[ECO_SPEED_HAND_OVER] = speed[ECO_SPEED_CHIP] = clock;
+    speed[ECO_SPEED_PLAIN] = clock * own.floats / h200.floats;
+    speed[ECO_SPEED_SHARE] = share;
+    speed[ECO_SPEED_NEAR] = clock * share;
+    speed[ECO_SPEED_MATRIX] = clock * share * own.matrix / h200.matrix;
+    if (properties->memory_bytes > 0)
+        speed[ECO_SPEED_MEMORY] = properties->memory_bytes / H200_MEMORY;
+}
+
+void eco_gpu_speeds_measured(double speed[ECO_SPEEDS], const double *value)
+{
+    static const struct {
+        enum eco_gpu_measured measured;
+        enum eco_gpu_speed speed;
+        bool rate;
+    } rows[] = {{ECO_MEASURED_LAUNCH, ECO_SPEED_LAUNCH, false},
+                {ECO_MEASURED_COPY, ECO_SPEED_MEMORY, true},
+                {ECO_MEASURED_MATRIX, ECO_SPEED_MATRIX, true},
+                {ECO_MEASURED_STEP, ECO_SPEED_HAND_OVER, false}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const double is = value[rows[k].measured], h200 = h200_measured[rows[k].measured];
+        if (is > 0)
+            speed[rows[k].speed] = rows[k].rate ? is / h200 : h200 / is;
+    }
+}

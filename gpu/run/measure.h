@@ -1,0 +1,12 @@
+/*
+ * What is measured of a GPU for its estimates, and how it takes that; eco_backend.measures, tell.
+ */
+#ifndef ECO_GPU_RUN_MEASURE_H
+#define ECO_GPU_RUN_MEASURE_H
+
+#include "common/backend.h"
+
+extern const struct eco_measure eco_gpu_measures[];
+void eco_gpu_tell(struct ecornn_device *device, const double value[ECO_MAX_MEASURES]);
+
+#endif /* ECO_GPU_RUN_MEASURE_H */

@@ -1,0 +1,99 @@
+/*
+ * The table of what parts of runs take on a GPU: an H100 and an H200 keep it bit by bit; others and
+ * measurements scale every number of it once.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/device/rates.h"
+#include "tests/kit/suite.h"
+
+enum { NUMBERS = sizeof(struct eco_gpu_rates) / sizeof(double) };
+
+static const struct eco_gpu_properties h100 = {"NVIDIA H100 PCIe", 90, 114, 1.755e9, 2e12},
+                                       h200 = {"NVIDIA H200", 90, 132, 1.98e9, 4.8e12},
+                                       a100 = {"NVIDIA A100-SXM4-80GB", 80, 108, 1.41e9, 2.04e12},
+                                       none = {"", 90, 0, 0, 0};
+
+static void numbers_of(const struct eco_gpu_rates *rates, double number[NUMBERS])
+{
+    memcpy(number, rates, sizeof *rates);
+}
+
+START_TEST(known_ones_keep_it)
+{
+    const struct eco_gpu_properties *const known[] = {&h100, &h200, &none};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        double speed[ECO_SPEEDS];
+        const double nothing[ECO_MAX_MEASURES] = {0};
+        struct eco_gpu_rates rates;
+        eco_gpu_speeds_say(speed, known[k]);
+        eco_gpu_speeds_measured(speed, nothing);
+        eco_gpu_rates_scale(&rates, speed);
+        ck_assert_int_eq(memcmp(&rates, &eco_gpu_rates_h200, sizeof rates), 0);
+    }
+}
+END_TEST
+
+/* No number is left out, none is scaled twice: with speeds of 3 each changes by 3, by matrix units
+ * and the L2, so that they are 3 times float arithmetic, by 9; what is of that in parts, not. */
+START_TEST(scales_each_once)
+{
+    double speed[ECO_SPEEDS], was[NUMBERS], is[NUMBERS];
+    int count[3] = {0}, zeros = 0;
+    struct eco_gpu_rates rates;
+    for (int k = 0; k < ECO_SPEEDS; k++)
+        speed[k] = 3;
+    speed[ECO_SPEED_SHARE] = 1;
+    speed[ECO_SPEED_MATRIX] = speed[ECO_SPEED_NEAR] = 9;
+    eco_gpu_rates_scale(&rates, speed);
+    numbers_of(&eco_gpu_rates_h200, was);
+    numbers_of(&rates, is);
+    for (int k = 0; k < NUMBERS; k++) {
+        const double power = was[k] > 0 ? fabs(log(is[k] / was[k]) / log(3)) : 0;
+        const int whole = (int)(power + 0.5);
+        ck_assert_msg(whole < 3 && fabs(power - whole) < 1e-9, "number %d is %g, was %g", k, is[k],
+                      was[k]);
+        count[whole] += was[k] > 0;
+        zeros += was[k] <= 0;
+    }
+    ck_assert_int_eq(count[0], 2); /* full_many, full_few */
+    ck_assert_int_eq(count[2], 8); /* rates of tf32 and f16; near of cublas_step */
+    ck_assert_int_eq(count[1] + zeros, NUMBERS - 10);
+    ck_assert_double_eq_tol(rates.launch, eco_gpu_rates_h200.launch / 3, 1e-15);
+    ck_assert_double_eq_tol(rates.written_bytes, eco_gpu_rates_h200.written_bytes * 3, 1);
+}
+END_TEST
+
+/* An A100 is slower in all that counts; what was measured counts more. */
+START_TEST(another_device)
+{
+    double speed[ECO_SPEEDS];
+    struct eco_gpu_rates rates;
+    const double measured[ECO_MAX_MEASURES] = {
+        [ECO_MEASURED_LAUNCH] = 4.2e-6, [ECO_MEASURED_COPY] = 1.3e12};
+    eco_gpu_speeds_say(speed, &a100);
+    eco_gpu_rates_scale(&rates, speed);
+    ck_assert_double_lt(rates.tf32[0].rate, 0.5 * eco_gpu_rates_h200.tf32[0].rate);
+    ck_assert_double_lt(rates.copy_bytes, 0.5 * eco_gpu_rates_h200.copy_bytes);
+    ck_assert_double_eq(rates.launch, eco_gpu_rates_h200.launch);
+    eco_gpu_speeds_measured(speed, measured);
+    eco_gpu_rates_scale(&rates, speed);
+    ck_assert_double_eq_tol(rates.launch, 2 * eco_gpu_rates_h200.launch, 1e-12);
+    ck_assert_double_eq_tol(rates.copy_bytes, 1.3e12 / 4.3e12 * eco_gpu_rates_h200.copy_bytes, 1);
+    ck_assert_double_lt(rates.tf32[0].rate, 0.5 * eco_gpu_rates_h200.tf32[0].rate);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("rates");
+    TCase *tests = tcase_create("rates");
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, known_ones_keep_it);
+    tcase_add_test(tests, scales_each_once);
+    tcase_add_test(tests, another_device);
+    return suite_run(suite, true);
+}
