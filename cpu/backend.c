@@ -101,6 +101,13 @@ static ecornn_status open(struct ecornn_device *device, int argument)
     return ECORNN_OK;
 }
 
+static void tell(struct ecornn_device *device, const double value[ECO_MAX_MEASURES])
+{
+    struct eco_cpu *cpu = device->own;
+    eco_cpu_rates_measured(&cpu->rates, &device->caps, value);
+    device->caps.cpu.rates = &cpu->rates;
+}
+
 static int threads(const struct ecornn_device *device)
 {
     return eco_cpu_forked() ? 1 : device->info.threads;
@@ -261,6 +268,8 @@ const struct eco_backend eco_backend_cpu = {
     .release = release,
     .describe = describe,
     .choices = eco_cpu_choices,
+    .measures = eco_cpu_measures,
+    .tell = tell,
     .tunables = eco_cpu_tunables,
     .variables = variables,
     .identity = identity,

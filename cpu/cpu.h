@@ -5,6 +5,7 @@
 #ifndef ECO_CPU_H
 #define ECO_CPU_H
 
+#include "cpu/algo/rates.h"
 #include "common/backend.h"
 #include "common/bound.h"
 #include "cpu/run/barrier.h"
@@ -29,6 +30,7 @@ struct eco_cpu {
     int spins;            /* looks of a waiting thread before it sleeps, if each thread has a CPU */
     int cpus;             /* of the affinity mask */
     bool small_products;  /* this CBLAS multiplies small matrices without packing them */
+    struct eco_cpu_rates rates; /* where they were measured */
 };
 
 /* What this backend keeps with a plan. */

@@ -6,6 +6,7 @@
 
 #include "common/backend.h"
 #include "common/util.h"
+#include "lib/machine.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -100,6 +101,7 @@ static ecornn_status open_device(ecornn_device **device, int place, int argument
     struct eco_text name = {.data = opened->info.backend, .size = sizeof opened->info.backend};
     eco_text_add(&name, "%s", backend->name);
     eco_device_identify(opened);
+    eco_machine_tell(opened, false);
     *device = opened;
     return ECORNN_OK;
 }

@@ -9,6 +9,7 @@
 #include "common/fp.h"
 #include "common/plan.h"
 #include "common/util.h"
+#include "lib/machine.h"
 #include "lib/models.h"
 #include "lib/wisdom_files.h"
 
@@ -41,6 +42,7 @@ ecornn_status ecornn_plan_create(ecornn_plan **plan, ecornn_device *device, cons
     fenv_t caller;
     eco_fp_default(&caller);
     eco_wisdom_open();
+    eco_machine_tell(device, true);
     ecornn_status status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
         status = problem.models > 1 ? eco_models_create(&created, device, &problem)

@@ -8,6 +8,7 @@
 #include "common/backend.h"
 #include "common/fp.h"
 #include "common/util.h"
+#include "lib/machine.h"
 #include "lib/tune.h"
 #include "lib/wisdom_files.h"
 
@@ -62,6 +63,7 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
     fenv_t caller;
     eco_fp_default(&caller);
     eco_wisdom_open();
+    eco_machine_tell(device, true);
     status = eco_problem_build(&problem, desc);
     if (status == ECORNN_OK)
         status = check_limit(&problem);
@@ -70,5 +72,24 @@ ecornn_status ecornn_tune(ecornn_device *device, const ecornn_desc *desc,
     eco_fp_restore(&caller);
     if (status == ECORNN_OK)
         *tuned = found;
+    return status;
+}
+
+ecornn_status ecornn_tune_machine(ecornn_device *device)
+{
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    if (!device->backend->measures)
+        return eco_fail(ECORNN_UNSUPPORTED, "device %s has nothing to measure",
+                        device->backend->name);
+    const char *asked = eco_plan_asked(device->backend);
+    if (asked)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is set, which takes choices from tuning", asked);
+    fenv_t caller;
+    eco_fp_default(&caller);
+    eco_wisdom_open();
+    eco_machine_tell(device, true);
+    const ecornn_status status = eco_machine_measure(device);
+    eco_fp_restore(&caller);
     return status;
 }

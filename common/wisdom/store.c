@@ -90,6 +90,19 @@ ecornn_status eco_wisdom_learn(const struct ecornn_device *device,
     return eco_wisdom_add(data, text.length, "tuning");
 }
 
+ecornn_status eco_wisdom_learn_machine(const struct ecornn_device *device, const char *values,
+                                       const char *date)
+{
+    char data[2048]; /* as above */
+    struct eco_text text = {data, sizeof data, 0};
+    const struct eco_wisdom_device measured = {.id = device->id, .words = device->identity};
+    const struct eco_wisdom_machine machine = {.values = values, .date = date};
+    eco_wisdom_write(&text, &(struct eco_wisdom){0}, true);
+    eco_wisdom_write_device(&text, &measured);
+    eco_wisdom_write_machine(&text, &machine, &measured);
+    return eco_wisdom_add(data, text.length, "tuning");
+}
+
 void eco_wisdom_forget(void)
 {
     enter();
@@ -115,6 +128,17 @@ size_t eco_wisdom_print(char *data, size_t size)
     eco_wisdom_write(&text, &store, true);
     give();
     return text.length;
+}
+
+void eco_wisdom_find_machine(const struct ecornn_device *device, char values[ECO_MAX_VALUES])
+{
+    struct eco_text text = {values, ECO_MAX_VALUES, 0};
+    values[0] = '\0';
+    enter();
+    for (int32_t k = 0; k < store.machines; k++)
+        if (store.device[store.machine[k].device].id == device->id)
+            eco_text_add(&text, "%s", store.machine[k].values);
+    give();
 }
 
 static uint32_t first_of(uint64_t key)

@@ -1,9 +1,11 @@
 /*
- * The text form of wisdom, read: a first line, a line a device, a line a problem, words with single
- * blanks between, and remarks.  Reads anything without harm; knows no store and no file.
+ * The text form of wisdom, read: a first line, lines of devices, of what was measured of them, and
+ * of problems, words with single blanks between, and remarks.  Reads anything without harm; knows
+ * no store and no file.
  *
  *     ecornn-wisdom 1
  *     device 91c1d7f2a04be335 cpu avx512 threads=2 ... name=Some Processor
+ *     machine 91c1d7f2a04be335 f32-mflops=153600,barrier-ps=250000 2026-11-25
  *     lstm/f32/infer/T100/N32/I256/H256 - 91c1d7f2a04be335 algorithm=packed,chunk=8 123456 789
  * 2026-11-25
  *
@@ -132,6 +134,31 @@ static ecornn_status read_device(const struct reader *reader, char *rest)
     return ECORNN_OK;
 }
 
+static ecornn_status read_machine(const struct reader *reader, char *rest)
+{
+    struct eco_wisdom *to = reader->to;
+    struct eco_wisdom_machine machine = {.order = reader->number};
+    uint64_t device = 0;
+    if (!read_hex(next_word(&rest), &device))
+        return refuse(reader, "the machine is not 16 digits of a device");
+    machine.device = find_device(to, device);
+    if (machine.device < 0)
+        return refuse(reader, "no line before this one describes the device");
+    machine.values = next_word(&rest);
+    if (!eco_values_are(machine.values))
+        return refuse(reader, "what was measured is not key=number,key=number");
+    machine.date = next_word(&rest);
+    if (machine.date == NULL || !is_date(machine.date) || rest != NULL)
+        return refuse(reader, "the line does not end with a date, YYYY-MM-DD");
+    int32_t kept = 0; /* the later counts */
+    for (int32_t k = 0; k < to->machines; k++)
+        if (to->machine[k].device != machine.device)
+            to->machine[kept++] = to->machine[k];
+    to->machine[kept++] = machine;
+    to->machines = kept;
+    return ECORNN_OK;
+}
+
 static ecornn_status read_problem(const struct reader *reader, char *rest)
 {
     struct eco_wisdom *to = reader->to;
@@ -191,6 +218,8 @@ static ecornn_status read_line(const struct reader *reader, char *line)
             return refuse(reader, "a control character");
     if (strncmp(line, ECO_WISDOM_DEVICE, strlen(ECO_WISDOM_DEVICE)) == 0)
         return read_device(reader, line + strlen(ECO_WISDOM_DEVICE));
+    if (strncmp(line, ECO_WISDOM_MACHINE, strlen(ECO_WISDOM_MACHINE)) == 0)
+        return read_machine(reader, line + strlen(ECO_WISDOM_MACHINE));
     return read_problem(reader, line);
 }
 
@@ -227,8 +256,10 @@ static bool make_room(struct eco_wisdom *wisdom, size_t bytes, struct reader *re
     wisdom->line = eco_alloc(lines * sizeof *wisdom->line);
     wisdom->place = eco_alloc(lines * sizeof *wisdom->place);
     wisdom->device = eco_alloc(devices * sizeof *wisdom->device);
+    wisdom->machine = eco_alloc(devices * sizeof *wisdom->machine);
     wisdom->remark = eco_alloc(remarks * sizeof *wisdom->remark);
-    return wisdom->text && wisdom->line && wisdom->place && wisdom->device && wisdom->remark;
+    return wisdom->text && wisdom->line && wisdom->place && wisdom->device && wisdom->machine &&
+           wisdom->remark;
 }
 
 ecornn_status eco_wisdom_read(struct eco_wisdom *wisdom, const char *text, size_t bytes,
@@ -260,6 +291,7 @@ void eco_wisdom_free(struct eco_wisdom *wisdom)
     eco_free(wisdom->line);
     eco_free(wisdom->place);
     eco_free(wisdom->device);
+    eco_free(wisdom->machine);
     eco_free(wisdom->remark);
     *wisdom = (struct eco_wisdom){0};
 }

@@ -16,8 +16,10 @@
 
 /* ---- a text, wisdom/text.c ------------------------------------------------------------------- */
 
-#define ECO_WISDOM_HEAD   "ecornn-wisdom 1"
-#define ECO_WISDOM_DEVICE "device "
+#define ECO_WISDOM_HEAD    "ecornn-wisdom 1"
+#define ECO_WISDOM_DEVICE  "device "
+#define ECO_WISDOM_MACHINE "machine "
+enum { ECO_MAX_VALUES = 256 };
 
 /* What a line was measured on. */
 struct eco_wisdom_device {
@@ -33,6 +35,13 @@ struct eco_wisdom_line {
     uint64_t nanoseconds, spread;
     int32_t device; /* place in the list */
     uint32_t order; /* of two for the same, the later counts */
+};
+
+/* What was measured of a device itself: "launch-ps=2100000,copy-mbps=4300000". */
+struct eco_wisdom_machine {
+    const char *values, *date;
+    int32_t device;
+    uint32_t order; /* of the line */
 };
 
 /* A line for people. */
@@ -51,10 +60,11 @@ struct eco_wisdom_place {
 struct eco_wisdom {
     char *text; /* what the strings are in */
     struct eco_wisdom_device *device;
-    struct eco_wisdom_line *line;     /* the later last */
-    struct eco_wisdom_place *place;   /* by key */
-    struct eco_wisdom_remark *remark; /* none twice */
-    int32_t devices;
+    struct eco_wisdom_line *line;       /* the later last */
+    struct eco_wisdom_place *place;     /* by key */
+    struct eco_wisdom_remark *remark;   /* none twice */
+    struct eco_wisdom_machine *machine; /* of each device at most one, by order */
+    int32_t devices, machines;
     uint32_t lines, remarks;
 };
 
@@ -74,6 +84,8 @@ void eco_wisdom_write(struct eco_text *text, const struct eco_wisdom *wisdom, bo
 /* One line, of whatever length. */
 void eco_wisdom_write_line(struct eco_text *text, const struct eco_wisdom_line *line,
                            const struct eco_wisdom_device *device);
+void eco_wisdom_write_machine(struct eco_text *text, const struct eco_wisdom_machine *machine,
+                              const struct eco_wisdom_device *device);
 void eco_wisdom_write_device(struct eco_text *text, const struct eco_wisdom_device *device);
 
 /* ---- problems, wisdom/key.c ------------------------------------------------------------------ */
@@ -103,6 +115,9 @@ ecornn_status eco_wisdom_add(const char *text, size_t bytes, const char *name);
 /* One line more, of this device. */
 ecornn_status eco_wisdom_learn(const struct ecornn_device *device,
                                const struct eco_wisdom_line *line);
+/* What was measured of it. */
+ecornn_status eco_wisdom_learn_machine(const struct ecornn_device *device, const char *values,
+                                       const char *date);
 void eco_wisdom_forget(void);
 /* From now on a fork waits for who has the lock.  Who takes another lock before it, and guards that
  * one, calls this first. */
@@ -119,5 +134,18 @@ struct eco_wisdom_found {
 };
 void eco_wisdom_find(const struct eco_problem *problem, const struct ecornn_device *device,
                      struct eco_wisdom_found *found);
+
+/* What it knows of a device itself; "": nothing. */
+void eco_wisdom_find_machine(const struct ecornn_device *device, char values[ECO_MAX_VALUES]);
+
+/* ---- values of a machine, wisdom/machine.c --------------------------------------------------- */
+
+struct eco_measure;
+/* Is it "key=number,key=number"? */
+bool eco_values_are(const char *values);
+/* Numbers by the places of a table: 0 where there is none, or one that cannot be. */
+void eco_values_read(const struct eco_measure *measures, const char *values, double *value);
+void eco_values_write(struct eco_text *text, const struct eco_measure *measures,
+                      const double *value);
 
 #endif /* ECO_WISDOM_H */

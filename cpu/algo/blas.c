@@ -2,6 +2,7 @@
  * Algorithm blas: large products through CBLAS, one fused pointwise pass per step and stage.  Runs
  * every cell, option and type; what an algorithm of its own must beat.
  */
+#include "cpu/algo/rates.h"
 #include "cpu/cpu.h"
 #include "cpu/algo/force.h"
 
@@ -39,12 +40,11 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     };
 }
 
-/* Rates seen of OpenBLAS 0.3.21: 0.6 of the peak for the large products, 0.3 for those of a step,
- * never faster than the weights come from memory. */
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double rate = caps->flops * caps->threads;
-    return eco_cpu_estimate(problem, caps, 0.3 * rate, 0.6 * rate);
+    const struct eco_cpu_rates *rates = eco_cpu_rates_of(caps);
+    const double rate = eco_cpu_rate_of(problem, caps) * caps->flops * caps->threads;
+    return eco_cpu_estimate(problem, caps, rates->blas_step * rate, rates->blas_large * rate);
 }
 
 static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "cpu/algo/rates.h"
+
 double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps *caps, double step,
                         double large)
 {
@@ -26,19 +28,20 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
  * for all that they have. */
 static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
 {
-    static const double efficiency = 0.75;
+    const double rate = eco_cpu_rates_of(run->caps)->grid_step *
+                        (eco_cpu_rate_of(run->problem, run->caps) * run->caps->flops);
     if (eco_cpu_has_tiles(run, run->args->N))
         rows = ECO_NARROW_TALL * ceil(rows / ECO_NARROW_TALL);
-    return 2 * rows * weights / (efficiency * run->caps->flops);
+    return 2 * rows * weights / rate;
 }
 
 /* Seconds of one step by the slowest of its threads, if the batch goes in `rows` parts and the
  * units in `units`: arithmetic or the way of its weights from the second-level cache and beyond,
- * the pointwise pass, barriers.  Rates were measured on the machine of doc/measurements. */
+ * the pointwise pass, barriers. */
 static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
 {
-    static const double from_cache = 120e9, pass = 0.35e-9, barrier = 0.25e-6;
     const struct eco_caps *caps = run->caps;
+    const struct eco_cpu_rates *rates = eco_cpu_rates_of(caps);
     const struct eco_problem *problem = run->problem;
     const int32_t N = run->args->N, H = problem->H, group = run->unit_group;
     const int32_t groups = (H + group - 1) / group;
@@ -47,15 +50,15 @@ static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
     const double weights = run->work->recurrent * share;
     const double bytes = weights * (double)eco_type_bytes(problem->weight_type);
     const double near = 0.75 * (double)caps->cpu.cache_bytes, far = bytes > near ? bytes - near : 0;
-    const double reading = (bytes - far) / from_cache + far / caps->bytes_per_s;
+    const double reading = (bytes - far) / rates->from_cache + far / caps->bytes_per_s;
     const double computing = product_seconds(run, row, weights);
     const double cells = row * share * H * run->lowered->n_accs;
     const int stages = run->args->backward ? run->lowered->n_backward : run->lowered->n_forward;
     const int barriers = run->own_units ? stages : 2 * stages + 2 * problem->projected;
     double waiting = 0;
     for (int threads = 1; threads < units; threads *= 2)
-        waiting += barrier * barriers;
-    return (reading > computing ? reading : computing) + pass * cells + waiting;
+        waiting += rates->barrier * barriers;
+    return (reading > computing ? reading : computing) + rates->pass * cells + waiting;
 }
 
 static double grid_seconds(const struct eco_cpu_run *run, int together, struct eco_grid grid)
@@ -107,10 +110,8 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
     return best;
 }
 
-/* Seconds to wake the other threads, if they are not asleep for long. */
-static const double WAKE = 4e-6;
-
-/* Do the steps of this run, with what is read of W for them, gain more by a grid than that? */
+/* Do the steps of this run, with what is read of W for them, gain more by a grid than it takes to
+ * wake the other threads, if they are not asleep for long? */
 static bool worth_waking(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const struct eco_problem *problem = run->problem;
@@ -119,7 +120,7 @@ static bool worth_waking(const struct eco_cpu_run *run, struct eco_grid grid)
     const double gain = alone - grid_seconds(run, together, grid);
     const double steps = (double)run->args->T * problem->L * problem->D / together;
     const double both = (run->work->recurrent + run->work->input) / run->work->recurrent;
-    return run->grid.ops > 0 || gain * steps * both > WAKE;
+    return run->grid.ops > 0 || gain * steps * both > eco_cpu_rates_of(run->caps)->wake;
 }
 
 /* Seconds of a thread's part of a step's products from which others look after it. */

@@ -3,6 +3,7 @@
  * own; a thread multiplies and finishes the same units, so that a step needs one barrier, or does
  * all steps of its own rows and needs none.  F32 and BF16.
  */
+#include "cpu/algo/rates.h"
 #include "cpu/algo/force.h"
 #include "cpu/gemm/packed/packed.h"
 
@@ -194,12 +195,11 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
         wish_narrow(wishes, problem, caps);
 }
 
-/* Measured: 0.8 of the peak for the large products, 0.7 for those of a step (doc/measurements).
- */
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double rate = caps->flops * caps->threads;
-    return eco_cpu_estimate(problem, caps, 0.7 * rate, 0.8 * rate);
+    const struct eco_cpu_rates *rates = eco_cpu_rates_of(caps);
+    const double rate = eco_cpu_rate_of(problem, caps) * caps->flops * caps->threads;
+    return eco_cpu_estimate(problem, caps, rates->packed_step * rate, rates->packed_large * rate);
 }
 
 /* Part of a thread's cache that weights fill without being driven out before the next step. */

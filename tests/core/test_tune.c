@@ -212,6 +212,25 @@ START_TEST(becomes_wisdom)
 }
 END_TEST
 
+/* It becomes a line of wisdom, which a device takes that is opened after it. */
+START_TEST(measures_the_machine)
+{
+    static char text[1 << 12];
+    ecornn_device *other;
+    const double flops = device->caps.flops;
+    ck_assert_msg(ecornn_tune_machine(device) == ECORNN_OK, "%s", ecornn_error_detail());
+    ck_assert_int_lt(ecornn_wisdom_to_text(text, sizeof text), (int)sizeof text);
+    ck_assert_msg(strstr(text, "f32-mflops=") && strstr(text, ",memory-mbps=") &&
+                      strstr(text, ",barrier-ps="),
+                  "%s", text);
+    ck_assert_double_eq(device->caps.flops, flops);
+    ck_assert_int_eq(ecornn_device_open(&other, "cpu:2"), ECORNN_OK);
+    ck_assert_double_ne(other->caps.flops, flops);
+    ck_assert_ptr_nonnull(other->caps.cpu.rates);
+    ecornn_device_close(other);
+}
+END_TEST
+
 START_TEST(forgets)
 {
     char text[64];
@@ -249,6 +268,8 @@ START_TEST(wrong_calls)
     ecornn_device *reference;
     ck_assert_int_eq(ecornn_device_open(&reference, "reference"), ECORNN_OK);
     ck_assert_int_eq(ecornn_tune(reference, &desc, NULL, &tuned), ECORNN_UNSUPPORTED);
+    ck_assert_int_eq(ecornn_tune_machine(reference), ECORNN_UNSUPPORTED);
+    ck_assert_int_eq(ecornn_tune_machine(NULL), ECORNN_BAD_ARGUMENT);
     ecornn_device_close(reference);
     desc.steps = 0;
     ck_assert_int_eq(ecornn_tune(device, &desc, NULL, &tuned), ECORNN_BAD_ARGUMENT);
@@ -288,6 +309,7 @@ int main(void)
     tcase_add_test(tests, other_results);
     tcase_add_test(tests, bounds_of_narrow_types);
     tcase_add_loop_test(tests, becomes_wisdom, 0, TUNED);
+    tcase_add_test(tests, measures_the_machine);
     tcase_add_test(tests, forgets);
     tcase_add_test(tests, wrong_calls);
     tcase_add_test(tests, no_memory);

@@ -27,6 +27,27 @@ START_TEST(says_it_again)
 }
 END_TEST
 
+/* The later of a device counts; a plan is made by what can be, and prints nothing of it. */
+START_TEST(machines)
+{
+    char values[ECO_MAX_VALUES];
+    double value[ECO_MAX_MEASURES] = {0};
+    learn("machine @ barrier-ps=1,f32-mflops=7 2026-01-31\n" LSTM CHUNK(
+        7) "machine @ what=5,f32-mflops=99000,barrier-ps=0,f64-mflops=999999999999 2026-02-01\n");
+    ck_assert_str_eq(whole(), text_of(wisdom_device->identity,
+                                      LSTM CHUNK(7) "machine @ what=5,f32-mflops=99000,barrier-ps=0"
+                                                    ",f64-mflops=999999999999 2026-02-01\n"));
+    eco_wisdom_find_machine(wisdom_device, values);
+    eco_values_read(wisdom_device->backend->measures, values, value);
+    ck_assert_double_eq(value[0], 99e9);
+    for (int k = 1; k < ECO_MAX_MEASURES; k++) /* none, or one that cannot be */
+        ck_assert_double_eq(value[k], 0);
+    eco_values_write(&(struct eco_text){values, sizeof values, 0}, wisdom_device->backend->measures,
+                     value);
+    ck_assert_str_eq(values, "f32-mflops=99000");
+}
+END_TEST
+
 /* Each stays before what it is about; of equal ones the first. */
 START_TEST(keeps_remarks)
 {
@@ -79,6 +100,13 @@ static const struct {
     {"lstm/f32/infer/T0/N20/I64/H64" CHUNK(1), "T is 0"},
     {"none/f32/infer/T1/N20/I64/H64" CHUNK(1), "no built-in cell"},
     {"lstm/f32/infer/T1/N20/I64/H64/x" CHUNK(1), "no part of a problem"},
+    {"machine @ barrier-ps=1\n", "does not end with a date"},
+    {"machine @ barrier-ps 2026-01-31\n", "what was measured is not"},
+    {"machine @ barrier-ps=-1 2026-01-31\n", "what was measured is not"},
+    {"machine @ barrier-ps=1,=2 2026-01-31\n", "what was measured is not"},
+    {"machine @ barrier-ps=1234567890123456 2026-01-31\n", "what was measured is not"},
+    {"machine 0 barrier-ps=1 2026-01-31\n", "not 16 digits of a device"},
+    {"machine 0123456789abcdef barrier-ps=1 2026-01-31\n", "describes the device"},
     {"device 0123456789abcdef cpu\n", "not those of its identity"},
     {"device cpu\n", "16 digits of its identity"},
     {"device 0123456789abcdef\n", "16 digits of its identity"},
@@ -162,6 +190,7 @@ int main(void)
     suite_add_tcase(suite, texts);
     tcase_add_checked_fixture(texts, wisdom_open, wisdom_close);
     tcase_add_test(texts, says_it_again);
+    tcase_add_test(texts, machines);
     tcase_add_test(texts, keeps_remarks);
     tcase_add_loop_test(texts, refuses_a_text, 0, WRONG);
     tcase_add_test(texts, refuses_the_rest);

@@ -78,6 +78,11 @@ has "regret of 2 problems" tune --seconds 0.02 --device cpu:1 --recorded "$work/
 has "2 problems, 1 devices" wisdom check "$work/one"
 has "regret" tune --seconds 0.02 --device cpu:1 mgu/T3/N2/I4/H8 -o "$work/one"
 has "3 problems, 1 devices" wisdom check "$work/one"
+has ",memory-mbps=" tune --machine --device cpu:1 -o "$work/machine"
+has "0 problems, 1 devices" wisdom check "$work/machine"
+json "x['machines'][0]['values'].startswith('f32-mflops=')" wisdom list --json "$work/machine"
+has "0 problems dropped" wisdom drop "$work/machine" "$(sed -n 's/^machine \([^ ]*\) .*/\1/p' "$work/machine")"
+[ "$(wc -l < "$work/machine")" = 1 ] || fail "a machine stays: $(cat "$work/machine")"
 before=$(cat "$work/one")
 json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.05 --device cpu:1 lstm/T4/N2/I4/H8
 [ "$before" = "$(cat "$work/one")" ] || fail "--regret wrote"

@@ -22,11 +22,12 @@ enum {
     TAKES_RECORDED = 1 << 7,
     TAKES_RANDOM = 1 << 8,
     TAKES_SEED = 1 << 9,
-    TAKES_REGRET = 1 << 10
+    TAKES_REGRET = 1 << 10,
+    TAKES_MACHINE = 1 << 11
 };
 
 struct options {
-    bool json, measure, regret, help;
+    bool json, measure, regret, machine, help;
     const char *device, *cell, *shapes, *output, *recorded; /* NULL: not given */
     double seconds;                                         /* 0: not given */
     int random, seed;
@@ -100,6 +101,8 @@ typedef bool session_call(struct session *session, const char *problem);
  * is a terminal; then says how large regrets were.  measures: says where the machine is busy.  The
  * exit status. */
 int session_run(const struct options *options, bool measures, session_call *call, void *own);
+/* Says on standard error that other programs run, which measurements suffer from. */
+void warn_if_busy(void);
 /* The device of some options.  NULL, and said so. */
 ecornn_device *open_device(const struct options *options);
 

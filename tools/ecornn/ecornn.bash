@@ -22,7 +22,7 @@ _ecornn()
     case $command:$word in
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure" -- "$word")) ;;
     bench:-*) COMPREPLY=($(compgen -W "$common $lists" -- "$word")) ;;
-    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret -o" -- "$word")) ;;
+    tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --machine -o" -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help -o' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;
     info:-* | cell:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;

@@ -31,6 +31,7 @@ static const struct option {
     {"--measure", NULL, "times every candidate", TAKES_MEASURE, FLAG, FIELD(measure)},
     {"--regret", NULL, "only says how far the planner is from the best", TAKES_REGRET, FLAG,
      FIELD(regret)},
+    {"--machine", NULL, "measures the device itself, first", TAKES_MACHINE, FLAG, FIELD(machine)},
     {"-o", "FILE", "where the result goes (the user's file of wisdom)", TAKES_OUTPUT, TEXT,
      FIELD(output)},
     {"--json", NULL, "for programs", TAKES_JSON, FLAG, FIELD(json)},
@@ -110,7 +111,7 @@ static bool check_operands(const struct options *options, const struct command *
         return say("%s does not take '%s'; \"ecornn %s --help\" says what it takes", command->name,
                    options->words[command->most], command->name);
     const bool problems = options->n > 0 || options->recorded != NULL || options->random > 0;
-    if ((command->takes & TAKES_RECORDED) != 0 && !problems)
+    if ((command->takes & TAKES_RECORDED) != 0 && !problems && !options->machine)
         return say("%s has no problem; --help says where they come from", command->name);
     return true;
 }

@@ -27,8 +27,7 @@ ecornn_device *open_device(const struct options *options)
     return device;
 }
 
-/* Measurements suffer from other programs. */
-static void warn_if_busy(void)
+void warn_if_busy(void)
 {
     double load = 0;
     if (getloadavg(&load, 1) == 1 && load > 0.5)

@@ -36,33 +36,46 @@ static bool load_all(char **paths, int n)
     return true;
 }
 
+enum kind { PROBLEM, DEVICE, MACHINE, KINDS };
+enum { WORDS = 7 }; /* of a line, at most */
+static const int words_of[KINDS] = {[PROBLEM] = WORDS, [DEVICE] = 3, [MACHINE] = 4};
+
+static enum kind kind_of(const char *line)
+{
+    return strncmp(line, "device ", 7) == 0    ? DEVICE
+           : strncmp(line, "machine ", 8) == 0 ? MACHINE
+                                               : PROBLEM;
+}
+
 /* Calls with each line that is no head; its words are those of the format, cut off in place. */
-enum { WORDS = 7 };
-static void each_line(char *text, void (*call)(struct json *json, char *word[WORDS], bool device),
+static void each_line(char *text,
+                      void (*call)(struct json *json, char *word[WORDS], enum kind kind),
                       struct json *json)
 {
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         char *word[WORDS] = {line};
         if (*line == '#')
             continue;
-        const bool device = strncmp(line, "device ", 7) == 0;
+        const enum kind kind = kind_of(line);
         int n = 1;
-        for (char *at = line; n < (device ? 3 : WORDS) && (at = strchr(at, ' ')) != NULL; n++) {
+        for (char *at = line; n < words_of[kind] && (at = strchr(at, ' ')) != NULL; n++) {
             *at++ = '\0';
             word[n] = at;
         }
-        if (n == (device ? 3 : WORDS))
-            call(json, word, device);
+        if (n == words_of[kind])
+            call(json, word, kind);
     }
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-static void print_line(struct json *json, char *word[WORDS], bool device)
+static void print_line(struct json *json, char *word[WORDS], enum kind kind)
 {
     (void)json;
-    if (device)
+    if (kind == DEVICE)
         printf("device %s: %s\n", word[1], word[2]);
+    else if (kind == MACHINE)
+        printf("machine %s: %s  %s\n", word[1], word[2], word[3]);
     else
         printf("%-52s %12.2f us [%.2f]  %s  %s\n    %s%s%s\n", word[0], 1e-3 * atof(word[4]),
                1e-3 * atof(word[5]), word[6], word[2], word[3],
@@ -70,9 +83,9 @@ static void print_line(struct json *json, char *word[WORDS], bool device)
                strcmp(word[1], "-") != 0 ? word[1] : "");
 }
 
-static void write_device(struct json *json, char *word[WORDS], bool device)
+static void write_device(struct json *json, char *word[WORDS], enum kind kind)
 {
-    if (!device)
+    if (kind != DEVICE)
         return;
     json_object(json, NULL);
     json_text(json, "id", word[1]);
@@ -80,9 +93,20 @@ static void write_device(struct json *json, char *word[WORDS], bool device)
     json_end(json);
 }
 
-static void write_problem(struct json *json, char *word[WORDS], bool device)
+static void write_machine(struct json *json, char *word[WORDS], enum kind kind)
 {
-    if (device)
+    if (kind != MACHINE)
+        return;
+    json_object(json, NULL);
+    json_text(json, "device", word[1]);
+    json_text(json, "values", word[2]);
+    json_text(json, "date", word[3]);
+    json_end(json);
+}
+
+static void write_problem(struct json *json, char *word[WORDS], enum kind kind)
+{
+    if (kind != PROBLEM)
         return;
     json_object(json, NULL);
     json_text(json, "problem", word[0]);
@@ -95,38 +119,49 @@ static void write_problem(struct json *json, char *word[WORDS], bool device)
     json_end(json);
 }
 
+/* The lines of a kind as an array. */
+static bool list_json(struct json *json, const char *key,
+                      void (*call)(struct json *json, char *word[WORDS], enum kind kind))
+{
+    char *text = wisdom_text();
+    json_array(json, key);
+    if (text != NULL)
+        each_line(text, call, json);
+    json_end(json);
+    const bool good = text != NULL;
+    free(text);
+    return good;
+}
+
 static bool list(const struct options *options)
 {
     struct json json = {.depth = 0};
     if (options->n > 1 && !load_all(options->words + 1, options->n - 1))
         return false;
-    char *text = wisdom_text(), *again = wisdom_text();
-    const bool good = text != NULL && again != NULL;
-    if (good && options->json) {
+    if (options->json) {
         json_object(&json, NULL);
-        json_array(&json, "devices");
-        each_line(text, write_device, &json);
+        const bool devices = list_json(&json, "devices", write_device),
+                   machines = list_json(&json, "machines", write_machine),
+                   problems = list_json(&json, "problems", write_problem);
         json_end(&json);
-        json_array(&json, "problems");
-        each_line(again, write_problem, &json);
-        json_end(&json);
-        json_end(&json);
-    } else if (good) {
-        each_line(text, print_line, &json);
+        return devices && machines && problems;
     }
+    char *text = wisdom_text();
+    if (text != NULL)
+        each_line(text, print_line, &json);
+    const bool good = text != NULL;
     free(text);
-    free(again);
     return good;
 }
 
 /* ---- check, combine, drop -------------------------------------------------------------------- */
 
-static int count_lines(const char *text, bool devices)
+static int count_lines(const char *text, enum kind kind)
 {
     int count = 0;
     for (const char *at = strchr(text, '\n'); at != NULL && at[1] != '\0';
          at = strchr(at + 1, '\n'))
-        count += at[1] != '#' && (strncmp(at + 1, "device ", 7) == 0) == devices;
+        count += at[1] != '#' && kind_of(at + 1) == kind;
     return count;
 }
 
@@ -140,8 +175,8 @@ static bool check(const struct options *options)
         ecornn_wisdom_forget();
         const bool right = ecornn_wisdom_load(options->words[k]) == ECORNN_OK;
         char *text = right ? wisdom_text() : NULL;
-        const int problems = text != NULL ? count_lines(text, false) : 0,
-                  devices = text != NULL ? count_lines(text, true) : 0;
+        const int problems = text != NULL ? count_lines(text, PROBLEM) : 0,
+                  devices = text != NULL ? count_lines(text, DEVICE) : 0;
         good = good && right;
         if (options->json) {
             json_object(&json, NULL);
@@ -173,12 +208,12 @@ static bool combine(const struct options *options)
     return good;
 }
 
-/* Is the line for such a problem, or of such a device?  A remark is neither. */
+/* Is the line for such a problem, or of such a device? */
 static bool matches(const char *line, const char *pattern)
 {
     char word[2][320] = {"", ""};
-    if (strncmp(line, "device ", 7) == 0)
-        return sscanf(line, "device %319s", word[0]) == 1 && fnmatch(pattern, word[0], 0) == 0;
+    if (kind_of(line) != PROBLEM)
+        return sscanf(line, "%*s %319s", word[0]) == 1 && fnmatch(pattern, word[0], 0) == 0;
     return sscanf(line, "%319s %*s %319s", word[0], word[1]) == 2 &&
            (fnmatch(pattern, word[0], 0) == 0 || fnmatch(pattern, word[1], 0) == 0);
 }
@@ -193,7 +228,7 @@ static int thin_out(char *text, char **patterns, int n)
         bool drop = false;
         for (int k = 0; k < n && line != text && *line != '#'; k++)
             drop = drop || matches(line, patterns[k]);
-        gone += drop && strncmp(line, "device ", 7) != 0;
+        gone += drop && kind_of(line) == PROBLEM;
         if (!drop)
             memmove(to, line, bytes);
         to += drop ? 0 : bytes;
