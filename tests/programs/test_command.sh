@@ -70,6 +70,22 @@ json "x[0]['rounds'] >= 5 and x[0]['low'] <= x[0]['seconds']" \
     bench --json --seconds 0.01 --device cpu:1 gru/train/T2/N3/I4/H8
 has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --cell "$source/tests/cells/two-products.cell" mine/T4/N3/I5/H6
 
+has "GFLOP/s" bench --seconds 0.01 --device cpu:1 --csv "$work/csv" gru/T2/N3/I4/H8 gru/T2/N3/I4/H16
+has "GFLOP/s" bench --seconds 0.01 --device cpu:2 --csv "$work/csv" gru/T2/N3/I4/H16 gru/train/save:states/T4/N3/I4/H8
+[ "$(wc -l < "$work/csv")" = 5 ] || fail "rows: $(cat "$work/csv")"
+for over in H N T I threads memory intensity; do
+    has "" plot "$work/csv" --over $over -o "$work/svg"
+    if command -v python3 > /dev/null; then
+        python3 -c 'import sys, xml.dom.minidom as d; sys.exit(len(d.parse(sys.argv[1]).getElementsByTagName("circle")) != 4)' \
+            "$work/svg" || fail "plot --over $over"
+    fi
+done
+refuse 2 "--over is none of" plot "$work/csv" --over what -o "$work/svg"
+refuse 2 "plot needs -o FILE" plot "$work/csv"
+echo nonsense >> "$work/csv"
+refuse 1 "csv:6: no row" plot "$work/csv" -o "$work/svg"
+refuse 1 "lists:1: the head is not" plot "$work/lists" -o "$work/svg"
+
 # ---- tuning and wisdom ---------------------------------------------------------------------------
 
 ECORNN_RECORD=$work/recorded "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 gru/T3/N2/I4/H8 lstm/T3/N2/I4/H8 > "$work/out"

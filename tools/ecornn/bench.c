@@ -4,11 +4,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/core/ours.h"
 #include "bench/core/say.h"
 #include "bench/core/stats.h"
 #include "command.h"
+#include "table.h"
 
 enum { ROUNDS_MIN = 5, ROUNDS_MAX = 2000, WARM_UP_RUNS = 2 };
 static const double ROUND_SECONDS = 0.005; /* at least */
@@ -60,6 +62,25 @@ static void print_times(struct session *session, const struct ours *ours, int ro
     json_end(&session->json);
 }
 
+/* A row of the table that was asked for. */
+static bool add_row(const struct session *session, const struct ours *ours, int rounds)
+{
+    const struct problem *problem = ours->problem;
+    const struct spread spread = spread_of(session->own, rounds);
+    struct table_row row = {
+        .threads = strcmp(ours->info.backend, "cpu") == 0 ? ours->info.threads : 1,
+        .seconds = spread.median,
+        .low = spread.low,
+        .high = spread.high,
+        .flops = problem->flops,
+        .bytes = (double)ours->sizes.weights +
+                 (double)problem->element * (double)(problem->x_elements + problem->y_elements),
+        .memory = (double)ours->sizes.workspace + (double)ours->sizes.reserve};
+    snprintf(row.device, sizeof row.device, "%s %s", ours->info.backend, ours->info.variant);
+    snprintf(row.problem, sizeof row.problem, "%s", problem->text);
+    return session->options->csv == NULL || table_append(session->options->csv, &row);
+}
+
 static bool measure(struct session *session, const char *text)
 {
     struct problem problem;
@@ -72,9 +93,10 @@ static bool measure(struct session *session, const char *text)
         rounds = time_rounds(session, &ours);
     if (rounds > 0)
         print_times(session, &ours, rounds);
+    const bool kept = rounds == 0 || add_row(session, &ours, rounds);
     ours_free(&ours);
     problem_free(&problem);
-    return rounds > 0;
+    return rounds > 0 && kept;
 }
 
 static int run(const struct options *options)
@@ -94,7 +116,7 @@ const struct command command_bench = {
     .more = "A run of inference is forward; of training it packs, runs forward and backward, and\n"
             "unpacks.  \"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS |
-             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
+             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_CSV,
     .most = MANY_OPERANDS,
     .run = run,
 };

@@ -23,13 +23,15 @@ enum {
     TAKES_RANDOM = 1 << 8,
     TAKES_SEED = 1 << 9,
     TAKES_REGRET = 1 << 10,
-    TAKES_MACHINE = 1 << 11
+    TAKES_MACHINE = 1 << 11,
+    TAKES_CSV = 1 << 12,
+    TAKES_OVER = 1 << 13
 };
 
 struct options {
     bool json, measure, regret, machine, help;
-    const char *device, *cell, *shapes, *output, *recorded; /* NULL: not given */
-    double seconds;                                         /* 0: not given */
+    const char *device, *cell, *shapes, *output, *recorded, *csv, *over; /* NULL: not given */
+    double seconds;                                                      /* 0: not given */
     int random, seed;
     int n;        /* operands */
     char **words; /* [n] */
@@ -44,7 +46,7 @@ struct command {
     int (*run)(const struct options *options); /* the exit status: 0, 1: failed, 2: used wrongly */
 };
 extern const struct command command_info, command_plan, command_bench, command_tune, command_wisdom,
-    command_cell, command_check;
+    command_cell, command_check, command_plot;
 
 /* Sorts words into options and operands.  False: wrong, and said so. */
 bool options_read(struct options *options, const struct command *command, int count, char **words);

@@ -6,23 +6,27 @@ _ecornn()
     [ "$COMP_CWORD" -lt 1 ] || before=${COMP_WORDS[COMP_CWORD - 1]}
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'info plan bench tune wisdom cell check plot --help --version' -- "$word"))
         return
     fi
     case $before in
     --device)
         COMPREPLY=($(compgen -W 'cpu cuda reference' -- "$word"))
         return ;;
-    --cell | --shapes | --recorded | -o)
+    --cell | --shapes | --recorded | --csv | -o)
         COMPREPLY=($(compgen -f -- "$word"))
+        return ;;
+    --over)
+        COMPREPLY=($(compgen -W 'H N I T threads memory intensity' -- "$word"))
         return ;;
     --seconds | --random | --seed)
         return ;;
     esac
     case $command:$word in
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure" -- "$word")) ;;
-    bench:-*) COMPREPLY=($(compgen -W "$common $lists" -- "$word")) ;;
+    bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv" -- "$word")) ;;
     tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --machine -o" -- "$word")) ;;
+    plot:-*) COMPREPLY=($(compgen -W '--over --help -o' -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help -o' -- "$word")) ;;
     check:-*) COMPREPLY=($(compgen -W '--device --json --help' -- "$word")) ;;
     info:-* | cell:-*) COMPREPLY=($(compgen -W '--json --help' -- "$word")) ;;
@@ -32,7 +36,7 @@ _ecornn()
         else
             COMPREPLY=($(compgen -f -- "$word"))
         fi ;;
-    cell:*) COMPREPLY=($(compgen -f -- "$word")) ;;
+    cell:* | plot:*) COMPREPLY=($(compgen -f -- "$word")) ;;
     esac
 }
 complete -F _ecornn ecornn
