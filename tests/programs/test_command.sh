@@ -80,6 +80,7 @@ for over in H N T I threads memory intensity; do
             "$work/svg" || fail "plot --over $over"
     fi
 done
+refuse 1 "not cuda" bench --versus --device cuda lstm/T1/N1/I1/H1
 refuse 2 "--over is none of" plot "$work/csv" --over what -o "$work/svg"
 refuse 2 "plot needs -o FILE" plot "$work/csv"
 echo nonsense >> "$work/csv"

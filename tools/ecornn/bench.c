@@ -101,6 +101,8 @@ static bool measure(struct session *session, const char *text)
 
 static int run(const struct options *options)
 {
+    if (options->versus)
+        return versus_run(options);
     double *seconds = malloc(ROUNDS_MAX * sizeof *seconds);
     if (seconds == NULL)
         return !say("no memory");
@@ -116,7 +118,7 @@ const struct command command_bench = {
     .more = "A run of inference is forward; of training it packs, runs forward and backward, and\n"
             "unpacks.  \"/lengths:uniform\" may follow a PROBLEM, and \"/resets:3\", in percent.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS |
-             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_CSV,
+             TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED | TAKES_CSV | TAKES_VERSUS,
     .most = MANY_OPERANDS,
     .run = run,
 };

@@ -25,11 +25,12 @@ enum {
     TAKES_REGRET = 1 << 10,
     TAKES_MACHINE = 1 << 11,
     TAKES_CSV = 1 << 12,
-    TAKES_OVER = 1 << 13
+    TAKES_OVER = 1 << 13,
+    TAKES_VERSUS = 1 << 14
 };
 
 struct options {
-    bool json, measure, regret, machine, help;
+    bool json, measure, regret, machine, versus, help;
     const char *device, *cell, *shapes, *output, *recorded, *csv, *over; /* NULL: not given */
     double seconds;                                                      /* 0: not given */
     int random, seed;
@@ -107,6 +108,9 @@ int session_run(const struct options *options, bool measures, session_call *call
 void warn_if_busy(void);
 /* The device of some options.  NULL, and said so. */
 ecornn_device *open_device(const struct options *options);
+
+/* bench --versus, versus.c: beside what Python has.  The exit status. */
+int versus_run(const struct options *options);
 
 /* ---- wisdom, wisdom_file.c ------------------------------------------------------------------- */
 

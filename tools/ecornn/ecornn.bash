@@ -24,7 +24,7 @@ _ecornn()
     esac
     case $command:$word in
     plan:-*) COMPREPLY=($(compgen -W "$common $lists --measure" -- "$word")) ;;
-    bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv" -- "$word")) ;;
+    bench:-*) COMPREPLY=($(compgen -W "$common $lists --csv --versus" -- "$word")) ;;
     tune:-*) COMPREPLY=($(compgen -W "$common $lists --regret --machine -o" -- "$word")) ;;
     plot:-*) COMPREPLY=($(compgen -W '--over --help -o' -- "$word")) ;;
     wisdom:-*) COMPREPLY=($(compgen -W '--json --help -o' -- "$word")) ;;
