@@ -74,18 +74,20 @@ static void wait_often(void *own, int id, int count)
 static double measure_barrier(struct ecornn_device *device)
 {
     const struct eco_cpu *cpu = device->own;
+    const size_t line = sizeof(struct eco_line);
     _Atomic unsigned sleepers = 0;
+    char *block = eco_alloc(((size_t)cpu->threads + 1) * line); /* one more, to begin at a line */
+    if (block == NULL)
+        return 0;
     struct waiting waiting = {
-        .team = {.line = eco_alloc((size_t)cpu->threads * sizeof(struct eco_line)),
+        .team = {.line = (void *)(block + (line - (uintptr_t)block % line) % line),
                  .sleepers = &sleepers,
                  .count = cpu->threads,
                  .spins = cpu->spins},
         .least = INFINITY};
-    if (waiting.team.line == NULL)
-        return 0;
     eco_team_clear(&waiting.team);
     eco_cpu_together(cpu->threads, wait_often, &waiting);
-    eco_free(waiting.team.line);
+    eco_free(block);
     return isfinite(waiting.least) ? waiting.least : 0;
 }
 
