@@ -15,7 +15,8 @@ struct models {
     const ecornn_gradient *gradient; /* NULL: forward */
     int32_t T, N;
     int at_once;
-    char *dx; /* [M,T,N,I] of all models where x is shared and dx wanted; else NULL */
+    char *dx;        /* [M,T,N,I] of all models where x is shared and dx wanted; else NULL */
+    atomic_int next; /* the first model that nobody has taken */
     atomic_flag failed;
     ecornn_status status; /* of the first that failed, and why */
     char detail[ECO_MAX_DETAIL];
@@ -119,10 +120,12 @@ static void run_model(struct models *models, int m, int thread)
     note(models, eco_run_backward(models->plan->one, &io, &gradient, alone));
 }
 
+/* Model after model, so that a thread which comes late leaves the others its share. */
 static void run_some(void *own, int id, int count)
 {
     struct models *models = own;
-    for (int m = id; m < models->plan->problem.models; m += count)
+    (void)count;
+    for (int m; (m = atomic_fetch_add(&models->next, 1)) < models->plan->problem.models;)
         run_model(models, m, id);
 }
 
@@ -158,6 +161,7 @@ ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
                             .T = T,
                             .N = N,
                             .at_once = eco_models_at_once(plan),
+                            .next = 0,
                             .failed = ATOMIC_FLAG_INIT,
                             .status = ECORNN_OK};
     ecornn_status status =

@@ -145,16 +145,26 @@ static ecornn_status parse_cell(void)
     return status;
 }
 
-static ecornn_status make_plan(void)
+static ecornn_status make_plan_of(const char *problem)
 {
     ecornn_desc desc;
     ecornn_plan *plan = NULL;
-    ecornn_status status = ecornn_desc_parse(&desc, NET_PROBLEM, NULL);
+    ecornn_status status = ecornn_desc_parse(&desc, problem, NULL);
     if (status == ECORNN_OK)
         status = ecornn_plan_create(&plan, net.device, &desc);
     ck_assert_int_eq(plan == NULL, status != ECORNN_OK);
     ecornn_plan_free(plan);
     return status;
+}
+
+static ecornn_status make_plan(void)
+{
+    return make_plan_of(NET_PROBLEM);
+}
+
+static ecornn_status make_plan_of_models(void)
+{
+    return make_plan_of(NET_PROBLEM "/models:2");
 }
 
 static ecornn_status make_tangent_plan(void)
@@ -208,8 +218,9 @@ static ecornn_status train_first(void)
 }
 
 static ecornn_status (*const calls[])(void) = {
-    open_cpu,  open_reference,    open_cuda, ask_version, parse_cell,
-    make_plan, make_tangent_plan, allocate,  train,       train_first};
+    open_cpu,   open_reference, open_cuda,           ask_version,
+    parse_cell, make_plan,      make_plan_of_models, make_tangent_plan,
+    allocate,   train,          train_first};
 enum { CALLS = sizeof calls / sizeof *calls };
 
 /* ---- each fails once ------------------------------------------------------------------------- */

@@ -1,0 +1,105 @@
+/* Many small nets in one run: how long a training run of 16 LSTMs takes, and the same one by one.
+ *
+ *     models [PROBLEM]        of one of them, e.g. lstm/train/T50/N32/I32/H128; on all CPUs
+ */
+#include <ecornn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MODELS = 16, ROUNDS = 9 };
+
+static void check(ecornn_status status)
+{
+    if (status != ECORNN_OK)
+        puts(ecornn_error_detail()), exit(1);
+}
+
+/* A plan, and arrays of all models: x [M,T,N,I], y [M,T,N,D*P]. */
+struct run {
+    ecornn_plan *plan;
+    ecornn_io io;
+    ecornn_gradient gradient;
+};
+
+static float *numbers(size_t n)
+{
+    float *array = malloc(n * sizeof *array);
+    for (size_t k = 0; k < n; k++) /* yours would be data and weights */
+        array[k] = 0.01f * (float)((int)(k % 13) - 6);
+    return array;
+}
+
+static struct run make(ecornn_device *device, const ecornn_desc *desc)
+{
+    struct run run = {.io.size = sizeof run.io, .gradient.size = sizeof run.gradient};
+    ecornn_sizes sizes;
+    check(ecornn_plan_create(&run.plan, device, desc));
+    ecornn_plan_sizes(run.plan, &sizes);
+    const size_t rows = (size_t)MODELS * (size_t)desc->steps * (size_t)desc->batch;
+    const size_t width = 2 * (size_t)(desc->proj ? desc->proj : desc->hidden);
+    const int count = ecornn_param_count(run.plan);
+    const void **params = malloc((size_t)count * sizeof *params);
+    const float *block = numbers(sizes.params);
+    for (int k = 0; k < count; k++) { /* each model's after those of the one before */
+        ecornn_param param;
+        check(ecornn_param_get(run.plan, k, &param));
+        params[k] = block + param.offset;
+    }
+    void *weights = ecornn_alloc(device, sizes.weights);
+    check(ecornn_pack(run.plan, params, weights, NULL));
+    run.io.steps = run.io.batch = ECORNN_ALL;
+    run.io.x = numbers(rows * (size_t)desc->input);
+    run.io.y = numbers(rows * width);
+    run.io.weights = weights;
+    run.io.workspace = ecornn_alloc(device, sizes.workspace);
+    run.io.reserve = ecornn_alloc(device, sizes.reserve);
+    run.gradient.dy = numbers(rows * width);
+    run.gradient.dx = numbers(rows * (size_t)desc->input);
+    run.gradient.dweights = ecornn_alloc(device, sizes.dweights);
+    return run;
+}
+
+/* Milliseconds of so many runs. */
+static double train(const struct run *run, int times)
+{
+    struct timespec begin, end;
+    timespec_get(&begin, TIME_UTC);
+    for (int k = 0; k < times; k++) {
+        check(ecornn_forward(run->plan, &run->io));
+        check(ecornn_backward(run->plan, &run->io, &run->gradient));
+    }
+    timespec_get(&end, TIME_UTC);
+    return 1e3 * (double)(end.tv_sec - begin.tv_sec) + 1e-6 * (double)(end.tv_nsec - begin.tv_nsec);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv)
+{
+    ecornn_device *device;
+    ecornn_desc desc;
+    double together[ROUNDS], apart[ROUNDS];
+    check(ecornn_device_open(&device, "cpu"));
+    check(ecornn_desc_parse(&desc, argc > 1 ? argv[1] : "lstm/train/T50/N32/I32/H128", NULL));
+    if (desc.type != ECORNN_F32 || !(desc.flags & ECORNN_TRAINING))
+        puts("the problem must be of f32 and train"), exit(1);
+    const struct run one = make(device, &desc);
+    desc.models = MODELS;
+    const struct run all = make(device, &desc);
+    train(&all, 1), train(&one, MODELS); /* threads start, pages are touched */
+    for (int k = 0; k < ROUNDS; k++) {
+        together[k] = train(&all, 1);
+        apart[k] = train(&one, MODELS);
+    }
+    qsort(together, ROUNDS, sizeof *together, compare);
+    qsort(apart, ROUNDS, sizeof *apart, compare);
+    printf("%d models: %.2f ms in one run, %.2f ms one by one, medians of %d: %.2f times as fast\n",
+           MODELS, together[ROUNDS / 2], apart[ROUNDS / 2], ROUNDS,
+           apart[ROUNDS / 2] / together[ROUNDS / 2]);
+    return 0; /* lengths.c shows what to free */
+}
