@@ -8,6 +8,7 @@ XZ_OPT=-1
 export XZ_OPT
 rm -f "$tarball"
 (umask 022 && TZ=UTC "$make" -s dist)
+tar -tf "$tarball" | grep -q '/NEWS$' || { echo "FAILED: nothing is in $tarball"; exit 1; }
 first=$(sha256sum < "$tarball")
 rm -f "$tarball"
 sleep 1
