@@ -59,6 +59,7 @@ enum eco_opcode {
     ECO_OP_STORE_DACC,    /* backward: gradient of accumulator `index`; from n_accs on of vectors */
     ECO_OP_STORE_DSTATE,  /* backward, last stage only: the gradient of the previous state, less *
                            * what R^T dacc adds */
+    ECO_OP_STORE_LINEAR, /* of a scan: the factor a and the term b of state `index` */
     ECO_OPCODES
 };
 
@@ -130,6 +131,18 @@ struct eco_program { /* instruction i may use the values of instructions before 
 };
 
 /*
+ * Linear in its states, element by element: of each of `states` a program gives factor and term
+ * without reading states, next = factor * before + term; backward those of its gradient, dbefore =
+ * factor * dnext + term, from saved values, states and the gradients of other next states.  What
+ * is no bit of `states` is read by no step.
+ */
+struct eco_linear {
+    bool scans; /* it is, and has one stage each way */
+    unsigned states;
+    struct eco_program program[2]; /* [forward, backward]: ends with ECO_OP_STORE_LINEAR */
+};
+
+/*
  * Forward stage k: products of the operands with forward == k are added to the accumulators, then
  * program forward[k] runs on every (row, unit).  Row means of STORE_MEAN are ready for the stage
  * after.  Every stage may read states, accumulators and vectors and recompute what it needs; no
@@ -149,6 +162,7 @@ struct eco_lowered {
     int16_t extra[ECO_MAX_PARAMS]; /* parameter of each extra vector */
     int16_t saved[ECO_MAX_SAVES];  /* node of each saved value */
     struct eco_program forward[ECO_MAX_STAGES], backward[ECO_MAX_STAGES];
+    struct eco_linear linear;
 };
 
 struct ecornn_cell {
@@ -181,8 +195,8 @@ struct eco_adjoint {
 bool eco_recipe_gradient(struct eco_recipe *recipe, struct eco_adjoint *adjoint,
                          struct eco_cell_error *error);
 
-/* lower.c: graph and gradient to stages. */
-bool eco_recipe_lower(const struct eco_recipe *recipe, const struct eco_adjoint *adjoint,
+/* lower.c: graph and gradient to stages; nodes behind the gradient's are scratch. */
+bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoint,
                       struct eco_lowered *lowered, struct eco_cell_error *error);
 
 /* compile.c: the three above in a row. */

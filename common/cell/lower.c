@@ -200,7 +200,7 @@ static bool lower_backward(struct eco_lowering *lowering, int stage)
     return eco_lower_program(lowering, true, &demand, &lowered->backward[stage]);
 }
 
-bool eco_recipe_lower(const struct eco_recipe *recipe, const struct eco_adjoint *adjoint,
+bool eco_recipe_lower(struct eco_recipe *recipe, const struct eco_adjoint *adjoint,
                       struct eco_lowered *lowered, struct eco_cell_error *error)
 {
     struct eco_lowering lowering = {
@@ -225,5 +225,6 @@ bool eco_recipe_lower(const struct eco_recipe *recipe, const struct eco_adjoint 
     for (int k = 0; k < lowered->n_backward; k++)
         if (!lower_backward(&lowering, k))
             return false;
+    eco_lower_linear(&lowering, recipe);
     return true;
 }

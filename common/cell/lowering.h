@@ -25,7 +25,7 @@ struct eco_lowering {
     bool stored[ECO_MAX_NODES];      /* a stage written so far saves it                      */
 };
 
-/* What a stage must write: code.op and index as in a program, a is a node, -1: zero. */
+/* What a stage must write: code.op and index as in a program, a, and of two also b, is a node, -1: zero. */
 struct eco_demand {
     int n;
     struct eco_node store[ECO_MAX_CODE];
@@ -45,6 +45,9 @@ int eco_lower_addends(const struct eco_lowering *lowering, int root, int16_t *ad
 
 /* saved.c */
 bool eco_lower_saved(struct eco_lowering *lowering);
+
+/* linear.c: fills lowered->linear; graph: the recipe's, which grows meanwhile. */
+void eco_lower_linear(struct eco_lowering *lowering, struct eco_recipe *graph);
 
 /* program.c: a node that a stage reads from memory, as that instruction; false: it is computed. */
 bool eco_lower_leaf(const struct eco_lowering *lowering, bool backward, int at,

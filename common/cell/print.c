@@ -60,6 +60,11 @@ static void print_nodes(struct eco_text *text, const struct eco_recipe *recipe,
                         const struct eco_node *node, int from, int to)
 {
     for (int i = from; i < to; i++) {
+        if (node[i].op == ECO_OP_STORE_LINEAR) {
+            eco_text_add(text, "  state %d: factor v%d, term v%d\n", node[i].index, node[i].a,
+                         node[i].b);
+            continue;
+        }
         if (stores(node[i].op)) {
             eco_text_add(text, "  %s %d = v%d\n", leaf[node[i].op], node[i].index, node[i].a);
             continue;
@@ -161,6 +166,10 @@ bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text)
     print_accumulators(text, recipe, &cell->lowered);
     print_stages(text, recipe, "forward", cell->lowered.forward, cell->lowered.n_forward);
     print_stages(text, recipe, "backward", cell->lowered.backward, cell->lowered.n_backward);
+    if (cell->lowered.linear.scans)
+        for (int way = 0; way < 2; way++)
+            print_stages(text, recipe, way ? "scan back" : "scan forward",
+                         &cell->lowered.linear.program[way], 1);
     print_saved(text, &cell->lowered);
     eco_free(recipe);
     return true;

@@ -46,6 +46,7 @@ bool eco_lower_leaf(const struct eco_lowering *lowering, bool backward, int at,
     case ECO_OP_CONST:
     case ECO_OP_STATE:
     case ECO_OP_BERNOULLI:
+    case ECO_OP_ACC: /* linear.c has it in the graph */
         return true;
     default:
         break;
@@ -77,9 +78,12 @@ void eco_lower_need(const struct eco_lowering *lowering, bool backward,
 {
     int16_t part[ECO_MAX_SOURCE + 1];
     memset(need, 0, ECO_MAX_NODES * sizeof *need);
-    for (int i = 0; i < demand->n; i++)
+    for (int i = 0; i < demand->n; i++) {
         if (demand->store[i].a >= 0)
             need[demand->store[i].a] = true;
+        if (demand->store[i].b >= 0)
+            need[demand->store[i].b] = true;
+    }
     for (int i = lowering->adjoint->n_nodes - 1; i >= 0; i--) {
         const int n = need[i] ? parts(lowering, backward, i, part) : 0;
         for (int k = 0; k < n; k++)
@@ -155,6 +159,8 @@ bool eco_lower_program(struct eco_lowering *lowering, bool backward,
     for (int i = 0; i < demand->n; i++) {
         struct eco_node store = demand->store[i];
         store.a = (int16_t)(store.a < 0 ? append_zero(lowering, program) : value[store.a]);
+        if (store.op == ECO_OP_STORE_LINEAR)
+            store.b = (int16_t)(store.b < 0 ? append_zero(lowering, program) : value[store.b]);
         if (store.a < 0 || append(lowering, program, store) < 0)
             return false;
     }

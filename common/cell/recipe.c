@@ -44,6 +44,7 @@ const struct eco_opcode_info eco_opcode_info[ECO_OPCODES] = {
     [ECO_OP_STORE_NEXT]    = {NULL, 1, false},
     [ECO_OP_STORE_DACC]    = {NULL, 1, false},
     [ECO_OP_STORE_DSTATE]  = {NULL, 1, false},
+    [ECO_OP_STORE_LINEAR]  = {NULL, 2, false},
 };
 // clang-format on
 

@@ -183,13 +183,15 @@ static double *target(const struct eco_node *code)
         return memory.dacc[code->index];
     case ECO_OP_STORE_DSTATE:
         return memory.dstate[code->index];
+    case ECO_OP_STORE_LINEAR:
+        return memory.factor[code->index];
     default:
         return NULL;
     }
 }
 
 /* in_place: the next states overwrite the previous ones, element by element, as in inference. */
-static void run_stage(const struct eco_program *program, bool in_place)
+void run_stage(const struct eco_program *program, bool in_place)
 {
     double value[ECO_MAX_CODE];
     for (int e = 0; e < PLANE; e++) {
@@ -201,6 +203,8 @@ static void run_stage(const struct eco_program *program, bool in_place)
                 memory.writes[code->op][code->index] += e == 0;
                 if (in_place && code->op == ECO_OP_STORE_NEXT)
                     memory.state[code->index][e] = value[code->a];
+                if (code->op == ECO_OP_STORE_LINEAR)
+                    memory.term[code->index][e] = value[code->b];
             } else if (eco_opcode_info[code->op].arguments == 0 || code->op == ECO_OP_MEAN) {
                 value[i] = load(code, e);
             } else {

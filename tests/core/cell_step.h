@@ -23,6 +23,7 @@ struct memory {
     plane acc[ECO_MAX_ACCS], operand[ECO_MAX_OPERANDS], save[ECO_MAX_SAVES];
     plane state[ECO_MAX_STATES], next[ECO_MAX_STATES];
     plane dacc[ECO_MAX_ACCS + ECO_MAX_PARAMS], doperand[ECO_MAX_OPERANDS], dstate[ECO_MAX_STATES];
+    plane factor[ECO_MAX_STATES], term[ECO_MAX_STATES]; /* of a scan */
     plane summand[ECO_MAX_MEANS]; /* the mean is taken when it is read: the row must be complete */
     int stage, stored_at[ECO_MAX_MEANS];
     int writes[ECO_OPCODES][ECO_MAX_ACCS + ECO_MAX_PARAMS];
@@ -37,6 +38,7 @@ double evaluate_graph(plane *next);
 /* The stages; in_place: next states overwrite the previous ones, as in inference. */
 void run_forward(bool in_place);
 void run_backward(void);
+void run_stage(const struct eco_program *program, bool in_place);
 /* [N,H], of operand k as forward or backward left it. */
 const double *operand_value(int k);
 

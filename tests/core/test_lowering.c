@@ -39,7 +39,7 @@ static void describe_save(struct eco_text *text, int slot)
             const struct eco_accumulator *acc = &cell.lowered.acc[code->index];
             const int param = acc->input >= 0 ? acc->input : acc->recurrent[0];
             eco_text_add(text, " %s:%s@%d", name == NULL ? "acc" : name,
-                         cell.recipe.param[param].name + 2, k);
+                         param < 0 ? "x" : cell.recipe.param[param].name + 2, k);
         }
     }
 }
@@ -61,7 +61,7 @@ static void describe(struct eco_text *text)
                 eco_text_add(text, "%s%s", separator, cell.recipe.param[param[k]].name);
                 separator = "+";
             }
-        eco_text_add(text, "@%d", acc->stage);
+        eco_text_add(text, "%s@%d", i == lowered->raw ? " x" : "", acc->stage);
     }
     eco_text_add(text, " | save");
     for (int i = 0; i < lowered->n_saves; i++)
@@ -69,6 +69,8 @@ static void describe(struct eco_text *text)
     eco_text_add(text, " | %d operands %d slots %d extra %d+%d stages%s", lowered->n_operands,
                  lowered->n_slots, lowered->n_extra, lowered->n_forward, lowered->n_backward,
                  lowered->projectable ? " projectable" : "");
+    if (lowered->linear.scans)
+        eco_text_add(text, " linear:%u", lowered->linear.states);
 }
 
 static const char *const known[] = {
@@ -98,6 +100,17 @@ static const char *const known[] = {
     "| 2 operands 1 slots 0 extra 2+2 stages",
     "mgu: W.f W.n R.f R.n b.f b.n | acc W.f+b.f+R.f@0 W.n+b.n+R.n@1 "
     "| save sigmoid:f@0 tanh:n@1 | 2 operands 1 slots 0 extra 2+2 stages",
+    "min-gru: W.z W.n b.z b.n | acc W.z+b.z@0 W.n+b.n@0 | save sigmoid:z@0 acc:n@0 "
+    "| 0 operands 0 slots 0 extra 1+1 stages linear:1",
+    "min-lstm: W.f W.i W.n b.f b.i b.n | acc W.f+b.f@0 W.i+b.i@0 W.n+b.n@0 "
+    "| save sigmoid:f@0 sigmoid:i@0 acc:n@0 "
+    "| 0 operands 0 slots 0 extra 1+1 stages linear:1",
+    "sru: W.u W.f W.r b.f b.r | acc W.u@0 W.f+b.f@0 W.r+b.r@0 x@0 "
+    "| save acc:u@0 sigmoid:f@0 sigmoid:r@0 acc:x@0 "
+    "| 0 operands 0 slots 0 extra 1+1 stages projectable linear:2",
+    "qrnn: W.z W.f W.o b.z b.f b.o | acc W.z+b.z@0 W.f+b.f@0 W.o+b.o@0 "
+    "| save tanh:z@0 sigmoid:f@0 sigmoid:o@0 "
+    "| 0 operands 0 slots 0 extra 1+1 stages projectable linear:2",
 };
 
 START_TEST(builtins)
@@ -110,6 +123,36 @@ START_TEST(builtins)
     eco_text_add(&text, "%s: ", cell.recipe.name);
     describe(&text);
     ck_assert_str_eq(data, known[_i]);
+}
+END_TEST
+
+/* Which states a scan takes; -1: it is none. */
+static const struct {
+    const char *text;
+    int states;
+} scanned[] = {
+    {"cell a(h)\nh' = W x + p * h + b", 1},
+    {"cell a(h)\nh' = tanh(W x) * (h + 1) - h", 1},
+    {"cell a(h, c)\nc' = x * c + b\nh' = tanh(c' * c)", 2},
+    {"cell a(h, c)\nc' = b - c\nh' = h / x - c * 0 + c * 0", -1},
+    {"cell a(h, c)\nc' = b - c\nh' = h / x", 3},
+    {"cell a(h)\nh' = x / h", -1},
+    {"cell a(h)\nh' = h * h", -1},
+    {"cell a(h)\nh' = select(h, x, h)", -1},
+    {"cell a(h)\nh' = W x + R h", -1},
+    {"cell a(h)\nh' = h * R (x)", -1},
+    {"cell a(h)\nh' = h + mean(x)", -1},
+    {"cell a(h)\nh' = tanh(W x + p * h)", -1},
+    {"cell a(h, c)\nc' = c * h\nh' = h + x", -1},
+    {"cell a(h)\nh' = x", -1},
+};
+
+START_TEST(linear_states)
+{
+    compile(scanned[_i].text);
+    ck_assert_msg((cell.lowered.linear.scans ? (int)cell.lowered.linear.states : -1) ==
+                      scanned[_i].states,
+                  "%s", scanned[_i].text);
 }
 END_TEST
 
@@ -230,6 +273,21 @@ static void check_forward(void)
     }
 }
 
+/* What a scan takes: factor and term of each state that is read, forward and back. */
+static void check_linear(bool back)
+{
+    const struct eco_linear *linear = &cell.lowered.linear;
+    if (!linear->scans)
+        return;
+    run_stage(&linear->program[back], false);
+    for (int s = 0; s < cell.recipe.n_states; s++)
+        for (int e = 0; (linear->states >> s & 1) && e < PLANE; e++) {
+            const double from = back ? in.dnext[s][e] : in.state[s][e];
+            const double to = back ? memory.dstate[s][e] : memory.next[s][e];
+            expect_close(memory.factor[s][e] * from + memory.term[s][e], to, "linear", e);
+        }
+}
+
 /* The gradient of element `at` of a parameter, from the column of dacc that belongs to it. */
 static void check_param(int param, const double *dacc, const double *argument, int columns)
 {
@@ -295,6 +353,7 @@ static void check_text(const char *text)
             in.bernoulli[i][e] = in.bernoulli[i][e] > 0;
     check_forward();
     run_forward(false);
+    check_linear(false);
     run_backward();
     expect_writes(ECO_OP_STORE_NEXT, cell.recipe.n_states);
     expect_writes(ECO_OP_STORE_SAVE, cell.lowered.n_saves);
@@ -302,6 +361,7 @@ static void check_text(const char *text)
     expect_writes(ECO_OP_STORE_DACC, cell.lowered.n_accs + cell.lowered.n_extra);
     expect_writes(ECO_OP_STORE_DSTATE, cell.recipe.n_states);
     check_gradients();
+    check_linear(true);
 }
 
 static void check_file(const char *folder, const char *name)
@@ -359,6 +419,8 @@ static const char *const odd_text[] = {
     "cell a(h)\nh' = x * x - h",
     "cell a(h)\nu = sigmoid(W x + R (x) + b + x)\nh' = u * h + (1 - u) * x",
     "cell a(h)\nh' = select(x, 1, 2) + h",
+    "cell a(h, m)\nf = sigmoid(W x)\nu = W x - h / (1 + f) + b\nm' = f - m * x\nh' = select(f - 0.6, u, -h)",
+    "cell a(y, c, d)\nf = sigmoid(W x)\nc' = f * c + x\nd' = p * d + W x + b\ny' = tanh(c' * d' + c) * x",
     "cell a(h)\nu = tanh(h)\nh' = (u + 1) * (1 + u) + (1 - u) * (1 - u)",
 };
 
@@ -379,6 +441,7 @@ int main(void)
     tcase_add_loop_test(cases, example_cells, 0, sweep_own_cells());
     tcase_add_loop_test(cases, odd_cells, 0, (int)(sizeof odd_text / sizeof *odd_text));
     tcase_add_loop_test(cases, projectable, 0, (int)(sizeof projection / sizeof *projection));
+    tcase_add_loop_test(cases, linear_states, 0, (int)(sizeof scanned / sizeof *scanned));
     tcase_add_loop_test(cases, bounded, 0, (int)(sizeof bound / sizeof *bound));
     suite_add_tcase(suite, cases);
     return suite_run(suite, true);
