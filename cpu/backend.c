@@ -245,7 +245,8 @@ static void about(struct eco_text *text)
 
 static const char *const variables[] = {"ECORNN_GRID", NULL};
 
-static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas, NULL};
+static const struct eco_algo *const algos[] = {&eco_algo_packed, &eco_algo_blas, &eco_algo_scan,
+                                               NULL};
 
 const struct eco_backend eco_backend_cpu = {
     .name = "cpu",

@@ -73,6 +73,8 @@ struct eco_cpu_run {
     bool whole_rows;             /* a step's products take the whole batch: grids share out units */
     bool own_units; /* a thread's products write the units that its pointwise passes read */
     bool helps;     /* who is done with its part of a product takes from others' */
+    bool scans;     /* steps have no products: all threads take an op, each does all steps of its
+                     * part of the plane */
 };
 
 /* An op of the tape, done by all threads of a team together; it ends with everything it wrote
@@ -291,16 +293,23 @@ static inline bool eco_cpu_has_tiles(const struct eco_cpu_run *run, int32_t rows
 struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct eco_bound *bound);
 /* Previous and next states of a call at step t. */
 void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct eco_pointwise *call);
-/* This thread's part of the [N,H] plane of step t. */
+/* This thread's part of the [N,H] plane of step t; in a scan the same units of the same rows in all
+ * steps. */
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call);
 /* Between a pointwise pass and a product, and the other way round: waits where threads may read
  * what others wrote. */
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run);
 void eco_cpu_after_product(const struct eco_cpu_run *run);
+/* After the passes of a step; not in a scan, where nobody reads what others wrote, but for starts.
+ */
+void eco_cpu_after_step(const struct eco_cpu_run *run);
 
 /* ---- the ops that compute: ops/forward.c, ops/backward.c, ops/weight_gradients.c ------------- */
 
 void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
+/* After an input product: the accumulator that is x itself, if there is one, of its rows; each
+ * thread its units, once all have multiplied. */
+void eco_cpu_copy_raw(const struct eco_cpu_run *run, const struct eco_multiply *multiply);
 void eco_cpu_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_step(const struct eco_cpu_run *run, const struct eco_bound *bound);
 void eco_cpu_d_input(const struct eco_cpu_run *run, const struct eco_bound *bound);
@@ -334,7 +343,7 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
                         double large);
 
 extern const struct eco_products eco_dense_products;
-extern const struct eco_algo eco_algo_blas, eco_algo_packed;
+extern const struct eco_algo eco_algo_blas, eco_algo_packed, eco_algo_scan;
 
 /* ---- attention, attention/run.c -------------------------------------------------------------- */
 

@@ -21,19 +21,20 @@ struct linear {
 
 static int add(struct linear *linear, int op, int a, int b, int c)
 {
-    const int node =
-        linear->full ? -1
-                     : eco_recipe_add(linear->graph, (struct eco_node){(int16_t)op, (int16_t)a,
-                                                                       (int16_t)b, (int16_t)c, 0, 0});
+    const int node = linear->full ? -1
+                                  : eco_recipe_add(linear->graph,
+                                                   (struct eco_node){(int16_t)op, (int16_t)a,
+                                                                     (int16_t)b, (int16_t)c, 0, 0});
     linear->full = node < 0;
     return node;
 }
 
 static int number(struct linear *linear, double value)
 {
-    const int node = linear->full ? -1
-                                  : eco_recipe_add(linear->graph, (struct eco_node){ECO_OP_CONST, -1,
-                                                                                    -1, -1, 0, value});
+    const int node =
+        linear->full
+            ? -1
+            : eco_recipe_add(linear->graph, (struct eco_node){ECO_OP_CONST, -1, -1, -1, 0, value});
     linear->full = node < 0;
     return node;
 }
@@ -69,9 +70,8 @@ static void take_sum(struct linear *linear, int at, struct form *form)
 {
     int16_t addend[ECO_MAX_SOURCE + 1];
     const int n = eco_lower_addends(linear->lowering, at, addend);
-    const int acc =
-        eco_recipe_add(linear->graph, (struct eco_node){ECO_OP_ACC, -1, -1, -1,
-                                                        linear->lowering->acc[at], 0});
+    const int acc = eco_recipe_add(
+        linear->graph, (struct eco_node){ECO_OP_ACC, -1, -1, -1, linear->lowering->acc[at], 0});
     linear->full = linear->full || acc < 0;
     *form = (struct form){-1, (int16_t)acc};
     for (int i = 0; i < n; i++) {
@@ -102,8 +102,7 @@ static bool form_of(struct linear *linear, int at, struct form *form)
     switch (node.op) {
     case ECO_OP_ADD:
     case ECO_OP_SUB:
-        form->factor =
-            (int16_t)sum(linear, node.op, of[node.a].factor, of[node.b].factor);
+        form->factor = (int16_t)sum(linear, node.op, of[node.a].factor, of[node.b].factor);
         form->term = (int16_t)sum(linear, node.op, of[node.a].term, of[node.b].term);
         return true;
     case ECO_OP_NEG:
@@ -215,8 +214,8 @@ static bool lower_way(struct linear *linear, bool backward, int n_nodes)
         if ((result >= 0 && mixes(linear, result, n_nodes)) ||
             !find_form(linear, n_nodes, result, &form))
             return false;
-        demand.store[demand.n++] = (struct eco_node){ECO_OP_STORE_LINEAR, form.factor, form.term,
-                                                     -1, (int16_t)s, 0};
+        demand.store[demand.n++] =
+            (struct eco_node){ECO_OP_STORE_LINEAR, form.factor, form.term, -1, (int16_t)s, 0};
     }
     struct eco_adjoint all = *lowering->adjoint;
     const struct eco_adjoint *before = lowering->adjoint;

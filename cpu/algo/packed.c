@@ -7,8 +7,8 @@
 #include "cpu/algo/force.h"
 #include "cpu/gemm/packed/packed.h"
 
-static const struct eco_products packed_products = {eco_packed_multiply, eco_packed_weights,
-                                                    eco_packed_prepare, eco_packed_stage};
+const struct eco_products eco_packed_products = {eco_packed_multiply, eco_packed_weights,
+                                                 eco_packed_prepare, eco_packed_stage};
 
 /* Do weights in BF16 lie as floats?  Where floats of R stay in a first-level cache anyway, to widen
  * them at each step takes longer.  Bits depend on it: it is the same for all sets, T and N. */
@@ -210,7 +210,7 @@ static ecornn_status run_tape(const struct ecornn_plan *plan, const struct eco_t
 {
     struct eco_cpu_run run = eco_cpu_run_of(plan, layout, args);
     const double element = (double)eco_type_bytes(layout->weight);
-    run.products = &packed_products;
+    run.products = &eco_packed_products;
     /* with lengths, rows of a part would end before others */
     run.whole_rows = args->lengths != NULL || plan->wishes.cpu.whole_rows;
     const double step = plan->work.recurrent + (layout->fuse_input ? plan->work.input : 0);

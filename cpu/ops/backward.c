@@ -117,7 +117,7 @@ static void run_stage(struct step *step, int stage)
     const eco_pointwise_kernel kernel =
         builtin >= 0 ? run->kernels->cell[builtin].backward[stage] : run->kernels->interpret;
     kernel(&step->call);
-    eco_cpu_after_pointwise(run);
+    eco_cpu_after_step(run);
 }
 
 static void run_step(struct step *step, int32_t t)

@@ -12,23 +12,24 @@ static void *rows_after(const struct eco_view *view, const struct eco_op *op, si
     return eco_cpu_after_mutable(view->type, eco_view_at(view, op->t0), rows * view->row);
 }
 
-/* The accumulator that is x itself, of rows whose other accumulators are there; threads that wrote
- * these are waited for. */
-static void copy_input(const struct eco_cpu_run *run, const struct eco_multiply *m)
+void eco_cpu_copy_raw(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     const int32_t H = run->problem->H, width = m->blocks.shift < 31 ? 1 << m->blocks.shift : H;
-    const struct eco_share part = eco_cpu_part(run, m->rows, 1);
+    const struct eco_share part = eco_cpu_part(run, H, run->unit_group);
     const ecornn_type type = run->layout->type, sum = run->layout->sum;
-    const size_t column = (size_t)run->lowered->raw * m->blocks.column;
+    if (run->lowered->raw < 0)
+        return;
     eco_cpu_wait(run);
-    for (int32_t n = part.from; n < part.to; n++) {
-        const void *x = eco_cpu_after(type, m->a, (size_t)n * m->a_row);
-        void *acc = eco_cpu_after_mutable(sum, m->c, (size_t)n * m->c_row + column);
-        for (int32_t j = 0; j < H; j += width)
-            eco_type_move(eco_cpu_after_mutable(sum, acc, (size_t)(j / width) * m->blocks.block),
-                          sum, eco_cpu_after(type, x, (size_t)j), type,
-                          (size_t)(H - j < width ? H - j : width));
-    }
+    for (int32_t n = 0; n < m->rows; n++)
+        for (int32_t j = part.from, end; j < part.to; j = end) {
+            const int32_t block = j / width;
+            end = (block + 1) * width < part.to ? (block + 1) * width : part.to;
+            const size_t column = (size_t)run->lowered->raw * m->blocks.column +
+                                  (size_t)block * m->blocks.block + (size_t)(j - block * width);
+            eco_type_move(eco_cpu_after_mutable(sum, m->c, (size_t)n * m->c_row + column), sum,
+                          eco_cpu_after(type, m->a, (size_t)n * m->a_row + (size_t)j), type,
+                          (size_t)(end - j));
+        }
 }
 
 void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
@@ -49,8 +50,7 @@ void eco_cpu_input(const struct eco_cpu_run *run, const struct eco_bound *bound)
         multiply.a = rows_after(&bound->input, op, (size_t)some.step * (size_t)run->args->N);
         multiply.c = eco_view_at(&bound->acc, op->t0 + some.step);
         run->products->multiply(run, &multiply);
-        if (run->lowered->raw >= 0)
-            copy_input(run, &multiply);
+        eco_cpu_copy_raw(run, &multiply);
     }
 }
 
@@ -273,7 +273,7 @@ static void compute_step(struct step *step, int32_t t)
     point_at_products(step, t);
     for (int stage = 0; stage < lowered->n_forward; stage++) {
         run_stage(step, stage);
-        eco_cpu_after_pointwise(run);
+        eco_cpu_after_step(run);
     }
     if (run->problem->projected) {
         project(step, t);

@@ -43,13 +43,15 @@ void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct ec
 
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call)
 {
-    const struct eco_share rows = eco_cpu_step_rows(run, t);
+    const struct eco_share active = eco_cpu_step_rows(run, t),
+                           rows = run->scans ? run->rows : active;
     const int32_t H = run->problem->H;
     const bool by_rows =
         !run->own_units && (rows.to - rows.from >= 4 * run->count || run->lowered->has_means);
-    const struct eco_share row = by_rows ? eco_cpu_part_of(run, rows, 1) : rows;
+    struct eco_share row = by_rows ? eco_cpu_part_of(run, rows, 1) : rows;
     const struct eco_share unit =
         by_rows ? (struct eco_share){0, H} : eco_cpu_part(run, H, run->unit_group);
+    row.to = row.to < active.to ? row.to : active.to;
     call->row0 = row.from;
     call->row1 = row.to;
     call->unit0 = unit.from;
@@ -59,6 +61,12 @@ void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_poin
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run)
 {
     eco_cpu_wait(run);
+}
+
+void eco_cpu_after_step(const struct eco_cpu_run *run)
+{
+    if (!run->scans || run->args->resets != NULL)
+        eco_cpu_wait(run);
 }
 
 void eco_cpu_after_product(const struct eco_cpu_run *run)

@@ -154,6 +154,8 @@ static void multiply(struct part *part, int weights, const struct eco_view *a, s
         m.c = eco_view_at(acc, op->t0 + some.step);
         part->run.rows = (struct eco_share){0, some.rows};
         run->products->multiply(run, &m);
+        if (weights == ECO_PART_INPUT)
+            eco_cpu_copy_raw(run, &m);
     }
     part->run.rows = part->replay->run->rows;
 }

@@ -141,9 +141,10 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
                                          (int32_t)((int64_t)run->args->N * (part + 1) / grid.rows)};
 }
 
-static bool is_step(const struct eco_op *op)
+/* Is it done by a group of the threads?  In a scan all take part. */
+static bool is_step(const struct eco_cpu_run *run, const struct eco_op *op)
 {
-    return op->kind == ECO_STEP || op->kind == ECO_D_STEP;
+    return !run->scans && (op->kind == ECO_STEP || op->kind == ECO_D_STEP);
 }
 
 static void do_op(const struct eco_cpu_run *run, const struct eco_op *op)
@@ -171,7 +172,7 @@ static void walk(const struct eco_cpu_run *run, const struct eco_tape *tape, str
             number = 0;
             mine = place.op;
         }
-        if (!is_step(op))
+        if (!is_step(run, op))
             do_op(run, op);
         else if (number++ == mine) {
             do_op(place.steps, op);

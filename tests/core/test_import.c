@@ -272,6 +272,10 @@ START_TEST(round_trips)
     const char *cell;
     for (int k = 0; (cell = ecornn_cell_name(k)); k++)
         for (int single = 0; single < 2; single++) {
+            if (strcmp(cell, "sru") == 0) { /* reads x unit by unit */
+                round_trip(systems[_i], cell, "/L3/T1/N1/I3/H3", single);
+                continue;
+            }
             round_trip(systems[_i], cell, "/T1/N1/I3/H2", single);
             round_trip(systems[_i], cell, "/rev/T1/N1/I1/H5", single);
             round_trip(systems[_i], cell, "/L3/bi/T1/N1/I4/H3", single);

@@ -419,8 +419,10 @@ static const char *const odd_text[] = {
     "cell a(h)\nh' = x * x - h",
     "cell a(h)\nu = sigmoid(W x + R (x) + b + x)\nh' = u * h + (1 - u) * x",
     "cell a(h)\nh' = select(x, 1, 2) + h",
-    "cell a(h, m)\nf = sigmoid(W x)\nu = W x - h / (1 + f) + b\nm' = f - m * x\nh' = select(f - 0.6, u, -h)",
-    "cell a(y, c, d)\nf = sigmoid(W x)\nc' = f * c + x\nd' = p * d + W x + b\ny' = tanh(c' * d' + c) * x",
+    "cell a(h, m)\nf = sigmoid(W x)\nu = W x - h / (1 + f) + b\nm' = f - m * x\nh' = select(f - "
+    "0.6, u, -h)",
+    "cell a(y, c, d)\nf = sigmoid(W x)\nc' = f * c + x\nd' = p * d + W x + b\ny' = tanh(c' * d' + "
+    "c) * x",
     "cell a(h)\nu = tanh(h)\nh' = (u + 1) * (1 + u) + (1 - u) * (1 - u)",
 };
 

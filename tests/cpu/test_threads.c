@@ -213,6 +213,40 @@ static void run_on(const char *name, const struct test_case *test, const struct 
     ecornn_device_close(machine.device);
 }
 
+/* Linear cells: each thread goes through all steps by itself, with units or rows of its own. */
+static const char *const scanned[] = {
+    "min-gru/f32/train/L2/bi/T40/N3/I9/H130/states/lengths:random",
+    "min-lstm/bf16/train/T300/N2/I8/H70/states/batch-major",
+    "sru/f32/train/L2/rev/T70/N5/I33/H33/states/resets:20/lengths:random",
+    "qrnn/f64/train/bi/T50/N40/I5/H19/states/lengths:random",
+    "two-memories/f32/train/bi/T60/N2/I90/H90/states/save:every:4",
+    "decay/bf16/train/L2/T60/N30/I9/H40/states/lengths:random",
+};
+
+START_TEST(scans_have_the_same_bits)
+{
+    static const char *const device[] = {"cpu:2", "cpu:3"};
+    const char *asked = getenv("ECORNN_ALGORITHM");
+    struct test_case test;
+    struct data inputs = {0}, alone = {0};
+    ck_assert_ptr_null(asked);
+    setenv("ECORNN_ALGORITHM", "scan", 1);
+    ck_assert(case_parse(&test, scanned[_i]));
+    case_inputs(&test, &inputs);
+    run_on("cpu:1", &test, &inputs, &alone);
+    for (int k = 0; k < 2; k++) {
+        struct data together = {0};
+        run_on(device[k], &test, &inputs, &together);
+        ck_assert(results_same(&test, device[k], &alone, &together));
+        data_free(&together);
+    }
+    unsetenv("ECORNN_ALGORITHM");
+    data_free(&inputs);
+    data_free(&alone);
+    case_free(&test);
+}
+END_TEST
+
 /* Products of some steps each that add to the same gradient: each thread's part of it depends on
  * how many steps these are. */
 START_TEST(sums_of_steps_that_end_wait_for_each_other)
@@ -340,6 +374,8 @@ int main(int argc, char **argv)
     tcase_add_test(tests, spins_as_told);
     tcase_add_test(tests, blas_gets_its_threads_back);
     tcase_add_test(tests, many_threads_same_bits);
+    tcase_add_loop_test(tests, scans_have_the_same_bits, 0,
+                        (int)(sizeof scanned / sizeof *scanned));
     tcase_add_test(tests, sums_of_steps_that_end_wait_for_each_other);
     tcase_add_test(tests, child_runs_alone);
     tcase_add_loop_test(tests, runs_inside_a_region, 1, 3);

@@ -132,6 +132,10 @@ static const char *const chosen[] = {
     "gru/f64/train/L2/rev/T7/N5/I3/H16/states/all-states/null:dfinal",
     "projected-two-states/f32/train/T5/N3/I4/H16/P6/states/all-states",
     "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/all-states/first:1000x3/lengths:random",
+    /* x itself: copied by an input product, chunk by chunk, and by a replay. */
+    "sru/f32/train/L2/rev/T9/N5/I33/H33/states/lengths:random/save:every:4",
+    "sru/bf16/train/L2/T7/N5/I40/H40/save:states/resets:20/dropout:0.2/accumulate",
+    "sru/f64/train/bi/T5/N3/I16/H16/states/batch-major",
     /* 16-bit types: tiles of rows and of units, whole and in part; few rows and many; every way by
      * which a row changes its type. */
     "lstm/bf16/infer/T5/N3/I7/H16",

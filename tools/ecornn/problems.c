@@ -82,7 +82,9 @@ static bool add_random(struct problems *problems, const struct options *options,
         const double work = (double)L * (bi ? 2 : 1) * T * N * 4 * H * ((double)I + H);
         snprintf(text, sizeof text, "%s/%s/%s%s%s/T%d/N%d/I%d/H%d", cell, type[draw(state, 4)],
                  training ? "train" : "infer", L > 1 ? "/L2" : "", bi ? "/bi" : "", T, N, I, H);
-        if (work * (training ? 3 : 1) <= (gpu ? 1000 : 1) * most_work)
+        ecornn_desc desc; /* of cells that read x unit by unit most sizes are none */
+        if (ecornn_desc_parse(&desc, text, NULL) == ECORNN_OK &&
+            work * (training ? 3 : 1) <= (gpu ? 1000 : 1) * most_work)
             return add(problems, text);
     }
 }
