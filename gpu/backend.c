@@ -372,7 +372,7 @@ static void about(struct eco_text *text)
 }
 
 static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
-                                               &eco_algo_step, NULL};
+                                               &eco_algo_scan, &eco_algo_step, NULL};
 
 static const struct eco_backend backend = {
     .name = "cuda",

@@ -135,7 +135,8 @@ typedef struct ecornn_cell ecornn_cell;
  * Built in: "rnn-tanh" "rnn-relu" (Elman 1990), "lstm" (Hochreiter and Schmidhuber 1997 with the
  * forget gate of Gers 2000), "lstm-peephole" (Gers 2002), "lstm-coupled" (f = 1 - i, Greff 2015),
  * "gru" (reset after the product, as cuDNN and PyTorch), "gru-reset-first" (Cho 2014), "mgu"
- * (Zhou 2016).  NULL when there is no such cell.
+ * (Zhou 2016), "min-gru" "min-lstm" (Feng 2024), "sru" (Lei and Zhang 2017), "qrnn" (Bradbury
+ * 2017).  NULL when there is no such cell.
  */
 ECORNN_API const ecornn_cell *ecornn_cell_find(const char *name);
 /** The name of built-in cell number index, in a fixed order; NULL past the last. */

@@ -59,7 +59,7 @@ enum eco_opcode {
     ECO_OP_STORE_DACC,    /* backward: gradient of accumulator `index`; from n_accs on of vectors */
     ECO_OP_STORE_DSTATE,  /* backward, last stage only: the gradient of the previous state, less *
                            * what R^T dacc adds */
-    ECO_OP_STORE_LINEAR, /* of a scan: the factor a and the term b of state `index` */
+    ECO_OP_STORE_LINEAR,  /* of a scan: the factor a and the term b of state `index` */
     ECO_OPCODES
 };
 
@@ -206,6 +206,9 @@ bool eco_cell_compile(struct ecornn_cell *cell, const char *text, struct eco_cel
 size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size);
 /* The same, and after it for each stage the template that makes a kernel of it. */
 size_t eco_cell_emit_kernels(const struct ecornn_cell *cell, char *text, size_t size);
+/* Of a cell that is linear: NAME_scan_0 and NAME_scan_1, which give factors and terms forward and
+ * back. */
+size_t eco_cell_emit_scan(const struct ecornn_cell *cell, char *text, size_t size);
 /* print.c: all of it for people.  False: no memory. */
 struct eco_text;
 bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text);

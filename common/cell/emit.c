@@ -60,6 +60,10 @@ static void emit_name(struct eco_text *text, const char *name)
 static void emit_line(struct eco_text *text, const struct eco_program *program, int i)
 {
     const struct eco_node *code = &program->code[i];
+    if (code->op == ECO_OP_STORE_LINEAR) {
+        eco_text_add(text, "    store_linear(at, %d, v%d, v%d);\n", code->index, code->a, code->b);
+        return;
+    }
     if (store_word[code->op] != NULL) {
         eco_text_add(text, "    %s(at, %d, v%d);\n", store_word[code->op], code->index, code->a);
         return;
@@ -91,6 +95,14 @@ size_t eco_cell_emit(const struct ecornn_cell *cell, char *text, size_t size)
         emit_stage(&out, cell->recipe.name, "forward", k, &lowered->forward[k]);
     for (int k = 0; k < lowered->n_backward; k++)
         emit_stage(&out, cell->recipe.name, "backward", k, &lowered->backward[k]);
+    return out.length;
+}
+
+size_t eco_cell_emit_scan(const struct ecornn_cell *cell, char *text, size_t size)
+{
+    struct eco_text out = {text, size, 0};
+    for (int way = 0; way < 2; way++)
+        emit_stage(&out, cell->recipe.name, "scan", way, &cell->lowered.linear.program[way]);
     return out.length;
 }
 

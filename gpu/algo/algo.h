@@ -53,5 +53,6 @@ void eco_step_fit(const struct eco_problem *problem, const struct eco_caps *caps
 extern const struct eco_algo eco_algo_step;
 extern const struct eco_algo eco_algo_persistent; /* algo/persistent.c */
 extern const struct eco_algo eco_algo_fused;      /* algo/fused_step.c */
+extern const struct eco_algo eco_algo_scan;       /* algo/scan.c */
 
 #endif /* ECO_GPU_ALGO_ALGO_H */

@@ -10,6 +10,7 @@
 #include "gpu/wide_step/wide_step.h"
 #include "gpu/gemm/scaled_f16/scaled_f16.h"
 #include "gpu/persistent/persistent.h"
+#include "gpu/scan/scan.h"
 #include "gpu/algo/algo.h"
 #include "gpu/jit/jit.h"
 #include "gpu/run/run.h"
@@ -18,8 +19,9 @@
 static bool has_stages(const struct ecornn_plan *plan)
 {
     const struct eco_gpu_plan *own = plan->own;
-    return !(own->persistent[0].used || own->fused.used) ||
-           (plan->problem.training && !own->persistent[1].used);
+    return !(own->persistent[0].used || own->fused.used || own->scan.used) ||
+           (plan->problem.training && !(own->persistent[1].used || own->scan.used)) ||
+           (plan->problem.training && plan->problem.saving.policy != ECORNN_SAVE_ALL);
 }
 
 /* Without compiled kernels a cell is interpreted: slower, with the same results. */
@@ -33,6 +35,8 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
         eco_persistent_prepare(plan);
     if (plan->algo == &eco_algo_fused)
         eco_fused_prepare(plan);
+    if (plan->algo == &eco_algo_scan)
+        eco_scan_prepare(plan);
     own->wide = eco_wide_kernels(&plan->problem);
     if (plan->problem.cell->builtin < 0 && has_stages(plan))
         own->cell = eco_own_stages_get(plan->device->own, &plan->problem, &why);
@@ -126,6 +130,8 @@ void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text)
         eco_persistent_describe(plan, text);
     if (plan->algo == &eco_algo_fused)
         eco_fused_describe(plan, text);
+    if (plan->algo == &eco_algo_scan)
+        eco_scan_describe(plan, text);
     if (plan->problem.cell->builtin >= 0)
         return;
     if (own->why[0] == '\0')

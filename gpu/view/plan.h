@@ -22,6 +22,13 @@ struct eco_fused_kernels {
     char why[256]; /* they are not, though they should be */
 };
 
+/* Of algorithm scan. */
+struct eco_scan_kernels {
+    bool used;             /* else steps are those of algorithm step */
+    const void *kernel[2]; /* [forward, backward] */
+    char why[256];         /* they are not, though they should be */
+};
+
 struct eco_gpu_plan {
     struct eco_graphs *graphs;
     struct eco_gpu_force force;
@@ -29,6 +36,7 @@ struct eco_gpu_plan {
     char why[256];                   /* the latter */
     struct eco_persistent_kernels persistent[2]; /* [forward, backward] */
     struct eco_fused_kernels fused;
+    struct eco_scan_kernels scan;
     const void *const *wide; /* kernels of steps of many rows, [ECO_WIDE_SHAPES]; NULL: none */
 };
 

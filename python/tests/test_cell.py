@@ -19,8 +19,8 @@ h' = u * h + (1 - u) * tanh(W x + R h + b)
 
 def test_built_in_cells_are_found():
     names = ecornn.cells()
-    assert len(names) == len(set(names)) >= 8
-    assert {"lstm", "gru", "rnn-tanh", "rnn-relu", "mgu"} <= set(names)
+    assert len(names) == len(set(names)) >= 12
+    assert {"lstm", "gru", "rnn-tanh", "rnn-relu", "mgu", "min-gru", "min-lstm", "sru", "qrnn"} <= set(names)
     for name in names:
         assert Cell(name).name == name
     assert [Cell(name).states for name in ("lstm", "gru", "rnn-tanh")] == [2, 1, 1]

@@ -14,6 +14,7 @@
 #include "gpu/jit/compile.h"
 #include "gpu/fused_step/fused_step.h"
 #include "gpu/persistent/persistent.h"
+#include "gpu/scan/scan.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
@@ -190,6 +191,23 @@ START_TEST(compiles_fused_kernels)
             eco_fused_kernel_name(shape, name);
             ck_assert_int_eq(contains(&code, name), ECO_FUSED_MADE(accs, shape));
         }
+        eco_free(code.data);
+        eco_free(text);
+    }
+    ecornn_cell_free(cell);
+}
+END_TEST
+
+/* All steps of a chunk, where the cell is linear: of each one type, for one architecture. */
+START_TEST(compiles_scans)
+{
+    ecornn_cell *cell = cell_number(_i);
+    if (cell->lowered.linear.scans) {
+        char *text = eco_scan_text(cell, (ecornn_type)(_i % ECO_TYPES));
+        const struct eco_source source = {text, architecture[_i / ECO_TYPES % ARCHITECTURES], NULL};
+        struct eco_code code;
+        ck_assert_msg(eco_nvrtc_compile(&source, &code, reason()), "%s", why);
+        ck_assert(contains(&code, "scan_forward") && contains(&code, "scan_backward"));
         eco_free(code.data);
         eco_free(text);
     }
@@ -389,6 +407,7 @@ int main(void)
     }
     tcase_add_loop_test(tests, compiles_every_cell, 0, cells());
     tcase_add_loop_test(tests, compiles_fused_kernels, 0, cells() - builtins());
+    tcase_add_loop_test(tests, compiles_scans, 0, cells());
     tcase_add_loop_test(tests, says_what_is_missing, 0, 2);
     tcase_add_test(tests, says_what_is_wrong);
     tcase_add_test(tests, key_has_all_of_it);

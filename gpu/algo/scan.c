@@ -1,0 +1,96 @@
+/*
+ * Algorithm scan: cells that are linear in their states, element by element.  The steps of a chunk
+ * are one launch, parallel over time, at the rate of memory; products are those of algorithm step.
+ */
+#include "gpu/algo/algo.h"
+#include "gpu/jit/compile.h"
+#include "gpu/run/run.h"
+#include "gpu/scan/scan.h"
+
+#include <math.h>
+
+/* Rows of a chunk: launches and the way from tile to tile are little beside the work of as many. */
+enum { ROWS = 8192 };
+/* Of a step; blocks of a launch are numbers of 31 bits. */
+static const double MOST_UNITS = 1e10;
+
+static const char *refuses(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    char unused[1];
+    (void)caps;
+    if (!problem->cell->lowered.linear.scans)
+        return "a cell that is not linear in its states";
+    if (problem->row_invariant)
+        return "row-invariant: its rows may depend on others";
+    if (problem->projected)
+        return "a projection";
+    if (problem->resets)
+        return "resets";
+    if ((double)problem->N * problem->H > MOST_UNITS)
+        return "more rows than a launch has blocks for";
+    if (!eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))
+        return "kernels compiled at run time where there is no NVRTC";
+    return NULL;
+}
+
+static void fit(const struct eco_problem *problem, const struct eco_caps *caps,
+                struct eco_wishes *wishes)
+{
+    eco_step_fit(problem, caps, wishes);
+    wishes->gpu.exchange_bytes = eco_scan_bytes(problem);
+}
+
+static int32_t chunk_of(const struct eco_problem *problem, bool backward)
+{
+    const int32_t asked = eco_step_asked(problem, backward);
+    const int32_t steps = (ROWS + problem->N - 1) / problem->N;
+    return asked > 0 ? asked : steps < ECO_STEP_CHUNK ? ECO_STEP_CHUNK : steps;
+}
+
+static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
+                   struct eco_wishes *wishes)
+{
+    eco_algo_step.wishes(problem, caps, wishes);
+    wishes->wavefront = false;
+    wishes->gpu.weights_chunks = 0;
+    for (int way = 0; way < 2; way++) {
+        wishes->gpu.turned[way] = false;
+        wishes->gpu.prepared_bytes[way] = 0;
+    }
+    wishes->chunk = chunk_of(problem, false);
+    wishes->chunk_backward = eco_saving_chunk(problem, chunk_of(problem, true));
+    fit(problem, caps, wishes);
+}
+
+/* Seconds of the scans: their bytes, and a launch with a memset for each chunk. */
+static double scan_time(const struct eco_problem *problem, bool backward)
+{
+    static const double bytes_per_s = 2e12, launch = 8e-6;
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const double element = (double)eco_type_bytes(problem->type),
+                 sum = (double)eco_type_bytes(eco_type_sum(problem->type));
+    const double saved = problem->training ? lowered->n_saves * element : 0;
+    const double bytes = backward ? saved + (lowered->n_accs + 3) * element
+                                  : saved + lowered->n_accs * sum + element;
+    const double elements = (double)problem->T * problem->N * problem->H * problem->L * problem->D;
+    const double chunks = ceil((double)problem->T / chunk_of(problem, backward));
+    return bytes * elements / bytes_per_s + launch * chunks * problem->L * problem->D;
+}
+
+static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    return eco_gpu_launches(problem, 1) + scan_time(problem, false) +
+           (problem->training ? eco_gpu_after_back(problem, caps) + scan_time(problem, true) : 0) +
+           eco_step_products(problem, caps, false);
+}
+
+static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                         const struct eco_layout *layout, const struct eco_args *args)
+{
+    static const eco_gpu_ops ops[ECO_OP_KINDS] = {
+        [ECO_STEP] = eco_scan_run, [ECO_D_STEP] = eco_scan_run};
+    const struct eco_gpu_plan *own = plan->own;
+    return eco_gpu_run_plan(plan, tape, layout, args, own->scan.used ? ops : NULL);
+}
+
+const struct eco_algo eco_algo_scan = {"scan", refuses, wishes, estimate, run, fit};

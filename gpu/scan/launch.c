@@ -1,0 +1,188 @@
+/*
+ * Where the arrays of an op lie for a scan, its launch, and the kernels of a plan.
+ */
+#include "gpu/scan/scan.h"
+
+#include "gpu/jit/jit.h"
+#include "gpu/kernels.h"
+#include "gpu/ops/ops.h"
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+/* Rows of steps of the op, from its first on. */
+static struct eco_scan_array array_of(const struct eco_view *view, int32_t t)
+{
+    const struct eco_plane plane = eco_gpu_plane(view, t);
+    return (struct eco_scan_array){plane.data, (int64_t)plane.step, (int64_t)plane.row};
+}
+
+/* Rows of one step. */
+static struct eco_scan_array plane_of(const struct eco_view *view, int32_t t)
+{
+    struct eco_scan_array array = array_of(view, t);
+    array.step = 0;
+    return array;
+}
+
+static void point_at_planes(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                            struct eco_scan_call *call)
+{
+    const struct eco_op *op = bound->op;
+    const int32_t first = op->reversed ? op->t1 - 1 : op->t0,
+                  last = op->reversed ? op->t0 : op->t1 - 1;
+    call->zero_states = first == bound->first ? eco_gpu_zero_states(run) : 0;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        const struct eco_view *next = &bound->next[s];
+        call->first[s] = plane_of(&bound->before[s], first);
+        call->last[s] = plane_of(next, last);
+        call->wide_states |= (uint16_t)((next->type != run->layout->type) << s);
+        if (next->mask == SIZE_MAX)
+            call->next[s] = array_of(next, op->t0);
+        if (s > 0 && run->layout->training)
+            call->kept[s] = array_of(&bound->kept[s], op->t0);
+    }
+    for (int a = 0; a < run->lowered->n_accs; a++)
+        call->bias[a] = (int8_t)eco_gpu_bias(run, a);
+    call->y = array_of(&bound->y, op->t0);
+}
+
+static void point_at_kept(const struct eco_gpu_run *run, const struct eco_bound *bound,
+                          struct eco_scan_call *call)
+{
+    const int32_t t0 = bound->op->t0;
+    const int32_t last = bound->op->reversed ? bound->op->t0 : bound->op->t1 - 1;
+    call->zero_carry = last == bound->last ? eco_gpu_zero_carry(run) : 0;
+    call->begin = bound->first;
+    for (int s = 0; s < run->problem->cell->recipe.n_states; s++) {
+        call->before[s] = array_of(&bound->before[s], t0);
+        call->next[s] = array_of(&bound->next[s], t0);
+        call->initial[s] = plane_of(&bound->initial[s], bound->first);
+        call->begins |= (uint16_t)(bound->begins[s] << s);
+        call->carry[s] = plane_of(&bound->carry[s], 0);
+    }
+    call->y = array_of(&bound->dy, t0);
+    call->wide_dy = bound->dy.type != run->layout->type;
+}
+
+/* ---- what blocks tell each other ------------------------------------------------------------- */
+
+/* A ticket and a flag for each 32 units of a row, zeros before a launch; then states. */
+enum { WORDS_ALIGNMENT = 256 };
+
+static size_t groups_of(const struct eco_problem *problem, int32_t rows)
+{
+    return (size_t)rows * (((size_t)problem->H + ECO_SCAN_UNITS - 1) / ECO_SCAN_UNITS);
+}
+
+static size_t words_bytes(size_t groups)
+{
+    const size_t bytes = (1 + groups) * sizeof(uint32_t);
+    return (bytes + WORDS_ALIGNMENT - 1) / WORDS_ALIGNMENT * WORDS_ALIGNMENT;
+}
+
+size_t eco_scan_bytes(const struct eco_problem *problem)
+{
+    const size_t groups = groups_of(problem, problem->N);
+    return words_bytes(groups) + groups * (size_t)problem->cell->recipe.n_states * ECO_SCAN_UNITS *
+                                     eco_type_bytes(eco_type_sum(problem->type));
+}
+
+/* ---- the launch ------------------------------------------------------------------------------ */
+
+static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_op *op = bound->op;
+    const bool backward = run->args->backward;
+    char *room = eco_bind_scratch(run->layout, run->args, op, ECO_SCRATCH_EXCHANGE).first;
+    struct eco_scan_call call = {
+        .rows = run->args->N,
+        .hidden = run->problem->H,
+        .column = eco_gpu_column(run),
+        .t0 = op->t0,
+        .steps = op->t1 - op->t0,
+        .falls = op->reversed != backward,
+        .training = run->args->reserve != NULL,
+        .layer = op->layer,
+        .direction = op->d,
+        .seed = run->args->seed,
+        .lengths = run->args->lengths,
+        .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
+        .acc = array_of(&bound->acc, op->t0),
+        .save = array_of(&bound->save, op->t0),
+        .ticket = (uint32_t *)(void *)room,
+        .flag = (uint32_t *)(void *)room + 1,
+        .value = room + words_bytes(groups_of(run->problem, run->args->N)),
+    };
+    (backward ? point_at_kept : point_at_planes)(run, bound, &call);
+    return call;
+}
+
+/* Numbers that a step has in registers, as kernels.cuh counts them. */
+static int32_t tile_steps(const struct eco_problem *problem, bool backward)
+{
+    const struct eco_lowered *lowered = &problem->cell->lowered;
+    const int states = problem->cell->recipe.n_states;
+    return ECO_SCAN_WARPS * (backward ? ECO_SCAN_STEPS(lowered->n_saves + 2 * states)
+                                      : ECO_SCAN_STEPS(lowered->n_accs + states));
+}
+
+static void launch(struct eco_gpu_run *run, const struct eco_bound *bound)
+{
+    const struct eco_gpu_plan *own = run->plan->own;
+    const bool backward = run->args->backward;
+    struct eco_scan_call call = call_of(run, bound);
+    const size_t groups = groups_of(run->problem, call.rows);
+    const int32_t steps = tile_steps(run->problem, backward);
+    const size_t tiles = ((size_t)call.steps + (size_t)steps - 1) / (size_t)steps;
+    const dim3 blocks = {(unsigned)(groups * tiles), 1, 1},
+               threads = {ECO_SCAN_UNITS, ECO_SCAN_WARPS, 1};
+    void *arguments[] = {&call};
+    if (run->status != ECORNN_OK)
+        return;
+    eco_gpu_note_cuda(run, cudaMemsetAsync(call.ticket, 0, words_bytes(groups), run->stream),
+                      "cudaMemsetAsync");
+    eco_launch_apart(&run->launch, ECO_APART_COPY);
+    (void)eco_launch_after(&run->launch);
+    if (run->status == ECORNN_OK)
+        eco_gpu_note_cuda(
+            run,
+            eco_launch(own->scan.kernel[backward], blocks, threads, arguments, false, run->stream),
+            "a scan");
+}
+
+void eco_scan_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (run->args->backward)
+            eco_gpu_copy_history(run, &bounds[i]);
+        launch(run, &bounds[i]);
+    }
+}
+
+/* ---- kernels of a plan ----------------------------------------------------------------------- */
+
+void eco_scan_prepare(const struct ecornn_plan *plan)
+{
+    struct eco_gpu_plan *own = plan->own;
+    struct eco_text why = {own->scan.why, sizeof own->scan.why, 0};
+    struct eco_own_text wanted = {.text = eco_scan_text(plan->problem.cell, plan->problem.type),
+                                  .n = 2,
+                                  .name = {"scan_forward", "scan_backward"}};
+    const struct eco_own_code *code = eco_own_code_get(plan->device->own, &wanted, &why);
+    own->scan.used = code != NULL;
+    for (int way = 0; code != NULL && way < 2; way++)
+        own->scan.kernel[way] = eco_own_kernel(code, way);
+}
+
+void eco_scan_describe(const struct ecornn_plan *plan, struct eco_text *text)
+{
+    const struct eco_gpu_plan *own = plan->own;
+    if (!own->scan.used) {
+        eco_text_add(text, "scan: as algorithm step (%s)\n", own->scan.why);
+        return;
+    }
+    eco_text_add(text, "scan: tiles of %d steps", tile_steps(&plan->problem, false));
+    if (plan->problem.training)
+        eco_text_add(text, ", back of %d", tile_steps(&plan->problem, true));
+    eco_text_add(text, "\n");
+}

@@ -1,0 +1,103 @@
+/*
+ * The vocabulary of the printed text for a scan: one step of one unit in registers.  What a stage
+ * stores for later steps is stored at once, states stay.  Knows no order of steps.
+ */
+#ifndef ECO_GPU_SCAN_WORDS_CUH
+#define ECO_GPU_SCAN_WORDS_CUH
+
+#include "gpu/cell/math.cuh"
+#include "gpu/scan/args.h"
+
+/* SCAN_ACCS, SCAN_DACCS, SCAN_SAVES, SCAN_STATES, SCAN_LINEAR: the cell's numbers, of the text. */
+struct scan_step {
+    const struct eco_scan_call *call;
+    int32_t n, unit, t;
+    vec acc[SCAN_ACCS], saved[SCAN_SAVES + 1];
+    vec before[SCAN_STATES], next[SCAN_STATES];
+    vec dnext[SCAN_STATES], dbefore[SCAN_STATES];
+    vec factor[SCAN_STATES], term[SCAN_STATES];
+};
+
+ECO_DEVICE int64_t place_in(const struct eco_scan_array *array, const struct scan_step *at)
+{
+    return (at->t - at->call->t0) * array->step + at->n * array->row + at->unit;
+}
+
+/* Column k of an array whose columns are so many elements apart. */
+ECO_DEVICE vec read_real(const struct eco_scan_array *array, const struct scan_step *at,
+                         int64_t column)
+{
+    return ((const real *)array->data)[place_in(array, at) + column];
+}
+ECO_DEVICE vec read_narrow(const struct eco_scan_array *array, const struct scan_step *at,
+                           int64_t column)
+{
+    return to_real(((const narrow *)array->data)[place_in(array, at) + column]);
+}
+ECO_DEVICE void write_narrow(const struct eco_scan_array *array, const struct scan_step *at,
+                             int64_t column, vec v)
+{
+    ((narrow *)array->data)[place_in(array, at) + column] = to_narrow(v);
+}
+
+ECO_DEVICE vec load_acc(struct scan_step *at, int i)
+{
+    return at->acc[i];
+}
+ECO_DEVICE vec load_state(struct scan_step *at, int s)
+{
+    return at->before[s];
+}
+ECO_DEVICE vec load_next(struct scan_step *at, int s)
+{
+    return at->next[s];
+}
+ECO_DEVICE vec load_vector(struct scan_step *at, int k)
+{
+    return ((const real *)at->call->vector)[(int64_t)at->call->hidden * k + at->unit];
+}
+ECO_DEVICE vec load_saved(struct scan_step *at, int i)
+{
+    return at->saved[i];
+}
+ECO_DEVICE vec load_dnext(struct scan_step *at, int s)
+{
+    return at->dnext[s];
+}
+ECO_DEVICE void store_linear(struct scan_step *at, int s, vec factor, vec term)
+{
+    at->factor[s] = factor;
+    at->term[s] = term;
+}
+ECO_DEVICE void store_save(struct scan_step *at, int i, vec v)
+{
+    if (at->call->save.data)
+        write_narrow(&at->call->save, at, (int64_t)at->call->hidden * i, v);
+}
+ECO_DEVICE void store_next(struct scan_step *at, int s, vec v)
+{
+    at->next[s] = v;
+}
+ECO_DEVICE void store_dacc(struct scan_step *at, int a, vec v)
+{
+    write_narrow(&at->call->acc, at, (int64_t)at->call->column * a, v);
+}
+ECO_DEVICE void store_dstate(struct scan_step *at, int s, vec v)
+{
+    at->dbefore[s] = v;
+}
+ECO_DEVICE vec v_bernoulli(struct scan_step *at, int which, double probability)
+{
+    const struct eco_scan_call *call = at->call;
+    if (!call->training)
+        return (real)probability;
+    const struct eco_coordinates where = {call->seed, call->layer,     call->direction,
+                                          1u + which, (uint32_t)at->t, (uint32_t)at->n};
+    return draw(&where, (uint32_t)at->unit, probability);
+}
+
+#define CELL(name)    name
+#define CELL_FUNCTION ECO_DEVICE
+#define CELL_AT       struct scan_step *
+
+#endif /* ECO_GPU_SCAN_WORDS_CUH */
