@@ -34,14 +34,19 @@ gpu/ops/         : include/ common/ gpu/view/ gpu/jit/jit.h gpu/gemm/ gpu/wide_s
 gpu/wide_step/   : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/device/tensor_map.h gpu/view/ gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
 gpu/fused_step/  : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/view/ gpu/jit/ gpu/ops/ops.h gpu/arch/ gpu/tile/ gpu/cell/ gpu/wide_step/wide_step.h : immintrin omp.h cblas
 gpu/persistent/  : include/ common/ gpu/device/rates.h gpu/kernels.h gpu/view/ gpu/jit/ gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
+gpu/scan/        : include/ common/ gpu/kernels.h gpu/view/ gpu/jit/ gpu/ops/ops.h gpu/arch/ gpu/tile/ gpu/cell/ : immintrin omp.h cblas
 gpu/instances/   : gpu/kernels.h gpu/attention/ gpu/cell/ gpu/gemm/grouped/ gpu/fused_step/ gpu/persistent/ gpu/wide_step/ : immintrin omp.h cblas cublas
 gpu/run/         : include/ common/ gpu/device/device.h gpu/device/rates.h gpu/view/ gpu/ops/ops.h gpu/gemm/grouped/grouped.h : immintrin omp.h cblas
-gpu/algo/        : include/ common/ gpu/device/rates.h gpu/view/ gpu/run/run.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/wide_step/ gpu/jit/ : immintrin omp.h cblas
+gpu/algo/        : include/ common/ gpu/device/rates.h gpu/view/ gpu/run/run.h gpu/gemm/ gpu/fused_step/ gpu/persistent/ gpu/scan/ gpu/wide_step/ gpu/jit/ : immintrin omp.h cblas
 gpu/             : include/ common/ gpu/ config.h                                         : immintrin omp.h cblas
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
 tests/build/consumer.c : include/                                                               : immintrin omp.h cblas cuda
+<<<<<<< HEAD
 tests/           : include/ common/ tests/kit/ cpu/ gpu/jit/compile.h gpu/device/rates.h gpu/gemm/grouped/grouped.h gpu/fused_step/fused_step.h gpu/wide_step/wide_step.h gpu/persistent/persistent.h gpu/gemm/emulated_f32/tiling.h lib/ examples/ bench/core/type.h tools/ecornn/ config.h                    :
+=======
+tests/           : include/ common/ tests/kit/ cpu/ gpu/jit/compile.h gpu/gemm/grouped/grouped.h gpu/fused_step/fused_step.h gpu/wide_step/wide_step.h gpu/persistent/persistent.h gpu/scan/scan.h gpu/gemm/emulated_f32/tiling.h lib/ examples/ bench/core/type.h tools/ecornn/ config.h                    :
+>>>>>>> c3513e0 (doc: linear cells, and what scans them)
 tools/ecornn/    : include/ bench/core/                                                   : immintrin omp.h cblas cuda
 tools/           : include/                                                               : cuda
 python/native/   : include/                                                               : immintrin omp.h cblas cuda
