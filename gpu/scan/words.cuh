@@ -1,6 +1,6 @@
 /*
- * The vocabulary of the printed text for a scan: one step of one unit in registers.  What a stage
- * stores for later steps is stored at once, states stay.  Knows no order of steps.
+ * The vocabulary of the printed text for a scan: one step of one unit, all of it in registers.
+ * Knows no order of steps and no memory but that of vectors.
  */
 #ifndef ECO_GPU_SCAN_WORDS_CUH
 #define ECO_GPU_SCAN_WORDS_CUH
@@ -12,33 +12,11 @@
 struct scan_step {
     const struct eco_scan_call *call;
     int32_t n, unit, t;
-    vec acc[SCAN_ACCS], saved[SCAN_SAVES + 1];
+    vec acc[SCAN_ACCS], dacc[SCAN_DACCS], saved[SCAN_SAVES + 1];
     vec before[SCAN_STATES], next[SCAN_STATES];
     vec dnext[SCAN_STATES], dbefore[SCAN_STATES];
     vec factor[SCAN_STATES], term[SCAN_STATES];
 };
-
-ECO_DEVICE int64_t place_in(const struct eco_scan_array *array, const struct scan_step *at)
-{
-    return (at->t - at->call->t0) * array->step + at->n * array->row + at->unit;
-}
-
-/* Column k of an array whose columns are so many elements apart. */
-ECO_DEVICE vec read_real(const struct eco_scan_array *array, const struct scan_step *at,
-                         int64_t column)
-{
-    return ((const real *)array->data)[place_in(array, at) + column];
-}
-ECO_DEVICE vec read_narrow(const struct eco_scan_array *array, const struct scan_step *at,
-                           int64_t column)
-{
-    return to_real(((const narrow *)array->data)[place_in(array, at) + column]);
-}
-ECO_DEVICE void write_narrow(const struct eco_scan_array *array, const struct scan_step *at,
-                             int64_t column, vec v)
-{
-    ((narrow *)array->data)[place_in(array, at) + column] = to_narrow(v);
-}
 
 ECO_DEVICE vec load_acc(struct scan_step *at, int i)
 {
@@ -71,8 +49,7 @@ ECO_DEVICE void store_linear(struct scan_step *at, int s, vec factor, vec term)
 }
 ECO_DEVICE void store_save(struct scan_step *at, int i, vec v)
 {
-    if (at->call->save.data)
-        write_narrow(&at->call->save, at, (int64_t)at->call->hidden * i, v);
+    at->saved[i] = v;
 }
 ECO_DEVICE void store_next(struct scan_step *at, int s, vec v)
 {
@@ -80,7 +57,7 @@ ECO_DEVICE void store_next(struct scan_step *at, int s, vec v)
 }
 ECO_DEVICE void store_dacc(struct scan_step *at, int a, vec v)
 {
-    write_narrow(&at->call->acc, at, (int64_t)at->call->column * a, v);
+    at->dacc[a] = v;
 }
 ECO_DEVICE void store_dstate(struct scan_step *at, int s, vec v)
 {

@@ -272,6 +272,28 @@ START_TEST(agrees_where_rows_begin_anew)
 }
 END_TEST
 
+/* Linear cells over many tiles of steps, whole and in part, in chunks; rows that end in an earlier
+ * tile or chunk, or begin in a later one. */
+static const char *const scanned[] = {
+    "min-gru/f32/train/L2/bi/T300/N3/I9/H70/states/lengths:random",
+    "min-lstm/f32/train/rev/T130/N2/I8/H33/states/batch-major/save:every:40",
+    "sru/f32/train/L2/T200/N5/I40/H40/states/lengths:random/accumulate",
+    "qrnn/f32/train/bi/T520/N1/I8/H8/null:dfinal/lengths:random",
+    "two-memories/f32/train/rev/T150/N4/I66/H66/states/lengths:random",
+    "two-memories/f32/train/bi/T70/N3/I40/H40/states/null:dy,final/mask:20",
+    "decay/f32/infer/L3/T257/N2/I5/H129/states/alias"};
+enum { SCANNED = sizeof scanned / sizeof *scanned };
+
+START_TEST(agrees_in_scans)
+{
+    const int chunked = nth(_i) / (SCANNED * TYPES);
+    if (chunked)
+        setenv("ECORNN_CHUNK", "77", 1);
+    check_in_types(scanned, nth(_i) % (SCANNED * TYPES));
+    unsetenv("ECORNN_CHUNK");
+}
+END_TEST
+
 /* And with the bits of the same run cut into episodes: of one layer and one input, since large
  * products may add up in another order where they have more rows, and without dx. */
 static const char *const episodes[] = {
@@ -645,6 +667,7 @@ int main(int argc, char **argv)
         tcase_add_loop_test(tests, agrees_in_few_steps, 0, share(TYPES * FEW));
         tcase_add_loop_test(tests, agrees_where_rows_are_apart, 0, share(TYPES * APART));
         tcase_add_loop_test(own, agrees_where_rows_begin_anew, 0, share(TYPES * ANEW));
+        tcase_add_loop_test(own, agrees_in_scans, 0, share(2 * TYPES * SCANNED));
         tcase_add_loop_test(own, gives_the_bits_of_episodes, 0, share(EPISODE_TYPES * EPISODES));
         tcase_add_loop_test(own, agrees_for_own_cells, 0, share(sweep_own_count()));
         tcase_add_loop_test(own, gives_the_same_bits_however_compiled, 0,
