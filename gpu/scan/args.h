@@ -43,6 +43,7 @@ struct eco_scan_call {
     uint16_t begins; /* bit s: there is one for state s */
     uint32_t layer, direction;
     uint64_t seed;
+    uint32_t draw_step, draw_row; /* random numbers of step 0 and row 0 are of these */
     const int32_t *lengths;
     const void *vector;
     int8_t bias[ECO_MAX_ACCS]; /* forward: vector that accumulator a adds, or -1 */

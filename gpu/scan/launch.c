@@ -105,6 +105,8 @@ static struct eco_scan_call call_of(const struct eco_gpu_run *run, const struct 
         .layer = op->layer,
         .direction = op->d,
         .seed = run->args->seed,
+        .draw_step = run->args->first_step,
+        .draw_row = run->args->first_row,
         .lengths = run->args->lengths,
         .vector = eco_gpu_weights(run, op, ECO_PART_VECTORS),
         .acc = array_of(&bound->acc, op->t0),

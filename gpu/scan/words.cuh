@@ -68,8 +68,12 @@ ECO_DEVICE vec v_bernoulli(struct scan_step *at, int which, double probability)
     const struct eco_scan_call *call = at->call;
     if (!call->training)
         return (real)probability;
-    const struct eco_coordinates where = {call->seed, call->layer,     call->direction,
-                                          1u + which, (uint32_t)at->t, (uint32_t)at->n};
+    const struct eco_coordinates where = {call->seed,
+                                          call->layer,
+                                          call->direction,
+                                          1u + which,
+                                          call->draw_step + (uint32_t)at->t,
+                                          call->draw_row + (uint32_t)at->n};
     return draw(&where, (uint32_t)at->unit, probability);
 }
 
