@@ -300,8 +300,8 @@ void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_poin
  * what others wrote. */
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run);
 void eco_cpu_after_product(const struct eco_cpu_run *run);
-/* After the passes of a step; not in a scan, where nobody reads what others wrote, but for starts.
- */
+/* After the passes of a step; in a scan only where somebody reads what others wrote: starts, states
+ * that are shown. */
 void eco_cpu_after_step(const struct eco_cpu_run *run);
 
 /* ---- the ops that compute: ops/forward.c, ops/backward.c, ops/weight_gradients.c ------------- */

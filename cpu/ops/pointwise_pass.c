@@ -65,7 +65,7 @@ void eco_cpu_after_pointwise(const struct eco_cpu_run *run)
 
 void eco_cpu_after_step(const struct eco_cpu_run *run)
 {
-    if (!run->scans || run->args->resets != NULL)
+    if (!run->scans || run->args->resets != NULL || run->problem->states)
         eco_cpu_wait(run);
 }
 

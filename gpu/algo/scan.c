@@ -26,6 +26,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a projection";
     if (problem->resets)
         return "resets";
+    if (problem->states)
+        return "states of every step";
     if ((double)problem->N * problem->H > MOST_UNITS)
         return "more rows than a launch has blocks for";
     if (!eco_nvrtc_open(&(struct eco_text){unused, sizeof unused, 0}))

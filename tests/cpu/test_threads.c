@@ -216,7 +216,7 @@ static void run_on(const char *name, const struct test_case *test, const struct 
 /* Linear cells: each thread goes through all steps by itself, with units or rows of its own. */
 static const char *const scanned[] = {
     "min-gru/f32/train/L2/bi/T40/N3/I9/H130/states/lengths:random",
-    "min-lstm/bf16/train/T300/N2/I8/H70/states/batch-major",
+    "min-lstm/bf16/train/T300/N2/I8/H70/states/batch-major/all-states",
     "sru/f32/train/L2/rev/T70/N5/I33/H33/states/resets:20/lengths:random",
     "qrnn/f64/train/bi/T50/N40/I5/H19/states/lengths:random",
     "two-memories/f32/train/bi/T60/N2/I90/H90/states/save:every:4",
