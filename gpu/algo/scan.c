@@ -81,7 +81,7 @@ static double scan_time(const struct eco_problem *problem, bool backward)
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_gpu_launches(problem, 1) + scan_time(problem, false) +
+    return eco_gpu_launches(problem, caps, 1) + scan_time(problem, false) +
            (problem->training ? eco_gpu_after_back(problem, caps) + scan_time(problem, true) : 0) +
            eco_step_products(problem, caps, false);
 }
