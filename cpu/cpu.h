@@ -296,6 +296,13 @@ void eco_cpu_point_at_states(const struct eco_bound *bound, int32_t t, struct ec
 /* This thread's part of the [N,H] plane of step t; in a scan the same units of the same rows in all
  * steps. */
 void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_pointwise *call);
+/* The kernel of a stage. */
+eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage);
+/* The first stage after this one that begins with a product, or the number of stages. */
+int eco_cpu_next_product(const struct eco_cpu_run *run, bool backward, int stage);
+/* Stages stage.from .. stage.to over the call's part, none but the first behind a product. */
+void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, bool backward,
+                  struct eco_share stage);
 /* Between a pointwise pass and a product, and the other way round: waits where threads may read
  * what others wrote. */
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run);

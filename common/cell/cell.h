@@ -128,6 +128,11 @@ struct eco_operand {
 struct eco_program { /* instruction i may use the values of instructions before it */
     int n;
     struct eco_node code[ECO_MAX_CODE];
+    /* For an interpreter, by instruction (slots.c): is its value the same for all units of a row,
+     * and which of so many places has it?  -1: it has none. */
+    bool uniform[ECO_MAX_CODE];
+    int16_t slot[ECO_MAX_CODE];
+    int n_uniform, n_slots;
 };
 
 /*

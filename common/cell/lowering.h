@@ -1,7 +1,7 @@
 /*
  * What the parts of lowering share.  lower.c cuts the graph into stages, and asks all others:
  * levels.c how soon a value can be had, accumulate.c which products are summed, saved.c what the
- * gradient keeps of forward, program.c for the code of a stage.
+ * gradient keeps of forward, program.c for the code of a stage, slots.c where its values lie.
  */
 #ifndef ECO_LOWERING_H
 #define ECO_LOWERING_H
@@ -60,5 +60,8 @@ void eco_lower_need(const struct eco_lowering *lowering, bool backward,
                     const struct eco_demand *demand, bool need[ECO_MAX_NODES]);
 bool eco_lower_program(struct eco_lowering *lowering, bool backward,
                        const struct eco_demand *demand, struct eco_program *program);
+
+/* slots.c: where an interpreter keeps the values of a finished program. */
+void eco_lower_slots(struct eco_program *program);
 
 #endif /* ECO_LOWERING_H */

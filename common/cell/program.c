@@ -164,5 +164,6 @@ bool eco_lower_program(struct eco_lowering *lowering, bool backward,
         if (store.a < 0 || append(lowering, program, store) < 0)
             return false;
     }
+    eco_lower_slots(program);
     return true;
 }

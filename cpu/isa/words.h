@@ -14,6 +14,7 @@
 /* Row means are summed in this many partial sums, unit u in sum u % MEAN_LANES: in double and in an
  * order of their own, so that they do not depend on the instruction set. */
 enum { MEAN_LANES = 16 };
+static_assert(MEAN_LANES % VEC_LANES == 0, "a vector's units are neighbours among the sums");
 
 struct row_means {
     double sum[ECO_MAX_MEANS][MEAN_LANES];
@@ -228,8 +229,14 @@ ALWAYS_INLINE void store_mean(const struct place *at, int m, vec v)
     double *sum = at->means->sum[m];
     if (!(at->means->stored >> m & 1))
         memset(sum, 0, sizeof at->means->sum[m]);
-    for (int j = 0; j < at->count; j++)
-        sum[(at->unit + (size_t)j) % MEAN_LANES] += (double)lane[j];
+    if (at->count == VEC_LANES && at->unit % VEC_LANES == 0) {
+        double *some = sum + at->unit % MEAN_LANES; /* neighbours: as vectors */
+        for (int j = 0; j < (int)VEC_LANES; j++)
+            some[j] += (double)lane[j];
+    } else {
+        for (int j = 0; j < at->count; j++)
+            sum[(at->unit + (size_t)j) % MEAN_LANES] += (double)lane[j];
+    }
     at->means->stored |= 1u << m;
 }
 

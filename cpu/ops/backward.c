@@ -109,17 +109,6 @@ static void project_back(struct step *step, int32_t t)
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-static void run_stage(struct step *step, int stage)
-{
-    const struct eco_cpu_run *run = step->run;
-    step->call.program = &run->lowered->backward[stage];
-    const int builtin = run->problem->cell->builtin;
-    const eco_pointwise_kernel kernel =
-        builtin >= 0 ? run->kernels->cell[builtin].backward[stage] : run->kernels->interpret;
-    kernel(&step->call);
-    eco_cpu_after_step(run);
-}
-
 static void run_step(struct step *step, int32_t t)
 {
     const struct eco_cpu_run *run = step->run;
@@ -139,7 +128,7 @@ static void run_step(struct step *step, int32_t t)
         eco_cpu_add_dstates(run, step->bound, t, &step->call);
     if (run->problem->projected)
         project_back(step, t);
-    for (int stage = 0; stage < lowered->n_backward; stage++) {
+    for (int stage = 0, next; stage < lowered->n_backward; stage = next) {
         for (int o = 0; o < lowered->n_operands; o++) {
             const struct eco_operand *operand = &lowered->operand[o];
             if (operand->state >= 0 || operand->backward != stage)
@@ -150,7 +139,9 @@ static void run_step(struct step *step, int32_t t)
                                   run->layout->sum, step->call.doperand, (size_t)operand->slot * H),
                               .c_row = step->call.doperand_row});
         }
-        run_stage(step, stage);
+        next = eco_cpu_next_product(run, true, stage);
+        eco_cpu_pass(run, &step->call, true, (struct eco_share){stage, next});
+        eco_cpu_after_step(run);
     }
     for (int o = 0; o < lowered->n_operands; o++) {
         const int state = lowered->operand[o].state;

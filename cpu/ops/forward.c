@@ -121,13 +121,11 @@ static void put_stages(struct step *step)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_lowered *lowered = run->lowered;
-    const int builtin = run->problem->cell->builtin;
     struct eco_multiply *const first = step->stages->product, *product = first;
     for (int i = 0; i < lowered->n_forward; i++) {
         struct eco_stage *stage = &step->stages->stage[i];
-        *stage = (struct eco_stage){.product = product, .call = &step->call};
-        stage->kernel =
-            builtin >= 0 ? run->kernels->cell[builtin].forward[i] : run->kernels->interpret;
+        *stage = (struct eco_stage){
+            .product = product, .call = &step->call, .kernel = eco_cpu_stage_kernel(run, false, i)};
         if (i == 0 && run->layout->fuse_input)
             product[stage->n++] = input(step);
         for (int o = 0; o < lowered->n_operands; o++)
@@ -187,21 +185,24 @@ static void point_at_products(struct step *step, int32_t t)
         run->products->prepare(run, stages->stage, run->lowered->n_forward, &stages->prepared);
 }
 
-/* The products of a stage, then its pointwise pass; block by block, if the algorithm can. */
-static void run_stage(struct step *step, int i)
+/* The products of a stage, then the pointwise pass of it and of those behind it without products;
+ * block by block, if the algorithm can.  Returns the stage to go on with. */
+static int run_stages(struct step *step, int i)
 {
     const struct eco_cpu_run *run = step->run;
     const struct eco_stage *stage = &step->stages->stage[i];
     step->call.program = &run->lowered->forward[i];
     if (run->products->stage != NULL && run->own_units) {
         run->products->stage(&step->stages->prepared, i);
-        return;
+        return i + 1;
     }
     for (int k = 0; k < stage->n; k++) {
         run->products->multiply(run, &stage->product[k]);
         eco_cpu_after_product(run);
     }
-    stage->kernel(&step->call);
+    const int next = eco_cpu_next_product(run, false, i);
+    eco_cpu_pass(run, &step->call, false, (struct eco_share){i, next});
+    return next;
 }
 
 /* h = P u; then into the next plane, and to y. */
@@ -271,8 +272,8 @@ static void compute_step(struct step *step, int32_t t)
         reset(step, t);
     point_at_step(step, t);
     point_at_products(step, t);
-    for (int stage = 0; stage < lowered->n_forward; stage++) {
-        run_stage(step, stage);
+    for (int stage = 0; stage < lowered->n_forward;) {
+        stage = run_stages(step, stage);
         eco_cpu_after_step(run);
     }
     if (run->problem->projected) {

@@ -58,6 +58,48 @@ void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_poin
     call->unit1 = unit.to;
 }
 
+eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage)
+{
+    const int builtin = run->problem->cell->builtin;
+    if (builtin < 0)
+        return run->kernels->interpret;
+    const struct eco_cell_kernels *cell = &run->kernels->cell[builtin];
+    return backward ? cell->backward[stage] : cell->forward[stage];
+}
+
+int eco_cpu_next_product(const struct eco_cpu_run *run, bool backward, int stage)
+{
+    const struct eco_lowered *lowered = run->lowered;
+    int next = backward ? lowered->n_backward : lowered->n_forward;
+    for (int o = 0; o < lowered->n_operands; o++) {
+        const struct eco_operand *operand = &lowered->operand[o];
+        const int at = backward ? operand->backward : operand->forward;
+        if (at > stage && at < next)
+            next = at;
+    }
+    return next;
+}
+
+/* Means make stages too, but of a row alone: a few rows go through all stages while they are near.
+ */
+void eco_cpu_pass(const struct eco_cpu_run *run, struct eco_pointwise *call, bool backward,
+                  struct eco_share stage)
+{
+    enum { NEAR_ROWS = 4 };
+    const struct eco_program *program = backward ? run->lowered->backward : run->lowered->forward;
+    const struct eco_share rows = {call->row0, call->row1};
+    const int32_t some = stage.to - stage.from > 1 ? NEAR_ROWS : rows.to - rows.from;
+    for (int32_t row = rows.from; row < rows.to; row += some) {
+        call->row0 = row;
+        call->row1 = rows.to - row < some ? rows.to : row + some;
+        for (int k = stage.from; k < stage.to; k++) {
+            call->program = &program[k];
+            eco_cpu_stage_kernel(run, backward, k)(call);
+        }
+    }
+    call->row0 = rows.from, call->row1 = rows.to;
+}
+
 void eco_cpu_after_pointwise(const struct eco_cpu_run *run)
 {
     eco_cpu_wait(run);

@@ -227,9 +227,7 @@ static void run_stage(const struct part *part, struct eco_pointwise *call, int i
 {
     const struct eco_cpu_run *run = &part->run;
     const struct eco_op *op = &part->op;
-    const int builtin = run->problem->cell->builtin;
-    const eco_pointwise_kernel kernel =
-        builtin >= 0 ? run->kernels->cell[builtin].forward[i] : run->kernels->interpret;
+    const eco_pointwise_kernel kernel = eco_cpu_stage_kernel(run, false, i);
     call->program = &run->lowered->forward[i];
     for (int32_t k = 0; k < op->t1 - op->t0; k++) {
         point_at_step(part, call, op->reversed ? op->t1 - 1 - k : op->t0 + k);

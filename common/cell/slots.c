@@ -1,0 +1,76 @@
+/*
+ * Where an interpreter keeps the values of a program: values that are wanted at different times
+ * share a slot, and what is the same for all units of a row is known, so that it is computed once.
+ * What is loaded is loaded before anything is computed.
+ */
+#include "common/cell/lowering.h"
+
+#include <string.h>
+
+static bool is_store(int op)
+{
+    return op >= ECO_OP_STORE_OPERAND;
+}
+
+/* Made of constants and row means alone? */
+static bool is_uniform(const struct eco_program *program, int at)
+{
+    const struct eco_node *code = &program->code[at];
+    const int16_t argument[3] = {code->a, code->b, code->c};
+    if (code->op == ECO_OP_CONST || code->op == ECO_OP_MEAN)
+        return true;
+    bool uniform = eco_opcode_info[code->op].arguments > 0 && !is_store(code->op);
+    for (int k = 0; k < 3; k++)
+        uniform &= argument[k] < 0 || program->uniform[argument[k]];
+    return uniform;
+}
+
+/* The last instruction that reads each. */
+static void find_last(const struct eco_program *program, int16_t last[ECO_MAX_CODE])
+{
+    for (int i = 0; i < program->n; i++) {
+        const struct eco_node *code = &program->code[i];
+        const int16_t argument[3] = {code->a, code->b, code->c};
+        last[i] = (int16_t)i;
+        for (int k = 0; k < 3; k++)
+            if (argument[k] >= 0)
+                last[argument[k]] = (int16_t)i;
+    }
+}
+
+/* The slots of arguments that instruction i is the last to read. */
+static int release(const struct eco_program *program, const int16_t *last, int i, int16_t *slot)
+{
+    const struct eco_node *code = &program->code[i];
+    const int16_t argument[3] = {code->a, code->b, code->c};
+    int n = 0;
+    for (int k = 0; k < 3; k++) {
+        const int a = argument[k];
+        const bool again = (k > 0 && a == code->a) || (k > 1 && a == code->b);
+        if (a >= 0 && !again && last[a] == i && !program->uniform[a])
+            slot[n++] = program->slot[a];
+    }
+    return n;
+}
+
+void eco_lower_slots(struct eco_program *program)
+{
+    int16_t last[ECO_MAX_CODE], unused[ECO_MAX_CODE];
+    int n_unused = 0;
+    find_last(program, last);
+    program->n_uniform = program->n_slots = 0;
+    for (int i = 0; i < program->n; i++) {
+        const bool load = eco_opcode_info[program->code[i].op].arguments == 0;
+        program->uniform[i] = is_uniform(program, i);
+        program->slot[i] = -1;
+        if (program->uniform[i])
+            program->slot[i] = (int16_t)program->n_uniform++;
+        else if (load)
+            program->slot[i] = (int16_t)program->n_slots++;
+    }
+    for (int i = 0; i < program->n; i++) {
+        n_unused += release(program, last, i, unused + n_unused);
+        if (program->slot[i] < 0 && !is_store(program->code[i].op))
+            program->slot[i] = n_unused > 0 ? unused[--n_unused] : (int16_t)program->n_slots++;
+    }
+}
