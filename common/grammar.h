@@ -35,7 +35,7 @@ struct eco_grammar {
 };
 
 /* A string that is being read. */
-enum { ECO_SAYINGS = 32 };
+enum { ECO_SAYINGS = 40 };
 struct eco_reading {
     const struct eco_grammar *grammar;
     void *desc;

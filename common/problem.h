@@ -24,6 +24,7 @@ struct eco_saving {
 struct eco_problem {
     const struct ecornn_cell *cell;
     int32_t T, N, I, H, P, L, D;
+    int32_t heads; /* R reads H / heads units, those of a unit's own head */
     bool projected; /* P is a projection; else P == H */
     bool training;
     bool fast;          /* ECORNN_FAST_MATH */
@@ -50,6 +51,8 @@ int32_t eco_problem_input(const struct eco_problem *problem, int layer);
 int32_t eco_problem_width(const struct eco_problem *problem, int state);
 /* Columns of R of an operand: P where it is the output state itself, else H. */
 int32_t eco_problem_columns(const struct eco_problem *problem, int operand);
+/* Units of a head: H, without. */
+int32_t eco_problem_head(const struct eco_problem *problem);
 /* Is (layer, direction index d) run from the last step to the first? */
 bool eco_problem_reversed(const struct eco_problem *problem, int d);
 /* Does a lean run write y of every layer apart from planes? */

@@ -242,7 +242,10 @@ typedef struct {
      * their order; else they have M first, too.  The bits of a model are those of a run by itself,
      * model m with seed + m.  On a CPU and the reference. */
     int32_t models;
-    uint32_t reserved[2]; /**< zero */
+    /** K: every R reads H/K units, those of its own head, and is stored as [H,H/K]: rows
+     * [k*H/K, (k+1)*H/K) are the matrix [H/K,H/K] of head k.  H is a multiple.  0: 1. */
+    int32_t heads;
+    uint32_t reserved[1]; /**< zero */
 } ecornn_desc;
 
 /**
@@ -250,9 +253,9 @@ typedef struct {
  * cell, defaults left out:
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
- *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/batch-major][/resets]
- *     [/mask][/repeat-padding][/all-states][/dropout:#][/save:states|save:every:#][/bf16-save|f16-save]
- *     [/memory:#[K|M|G]][/models:#][/shared-x]
+ *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#][/batch-major]
+ *     [/resets][/mask][/repeat-padding][/all-states][/dropout:#][/save:states|save:every:#]
+ *     [/bf16-save|f16-save][/memory:#[K|M|G]][/models:#][/shared-x]
  *
  * e.g. "lstm/f32/train/L2/bi/T100/N32/I512/H512".  What is said twice, or contradicts, is refused.
  * CELL names a built-in cell, or stands for `cell` when that is not NULL.
@@ -301,7 +304,7 @@ typedef struct {
     char name[48]; /**< "0.fwd.W.i": layer, direction, kind, line of the cell's text; of several
                         models "3:0.fwd.W.i" is model 3's */
     size_t offset; /**< of its first element in the parameter block */
-    int32_t rows;  /**< W [H,I or D*P]  R [H,P or H]  b, p [H,1]  proj [P,H] */
+    int32_t rows;  /**< W [H,I or D*P]  R [H,P or H/heads]  b, p [H,1]  proj [P,H] */
     int32_t cols;  /**< the second of these */
 } ecornn_param;
 

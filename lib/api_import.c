@@ -153,6 +153,9 @@ static ecornn_status begin(struct walk *walk, const struct ecornn_plan *plan, co
     *walk = (struct walk){.problem = &plan->problem, .system = eco_foreign_find(system)};
     if (!walk->system)
         return ECORNN_BAD_ARGUMENT;
+    if (plan->problem.heads > 1)
+        return eco_fail(ECORNN_UNSUPPORTED, "%s has no cell with heads, heads is %d", system,
+                        plan->problem.heads);
     return eco_foreign_cell_find(walk->system, &plan->problem.cell->recipe,
                                  plan->problem.projected ? plan->problem.P : 0, &walk->cell);
 }

@@ -5,17 +5,22 @@
 #ifndef ECO_LANES_H
 #define ECO_LANES_H
 
+#include <stdbool.h>
+
 #include "common/type.h"
 
 /* k of a group, in panels of BF16: two neighbouring k of a lane lie side by side.  Floats have
  * groups of one. */
 enum { ECO_LANES_GROUP = 32 };
 
-/* Some rows of a parameter [rows, cols]. */
+/* Some rows of a parameter [rows, cols].  Of heads, R is a matrix with blocks of cols by cols on
+ * its diagonal, and zeros elsewhere: row number unit + r begins at k = (unit + r) / cols * cols. */
 struct eco_lanes_source {
     const char *data;
     size_t rows, cols;
     ecornn_type type;
+    bool heads;
+    size_t unit;
 };
 
 /* Neighbouring vectors, of as many lanes as the code's set has.  In BF16 a vector is a group of k,

@@ -5,6 +5,7 @@
 #include "common/plan.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "common/plan/lanes.h"
 
@@ -46,6 +47,7 @@ static struct eco_lanes_source rows_of(const struct eco_lanes_source *from, size
     struct eco_lanes_source rows = *from;
     rows.rows = left < n ? left : n;
     rows.data += (from->rows - left) * from->cols * eco_type_bytes(from->type);
+    rows.unit = from->rows - left;
     return rows;
 }
 
@@ -117,11 +119,31 @@ static void pack_part(const struct pack *pack, int part)
     }
 }
 
+/* Rows of heads with zeros around what they have. */
+static void pack_heads(const struct eco_lanes_source *from, struct share rows, ecornn_type type,
+                       char *weights)
+{
+    const size_t element = eco_type_bytes(type), row = from->rows * element;
+    for (size_t i = rows.from; i < rows.to; i++) {
+        char *const to = weights + i * row;
+        memset(to, 0, row);
+        eco_type_move(to + i / from->cols * from->cols * element, type,
+                      from->data + i * from->cols * eco_type_bytes(from->type), from->type,
+                      from->cols);
+    }
+}
+
 static void pack_dense(const struct pack *pack, const struct source *source, ecornn_type type,
                        char *weights)
 {
     const struct eco_lanes_source *from = &source->from;
-    const size_t n = from->rows * from->cols, element = eco_type_bytes(type);
+    const size_t element = eco_type_bytes(type);
+    if (from->heads) {
+        pack_heads(from, share_of(from->rows, pack->part), type,
+                   weights + (size_t)source->before * from->rows * from->rows * element);
+        return;
+    }
+    const size_t n = from->rows * from->cols;
     const struct share share = share_of(n, pack->part);
     eco_type_move(weights + ((size_t)source->before * n + share.from) * element, type,
                   from->data + share.from * eco_type_bytes(from->type), from->type,
@@ -169,6 +191,7 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
                                                  .cols = (size_t)place.cols,
                                                  .type = plan->problem.param_type};
         source->part = eco_problem_part(&plan->problem, &place, &source->before);
+        source->from.heads = plan->problem.heads > 1 && source->part >= ECO_PART_RECURRENT;
     }
     pack_direction(&pack);
 }
@@ -190,11 +213,35 @@ void eco_plan_pack_add(const struct ecornn_plan *plan, const void *const *params
     }
 }
 
+/* A gradient on its way to a parameter. */
+struct unpack {
+    const char *from; /* its part */
+    char *to;
+    ecornn_type sum, type;
+    bool add;
+};
+
+/* n elements. */
+static void unpack_some(const struct unpack *unpack, size_t to, size_t from, size_t n)
+{
+    (unpack->add ? eco_type_add : eco_type_move)(
+        unpack->to + to * eco_type_bytes(unpack->type), unpack->type,
+        unpack->from + from * eco_type_bytes(unpack->sum), unpack->sum, n);
+}
+
+/* Of heads: what lies on the diagonal. */
+static void unpack_heads(const struct unpack *unpack, const struct eco_param_place *place,
+                         int before, struct share rows)
+{
+    const size_t H = (size_t)place->rows, n = (size_t)place->cols;
+    for (size_t i = rows.from; i < rows.to; i++)
+        unpack_some(unpack, i * n, ((size_t)before * H + i) * H + i / n * n, n);
+}
+
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
                      bool add, struct eco_portion part)
 {
     const struct eco_layout *layout = &plan->layout[0];
-    const ecornn_type type = plan->problem.param_type;
     for (int i = 0; i < eco_problem_params(&plan->problem); i++) {
         if (params[i] == NULL)
             continue;
@@ -202,12 +249,18 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void 
         int before;
         eco_problem_place(&plan->problem, i, &place);
         const int of = eco_problem_part(&plan->problem, &place, &before);
-        const size_t n = place.elements;
-        const struct share share = share_of(n, part);
-        const char *from = (const char *)dweights +
-                           eco_layout_gradient(layout, place.layer, place.direction, of) +
-                           ((size_t)before * n + share.from) * eco_type_bytes(layout->sum);
-        (add ? eco_type_add : eco_type_move)((char *)params[i] + share.from * eco_type_bytes(type),
-                                             type, from, layout->sum, share.to - share.from);
+        const struct unpack unpack = {
+            .from = (const char *)dweights +
+                    eco_layout_gradient(layout, place.layer, place.direction, of),
+            .to = params[i],
+            .sum = layout->sum,
+            .type = plan->problem.param_type,
+            .add = add};
+        const struct share share = share_of(place.elements, part);
+        if (plan->problem.heads > 1 && of >= ECO_PART_RECURRENT)
+            unpack_heads(&unpack, &place, before, share_of((size_t)place.rows, part));
+        else
+            unpack_some(&unpack, share.from, (size_t)before * place.elements + share.from,
+                        share.to - share.from);
     }
 }

@@ -26,7 +26,7 @@ static void param_shape(const struct eco_problem *problem, int layer, int index,
         *cols = eco_problem_input(problem, layer);
     } else if (recipe->param[index].kind == ECO_PARAM_R) {
         const struct eco_node *e = &recipe->node[recipe->node[recipe->param[index].node].a];
-        *cols = e->op == ECO_OP_STATE && e->index == 0 ? problem->P : problem->H;
+        *cols = (e->op == ECO_OP_STATE && e->index == 0 ? problem->P : problem->H) / problem->heads;
     }
 }
 

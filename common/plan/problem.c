@@ -33,6 +33,11 @@ int32_t eco_problem_columns(const struct eco_problem *problem, int operand)
     return problem->cell->lowered.operand[operand].state == 0 ? problem->P : problem->H;
 }
 
+int32_t eco_problem_head(const struct eco_problem *problem)
+{
+    return problem->H / problem->heads;
+}
+
 bool eco_problem_reversed(const struct eco_problem *problem, int d)
 {
     return d == 1 || problem->direction == ECORNN_REVERSE;
@@ -66,6 +71,7 @@ static const struct eco_extent extents[] = {
     {0, FIELD(save), 0, ECORNN_SAVE_EVERY},
     {0, FIELD(save_type), 0, ECO_TYPES - 1},
     {0, FIELD(models), 0, ECO_MAX_MODELS},
+    {0, FIELD(heads), 0, ECO_MAX_EXTENT},
 };
 #undef FIELD
 
@@ -84,6 +90,7 @@ enum saying {
     PADDING,
     STATES,
     DROPOUT,
+    HEADS,
     SAVE,
     SAVE_TYPE,
     MEMORY,
@@ -188,6 +195,12 @@ static ecornn_status check_desc(const ecornn_desc *desc)
         if (desc->reserved[i] != 0)
             return eco_fail(ECORNN_BAD_ARGUMENT, "reserved[%zu] is %u, must be 0", i,
                             desc->reserved[i]);
+    if (desc->heads > 1 && desc->hidden % desc->heads != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "heads is %d, must divide hidden, which is %d",
+                        desc->heads, desc->hidden);
+    if (desc->heads > 1 && desc->proj != 0)
+        return eco_fail(ECORNN_UNSUPPORTED, "proj is %d with %d heads: no projection joins heads",
+                        desc->proj, desc->heads);
     if (desc->proj != 0 && !desc->cell->lowered.projectable)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "proj is %d, but cell %s uses its output state outside R(.): no projection",
@@ -240,6 +253,8 @@ static void write_text(struct eco_problem *problem)
                  problem->I, problem->H);
     if (problem->projected)
         eco_text_add(&text, "/P%d", problem->P);
+    if (problem->heads > 1)
+        eco_text_add(&text, "/heads:%d", problem->heads);
     if (problem->order == ECORNN_BATCH_MAJOR)
         eco_text_add(&text, "/batch-major");
     if (problem->resets)
@@ -280,6 +295,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .N = desc->batch,
         .I = desc->input,
         .H = desc->hidden,
+        .heads = desc->heads != 0 ? desc->heads : 1,
         .P = desc->proj != 0 ? desc->proj : desc->hidden,
         .L = desc->layers != 0 ? desc->layers : 1,
         .D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1,
@@ -339,9 +355,23 @@ static ecornn_status parse_models(struct eco_reading *reading, const char *part)
     return eco_reading_say(reading, MODELS, part);
 }
 
+static ecornn_status parse_heads(struct eco_reading *reading, const char *part, const char *value)
+{
+    const size_t digits = strspn(value, "0123456789");
+    int64_t heads = 0;
+    for (size_t i = 0; i < digits && heads <= ECO_MAX_EXTENT; i++)
+        heads = heads * 10 + (value[i] - '0');
+    if (digits == 0 || value[digits] != '\0')
+        return eco_reading_fail(reading, part);
+    if (heads < 1 || heads > ECO_MAX_EXTENT)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "heads is %s, must be 1 to %d", value, ECO_MAX_EXTENT);
+    ((ecornn_desc *)reading->desc)->heads = (int32_t)heads;
+    return eco_reading_say(reading, HEADS, part);
+}
+
 static ecornn_status parse_part(struct eco_reading *reading, const char *part)
 {
-    static const char dropout[] = "dropout:";
+    static const char dropout[] = "dropout:", heads[] = "heads:";
     ecornn_desc *desc = reading->desc;
     ecornn_status status;
     if (eco_reading_word(reading, part, &status))
@@ -350,6 +380,8 @@ static ecornn_status parse_part(struct eco_reading *reading, const char *part)
         return eco_reading_say(reading, part[0] == 's' ? SAVE : MEMORY, part);
     if (strncmp(part, "models:", 7) == 0)
         return parse_models(reading, part);
+    if (strncmp(part, heads, sizeof heads - 1) == 0)
+        return parse_heads(reading, part, part + sizeof heads - 1);
     if (strncmp(part, dropout, sizeof dropout - 1) != 0)
         return eco_reading_extent(reading, part);
     const char *value = part + sizeof dropout - 1;

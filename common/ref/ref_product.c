@@ -34,3 +34,24 @@ void eco_reference_multiply_gradient(struct eco_reference *run,
             eco_reference_sum_add(run, product->matrix + at, product->dout[j] * product->in[k]);
         }
 }
+
+void eco_reference_multiply_heads(struct eco_reference *run, double *out, const double *matrix,
+                                  const double *in)
+{
+    const int32_t n = eco_problem_head(run->problem);
+    for (int32_t j = 0; j < run->problem->H; j += n)
+        eco_reference_multiply(run, out + j, matrix + (size_t)j * (size_t)n, n, in + j, n);
+}
+
+void eco_reference_multiply_heads_gradient(struct eco_reference *run,
+                                           const struct eco_reference_product *product)
+{
+    struct eco_reference_product head = *product;
+    for (int32_t k = 0; k < run->problem->heads; k++) {
+        eco_reference_multiply_gradient(run, &head);
+        head.matrix += (size_t)head.rows * (size_t)head.cols;
+        head.in += head.cols;
+        head.dout += head.rows;
+        head.din += head.cols;
+    }
+}

@@ -118,6 +118,11 @@ static void add_product(const struct place *at, double *out)
         return;
     }
     const int32_t width = operand_width(run->problem, node->a);
+    if (run->problem->heads > 1) {
+        eco_reference_multiply_heads(
+            run, out, matrix, eco_reference_operand(run, value_of(run, node->a), width));
+        return;
+    }
     eco_reference_multiply(run, out, matrix, H,
                            eco_reference_operand(run, value_of(run, node->a), width), width);
 }
@@ -255,6 +260,22 @@ static void sweep_mean(const struct place *at, const double *dvalue)
         add_to(run, &dvalue_of(run, at->node->a)[j], sum / H);
 }
 
+/* R e, of whole rows or by heads. */
+static void sweep_product(const struct place *at, const double *dvalue)
+{
+    struct eco_reference *run = at->run;
+    const struct eco_node *node = at->node;
+    const int32_t width = operand_width(run->problem, node->a), heads = run->problem->heads;
+    const struct eco_reference_product product = {
+        run->offset[node->index],
+        run->problem->H / heads,
+        width / heads,
+        eco_reference_operand(run, value_of(run, node->a), width),
+        dvalue,
+        dvalue_of(run, node->a)};
+    eco_reference_multiply_heads_gradient(run, &product);
+}
+
 static void sweep_node(const struct place *at)
 {
     struct eco_reference *run = at->run;
@@ -287,12 +308,7 @@ static void sweep_node(const struct place *at)
                                                  at->row->x, dvalue, at->row->dx});
         break;
     case ECO_OP_PRODUCT:
-        eco_reference_multiply_gradient(
-            run, &(struct eco_reference_product){
-                     run->offset[node->index], H, operand_width(run->problem, node->a),
-                     eco_reference_operand(run, value_of(run, node->a),
-                                           operand_width(run->problem, node->a)),
-                     dvalue, dvalue_of(run, node->a)});
+        sweep_product(at, dvalue);
         break;
     case ECO_OP_MEAN:
         sweep_mean(at, dvalue);

@@ -28,6 +28,12 @@ static const char *element_of(const struct eco_lanes_source *source, size_t row,
     return source->data + (row * source->cols + column) * eco_type_bytes(source->type);
 }
 
+/* The k of a row's first element. */
+static size_t first_k(const struct eco_lanes_source *source, size_t row)
+{
+    return source->heads ? (source->unit + row) / source->cols * source->cols : 0;
+}
+
 /* low and, above it, high, rounded. */
 ALWAYS_INLINE vecu pairs_of(vecu low, vecu high)
 {
@@ -136,6 +142,17 @@ static struct turn turn_to(const struct eco_lanes *lanes, size_t v, size_t k)
     return (struct turn){.to = lanes->to + k / GROUP * lanes->stride + v * VECTOR, .stride = LINE};
 }
 
+/* n elements of a row from k on. */
+static void copy_some(void *to, ecornn_type type, const struct eco_lanes_source *source, size_t row,
+                      size_t k, size_t n)
+{
+    const size_t begin = first_k(source, row), end = begin + source->cols;
+    const size_t from = k < begin ? begin : k, until = least(k + n, end);
+    if (from < until)
+        eco_type_move((char *)to + (from - k) * eco_type_bytes(type), type,
+                      element_of(source, row, from - begin), source->type, until - from);
+}
+
 /* Vector v from k `first` on, by way of a copy with zeros around it. */
 static void turn_copies(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
                         size_t v, size_t first)
@@ -150,7 +167,7 @@ static void turn_copies(const struct eco_lanes *lanes, const struct eco_lanes_so
         turn.from = (const char *)copy;
         turn.row = sizeof *copy;
         for (size_t u = 0; u < least(rows, VEC_LANES); u++)
-            eco_type_move(copy[u], type, element_of(source, row + u, k), source->type, n);
+            copy_some(copy[u], type, source, row + u, k, n);
         if (lanes->type == ECORNN_F32 && n < WORDS)
             turn_some_words(&turn, n, lanes->rounded);
         else
@@ -163,7 +180,8 @@ static void put_rows(const struct eco_lanes *lanes, const struct eco_lanes_sourc
 {
     const ecornn_type type = turned_type(lanes, source);
     const size_t some = turned_k(lanes), vectors = source->rows / VEC_LANES;
-    const size_t whole = source->type == type && vectors > 0 ? lanes->k / some * some : 0;
+    const bool straight = source->type == type && vectors > 0 && !source->heads;
+    const size_t whole = straight ? lanes->k / some * some : 0;
     const bool plain = lanes->type == ECORNN_F32 && !lanes->rounded;
     for (size_t v = 0, next; v < vectors; v = next) {
         const bool together = plain && vectors - v >= TOGETHER;
@@ -190,7 +208,8 @@ struct columns {
     enum kind kind;
     const char *from;
     size_t row, rows; /* row: bytes */
-    size_t n;         /* that exist */
+    size_t n;         /* that exist, */
+    size_t skipped;   /* from this lane on */
     ecornn_type type;
 };
 
@@ -214,10 +233,25 @@ static struct columns columns_at(const struct eco_lanes_source *source, size_t j
                             .type = source->type};
 }
 
+/* The same of rows of one head, whose elements begin at column `begin`. */
+static struct columns columns_of_head(const struct eco_lanes_source *source, size_t j, size_t begin)
+{
+    const size_t from = j < begin ? begin : j;
+    const size_t until = least(j + VEC_LANES, begin + source->cols);
+    const size_t n = from < until ? until - from : 0, at = n > 0 ? from - begin : 0;
+    return (struct columns){.kind = n > 0 ? OTHERS : NOTHING,
+                            .from = element_of(source, 0, at),
+                            .row = source->cols * eco_type_bytes(source->type),
+                            .rows = source->rows,
+                            .n = n,
+                            .skipped = n > 0 ? from - j : 0,
+                            .type = source->type};
+}
+
 static vecu others(const struct columns *columns, const void *from)
 {
     float lane[VEC_LANES] = {0};
-    eco_type_move(lane, ECORNN_F32, from, columns->type, columns->n);
+    eco_type_move(lane + columns->skipped, ECORNN_F32, from, columns->type, columns->n);
     return (vecu)v_load(lane);
 }
 
@@ -274,8 +308,8 @@ static void put_half(char *to, size_t stride, const struct columns *columns, siz
 {
     uint16_t *pair = (void *)pair_at(to, stride, k), half[VEC_LANES] = {0};
     if (columns->n > 0)
-        eco_type_move(half, ECORNN_BF16, columns->from + r * columns->row, columns->type,
-                      columns->n);
+        eco_type_move(half + columns->skipped, ECORNN_BF16, columns->from + r * columns->row,
+                      columns->type, columns->n);
     for (size_t u = 0; u < VEC_LANES; u++)
         pair[2 * u + k % 2] = half[u];
 }
@@ -321,13 +355,16 @@ static void clear_pairs(char *to, size_t stride, size_t k)
         put_half(to, stride, &(struct columns){.type = ECORNN_BF16}, 0, k);
 }
 
-/* M^T: columns are lanes. */
-static void put_columns(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
-                        size_t first)
+/* The vectors of all blocks, of rows of one head if there are heads. */
+static void put_columns_of(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
+                           size_t first)
 {
     for (size_t b = 0; b < lanes->blocks; b++)
         for (size_t v = 0; v < lanes->vectors; v++) {
-            const struct columns columns = columns_at(source, (b * lanes->vectors + v) * VEC_LANES);
+            const size_t j = (b * lanes->vectors + v) * VEC_LANES;
+            const struct columns columns = source->heads
+                                               ? columns_of_head(source, j, first_k(source, 0))
+                                               : columns_at(source, j);
             char *const to = lanes->to + b * lanes->block;
             if (lanes->type == ECORNN_F32) {
                 put_vector_of_floats(to + v * LINE + first * lanes->stride, lanes->stride, &columns,
@@ -338,6 +375,22 @@ static void put_columns(const struct eco_lanes *lanes, const struct eco_lanes_so
             if (first + source->rows == lanes->k)
                 clear_pairs(to + v * VECTOR, lanes->stride, lanes->k);
         }
+}
+
+/* M^T: columns are lanes. */
+static void put_columns(const struct eco_lanes *lanes, const struct eco_lanes_source *source,
+                        size_t first)
+{
+    struct eco_lanes_source some = *source;
+    for (size_t row = 0; source->heads && row < source->rows; row += some.rows) {
+        const size_t left = source->cols - (source->unit + row) % source->cols;
+        some.unit = source->unit + row;
+        some.data = element_of(source, row, 0);
+        some.rows = least(left, source->rows - row);
+        put_columns_of(lanes, &some, first + row);
+    }
+    if (!source->heads)
+        put_columns_of(lanes, source, first);
 }
 
 const struct eco_lanes_code JOIN(eco_lanes_, ECO_ISA) = {put_rows, put_columns};

@@ -10,6 +10,7 @@ struct place {
     size_t weights, gradient; /* bytes */
     size_t row;               /* of both, elements */
     bool vector;
+    int heads; /* of R: as many matrices, each on the diagonal of one of zeros */
 };
 
 static struct place place_of(const struct ecornn_plan *plan, int i)
@@ -24,7 +25,8 @@ static struct place place_of(const struct ecornn_plan *plan, int i)
     struct place found = {.row = (size_t)matrix->row,
                           .vector = part == ECO_PART_VECTORS,
                           .type = part == ECO_PART_VECTORS ? layout->sum : layout->weight,
-                          .gradient_type = layout->sum};
+                          .gradient_type = layout->sum,
+                          .heads = part >= ECO_PART_RECURRENT ? plan->problem.heads : 1};
     eco_problem_param(&plan->problem, i, &found.param);
     found.weights = eco_layout_weights(layout, at.layer, at.direction, part) +
                     elements * eco_type_bytes(found.type);
@@ -94,7 +96,7 @@ static ecornn_status move(struct mover *mover, const struct place *place, const 
     const ecornn_param *param = &place->param;
     const struct eco_param_move next = {.to = to,
                                         .from = from,
-                                        .rows = place->vector ? 1 : param->rows,
+                                        .rows = place->vector ? 1 : param->rows / place->heads,
                                         .width = place->vector ? param->rows : param->cols};
     if (extend(mover, &next, place->vector))
         return ECORNN_OK;
@@ -108,10 +110,20 @@ static ecornn_status move(struct mover *mover, const struct place *place, const 
     return ECORNN_OK;
 }
 
+/* A head on: so many rows, and in packed weights so many columns. */
+static void next_head(const struct place *place, struct eco_plane *packed, struct eco_plane *caller)
+{
+    const size_t rows = (size_t)(place->param.rows / place->heads),
+                 cols = (size_t)place->param.cols;
+    packed->data =
+        (char *)packed->data + (rows * packed->row + cols) * eco_type_bytes(packed->type);
+    caller->data = (char *)caller->data + rows * cols * eco_type_bytes(caller->type);
+}
+
 /* Is there anything between the matrices' elements? */
 static bool has_gaps(const struct eco_layout *layout)
 {
-    bool gaps = false;
+    bool gaps = layout->problem->heads > 1;
     for (int layer = 0; layer < layout->problem->L && layer < 2; layer++)
         for (int part = 0; part < ECO_PARTS; part++) {
             const struct eco_matrix *matrix = eco_layout_matrix(layout, layer, part);
@@ -137,12 +149,15 @@ static ecornn_status pack(const struct ecornn_plan *plan, const void *const *par
         if (params[i] == NULL)
             continue;
         const struct place place = place_of(plan, i);
-        const struct eco_plane to = {
+        struct eco_plane to = {
             .data = (char *)weights + place.weights, .row = place.row, .type = place.type};
-        const struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
-                                       .row = (size_t)place.param.cols,
-                                       .type = plan->problem.param_type};
-        status = move(&mover, &place, params[i], to, from);
+        struct eco_plane from = {.data = (void *)(uintptr_t)params[i],
+                                 .row = (size_t)place.param.cols,
+                                 .type = plan->problem.param_type};
+        for (int k = 0; status == ECORNN_OK && k < place.heads; k++) {
+            status = move(&mover, &place, params[i], to, from);
+            next_head(&place, &to, &from);
+        }
     }
     if (status == ECORNN_OK)
         status = flush(&mover);
@@ -175,12 +190,15 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
         if (params[i] == NULL)
             continue;
         const struct place place = place_of(plan, i);
-        const struct eco_plane to = {
+        struct eco_plane to = {
             .data = params[i], .row = (size_t)place.param.cols, .type = plan->problem.param_type};
-        const struct eco_plane from = {.data = (void *)((uintptr_t)dweights + place.gradient),
-                                       .row = place.row,
-                                       .type = place.gradient_type};
-        status = move(&mover, &place, params[i], to, from);
+        struct eco_plane from = {.data = (void *)((uintptr_t)dweights + place.gradient),
+                                 .row = place.row,
+                                 .type = place.gradient_type};
+        for (int k = 0; status == ECORNN_OK && k < place.heads; k++) {
+            status = move(&mover, &place, params[i], to, from);
+            next_head(&place, &from, &to);
+        }
     }
     if (status == ECORNN_OK)
         status = flush(&mover);

@@ -50,7 +50,9 @@ class Desc(ctypes.Structure):
         ("memory_limit", c_uint64),
         ("save_every", c_int32),
         ("save_type", c_int),
-        ("reserved", c_uint32 * 3),
+        ("models", c_int32),
+        ("heads", c_int32),
+        ("reserved", c_uint32 * 1),
     ]
 
 

@@ -111,6 +111,10 @@ static const char *const known[] = {
     "qrnn: W.z W.f W.o b.z b.f b.o | acc W.z+b.z@0 W.f+b.f@0 W.o+b.o@0 "
     "| save tanh:z@0 sigmoid:f@0 sigmoid:o@0 "
     "| 0 operands 0 slots 0 extra 1+1 stages projectable linear:2",
+    "slstm: W.z W.o W.i W.f R.z R.o R.i R.f b.z b.o b.i b.f "
+    "| acc W.z+b.z+R.z@0 W.o+b.o+R.o@0 W.i+b.i+R.i@0 W.f+b.f+R.f@0 "
+    "| save tanh:z@0 sigmoid:o@0 acc:i@0 acc:f@0 "
+    "| 1 operands 0 slots 0 extra 1+1 stages projectable",
 };
 
 START_TEST(builtins)

@@ -81,6 +81,13 @@ static const char *const broken[] = {
     "lstm/T1/N1/I1/H1/dropout:0.5 ",
     "lstm/T1/N1/I1/H1/dropout:.5.5",
     "lstm/T1/N1/I1/H1/dropout:1e99",
+    "lstm/T1/N1/I1/H4/heads:0",
+    "lstm/T1/N1/I1/H4/heads:3",
+    "lstm/T1/N1/I1/H4/heads:",
+    "lstm/T1/N1/I1/H4/heads:2x",
+    "lstm/T1/N1/I1/H4/heads:2/heads:2",
+    "lstm/T1/N1/I1/H4/P2/heads:2",
+    "lstm/T1/N1/I1/H4/heads:99999999999999999999",
 };
 
 enum { BROKEN = sizeof broken / sizeof *broken };

@@ -173,7 +173,7 @@ static int parse_suffix(struct test_case *test, const char *part)
             return *flag[i].flag = true;
     const char *colon = strchr(part, ':');
     if (!colon || strncmp(part, "dropout", 7) == 0 || strncmp(part, "save", 4) == 0 ||
-        strncmp(part, "memory", 6) == 0)
+        strncmp(part, "memory", 6) == 0 || strncmp(part, "heads", 5) == 0)
         return 0;
     bool ok = false;
     if (strncmp(part, "lengths", 7) == 0)

@@ -7,7 +7,7 @@
 #include "common/problem.h"
 #include "common/wishes.h"
 
-enum { PROBLEMS = 21, WISHES = 14 };
+enum { PROBLEMS = 22, WISHES = 14 };
 
 extern const char *const problems[PROBLEMS];
 extern const struct eco_wishes wishes[WISHES];

@@ -66,6 +66,11 @@ static const char *const chosen[] = {
     "gru/f32/infer/L2/bi/T60/N1/I5/H19/lengths:random/states/batch-major", /* nothing gathered */
     "gru/f32/infer/L3/T60/N3/I4/H19/run:20x3/states", /* some chunks of a wavefront left out */
     "gru/f32/train/T48/N2/I3/H17/scale:10/states",
+    "gru/f32/train/L2/bi/T5/N4/I3/H48/heads:4/states/lengths:random/accumulate",
+    "gru-reset-first/bf16/train/T5/N9/I3/H34/heads:2/states",
+    "lstm/f32/bf16-weights/train/bi/T4/N5/I3/H150/heads:6",
+    "lstm/f64/infer/T4/N3/I3/H15/heads:15/states",
+    "slstm/f32/train/T9/N4/I5/H32/heads:4/resets:20",
     "gru-reset-first/f64/train/L2/bi/T5/N3/I7/H16/states/lengths:random",
     "gru-reset-first/f32/train/L2/bi/T6/N4/I3/H9/lengths:random/states/dropout:0.3",
     "gru-reset-first/f32/infer/L2/bi/T6/N4/I3/H9/states/batch-major",
