@@ -31,6 +31,52 @@ static struct eco_matrix matrix_of(const struct eco_cpu_run *run, const struct e
     return *eco_layout_matrix(run->layout, m->op->layer, m->part);
 }
 
+/* A product with the blocks of heads, each by one thread: what is added to one place is added by
+ * one. */
+static void multiply_head(const struct eco_cpu_run *run, const struct eco_product *whole,
+                          int32_t number, int32_t head)
+{
+    const int32_t n = eco_problem_head(run->problem);
+    const size_t across = (size_t)head * (size_t)n,
+                 down = (size_t)number * (size_t)run->problem->H + across;
+    const ecornn_type type = run->layout->sum;
+    struct eco_cpu_run alone = *run;
+    struct eco_product p = *whole;
+    alone.id = 0, alone.count = 1;
+    p.n = n;
+    if (p.kind == ECO_PRODUCT_TN)
+        p.m = n;
+    else
+        p.k = n;
+    p.add = p.add || (p.kind == ECO_PRODUCT_NN && number > 0);
+    p.a = eco_cpu_after(type, p.a, p.kind == ECO_PRODUCT_NT ? across : down);
+    p.b = eco_cpu_after(type, p.b, p.kind == ECO_PRODUCT_TN ? across : down * p.b_row + across);
+    p.c = eco_cpu_after_mutable(type, p.c,
+                                p.kind == ECO_PRODUCT_NT   ? down
+                                : p.kind == ECO_PRODUCT_NN ? across
+                                                           : down * p.c_row + across);
+    eco_cpu_product(&alone, &p);
+}
+
+/* A product with a part, of heads with their blocks only. */
+static void multiply_part(const struct eco_cpu_run *run, const struct eco_multiply *m,
+                          const struct eco_product *p)
+{
+    const int32_t heads = run->problem->heads, H = run->problem->H;
+    if (heads == 1 || m->part < ECO_PART_RECURRENT) {
+        eco_cpu_product(run, p);
+        return;
+    }
+    const int32_t numbers = (p->kind == ECO_PRODUCT_NT   ? p->n
+                             : p->kind == ECO_PRODUCT_NN ? p->k
+                                                         : p->m) /
+                            H;
+    const struct eco_share mine = eco_cpu_part(run, heads, 1);
+    for (int32_t head = mine.from; head < mine.to; head++)
+        for (int32_t number = 0; number < numbers; number++)
+            multiply_head(run, p, number, head);
+}
+
 static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
 {
     const struct eco_matrix matrix = matrix_of(run, m);
@@ -53,7 +99,7 @@ static void forward(const struct eco_cpu_run *run, const struct eco_multiply *m)
         product.n = (span.end - span.first) * matrix.units;
         product.b = eco_cpu_after(run->layout->sum, weights, (size_t)span.before * units * columns);
         product.c = eco_cpu_after_mutable(run->layout->sum, m->c, (size_t)span.first * units);
-        eco_cpu_product(run, &product);
+        multiply_part(run, m, &product);
     }
 }
 
@@ -77,7 +123,7 @@ static void back(const struct eco_cpu_run *run, const struct eco_multiply *m)
         product.b = eco_cpu_after(run->layout->sum, weights, (size_t)span.before * units * columns);
         if (a > 0)
             eco_cpu_wait(run); /* this one adds to what the span before wrote, cut in another way */
-        eco_cpu_product(run, &product);
+        multiply_part(run, m, &product);
         product.add = true;
     }
 }
@@ -99,7 +145,7 @@ static void add_stretch(const struct eco_cpu_run *run, const struct eco_multiply
         product->k = some->rows - k < most ? some->rows - k : most;
         product->a = eco_cpu_after(run->layout->sum, m->a, row * m->a_row + column);
         product->b = eco_cpu_after(run->layout->sum, m->c, row * m->c_row);
-        eco_cpu_product(run, product);
+        multiply_part(run, m, product);
     }
 }
 
@@ -114,8 +160,11 @@ static void add_gradient(const struct eco_cpu_run *run, const struct eco_multipl
                                   .b_row = m->c_row,
                                   .c_row = columns};
     struct eco_span span;
-    if (m->rows == 0 && !m->add && run->id == 0)
+    const bool heads = run->problem->heads > 1 && m->part >= ECO_PART_RECURRENT;
+    if ((m->rows == 0 || heads) && !m->add && run->id == 0)
         memset(gradient, 0, (size_t)matrix.n * units * columns * eco_type_bytes(run->layout->type));
+    if (heads && !m->add)
+        eco_cpu_wait(run);
     for (int a = 0; eco_span_next(run->lowered, m->part, a, &span); a = span.end) {
         product.m = (span.end - span.first) * matrix.units;
         product.c = eco_cpu_after_mutable(run->layout->sum, gradient,

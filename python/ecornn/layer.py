@@ -61,6 +61,7 @@ class Layer:
     fast_math, row_invariant: as ecornn.h has them.  seed: of the initial parameters.
     saving: what forward saves for backward, all, states, or every:K; the rest is computed again.
     memory_limit: bytes of what a run of training saves and works in, 0: any.
+    heads: K, of which each R has a matrix [H/K,H/K], one under the other: R is [H,H/K].
 
     Parameters are float32, or float64 of f64, uniform in +-1/sqrt(H).  Any thread may run a layer,
     several at a time.  Raises BadArgument or TypeError for a wrong value, BadCell for a text,
@@ -79,10 +80,11 @@ class Layer:
                  direction: str = "forward", proj: int = 0, batch_first: bool = False,
                  dropout: float = 0.0, dtype: str = "f32", device: str | None = "cpu",
                  weights: str | None = None, fast_math: bool = False, row_invariant: bool = False,
-                 seed: int = 0, saving: str = "all", memory_limit: int = 0):
+                 seed: int = 0, saving: str = "all", memory_limit: int = 0, heads: int = 1):
         self.cell = cell if isinstance(cell, Cell) else Cell(cell)
         self.input, self.hidden = _count("input", input, 1), _count("hidden", hidden, 1)
         self.layers, self.proj = _count("layers", layers, 1), _count("proj", proj, 0)
+        self.heads = _count("heads", heads, 1)
         self.direction, self.batch_first = direction, bool(batch_first)
         self.dtype, self.weights = dtype, weights
         self.fast_math, self.row_invariant = bool(fast_math), bool(row_invariant)
@@ -97,7 +99,7 @@ class Layer:
             _one_of("direction", direction, _DIRECTIONS), self.batch_first, self.dropout,
             lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant,
             0 if weights in (None, dtype) else self._weight_type(weights), *saving_of(saving),
-            self.memory_limit)
+            self.memory_limit, self.heads)
         self.directions, self.width = shape.directions, shape.width
         self._param_type = lib.F64 if self._type == lib.F64 else lib.F32
         self._plans = Plans(shape)
@@ -237,7 +239,7 @@ class Layer:
     def _arguments(self) -> dict[str, Any]:
         names = ("input", "hidden", "layers", "direction", "proj", "batch_first", "dropout",
                  "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
-                 "memory_limit")
+                 "memory_limit", "heads")
         return {"cell": self.cell, **{name: getattr(self, name) for name in names}}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -250,7 +252,7 @@ class Layer:
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
                  "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False, "saving": "all",
-                 "memory_limit": 0}
+                 "memory_limit": 0, "heads": 1}
         said = [repr(self.cell.name), str(self.input), str(self.hidden)]
         said += [f"{name}={value!r}" for name, value in self._arguments().items()
                  if name not in ("cell", "input", "hidden") and value != plain.get(name)]

@@ -478,3 +478,21 @@ def test_many_shapes_that_cannot_share_packed_weights(monkeypatch):
 def test_no_memory_is_an_exception():
     with pytest.raises(ecornn.NoMemory, match=str(2**52)):
         ecornn.Array(ecornn.arrays.Place("cpu"), (2**50,), 0)
+
+
+def test_heads_are_blocks_of_a_larger_matrix():
+    heads, dense = Layer("slstm", 3, 8, heads=4, seed=1), Layer("slstm", 3, 8, seed=1)
+    for name in dense.parameters:
+        dense.parameters[name] = 0
+        if ".R." not in name:
+            dense.parameters[name] = heads.parameters[name]
+            continue
+        assert heads.parameters[name].shape == (8, 2)
+        whole = np.zeros((8, 8), np.float32)
+        for k in range(0, 8, 2):
+            whole[k:k + 2, k:k + 2] = heads.parameters[name][k:k + 2]
+        dense.parameters[name] = whole
+    x = np.random.default_rng(2).standard_normal((7, 2, 3)).astype(np.float32)
+    assert np.allclose(heads(x)[0], dense(x)[0], atol=1e-6)
+    with pytest.raises(ecornn.BadArgument, match="heads is 3, must divide hidden, which is 8"):
+        Layer("slstm", 3, 8, heads=3)

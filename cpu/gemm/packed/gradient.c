@@ -87,6 +87,18 @@ static void fetch_next(const struct piece *p, int32_t number, int32_t block, int
                eco_least(g->form.wide, p->part->columns - column));
 }
 
+/* Have units of the blocks and columns of a panel no head in common? */
+static bool is_zero(const struct piece *p, int32_t block, int32_t end, int32_t panel)
+{
+    const int32_t head = p->part->head, wide = p->g->form.wide;
+    if (head == 0)
+        return false;
+    const int32_t first = eco_gradient_unit(p->g, block) / head,
+                  last = (eco_gradient_unit(p->g, end) - 1) / head;
+    const int32_t column = panel * wide, most = eco_least(column + wide, p->part->columns) - 1;
+    return column / head > last || most / head < first;
+}
+
 static void multiply_block(struct piece *p, int32_t number, int32_t block)
 {
     const struct eco_gradient *g = p->g;
@@ -99,7 +111,10 @@ static void multiply_block(struct piece *p, int32_t number, int32_t block)
         tile->pair[0].a = eco_gradient_block(g, number, block);
         tile->pair[0].a_k = (size_t)(g->form.a_k > 0 ? g->form.a_k : rows);
         fetch_next(p, number, block, panel);
-        g->form.kernel->multiply(tile);
+        const bool zero = is_zero(p, block, end, panel);
+        tile->pair[0].k = zero ? 0 : g->rows;
+        if (!zero || !g->add)
+            g->form.kernel->multiply(tile);
     }
 }
 
@@ -169,6 +184,8 @@ static bool describe(const struct eco_gradient *g, const struct eco_multiply *m,
                                        .c = eco_cpu_gradient(g->run, op, m->part),
                                        .columns =
                                            eco_layout_matrix(layout, op->layer, m->part)->columns};
+    if (g->run->problem->heads > 1 && m->part >= ECO_PART_RECURRENT)
+        part->head = eco_problem_head(g->run->problem);
     for (int32_t i = 0; i < g->numbers; i++)
         part->number[i] = -1;
     bool any = false;

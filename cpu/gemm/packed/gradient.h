@@ -32,6 +32,7 @@ struct eco_gradient_part {
     float *c;                     /* [m, columns] */
     int32_t number[ECO_MAX_ACCS]; /* which rows of C the units of A's number i are, -1: none */
     int32_t columns;
+    int32_t head; /* units and columns of a head: others' products are 0; 0: none */
     char *e_pack; /* [panels, depth, wide] */
 };
 

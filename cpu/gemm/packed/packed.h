@@ -33,9 +33,12 @@ struct eco_packed_product {
     const struct eco_packed_form *form;
     const char *weights;
     size_t element;     /* bytes of a weight */
+    size_t a_element;   /* and of A, as the kernel reads it */
     int32_t group;      /* units of a block */
     int32_t k, skipped; /* columns of A; k of the panels before them */
     size_t first;       /* column of A */
+    int32_t head;       /* units of a head, whose k alone are no zeros; 0: all are multiplied */
+    int32_t number_k;   /* back: of the k of its numbers that at hand */
     bool near;          /* the weights stay in the thread's cache: no need to fetch them */
     /* what is fetched instead, a part with every panel: rows of the next step */
     const char *later, *later_end;

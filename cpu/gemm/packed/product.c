@@ -70,6 +70,17 @@ static bool is_so(enum eco_asked asked, bool usual)
     return asked == ECO_USUAL ? usual : asked == ECO_ASKED_YES;
 }
 
+/* Units of a head, if a product can take its k alone: not in AMX's tiles; back not where whole
+ * groups of k would reach into another number's. */
+static int32_t head_of(const struct eco_cpu_run *run, const struct eco_packed_product *p)
+{
+    const int32_t head = eco_problem_head(run->problem);
+    const bool has = run->problem->heads > 1 && p->multiply->part >= ECO_PART_RECURRENT;
+    const bool can = p->kernel->begin == NULL && !p->rounds &&
+                     (!p->multiply->back || head % p->panels->group == 0);
+    return has && can ? head : 0;
+}
+
 /* All but the numbers, of which there are many. */
 static void put_product(const struct eco_cpu_run *run, const struct eco_multiply *m,
                         struct eco_packed_product *p)
@@ -94,6 +105,9 @@ static void put_product(const struct eco_cpu_run *run, const struct eco_multiply
     p->rounded = NULL;
     p->number[0] = (struct eco_packed_number){.add = false};
     eco_packed_choose(run, p);
+    p->a_element = p->kernel == run->isa->dot ? sizeof(uint16_t) : sizeof(float);
+    p->head = head_of(run, p);
+    p->number_k = 0;
 }
 
 /* Has an accumulator a product that is done before this part's? */

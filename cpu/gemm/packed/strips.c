@@ -110,7 +110,7 @@ static bool can_have_strips(const struct eco_packed_work *w)
         const struct eco_packed_product *p = &w->product[i];
         const int32_t inside = p->group - 1, from = w->units.from, to = w->units.to;
         const bool alone = !p->near && 2 * p->panels->vectors > ECO_TILE_VECTORS;
-        if (alone || p->rounds || p->kernel->row == NULL || (from & inside) != 0 ||
+        if (alone || p->head > 0 || p->rounds || p->kernel->row == NULL || (from & inside) != 0 ||
             ((to & inside) != 0 && to != p->panels->units))
             return false;
     }

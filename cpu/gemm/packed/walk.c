@@ -82,6 +82,19 @@ static const void *some_later(struct eco_packed_product *p)
     return from;
 }
 
+/* The k that a block of units is multiplied with, in whole groups: with heads those of its own. */
+static struct eco_share block_k(const struct eco_packed_product *p, int32_t block)
+{
+    if (p->head == 0)
+        return (struct eco_share){0, p->k};
+    const int32_t units = p->panels->units, group = p->panels->group;
+    const int32_t unit = block * p->group, end = unit + p->group < units ? unit + p->group : units;
+    const int32_t from = p->number_k + unit / p->head * p->head;
+    const int32_t to = p->number_k + ((end - 1) / p->head + 1) * p->head;
+    const int32_t whole = (to + group - 1) / group * group;
+    return (struct eco_share){from / group * group, whole < p->k ? whole : p->k};
+}
+
 /* Adds a panel to what a tile multiplies. */
 static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const struct part *part,
                       int32_t block, int32_t panel)
@@ -89,13 +102,15 @@ static void add_panel(struct eco_packed_product *p, struct eco_tile *tile, const
     int32_t next_block = block, next = panel;
     const bool more = go_on(p, part, &next_block, &next);
     const bool fetch = more && tile->rows >= ROWS_TO_FETCH;
+    const struct eco_share k = block_k(p, block);
+    const size_t step = (size_t)panel_vectors(p, panel) * (size_t)p->panels->lanes * p->element;
     tile->next = fetch ? starts_at(p, tile, next_block, next) : NULL;
     tile->pair[tile->pairs++] =
-        (struct eco_tile_pair){.k = p->k,
-                               .a = p->a,
+        (struct eco_tile_pair){.k = k.to - k.from,
+                               .a = (const char *)p->a + (size_t)k.from * p->a_element,
                                .a_row = p->a_row,
                                .a_k = 1,
-                               .panel = eco_packed_panel(p, block, panel),
+                               .panel = eco_packed_panel(p, block, panel) + (size_t)k.from * step,
                                .panel_k = (size_t)panel_vectors(p, panel) * eco_packed_step(p),
                                .prefetch = p->near ? some_later(p)
                                            : more  ? eco_packed_panel(p, next_block, next)
@@ -182,17 +197,31 @@ static struct eco_tile tile_of(const struct eco_packed_work *w, const struct eco
     return tile;
 }
 
+/* A panel; back with heads the k of each number by itself. */
+static void multiply_numbers(const struct eco_packed_work *w, struct eco_packed_product *p,
+                             struct eco_tile *tile, const struct part *part, int32_t block,
+                             int32_t panel)
+{
+    const bool by_number = p->multiply->back && p->head > 0, add = p->number[0].add;
+    const int32_t each = by_number ? p->panels->units : p->k;
+    for (p->number_k = 0; p->number_k < p->k; p->number_k += each) {
+        tile->pairs = 0;
+        add_panel(p, tile, part, block, panel);
+        multiply_panel(w, p, tile, part, block, panel);
+        p->number[0].add = by_number || add;
+    }
+    p->number[0].add = add;
+    p->number_k = 0;
+}
+
 static void multiply_units(const struct eco_packed_work *w, struct eco_packed_product *p,
                            const struct part *part)
 {
     struct eco_tile tile = tile_of(w, p, part);
     for (int32_t block = part->units.from >> p->panels->units_shift;
          block * p->group < part->units.to; block++)
-        for (int32_t panel = 0; panel < p->panels->panels; panel++) {
-            tile.pairs = 0;
-            add_panel(p, &tile, part, block, panel);
-            multiply_panel(w, p, &tile, part, block, panel);
-        }
+        for (int32_t panel = 0; panel < p->panels->panels; panel++)
+            multiply_numbers(w, p, &tile, part, block, panel);
 }
 
 static void multiply_pairs(const struct eco_packed_work *w, const struct part *part)
