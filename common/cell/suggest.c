@@ -1,7 +1,7 @@
 /*
  * What to write in place of a function that the language has not got.  Activations are written so
- * that the gradient is no NaN, however large a is, and at 0 what it should be (doc/cells.md,
- * "recipes").
+ * that the gradient is no NaN, however large a is, and at 0 what it should be (doc/guide/
+ * recipes.md).
  */
 #include "common/cell/parse.h"
 

@@ -1,7 +1,7 @@
 /*
- * The recipes of doc/cells.md: every activation, as the page and the parser's errors write it, has
- * the right values and gradients, far out too; every cell of the page is one, and the masks and
- * resets of its cells do what they should.
+ * The recipes of doc/guide/recipes.md: every activation, as the page and the parser's errors write
+ * it, has the right values and gradients, far out too; every cell of the page is one, and the masks
+ * and resets of its cells do what they should.
  */
 #include <check.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 
-static char page[1 << 16]; /* doc/cells.md */
+static char page[1 << 16]; /* doc/guide/recipes.md, or doc/cells.md */
 
 /* A plan and its blocks. */
 struct layer {
@@ -65,10 +65,12 @@ static void layer_train(const struct layer *layer, const void *const *params, co
     check_ok(ecornn_backward(layer->plan, &io, &gradient));
 }
 
-static void read_page(void)
+static const char recipes[] = "doc/guide/recipes.md";
+
+static void read_page(const char *name)
 {
     char path[1024];
-    source_path(path, "doc/cells.md");
+    source_path(path, name);
     FILE *file = fopen(path, "r");
     ck_assert_msg(file != NULL, "%s", path);
     page[fread(page, 1, sizeof page - 1, file)] = 0;
@@ -223,9 +225,9 @@ START_TEST(activations)
     char form[160], text[400], who[100];
     bool clipped;
     find_form(name, form, &clipped);
-    read_page();
+    read_page(recipes);
     snprintf(text, sizeof text, "`%s`", form);
-    ck_assert_msg(strstr(page, text) != NULL, "doc/cells.md has no %s", text);
+    ck_assert_msg(strstr(page, text) != NULL, "%s has no %s", recipes, text);
     snprintf(text, sizeof text, "cell t(h)\na = W x\n%sh' = %s\n",
              clipped ? "c = min(max(a, -20), 20)\n" : "", form);
     ecornn_cell *cell;
@@ -270,28 +272,68 @@ static bool find_cell(const char *name, int k, char text[2000])
     return text[0] != 0;
 }
 
-START_TEST(cells_of_the_page)
-{
-    char text[2000];
-    int n = 0;
-    read_page();
-    for (; find_cell(NULL, n, text); n++) {
-        ecornn_cell *cell;
-        const ecornn_status status = ecornn_cell_parse(&cell, text);
-        ck_assert_msg(status == ECORNN_OK, "%s\n%s", ecornn_error_detail(), text);
-        ecornn_cell_free(cell);
-    }
-    ck_assert_int_ge(n, 4);
-}
-END_TEST
-
 enum { T_ALL = 7, I_BASE = 2, H_BASE = 3, MOST_PARAMS = 24 };
+enum { RUN = 10, I_RUN = 2, H_RUN = 3 }; /* RUN: T * N */
 
 static double number(unsigned *seed)
 {
     *seed = *seed * 1664525u + 1013904223u;
     return (double)(*seed >> 8) / (1 << 24) - 0.5;
 }
+
+/* y and dx of all steps by a device. */
+static void run_cell(const char *device, const ecornn_cell *cell, double y[RUN][H_RUN],
+                     double dx[RUN][I_RUN])
+{
+    static double data[MOST_PARAMS][H_RUN * H_RUN];
+    const void *params[MOST_PARAMS];
+    double x[RUN][I_RUN], dy[RUN][H_RUN];
+    unsigned seed = 3;
+    struct layer layer;
+    layer_open(&layer, device, "r/f64/train/T5/N2/I2/H3", cell);
+    for (int k = 0; k < ecornn_param_count(layer.plan); k++) {
+        for (int i = 0; i < H_RUN * H_RUN; i++)
+            data[k][i] = 2 * number(&seed);
+        params[k] = data[k];
+    }
+    for (int i = 0; i < RUN; i++) {
+        for (int j = 0; j < I_RUN; j++)
+            x[i][j] = 4 * number(&seed);
+        for (int j = 0; j < H_RUN; j++)
+            dy[i][j] = number(&seed);
+    }
+    layer_train(&layer, params, x, y, dy, dx);
+    layer_close(&layer);
+}
+
+static void check_cell(const char *text)
+{
+    double y[2][RUN][H_RUN], dx[2][RUN][I_RUN];
+    ecornn_cell *cell;
+    const ecornn_status status = ecornn_cell_parse(&cell, text);
+    ck_assert_msg(status == ECORNN_OK, "%s\n%s", ecornn_error_detail(), text);
+    run_cell("reference", cell, y[0], dx[0]);
+    run_cell("cpu:1", cell, y[1], dx[1]);
+    for (int i = 0; i < RUN; i++) {
+        for (int j = 0; j < H_RUN; j++)
+            ck_assert_msg(fabs(y[0][i][j] - y[1][i][j]) < 1e-11, "y of %s", text);
+        for (int j = 0; j < I_RUN; j++)
+            ck_assert_msg(fabs(dx[0][i][j] - dx[1][i][j]) < 1e-10, "dx of %s", text);
+    }
+    ecornn_cell_free(cell);
+}
+
+START_TEST(cells_of_the_page)
+{
+    static const char *const pages[] = {recipes, "doc/cells.md"};
+    char text[2000];
+    int n = 0;
+    read_page(pages[_i]);
+    for (; find_cell(NULL, n, text); n++)
+        check_cell(text);
+    ck_assert_int_ge(n, _i == 0 ? 9 : 4);
+}
+END_TEST
 
 /*
  * Parameters of a recipe with one more column of x, the last: that of line `line` is 1 there, all
@@ -327,7 +369,7 @@ static void check_recipe(const char *name, const char *line, const char *base, c
     double x[T_ALL][I_BASE + 1], y[T_ALL][H_BASE], dy[T_ALL][H_BASE], dx[T_ALL][I_BASE + 1];
     char text[2000], problem[64];
     unsigned seed = 7;
-    read_page();
+    read_page(recipes);
     ck_assert(find_cell(name, 0, text));
     ecornn_cell *cell;
     check_ok(ecornn_cell_parse(&cell, text));
@@ -416,7 +458,7 @@ int main(void)
 {
     TCase *cases = tcase_create("cases");
     tcase_add_loop_test(cases, activations, 0, 2 * ACTIVATIONS);
-    tcase_add_test(cases, cells_of_the_page);
+    tcase_add_loop_test(cases, cells_of_the_page, 0, 2);
     tcase_add_test(cases, masks);
     tcase_add_test(cases, resets);
     tcase_add_test(cases, one_mask);
