@@ -26,6 +26,8 @@ static ecornn_status check_problem(const struct eco_problem *problem)
         return refuse(problem, "there are several models");
     if (problem->projected)
         return refuse(problem, "there is a projection");
+    if (problem->heads > 1)
+        return refuse(problem, "there are heads");
     if (problem->resets)
         return refuse(problem, "there are resets");
     if (problem->masks)
