@@ -42,7 +42,7 @@ void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
                       eco_gpu_plane(&bound->given[s], 0), bound->first);
     if (run->args->resets != NULL)
         return;
-    for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_STEP); s++)
+    for (int s = 0; s < states(run) && !eco_gpu_begins_itself(run, ECO_STEP); s++)
         if (!(eco_gpu_zero_states(run) >> s & 1))
             move_state(run, s, &bound->before[s], &bound->given[s], bound->first);
 }
@@ -53,9 +53,9 @@ void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound, i
 }
 
 /* States of all steps from where a lean run copied them; a replay's, chunk by chunk. */
-static void show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
+void eco_gpu_show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    for (int s = 0; s < states(run); s++) {
+    for (int s = 0; s < states(run) && run->problem->states; s++) {
         const struct eco_move_call call = {
             .to = eco_gpu_plane(&bound->shown[s], 0),
             .from = eco_gpu_plane(s == 0 ? &bound->y : &bound->kept[s], 0),
@@ -70,8 +70,7 @@ static void show_states(struct eco_gpu_run *run, const struct eco_bound *bound)
 
 void eco_gpu_end(struct eco_gpu_run *run, const struct eco_bound *bound)
 {
-    if (run->problem->states)
-        show_states(run, bound);
+    eco_gpu_show_states(run, bound);
     for (int s = 0; s < states(run); s++)
         eco_gpu_end_state(run, bound, s);
 }
@@ -83,7 +82,7 @@ void eco_gpu_d_begin(struct eco_gpu_run *run, const struct eco_bound *bound)
     for (int s = 0; s < states(run) && run->args->resets != NULL; s++)
         if (run->args->dreset_state[s] != NULL)
             move_state(run, s, &bound->dstart[s], &(struct eco_view){0}, 0);
-    for (int s = 0; s < states(run) && !eco_gpu_at_once(run, ECO_D_STEP); s++)
+    for (int s = 0; s < states(run) && !eco_gpu_begins_itself(run, ECO_D_STEP); s++)
         if (!(eco_gpu_zero_carry(run) >> s & 1))
             move_state(run, s, &bound->carry[s], &bound->given[s], 0);
 }

@@ -46,6 +46,12 @@ static inline bool eco_gpu_at_once(const struct eco_gpu_run *run, enum eco_op_ki
 {
     return run->together != NULL && run->together[kind] != NULL;
 }
+/* Do its kernels read the caller's states themselves?  Those of a scan find them in planes. */
+static inline bool eco_gpu_begins_itself(const struct eco_gpu_run *run, enum eco_op_kind kind)
+{
+    const struct eco_gpu_plan *own = run->plan->own;
+    return eco_gpu_at_once(run, kind) && !own->scan.used;
+}
 
 /* run.c: what failed; nothing more is queued. */
 void eco_gpu_note_cuda(struct eco_gpu_run *run, cudaError_t error, const char *doing);
