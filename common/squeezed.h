@@ -30,7 +30,7 @@ struct eco_squeezed {
 };
 
 enum eco_squeeze_kind {
-    ECO_SQUEEZE_TOGETHER, /* to the place of a step that counts, what it has */
+    ECO_SQUEEZE_TOGETHER, /* to the place of a step that counts, what it has; zeros behind those */
     ECO_SQUEEZE_SUMS,     /* the same, and what the steps have that repeat it */
     ECO_SQUEEZE_APART,    /* to a step that counts, what its place has; to others zeros */
     ECO_SQUEEZE_REPEATS,  /* the same; to others what the step has that they repeat, or zeros */
@@ -69,6 +69,13 @@ ECO_DEVICE_FUNCTION int32_t eco_squeezed_source(const struct eco_squeezed *run, 
     if (!run->reversed[direction])
         return counted - 1;
     return counted < run->lengths[n] ? counted : -1;
+}
+
+/* Where a step that does not count leaves a place behind all that do. */
+ECO_DEVICE_FUNCTION int32_t eco_squeezed_behind(const struct eco_squeezed *run, int32_t t,
+                                                int32_t n)
+{
+    return run->lengths[n] + t - run->counted[(int64_t)t * run->N + n];
 }
 
 #endif /* ECO_SQUEEZED_H */

@@ -59,6 +59,9 @@ static void move_together(const struct part *part, int32_t lane, int32_t t, int3
     if (eco_squeezed_is_counted(part->run, t, n))
         memcpy(row_to(move, place_of(move, lane, k, n)), row_from(move, place_of(move, lane, t, n)),
                bytes_of(move));
+    else
+        memset(row_to(move, place_of(move, lane, eco_squeezed_behind(part->run, t, n), n)), 0,
+               bytes_of(move));
 }
 
 /* Steps that repeat come one after the other behind the one that they repeat, in the direction's

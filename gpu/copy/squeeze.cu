@@ -93,8 +93,10 @@ static __global__ void move_pieces(const __grid_constant__ struct call call)
         if (move->kind != ECO_SQUEEZE_TOGETHER)
             to[squeeze_place(move, &at, at.t)] =
                 k < 0 ? piece() : from[squeeze_place(move, &at, k)];
-        else if (k >= 0)
+        else if (counts)
             to[squeeze_place(move, &at, k)] = from[squeeze_place(move, &at, at.t)];
+        else
+            to[squeeze_place(move, &at, eco_squeezed_behind(run, at.t, at.n))] = piece();
     }
 }
 

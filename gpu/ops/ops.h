@@ -20,7 +20,8 @@ ecornn_status eco_gpu_squeeze(const struct ecornn_plan *plan, const struct eco_s
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/copies.c */
 void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_end(struct eco_gpu_run *run, const struct eco_bound *bound);
-/* States of every step to the caller, from where they were copied; nothing where he has no place. */
+/* States of every step to the caller, from where they were copied; nothing where he has no place.
+ */
 void eco_gpu_show_states(struct eco_gpu_run *run, const struct eco_bound *bound);
 void eco_gpu_end_state(struct eco_gpu_run *run, const struct eco_bound *bound,
                        int s); /* of these one */

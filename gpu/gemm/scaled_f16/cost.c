@@ -264,7 +264,9 @@ bool eco_gpu_halves_input(const struct eco_gpu_run *run, const struct eco_op *op
 
 bool eco_gpu_halves_back(const struct eco_gpu_run *run, const struct eco_op *op)
 {
-    return fits(run, op,
+    /* They lie where dacc was, of which x itself wants the floats. */
+    return run->lowered->raw < 0 &&
+           fits(run, op,
                 gain_back(run->problem, &run->plan->device->caps, op->layer, rows_of_op(run, op),
                           wanted_of(run, op)));
 }
