@@ -24,7 +24,7 @@ struct eco_saving {
 struct eco_problem {
     const struct ecornn_cell *cell;
     int32_t T, N, I, H, P, L, D;
-    int32_t heads; /* R reads H / heads units, those of a unit's own head */
+    int32_t heads;  /* R reads H / heads units, those of a unit's own head */
     bool projected; /* P is a projection; else P == H */
     bool training;
     bool fast;          /* ECORNN_FAST_MATH */

@@ -25,7 +25,8 @@ struct eco_lowering {
     bool stored[ECO_MAX_NODES];      /* a stage written so far saves it                      */
 };
 
-/* What a stage must write: code.op and index as in a program, a, and of two also b, is a node, -1: zero. */
+/* What a stage must write: code.op and index as in a program, a, and of two also b, is a node, -1:
+ * zero. */
 struct eco_demand {
     int n;
     struct eco_node store[ECO_MAX_CODE];

@@ -106,7 +106,8 @@ void eco_reference_multiply(struct eco_reference *run, double *out, const double
                             int32_t rows, const double *in, int32_t cols);
 void eco_reference_multiply_heads(struct eco_reference *run, double *out, const double *matrix,
                                   const double *in);
-/* A product out = M in, or R of heads, rows and cols those of one: its place in the block, and the gradients of its sides. */
+/* A product out = M in, or R of heads, rows and cols those of one: its place in the block, and the
+ * gradients of its sides. */
 struct eco_reference_product {
     size_t matrix; /* offset in the parameter block */
     int32_t rows, cols;

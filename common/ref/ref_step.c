@@ -119,8 +119,8 @@ static void add_product(const struct place *at, double *out)
     }
     const int32_t width = operand_width(run->problem, node->a);
     if (run->problem->heads > 1) {
-        eco_reference_multiply_heads(
-            run, out, matrix, eco_reference_operand(run, value_of(run, node->a), width));
+        eco_reference_multiply_heads(run, out, matrix,
+                                     eco_reference_operand(run, value_of(run, node->a), width));
         return;
     }
     eco_reference_multiply(run, out, matrix, H,

@@ -32,7 +32,7 @@ template <bool WHOLE> ECO_DEVICE int32_t inside(int k, int32_t last)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-ECO_DEVICE bool is_wide(const struct eco_scan_call *call, int s)
+ECO_DEVICE bool is_sum_state(const struct eco_scan_call *call, int s)
 {
     return sizeof(narrow) < sizeof(real) && (call->wide_states >> s & 1);
 }
@@ -43,14 +43,14 @@ ECO_DEVICE vec state_at_begin(const struct eco_scan_call *call, const struct sca
 {
     if (call->zero_states >> s & 1)
         return 0;
-    return is_wide(call, s) ? *plane_at<const real>(&call->first[s], place)
-                            : to_real(*plane_at<const narrow>(&call->first[s], place));
+    return is_sum_state(call, s) ? *plane_at<const real>(&call->first[s], place)
+                                 : to_real(*plane_at<const narrow>(&call->first[s], place));
 }
 
 ECO_DEVICE void write_at_end(const struct eco_scan_call *call, const struct scan_place *place,
                              int s, vec v)
 {
-    if (is_wide(call, s))
+    if (is_sum_state(call, s))
         *plane_at<real>(&call->last[s], place) = v;
     else
         *plane_at<narrow>(&call->last[s], place) = to_narrow(v);
@@ -67,7 +67,7 @@ ECO_DEVICE void read_accs(const struct eco_scan_call *call, const struct scan_pl
             elements_of<const real>(call, place, &call->acc, (int64_t)call->column * a);
 #pragma unroll
         for (int k = 0; k < STEPS; k++)
-            step[k].acc[a] = *element(&acc, inside<WHOLE>(k, last));
+            step[k].acc[a] = *scan_element(&acc, inside<WHOLE>(k, last));
     }
 #pragma unroll
     for (int a = 0; a < SCAN_ACCS; a++) {
@@ -89,7 +89,7 @@ ECO_DEVICE void write_steps(const struct eco_scan_call *call, const struct scan_
 #pragma unroll
         for (int k = 0; k < STEPS; k++)
             if (WHOLE || (place->there && place->first + k < call->steps))
-                *element(&to, k) = to_narrow(values[k]);
+                *scan_element(&to, k) = to_narrow(values[k]);
 }
 
 /* States where planes are: all but the last step's, which have their place in `last`. */
@@ -103,10 +103,10 @@ ECO_DEVICE void write_planes(const struct eco_scan_call *call, const struct scan
     for (int k = 0; k < STEPS; k++) {
         if (!place->there || place->first + k + 1 >= call->steps)
             continue;
-        if (is_wide(call, s))
-            *element(&sums, k) = values[k];
+        if (is_sum_state(call, s))
+            *scan_element(&sums, k) = values[k];
         else
-            *element(&rows, k) = to_narrow(values[k]);
+            *scan_element(&rows, k) = to_narrow(values[k]);
     }
 }
 
@@ -204,8 +204,8 @@ extern "C" __global__ void __launch_bounds__(ECO_SCAN_UNITS *ECO_SCAN_WARPS)
 
 /* The array where the states before a step lie, if not where those after the step before do. */
 template <int STEPS, bool WHOLE>
-ECO_DEVICE void read_states(const struct eco_scan_call *call, const struct scan_place *place,
-                            struct scan_step step[STEPS])
+ECO_DEVICE void read_states_around(const struct eco_scan_call *call, const struct scan_place *place,
+                                   struct scan_step step[STEPS])
 {
     const int32_t last = last_of(call, place);
 #pragma unroll
@@ -220,11 +220,11 @@ ECO_DEVICE void read_states(const struct eco_scan_call *call, const struct scan_
             const bool begins =
                 (call->begins >> s & 1) && time_of(call, place->first + from) == call->begin;
             const bool zero = begins && !call->initial[s].data;
-            const narrow *there = !begins ? element(&before, from)
-                                  : zero  ? element(&next, from) /* read, and not taken */
+            const narrow *there = !begins ? scan_element(&before, from)
+                                  : zero  ? scan_element(&next, from) /* read, and not taken */
                                           : plane_at<const narrow>(&call->initial[s], place);
             step[k].before[s] = zero ? (vec)0 : to_real(*there);
-            step[k].next[s] = to_real(*element(&next, from));
+            step[k].next[s] = to_real(*scan_element(&next, from));
         }
     }
 }
@@ -242,7 +242,7 @@ ECO_DEVICE void read_steps(const struct eco_scan_call *call, const struct scan_p
             elements_of<const narrow>(call, place, &call->save, (int64_t)call->hidden * i);
 #pragma unroll
         for (int k = 0; k < STEPS; k++)
-            step[k].saved[i] = to_real(*element(&save, inside<WHOLE>(k, last)));
+            step[k].saved[i] = to_real(*scan_element(&save, inside<WHOLE>(k, last)));
     }
 #pragma unroll
     for (int k = 0; k < STEPS; k++)
@@ -250,12 +250,12 @@ ECO_DEVICE void read_steps(const struct eco_scan_call *call, const struct scan_p
     if (call->y.data && call->wide_dy)
 #pragma unroll
         for (int k = 0; k < STEPS; k++)
-            dy[k] = *element(&sums, inside<WHOLE>(k, last));
+            dy[k] = *scan_element(&sums, inside<WHOLE>(k, last));
     else if (call->y.data)
 #pragma unroll
         for (int k = 0; k < STEPS; k++)
-            dy[k] = to_real(*element(&rows, inside<WHOLE>(k, last)));
-    read_states<STEPS, WHOLE>(call, place, step);
+            dy[k] = to_real(*scan_element(&rows, inside<WHOLE>(k, last)));
+    read_states_around<STEPS, WHOLE>(call, place, step);
 }
 
 /* What comes to output states: of the row's first step that counts from behind, else from y. */

@@ -91,7 +91,7 @@ ECO_DEVICE struct elements<T> elements_of(const struct eco_scan_call *call,
 }
 
 template <class T>
-ECO_DEVICE T *element(const struct elements<T> *of, int32_t k)
+ECO_DEVICE T *scan_element(const struct elements<T> *of, int32_t k)
 {
     return of->at + k * of->stride;
 }
@@ -130,8 +130,8 @@ ECO_DEVICE void receive(const struct eco_scan_call *call, const struct scan_plac
                 value[((int64_t)place->group * SCAN_STATES + s) * ECO_SCAN_UNITS + place->lane];
 }
 
-ECO_DEVICE void send(const struct eco_scan_call *call, const struct scan_place *place,
-                     const vec end[SCAN_STATES])
+ECO_DEVICE void send_on(const struct eco_scan_call *call, const struct scan_place *place,
+                        const vec end[SCAN_STATES])
 {
     volatile vec *value = (volatile vec *)call->value;
 #pragma unroll
@@ -169,7 +169,7 @@ ECO_DEVICE void hand_on(const struct eco_scan_call *call, const struct scan_plac
                     shared->factor[w][s][place->lane] * end[s] + shared->term[w][s][place->lane];
         }
         if (place->tile + 1 < place->tiles)
-            send(call, place, end);
+            send_on(call, place, end);
     }
     __syncthreads();
 #pragma unroll
