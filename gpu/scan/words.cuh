@@ -8,7 +8,20 @@
 #include "gpu/cell/math.cuh"
 #include "gpu/scan/args.h"
 
-/* SCAN_ACCS, SCAN_DACCS, SCAN_SAVES, SCAN_STATES, SCAN_LINEAR: the cell's numbers, of the text. */
+/* The cell's numbers and functions are the text's (source_text.c); these are nobody's, so that a
+ * header compiles by itself. */
+#ifndef SCAN_ACCS
+#define SCAN_ACCS                1
+#define SCAN_DACCS               1
+#define SCAN_SAVES               1
+#define SCAN_STATES              1
+#define SCAN_LINEAR              1u
+#define SCAN_FORWARD(at)         ((void)(at))
+#define SCAN_LINEAR_FORWARD(at)  ((void)(at))
+#define SCAN_BACKWARD(at)        ((void)(at))
+#define SCAN_LINEAR_BACKWARD(at) ((void)(at))
+#endif
+
 struct scan_step {
     const struct eco_scan_call *call;
     int32_t n, unit, t;
