@@ -180,13 +180,14 @@ void eco_gpu_rates_scale(struct eco_gpu_rates *rates, const double speed[ECO_SPE
 
 /* ---- speeds ---------------------------------------------------------------------------------- */
 
-/* What an H200 says of itself, and what was measured on Hopper (doc/internals/plan.md). */
+/* What an H200 says of itself, and what ecornn_tune_machine measured on Hopper
+ * (doc/internals/plan.md). */
 static const double H200_CLOCK = 1.98e9, H200_MEMORY = 4.8e12;
 enum { H200_MULTIPROCESSORS = 132 };
-static const double h200_measured[] = {[ECO_MEASURED_LAUNCH] = 2.1e-6,
+static const double h200_measured[] = {[ECO_MEASURED_LAUNCH] = 0.895e-6,
                                        [ECO_MEASURED_COPY] = 4.3e12,
-                                       [ECO_MEASURED_MATRIX] = 788e12,
-                                       [ECO_MEASURED_STEP] = 1.17e-6};
+                                       [ECO_MEASURED_MATRIX] = 875e12,
+                                       [ECO_MEASURED_STEP] = 1.204e-6};
 
 /* Multiply-adds of a multiprocessor in a clock, of 16-bit numbers with sums in float, and of
  * floats: the vendor's figures of a compute capability and those after it. */

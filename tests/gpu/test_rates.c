@@ -73,7 +73,7 @@ START_TEST(another_device)
     double speed[ECO_SPEEDS];
     struct eco_gpu_rates rates;
     const double measured[ECO_MAX_MEASURES] = {
-        [ECO_MEASURED_LAUNCH] = 4.2e-6, [ECO_MEASURED_COPY] = 1.3e12};
+        [ECO_MEASURED_LAUNCH] = 1.79e-6, [ECO_MEASURED_COPY] = 1.3e12};
     eco_gpu_speeds_say(speed, &a100);
     eco_gpu_rates_scale(&rates, speed);
     ck_assert_double_lt(rates.tf32[0].rate, 0.5 * eco_gpu_rates_h200.tf32[0].rate);
