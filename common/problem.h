@@ -12,7 +12,7 @@
 #include "common/cell/cell.h"
 #include "common/force.h"
 
-enum { ECO_MAX_PROBLEM_TEXT = 224, ECO_MAX_LAYERS = 255, ECO_MAX_MODELS = 4096 };
+enum { ECO_MAX_PROBLEM_TEXT = 320, ECO_MAX_LAYERS = 255, ECO_MAX_MODELS = 4096 };
 
 /* What a training run keeps for its backward. */
 struct eco_saving {

@@ -4,6 +4,8 @@
  */
 #include "ecornn.h"
 
+#include <inttypes.h>
+
 #include "common/backend.h"
 #include "common/mark.h"
 #include "common/util.h"
@@ -108,12 +110,15 @@ static bool is_empty(const struct eco_args *args)
     return args->T == 0 || args->N == 0;
 }
 
-static ecornn_status check_lengths(const int32_t *lengths, int32_t T, int32_t N)
+/* Of all models, where each has its own. */
+static ecornn_status check_lengths(const struct ecornn_plan *plan, const int32_t *lengths,
+                                   int32_t T, int32_t N)
 {
-    for (int32_t n = 0; lengths && n < N; n++)
+    const int64_t all = (int64_t)N * (plan->problem.shared ? 1 : plan->problem.models);
+    for (int64_t n = 0; lengths && n < all; n++)
         if (lengths[n] < 0 || lengths[n] > T)
-            return eco_fail(ECORNN_BAD_ARGUMENT, "io.lengths[%d] is %d, must be 0 to %d", (int)n,
-                            (int)lengths[n], (int)T);
+            return eco_fail(ECORNN_BAD_ARGUMENT, "io.lengths[%" PRId64 "] is %d, must be 0 to %d",
+                            n, (int)lengths[n], (int)T);
     return ECORNN_OK;
 }
 
@@ -193,7 +198,7 @@ static ecornn_status read_io(struct eco_args *args, const struct ecornn_plan *pl
     if (status == ECORNN_OK)
         status = check_blocks(plan, io, args);
     if (status == ECORNN_OK && !plan->device->caps.own_memory)
-        status = check_lengths(io->lengths, args->T, args->N);
+        status = check_lengths(plan, io->lengths, args->T, args->N);
     return status;
 }
 

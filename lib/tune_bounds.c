@@ -43,6 +43,8 @@ static struct eco_problem small_of(const struct eco_problem *problem)
     made.N = least(problem->N, ROWS);
     made.I = least(problem->I, UNITS);
     made.H = least(problem->H, UNITS);
+    while (made.H % made.heads != 0)
+        made.heads--;
     made.P = least(problem->P, made.H);
     made.L = least(problem->L, LAYERS);
     made.type = made.param_type = made.weight_type = ECORNN_F64;

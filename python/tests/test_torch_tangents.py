@@ -83,6 +83,21 @@ def test_as_torch(kind):
             assert torch.allclose(a, b, atol=bound)
 
 
+@pytest.mark.parametrize("both", [False, True])
+def test_lengths_and_a_graph_of_the_second(both):
+    """The second derivative is the same where a third is asked for, which there is none of."""
+    torch.manual_seed(0)
+    module = et.LSTM(3, 4, bidirectional=both).double()
+    x = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
+    y, (h, _) = module(x, lengths=[4, 2])
+    one, = torch.autograd.grad(y.sum() + h.pow(2).sum(), x, create_graph=True)
+    kept, = torch.autograd.grad(one.pow(2).sum(), x, retain_graph=True)
+    two, = torch.autograd.grad(one.pow(2).sum(), x, create_graph=True)
+    assert torch.equal(two, kept)
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(two.pow(2).sum(), x)
+
+
 @pytest.mark.parametrize("make", [lambda: et.MGU(3, 4, num_layers=2),
                                   lambda: et.PeepholeLSTM(3, 4)])
 def test_forward_mode(make, tangents):

@@ -183,7 +183,8 @@ static void see(void *own, const ecornn_candidate *candidate)
 
 static const char *const tuned_problem[] = {
     "lstm/f32/train/T9/N5/I12/H24", "gru/f32/infer/L2/bi/T4/N1/I8/H16",
-    "lstm/f64/train/T5/N3/I8/H9/P4", "mgu/bf16/train/T6/N17/I8/H16/save:states"};
+    "lstm/f64/train/T5/N3/I8/H9/P4", "mgu/bf16/train/T6/N17/I8/H16/save:states",
+    "lstm/bf16/train/T2/N2/I4/H48/heads:3"};
 enum { TUNED = sizeof tuned_problem / sizeof *tuned_problem };
 
 START_TEST(becomes_wisdom)

@@ -46,10 +46,13 @@ typedef struct {
 #define ck_assert_int_eq(a, b)    ck_assert_msg((a) == (b), "%s == %s", #a, #b)
 #define ck_assert_int_lt(a, b)    ck_assert_msg((a) < (b), "%s < %s", #a, #b)
 #define ck_assert_int_le(a, b)    ck_assert_msg((a) <= (b), "%s <= %s", #a, #b)
+#define ck_assert_int_ge(a, b)    ck_assert_msg((a) >= (b), "%s >= %s", #a, #b)
+#define ck_assert_uint_lt(a, b)   ck_assert_msg((a) < (b), "%s < %s", #a, #b)
 #define ck_assert_uint_eq(a, b)   ck_assert_msg((a) == (b), "%s == %s", #a, #b)
 #define ck_assert_uint_ge(a, b)   ck_assert_msg((a) >= (b), "%s >= %s", #a, #b)
 #define ck_assert_str_eq(a, b)    ck_assert_msg(strcmp(a, b) == 0, "%s == %s", #a, #b)
 #define ck_assert_ptr_null(a)     ck_assert_msg((a) == NULL, "%s == NULL", #a)
+#define ck_assert_ptr_nonnull(a)  ck_assert_msg((a) != NULL, "%s != NULL", #a)
 #define ck_assert_ptr_eq(a, b)    ck_assert_msg((a) == (b), "%s == %s", #a, #b)
 #define ck_assert_mem_eq(a, b, n) ck_assert_msg(memcmp(a, b, n) == 0, "%s == %s", #a, #b)
 

@@ -64,6 +64,7 @@ static struct eco_gpu gpu = {.overlap = true};
 static struct ecornn_device device = {.own = &gpu, .caps = {.gpu.fuses = true}};
 static struct eco_gpu_plan own = {.force = {.grouped = ECO_NOT_FORCED}};
 static struct ecornn_plan plan = {.device = &device, .own = &own};
+static const struct eco_lowered lowered = {.raw = -1};
 static struct eco_layout layout = {.type = ECORNN_F32, .sum = ECORNN_F32};
 static char memory[1 << 12];
 
@@ -73,6 +74,7 @@ static struct eco_gpu_run run_of(int lanes)
     layout.type = plan.problem.type = plan.problem.weight_type = ECORNN_F32;
     return (struct eco_gpu_run){.plan = &plan,
                                 .problem = &plan.problem,
+                                .lowered = &lowered,
                                 .layout = &layout,
                                 .launch = {.can = true, .lanes = lanes}};
 }

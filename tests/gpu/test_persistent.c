@@ -253,8 +253,8 @@ START_TEST(takes_every_kernel_somewhere)
             snprintf(text, sizeof text, "%s/%s/train/T9/N1/I8/H8", ecornn_cell_name(c), type[_i]);
             ck_assert_int_eq(ecornn_desc_parse(&desc, text, NULL), ECORNN_OK);
             ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
-            if (eco_cell_products(problem.cell) != 1)
-                continue;
+            if (eco_cell_products(problem.cell) != 1 || problem.cell->recipe.n_states > 2)
+                continue; /* others are compiled for the plan, those that it takes */
             const struct eco_persistent_kind *kind = eco_persistent_kind(&problem, backward);
             const bool one = problem.cell->lowered.n_accs == 1;
             uint64_t *taken = &chosen[backward][kind->scaled][one];

@@ -349,7 +349,8 @@ static void help(struct eco_packed_work *w, struct at_hand *at, int id)
 }
 
 /* First the thread's own tasks; then those of some others, near and far, as threads that are slow
- * may be neighbours.  To look at all would take long where nobody is late. */
+ * may be neighbours.  To look at all would take long where nobody is late.  They are the same
+ * others in every product: a counter goes on to the next product only when its tasks are taken. */
 static void work_together(struct eco_packed_work *w)
 {
     const struct eco_cpu_run *run = w->run;

@@ -205,7 +205,7 @@ class Back(torch.autograd.Function):
 
         if not torch.is_grad_enabled():
             found = work(*tensors, *tangents)
-        elif call.spec.torch:
+        elif call.spec.torch and (lengths is None or call.packing is not None):
             found = _thrice(call, tensors, tangents, ctx.wanted, needed)
         else:
             found = Last.apply(work, *tensors, *tangents)
