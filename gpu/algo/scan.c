@@ -1,6 +1,7 @@
 /*
  * Algorithm scan: cells that are linear in their states, element by element.  The steps of a chunk
- * are one launch, parallel over time, at the rate of memory; products are those of algorithm step.
+ * are one launch, parallel over time, which reads and writes memory once; products are those of
+ * algorithm step.
  */
 #include "gpu/algo/algo.h"
 #include "gpu/jit/compile.h"

@@ -131,8 +131,7 @@ ECO_DEVICE uint32_t offset_at(int row, uint32_t row_step, int column)
 
 /* One thread to each row tells the others of its resets, of which it asks for the next one while a
  * step runs.  Threads are a step behind each other at most, and a step looks back at the one before
- * it: so there are four.  All is in registers: fields of the call that are far from the others in
- * constant memory take as long as a tenth of a step. */
+ * it: so there are four. */
 struct resets {
     const uint8_t *at; /* of the thread's first row in step 0; NULL: this run has none */
     int along;         /* bytes from a step to the next */

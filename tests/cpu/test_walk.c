@@ -3,7 +3,7 @@
  * forward and backward, odd sizes; and every choice that ECORNN_FORCE takes from the planner.  What
  * ran is counted in kernels put before the device's own.  At the end: "n of all" for each table.
  *
- *     ECORNN_BEST_SET=1         the best set only
+ *     CHECK_BEST_SET=1          the best set only
  */
 #include <check.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static struct kernel_table table[8]; /* of each set, as set_number counts */
 static const struct eco_isa *set_number(int index)
 {
     const struct eco_isa *isa;
-    if (index > 0 && getenv("ECORNN_BEST_SET"))
+    if (index > 0 && getenv("CHECK_BEST_SET"))
         return NULL;
     for (int k = 0; (isa = eco_isa_supported(k)) != NULL; k++)
         if (eco_isa_with_tiles(isa) == isa && index-- == 0)

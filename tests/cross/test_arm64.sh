@@ -35,7 +35,7 @@ made() { # targets
 made tests/cpu/test_walk
 (
     cd $build
-    ECORNN_BEST_SET=1 srcdir=$source exec ./libtool --mode=execute "$qemu" -L /usr/$host tests/cpu/test_walk
+    CHECK_BEST_SET=1 srcdir=$source exec ./libtool --mode=execute "$qemu" -L /usr/$host tests/cpu/test_walk
 ) > $build/walk.log 2>&1 &
 walk=$!
 trap 'kill $walk 2> /dev/null || true' EXIT
