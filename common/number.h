@@ -12,13 +12,27 @@
 #define ECO_DEVICE_FUNCTION static inline
 #endif
 
-/* Where a number is drawn.  purpose: 0 dropout between layers, 1 + k the cell's k-th bernoulli().
- */
+/* Where a number is drawn.  purpose: 0 dropout between layers, 1 + k the cell's k-th bernoulli(),
+ * whose t is 0 where it is drawn once for all steps. */
 struct eco_coordinates {
     uint64_t seed;
     uint32_t layer, direction, purpose; /* direction 0 for dropout */
     uint32_t t, n;
 };
+
+/* In the index of a cell's bernoulli(), beside its number: it is drawn once. */
+enum { ECO_DRAW_ONCE = 128 };
+
+/* purpose and t of the bernoulli() with this index. */
+ECO_DEVICE_FUNCTION uint32_t eco_draw_purpose(int index)
+{
+    return 1u + ((uint32_t)index & (ECO_DRAW_ONCE - 1));
+}
+
+ECO_DEVICE_FUNCTION uint32_t eco_draw_step(int index, uint32_t t)
+{
+    return index & ECO_DRAW_ONCE ? 0 : t;
+}
 
 /* The four words for units 4*quad .. 4*quad+3. */
 ECO_DEVICE_FUNCTION void eco_random_quad(const struct eco_coordinates *at, uint32_t quad,

@@ -23,7 +23,8 @@ enum eco_opcode {
     ECO_OP_VECTOR,    /* learned vector: parameter `index` */
     ECO_OP_X,         /* the layer's input itself, which has H units */
     ECO_OP_BERNOULLI, /* 1 with probability `value`, else 0, by coordinates; when not training its *
-                       * expectation `value`; `index` counts the bernoulli() of the text */
+                       * expectation `value`; `index` counts the bernoulli() of the text, and has *
+                       * ECO_DRAW_ONCE where the draw is the same for all steps */
     /* products and reductions: these end a stage */
     ECO_OP_INPUT,   /* W x: parameter `index` */
     ECO_OP_PRODUCT, /* R a: parameter `index`, operand node a */

@@ -4,8 +4,11 @@
  */
 #include "common/cell/parse.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/number.h"
 
 enum { MAX_DEPTH = 64 }; /* of parentheses and signs */
 
@@ -182,6 +185,23 @@ static int parse_param(struct eco_parser *parser)
     return operand < 0 ? -1 : add_param(parser, &token, ECO_PARAM_R, operand);
 }
 
+/* What may follow the arguments of a function: bernoulli(p, once). */
+static const char *const option[ECO_OPCODES] = {[ECO_OP_BERNOULLI] = "once"};
+
+/* 1: it has its option; 0: it ends without. */
+static int parse_option(struct eco_parser *parser, int op)
+{
+    if (option[op] == NULL || !eco_scan_is(&parser->scan, ','))
+        return 0;
+    eco_scan_next(&parser->scan, false);
+    const struct eco_token *token = &parser->scan.token;
+    if (!eco_token_equals(token, option[op]) || token->primed)
+        return eco_scan_fail(&parser->scan, token, true, "expected '%s'", option[op]);
+    eco_scan_next(&parser->scan, false);
+    return 1;
+}
+
+/* 1: with the option. */
 static int parse_arguments(struct eco_parser *parser, int op, int argument[3])
 {
     const int n = op == ECO_OP_BERNOULLI ? 1 : eco_opcode_info[op].arguments;
@@ -192,18 +212,20 @@ static int parse_arguments(struct eco_parser *parser, int op, int argument[3])
         argument[i] = parse_sum(parser);
         if (argument[i] < 0)
             return -1;
-        const bool comma = eco_scan_is(&parser->scan, ',');
-        if (comma != (i + 1 < n) && (comma || eco_scan_is(&parser->scan, ')')))
+        const bool comma = eco_scan_is(&parser->scan, ','), last = i + 1 == n;
+        if (comma == last && !(last && option[op]) && (comma || eco_scan_is(&parser->scan, ')')))
             return eco_scan_fail(&parser->scan, &parser->scan.token, false,
                                  "%s takes %d argument%s", eco_opcode_info[op].name, n,
                                  n == 1 ? "" : "s");
-        if (i + 1 < n && expect(parser, ',') < 0)
+        if (!last && expect(parser, ',') < 0)
             return -1;
     }
-    return expect_close(parser, &open);
+    const int has = parse_option(parser, op);
+    return has < 0 || expect_close(parser, &open) < 0 ? -1 : has;
 }
 
-static int parse_bernoulli(struct eco_parser *parser, const struct eco_token *name, int argument)
+static int parse_bernoulli(struct eco_parser *parser, const struct eco_token *name, int argument,
+                           bool once)
 {
     struct eco_recipe *recipe = parser->recipe;
     const struct eco_node *value = &recipe->node[argument];
@@ -213,9 +235,10 @@ static int parse_bernoulli(struct eco_parser *parser, const struct eco_token *na
     if (!(value->value >= 0 && value->value <= 1))
         return eco_scan_fail(&parser->scan, name, false,
                              "the probability of bernoulli is %g, must be 0 to 1", value->value);
+    assert(recipe->n_bernoulli < ECO_DRAW_ONCE); /* so many values need half as many to join them */
+    const int index = recipe->n_bernoulli++ | (once ? ECO_DRAW_ONCE : 0);
     return add_node(parser, name,
-                    (struct eco_node){ECO_OP_BERNOULLI, -1, -1, -1, (int16_t)recipe->n_bernoulli++,
-                                      value->value});
+                    (struct eco_node){ECO_OP_BERNOULLI, -1, -1, -1, (int16_t)index, value->value});
 }
 
 static int parse_function(struct eco_parser *parser)
@@ -225,9 +248,10 @@ static int parse_function(struct eco_parser *parser)
     while (!eco_opcode_info[op].function || !eco_token_equals(&name, eco_opcode_info[op].name))
         op++;
     eco_scan_next(&parser->scan, false);
-    if (parse_arguments(parser, op, argument) < 0)
+    const int has = parse_arguments(parser, op, argument);
+    if (has < 0)
         return -1;
-    return op == ECO_OP_BERNOULLI ? parse_bernoulli(parser, &name, argument[0])
+    return op == ECO_OP_BERNOULLI ? parse_bernoulli(parser, &name, argument[0], has)
                                   : add_op(parser, &name, op, argument);
 }
 

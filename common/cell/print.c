@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "common/number.h"
 #include "common/util.h"
 
 /* What a node is, where the table of opcodes has no name: words before and after its number. */
@@ -35,7 +36,8 @@ static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
     if (node->op == ECO_OP_CONST)
         eco_text_add(text, "%.9g", node->value);
     else if (node->op == ECO_OP_BERNOULLI)
-        eco_text_add(text, "bernoulli(%.9g)", node->value);
+        eco_text_add(text, "bernoulli(%.9g%s)", node->value,
+                     node->index & ECO_DRAW_ONCE ? ", once" : "");
     else if (node->op == ECO_OP_STATE)
         eco_text_add(text, "%s", recipe->state[node->index]);
     else if (node->op == ECO_OP_VECTOR)

@@ -62,8 +62,8 @@ static double bernoulli(const struct place *at, int32_t j)
         .seed = run->args->seed,
         .layer = (uint32_t)run->layer,
         .direction = (uint32_t)run->d,
-        .purpose = 1 + (uint32_t)at->node->index,
-        .t = eco_reference_number(run, at->row->t, at->row->n),
+        .purpose = eco_draw_purpose(at->node->index),
+        .t = eco_draw_step(at->node->index, eco_reference_number(run, at->row->t, at->row->n)),
         .n = run->args->first_row + (uint32_t)at->row->n};
     uint32_t word[4];
     eco_random_quad(&coordinates, (uint32_t)j / 4, word);

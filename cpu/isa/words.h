@@ -268,8 +268,8 @@ static inline vec bernoulli_draw(const struct place *at, int which, double proba
         .seed = call->seed,
         .layer = call->layer,
         .direction = call->direction,
-        .purpose = 1 + (uint32_t)which,
-        .t = call->first_step + (uint32_t)call->t,
+        .purpose = eco_draw_purpose(which),
+        .t = eco_draw_step(which, call->first_step + (uint32_t)call->t),
         .n = call->first_row + (uint32_t)(call->order ? call->order[at->row] : at->row)};
     const uint64_t threshold = eco_random_threshold(probability);
     real lane[VEC_LANES] = {0};

@@ -205,8 +205,8 @@ ECO_DEVICE vec v_bernoulli(struct element *at, int which, double probability)
     const struct eco_coordinates where = {call->seed,
                                           call->layer,
                                           call->direction,
-                                          1u + which,
-                                          call->draw_step + (uint32_t)call->t,
+                                          eco_draw_purpose(which),
+                                          eco_draw_step(which, call->draw_step + (uint32_t)call->t),
                                           call->draw_row + (uint32_t)at->row};
     return draw(&where, (uint32_t)at->unit, probability);
 }

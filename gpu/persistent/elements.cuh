@@ -278,12 +278,12 @@ template <class ELEMENT> ECO_DEVICE vec v_bernoulli(ELEMENT *at, int which, doub
     const struct eco_persistent_call *call = at->call;
     if (!call->training)
         return (real)probability;
+    const uint32_t t = (uint32_t)(at->job->t + at->step * at->job->t_step);
     const struct eco_coordinates where = {call->seed,
                                           at->job->layer,
                                           at->job->direction,
-                                          1u + which,
-                                          call->draw_step +
-                                              (uint32_t)(at->job->t + at->step * at->job->t_step),
+                                          eco_draw_purpose(which),
+                                          eco_draw_step(which, call->draw_step + t),
                                           call->draw_row + (uint32_t)at->row};
     return draw(&where, (uint32_t)at->unit, probability);
 }

@@ -84,8 +84,8 @@ ECO_DEVICE vec v_bernoulli(struct scan_step *at, int which, double probability)
     const struct eco_coordinates where = {call->seed,
                                           call->layer,
                                           call->direction,
-                                          1u + which,
-                                          call->draw_step + (uint32_t)at->t,
+                                          eco_draw_purpose(which),
+                                          eco_draw_step(which, call->draw_step + (uint32_t)at->t),
                                           call->draw_row + (uint32_t)at->n};
     return draw(&where, (uint32_t)at->unit, probability);
 }

@@ -71,8 +71,8 @@ WIDE_WORD vec v_bernoulli(WIDE_AT, int which, double probability)
     const struct eco_coordinates where = {call->seed,
                                           call->layer,
                                           call->direction,
-                                          1u + which,
-                                          call->draw_step + (uint32_t)call->t,
+                                          eco_draw_purpose(which),
+                                          eco_draw_step(which, call->draw_step + (uint32_t)call->t),
                                           call->draw_row + (uint32_t)at->row};
     return draw(&where, (uint32_t)at->unit, probability);
 }

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/number.h"
+
 struct ecornn_cell cell;
 struct inputs in;
 struct memory memory;
@@ -100,7 +102,7 @@ static void evaluate_node(const struct eco_node *node, plane *value, plane *out)
             (*out)[e] = in.weights[node->index][e % H];
             break;
         case ECO_OP_BERNOULLI:
-            (*out)[e] = in.bernoulli[node->index][e];
+            (*out)[e] = in.bernoulli[node->index % ECO_DRAW_ONCE][e];
             break;
         case ECO_OP_X:
             (*out)[e] = in.x[e / H * I + e % H];
@@ -149,7 +151,7 @@ static double load(const struct eco_node *code, int e)
     case ECO_OP_VECTOR:
         return in.weights[first_vector() + i][e % H];
     case ECO_OP_BERNOULLI:
-        return in.bernoulli[i][e];
+        return in.bernoulli[i % ECO_DRAW_ONCE][e];
     case ECO_OP_MEAN:
         ck_assert_int_lt(memory.stored_at[i], memory.stage);
         return row_mean(memory.summand[i], e / H);

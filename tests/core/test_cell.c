@@ -92,6 +92,9 @@ static const struct {
     {"cell a(h)\nh' = bernoulli(h)", "2:6: the probability of bernoulli must be a number"},
     {"cell a(h)\nh' = bernoulli(1.5)", "2:6: the probability of bernoulli is 1.5, must be 0 to 1"},
     {"cell a(h)\nh' = bernoulli(0 - 1)", "2:6: the probability of bernoulli is -1, must be 0 to 1"},
+    {"cell a(h)\nh' = bernoulli(0.5, twice)", "2:21: expected 'once', found 'twice'"},
+    {"cell a(h)\nh' = bernoulli(0.5, once, once)",
+     "2:25: expected ')' for the '(' at 2:15, found ','"},
     {"cell a(h)\nh' = hardsigmoid(h)",
      "2:6: there is no function 'hardsigmoid': write min(max(a / 6 "
      "+ 0.5, 0), 1), in ONNX 0.2 * a + 0.5"},
