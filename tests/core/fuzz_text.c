@@ -1,8 +1,7 @@
 /*
- * Hostile texts: what follows a first '/' is a problem string, a first '@' wisdom, anything else is
- * a cell.  A cell that is accepted must also print; a problem must describe itself, wisdom too.
+ * Hostile texts: what follows a first '/' is a problem string, anything else is a cell.  A cell
+ * that is accepted must also print; a problem must describe itself.
  */
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,6 @@
 #include "common/attention/attention.h"
 #include "common/cell/cell.h"
 #include "common/problem.h"
-#include "common/util.h"
-#include "common/wisdom/wisdom.h"
 
 static void fuzz_attention(const char *text)
 {
@@ -55,47 +52,6 @@ static void fuzz_problem(const char *text)
         abort();
 }
 
-/* Lines after those of a device, which nobody finds by chance; its number is "@" in them. */
-static size_t write_wisdom(struct eco_text *text, const char *lines)
-{
-    static const char words[] = "cpu plain threads=1";
-    const uint64_t id = eco_hash(ECO_HASH, words, strlen(words));
-    eco_wisdom_write(text, &(struct eco_wisdom){0}, true);
-    eco_wisdom_write_device(text, &(struct eco_wisdom_device){.id = id, .words = words});
-    for (; *lines != '\0'; lines++)
-        if (*lines == '@')
-            eco_text_add(text, "%016" PRIx64, id);
-        else
-            eco_text_add(text, "%c", *lines);
-    return text->length;
-}
-
-static void fuzz_wisdom(const char *lines)
-{
-    static char first[1 << 20], again[1 << 20];
-    struct eco_text text = {NULL, 0, 0}, said = {first, sizeof first, 0},
-                    twice = {again, sizeof again, 0};
-    struct eco_wisdom wisdom = {0};
-    const size_t bytes = write_wisdom(&text, lines);
-    text = (struct eco_text){malloc(bytes + 1), bytes + 1, 0};
-    if (text.data == NULL)
-        return;
-    write_wisdom(&text, lines);
-    if (eco_wisdom_read(&wisdom, text.data, bytes, "text") == ECORNN_OK) {
-        eco_wisdom_write(&said, &wisdom, true);
-        eco_wisdom_free(&wisdom);
-        if (said.length < said.size) {
-            if (eco_wisdom_read(&wisdom, first, said.length, "again") != ECORNN_OK)
-                abort();
-            eco_wisdom_write(&twice, &wisdom, true);
-            eco_wisdom_free(&wisdom);
-            if (strcmp(first, again) != 0)
-                abort();
-        }
-    }
-    free(text.data);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const bool problem = size > 0 && *data == '/';
@@ -109,8 +65,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_attention(text + 1);
     else if (problem)
         fuzz_problem(text + 1);
-    else if (*text == '@')
-        fuzz_wisdom(text + 1);
     else
         fuzz_cell(text);
     free(text);

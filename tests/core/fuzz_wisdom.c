@@ -1,0 +1,88 @@
+/*
+ * Hostile wisdom: lines after those of a device, which nobody finds by chance; "@" in them is its
+ * number.  What is read must write itself, and read what it wrote.
+ */
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "common/wisdom/wisdom.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { DIGITS = 16, MOST_WRITTEN = 1 << 20 };
+
+/* The lines of the device and its number: the same for all texts, and made once. */
+static struct {
+    char text[256], number[DIGITS + 1];
+    size_t bytes;
+} device;
+
+static void describe_device(void)
+{
+    static const char words[] = "cpu plain threads=1";
+    const uint64_t id = eco_hash(ECO_HASH, words, strlen(words));
+    struct eco_text text = {device.text, sizeof device.text, 0},
+                    number = {device.number, sizeof device.number, 0};
+    eco_wisdom_write(&text, &(struct eco_wisdom){0}, true);
+    eco_wisdom_write_device(&text, &(struct eco_wisdom_device){.id = id, .words = words});
+    eco_text_add(&number, "%016" PRIx64, id);
+    device.bytes = text.length;
+}
+
+/* Of exact size, so that reading past the end shows; NULL: no memory. */
+static char *make_text(const uint8_t *data, size_t size, size_t *bytes)
+{
+    size_t numbers = 0;
+    for (size_t k = 0; k < size; k++)
+        numbers += data[k] == '@';
+    *bytes = device.bytes + size + numbers * (DIGITS - 1);
+    char *text = malloc(*bytes);
+    if (text == NULL)
+        return NULL;
+    char *to = text + device.bytes;
+    memcpy(text, device.text, device.bytes);
+    for (size_t k = 0; k < size; k++)
+        if (data[k] == '@')
+            to = (char *)memcpy(to, device.number, DIGITS) + DIGITS;
+        else
+            *to++ = (char)data[k];
+    return text;
+}
+
+/* What it wrote reads, and writes the same. */
+static void check_written(const char *written, size_t bytes)
+{
+    static char again[MOST_WRITTEN];
+    struct eco_text twice = {again, sizeof again, 0};
+    struct eco_wisdom wisdom = {0};
+    if (eco_wisdom_read(&wisdom, written, bytes, "again") != ECORNN_OK)
+        abort();
+    eco_wisdom_write(&twice, &wisdom, true);
+    eco_wisdom_free(&wisdom);
+    if (strcmp(written, again) != 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static char written[MOST_WRITTEN];
+    struct eco_text once = {written, sizeof written, 0};
+    struct eco_wisdom wisdom = {0};
+    size_t bytes;
+    if (device.bytes == 0)
+        describe_device();
+    char *text = make_text(data, size, &bytes);
+    if (text == NULL)
+        return 0;
+    if (eco_wisdom_read(&wisdom, text, bytes, "text") == ECORNN_OK) {
+        eco_wisdom_write(&once, &wisdom, true);
+        eco_wisdom_free(&wisdom);
+        if (once.length < once.size)
+            check_written(written, once.length);
+    }
+    free(text);
+    return 0;
+}
