@@ -16,11 +16,12 @@ void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 
+/* Products that an algorithm leaves to others beside those of gradients: any of these. */
+enum eco_outside { ECO_OUTSIDE_INPUT = 1, ECO_OUTSIDE_STEPS = 2 };
 /* algo/cost.c; seconds of the products over all steps: of inputs and, in training, gradients; with
- * what products lose, or copies cost, where rows are no whole groups (steps: those of a step too)
- */
+ * what products lose, or copies cost, where rows are no whole groups. */
 double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
-                         bool steps);
+                         unsigned outside);
 /* Of all steps one way: their products and the cell. */
 double eco_step_time(const struct eco_problem *problem, const struct eco_caps *caps, bool backward);
 /* Of so many launches for each layer and direction. */
@@ -32,7 +33,7 @@ double eco_step_launches(const struct eco_problem *problem, const struct eco_cap
                          bool backward);
 /* Do products gain more from whole groups than copies of rows cost? */
 bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
-                              bool steps);
+                              unsigned outside);
 /* Steps of a chunk that are forced; 0: the planner chooses. */
 int32_t eco_step_asked(const struct eco_problem *problem, bool backward);
 /* Steps of a chunk at least, and rows: enough that the input product runs at full speed, few enough
@@ -43,7 +44,8 @@ enum { ECO_STEP_CHUNK = 8, ECO_STEP_ROWS = 4096 };
 bool eco_step_is_over_at_once(const struct eco_problem *problem, const struct eco_caps *caps);
 /* algo/per_step.c; are rows filled to whole groups?  Where that is forced, or products gain more
  * than copies cost. */
-bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps);
+bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps,
+                    unsigned outside);
 /* Bytes of ECO_SCRATCH_PRODUCT, by what else is wished: a wavefront, chunks. */
 size_t eco_step_product_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
                               const struct eco_wishes *wishes);

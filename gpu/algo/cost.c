@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "gpu/gemm/grouped/args.h"
 #include "gpu/gemm/grouped/grouped.h"
 #include "gpu/algo/algo.h"
 #include "gpu/device/rates.h"
@@ -52,24 +53,42 @@ static double step_work(const struct eco_problem *problem)
 
 /* ---- rows in whole groups -------------------------------------------------------------------- */
 
+/* Numbers that products of a layer add up one after the other, however few rows there are: of the
+ * input and, in training, of dx, but where rows are so few that dx is grouped.  Gradients of
+ * weights are cut along their rows. */
+static double chains(const struct eco_problem *problem, const struct eco_caps *caps, int32_t layer,
+                     unsigned outside)
+{
+    const double rows = (double)problem->T * problem->N;
+    const bool grouped = eco_gpu_has_grouped(problem, caps) && rows <= ECO_GROUPED_ROWS;
+    const double input = outside & ECO_OUTSIDE_INPUT ? eco_problem_input(problem, layer) : 0,
+                 back = problem->training && !grouped
+                            ? (double)problem->cell->lowered.n_accs * problem->H
+                            : 0;
+    return problem->D * (input + back);
+}
+
 /* Seconds that products lose where a dimension is no multiple of 16 bytes, measured
  * (doc/performance.md): in 16 bits they take three times as long, in TF32 twice, those of a step as
- * well.  Full F32 loses nothing. */
-static double lost(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
+ * well; where they are small a wave of blocks, which has all of k to go through.  Full F32 loses
+ * nothing. */
+static double lost(const struct eco_problem *problem, const struct eco_caps *caps, unsigned outside)
 {
     const int32_t element = (int32_t)eco_type_bytes(problem->type), group = 16 / element;
     const bool whole = problem->H % group == 0 && problem->P % group == 0;
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double plain = caps->flops * caps->threads;
-    double work = 0;
+    const double plain = caps->flops * caps->threads,
+                 inputs = plain * (element == 2 ? rates->lost_narrow : rates->lost_fast),
+                 step = plain * (element == 2 ? rates->lost_narrow_step : rates->lost_fast_step),
+                 chain = element == 2 ? rates->lost_narrow_chain : rates->lost_fast_chain;
+    double time = 0;
     if (element == 8 || (element == 4 && !problem->fast))
         return 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
         if (!whole || eco_problem_input(problem, layer) % group != 0)
-            work += input_work(problem, layer);
-    const double inputs = work / (plain * (element == 2 ? rates->lost_narrow : rates->lost_fast)),
-                 step = plain * (element == 2 ? rates->lost_narrow_step : rates->lost_fast_step);
-    return inputs + (steps && !whole ? step_work(problem) / step : 0);
+            time += fmax(input_work(problem, layer) / inputs,
+                         chain * chains(problem, caps, layer, outside));
+    return time + (outside & ECO_OUTSIDE_STEPS && !whole ? step_work(problem) / step : 0);
 }
 
 /* And those of copies instead: of x and, back, of x, y and dx, for a layer and chunk. */
@@ -88,20 +107,21 @@ static double copied(const struct eco_problem *problem, const struct eco_caps *c
 }
 
 bool eco_step_gains_by_groups(const struct eco_problem *problem, const struct eco_caps *caps,
-                              bool steps)
+                              unsigned outside)
 {
-    return lost(problem, caps, steps) > copied(problem, caps);
+    return lost(problem, caps, outside) > copied(problem, caps);
 }
 
 /* ---- products of all steps ------------------------------------------------------------------- */
 
-double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
+double eco_step_products(const struct eco_problem *problem, const struct eco_caps *caps,
+                         unsigned outside)
 {
     double work = 0;
     for (int32_t layer = 0; layer < problem->L; layer++)
         work += input_work(problem, layer);
     return work / rate(problem, caps, true) +
-           fmin(lost(problem, caps, steps), copied(problem, caps));
+           fmin(lost(problem, caps, outside), copied(problem, caps));
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     if (!problem->training)
         return forward;
     return forward + eco_step_launches(problem, caps, true) + eco_step_time(problem, caps, true) +
-           back * eco_step_products(problem, caps, true);
+           back * eco_step_products(problem, caps, ECO_OUTSIDE_STEPS);
 }
 
 /* What steps back and large products of algorithm step wish; forward nothing. */
@@ -94,6 +94,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     eco_algo_step.wishes(problem, caps, wishes);
     wishes->gpu.turned[0] = false;
     wishes->gpu.prepared_bytes[0] = 0;
+    wishes->gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_STEPS);
     wishes->wavefront = wishes->wavefront && problem->training; /* back */
     /* No accumulators in memory, no input product of many rows; where kernels are compiled at run
      * time steps may be those of algorithm step. */

@@ -146,7 +146,7 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                            !problem->row_invariant},
         .gpu.rows_apart = problem->type != ECORNN_F32 || !problem->fast, /* gemm/scaled_f16 */
         .gpu.aligned = ECO_GPU_ALIGNED,
-        .gpu.filled = eco_step_fills(problem, caps, true),
+        .gpu.filled = eco_step_fills(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS),
         .chunk = steps,
         .chunk_backward = back,
         .gpu.weights_chunks = wavefront && problem->saving.policy == ECORNN_SAVE_ALL
@@ -156,12 +156,13 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     eco_step_fit(problem, caps, wishes);
 }
 
-bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps, bool steps)
+bool eco_step_fills(const struct eco_problem *problem, const struct eco_caps *caps,
+                    unsigned outside)
 {
     const enum eco_rows asked = eco_gpu_force(problem).rows;
     if (asked != ECO_ROWS_FASTER)
         return asked == ECO_ROWS_PADDED;
-    return eco_step_gains_by_groups(problem, caps, steps);
+    return eco_step_gains_by_groups(problem, caps, outside);
 }
 
 /* ---- estimate -------------------------------------------------------------------------------- */
@@ -173,7 +174,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
            (problem->training ? eco_step_launches(problem, caps, true) : 0) +
            eco_step_time(problem, caps, false) +
            (problem->training ? eco_step_time(problem, caps, true) : 0) +
-           eco_step_products(problem, caps, true);
+           eco_step_products(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

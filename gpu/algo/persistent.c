@@ -63,7 +63,7 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
  * weight gradients to so many rows: each has launches, and reads R anew.  Where these chunks had
  * few steps they may take more bytes.  Forward a number that is sent, or is of a row that is not
  * there, counts as many bytes as the accumulators of an LSTM's unit.  Layers that overlap have a
- * chunk each, and want more of them. */
+ * chunk each, up to eight where bytes allow fewer. */
 enum {
     BYTES = 60 << 20,
     BYTES_OF_FEW_STEPS = 120 << 20,
@@ -99,21 +99,82 @@ static int32_t even_steps(const struct eco_problem *problem, double step_bytes, 
     return (int32_t)ceil(problem->T / ceil(problem->T * fmax(step_bytes / bytes, rows)));
 }
 
-static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
-                         bool backward, bool wavefront)
+/* R on its way to the chip, at first (later chunks find it in the L2), which is arranged anew, back
+ * from rows that are columns there; fitted to some 800 runs of 1 to 16 steps (doc/performance.md,
+ * "Runs of few steps"). */
+static double reading_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                           bool backward)
+{
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
+    const double element = eco_type_narrow(problem->type) ? rates->reading_narrow : rates->reading;
+    return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
+}
+
+/* Steps of a chunk at most. */
+static int32_t most_steps(const struct eco_problem *problem, const struct eco_caps *caps,
+                          bool backward, bool wavefront)
 {
     const double bytes = step_bytes(problem, caps, backward);
     int32_t steps = even_steps(problem, bytes, wavefront ? OF_EACH_LAYER : BYTES);
     if (!wavefront && steps < FEW_STEPS)
         steps = even_steps(problem, bytes, BYTES_OF_FEW_STEPS);
-    if (steps < LEAST_STEPS)
-        steps = LEAST_STEPS;
-    const int32_t eighth = (problem->T + CHUNKS - 1) / CHUNKS;
+    return steps < LEAST_STEPS ? LEAST_STEPS : steps;
+}
+
+/* A wavefront of layers, as many at a time as pay. */
+struct wave {
+    int32_t steps; /* of a chunk */
+    double time;   /* s; 0: it does not fit */
+};
+
+/* Steps of the chunk where there are so many. */
+static int32_t wave_steps(const struct eco_problem *problem, int32_t chunks, int32_t most)
+{
+    const int32_t asked = eco_step_asked(problem, false),
+                  steps = (problem->T + chunks - 1) / chunks;
+    if (asked > 0)
+        return asked;
+    return steps >= most ? most : steps < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : steps;
+}
+
+/* What a chunk more has beside its launch: the layers have their input products side by side, but
+ * those of one chunk after the other's. */
+static double input_launch(const struct eco_problem *problem, const struct eco_gpu_rates *rates)
+{
+    return problem->type == ECORNN_F32 && !problem->fast ? rates->fma_launch : 2 * rates->launch;
+}
+
+/* Its first and last launches are not full: of fewer chunks these are longer, of more there are
+ * more launches. */
+static struct wave find_wave(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
+    const int32_t most = most_steps(problem, caps, false, true);
+    const double reading = reading_time(problem, caps, false);
+    struct wave best = {.time = 0};
+    for (int32_t jobs = 1; jobs <= ECO_PERSISTENT_JOBS && jobs <= problem->L; jobs++) {
+        const double step = 1e-6 * step_time(problem, caps, false, jobs);
+        const double rounds = (double)problem->L / jobs;
+        for (int32_t count = CHUNKS; step > 0 && count > 1; count--) {
+            const int32_t steps = wave_steps(problem, count, most);
+            const double chunks = ceil((double)problem->T / steps),
+                         launches = rounds * (chunks + jobs - 1);
+            const double time = launches * (step * problem->T / chunks + rates->persistent_launch) +
+                                (launches - problem->L) * input_launch(problem, rates) +
+                                rounds * reading;
+            if (best.time == 0 || time < best.time)
+                best = (struct wave){steps, time};
+        }
+    }
+    return best;
+}
+
+static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward, bool wavefront)
+{
     if (eco_step_asked(problem, backward) > 0)
         return eco_step_asked(problem, backward);
-    if (!wavefront || eighth >= steps)
-        return steps;
-    return eighth < LEAST_OVERLAPPED ? LEAST_OVERLAPPED : eighth;
+    return wavefront ? find_wave(problem, caps).steps : most_steps(problem, caps, backward, false);
 }
 
 /* Saved values that are computed again stay in the L2 until the steps read them. */
@@ -131,33 +192,21 @@ static int32_t steps_back(const struct eco_problem *problem, const struct eco_ca
     return near < LEAST_STEPS ? LEAST_STEPS : near;
 }
 
-/* R on its way to the chip, at first (later chunks find it in the L2), which is arranged anew, back
- * from rows that are columns there; fitted to some 800 runs of 1 to 16 steps (doc/performance.md,
- * "Runs of few steps"). */
-static double reading_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                           bool backward)
+/* All layers one after the other, directions beside each other where that pays; 0: they do not fit.
+ */
+static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                         bool backward)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const double element = eco_type_narrow(problem->type) ? rates->reading_narrow : rates->reading;
-    return (backward ? 3 : 1) * element * problem->cell->lowered.n_accs * problem->H * problem->P;
-}
-
-/* All layers: with a wavefront as many at a time as pay; 0: they do not fit. */
-static double steps_time(const struct eco_problem *problem, const struct eco_caps *caps,
-                         bool backward, bool wavefront)
-{
-    const int32_t lanes = wavefront ? problem->L : problem->D;
-    const int32_t chunk = steps_for(problem, caps, backward, wavefront);
+    const int32_t chunk = steps_for(problem, caps, backward, false);
     const double chunks = (double)((problem->T + chunk - 1) / chunk);
     double least = 0;
-    for (int32_t jobs = 1; jobs <= ECO_PERSISTENT_JOBS && jobs <= lanes; jobs++) {
+    for (int32_t jobs = 1; jobs <= problem->D; jobs++) {
         const double step = 1e-6 * step_time(problem, caps, backward, jobs);
         const double rounds = (double)problem->L * problem->D / jobs;
-        /* A wavefront's first and last launches are not full. */
-        const double launches = rounds * (chunks + (wavefront ? jobs - 1 : 0));
-        const double launch = eco_gpu_rates_of(caps)->persistent_launch;
-        const double time = launches * (step * problem->T / chunks + launch) +
-                            rounds * reading_time(problem, caps, backward);
+        const double time =
+            rounds * (chunks * (step * problem->T / chunks + rates->persistent_launch) +
+                      reading_time(problem, caps, backward));
         if (step > 0 && (least == 0 || time < least))
             least = time;
     }
@@ -178,9 +227,10 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
                            bool wavefront)
 {
     /* Input products of the short chunks of a wavefront take about twice as long, measured. */
-    const double products = (1 + (int)wavefront) * eco_step_products(problem, caps, false);
+    const double products =
+        (1 + (int)wavefront) * eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
     return products + accumulators_time(problem, caps) +
-           steps_time(problem, caps, false, wavefront);
+           (wavefront ? find_wave(problem, caps).time : steps_time(problem, caps, false));
 }
 
 /* Is a wavefront of layers faster than one after the other?  Steps back of different layers are not
@@ -195,8 +245,9 @@ static bool overlaps_layers(const struct eco_problem *problem, const struct eco_
  * groups. */
 static double back_outside(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_step_time(problem, caps, true) + eco_step_products(problem, caps, true) -
-           eco_step_products(problem, caps, false);
+    return eco_step_time(problem, caps, true) +
+           eco_step_products(problem, caps, ECO_OUTSIDE_INPUT | ECO_OUTSIDE_STEPS) -
+           eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
@@ -206,7 +257,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
     if (!problem->training)
         return forward;
     return forward + eco_gpu_after_back(problem, caps) +
-           (also_back(problem, caps) ? steps_time(problem, caps, true, false)
+           (also_back(problem, caps) ? steps_time(problem, caps, true)
                                      : back_outside(problem, caps));
 }
 
@@ -241,6 +292,7 @@ static void fit(const struct eco_problem *problem, const struct eco_caps *caps,
 static void wishes(const struct eco_problem *problem, const struct eco_caps *caps,
                    struct eco_wishes *wishes)
 {
+    const bool back_is_outside = problem->training && !also_back(problem, caps);
     eco_algo_step.wishes(problem, caps, wishes);
     wishes->wavefront = wishes->wavefront && overlaps_layers(problem, caps);
     wishes->gpu.weights_chunks = 0;
@@ -251,8 +303,8 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
                                         : eco_gpu_prepared_bytes(problem, caps, true);
     /* steps back read it by rows */
     wishes->gpu.turned[1] = problem->training && wishes->gpu.prepared_bytes[1] == 0;
-    wishes->gpu.filled =
-        eco_step_fills(problem, caps, problem->training && !also_back(problem, caps));
+    wishes->gpu.filled = eco_step_fills(
+        problem, caps, ECO_OUTSIDE_INPUT | (back_is_outside ? ECO_OUTSIDE_STEPS : 0));
     wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
     wishes->chunk_backward =
         eco_saving_chunk(problem, steps_back(problem, caps, wishes->wavefront));

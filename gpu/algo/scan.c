@@ -84,7 +84,7 @@ static double estimate(const struct eco_problem *problem, const struct eco_caps 
 {
     return eco_gpu_launches(problem, caps, 1) + scan_time(problem, false) +
            (problem->training ? eco_gpu_after_back(problem, caps) + scan_time(problem, true) : 0) +
-           eco_step_products(problem, caps, false);
+           eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
 }
 
 static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -21,6 +21,8 @@ const struct eco_gpu_rates eco_gpu_rates_h200 = {
     .narrow_product = 9.3,
     .near_narrow = 0.12,
     .near = 0.085,
+    .lost_narrow_chain = 16e-9,
+    .lost_fast_chain = 24e-9,
     .copy_launch = 2e-6,
     .copy_bytes = 2e12,
     .narrow_step = {5.5e-6, 6.3e-6},
@@ -110,6 +112,7 @@ static const struct {
     ONE(narrow_many, fast_few, MATRIX_RATIO, true)
     ONE(lost_narrow, narrow_product, MATRIX_RATIO, true)
     ONE(near_narrow, near, NEAR_RATIO, true)
+    ONE(lost_narrow_chain, lost_fast_chain, CHIP, false)
     ONE(copy_launch, copy_launch, LAUNCH, false)
     ONE(copy_bytes, copy_bytes, MEMORY, true)
     ONE(narrow_step, narrow_step[1], LAUNCH, false)

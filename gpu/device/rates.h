@@ -41,13 +41,14 @@ enum eco_persistent_costs {
 struct eco_gpu_rates {
     /* algo/cost.c: products of many rows and of few, times plain; F32 fast and in full */
     double narrow_many, fast_many, fast_few, full_many, full_few;
-    double lost_narrow, lost_fast;            /* of rows that are no whole groups, of inputs */
-    double lost_narrow_step, lost_fast_step;  /* and of steps */
-    double narrow_product, near_narrow, near; /* of a step; of what comes from the L2 */
-    double copy_launch, copy_bytes;           /* s, /s: of copies of rows */
-    double narrow_step[2], cell_back;         /* s: kernels of a step, forward and back; a unit */
-    double full_step, full_training;          /* s */
-    double launch, written_bytes;             /* s, /s */
+    double lost_narrow, lost_fast;             /* of rows that are no whole groups, of inputs */
+    double lost_narrow_step, lost_fast_step;   /* and of steps */
+    double narrow_product, near_narrow, near;  /* of a step; of what comes from the L2 */
+    double lost_narrow_chain, lost_fast_chain; /* s: of a number of k, where products are small */
+    double copy_launch, copy_bytes;            /* s, /s: of copies of rows */
+    double narrow_step[2], cell_back;          /* s: kernels of a step, forward and back; a unit */
+    double full_step, full_training;           /* s */
+    double launch, written_bytes;              /* s, /s */
     /* algo/persistent.c */
     double persistent_launch;       /* s */
     double reading_narrow, reading; /* s: of an element of R */

@@ -42,7 +42,7 @@ gpu/             : include/ common/ gpu/ config.h                               
 lib/             : include/ common/ config.h                                              : immintrin omp.h cblas cuda
 tools/cellgen.c  : include/ common/cell/ common/util.h                                    : immintrin omp.h cblas cuda
 tests/build/consumer.c : include/                                                               : immintrin omp.h cblas cuda
-tests/           : include/ common/ tests/kit/ cpu/ gpu/jit/compile.h gpu/device/rates.h gpu/gemm/grouped/grouped.h gpu/fused_step/fused_step.h gpu/wide_step/wide_step.h gpu/persistent/persistent.h gpu/scan/scan.h gpu/gemm/emulated_f32/tiling.h lib/ examples/ bench/core/type.h tools/ecornn/ config.h                    :
+tests/           : include/ common/ tests/kit/ cpu/ gpu/algo/algo.h gpu/jit/compile.h gpu/device/rates.h gpu/gemm/ gpu/fused_step/fused_step.h gpu/wide_step/wide_step.h gpu/persistent/persistent.h gpu/run/run.h gpu/scan/scan.h lib/ examples/ bench/core/type.h tools/ecornn/ config.h                    :
 tools/ecornn/    : include/ bench/core/                                                   : immintrin omp.h cblas cuda
 tools/           : include/                                                               : cuda
 python/native/   : include/                                                               : immintrin omp.h cblas cuda

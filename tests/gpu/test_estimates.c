@@ -1,0 +1,162 @@
+/*
+ * What plans for a GPU wish by what estimates say, on a device that was never here: rows that are
+ * filled, chunks of a wavefront.  Each problem was measured, or is beside one that was.
+ */
+#include <check.h>
+
+#include "gpu/algo/algo.h"
+#include "gpu/fused_step/fused_step.h"
+#include "gpu/gemm/gemm.h"
+#include "gpu/gemm/grouped/grouped.h"
+#include "gpu/gemm/presplit.h"
+#include "gpu/gemm/scaled_f16/scaled_f16.h"
+#include "gpu/persistent/persistent.h"
+#include "gpu/run/run.h"
+#include "tests/kit/suite.h"
+
+/* ---- what they ask beside each other ----------------------------------------------------------
+ */
+
+const struct eco_services *eco_gpu_services;
+
+ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,
+                               const struct eco_layout *layout, const struct eco_args *args,
+                               const eco_gpu_ops *ops)
+{
+    (void)plan, (void)tape, (void)layout, (void)args, (void)ops;
+    return ECORNN_UNSUPPORTED;
+}
+
+void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+{
+    (void)run, (void)bounds, (void)n;
+}
+
+void eco_fused_input(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+{
+    (void)run, (void)bounds, (void)n;
+}
+
+void eco_fused_step(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+{
+    (void)run, (void)bounds, (void)n;
+}
+
+void eco_fused_end(struct eco_gpu_run *run, const struct eco_bound *bounds, int n)
+{
+    (void)run, (void)bounds, (void)n;
+}
+
+bool eco_gpu_is_short(int32_t rows, double work)
+{
+    (void)rows, (void)work;
+    return false;
+}
+
+bool eco_gpu_has_grouped(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    (void)problem, (void)caps;
+    return true;
+}
+
+bool eco_gpu_grouped_follow(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    (void)problem, (void)caps;
+    return false;
+}
+
+size_t eco_gpu_prepared_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                              bool backward)
+{
+    (void)problem, (void)caps, (void)backward;
+    return 0;
+}
+
+size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_caps *caps,
+                            const struct eco_wishes *wishes)
+{
+    (void)problem, (void)caps, (void)wishes;
+    return 0;
+}
+
+/* ---- an H100 ----------------------------------------------------------------------------------
+ */
+
+static const struct eco_caps h100 = {.threads = 132,
+                                     .flops = 128 * 2 * 1.5e9,
+                                     .own_memory = true,
+                                     .gpu = {.version = 90,
+                                             .block_bytes = 227 << 10,
+                                             .blocks = {132, 132, 128},
+                                             .fuses = true,
+                                             .wide = true,
+                                             .splits = true}};
+
+static struct eco_wishes wishes_of(const struct eco_algo *algo, const char *text)
+{
+    ecornn_desc desc;
+    struct eco_problem problem;
+    struct eco_wishes wishes = {.chunk = 0};
+    ck_assert_int_eq(eco_problem_parse(&desc, text, NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    algo->wishes(&problem, &h100, &wishes);
+    return wishes;
+}
+
+/* Products of few rows of odd sizes, too, lose more than copies cost; not where the sizes are
+ * whole, steps multiply the input, products back are grouped, or there is little to add up. */
+static const struct {
+    const struct eco_algo *algo;
+    const char *problem;
+    bool filled;
+} filled[] = {{&eco_algo_persistent, "gru/bf16/train/T16/N9/I977/H179", true},
+              {&eco_algo_persistent, "gru/bf16/train/T16/N9/I976/H176", false},
+              {&eco_algo_persistent, "gru/f32/train/T16/N9/I977/H179", false},
+              {&eco_algo_persistent, "gru/f32/fast/train/T16/N9/I977/H179", true},
+              {&eco_algo_persistent, "lstm/bf16/infer/T20/N8/I977/H100", true},
+              {&eco_algo_persistent, "lstm/bf16/infer/T20/N8/I44/H100", false},
+              {&eco_algo_persistent, "lstm/bf16/train/T8/N8/I44/H500", false},
+              {&eco_algo_persistent, "gru/bf16/train/T1000/N1/I80/H20", false},
+              {&eco_algo_persistent, "lstm/bf16/train/L2/T35/N32/I650/H650", true},
+              {&eco_algo_fused, "gru/bf16/infer/L2/T2/N17/I439/H308", false},
+              {&eco_algo_fused, "gru/bf16/train/T1/N51/I1023/H133", false}};
+
+START_TEST(fills_rows)
+{
+    ck_assert_int_eq(wishes_of(filled[_i].algo, filled[_i].problem).gpu.filled, filled[_i].filled);
+}
+END_TEST
+
+/* Chunks that are launches of their own are no shorter than these pay; layers of much work follow
+ * each other. */
+static const struct {
+    const char *problem;
+    int32_t chunk; /* 0: no wavefront */
+} waves[] = {{"lstm/f32/infer/L2/T83/N4/I44/H514", 28},
+             {"lstm/bf16/infer/L2/T100/N8/I256/H256", 34},
+             {"lstm/bf16/infer/L3/T100/N64/I64/H256", 34},
+             {"lstm/f32/fast/infer/L3/T100/N64/I64/H256", 34},
+             {"lstm/bf16/infer/L2/T1000/N8/I256/H256", 112},
+             {"lstm/bf16/infer/L2/T35/N32/I650/H650", 0},
+             {"lstm/bf16/infer/L4/T100/N64/I512/H512", 0},
+             {"lstm/f32/infer/L3/T100/N64/I64/H256", 0},
+             {"gru/f32/infer/L2/T130/N52/I1002/H190", 0}};
+
+START_TEST(cuts_waves)
+{
+    const struct eco_wishes wishes = wishes_of(&eco_algo_persistent, waves[_i].problem);
+    ck_assert_int_eq(wishes.wavefront, waves[_i].chunk > 0);
+    if (waves[_i].chunk > 0)
+        ck_assert_int_eq(wishes.chunk, waves[_i].chunk);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("estimates");
+    TCase *tests = tcase_create("estimates");
+    suite_add_tcase(suite, tests);
+    tcase_add_loop_test(tests, fills_rows, 0, (int)(sizeof filled / sizeof *filled));
+    tcase_add_loop_test(tests, cuts_waves, 0, (int)(sizeof waves / sizeof *waves));
+    return suite_run(suite, true);
+}
