@@ -4,6 +4,7 @@
  * algorithm step.
  */
 #include "gpu/algo/algo.h"
+#include "gpu/device/rates.h"
 #include "gpu/jit/compile.h"
 #include "gpu/run/run.h"
 #include "gpu/scan/scan.h"
@@ -66,9 +67,10 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
 }
 
 /* Seconds of the scans: their bytes, and a launch with a memset for each chunk. */
-static double scan_time(const struct eco_problem *problem, bool backward)
+static double scan_time(const struct eco_problem *problem, const struct eco_caps *caps,
+                        bool backward)
 {
-    static const double bytes_per_s = 2e12, launch = 8e-6;
+    const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const double element = (double)eco_type_bytes(problem->type),
                  sum = (double)eco_type_bytes(eco_type_sum(problem->type));
@@ -77,13 +79,15 @@ static double scan_time(const struct eco_problem *problem, bool backward)
                                   : saved + lowered->n_accs * sum + element;
     const double elements = (double)problem->T * problem->N * problem->H * problem->L * problem->D;
     const double chunks = ceil((double)problem->T / chunk_of(problem, backward));
-    return bytes * elements / bytes_per_s + launch * chunks * problem->L * problem->D;
+    return bytes * elements / rates->scan_bytes +
+           rates->scan_launch * chunks * problem->L * problem->D;
 }
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return eco_gpu_launches(problem, caps, 1) + scan_time(problem, false) +
-           (problem->training ? eco_gpu_after_back(problem, caps) + scan_time(problem, true) : 0) +
+    return eco_gpu_launches(problem, caps, 1) + scan_time(problem, caps, false) +
+           (problem->training ? eco_gpu_after_back(problem, caps) + scan_time(problem, caps, true)
+                              : 0) +
            eco_step_products(problem, caps, ECO_OUTSIDE_INPUT);
 }
 

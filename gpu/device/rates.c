@@ -35,6 +35,8 @@ const struct eco_gpu_rates eco_gpu_rates_h200 = {
     .reading_narrow = 0.5e-12,
     .reading = 1.5e-12,
     .accumulator_bytes = 2.5e12,
+    .scan_launch = 8e-6,
+    .scan_bytes = 2e12,
     .fused_launch = 2.6e-6,
     .fused_bytes = 60e9,
     .fused_parts_bytes = 50e9,
@@ -122,6 +124,8 @@ static const struct {
     ONE(persistent_launch, persistent_launch, LAUNCH, false)
     ONE(reading_narrow, reading, MEMORY, false)
     ONE(accumulator_bytes, accumulator_bytes, MEMORY, true)
+    ONE(scan_launch, scan_launch, LAUNCH, false)
+    ONE(scan_bytes, scan_bytes, MEMORY, true)
     ONE(fused_launch, fused_launch, LAUNCH, false)
     ONE(fused_bytes, fused_parts_bytes, CHIP, true)
     ONE(fused_parts, fused_narrow, CHIP, false)

@@ -53,6 +53,8 @@ struct eco_gpu_rates {
     double persistent_launch;       /* s */
     double reading_narrow, reading; /* s: of an element of R */
     double accumulator_bytes;       /* /s */
+    /* algo/scan.c: of a chunk, with a memset */
+    double scan_launch, scan_bytes; /* s, /s */
     /* fused_step/tiling.c: of a multiprocessor */
     double fused_launch;                           /* s */
     double fused_bytes, fused_parts_bytes;         /* /s */
