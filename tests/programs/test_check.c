@@ -3,8 +3,10 @@
  * one function computes something else, by one per cent in one place.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cell/cell.h"
 #include "cpu/cpu.h"
@@ -83,11 +85,42 @@ ecornn_status __wrap_ecornn_device_open(ecornn_device **device, const char *name
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-START_TEST(finds_what_is_broken)
+/* Runs the command; what it says on standard error. */
+static int check(char *said, size_t size)
 {
     const struct options options = {.device = "cpu"};
+    FILE *file = tmpfile();
+    ck_assert_ptr_nonnull(file);
+    fflush(stderr);
+    const int before = dup(STDERR_FILENO);
+    ck_assert_int_ge(dup2(fileno(file), STDERR_FILENO), 0);
+    const int status = command_check.run(&options);
+    ck_assert_int_ge(dup2(before, STDERR_FILENO), 0);
+    close(before);
+    rewind(file);
+    said[fread(said, 1, size - 1, file)] = '\0';
+    fclose(file);
+    return status;
+}
+
+/* Each line of a failure names the set whose kernel it is, and a half that has it. */
+START_TEST(finds_what_is_broken)
+{
+    static char said[1 << 16];
+    char way[64];
+    int lines = 0;
     broken = (enum broken)_i;
-    ck_assert_int_eq(command_check.run(&options), broken != NOTHING);
+    ck_assert_int_eq(check(said, sizeof said), broken != NOTHING);
+    snprintf(way, sizeof way, "ecornn: FAILED: cpu %s ", eco_isa_supported(0)->name);
+    for (char *line = strtok(said, "\n"); line != NULL; line = strtok(NULL, "\n"), lines++) {
+        ck_assert_msg(strncmp(line, way, strlen(way)) == 0, "%s", line);
+        ck_assert_ptr_nonnull(strstr(line, " of algorithm="));
+        if (broken == PASS) /* of one cell, in whatever algorithm */
+            ck_assert(strstr(line, ": gru/f32/train/") && strstr(line, ": kernels backward of "));
+        else /* OpenBLAS multiplies by itself */
+            ck_assert_ptr_null(strstr(line, " blas: "));
+    }
+    ck_assert_int_eq(lines > 0, broken != NOTHING);
 }
 END_TEST
 

@@ -31,6 +31,9 @@ static const char *const cases[] = {
     "lstm-coupled/f32/train/T5/N4/I6/H33",
     "gru-reset-first/f32/train/T5/N9/I6/H48",
     "mgu/f32/train/L2/T5/N4/I6/H33",
+    "min-gru/f32/train/T40/N3/I9/H37",
+    "sru/f32/train/L2/T9/N4/I33/H33",
+    "slstm/f32/train/T5/N4/I8/H32/heads:4",
     "lstm/f32/bf16-weights/train/T4/N5/I16/H48",
     "lstm/f32/fast/train/T4/N24/I16/H64",
     "lstm/f64/train/bi/T5/N4/I6/H33",
@@ -138,20 +141,31 @@ static bool refuses(const struct way *way, const struct problem *problem)
     return refused;
 }
 
-static bool agrees(struct way *way, const struct problem *problem, const struct results *expected,
+/* Which kernels gave that: those of the way's set, with the plan's choices; of which half. */
+static void report_difference(const struct way *way, const struct ours *ours, int k, double apart)
+{
+    const struct problem *problem = ours->problem;
+    char text[4096], choices[256], what[512];
+    ecornn_plan_print(ours->plan, text, sizeof text);
+    choices_of(text, choices);
+    snprintf(what, sizeof what,
+             "%s differ from the reference by %.2g, must be at most %.2g: kernels %s of %s",
+             array_name[k], apart, tolerance(problem), k == 0 ? "forward" : "backward", choices);
+    report_failure(way, problem->text, what);
+}
+
+static bool agrees(struct way *way, const struct ours *ours, const struct results *expected,
                    const struct results *results)
 {
+    const struct problem *problem = ours->problem;
     for (int k = 0; k < ARRAYS; k++) {
-        char what[120];
         if (elements_of(problem, k) == 0)
             continue;
         const double apart = difference(problem, k, expected->array[k], results->array[k]);
         way->largest = fmax(way->largest, apart / tolerance(problem));
         if (apart <= tolerance(problem))
             continue;
-        snprintf(what, sizeof what, "%s differ from the reference by %.2g, must be at most %.2g",
-                 array_name[k], apart, tolerance(problem));
-        report_failure(way, problem->text, what);
+        report_difference(way, ours, k, apart);
         return false;
     }
     return true;
@@ -168,7 +182,7 @@ static void try_way(struct way *way, const struct problem *problem, const struct
     const bool done = ours_plan(&ours, problem, way->device) && compute(&ours, &results);
     if (!done)
         report_failure(way, problem->text, "it does not run");
-    const bool good = done && agrees(way, problem, expected, &results);
+    const bool good = done && agrees(way, &ours, expected, &results);
     way->good += good;
     way->failed += !good;
     results_free(&results);

@@ -64,6 +64,11 @@ struct problems {
 bool problems_read(struct problems *problems, const struct options *options);
 void problems_free(struct problems *problems);
 
+/* ---- a plan, plan.c -------------------------------------------------------------------------- */
+
+/* Its choices, out of what ecornn_plan_print wrote; "": none. */
+void choices_of(const char *text, char choices[256]);
+
 /* ---- tuning, candidates.c -------------------------------------------------------------------- */
 
 /* What was measured of one problem. */

@@ -31,6 +31,16 @@ static char *print_of(const struct session *session, const char *problem, ecornn
     return text;
 }
 
+void choices_of(const char *text, char choices[256])
+{
+    static const char head[] = "ECORNN_FORCE=";
+    const char *at = strstr(text, head);
+    choices[0] = '\0';
+    if (at != NULL)
+        snprintf(choices, 256, "%.*s", (int)strcspn(at, "\n") - (int)strlen(head),
+                 at + strlen(head));
+}
+
 /* ---- for programs ---------------------------------------------------------------------------- */
 
 static void write_sizes(struct json *json, const ecornn_sizes *sizes)
@@ -46,10 +56,8 @@ static void write_sizes(struct json *json, const ecornn_sizes *sizes)
 
 static void write_choices(struct json *json, const char *text)
 {
-    char choices[256] = "";
-    const char *at = strstr(text, "ECORNN_FORCE=");
-    if (at != NULL)
-        snprintf(choices, sizeof choices, "%.*s", (int)strcspn(at + 13, "\n"), at + 13);
+    char choices[256];
+    choices_of(text, choices);
     json_text(json, "choices", choices);
 }
 
