@@ -79,12 +79,15 @@ struct eco_measure {
     double work; /* of it in a second, or, 0: seconds of a step of it, on a thread */
 };
 
-/* bytes of `from`, or zeros where that is NULL; in a call `to` is called name, from from_name. */
+/* bytes of `from`, or where that is NULL elements of `value`, 0 of any type; in a call `to` is
+ * called name, from from_name. */
 struct eco_fill {
     const char *name, *from_name;
     void *to;
     const void *from;
     size_t bytes;
+    double value;
+    ecornn_type type;
 };
 
 /* to[r][j] = from[r][j], zeros where that is NULL; add: to what is there.  Of F32 or F64. */

@@ -28,6 +28,15 @@ ecornn_status eco_host_copy(struct ecornn_device *device, void *to, const void *
     return ECORNN_OK;
 }
 
+/* Twice as many at a time. */
+static void set_elements(const struct eco_fill *fill)
+{
+    char *to = fill->to;
+    eco_type_set(to, 0, fill->type, fill->value);
+    for (size_t done = eco_type_bytes(fill->type); done < fill->bytes; done *= 2)
+        memcpy(to + done, to, done < fill->bytes - done ? done : fill->bytes - done);
+}
+
 ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill *fills, int count,
                             void *stream)
 {
@@ -36,6 +45,8 @@ ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill 
     for (int k = 0; k < count; k++)
         if (fills[k].from != NULL)
             memcpy(fills[k].to, fills[k].from, fills[k].bytes);
+        else if (fills[k].value != 0)
+            set_elements(&fills[k]);
         else
             memset(fills[k].to, 0, fills[k].bytes);
     return ECORNN_OK;

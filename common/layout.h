@@ -100,7 +100,7 @@ struct eco_layout {
         dinput;                         /* by layer */
     size_t thread_offset, thread_bytes; /* scratch of thread 0 in the workspace, of each */
     size_t team_offset;                 /* of what threads share in the workspace, if wished */
-    size_t squeezed;                    /* of what squeeze.h has there */
+    size_t starts, squeezed;            /* of what starts.h has there, and squeeze.h */
     struct eco_packing own;             /* last: a layout of another size does without */
 };
 

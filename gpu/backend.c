@@ -253,6 +253,13 @@ static ecornn_status copy(struct ecornn_device *device, void *to, const void *fr
 
 static ecornn_status fill_one(const struct eco_fill *fill, void *stream)
 {
+    uint64_t element = 0;
+    if (fill->from == NULL && fill->value != 0) {
+        eco_type_set(&element, 0, fill->type, fill->value);
+        return eco_cuda_status(
+            eco_launch_set(fill->to, element, eco_type_bytes(fill->type), fill->bytes, stream),
+            "filling states");
+    }
     if (fill->from == NULL)
         return ECO_CUDA(cudaMemsetAsync(fill->to, 0, fill->bytes, stream));
     return ECO_CUDA(cudaMemcpyAsync(fill->to, fill->from, fill->bytes, cudaMemcpyDefault, stream));

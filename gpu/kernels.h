@@ -119,6 +119,10 @@ struct eco_patch_call {
 };
 cudaError_t eco_launch_patch(const struct eco_patch_call *call, cudaStream_t stream);
 
+/* The element that `element` begins with, of 2, 4 or 8 bytes, everywhere in `to`. */
+cudaError_t eco_launch_set(void *to, uint64_t element, size_t element_bytes, size_t bytes,
+                           cudaStream_t stream);
+
 /* sum[n,:] += carry[n,:], which becomes 0, where resets[n] is not 0 and row n has a step t. */
 struct eco_cut_call {
     struct eco_plane sum, carry; /* sum.data NULL: unwanted */

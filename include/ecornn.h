@@ -159,6 +159,9 @@ ECORNN_API ecornn_status ecornn_cell_parse(ecornn_cell **cell, const char *text)
 ECORNN_API int ecornn_cell_print(const ecornn_cell *cell, char *text, size_t size);
 /** How many states the cell carries from step to step (LSTM 2, GRU 1); 0 for NULL. */
 ECORNN_API int ecornn_cell_states(const ecornn_cell *cell);
+/** Where state number `state`, from 0 on, begins in a run that is given none; 0 for NULL, and where
+ * there is no such state. */
+ECORNN_API double ecornn_cell_start(const ecornn_cell *cell, int state);
 /** Frees a parsed cell; NULL and built-in cells are allowed and left alone. */
 ECORNN_API void ecornn_cell_free(ecornn_cell *cell);
 
@@ -386,7 +389,8 @@ typedef struct {
     /** [T,N,D*P]; 0 past a row's length; NULL: unwanted, but not with a reserve on a GPU, or
      * of a plan that does not save all: backward reads y. */
     void *y;
-    const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: 0 */
+    const void *initial[ECORNN_MAX_STATES]; /**< [L*D,N,P], later states [L*D,N,H]; NULL: where
+                                              the cell begins, 0 if its text says nothing */
     /** Same shapes, at each row's last step; NULL: unwanted; may be the same memory as initial. */
     void *final[ECORNN_MAX_STATES];
     const void *weights; /**< packed; NULL if they have 0 bytes */
@@ -401,7 +405,7 @@ typedef struct {
      * states become its reset_state before that step, in the order in which a direction takes them.
      * y is as it was; no gradient goes from that step to the one before.  NULL: none. */
     const uint8_t *resets;
-    const void *reset_state[ECORNN_MAX_STATES]; /**< shapes as initial; NULL: 0 */
+    const void *reset_state[ECORNN_MAX_STATES]; /**< as initial */
     /** [T,N], whatever the order, of a plan with ECORNN_MASK: where a byte is 0, the step does not
      * count for the row.  States, their gradients and random numbers are as if the row did not have
      * that step: what its x and its byte of resets say is not looked at, and dx is 0.  y of a
@@ -438,10 +442,10 @@ typedef struct {
 
 /**
  * y and final from x, initial and weights.  With a reserve it also keeps what backward needs.
- * An empty run, of 0 steps or 0 rows, copies states: initial to final, backward dfinal to dinitial,
- * zeros where they are NULL; and the gradients of weights and reset_state are 0.  It reads and
- * writes nothing else, so x, y, dy, dx, weights, workspace and reserve may be NULL, and the reserve
- * stays as it is.
+ * An empty run, of 0 steps or 0 rows, copies states: initial, or where the cell begins, to final,
+ * backward dfinal to dinitial, zeros where it is NULL; and the gradients of weights and reset_state
+ * are 0.  It reads and writes nothing else, so x, y, dy, dx, weights, workspace and reserve may be
+ * NULL, and the reserve stays as it is.
  */
 ECORNN_API ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io);
 /**

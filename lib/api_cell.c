@@ -68,6 +68,11 @@ int ecornn_cell_states(const ecornn_cell *cell)
     return cell ? cell->recipe.n_states : 0;
 }
 
+double ecornn_cell_start(const ecornn_cell *cell, int state)
+{
+    return state >= 0 && state < ecornn_cell_states(cell) ? cell->recipe.start[state] : 0;
+}
+
 void ecornn_cell_free(ecornn_cell *cell)
 {
     if (cell && cell->builtin < 0)

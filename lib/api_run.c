@@ -8,6 +8,8 @@
 
 #include "common/backend.h"
 #include "common/mark.h"
+#include "common/squeeze.h"
+#include "common/starts.h"
 #include "common/util.h"
 #include "lib/models.h"
 
@@ -301,6 +303,24 @@ static ecornn_status run_squeezed(const struct ecornn_plan *plan, const struct e
     return status == ECORNN_OK ? backend->squeeze(plan, &squeeze, true) : status;
 }
 
+static ecornn_status run_inside(const struct ecornn_plan *plan, const struct eco_layout *layout,
+                                const struct eco_args *args)
+{
+    return (eco_squeezes(layout, args) ? run_squeezed : run_tape)(plan, layout, args);
+}
+
+/* From where the cell says, if the caller does not. */
+static ecornn_status run_started(const struct ecornn_plan *plan, const struct eco_layout *layout,
+                                 const struct eco_args *args)
+{
+    struct eco_starts starts;
+    if (!eco_starts_begin(&starts, layout, args))
+        return run_inside(plan, layout, args);
+    const ecornn_status status =
+        plan->device->backend->fill(plan->device, starts.fill, starts.fills, args->stream);
+    return status == ECORNN_OK ? run_inside(plan, layout, &starts.inside) : status;
+}
+
 static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
                          const struct eco_args *args)
 {
@@ -324,7 +344,7 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
     if (status != ECORNN_OK)
         return status;
     const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
-    status = (eco_squeezes(layout, args) ? run_squeezed : run_tape)(plan, layout, args);
+    status = run_started(plan, layout, args);
     eco_fp_set(caller);
     if (status == ECORNN_OK && marks && !args->backward)
         eco_mark_write(plan, args);

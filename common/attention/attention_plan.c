@@ -119,13 +119,15 @@ ecornn_status eco_attention_run_empty(const struct ecornn_attention_plan *plan,
     const struct eco_attention *problem = &plan->problem;
     const int32_t T = args->T, S = args->S, N = args->N, H = problem->H, V = problem->V;
     const struct eco_fill all[] = {
-        {"io.context", NULL, args->backward ? NULL : args->context, NULL,
-         row_bytes(problem, T, N, V)},
-        {"gradient.dquery", NULL, args->dquery, NULL, row_bytes(problem, T, N, H)},
-        {"gradient.dkeys", NULL, args->dkeys, NULL, row_bytes(problem, S, N, H)},
-        {"gradient.dvalues", NULL, args->dvalues, NULL, row_bytes(problem, S, N, V)},
-        {"gradient.dvector", NULL, args->accumulate ? NULL : args->dvector, NULL,
-         (size_t)H * eco_type_bytes(eco_type_sum(problem->type))}};
+        {.name = "io.context",
+         .to = args->backward ? NULL : args->context,
+         .bytes = row_bytes(problem, T, N, V)},
+        {.name = "gradient.dquery", .to = args->dquery, .bytes = row_bytes(problem, T, N, H)},
+        {.name = "gradient.dkeys", .to = args->dkeys, .bytes = row_bytes(problem, S, N, H)},
+        {.name = "gradient.dvalues", .to = args->dvalues, .bytes = row_bytes(problem, S, N, V)},
+        {.name = "gradient.dvector",
+         .to = args->accumulate ? NULL : args->dvector,
+         .bytes = (size_t)H * eco_type_bytes(eco_type_sum(problem->type))}};
     struct eco_fill wanted[sizeof all / sizeof *all];
     int count = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)

@@ -96,6 +96,7 @@ struct eco_recipe {
     int n_states, n_params, n_bernoulli, n_means;
     char state[ECO_MAX_STATES][ECO_MAX_NAME];
     int16_t next[ECO_MAX_STATES]; /* node of each next state */
+    double start[ECO_MAX_STATES]; /* where one begins that nobody gives */
     struct eco_recipe_param param[ECO_MAX_PARAMS];
     int n_nodes; /* of the text: node[0 .. n_nodes), each after its arguments */
     struct eco_node node[ECO_MAX_NODES];

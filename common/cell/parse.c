@@ -35,6 +35,23 @@ static int expect_line_end(struct eco_parser *parser)
     return parser->scan.failed ? -1 : 0;
 }
 
+/* NAME = NUMBER: where it begins; without, at 0. */
+static int parse_start(struct eco_parser *parser, double *start)
+{
+    struct eco_scanner *scan = &parser->scan;
+    if (!eco_scan_is(scan, '='))
+        return 0;
+    eco_scan_next(scan, false);
+    const bool negative = eco_scan_is(scan, '-');
+    if (negative)
+        eco_scan_next(scan, false);
+    if (scan->token.kind != ECO_TOKEN_NUMBER)
+        return eco_scan_fail(scan, &scan->token, true, "expected a number");
+    *start = negative ? -scan->token.number : scan->token.number;
+    eco_scan_next(scan, false);
+    return scan->failed ? -1 : 0;
+}
+
 static int parse_state(struct eco_parser *parser)
 {
     struct eco_recipe *recipe = parser->recipe;
@@ -53,10 +70,10 @@ static int parse_state(struct eco_parser *parser)
     recipe->next[recipe->n_states] = -1;
     parser->state[recipe->n_states++] = token;
     eco_scan_next(&parser->scan, false);
-    return parser->scan.failed ? -1 : 0;
+    return parser->scan.failed ? -1 : parse_start(parser, &recipe->start[recipe->n_states - 1]);
 }
 
-/* cell NAME(state, ...) */
+/* cell NAME(state, ...), each with its start or without */
 static int parse_head(struct eco_parser *parser)
 {
     struct eco_scanner *scan = &parser->scan;

@@ -77,11 +77,19 @@ static void print_nodes(struct eco_text *text, const struct eco_recipe *recipe,
     }
 }
 
+/* NAME, or NAME = NUMBER. */
+static void print_state(struct eco_text *text, const struct eco_recipe *recipe, int s)
+{
+    eco_text_add(text, "%s%s", s == 0 ? " states " : ", ", recipe->state[s]);
+    if (recipe->start[s] != 0)
+        eco_text_add(text, " = %.9g", recipe->start[s]);
+}
+
 static void print_recipe(struct eco_text *text, const struct eco_recipe *recipe)
 {
     eco_text_add(text, "cell %s:", recipe->name);
     for (int s = 0; s < recipe->n_states; s++)
-        eco_text_add(text, "%s%s", s == 0 ? " states " : ", ", recipe->state[s]);
+        print_state(text, recipe, s);
     eco_text_add(text, "\nparameters:");
     for (int k = 0; k < recipe->n_params; k++)
         eco_text_add(text, " %s", recipe->param[k].name);

@@ -254,6 +254,7 @@ static void name_states(struct forward_mode *mode)
     for (int s = 0; s < from->n_states; s++) {
         mark_name(to->state[s], sizeof to->state[s], from->state[s], "*");
         memcpy(to->state[from->n_states + s], from->state[s], sizeof to->state[s]);
+        to->start[from->n_states + s] = from->start[s];
     }
 }
 

@@ -27,10 +27,15 @@ ecornn_status eco_plan_run_empty(const struct ecornn_plan *plan, const struct ec
     struct list list = {.count = 0};
     for (int s = 0; s < plan->problem.cell->recipe.n_states; s++) {
         const size_t bytes = state_bytes(&plan->problem, s, args->N);
-        add(&list, args->backward ? (struct eco_fill){"gradient.dinitial", "gradient.dfinal",
-                                                      args->dinitial[s], args->dfinal[s], bytes}
-                                  : (struct eco_fill){"io.final", "io.initial", args->final[s],
-                                                      args->initial[s], bytes});
+        const double start = plan->problem.cell->recipe.start[s];
+        add(&list, args->backward
+                       ? (struct eco_fill){.name = "gradient.dinitial",
+                                           .from_name = "gradient.dfinal",
+                                           .to = args->dinitial[s],
+                                           .from = args->dfinal[s],
+                                           .bytes = bytes}
+                       : (struct eco_fill){"io.final", "io.initial", args->final[s],
+                                           args->initial[s], bytes, start, plan->problem.type});
         if (args->backward)
             add(&list, (struct eco_fill){.name = "gradient.dreset_state",
                                          .to = args->dreset_state[s],

@@ -8,6 +8,7 @@
 
 #include "common/mark.h"
 #include "common/squeeze.h"
+#include "common/starts.h"
 #include "common/util.h"
 
 /* ---- workspace and reserve ------------------------------------------------------------------- */
@@ -303,9 +304,11 @@ static void build_blocks(struct eco_layout *layout)
     struct cursor reserve = {ECO_BLOCK_RESERVE, layout->N, eco_size_of(ECO_MARK_BYTES)};
     (eco_layout_replays(layout) ? build_replaying : build_saving)(layout, &reserve);
     layout->reserve_bytes = layout->training ? cursor_bytes(&reserve) : 0;
-    layout->squeezed = layout->workspace_bytes;
-    const struct eco_size squeezed = eco_squeeze_bytes(layout),
-                          end = eco_size_add(eco_size_of(layout->squeezed), squeezed);
+    layout->starts = layout->workspace_bytes;
+    const struct eco_size starts =
+                              eco_size_add(eco_size_of(layout->starts), eco_starts_bytes(layout)),
+                          end = eco_size_add(starts, eco_squeeze_bytes(layout));
+    layout->squeezed = starts.value;
     if (layout->workspace_bytes != SIZE_MAX)
         layout->workspace_bytes = end.overflow ? SIZE_MAX : end.value;
 }

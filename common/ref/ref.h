@@ -89,6 +89,9 @@ void eco_reference_store_sequence(const struct eco_reference *run, void *array, 
 /* State s of row n of the layer and direction at hand, or its gradient. */
 void eco_reference_load_state(const struct eco_reference *run, double *to, const void *array, int s,
                               int32_t n);
+/* The same; NULL: where the cell begins. */
+void eco_reference_begin_state(const struct eco_reference *run, double *to, const void *array,
+                               int s, int32_t n);
 void eco_reference_store_state(const struct eco_reference *run, void *array, const double *from,
                                int s, int32_t n);
 /* One of every step, in a caller's [L*D,T,N,width]: added to what is there, and out. */

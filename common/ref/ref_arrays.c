@@ -109,6 +109,15 @@ void eco_reference_load_state(const struct eco_reference *run, double *to, const
     load(run, to, array, callers_state(run, s, n), (size_t)eco_problem_width(run->problem, s));
 }
 
+void eco_reference_begin_state(const struct eco_reference *run, double *to, const void *array,
+                               int s, int32_t n)
+{
+    const double start = eco_type_round(run->problem->cell->recipe.start[s], run->problem->type);
+    eco_reference_load_state(run, to, array, s, n);
+    for (int32_t i = 0; array == NULL && i < eco_problem_width(run->problem, s); i++)
+        to[i] = start;
+}
+
 void eco_reference_store_state(const struct eco_reference *run, void *array, const double *from,
                                int s, int32_t n)
 {
@@ -152,6 +161,6 @@ void eco_reference_move_states(struct eco_reference *run, bool out)
                 if (out)
                     eco_reference_store_state(run, run->args->final[s], inside, s, n);
                 else
-                    eco_reference_load_state(run, inside, run->args->initial[s], s, n);
+                    eco_reference_begin_state(run, inside, run->args->initial[s], s, n);
             }
 }

@@ -73,7 +73,7 @@ static struct eco_reference_row row_of(const struct eco_reference *run, int32_t 
         row.next[s] = eco_reference_state(run, s, eco_reference_plane(run, k + 1), n);
         if (!eco_reference_resets(run, t, n))
             continue;
-        eco_reference_load_state(run, run->start[s], run->args->reset_state[s], s, n);
+        eco_reference_begin_state(run, run->start[s], run->args->reset_state[s], s, n);
         row.state[s] = run->start[s];
     }
     return row;

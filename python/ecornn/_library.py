@@ -12,7 +12,8 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, byref, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint32,
+                    c_uint64, c_void_p)
 
 from ._errors import BY_STATUS, Error
 
@@ -182,6 +183,7 @@ _FUNCTIONS = {
     "ecornn_cell_name": (c_char_p, [c_int]),
     "ecornn_cell_parse": (_STATUS, [POINTER(c_void_p), c_char_p]),
     "ecornn_cell_states": (c_int, [c_void_p]),
+    "ecornn_cell_start": (c_double, [c_void_p, c_int]),
     "ecornn_cell_free": (None, [c_void_p]),
     "ecornn_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, POINTER(Desc)]),
     "ecornn_plan_free": (None, [c_void_p]),

@@ -29,13 +29,15 @@ class Cell:
     (('W', 'u'), ('W', 'h'), ('R', 'h'), ('b', 'u'), ('b', 'h'))
     >>> Cell("lstm").states
     2
+    >>> Cell("cell memory(h, m = -1)\\nm' = max(m, W x)\\nh' = m'\\n").starts
+    (0.0, -1.0)
     >>> Cell("cell odd(h)\\nh' = f * h\\n")
     Traceback (most recent call last):
         ...
     ecornn._errors.BadCell: 2:6: 'f' has no value yet: lines above may assign one
     """
 
-    __slots__ = ("text", "name", "states", "_parameters")
+    __slots__ = ("text", "name", "states", "starts", "_parameters")
 
     def __init__(self, text: str):
         if not isinstance(text, str):
@@ -48,6 +50,8 @@ class Cell:
             raise BadArgument(f"cell is {text[:40]!r}, must be a text of UTF-8") from None
         self.text = text
         self.states: int = lib.library.ecornn_cell_states(handle)
+        self.starts: tuple[float, ...] = tuple(lib.library.ecornn_cell_start(handle, state)
+                                               for state in range(self.states))
         lines = (line.partition("#")[0].strip() for line in text.splitlines())
         header = _HEADER.match(next((line for line in lines if line), ""))
         self.name: str = header.group(1) if header else text

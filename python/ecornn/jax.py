@@ -73,8 +73,9 @@ def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
 
 def _states(layer: Layer, given: Any, name: str, shapes) -> tuple[jax.Array, ...]:
     dtype = NAMES[layer._type]
-    states = tuple(jnp.zeros(shape, dtype) if state is None else jnp.asarray(state)
-                   for state, shape in zip(states_of(given, name, len(shapes)), shapes))
+    each = zip(states_of(given, name, len(shapes)), shapes, layer.cell.starts)
+    states = tuple(jnp.full(shape, start, dtype) if state is None else jnp.asarray(state)
+                   for state, shape, start in each)
     for state, shape in zip(states, shapes):
         if state.dtype.name != dtype:
             raise BadArgument(f"{name} is {state.dtype}, must be {dtype}")

@@ -192,12 +192,13 @@ class Layer:
         """Inference: y and a tuple of final states, in arrays of x's library.
 
         x: [T,N,I], or [N,T,I] with batch_first.  y: the same with D*P.  initial: a tuple of states,
-        [L*D,N,P] and later ones [L*D,N,H], None for zeros.  lengths: [N] whole numbers from 0 to T,
-        None: all T; y is 0 past a row's length.  stream: of a GPU, None: the default one.
+        [L*D,N,P] and later ones [L*D,N,H], None: where the cell begins.  lengths: [N] whole
+        numbers from 0 to T, None: all T; y is 0 past a row's length.  stream: of a GPU, None: the
+        default one.
 
         more: resets, [T,N] or [N,T] as x: where it is not 0, a row's states become those of
-        reset_state before that step; that is as initial, None for zeros.  mask, as resets: where
-        it is 0, the step does not count, and y repeats.  Both in host memory.  repeat_padding=True:
+        reset_state before that step; that is as initial.  mask, as resets: where it is 0, the
+        step does not count, and y repeats.  Both in host memory.  repeat_padding=True:
         y does so past lengths, too.  all_states=True: a third result, the states of every step,
         [L*D,T,N,*].  first=(step, row): of a piece of a larger run, where that is in it.
         doc/guide/sequences.md has all of it.

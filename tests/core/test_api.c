@@ -176,6 +176,7 @@ START_TEST(cell_misuse)
     ecornn_cell_free(cell);
     ecornn_cell_free(NULL);
     ck_assert_ptr_eq(ecornn_cell_find("lstm"), lstm);
+    ck_assert(ecornn_cell_start(NULL, 0) == 0);
 }
 END_TEST
 

@@ -57,6 +57,9 @@ static const struct {
     {"cell a(h, c)\nh' = h", "1:11: the state 'c' has no next value: a line c' = ... is missing"},
     {"cell a(h)\nh = h", "2:1: 'h' is a state: its next value is written h'"},
     {"cell a(h)\nc' = h", "2:1: there is no state 'c'"},
+    {"cell a(h =)\nh' = h", "1:11: expected a number, found ')'"},
+    {"cell a(h = -b)\nh' = h", "1:13: expected a number, found 'b'"},
+    {"cell a(h = 1 + 1)\nh' = h", "1:14: expected ')', found '+'"},
     {"cell a(h)\nh' = h\nh' = h", "3:1: 'h'' was assigned in line 2"},
     {"cell a(h)\ng = h\ng = h", "3:1: 'g' was assigned in line 2"},
     {"cell a(h)\ntanh = h", "2:1: 'tanh' is a word of the language"},
@@ -374,6 +377,20 @@ START_TEST(emitted)
 }
 END_TEST
 
+START_TEST(starts)
+{
+    static const double value[] = {0, -1e30, 0.5};
+    ecornn_cell *parsed;
+    ck_assert_int_eq(ecornn_cell_parse(&parsed, "cell a(h, m = -1e30, n = 0.5)\n"
+                                                "m' = max(m, W x)\nn' = n\nh' = m' * n"),
+                     ECORNN_OK);
+    for (int s = 0; s < 3; s++)
+        ck_assert(ecornn_cell_start(parsed, s) == value[s]);
+    ck_assert(ecornn_cell_start(parsed, -1) == 0 && ecornn_cell_start(parsed, 3) == 0);
+    ecornn_cell_free(parsed);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cell");
@@ -386,6 +403,7 @@ int main(void)
     tcase_add_test(cases, locales);
     tcase_add_test(cases, equal_values_are_one);
     tcase_add_test(cases, emitted);
+    tcase_add_test(cases, starts);
     suite_add_tcase(suite, cases);
     return suite_run(suite, true);
 }

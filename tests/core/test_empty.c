@@ -198,10 +198,21 @@ END_TEST
 
 /* ---- cells without parameters ---------------------------------------------------------------- */
 
-/* In three steps 8 becomes 1, forward as backward; [L*D,N,H]. */
+/* All of [L*D,N,H]. */
+enum { STATES = 4 * 2 * 4 };
+static void check_states(ecornn_device *on, const void *states, ecornn_type type, double value)
+{
+    unsigned char host[STATES * 8];
+    check_ok(ecornn_wait(on, NULL));
+    check_ok(ecornn_download(on, host, states, STATES * eco_type_bytes(type)));
+    for (size_t k = 0; k < STATES; k++)
+        ck_assert(eco_type_get(host, k, type) == value);
+}
+
+/* In three steps 8 becomes 1, forward as backward; without given states the cell begins there. */
 static void check_half(ecornn_device *on, const ecornn_plan *plan, ecornn_type type)
 {
-    enum { STATES = 4 * 2 * 4, SEQUENCE = 3 * 2 * 2 * 4 };
+    enum { SEQUENCE = 3 * 2 * 2 * 4 };
     const size_t element = eco_type_bytes(type);
     ecornn_sizes bytes;
     ecornn_plan_sizes(plan, &bytes);
@@ -209,15 +220,15 @@ static void check_half(ecornn_device *on, const ecornn_plan *plan, ecornn_type t
     void *from = ecornn_alloc(on, STATES * element), *to = ecornn_alloc(on, STATES * element);
     void *x = ecornn_alloc(on, SEQUENCE * element), *y = ecornn_alloc(on, SEQUENCE * element);
     void *workspace = ecornn_alloc(on, bytes.workspace), *reserve = ecornn_alloc(on, bytes.reserve);
-    const ecornn_io io = {.size = sizeof io,
-                          .steps = ECORNN_ALL,
-                          .batch = ECORNN_ALL,
-                          .x = x,
-                          .y = y,
-                          .initial = {from},
-                          .final = {to},
-                          .workspace = workspace,
-                          .reserve = reserve};
+    ecornn_io io = {.size = sizeof io,
+                    .steps = ECORNN_ALL,
+                    .batch = ECORNN_ALL,
+                    .x = x,
+                    .y = y,
+                    .initial = {from},
+                    .final = {to},
+                    .workspace = workspace,
+                    .reserve = reserve};
     const ecornn_gradient gradient = {
         .size = sizeof gradient, .dx = x, .dfinal = {from}, .dinitial = {to}};
     for (size_t k = 0; k < STATES; k++)
@@ -225,13 +236,16 @@ static void check_half(ecornn_device *on, const ecornn_plan *plan, ecornn_type t
     check_ok(ecornn_upload(on, from, host, STATES * element));
     for (int backward = 0; backward < 2; backward++) {
         check_ok(backward ? ecornn_backward(plan, &io, &gradient) : ecornn_forward(plan, &io));
-        check_ok(ecornn_wait(on, NULL));
-        check_ok(ecornn_download(on, host, to, STATES * element));
-        for (size_t k = 0; k < STATES; k++)
-            ck_assert(eco_type_get(host, k, type) == 1);
+        check_states(on, to, type, 1);
         memset(host, 0, sizeof host);
         check_ok(ecornn_upload(on, to, host, STATES * element));
     }
+    io.initial[0] = NULL;
+    check_ok(ecornn_forward(plan, &io));
+    check_states(on, to, type, 1);
+    io.steps = 0;
+    check_ok(ecornn_forward(plan, &io));
+    check_states(on, to, type, 8);
     void *const all[] = {from, to, x, y, workspace, reserve};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         ecornn_free(on, all[k]);
@@ -251,7 +265,7 @@ START_TEST(no_parameters)
     ecornn_param param;
     if (ecornn_device_open(&on, device[_i / FORMS]) != ECORNN_OK)
         return;
-    check_ok(ecornn_cell_parse(&cell, "cell half(h)\nh' = 0.5 * h\n"));
+    check_ok(ecornn_cell_parse(&cell, "cell half(h = 8)\nh' = 0.5 * h\n"));
     snprintf(text, sizeof text, "half%s/train/bi/L2/T3/N2/I1/H4", form[_i % FORMS]);
     check_ok(ecornn_desc_parse(&desc, text, cell));
     check_ok(ecornn_plan_create(&plan, on, &desc));

@@ -44,6 +44,7 @@ static const char *const list[] = {
     "gru-reset-first/bf16/row-invariant/train/T7/N4/I5/H35/states/resets:30/save:states",
     "lstm/f64/row-invariant/train/L2/T7/N4/I5/H19/states/resets:30/lengths:random",
     "gru/f64/row-invariant/train/rev/T7/N4/I3/H20/states/resets:30",
+    "four-states/f32/train/L2/T7/N4/I3/H17/resets:30/lengths:random",
     "norm-lstm-peephole/f32/train/T6/N4/I3/H20/states/resets:30",
 };
 enum { CASES = sizeof list / sizeof *list };

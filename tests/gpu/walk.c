@@ -293,6 +293,8 @@ static const struct more {
     {"lstm/bf16/infer/bi/T3/N300/I72/H40/states/lengths:random", NULL, false},
     {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
     {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false},
+    /* begins where the text says */
+    {"four-states/f32/train/T3/N3/I8/H32", "algorithm=step", false},
     /* rows of whole pieces, which are patched as such */
     {"gru/f32/train/T3/N3/I8/H32/resets:30", "algorithm=step", false}};
 enum { MORE = sizeof more / sizeof *more };

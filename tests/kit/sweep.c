@@ -126,6 +126,9 @@ static const char *const chosen[] = {
     "gru/f64/train/bi/T7/N3/I5/H16/states/mask:50/batch-major/null:dx",
     "gru-reset-first/f32/train/rev/T7/N9/I5/H40/mask:30/lengths:random/noreserve",
     "zoneout-lstm/f32/train/bi/T6/N4/I4/H17/states/mask:30/lengths:random",
+    /* Where a cell begins without given states, and again after a reset. */
+    "four-states/f32/train/L2/bi/T7/N5/I3/H19/resets:30/lengths:random/accumulate",
+    "four-states/bf16/train/rev/T7/N5/I3/H24/mask:30/save:every:2",
     /* States of every step, and pieces of a larger run. */
     "lstm/f32/train/L2/bi/T7/N5/I3/H19/states/all-states/lengths:random/dropout:0.3/first:4x7",
     "lstm/f32/train/L2/T7/N5/I3/H19/P7/states/all-states/resets:30/batch-major/null:dy,dfinal",

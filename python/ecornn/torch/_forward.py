@@ -48,7 +48,7 @@ class Forward:
 
         resets: [T,N], or [N,T] if batch_first; where it is not 0, a row's states are replaced
         before that step, in the order in which a direction takes the steps, by those of
-        reset_state, which is as hx or has one row for all [L*D,1,*]; None: zeros.  No gradient
+        reset_state, which is as hx or has one row for all [L*D,1,*]; None: as without hx.  No gradient
         goes from there to the step before.
 
         mask: as resets; where it is 0, or False, the step does not count, as with Keras: the row
