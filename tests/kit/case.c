@@ -61,6 +61,7 @@ void data_free(struct data *data)
     for (int i = 0; i < data->n; i++)
         free(data->array[i].value);
     free(data->array);
+    free(data->rounds);
     *data = (struct data){0};
 }
 

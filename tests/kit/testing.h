@@ -51,6 +51,7 @@ struct array {
 struct data {
     int n, room;
     struct array *array;
+    struct rounds *rounds; /* of case_expect only: what its bounds still may grow by */
 };
 
 struct array *data_add(struct data *data, const char *name, int rank, const int32_t *extent);
@@ -130,7 +131,8 @@ bool case_run(const struct test_case *test, const struct machine *machine,
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* The reference's results of a case, with a bound for each array (compare.c says how). */
+/* The reference's results of a case, with a bound for each array (compare.c says how).  Keeps the
+ * test and the inputs, which must live as long. */
 bool case_expect(const struct test_case *test, const struct data *inputs, struct data *expected);
 /* Every array of expected must be in results within its bound; who: printed with a failure. */
 bool results_agree(const struct test_case *test, const char *who, const struct data *expected,
