@@ -13,13 +13,14 @@ const double *eco_reference_operand(struct eco_reference *run, const double *val
 void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,
                             int32_t rows, const double *in, int32_t cols)
 {
+    struct eco_arithmetic arithmetic = run->arithmetic; /* in registers */
     for (int32_t j = 0; j < rows; j++) {
         double sum = out[j];
         for (int32_t k = 0; k < cols; k++)
-            eco_round_add(&run->arithmetic, &sum,
-                          matrix[(size_t)j * (size_t)cols + (size_t)k] * in[k]);
+            eco_round_add(&arithmetic, &sum, matrix[(size_t)j * (size_t)cols + (size_t)k] * in[k]);
         out[j] = sum;
     }
+    run->arithmetic.random = arithmetic.random;
 }
 
 /* All that is added to din is one running sum, over all products that lead to it. */
@@ -27,12 +28,15 @@ void eco_reference_multiply_gradient(struct eco_reference *run,
                                      const struct eco_reference_product *product)
 {
     const double *matrix = run->weights + product->matrix;
+    double *dmatrix = run->dchain + product->matrix;
+    struct eco_arithmetic arithmetic = run->arithmetic;
     for (int32_t j = 0; j < product->rows; j++)
         for (int32_t k = 0; k < product->cols; k++) {
             const size_t at = (size_t)j * (size_t)product->cols + (size_t)k;
-            eco_round_add(&run->arithmetic, &product->din[k], matrix[at] * product->dout[j]);
-            eco_reference_sum_add(run, product->matrix + at, product->dout[j] * product->in[k]);
+            eco_round_add(&arithmetic, &product->din[k], matrix[at] * product->dout[j]);
+            eco_round_add(&arithmetic, &dmatrix[at], product->dout[j] * product->in[k]);
         }
+    run->arithmetic.random = arithmetic.random;
 }
 
 void eco_reference_multiply_heads(struct eco_reference *run, double *out, const double *matrix,

@@ -60,9 +60,20 @@ void buffer_refill(struct memory *memory, struct buffer *buffer)
     buffer_upload(memory, buffer);
 }
 
+/* The first byte in [from, to) that is not as in the image, or to. */
+static size_t first_other(const struct buffer *buffer, const unsigned char *now, size_t from,
+                          size_t to)
+{
+    if (memcmp(now + from, buffer->image + from, to - from) == 0)
+        return to;
+    while (now[from] == buffer->image[from])
+        from++;
+    return from;
+}
+
 unsigned char *buffer_fetch(struct memory *memory, const struct buffer *buffer, bool constant)
 {
-    const size_t bytes = buffer->bytes + 2 * GUARD;
+    const size_t end = GUARD + buffer->bytes, bytes = end + GUARD;
     unsigned char *now = buffer->device ? malloc(bytes) : NULL;
     if (!now ||
         !memory_succeeded(memory, ecornn_download(memory->device, now, buffer->device, bytes),
@@ -70,15 +81,15 @@ unsigned char *buffer_fetch(struct memory *memory, const struct buffer *buffer, 
         free(now);
         return NULL;
     }
-    for (size_t i = 0; i < bytes; i++) {
-        const bool guard = i < GUARD || i >= GUARD + buffer->bytes;
-        if (now[i] == buffer->image[i] || (!guard && !constant))
-            continue;
+    size_t i = first_other(buffer, now, 0, constant ? bytes : GUARD);
+    if (i == GUARD && !constant)
+        i = first_other(buffer, now, end, bytes);
+    if (i < bytes) {
         char what[96];
         snprintf(what, sizeof what, "%s was written, %td bytes from its start of %zu",
-                 guard ? "a guard" : "an input", (ptrdiff_t)i - GUARD, buffer->bytes);
+                 i < GUARD || i >= end ? "a guard" : "an input", (ptrdiff_t)i - GUARD,
+                 buffer->bytes);
         memory_complain(memory, what, buffer->name);
-        break;
     }
     return now;
 }

@@ -45,11 +45,12 @@ static void make_input(struct session *session, struct buffer *buffer, const cha
     if (!array)
         return;
     buffer_make(&session->memory, buffer, name, bytes_of(session, array));
+    const ecornn_type type = type_of(session, name);
     const bool sequence =
         strcmp(name, "x") == 0 || strcmp(name, "dy") == 0 || strncmp(name, "dstates", 7) == 0;
     for (size_t i = 0; !session->memory.failed && i < array->count; i++)
         if (!sequence || !is_padding(session, array, i))
-            eco_type_set(buffer->image + GUARD, i, type_of(session, name), array->value[i]);
+            eco_type_set(buffer->image + GUARD, i, type, array->value[i]);
     buffer_upload(&session->memory, buffer);
 }
 
@@ -62,11 +63,12 @@ void session_result(struct session *session, const struct buffer *buffer, struct
     if (!now)
         return;
     struct array *array = data_add(results, shape->name, shape->rank, shape->extent);
+    const ecornn_type type = type_of(session, array->name);
     const bool sequence = strcmp(array->name, "y") == 0 || strcmp(array->name, "dx") == 0 ||
                           strncmp(array->name, "states", 6) == 0;
     bool clean = true;
     for (size_t i = 0; i < array->count; i++) {
-        array->value[i] = eco_type_get(now + GUARD, i, type_of(session, array->name));
+        array->value[i] = eco_type_get(now + GUARD, i, type);
         clean &= !sequence || !is_padding(session, array, i) || array->value[i] == 0;
     }
     if (!clean)
