@@ -6,6 +6,7 @@
 
 #include "common/backend.h"
 #include "common/util.h"
+#include "lib/check.h"
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -101,15 +102,6 @@ static ecornn_status check_pointers(const struct pointer *pointer, int count)
     return ECORNN_OK;
 }
 
-static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
-{
-    if (given != ECORNN_ALL && (given < 0 || given > planned))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 0 to %d or ECORNN_ALL", name,
-                        (int)given, (int)planned);
-    *count = given == ECORNN_ALL ? planned : given;
-    return ECORNN_OK;
-}
-
 /* All three 0 is what a struct holds that nobody filled in: the plan's. */
 static ecornn_status check_counts(struct eco_attention_args *args,
                                   const struct eco_attention *problem,
@@ -117,11 +109,11 @@ static ecornn_status check_counts(struct eco_attention_args *args,
 {
     const bool unset = io->steps == 0 && io->source == 0 && io->batch == 0;
     ecornn_status status =
-        check_count("steps", unset ? ECORNN_ALL : io->steps, problem->T, &args->T);
+        eco_check_count("steps", unset ? ECORNN_ALL : io->steps, problem->T, &args->T);
     if (status == ECORNN_OK)
-        status = check_count("source", unset ? ECORNN_ALL : io->source, problem->S, &args->S);
+        status = eco_check_count("source", unset ? ECORNN_ALL : io->source, problem->S, &args->S);
     if (status == ECORNN_OK)
-        status = check_count("batch", unset ? ECORNN_ALL : io->batch, problem->N, &args->N);
+        status = eco_check_count("batch", unset ? ECORNN_ALL : io->batch, problem->N, &args->N);
     return status;
 }
 
@@ -235,24 +227,15 @@ static ecornn_status read_gradient(struct eco_attention_args *args,
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* What the caller says a block holds against what this run needs. */
-static ecornn_status check_bytes(const char *name, size_t given, size_t needed)
-{
-    if (given != 0 && given < needed)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %zu, must be at least %zu for this run",
-                        name, given, needed);
-    return ECORNN_OK;
-}
-
 static ecornn_status check_blocks(const struct ecornn_attention_plan *plan,
                                   const ecornn_attention_io *io,
                                   const struct eco_attention_args *args)
 {
-    ecornn_status status = check_bytes("workspace_bytes", io->workspace_bytes,
-                                       eco_attention_workspace(plan, args).value);
+    ecornn_status status = eco_check_bytes("workspace_bytes", io->workspace_bytes,
+                                           eco_attention_workspace(plan, args).value);
     if (status == ECORNN_OK && args->reserve)
-        status = check_bytes("reserve_bytes", io->reserve_bytes,
-                             eco_attention_reserve(&plan->problem, args).value);
+        status = eco_check_bytes("reserve_bytes", io->reserve_bytes,
+                                 eco_attention_reserve(&plan->problem, args).value);
     return status;
 }
 

@@ -11,25 +11,8 @@
 #include "common/squeeze.h"
 #include "common/starts.h"
 #include "common/util.h"
+#include "lib/check.h"
 #include "lib/models.h"
-
-/* To a power of two: a call of one short step would notice divisions. */
-static bool aligned(const void *pointer, size_t alignment)
-{
-    return ((uintptr_t)pointer & (alignment - 1)) == 0;
-}
-
-/* A pointer may be NULL where it is not required; otherwise it must be aligned. */
-static ecornn_status check_pointer(const char *name, const void *pointer, bool required,
-                                   size_t alignment)
-{
-    if (!pointer && required)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is NULL", name);
-    if (!aligned(pointer, alignment))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "%s is %p, must be aligned to %zu bytes", name,
-                        pointer, alignment);
-    return ECORNN_OK;
-}
 
 /* A row of optional pointers, one for each state the cell has. */
 static ecornn_status check_states(const char *name, const void *const *state,
@@ -40,7 +23,7 @@ static ecornn_status check_states(const char *name, const void *const *state,
         if (state[s] && s >= count)
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, but %s has %d state%s", name, s,
                             state[s], problem->cell->recipe.name, count, count > 1 ? "s" : "");
-        if (!aligned(state[s], eco_type_bytes(problem->type)))
+        if (!eco_is_aligned(state[s], eco_type_bytes(problem->type)))
             return eco_fail(ECORNN_BAD_ARGUMENT, "%s[%d] is %p, must be aligned to %zu bytes", name,
                             s, state[s], eco_type_bytes(problem->type));
     }
@@ -68,15 +51,6 @@ static ecornn_status check_all_states(const char *name, const void *const *state
     return check_states(name, state, problem);
 }
 
-static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
-{
-    if (given != ECORNN_ALL && (given < 0 || given > planned))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 0 to %d or ECORNN_ALL", name,
-                        (int)given, (int)planned);
-    *count = given == ECORNN_ALL ? planned : given;
-    return ECORNN_OK;
-}
-
 static bool has_states(const ecornn_io *io)
 {
     for (int s = 0; s < ECORNN_MAX_STATES; s++)
@@ -102,8 +76,8 @@ static ecornn_status check_counts(struct eco_args *args, const struct ecornn_pla
                             (int)T, (int)N);
         return ECORNN_OK;
     }
-    const ecornn_status status = check_count("steps", io->steps, T, &args->T);
-    return status == ECORNN_OK ? check_count("batch", io->batch, N, &args->N) : status;
+    const ecornn_status status = eco_check_count("steps", io->steps, T, &args->T);
+    return status == ECORNN_OK ? eco_check_count("batch", io->batch, N, &args->N) : status;
 }
 
 /* Of no steps or no rows: reads and writes nothing but states and gradients of weights. */
@@ -131,7 +105,7 @@ static ecornn_status check_reserve(const struct ecornn_plan *plan, const ecornn_
         return eco_fail(ECORNN_BAD_ARGUMENT,
                         "io.reserve is %p, but plan %s is without ECORNN_TRAINING", io->reserve,
                         plan->problem.text);
-    return check_pointer("io.reserve", io->reserve, required, plan->sizes.alignment);
+    return eco_check_pointer("io.reserve", io->reserve, required, plan->sizes.alignment);
 }
 
 static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_io *io,
@@ -139,9 +113,9 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
 {
     const size_t element = eco_type_bytes(plan->problem.type), block = plan->sizes.alignment;
     const bool runs = !is_empty(args);
-    ecornn_status status = check_pointer("io.x", io->x, runs, element);
+    ecornn_status status = eco_check_pointer("io.x", io->x, runs, element);
     if (status == ECORNN_OK)
-        status = check_pointer("io.y", io->y, false, element);
+        status = eco_check_pointer("io.y", io->y, false, element);
     if (status == ECORNN_OK)
         status = check_states("io.initial", io->initial, &plan->problem);
     if (status == ECORNN_OK)
@@ -158,10 +132,11 @@ static ecornn_status check_blocks(const struct ecornn_plan *plan, const ecornn_i
     if (status == ECORNN_OK)
         status = check_all_states("io.states", (const void *const *)io->states, &plan->problem);
     if (status == ECORNN_OK)
-        status = check_pointer("io.weights", io->weights, runs && plan->sizes.weights > 0, block);
-    if (status == ECORNN_OK)
         status =
-            check_pointer("io.workspace", io->workspace, runs && plan->sizes.workspace > 0, block);
+            eco_check_pointer("io.weights", io->weights, runs && plan->sizes.weights > 0, block);
+    if (status == ECORNN_OK)
+        status = eco_check_pointer("io.workspace", io->workspace, runs && plan->sizes.workspace > 0,
+                                   block);
     if (status == ECORNN_OK)
         status = check_reserve(plan, io, runs && args->backward);
     return status;
@@ -227,11 +202,11 @@ static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_pl
                             s, args->dreset_state[s], plan->problem.text);
     }
     const size_t element = eco_type_bytes(plan->problem.type);
-    ecornn_status status = check_pointer("gradient.dy", args->dy, false, element);
+    ecornn_status status = eco_check_pointer("gradient.dy", args->dy, false, element);
     if (status == ECORNN_OK)
         status = check_states("gradient.dfinal", args->dfinal, &plan->problem);
     if (status == ECORNN_OK)
-        status = check_pointer("gradient.dx", args->dx, false, element);
+        status = eco_check_pointer("gradient.dx", args->dx, false, element);
     if (status == ECORNN_OK)
         status = check_results("gradient.dinitial", args->dinitial, &plan->problem);
     if (status == ECORNN_OK)
@@ -239,17 +214,9 @@ static ecornn_status read_gradient(struct eco_args *args, const struct ecornn_pl
     if (status == ECORNN_OK)
         status = check_all_states("gradient.dstates", args->dstates, &plan->problem);
     if (status == ECORNN_OK)
-        status = check_pointer("gradient.dweights", args->dweights, false, plan->sizes.alignment);
+        status =
+            eco_check_pointer("gradient.dweights", args->dweights, false, plan->sizes.alignment);
     return status;
-}
-
-/* What the caller says a block holds against what this run needs. */
-static ecornn_status check_bytes(const char *name, size_t given, size_t needed)
-{
-    if (given != 0 && given < needed)
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %zu, must be at least %zu for this run",
-                        name, given, needed);
-    return ECORNN_OK;
 }
 
 /* Where the reserve has no second copy of y. */
@@ -334,9 +301,9 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
         layout = &smaller;
     }
     ecornn_status status =
-        check_bytes("workspace_bytes", io->workspace_bytes, layout->workspace_bytes);
+        eco_check_bytes("workspace_bytes", io->workspace_bytes, layout->workspace_bytes);
     if (status == ECORNN_OK && args->reserve != NULL)
-        status = check_bytes("reserve_bytes", io->reserve_bytes, layout->reserve_bytes);
+        status = eco_check_bytes("reserve_bytes", io->reserve_bytes, layout->reserve_bytes);
     if (status == ECORNN_OK)
         status = check_y(layout, args);
     if (status == ECORNN_OK && marks && args->backward)

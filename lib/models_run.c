@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "lib/check.h"
 
 struct models {
     const ecornn_plan *plan;
@@ -144,14 +145,6 @@ static void add_some(void *own, int id, int count)
                      to - from);
 }
 
-static ecornn_status check_bytes(const char *name, size_t given, size_t needed)
-{
-    return given == 0 || given >= needed
-               ? ECORNN_OK
-               : eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %zu, must be at least %zu for this plan",
-                          name, given, needed);
-}
-
 ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
                              const ecornn_gradient *gradient, int32_t T, int32_t N)
 {
@@ -165,9 +158,9 @@ ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
                             .failed = ATOMIC_FLAG_INIT,
                             .status = ECORNN_OK};
     ecornn_status status =
-        check_bytes("workspace_bytes", io->workspace_bytes, plan->sizes.workspace);
+        eco_check_bytes("workspace_bytes", io->workspace_bytes, plan->sizes.workspace);
     if (status == ECORNN_OK && io->reserve != NULL)
-        status = check_bytes("reserve_bytes", io->reserve_bytes, plan->sizes.reserve);
+        status = eco_check_bytes("reserve_bytes", io->reserve_bytes, plan->sizes.reserve);
     if (status != ECORNN_OK)
         return status;
     if (gradient != NULL && gradient->dx != NULL && plan->problem.shared && T > 0 && N > 0)
