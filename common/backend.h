@@ -10,6 +10,7 @@
 #include "common/attention/attention.h"
 #include "common/choice.h"
 #include "common/fp.h"
+#include "common/join.h"
 #include "common/plan.h"
 #include "common/squeeze.h"
 #include "common/util.h"
@@ -118,6 +119,11 @@ struct eco_backend {
     /* Likewise. */
     ecornn_status (*move_rows)(struct ecornn_device *device, const struct eco_rows_move *rows,
                                void *stream);
+    /* In order on the stream, as a run. */
+    ecornn_status (*join)(struct ecornn_device *device, const struct eco_join *join, void *stream);
+    /* to[N] = how many steps rows of from[N] steps have when so many are joined; likewise. */
+    ecornn_status (*join_lengths)(struct ecornn_device *device, int32_t *to, const int32_t *from,
+                                  int32_t N, int32_t steps, void *stream);
     ecornn_status (*wait)(struct ecornn_device *device, void *stream);
     ecornn_status (*pack)(const struct ecornn_plan *plan, const void *const *params, void *weights,
                           void *stream);

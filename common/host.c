@@ -78,6 +78,59 @@ ecornn_status eco_host_move_rows(struct ecornn_device *device, const struct eco_
     return ECORNN_OK;
 }
 
+static size_t place_of(const struct eco_join *join, int32_t t, int32_t n, int32_t T, int32_t width)
+{
+    const size_t row = join->batch_major ? (size_t)n * (size_t)T + (size_t)t
+                                         : (size_t)t * (size_t)join->N + (size_t)n;
+    return row * (size_t)width;
+}
+
+static void join_row(const struct eco_join *join, int32_t t, int32_t n)
+{
+    const size_t bytes = eco_type_bytes(join->type), width = (size_t)join->width * bytes;
+    const int32_t u = t / join->steps;
+    const bool there = t < (join->lengths ? join->lengths[n] : join->T);
+    const size_t column = (size_t)join->at + (size_t)(t % join->steps) * (size_t)join->width,
+                 wide_at = place_of(join, u, n, join->U, join->row) + column,
+                 narrow_at = place_of(join, t, n, join->T, join->width);
+    char *const to = (char *)(join->back ? join->narrow : join->wide) +
+                     (join->back ? narrow_at : wide_at) * bytes;
+    const char *const from = join->back ? join->wide : join->narrow;
+    const size_t from_at = (join->back ? wide_at : narrow_at) * bytes;
+    if (join->add)
+        eco_type_add(to, join->type, from + from_at, join->type, (size_t)join->width);
+    else if (there && from != NULL)
+        memcpy(to, from + from_at, width);
+    else
+        memset(to, 0, width);
+}
+
+void eco_host_join_part(const struct eco_join *join, int id, int count)
+{
+    const int64_t N = join->N, steps = join->back ? join->T : join->U * join->steps,
+                  rows = steps * N;
+    for (int64_t r = rows * id / count; r < rows * (id + 1) / count; r++)
+        join_row(join, (int32_t)(r / N), (int32_t)(r % N));
+}
+
+ecornn_status eco_host_join(struct ecornn_device *device, const struct eco_join *join, void *stream)
+{
+    (void)device;
+    (void)stream;
+    eco_host_join_part(join, 0, 1);
+    return ECORNN_OK;
+}
+
+ecornn_status eco_host_join_lengths(struct ecornn_device *device, int32_t *to, const int32_t *from,
+                                    int32_t N, int32_t steps, void *stream)
+{
+    (void)device;
+    (void)stream;
+    for (int32_t n = 0; n < N; n++)
+        to[n] = eco_joined(from[n], steps);
+    return ECORNN_OK;
+}
+
 void eco_host_together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
                        void *own)
 {

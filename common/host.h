@@ -14,6 +14,12 @@ ecornn_status eco_host_fill(struct ecornn_device *device, const struct eco_fill 
                             void *stream);
 ecornn_status eco_host_move_rows(struct ecornn_device *device, const struct eco_rows_move *rows,
                                  void *stream);
+/* Part number id of count of a join. */
+void eco_host_join_part(const struct eco_join *join, int id, int count);
+ecornn_status eco_host_join(struct ecornn_device *device, const struct eco_join *join,
+                            void *stream);
+ecornn_status eco_host_join_lengths(struct ecornn_device *device, int32_t *to, const int32_t *from,
+                                    int32_t N, int32_t steps, void *stream);
 /* Of a device with one thread. */
 void eco_host_together(struct ecornn_device *device, void (*work)(void *own, int id, int count),
                        void *own);

@@ -92,6 +92,8 @@ void eco_cpu_together(int threads, void (*work)(void *own, int id, int count), v
 /* ops/squeeze.c: the backend's. */
 ecornn_status eco_cpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
                               bool out);
+/* ops/join.c: likewise. */
+ecornn_status eco_cpu_join(struct ecornn_device *device, const struct eco_join *join, void *stream);
 /* Waits until every thread of the run is here; what they wrote is then visible to all. */
 void eco_cpu_wait(const struct eco_cpu_run *run);
 /* Does OpenMP believe in threads that this process does not have, a fork of one that had some? Then

@@ -467,6 +467,7 @@ ECORNN_API ecornn_status ecornn_backward(const ecornn_plan *plan, const ecornn_i
 #endif
 
 #include <ecornn/attention.h>
+#include <ecornn/net.h>
 #include <ecornn/tangent.h>
 #include <ecornn/wisdom.h>
 

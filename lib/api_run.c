@@ -318,6 +318,14 @@ static ecornn_status run(const struct ecornn_plan *plan, const ecornn_io *io,
     return status;
 }
 
+ecornn_status eco_run_check(const ecornn_plan *plan, const ecornn_io *io,
+                            const ecornn_gradient *gradient)
+{
+    struct eco_args args;
+    const ecornn_status status = read_io(&args, plan, io, gradient != NULL);
+    return status == ECORNN_OK && gradient != NULL ? read_gradient(&args, plan, gradient) : status;
+}
+
 ecornn_status eco_run_forward(const ecornn_plan *plan, const ecornn_io *io, bool alone)
 {
     struct eco_args args;

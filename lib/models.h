@@ -32,7 +32,10 @@ static inline size_t eco_models_stride(size_t bytes)
 ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
                              const ecornn_gradient *gradient, int32_t T, int32_t N);
 
-/* api_run.c: the public functions, of a model that runs beside others. */
+/* api_run.c: what a run's arguments must be; gradient NULL: of forward. */
+ecornn_status eco_run_check(const ecornn_plan *plan, const ecornn_io *io,
+                            const ecornn_gradient *gradient);
+/* The public functions; alone: of a model that runs beside others. */
 ecornn_status eco_run_forward(const ecornn_plan *plan, const ecornn_io *io, bool alone);
 ecornn_status eco_run_backward(const ecornn_plan *plan, const ecornn_io *io,
                                const ecornn_gradient *gradient, bool alone);

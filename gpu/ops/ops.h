@@ -16,6 +16,9 @@ ecornn_status eco_gpu_unpack(const struct ecornn_plan *plan, const void *dweight
 
 ecornn_status eco_gpu_squeeze(const struct ecornn_plan *plan, const struct eco_squeeze *squeeze,
                               bool out);
+ecornn_status eco_gpu_join(struct ecornn_device *device, const struct eco_join *join, void *stream);
+ecornn_status eco_gpu_join_lengths(struct ecornn_device *device, int32_t *to, const int32_t *from,
+                                   int32_t N, int32_t steps, void *stream);
 
 void eco_gpu_begin(struct eco_gpu_run *run, const struct eco_bound *bound); /* ops/copies.c */
 void eco_gpu_gather(struct eco_gpu_run *run, const struct eco_bound *bound);

@@ -1,6 +1,6 @@
 /*
- * Hostile texts: what follows a first '/' is a problem string, anything else is a cell.  A cell
- * that is accepted must also print; a problem must describe itself.
+ * Hostile texts: what follows a first '/' is a problem string, a first ';' a net, anything else is
+ * a cell.  A cell that is accepted must also print; a problem must describe itself.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "common/attention/attention.h"
 #include "common/cell/cell.h"
+#include "common/net_text.h"
 #include "common/problem.h"
 
 static void fuzz_attention(const char *text)
@@ -52,6 +53,25 @@ static void fuzz_problem(const char *text)
         abort();
 }
 
+/* Layers are numbered through, and each is a word of the text. */
+static void fuzz_net(const char *net)
+{
+    static struct eco_net_text text;
+    int layers = 0;
+    if (eco_net_parse(&text, net) != ECORNN_OK)
+        return;
+    for (int p = 0; p < text.pieces; p++) {
+        if (text.piece[p].layers > 0 ? text.piece[p].first != layers : text.piece[p].join < 2)
+            abort();
+        layers += text.piece[p].layers;
+    }
+    for (int k = 0; k < text.layers; k++)
+        if (strstr(net, text.layer[k]) == NULL || text.layer[k][0] == '\0')
+            abort();
+    if (layers != text.layers || text.T < 1 || text.I < 1)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const bool problem = size > 0 && *data == '/';
@@ -65,6 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_attention(text + 1);
     else if (problem)
         fuzz_problem(text + 1);
+    else if (*text == ';')
+        fuzz_net(text + 1);
     else
         fuzz_cell(text);
     free(text);

@@ -1,0 +1,90 @@
+/* A pyramidal listener: each layer hears half as many steps as the one below.  A training step on
+ * made-up data, and how long it takes.
+ *
+ *     pyramid [NET]        of F32 and train, e.g. "train/T200/N8/I40; lstm/H64/bi; join:2; gru/H64"
+ */
+#include <ecornn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static void check(ecornn_status status)
+{
+    if (status != ECORNN_OK)
+        puts(ecornn_error_detail()), exit(1);
+}
+
+static double now(void)
+{
+    struct timespec at;
+    timespec_get(&at, TIME_UTC);
+    return 1e3 * (double)at.tv_sec + 1e-6 * (double)at.tv_nsec;
+}
+
+static float *numbers(size_t n)
+{
+    float *array = malloc(n * sizeof *array);
+    for (size_t k = 0; k < n; k++) /* yours would be data and weights */
+        array[k] = 0.01f * (float)((int)(k % 13) - 6);
+    return array;
+}
+
+/* Pointers to the parameters of all layers, in a block of them. */
+static void **pointers(const ecornn_net_plan *plan, const ecornn_net_sizes *sizes, float *block)
+{
+    void **params = malloc((size_t)sizes->params * sizeof *params);
+    for (int k = 0; k < sizes->layers; k++) {
+        ecornn_net_layer layer;
+        ecornn_param param;
+        check(ecornn_net_layer_get(plan, k, &layer));
+        for (int i = 0; i < ecornn_param_count(layer.plan); i++) {
+            check(ecornn_param_get(layer.plan, i, &param));
+            params[layer.first_param + i] = block + layer.params + param.offset;
+        }
+    }
+    return params;
+}
+
+int main(int argc, char **argv)
+{
+    const char *net = argc > 1 ? argv[1]
+                               : "train/T400/N16/I40; lstm/H128/bi; join:2; lstm/H128/bi; join:2; "
+                                 "lstm/H128/bi; join:2; lstm/H128/bi";
+    ecornn_device *device;
+    ecornn_net_plan *plan;
+    ecornn_net_sizes sizes;
+    check(ecornn_device_open(&device, "cpu"));
+    check(ecornn_net_plan_create(&plan, device, net, NULL));
+    ecornn_net_plan_sizes(plan, &sizes);
+    const size_t steps = (size_t)((sizes.steps + sizes.joined - 1) / sizes.joined);
+    const size_t x = (size_t)sizes.steps * (size_t)sizes.batch * (size_t)sizes.input;
+    const size_t y = steps * (size_t)sizes.batch * (size_t)sizes.output;
+    void **params = pointers(plan, &sizes, numbers(sizes.blocks.params));
+    void **dparams = pointers(plan, &sizes, numbers(sizes.blocks.params));
+    void *weights = ecornn_alloc(device, sizes.blocks.weights);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = numbers(x),
+                          .y = numbers(y),
+                          .weights = weights,
+                          .workspace = ecornn_alloc(device, sizes.blocks.workspace),
+                          .reserve = ecornn_alloc(device, sizes.blocks.reserve)};
+    const ecornn_gradient gradient = {.size = sizeof gradient,
+                                      .dy = numbers(y),
+                                      .dx = numbers(x),
+                                      .dweights = ecornn_alloc(device, sizes.blocks.dweights)};
+    double begin = 0, forward = 0, end = 0;
+    for (int k = 0; k < 3; k++) { /* threads start in the first, pages are touched */
+        begin = now();
+        check(ecornn_net_pack(plan, (const void *const *)params, weights, NULL));
+        check(ecornn_net_forward(plan, &io, NULL));
+        forward = now();
+        check(ecornn_net_backward(plan, &io, &gradient, NULL));
+        check(ecornn_net_unpack(plan, gradient.dweights, dparams, 0, NULL));
+        end = now();
+    }
+    printf("%d steps to %zu: %.1f ms forward, %.1f ms back\n", sizes.steps, steps, forward - begin,
+           end - forward);
+    return 0; /* lengths.c shows what to free */
+}

@@ -1,0 +1,304 @@
+/*
+ * Nets: plans, and every argument of a run, checked before anything is written.  What a layer's own
+ * arguments must be its plan's check says.
+ */
+#include "lib/net.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "lib/check.h"
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+ecornn_status ecornn_net_plan_create(ecornn_net_plan **plan, ecornn_device *device,
+                                     const char *text, const ecornn_cell *const *cells)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!device)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "device is NULL");
+    if (!text)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL");
+    struct ecornn_net_plan *made = eco_alloc_zeroed(sizeof *made);
+    if (made == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a plan", sizeof *made);
+    made->device = device;
+    const ecornn_status status = eco_net_create(made, text, cells);
+    if (status == ECORNN_OK)
+        *plan = made;
+    else
+        ecornn_net_plan_free(made);
+    return status;
+}
+
+void ecornn_net_plan_free(ecornn_net_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (int k = 0; k < plan->layers; k++)
+        ecornn_plan_free(plan->layer[k].plan);
+    eco_free(plan);
+}
+
+void ecornn_net_plan_sizes(const ecornn_net_plan *plan, ecornn_net_sizes *sizes)
+{
+    if (!sizes)
+        eco_fail(ECORNN_BAD_ARGUMENT, "sizes is NULL");
+    else if (!plan)
+        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    else
+        *sizes = plan->sizes;
+}
+
+/* Where a text of so many bytes goes on; NULL: it is full. */
+static char *rest_of(char *text, size_t size, size_t length)
+{
+    return length < size ? text + length : NULL;
+}
+
+int ecornn_net_plan_print(const ecornn_net_plan *plan, char *text, size_t size)
+{
+    if (!plan) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+        return -1;
+    }
+    if (!text && size > 0) {
+        eco_fail(ECORNN_BAD_ARGUMENT, "text is NULL, must have %zu bytes", size);
+        return -1;
+    }
+    const ecornn_sizes *const blocks = &plan->sizes.blocks;
+    struct eco_text words = {text, size, 0};
+    eco_text_add(&words,
+                 "net %s\n%d layers, %d steps of x to one of y, which is %d wide\n"
+                 "weights %zu bytes, workspace %zu, reserve %zu\n",
+                 plan->text, plan->layers, plan->sizes.joined, plan->sizes.output, blocks->weights,
+                 blocks->workspace, blocks->reserve);
+    for (int k = 0; k < plan->layers; k++) {
+        eco_text_add(&words, "layer %d: ", k);
+        char *const rest = rest_of(text, size, words.length);
+        const int more =
+            ecornn_plan_print(plan->layer[k].plan, rest, rest ? size - words.length : 0);
+        if (more < 0)
+            return -1;
+        words.length += (size_t)more;
+    }
+    return words.length > INT_MAX ? INT_MAX : (int)words.length;
+}
+
+ecornn_status ecornn_net_layer_get(const ecornn_net_plan *plan, int index, ecornn_net_layer *layer)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!layer)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "layer is NULL");
+    if (index < 0 || index >= plan->layers)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "index is %d, must be 0 to %d", index,
+                        plan->layers - 1);
+    const struct eco_net_layer *const from = &plan->layer[index];
+    *layer = (ecornn_net_layer){.plan = from->plan,
+                                .steps = from->plan->problem.T,
+                                .input = from->plan->problem.I,
+                                .output = from->width,
+                                .first_param = from->first_param,
+                                .params = from->params,
+                                .weights = from->weights,
+                                .dweights = from->dweights};
+    return ECORNN_OK;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static char *part_of(const void *block, size_t bytes)
+{
+    return (char *)(uintptr_t)block + bytes;
+}
+
+ecornn_status ecornn_net_pack(const ecornn_net_plan *plan, const void *const *params, void *weights,
+                              void *stream)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!params && plan->sizes.params > 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "params is NULL");
+    ecornn_status status =
+        eco_check_pointer("weights", weights, plan->sizes.blocks.weights > 0, ECO_ALIGNMENT);
+    for (int k = 0; status == ECORNN_OK && k < plan->layers; k++) {
+        const struct eco_net_layer *const layer = &plan->layer[k];
+        status = ecornn_pack(layer->plan, params + layer->first_param,
+                             part_of(weights, layer->weights), stream);
+        if (status != ECORNN_OK)
+            return eco_net_fail(status, k);
+    }
+    return status;
+}
+
+ecornn_status ecornn_net_unpack(const ecornn_net_plan *plan, const void *dweights,
+                                void *const *dparams, int add, void *stream)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!dparams && plan->sizes.params > 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "dparams is NULL");
+    ecornn_status status =
+        eco_check_pointer("dweights", dweights, plan->sizes.blocks.dweights > 0, ECO_ALIGNMENT);
+    for (int k = 0; status == ECORNN_OK && k < plan->layers; k++) {
+        const struct eco_net_layer *const layer = &plan->layer[k];
+        status = ecornn_unpack(layer->plan, part_of(dweights, layer->dweights),
+                               dparams + layer->first_param, add, stream);
+        if (status != ECORNN_OK)
+            return eco_net_fail(status, k);
+    }
+    return status;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* Both 0 is what a struct holds that nobody filled in: the plan's. */
+static ecornn_status check_counts(struct eco_net_run *run)
+{
+    const ecornn_io *const io = run->io;
+    const int32_t T = run->plan->sizes.steps, N = run->plan->sizes.batch;
+    const bool unset = io->steps == 0 && io->batch == 0;
+    if (unset && run->states != NULL)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.steps and io.batch are both 0 in a run with states: write ECORNN_ALL "
+                        "for the plan's %d and %d, or the batch of an empty run",
+                        T, N);
+    const ecornn_status status =
+        eco_check_count("steps", unset ? ECORNN_ALL : io->steps, T, &run->T);
+    return status == ECORNN_OK
+               ? eco_check_count("batch", unset ? ECORNN_ALL : io->batch, N, &run->N)
+               : status;
+}
+
+static ecornn_status check_unset(const char *name, const void *pointer)
+{
+    return pointer == NULL
+               ? ECORNN_OK
+               : eco_fail(ECORNN_BAD_ARGUMENT,
+                          "%s is %p, must be NULL: a net is given states by layer", name, pointer);
+}
+
+static ecornn_status check_no_states(const ecornn_io *io, const ecornn_gradient *gradient)
+{
+    static const ecornn_gradient none = {.size = sizeof none};
+    const ecornn_gradient *const g = gradient != NULL ? gradient : &none;
+    ecornn_status status = ECORNN_OK;
+    for (int s = 0; status == ECORNN_OK && s < ECORNN_MAX_STATES; s++) {
+        const struct {
+            const char *name;
+            const void *pointer;
+        } all[] = {{"io.initial", io->initial[s]},
+                   {"io.final", io->final[s]},
+                   {"io.reset_state", io->reset_state[s]},
+                   {"io.states", io->states[s]},
+                   {"gradient.dfinal", g->dfinal[s]},
+                   {"gradient.dinitial", g->dinitial[s]},
+                   {"gradient.dreset_state", g->dreset_state[s]},
+                   {"gradient.dstates", g->dstates[s]}};
+        for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
+            status = check_unset(all[i].name, all[i].pointer);
+    }
+    return status;
+}
+
+static ecornn_status check_lengths(const struct eco_net_run *run)
+{
+    const int32_t *const lengths = run->io->lengths;
+    for (int32_t n = 0; lengths != NULL && n < run->N; n++)
+        if (lengths[n] < 0 || lengths[n] > run->T)
+            return eco_fail(ECORNN_BAD_ARGUMENT, "io.lengths[%d] is %d, must be 0 to %d", n,
+                            lengths[n], run->T);
+    return ECORNN_OK;
+}
+
+static ecornn_status check_blocks(const struct eco_net_run *run)
+{
+    const ecornn_io *const io = run->io;
+    const struct eco_problem *const problem = eco_net_problem(run->plan);
+    const ecornn_sizes *const blocks = &run->plan->sizes.blocks;
+    const size_t element = eco_type_bytes(problem->type);
+    const bool runs = run->T > 0 && run->N > 0;
+    const struct {
+        const char *name;
+        const void *pointer;
+        bool required;
+        size_t alignment;
+    } all[] = {{"io.x", io->x, runs, element},
+               {"io.y", io->y, false, element},
+               {"io.weights", io->weights, runs && blocks->weights > 0, ECO_ALIGNMENT},
+               {"io.workspace", io->workspace, runs && blocks->workspace > 0, ECO_ALIGNMENT},
+               {"io.reserve", io->reserve, runs && run->gradient != NULL, ECO_ALIGNMENT}};
+    ecornn_status status = ECORNN_OK;
+    if (io->reserve != NULL && !problem->training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.reserve is %p, but the net is without train",
+                        io->reserve);
+    for (size_t i = 0; status == ECORNN_OK && i < sizeof all / sizeof *all; i++)
+        status = eco_check_pointer(all[i].name, all[i].pointer, all[i].required, all[i].alignment);
+    if (status == ECORNN_OK)
+        status = eco_check_bytes("workspace_bytes", io->workspace_bytes, blocks->workspace);
+    if (status == ECORNN_OK && io->reserve != NULL)
+        status = eco_check_bytes("reserve_bytes", io->reserve_bytes, blocks->reserve);
+    if (status == ECORNN_OK && io->first_step % (uint32_t)run->plan->sizes.joined != 0)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "io.first_step is %u, must be a multiple of the %d steps that are joined",
+                        io->first_step, run->plan->sizes.joined);
+    return status;
+}
+
+static ecornn_status check_gradient(const struct eco_net_run *run)
+{
+    const ecornn_gradient *const gradient = run->gradient;
+    const size_t element = eco_type_bytes(eco_net_problem(run->plan)->type);
+    if (!eco_net_problem(run->plan)->training)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "the net is without train");
+    if (gradient->size != sizeof *gradient)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient.size is %zu, must be %zu", gradient->size,
+                        sizeof *gradient);
+    ecornn_status status = eco_check_pointer("gradient.dy", gradient->dy, false, element);
+    if (status == ECORNN_OK)
+        status = eco_check_pointer("gradient.dx", gradient->dx, false, element);
+    if (status == ECORNN_OK)
+        status = eco_check_pointer("gradient.dweights", gradient->dweights, false, ECO_ALIGNMENT);
+    return status;
+}
+
+static ecornn_status run_net(struct eco_net_run *run)
+{
+    const ecornn_io *const io = run->io;
+    if (!io)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io is NULL");
+    if (io->size != sizeof *io)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.size is %zu, must be %zu", io->size, sizeof *io);
+    ecornn_status status = check_counts(run);
+    if (status == ECORNN_OK && run->gradient != NULL)
+        status = check_gradient(run);
+    if (status == ECORNN_OK)
+        status = check_no_states(io, run->gradient);
+    if (status == ECORNN_OK)
+        status = check_blocks(run);
+    if (status == ECORNN_OK && !run->plan->device->caps.own_memory)
+        status = check_lengths(run);
+    return status == ECORNN_OK ? eco_net_compute(run) : status;
+}
+
+ecornn_status ecornn_net_forward(const ecornn_net_plan *plan, const ecornn_io *io,
+                                 const ecornn_net_states *states)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    return run_net(&(struct eco_net_run){.plan = plan, .io = io, .states = states});
+}
+
+ecornn_status ecornn_net_backward(const ecornn_net_plan *plan, const ecornn_io *io,
+                                  const ecornn_gradient *gradient, const ecornn_net_states *states)
+{
+    if (!plan)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "plan is NULL");
+    if (!gradient)
+        return eco_fail(ECORNN_BAD_ARGUMENT, "gradient is NULL");
+    return run_net(
+        &(struct eco_net_run){.plan = plan, .io = io, .gradient = gradient, .states = states});
+}

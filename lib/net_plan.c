@@ -1,0 +1,274 @@
+/*
+ * Plans of nets: a plan of each layer, whose problem string is made of what the text says; and
+ * where each layer's blocks lie in those of the net.
+ */
+#include "lib/net.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/util.h"
+
+ecornn_status eco_net_fail(ecornn_status status, int layer)
+{
+    char detail[ECO_MAX_DETAIL];
+    eco_fail_keep(detail);
+    return eco_fail(status, "layer %d of a net: %s", layer, detail);
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+/* A layer while its plan is made. */
+struct making {
+    const struct eco_net_text *text;
+    const ecornn_cell *const *cells;
+    int32_t T, input;
+};
+
+static const ecornn_cell *find_cell(const ecornn_cell *const *cells, const char *name,
+                                    size_t length)
+{
+    for (; cells != NULL && *cells != NULL; cells++)
+        if (strncmp((*cells)->recipe.name, name, length) == 0 &&
+            (*cells)->recipe.name[length] == '\0')
+            return *cells;
+    return NULL;
+}
+
+/* "lstm", what all say, T and I, "/H320". */
+static ecornn_status parse_layer(ecornn_desc *desc, const struct making *making, const char *layer)
+{
+    char problem[2 * ECO_NET_TEXT + 32];
+    const size_t length = strcspn(layer, "/");
+    struct eco_text text = {problem, sizeof problem, 0};
+    eco_text_add(&text, "%.*s%s/T%d/I%d%s", (int)length, layer, making->text->common, making->T,
+                 making->input, layer + length);
+    return ecornn_desc_parse(desc, problem, find_cell(making->cells, layer, length));
+}
+
+/* What a layer may not say otherwise than the others, or not at all. */
+static ecornn_status check_layer(const struct eco_problem *problem, const struct eco_problem *first)
+{
+    const struct {
+        const char *name;
+        int64_t value, other;
+    } alike[] = {
+        {"batch", problem->N, first->N},
+        {"type", problem->type, first->type},
+        {"param_type", problem->param_type, first->param_type},
+        {"order", problem->order, first->order},
+        {"train", problem->training, first->training},
+        {"resets", problem->resets, first->resets},
+        {"mask", problem->masks, first->masks},
+        {"repeat-padding", problem->repeats, first->repeats},
+    };
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+        if (alike[i].value != alike[i].other)
+            return eco_fail(ECORNN_BAD_ARGUMENT,
+                            "its %s is %" PRId64 ", but that of layer 0 %" PRId64
+                            ": the first piece says it for all",
+                            alike[i].name, alike[i].value, alike[i].other);
+    if (problem->dropout > 0 && problem->L == 1)
+        return eco_fail(ECORNN_BAD_ARGUMENT,
+                        "dropout is %g, but goes between layers of one plan, and it has 1",
+                        (double)problem->dropout);
+    return problem->models == 1
+               ? ECORNN_OK
+               : eco_fail(ECORNN_UNSUPPORTED, "models is %d, must be 1 in a net", problem->models);
+}
+
+static ecornn_status make_layer(struct ecornn_net_plan *plan, const struct making *making)
+{
+    const int k = plan->layers;
+    struct eco_net_layer *const layer = &plan->layer[k];
+    ecornn_desc desc;
+    ecornn_status status = parse_layer(&desc, making, making->text->layer[k]);
+    if (status == ECORNN_OK)
+        status = ecornn_plan_create(&layer->plan, plan->device, &desc);
+    if (status != ECORNN_OK)
+        return eco_net_fail(status, k);
+    plan->layers++;
+    const struct eco_problem *const problem = &layer->plan->problem;
+    layer->width = problem->D * problem->P;
+    status = check_layer(problem, eco_net_problem(plan));
+    return status == ECORNN_OK ? status : eco_net_fail(status, k);
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static ecornn_status check_width(int64_t width)
+{
+    enum { MOST = 1 << 24 };
+    return width <= MOST
+               ? ECORNN_OK
+               : eco_fail(ECORNN_BAD_ARGUMENT,
+                          "a piece of a net gives %" PRId64 " columns, at most %d", width, MOST);
+}
+
+static ecornn_status make_piece(struct ecornn_net_plan *plan, struct making *making,
+                                const struct eco_net_piece_text *text)
+{
+    struct eco_net_piece *const piece = &plan->piece[plan->pieces++];
+    ecornn_status status = ECORNN_OK;
+    int64_t width = text->layers > 0 ? 0 : (int64_t)text->join * making->input;
+    *piece = (struct eco_net_piece){.join = text->join,
+                                    .first = text->first,
+                                    .layers = text->layers,
+                                    .before = plan->sizes.joined,
+                                    .input = making->input};
+    for (int i = 0; status == ECORNN_OK && i < text->layers; i++) {
+        status = make_layer(plan, making);
+        plan->layer[text->first + i].column = (int32_t)width;
+        width += plan->layer[text->first + i].width;
+        if (status == ECORNN_OK)
+            status = check_width(width);
+    }
+    if (status == ECORNN_OK)
+        status = check_width(width);
+    if (status != ECORNN_OK)
+        return status;
+    piece->output = making->input = (int32_t)width;
+    making->T = eco_joined(making->T, text->join);
+    /* Past all steps there is one. */
+    const int64_t joined = (int64_t)plan->sizes.joined * text->join;
+    plan->sizes.joined = joined < INT32_MAX ? (int32_t)joined : INT32_MAX;
+    return ECORNN_OK;
+}
+
+static ecornn_status check_joins(const struct ecornn_net_plan *plan)
+{
+    const struct eco_problem *const problem = eco_net_problem(plan);
+    if (plan->sizes.joined > 1 && (problem->resets || problem->masks))
+        return eco_fail(ECORNN_UNSUPPORTED, "a net that joins steps has no %s",
+                        problem->resets ? "resets" : "masks");
+    return ECORNN_OK;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* A block of the net: each part begins aligned. */
+static size_t take(struct eco_size *block, struct eco_size bytes)
+{
+    const size_t at = block->value;
+    *block = eco_size_align(eco_size_add(*block, bytes));
+    return at;
+}
+
+/* Bytes of an array [T,N,width] of steps that are each so many of x. */
+static struct eco_size bytes_of(const struct ecornn_net_plan *plan, int32_t before, int32_t width)
+{
+    const struct eco_problem *const problem = eco_net_problem(plan);
+    struct eco_size bytes = eco_size_of(eco_type_bytes(problem->type));
+    bytes = eco_size_mul(bytes, (size_t)eco_joined(plan->sizes.steps, before));
+    return eco_size_mul(eco_size_mul(bytes, (size_t)problem->N), (size_t)width);
+}
+
+static void largest(struct eco_size *most, struct eco_size bytes)
+{
+    most->overflow |= bytes.overflow;
+    if (bytes.value > most->value)
+        most->value = bytes.value;
+}
+
+/* What layers need, each by itself; returns their workspace, which they use in turn. */
+static struct eco_size place_layers(struct ecornn_net_plan *plan, struct eco_size *reserve)
+{
+    struct eco_size params = eco_size_of(0), weights = params, dweights = params, most = params;
+    int first_param = 0;
+    for (int k = 0; k < plan->layers; k++) {
+        struct eco_net_layer *const layer = &plan->layer[k];
+        const ecornn_sizes *const sizes = &layer->plan->sizes;
+        layer->first_param = first_param;
+        first_param += eco_problem_params(&layer->plan->problem);
+        layer->params = params.value;
+        params = eco_size_add(params, eco_size_of(sizes->params));
+        layer->weights = take(&weights, eco_size_of(sizes->weights));
+        layer->dweights = take(&dweights, eco_size_of(sizes->dweights));
+        layer->reserve = take(reserve, eco_size_of(sizes->reserve));
+        largest(&most, eco_size_of(sizes->workspace));
+    }
+    plan->sizes.params = first_param;
+    plan->sizes.blocks = (ecornn_sizes){.params = params.value,
+                                        .weights = weights.value,
+                                        .dweights = dweights.value,
+                                        .alignment = ECO_ALIGNMENT};
+    most.overflow |= params.overflow || weights.overflow || dweights.overflow;
+    return most;
+}
+
+/* The largest arrays between pieces. */
+struct between {
+    struct eco_size value, half, dx;
+};
+
+static void place_values(struct ecornn_net_plan *plan, struct eco_size *reserve,
+                         struct between *most)
+{
+    const bool training = eco_net_problem(plan)->training;
+    for (int p = 0; p < plan->pieces; p++) {
+        struct eco_net_piece *const piece = &plan->piece[p];
+        const bool last = p == plan->pieces - 1;
+        const struct eco_size value =
+            bytes_of(plan, last ? plan->sizes.joined : piece[1].before, piece->output);
+        if (!last)
+            largest(&most->value, value);
+        if (!last && training)
+            piece->value = take(reserve, value);
+        if (piece->layers > 1 && training)
+            largest(&most->dx, bytes_of(plan, piece->before, piece->input));
+        for (int k = piece->first; piece->layers > 1 && k < piece->first + piece->layers; k++) {
+            const struct eco_size y = bytes_of(plan, piece->before, plan->layer[k].width);
+            largest(&most->half, y);
+            if (training)
+                plan->layer[k].y = take(reserve, y);
+        }
+    }
+}
+
+static ecornn_status place_blocks(struct ecornn_net_plan *plan)
+{
+    struct between most = {eco_size_of(0), eco_size_of(0), eco_size_of(0)};
+    plan->sizes.batch = eco_net_problem(plan)->N;
+    struct eco_size reserve = eco_size_of(0), workspace = eco_size_of(0);
+    const struct eco_size layers = place_layers(plan, &reserve);
+    const struct eco_size lengths = eco_size_mul(
+        eco_size_of(sizeof(int32_t) * (size_t)plan->pieces), (size_t)plan->sizes.batch);
+    place_values(plan, &reserve, &most);
+    take(&workspace, layers);
+    plan->workspace.lengths = take(&workspace, lengths);
+    for (int k = 0; k < 2; k++)
+        plan->workspace.slot[k] = take(&workspace, most.value);
+    plan->workspace.half = take(&workspace, most.half);
+    plan->workspace.dx = take(&workspace, most.dx);
+    plan->sizes.blocks.workspace = workspace.value;
+    plan->sizes.blocks.reserve = reserve.value;
+    return workspace.overflow || reserve.overflow
+               ? eco_fail(ECORNN_UNSUPPORTED,
+                          "the blocks of the net have more bytes than can be counted")
+               : ECORNN_OK;
+}
+
+ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
+                             const ecornn_cell *const *cells)
+{
+    struct eco_net_text *const parsed = eco_alloc(sizeof *parsed);
+    if (parsed == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a text", sizeof *parsed);
+    ecornn_status status = eco_net_parse(parsed, text);
+    struct making making = {parsed, cells, parsed->T, parsed->I};
+    plan->sizes.steps = parsed->T;
+    plan->sizes.input = parsed->I;
+    plan->sizes.joined = 1;
+    for (int p = 0; status == ECORNN_OK && p < parsed->pieces; p++)
+        status = make_piece(plan, &making, &parsed->piece[p]);
+    plan->sizes.layers = plan->layers;
+    plan->sizes.output = making.input;
+    if (status == ECORNN_OK)
+        status = check_joins(plan);
+    if (status == ECORNN_OK)
+        status = place_blocks(plan);
+    if (status == ECORNN_OK)
+        strcpy(plan->text, text);
+    eco_free(parsed);
+    return status;
+}

@@ -1,0 +1,308 @@
+/*
+ * A run of a net: from piece to piece, and back.  Joins are the backend's; layers run through the
+ * functions of a plan.
+ */
+#include "lib/net.h"
+
+#include "common/util.h"
+#include "lib/models.h"
+
+/* ---- where things lie ------------------------------------------------------------------------ */
+
+/* NULL stays NULL. */
+static char *after(const void *block, size_t bytes)
+{
+    return block == NULL ? NULL : (char *)(uintptr_t)block + bytes;
+}
+
+static char *in_workspace(const struct eco_net_run *run, size_t bytes)
+{
+    return after(run->io->workspace, bytes);
+}
+
+static bool is_last(const struct eco_net_run *run, int p)
+{
+    return p == run->plan->pieces - 1;
+}
+
+/* Between layers, a join whose output lies as its input does: that of whole groups of steps, where
+ * a row has its own one after the other, and what stands past its length is zeros already. */
+static bool is_view(const struct eco_net_run *run, int p)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    const struct eco_problem *const problem = eco_net_problem(run->plan);
+    const bool dense = problem->order == ECORNN_BATCH_MAJOR || run->N == 1;
+    return piece->layers == 0 && p > 0 && !is_last(run, p) && dense &&
+           run->steps[p] % piece->join == 0 && !(problem->repeats && run->lengths[p] != NULL);
+}
+
+/* Where outputs go that no reserve keeps, and gradients: two places in turn. */
+static char *next_slot(const struct eco_net_run *run, const char *taken)
+{
+    char *const first = in_workspace(run, run->plan->workspace.slot[0]);
+    return taken == first ? in_workspace(run, run->plan->workspace.slot[1]) : first;
+}
+
+static char *output_of(const struct eco_net_run *run, int p)
+{
+    if (is_last(run, p))
+        return run->io->y;
+    if (is_view(run, p))
+        return run->value[p];
+    return run->io->reserve != NULL ? after(run->io->reserve, run->plan->piece[p].value)
+                                    : next_slot(run, run->value[p]);
+}
+
+/* Steps, lengths and arrays of every piece. */
+static ecornn_status place(struct eco_net_run *run)
+{
+    const struct ecornn_net_plan *const plan = run->plan;
+    const struct eco_backend *const backend = plan->device->backend;
+    char *lengths = in_workspace(run, plan->workspace.lengths);
+    ecornn_status status = ECORNN_OK;
+    run->steps[0] = run->T;
+    run->lengths[0] = run->T > 0 && run->N > 0 ? run->io->lengths : NULL;
+    run->value[0] = (char *)(uintptr_t)run->io->x;
+    for (int p = 0; status == ECORNN_OK && p < plan->pieces; p++) {
+        const int32_t join = plan->piece[p].join;
+        run->steps[p + 1] = eco_joined(run->steps[p], join);
+        run->lengths[p + 1] = run->lengths[p];
+        run->value[p + 1] = output_of(run, p);
+        if (join == 1 || run->lengths[p] == NULL)
+            continue;
+        run->lengths[p + 1] = (int32_t *)lengths;
+        status = backend->join_lengths(plan->device, (int32_t *)lengths, run->lengths[p], run->N,
+                                       join, run->io->stream);
+        lengths += (size_t)run->N * sizeof(int32_t);
+    }
+    return status;
+}
+
+/* ---- a layer --------------------------------------------------------------------------------- */
+
+/* A layer of piece p; y, dy and dx are not the piece's own where it stands beside others. */
+struct turn {
+    int p, k;
+    char *y, *dy, *dx;
+};
+
+static ecornn_io io_of(const struct eco_net_run *run, const struct turn *turn)
+{
+    const struct eco_net_layer *const layer = &run->plan->layer[turn->k];
+    ecornn_io io = *run->io;
+    io.steps = run->steps[turn->p];
+    io.batch = run->N;
+    io.lengths = run->lengths[turn->p];
+    io.x = run->value[turn->p];
+    io.y = turn->y;
+    io.weights = after(io.weights, layer->weights);
+    io.reserve = after(io.reserve, layer->reserve);
+    io.workspace_bytes = io.reserve_bytes = 0; /* checked for all */
+    io.seed += (uint64_t)turn->k;
+    io.first_step /= (uint32_t)run->plan->piece[turn->p].before;
+    for (int s = 0; run->states != NULL && s < ECORNN_MAX_STATES; s++) {
+        const ecornn_net_states *const states = &run->states[turn->k];
+        io.initial[s] = states->initial[s];
+        io.final[s] = states->final[s];
+        io.reset_state[s] = states->reset_state[s];
+        io.states[s] = states->states[s];
+    }
+    return io;
+}
+
+static ecornn_gradient gradient_of(const struct eco_net_run *run, const struct turn *turn)
+{
+    const struct eco_net_layer *const layer = &run->plan->layer[turn->k];
+    ecornn_gradient gradient = {.size = sizeof gradient,
+                                .dy = turn->dy,
+                                .dx = turn->dx,
+                                .dweights = after(run->gradient->dweights, layer->dweights),
+                                .accumulate = run->gradient->accumulate};
+    for (int s = 0; run->states != NULL && s < ECORNN_MAX_STATES; s++) {
+        const ecornn_net_states *const states = &run->states[turn->k];
+        gradient.dfinal[s] = states->dfinal[s];
+        gradient.dinitial[s] = states->dinitial[s];
+        gradient.dreset_state[s] = states->dreset_state[s];
+        gradient.dstates[s] = states->dstates[s];
+    }
+    return gradient;
+}
+
+/* Runs it, or only looks at its arguments. */
+static ecornn_status take_turn(const struct eco_net_run *run, const struct turn *turn, bool runs)
+{
+    const ecornn_plan *const plan = run->plan->layer[turn->k].plan;
+    const ecornn_io io = io_of(run, turn);
+    const ecornn_gradient gradient =
+        run->gradient != NULL ? gradient_of(run, turn) : (ecornn_gradient){.size = 0};
+    const ecornn_status status = !runs ? eco_run_check(plan, &io, run->gradient ? &gradient : NULL)
+                                 : run->gradient != NULL
+                                     ? eco_run_backward(plan, &io, &gradient, false)
+                                     : eco_run_forward(plan, &io, false);
+    return status == ECORNN_OK ? status : eco_net_fail(status, turn->k);
+}
+
+/* Of every layer, before any runs: what is wrong with the caller's states, above all. */
+static ecornn_status check_layers(const struct eco_net_run *run)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int p = 0; p < run->plan->pieces; p++) {
+        const struct eco_net_piece *const piece = &run->plan->piece[p];
+        for (int i = 0; status == ECORNN_OK && i < piece->layers; i++)
+            status = take_turn(run, &(struct turn){.p = p, .k = piece->first + i}, false);
+    }
+    return status;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static ecornn_status join(const struct eco_net_run *run, int p, const struct eco_join *sizes)
+{
+    const struct ecornn_net_plan *const plan = run->plan;
+    const struct eco_backend *const backend = plan->device->backend;
+    struct eco_join join = *sizes;
+    join.T = run->steps[p];
+    join.U = eco_joined(join.T, join.steps);
+    join.N = run->N;
+    join.batch_major = eco_net_problem(plan)->order == ECORNN_BATCH_MAJOR;
+    join.type = eco_net_problem(plan)->type;
+    if (join.T == 0 || join.N == 0)
+        return ECORNN_OK;
+    const struct eco_fp caller = eco_fp_enter(backend->mode);
+    const ecornn_status status = backend->join(plan->device, &join, run->io->stream);
+    eco_fp_set(caller);
+    return status;
+}
+
+/* Steps of piece p that are joined. */
+static struct eco_join join_of(const struct eco_net_run *run, int p)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    return (struct eco_join){.lengths = run->lengths[p],
+                             .steps = piece->join,
+                             .width = piece->input,
+                             .row = piece->output};
+}
+
+/* The columns of a layer that stands beside others, in the piece's output. */
+static struct eco_join columns_of(const struct eco_net_run *run, int p, int k)
+{
+    return (struct eco_join){.steps = 1,
+                             .width = run->plan->layer[k].width,
+                             .row = run->plan->piece[p].output,
+                             .at = run->plan->layer[k].column};
+}
+
+static char *half_of(const struct eco_net_run *run, int k)
+{
+    return run->io->reserve != NULL ? after(run->io->reserve, run->plan->layer[k].y)
+                                    : in_workspace(run, run->plan->workspace.half);
+}
+
+static ecornn_status forward_beside(const struct eco_net_run *run, int p, int k)
+{
+    struct eco_join columns = columns_of(run, p, k);
+    columns.narrow = half_of(run, k);
+    columns.wide = run->value[p + 1];
+    const struct turn turn = {.p = p, .k = k, .y = columns.narrow};
+    const ecornn_status status = take_turn(run, &turn, true);
+    return status == ECORNN_OK && columns.wide != NULL ? join(run, p, &columns) : status;
+}
+
+static ecornn_status forward(const struct eco_net_run *run, int p)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    ecornn_status status = ECORNN_OK;
+    if (piece->layers == 0) {
+        struct eco_join steps = join_of(run, p);
+        steps.narrow = run->value[p];
+        steps.wide = run->value[p + 1];
+        return steps.wide == NULL || is_view(run, p) ? ECORNN_OK : join(run, p, &steps);
+    }
+    if (piece->layers == 1)
+        return take_turn(run, &(struct turn){.p = p, .k = piece->first, .y = run->value[p + 1]},
+                         true);
+    for (int i = 0; status == ECORNN_OK && i < piece->layers; i++)
+        status = forward_beside(run, p, piece->first + i);
+    return status;
+}
+
+/* The first overwrites dx, the others add to it. */
+static ecornn_status backward_beside(const struct eco_net_run *run, int p, int k)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    char *const own = in_workspace(run, run->plan->workspace.dx), *const dx = run->dvalue[p];
+    struct eco_join columns = columns_of(run, p, k);
+    columns.wide = run->dvalue[p + 1];
+    columns.narrow = in_workspace(run, run->plan->workspace.half);
+    columns.back = true;
+    const bool adds = dx != NULL && k > piece->first;
+    const struct turn turn = {.p = p,
+                              .k = k,
+                              .y = half_of(run, k),
+                              .dy = columns.wide == NULL ? NULL : columns.narrow,
+                              .dx = adds ? own : dx};
+    const struct eco_join sum = {.narrow = dx,
+                                 .wide = own,
+                                 .steps = 1,
+                                 .width = piece->input,
+                                 .row = piece->input,
+                                 .back = true,
+                                 .add = true};
+    ecornn_status status = columns.wide == NULL ? ECORNN_OK : join(run, p, &columns);
+    if (status == ECORNN_OK)
+        status = take_turn(run, &turn, true);
+    return status == ECORNN_OK && adds ? join(run, p, &sum) : status;
+}
+
+/* Where the gradient of what piece p reads goes. */
+static char *dinput_of(const struct eco_net_run *run, int p)
+{
+    if (p == 0)
+        return run->gradient->dx;
+    if (is_view(run, p))
+        return run->dvalue[p + 1];
+    if (run->plan->piece[p].layers == 0 && run->dvalue[p + 1] == NULL)
+        return NULL;
+    return next_slot(run, run->dvalue[p + 1]);
+}
+
+static ecornn_status backward(struct eco_net_run *run, int p)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    ecornn_status status = ECORNN_OK;
+    run->dvalue[p] = dinput_of(run, p);
+    if (piece->layers == 0) {
+        struct eco_join steps = join_of(run, p);
+        steps.narrow = run->dvalue[p];
+        steps.wide = run->dvalue[p + 1];
+        steps.back = true;
+        return steps.narrow == NULL || is_view(run, p) ? ECORNN_OK : join(run, p, &steps);
+    }
+    if (piece->layers == 1)
+        return take_turn(run,
+                         &(struct turn){.p = p,
+                                        .k = piece->first,
+                                        .y = run->value[p + 1],
+                                        .dy = run->dvalue[p + 1],
+                                        .dx = run->dvalue[p]},
+                         true);
+    for (int i = 0; status == ECORNN_OK && i < piece->layers; i++)
+        status = backward_beside(run, p, piece->first + i);
+    return status;
+}
+
+ecornn_status eco_net_compute(struct eco_net_run *run)
+{
+    const int pieces = run->plan->pieces;
+    ecornn_status status = place(run);
+    if (status == ECORNN_OK)
+        status = check_layers(run);
+    for (int p = 0; run->gradient == NULL && status == ECORNN_OK && p < pieces; p++)
+        status = forward(run, p);
+    if (run->gradient != NULL)
+        run->dvalue[pieces] = (char *)(uintptr_t)run->gradient->dy;
+    for (int p = pieces - 1; run->gradient != NULL && status == ECORNN_OK && p >= 0; p--)
+        status = backward(run, p);
+    return status;
+}

@@ -1,0 +1,328 @@
+/*
+ * A net from its text, and its run, see stack.h.
+ */
+#include "tests/core/stack.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/kit/testing.h"
+
+void check_ok(ecornn_status status)
+{
+    ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
+}
+size_t stack_bytes(const struct stack *stack, int32_t T, int32_t width)
+{
+    return (size_t)T * (size_t)stack->N * (size_t)width * stack->element;
+}
+
+static void open_layer(struct stack *stack, const struct piece *piece, const char *common,
+                       const char *words)
+{
+    struct layer *layer = &stack->layer[stack->layers++];
+    snprintf(layer->problem, sizeof layer->problem, "%s/%s/T%d/N%d/I%d", words, common, piece->T,
+             stack->N, piece->input);
+    check_ok(ecornn_desc_parse(&layer->desc, layer->problem, NULL));
+    check_ok(ecornn_plan_create(&layer->plan, stack->device, &layer->desc));
+    ecornn_plan_sizes(layer->plan, &layer->sizes);
+    const size_t D = layer->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1;
+    const size_t L = layer->desc.layers > 1 ? (size_t)layer->desc.layers : 1;
+    const size_t H = (size_t)layer->desc.hidden,
+                 P = layer->desc.proj ? (size_t)layer->desc.proj : H;
+    layer->width = (int32_t)(D * P);
+    layer->states = ecornn_cell_states(layer->desc.cell);
+    for (int s = 0; s < layer->states; s++)
+        layer->state[s] = L * D * (size_t)stack->N * (s == 0 ? P : H) * stack->element;
+    layer->params = stack->params;
+    layer->param_bytes = layer->sizes.params * stack->param;
+    stack->params += layer->param_bytes;
+}
+
+/* The words of a piece, from the front of the rest; false: there is none. */
+static bool take_piece(char **rest, char *words)
+{
+    size_t n = 0;
+    for (; **rest != '\0' && **rest != ';'; (*rest)++)
+        if (**rest != ' ')
+            words[n++] = **rest;
+    words[n] = '\0';
+    *rest += **rest == ';';
+    return n > 0;
+}
+
+static void open_piece(struct stack *stack, struct piece *piece, const char *common, char *words)
+{
+    const bool joins = sscanf(words, "join:%d", &piece->join) == 1;
+    piece->first = stack->layers;
+    piece->output = joins ? piece->join * piece->input : 0;
+    piece->join = joins ? piece->join : 1;
+    for (char *layer = joins ? NULL : strtok(words, "+"); layer != NULL;
+         layer = strtok(NULL, "+")) {
+        open_layer(stack, piece, common, layer);
+        piece->output += stack->layer[piece->first + piece->layers++].width;
+    }
+    piece[1].T = (piece->T + piece->join - 1) / piece->join;
+    piece[1].input = piece->output;
+    for (int32_t n = 0; n < stack->N; n++)
+        piece[1].lengths[n] = (piece->lengths[n] + piece->join - 1) / piece->join;
+}
+
+void stack_open(struct stack *stack, const char *device, const struct stack_case *is)
+{
+    const char *const common = is->common;
+    char pieces[300], words[300], *rest = pieces;
+    uint64_t seed = 5;
+    *stack = (struct stack){.T = is->T, .N = is->N, .ragged = is->lengths};
+    check_ok(ecornn_device_open(&stack->device, device));
+    snprintf(stack->text, sizeof stack->text, "%s/T%d/N%d/I%d; %s", common, stack->T, stack->N,
+             is->I, is->pieces);
+    snprintf(pieces, sizeof pieces, "%s", is->pieces);
+    stack->type = strstr(common, "bf16")  ? ECORNN_BF16
+                  : strstr(common, "f64") ? ECORNN_F64
+                  : strstr(common, "f16") ? ECORNN_F16
+                                          : ECORNN_F32;
+    stack->element = eco_type_bytes(stack->type);
+    stack->param = stack->type == ECORNN_F64 ? sizeof(double) : sizeof(float);
+    stack->trains = strstr(common, "train") != NULL;
+    stack->batch_major = strstr(common, "batch-major") != NULL;
+    stack->resets = strstr(common, "resets") != NULL;
+    stack->masks = strstr(common, "mask") != NULL;
+    stack->piece[0].T = stack->T, stack->piece[0].input = is->I;
+    for (int32_t n = 0; n < stack->N; n++)
+        stack->piece[0].lengths[n] =
+            n == 1 ? 0 : (int32_t)(uniform(&seed) * (double)(stack->T + 1));
+    for (size_t i = 0; i < sizeof stack->mask; i++)
+        stack->reset[i] = uniform(&seed) < 0.3, stack->mask[i] = uniform(&seed) < 0.7;
+    for (; take_piece(&rest, words); stack->pieces++)
+        open_piece(stack, &stack->piece[stack->pieces], common, words);
+    const struct piece *const last = &stack->piece[stack->pieces];
+    stack->U = last->T, stack->output = last->input;
+    stack->x = stack_bytes(stack, stack->T, is->I);
+    stack->y = stack_bytes(stack, stack->U, stack->output);
+}
+
+void stack_close(struct stack *stack)
+{
+    for (int k = 0; k < stack->layers; k++)
+        ecornn_plan_free(stack->layer[k].plan);
+    ecornn_device_close(stack->device);
+}
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+size_t stack_state_bytes(const struct layer *layer)
+{
+    size_t bytes = 0;
+    for (int s = 0; s < layer->states; s++)
+        bytes += layer->state[s];
+    return bytes;
+}
+
+static char *numbers(size_t bytes, ecornn_type type, uint64_t *seed)
+{
+    char *const array = calloc(1, bytes);
+    for (size_t i = 0; i < bytes / eco_type_bytes(type); i++)
+        eco_type_set(array, i, type, uniform(seed) - 0.5);
+    return array;
+}
+
+void stack_arrays(const struct stack *stack, struct arrays *in)
+{
+    uint64_t seed = 3;
+    in->x = numbers(stack->x, stack->type, &seed);
+    in->dy = numbers(stack->y, stack->type, &seed);
+    in->params = numbers(stack->params, stack->param == 8 ? ECORNN_F64 : ECORNN_F32, &seed);
+    for (int k = 0; k < stack->layers; k++) {
+        in->initial[k] = numbers(stack_state_bytes(&stack->layer[k]), stack->type, &seed);
+        in->dfinal[k] = numbers(stack_state_bytes(&stack->layer[k]), stack->type, &seed);
+    }
+}
+
+void stack_free(struct arrays *arrays)
+{
+    char *const all[] = {arrays->x, arrays->params, arrays->dy,
+                         arrays->y, arrays->dx,     arrays->dparams};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    for (int k = 0; k < LAYERS; k++) {
+        free(arrays->initial[k]), free(arrays->dfinal[k]);
+        free(arrays->final[k]), free(arrays->dinitial[k]);
+    }
+}
+
+/* Memory of the device that runs: host arrays go there and back. */
+void *stack_up(const struct stack *stack, const void *from, size_t bytes)
+{
+    void *const memory = ecornn_alloc(stack->device, bytes);
+    if (from != NULL && bytes > 0)
+        check_ok(ecornn_upload(stack->device, memory, from, bytes));
+    return memory;
+}
+
+char *stack_down(const struct stack *stack, void *from, size_t bytes)
+{
+    char *const memory = calloc(1, bytes);
+    if (bytes > 0)
+        check_ok(ecornn_download(stack->device, memory, from, bytes));
+    ecornn_free(stack->device, from);
+    return memory;
+}
+
+/* A workspace full of NaN. */
+void *stack_scratch(const struct stack *stack, size_t bytes)
+{
+    void *const full = malloc(bytes + 1), *memory;
+    memset(full, 0xFF, bytes + 1);
+    memory = stack_up(stack, full, bytes);
+    free(full);
+    return memory;
+}
+
+/* State s of a block of them; NULL: there is none. */
+char *stack_state_at(const struct layer *layer, char *block, int s)
+{
+    for (int i = 0; i < s && i < layer->states; i++)
+        block += layer->state[i];
+    return s < layer->states ? block : NULL;
+}
+
+int stack_params(const struct layer *layer, char *block, size_t bytes, void **pointer)
+{
+    const int count = ecornn_param_count(layer->plan);
+    for (int k = 0; k < count; k++) {
+        ecornn_param param;
+        check_ok(ecornn_param_get(layer->plan, k, &param));
+        pointer[k] = block + param.offset * bytes;
+    }
+    return count;
+}
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+struct states_memory stack_states(const struct stack *stack, const struct arrays *in, int k)
+{
+    const size_t bytes = stack_state_bytes(&stack->layer[k]);
+    return (struct states_memory){
+        stack_up(stack, in->initial[k], bytes), stack_up(stack, NULL, bytes),
+        stack_up(stack, in->dfinal[k], bytes), stack_up(stack, NULL, bytes)};
+}
+
+void stack_take_states(const struct stack *stack, struct states_memory *memory, int k,
+                       struct arrays *out)
+{
+    const size_t bytes = stack_state_bytes(&stack->layer[k]);
+    out->final[k] = stack_down(stack, memory->final, bytes);
+    out->dinitial[k] = stack_down(stack, memory->dinitial, bytes);
+    ecornn_free(stack->device, memory->initial);
+    ecornn_free(stack->device, memory->dfinal);
+}
+
+static ecornn_net_states states_of(const struct layer *layer, const struct states_memory *memory)
+{
+    ecornn_net_states states = {.initial = {NULL}};
+    for (int s = 0; s < ECORNN_MAX_STATES; s++) {
+        states.initial[s] = stack_state_at(layer, memory->initial, s);
+        states.final[s] = stack_state_at(layer, memory->final, s);
+        states.dfinal[s] = stack_state_at(layer, memory->dfinal, s);
+        states.dinitial[s] = stack_state_at(layer, memory->dinitial, s);
+    }
+    return states;
+}
+
+/* Everything of a run in memory of the device. */
+struct memory {
+    char *x, *y, *dy, *dx, *params, *dparams, *lengths, *resets, *mask;
+    void *weights, *dweights, *workspace, *reserve;
+    struct states_memory states[LAYERS];
+};
+
+static void make_memory(const struct stack *stack, const ecornn_sizes *blocks,
+                        const struct arrays *in, struct memory *memory)
+{
+    const size_t N = (size_t)stack->N, rows = (size_t)stack->T * N;
+    *memory = (struct memory){
+        .x = stack_up(stack, in->x, stack->x),
+        .y = stack_up(stack, NULL, stack->y),
+        .dy = stack_up(stack, in->dy, stack->y),
+        .dx = stack_up(stack, NULL, stack->x),
+        .params = stack_up(stack, in->params, stack->params),
+        .dparams = stack_up(stack, NULL, stack->params),
+        .lengths =
+            stack->ragged ? stack_up(stack, stack->piece[0].lengths, N * sizeof(int32_t)) : NULL,
+        .resets = stack->resets ? stack_up(stack, stack->reset, rows) : NULL,
+        .mask = stack->masks ? stack_up(stack, stack->mask, rows) : NULL,
+        .weights = stack_up(stack, NULL, blocks->weights),
+        .dweights = stack_up(stack, NULL, blocks->dweights),
+        .workspace = stack_scratch(stack, blocks->workspace),
+        .reserve = stack_scratch(stack, blocks->reserve)};
+    for (int k = 0; k < stack->layers; k++)
+        memory->states[k] = stack_states(stack, in, k);
+}
+
+static void take_memory(const struct stack *stack, struct memory *memory, struct arrays *out)
+{
+    *out = (struct arrays){.y = stack_down(stack, memory->y, stack->y),
+                           .dx = stack_down(stack, memory->dx, stack->x),
+                           .dparams = stack_down(stack, memory->dparams, stack->params)};
+    for (int k = 0; k < stack->layers; k++)
+        stack_take_states(stack, &memory->states[k], k, out);
+    void *const all[] = {memory->x,         memory->dy,     memory->params,  memory->lengths,
+                         memory->resets,    memory->mask,   memory->weights, memory->dweights,
+                         memory->workspace, memory->reserve};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ecornn_free(stack->device, all[i]);
+}
+
+static void point(const struct stack *stack, const ecornn_net_plan *plan, char *block,
+                  void **pointer)
+{
+    int count = 0;
+    for (int k = 0; k < stack->layers; k++) {
+        ecornn_net_layer layer;
+        check_ok(ecornn_net_layer_get(plan, k, &layer));
+        ck_assert_int_eq(layer.first_param, count);
+        ck_assert_uint_eq(layer.params * stack->param, stack->layer[k].params);
+        count += stack_params(&stack->layer[k], block + stack->layer[k].params, stack->param,
+                              pointer + count);
+    }
+}
+
+void stack_run(const struct stack *stack, const ecornn_net_plan *plan, const struct arrays *in,
+               struct arrays *out)
+{
+    struct memory memory;
+    ecornn_net_sizes sizes;
+    ecornn_net_states states[LAYERS];
+    void *params[PARAMS], *dparams[PARAMS];
+    ecornn_net_plan_sizes(plan, &sizes);
+    make_memory(stack, &sizes.blocks, in, &memory);
+    point(stack, plan, memory.params, params), point(stack, plan, memory.dparams, dparams);
+    for (int k = 0; k < stack->layers; k++)
+        states[k] = states_of(&stack->layer[k], &memory.states[k]);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .lengths = (const int32_t *)(void *)memory.lengths,
+                          .resets = (const uint8_t *)memory.resets,
+                          .mask = (const uint8_t *)memory.mask,
+                          .x = memory.x,
+                          .y = memory.y,
+                          .weights = memory.weights,
+                          .workspace = memory.workspace,
+                          .reserve = memory.reserve,
+                          .seed = SEED,
+                          .workspace_bytes = sizes.blocks.workspace,
+                          .reserve_bytes = sizes.blocks.reserve};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dy = memory.dy, .dx = memory.dx, .dweights = memory.dweights};
+    check_ok(ecornn_net_pack(plan, (const void *const *)params, memory.weights, NULL));
+    check_ok(ecornn_net_forward(plan, &io, states));
+    for (int twice = 0; stack->trains && twice < 2; twice++)
+        check_ok(ecornn_net_backward(plan, &io, &gradient, states));
+    if (stack->trains)
+        check_ok(ecornn_net_unpack(plan, memory.dweights, dparams, 0, NULL));
+    check_ok(ecornn_wait(stack->device, NULL));
+    take_memory(stack, &memory, out);
+}

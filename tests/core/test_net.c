@@ -1,0 +1,400 @@
+/*
+ * Nets: the bits are those of their layers run one after the other by hand, forward and back, and
+ * gradients are differences.  On the reference, the CPU, and a GPU where there is one.
+ */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/core/stack.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static const struct stack_case list[] = {
+    {"f32/train", 11, 3, 4, "lstm/H5/bi; join:2; gru/H6/rev; join:3; lstm/H7", false},
+    {"f32/train", 11, 3, 4, "join:2; lstm/H5/bi; join:2; gru/H6/rev", true},
+    {"f64/train/batch-major", 7, 2, 3, "join:3; gru/H4 + lstm/H5/rev; lstm/H3", true},
+    {"f64/train", 6, 2, 3, "rnn-tanh/H3; join:2; lstm/H6/P4; mgu/H4/heads:2/rev; join:2", true},
+    {"bf16/train", 7, 4, 8, "lstm/H9 + gru/H8/rev + mgu/H7; join:2; gru/H16 + gru/H3", true},
+    {"f32/train/batch-major", 8, 3, 3, "lstm/H4; join:2; join:2; gru/H4; lstm/H4", true},
+    {"f32/train/batch-major/repeat-padding", 6, 3, 3, "gru/H4; join:2; gru/H3 + gru/H5/rev", true},
+    {"f32/train", 8, 1, 3, "gru/H4; join:4; gru/H5 + lstm/H2/bi; join:2", false},
+    {"f32/train/resets/mask", 5, 3, 4, "lstm/H5; gru/H4/rev + lstm/H3", true},
+    {"f32/train/save:states", 6, 3, 4, "lstm/L2/H5/dropout:0.5; join:2; lstm/L2/H4/dropout:0.5",
+     true},
+    {"f32/infer/batch-major", 12, 3, 4, "lstm/H5; join:2; gru/H6 + mgu/H3; join:2; lstm/H7", true},
+};
+enum { NETS = sizeof list / sizeof *list };
+static const char *const devices[] = {"reference", "cpu:1", "cpu:3", "cuda"};
+enum { DEVICES = sizeof devices / sizeof *devices };
+
+/* ---- bits ------------------------------------------------------------------------------------ */
+
+static void same(const struct stack *stack, const char *name, const char *is, const char *must,
+                 size_t bytes)
+{
+    for (size_t i = 0; i < bytes / stack->element; i++)
+        ck_assert_msg(memcmp(is + i * stack->element, must + i * stack->element, stack->element) ==
+                          0,
+                      "%s: %s[%zu] is %g, must be %g", stack->text, name, i,
+                      eco_type_get(is, i, stack->type), eco_type_get(must, i, stack->type));
+}
+
+START_TEST(bits_are_those_of_layers_by_hand)
+{
+    struct stack stack;
+    struct arrays in = {NULL}, is, must;
+    ecornn_net_plan *plan;
+    if (strcmp(devices[_i % DEVICES], "cuda") == 0 && ecornn_device_count("cuda") == 0)
+        return;
+    stack_open(&stack, devices[_i % DEVICES], &list[_i / DEVICES]);
+    check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
+    stack_arrays(&stack, &in);
+    stack_run(&stack, plan, &in, &is);
+    stack_by_hand(&stack, &in, &must);
+    same(&stack, "y", is.y, must.y, stack.y);
+    for (int k = 0; k < stack.layers; k++)
+        same(&stack, "final", is.final[k], must.final[k], stack_state_bytes(&stack.layer[k]));
+    if (stack.trains) {
+        same(&stack, "dx", is.dx, must.dx, stack.x);
+        ck_assert_mem_eq(is.dparams, must.dparams, stack.params);
+        for (int k = 0; k < stack.layers; k++)
+            same(&stack, "dinitial", is.dinitial[k], must.dinitial[k],
+                 stack_state_bytes(&stack.layer[k]));
+    }
+    stack_free(&in), stack_free(&is), stack_free(&must);
+    ecornn_net_plan_free(plan);
+    stack_close(&stack);
+}
+END_TEST
+
+/* ---- differences ----------------------------------------------------------------------------- */
+
+static double product(const char *a, const char *b, size_t bytes)
+{
+    double sum = 0;
+    for (size_t i = 0; i < bytes / sizeof(double); i++)
+        sum += ((const double *)(const void *)a)[i] * ((const double *)(const void *)b)[i];
+    return sum;
+}
+
+/* a += scale * b */
+static void add(char *a, double scale, const char *b, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof(double); i++)
+        ((double *)(void *)a)[i] += scale * ((const double *)(const void *)b)[i];
+}
+
+/* <dy, y> + <dfinal, final> with x and parameters that much along a direction. */
+static double loss(const struct stack *stack, const ecornn_net_plan *plan, struct arrays *in,
+                   const struct arrays *direction, double step)
+{
+    struct arrays out;
+    add(in->x, step, direction->x, stack->x);
+    add(in->params, step, direction->params, stack->params);
+    stack_run(stack, plan, in, &out);
+    double sum = product(in->dy, out.y, stack->y);
+    for (int k = 0; k < stack->layers; k++)
+        sum += product(in->dfinal[k], out.final[k], stack_state_bytes(&stack->layer[k]));
+    add(in->x, -step, direction->x, stack->x);
+    add(in->params, -step, direction->params, stack->params);
+    stack_free(&out);
+    return sum;
+}
+
+START_TEST(gradients_are_differences)
+{
+    static const struct stack_case is = {
+        "f64/train", 7, 3, 3, "join:2; gru/H4 + lstm/H3/rev; join:2; lstm/H5; gru/H2", true};
+    const double step = 1e-5;
+    struct stack stack;
+    struct arrays in = {NULL}, direction = {NULL}, out;
+    ecornn_net_plan *plan;
+    stack_open(&stack, "reference", &is);
+    check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
+    stack_arrays(&stack, &in), stack_arrays(&stack, &direction);
+    stack_run(&stack, plan, &in, &out);
+    const double slope =
+        (loss(&stack, plan, &in, &direction, step) - loss(&stack, plan, &in, &direction, -step)) /
+        (2 * step);
+    const double gradient = product(direction.x, out.dx, stack.x) +
+                            product(direction.params, out.dparams, stack.params);
+    ck_assert_double_eq_tol(slope, gradient, 1e-8 * (1 + fabs(gradient)));
+    ck_assert_double_gt(fabs(gradient), 0.01);
+    stack_free(&in), stack_free(&direction), stack_free(&out);
+    ecornn_net_plan_free(plan);
+    stack_close(&stack);
+}
+END_TEST
+
+/* ---- smaller runs ---------------------------------------------------------------------------- */
+
+enum { T = 12, N = 3, I = 4, H = 5, FIRST = 8 };
+
+/* Of a part of the steps; states go on. */
+struct stream {
+    ecornn_net_plan *plan;
+    float x[T * N * I], y[T / 2 * N * H], h[2][2][N * 2 * H];
+    void *weights, *workspace;
+};
+
+static void run_part(struct stream *stream, int32_t from, int32_t to)
+{
+    ecornn_net_states states[2];
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = to - from,
+                          .batch = N,
+                          .x = stream->x + from * N * I,
+                          .y = stream->y + from / 2 * N * H,
+                          .weights = stream->weights,
+                          .workspace = stream->workspace,
+                          .first_step = (uint32_t)from};
+    for (int k = 0; k < 2; k++) {
+        states[k] = (ecornn_net_states){.initial = {NULL}};
+        for (int s = 0; s < 2 - k; s++)
+            states[k].initial[s] = states[k].final[s] = stream->h[k][s];
+    }
+    check_ok(ecornn_net_forward(stream->plan, &io, states));
+}
+
+START_TEST(parts_are_the_whole)
+{
+    static float y[T / 2 * N * H], params[2000];
+    ecornn_device *device;
+    ecornn_net_sizes sizes;
+    struct stream stream = {.plan = NULL};
+    const void *pointer[40];
+    uint64_t seed = 1;
+    check_ok(ecornn_device_open(&device, "cpu:2"));
+    check_ok(ecornn_net_plan_create(&stream.plan, device,
+                                    "f32/infer/T12/N3/I4; lstm/H10; join:2; gru/H5", NULL));
+    ecornn_net_plan_sizes(stream.plan, &sizes);
+    ck_assert_int_eq(sizes.joined, 2);
+    ck_assert_int_eq(sizes.output, H);
+    ck_assert(sizes.steps == T && sizes.batch == N && sizes.input == I);
+    ck_assert_int_eq(sizes.layers, 2);
+    ck_assert_uint_le(sizes.blocks.params, sizeof params / sizeof *params);
+    stream.weights = ecornn_alloc(device, sizes.blocks.weights);
+    stream.workspace = ecornn_alloc(device, sizes.blocks.workspace);
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++)
+        params[i] = (float)(uniform(&seed) - 0.5);
+    for (int i = 0; i < T * N * I; i++)
+        stream.x[i] = (float)(uniform(&seed) - 0.5);
+    for (int k = 0; k < sizes.layers; k++) {
+        ecornn_net_layer layer;
+        ecornn_param param;
+        check_ok(ecornn_net_layer_get(stream.plan, k, &layer));
+        ck_assert_int_eq(layer.input, k == 0 ? I : 4 * H);
+        ck_assert_int_eq(layer.steps, k == 0 ? T : T / 2);
+        for (int i = 0; i < ecornn_param_count(layer.plan); i++) {
+            check_ok(ecornn_param_get(layer.plan, i, &param));
+            pointer[layer.first_param + i] = params + layer.params + param.offset;
+        }
+    }
+    check_ok(ecornn_net_pack(stream.plan, pointer, stream.weights, NULL));
+    run_part(&stream, 0, T);
+    memcpy(y, stream.y, sizeof y);
+    memset(stream.h, 0, sizeof stream.h), memset(stream.y, 0xFF, sizeof stream.y);
+    run_part(&stream, 0, 0);
+    run_part(&stream, 0, FIRST);
+    run_part(&stream, FIRST, T);
+    ck_assert_mem_eq(y, stream.y, sizeof y);
+    ecornn_free(device, stream.weights), ecornn_free(device, stream.workspace);
+    ecornn_net_plan_free(stream.plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void refused(ecornn_status status, ecornn_status expected, const char *word)
+{
+    ck_assert_msg(status == expected && strstr(ecornn_error_detail(), word) != NULL,
+                  "%s, '%s', must be %s, with '%s'", ecornn_status_name(status),
+                  ecornn_error_detail(), ecornn_status_name(expected), word);
+}
+
+START_TEST(wrong_texts_are_refused)
+{
+    static const struct {
+        const char *text, *word;
+        ecornn_status status;
+    } wrong[] = {
+        {"", "the first piece of a net has no T", 0},
+        {"f32/T5/N2; lstm/H4", "has no I: it must say what all layers have in common", 0},
+        {"f32/T5/N2/I3/T6; lstm/H4", "\"T6\" of a net: its T is 5 before", 0},
+        {"f32/T0/N2/I3; lstm/H4", "\"T0\" of a net: must be 1 to 16777216", 0},
+        {"f32/T99999999999/N2/I3; lstm/H4", "must be 1 to 16777216", 0},
+        {"f32/T5/N2/I3", "a net has no layers", 0},
+        {"f32/T5/N2/I3; join:2", "a net has no layers", 0},
+        {"f32/T5/N2/I3; lstm/H4;", "layer 1 of a net is empty", 0},
+        {"f32/T5/N2/I3; lstm/H4 + ; gru/H3", "layer 1 of a net is empty", 0},
+        {"f32/T5/N2/I3; lstm/H4; join:1", "\"join:1\" of a net: must be join:2 to join:16777216",
+         0},
+        {"f32/T5/N2/I3; lstm/H4; join:x", "\"join:x\" of a net", 0},
+        {"f32/T5/N2/I3; lstm/H8192; join:16777216", "gives 137438953472 columns, at most", 0},
+        {"f32/T5/N2/I3; lstm/H4; nix/H4", "layer 1 of a net: no built-in cell is called \"nix\"",
+         0},
+        {"f32/T5/N2/I3; lstm", "layer 0 of a net: hidden is 0", 0},
+        {"f32/T5/I3; lstm/H3", "layer 0 of a net: batch is 0", 0},
+        {"f32/T5/N2/I3; lstm/H4/T9", "\"T9\" contradicts \"T5\"", 0},
+        {"f32/T5/N2/I3; lstm/H4/f64", "\"f64\" contradicts \"f32\"", 0},
+        {"lstm/T5/N2/I3; lstm/H4", "\"lstm\" is no part of a problem string", 0},
+        {"T5/N2/I3; lstm/H4; lstm/H4/bf16", "layer 1 of a net: its type is 2, but that of layer 0",
+         0},
+        {"T5/I3; lstm/H4/N2 + gru/H4/N3", "its batch is 3, but that of layer 0 2", 0},
+        {"f32/T5/N2/I3; lstm/H4/train; gru/H4", "its train is 0", 0},
+        {"f32/train/T5/N2/I3; lstm/H4/dropout:0.5", "goes between layers of one plan", 0},
+        {"f32/T5/N2/I3; lstm/H4/models:2", "models is 2, must be 1 in a net", ECORNN_UNSUPPORTED},
+        {"f32/resets/T5/N2/I3; lstm/H4; join:2", "joins steps has no resets", ECORNN_UNSUPPORTED},
+        {"f32/mask/T5/N2/I3; join:2; lstm/H4", "joins steps has no masks", ECORNN_UNSUPPORTED},
+        {"f64/T16777216/N16777216/I1; gru/H4096; gru/H1", "more bytes than can be counted",
+         ECORNN_UNSUPPORTED},
+        {"f64/train/T16777216/N16777216/I16777216; join:2; join:2; lstm/H4", "columns", 0},
+    };
+    ecornn_device *device;
+    ecornn_net_plan *plan = NULL;
+    char text[6000];
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        const ecornn_status status = wrong[k].status ? wrong[k].status : ECORNN_BAD_ARGUMENT;
+        refused(ecornn_net_plan_create(&plan, device, wrong[k].text, NULL), status, wrong[k].word);
+        ck_assert_ptr_null(plan);
+    }
+    memset(text, ' ', sizeof text), text[sizeof text - 1] = '\0';
+    refused(ecornn_net_plan_create(&plan, device, text, NULL), ECORNN_BAD_ARGUMENT,
+            "has 5999 characters, at most 4095");
+    strcpy(text, "T4/N2/I2");
+    for (int k = 0; k < 65; k++)
+        strcat(text, k % 2 ? "+gru/H2" : ";gru/H2");
+    refused(ecornn_net_plan_create(&plan, device, text, NULL), ECORNN_BAD_ARGUMENT,
+            "a net has more than 64 layers");
+    ecornn_device_close(device);
+}
+END_TEST
+
+START_TEST(wrong_calls_are_refused)
+{
+    static const char own[] = "cell own(h)\nh' = tanh(W x + R h)\n";
+    ecornn_device *device;
+    ecornn_cell *cell;
+    ecornn_net_plan *plan = NULL;
+    ecornn_net_layer layer;
+    ecornn_net_sizes sizes;
+    char text[4000];
+    float x[64] = {0};
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    check_ok(ecornn_cell_parse(&cell, own));
+    const ecornn_cell *const cells[] = {cell, NULL};
+    refused(ecornn_net_plan_create(NULL, device, "", NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
+    refused(ecornn_net_plan_create(&plan, NULL, "", NULL), ECORNN_BAD_ARGUMENT, "device is NULL");
+    refused(ecornn_net_plan_create(&plan, device, NULL, NULL), ECORNN_BAD_ARGUMENT, "text is NULL");
+    check_ok(ecornn_net_plan_create(&plan, device, "train/T4/N2/I3;own/H3;join:2;gru/H2", cells));
+    ck_assert_int_gt(ecornn_net_plan_print(plan, text, sizeof text), 200);
+    ck_assert_ptr_nonnull(strstr(text, "2 layers, 2 steps of x to one of y, which is 2 wide"));
+    ck_assert_ptr_nonnull(strstr(text, "layer 1: gru/f32/train/T2/N2/I6/H2"));
+    ck_assert_int_eq(ecornn_net_plan_print(plan, NULL, 0), (int)strlen(text));
+    ck_assert_int_eq(ecornn_net_plan_print(NULL, NULL, 0), -1);
+    ck_assert_int_eq(ecornn_net_plan_print(plan, NULL, 9), -1);
+    ecornn_net_plan_sizes(plan, NULL), ecornn_net_plan_sizes(NULL, &sizes);
+    ck_assert_str_eq(ecornn_error_detail(), "plan is NULL");
+    ecornn_net_plan_sizes(plan, &sizes);
+    refused(ecornn_net_layer_get(NULL, 0, &layer), ECORNN_BAD_ARGUMENT, "plan is NULL");
+    refused(ecornn_net_layer_get(plan, 0, NULL), ECORNN_BAD_ARGUMENT, "layer is NULL");
+    refused(ecornn_net_layer_get(plan, 2, &layer), ECORNN_BAD_ARGUMENT,
+            "index is 2, must be 0 to 1");
+    void *const weights = ecornn_alloc(device, sizes.blocks.weights);
+    void *const workspace = ecornn_alloc(device, sizes.blocks.workspace);
+    const void *none[20] = {NULL};
+    void *dnone[20] = {NULL};
+    refused(ecornn_net_pack(NULL, none, weights, NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
+    refused(ecornn_net_pack(plan, NULL, weights, NULL), ECORNN_BAD_ARGUMENT, "params is NULL");
+    refused(ecornn_net_pack(plan, none, NULL, NULL), ECORNN_BAD_ARGUMENT, "weights is NULL");
+    refused(ecornn_net_pack(plan, none, weights, NULL), ECORNN_BAD_ARGUMENT,
+            "layer 0 of a net: params[0] is NULL");
+    refused(ecornn_net_unpack(NULL, weights, NULL, 0, NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
+    refused(ecornn_net_unpack(plan, weights, NULL, 0, NULL), ECORNN_BAD_ARGUMENT,
+            "dparams is NULL");
+    refused(ecornn_net_unpack(plan, NULL, dnone, 0, NULL), ECORNN_BAD_ARGUMENT, "dweights is NULL");
+
+    ecornn_net_states states[2] = {{.initial = {NULL}}, {.initial = {NULL}}};
+    ecornn_gradient gradient = {.size = sizeof gradient};
+    const ecornn_io good = {
+        .size = sizeof good, .x = x, .weights = weights, .workspace = workspace};
+    const int32_t lengths[] = {4, 5};
+    ecornn_io io = good;
+    refused(ecornn_net_forward(NULL, &io, NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
+    refused(ecornn_net_forward(plan, NULL, NULL), ECORNN_BAD_ARGUMENT, "io is NULL");
+    refused(ecornn_net_backward(plan, &io, NULL, NULL), ECORNN_BAD_ARGUMENT, "gradient is NULL");
+    refused(ecornn_net_backward(NULL, &io, &gradient, NULL), ECORNN_BAD_ARGUMENT, "plan is NULL");
+    refused(ecornn_net_backward(plan, &io, &gradient, NULL), ECORNN_BAD_ARGUMENT,
+            "io.reserve is NULL");
+    refused(ecornn_net_forward(plan, &io, states), ECORNN_BAD_ARGUMENT,
+            "are both 0 in a run with states");
+    gradient.size = 1;
+    refused(ecornn_net_backward(plan, &io, &gradient, NULL), ECORNN_BAD_ARGUMENT,
+            "gradient.size is 1");
+    gradient.size = sizeof gradient, gradient.dfinal[1] = x;
+    refused(ecornn_net_backward(plan, &io, &gradient, NULL), ECORNN_BAD_ARGUMENT,
+            "gradient.dfinal is");
+    io.size = 3;
+    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.size is 3");
+    io = good, io.steps = 5;
+    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT,
+            "io.steps is 5, must be 0 to 4");
+    io = good, io.x = NULL;
+    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.x is NULL");
+    io = good, io.lengths = lengths;
+    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT,
+            "io.lengths[1] is 5, must be 0 to 4");
+    io = good, io.workspace_bytes = 1;
+    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.workspace_bytes is 1");
+    io = good, io.initial[0] = x;
+    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT, "io.initial is");
+    io = good, io.first_step = 3;
+    refused(ecornn_net_forward(plan, &io, NULL), ECORNN_BAD_ARGUMENT,
+            "must be a multiple of the 2 steps");
+    io = good, io.steps = io.batch = ECORNN_ALL, states[1].initial[1] = x;
+    refused(ecornn_net_forward(plan, &io, states), ECORNN_BAD_ARGUMENT,
+            "layer 1 of a net: io.initial[1] is");
+    ecornn_free(device, weights), ecornn_free(device, workspace);
+    ecornn_net_plan_free(plan), ecornn_net_plan_free(NULL);
+    ecornn_cell_free(cell);
+    ecornn_device_close(device);
+}
+END_TEST
+
+/* Each allocation of a plan fails once, and nothing is lost (AddressSanitizer would see). */
+START_TEST(memory_may_be_short)
+{
+    ecornn_device *device;
+    ecornn_net_plan *plan = NULL;
+    ecornn_status status = ECORNN_NO_MEMORY;
+    int k = 0;
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    while (status != ECORNN_OK) {
+        eco_alloc_fail_at(++k);
+        status = ecornn_net_plan_create(&plan, device, "T4/N2/I3; gru/H3; lstm/H2", NULL);
+        eco_alloc_fail_at(0);
+        ck_assert(status == ECORNN_OK || (status == ECORNN_NO_MEMORY && plan == NULL));
+    }
+    ck_assert_int_gt(k, 3);
+    ecornn_net_plan_free(plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("net");
+    TCase *tests = tcase_create("net");
+    suite_add_tcase(suite, tests);
+    tcase_add_loop_test(tests, bits_are_those_of_layers_by_hand, 0, NETS * DEVICES);
+    tcase_add_test(tests, gradients_are_differences);
+    tcase_add_test(tests, parts_are_the_whole);
+    tcase_add_test(tests, wrong_texts_are_refused);
+    tcase_add_test(tests, wrong_calls_are_refused);
+    tcase_add_test(tests, memory_may_be_short);
+    return suite_run(suite, true);
+}
