@@ -325,15 +325,17 @@ def problems(arguments, shapes):
 
 
 def row(library, peer, text, threads, seconds):
+    """False: this peer does not do it."""
     problem = Problem(text)
     if peer.refuses(problem):
-        return
+        return False
     ours = Ours(library, problem, threads)
     result = compare(ours, peer(ours, problem, threads), problem, seconds)
     ours.close()
     mine, theirs, (low, middle, high), most = result
     print(f"| {text} | {threads} | {mine:.3f} | {theirs:.3f} | **{middle:.2f}** "
           f"[{low:.2f}, {high:.2f}] | {peer.name()} | {most:.0e} |", flush=True)
+    return True
 
 
 def main():
@@ -366,13 +368,17 @@ def main():
               "|---|---|---|---|---|---|---|")
     failed = not peers
     for text in problems(options.problem, os.path.join(here, "shapes.txt")):
+        done = False
         for peer in peers:
             for threads in map(int, options.threads.split(",")):
                 try:
-                    row(library, peer, text, threads, options.seconds)
+                    done |= row(library, peer, text, threads, options.seconds)
                 except (RuntimeError, ValueError) as error:
                     print(f"peers: {error}", file=sys.stderr)
-                    failed = True
+                    done = failed = True
+        if peers and not done:
+            print(f"peers: {text}: none of them has it", file=sys.stderr)
+            failed = True
     return 1 if failed else 0
 
 
