@@ -111,7 +111,7 @@ bool eco_choice_applies(const struct eco_choice *choice, const struct ecornn_pla
 int eco_candidates(const struct eco_choice *choice, const struct ecornn_plan *plan,
                    char candidates[ECO_MAX_CANDIDATES][ECO_MAX_FORCE])
 {
-    char pairs[ECO_MAX_FORCE], listed[2048];
+    char pairs[ECO_MAX_FORCE] = "", listed[2048] = ""; /* nothing may be added to either */
     struct eco_text now = {pairs, sizeof pairs, 0}, list = {listed, sizeof listed, 0};
     const bool algorithm = strcmp(choice->key, "algorithm") == 0;
     int count = 0;
