@@ -4,16 +4,7 @@
  *
  *     test_mask [CASE]
  */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/backend.h"
-#include "tests/kit/suite.h"
-#include "tests/kit/testing.h"
-
-static const char *only;
+#include "tests/kit/exact.h"
 
 /* No number may depend on how many rows or steps there are: doc/numerics.md, "Rows". */
 static const char *const list[] = {
@@ -31,51 +22,14 @@ static const char *const list[] = {
 };
 enum { CASES = sizeof list / sizeof *list };
 
-static bool check_device(const struct test_case *test, const char *device,
-                         const struct data *inputs)
+static bool run(const struct test_case *test, const struct data *inputs)
 {
-    struct machine machine = {.type = test->desc.type, .backwards = 1};
-    const char *name;
-    bool ok = true;
-    int ran = 0;
-    ck_assert_int_eq(ecornn_device_open(&machine.device, device), ECORNN_OK);
-    for (int i = 0; ok && i < algorithm_count(&eco_backend_cpu); i++) {
-        /* CBLAS takes another order for other numbers of rows. */
-        const bool exact =
-            test->desc.type != ECORNN_F32 || strcmp(eco_backend_cpu.algos[i]->name, "packed") == 0;
-        if (!algorithm_take(&eco_backend_cpu, i, &name) || !exact ||
-            !algorithm_runs(machine.device, i, test))
-            continue;
-        ran++;
-        ok = masked_same(test, &machine, inputs);
-        if (!ok)
-            fprintf(stderr, "    by %s on %s\n", name, device);
-    }
-    ck_assert_int_gt(ran, 0);
-    ecornn_device_close(machine.device);
-    return ok;
+    return exact_on("cpu:1", test, inputs, masked_same) &&
+           exact_on("cpu:2", test, inputs, masked_same);
 }
-
-START_TEST(bits_are_those_of_steps_that_count)
-{
-    struct test_case test;
-    struct data inputs = {0};
-    ck_assert(case_parse(&test, only ? only : list[_i]));
-    case_inputs(&test, &inputs);
-    ck_assert(check_device(&test, "cpu:1", &inputs));
-    ck_assert(check_device(&test, "cpu:2", &inputs));
-    data_free(&inputs);
-    case_free(&test);
-}
-END_TEST
 
 int main(int argc, char **argv)
 {
-    only = argc > 1 ? argv[1] : NULL;
-    Suite *suite = suite_create("masked steps");
-    TCase *tests = tcase_create("cpu");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, bits_are_those_of_steps_that_count, 0, only ? 1 : CASES);
-    return suite_run(suite, true);
+    const struct exact_program program = {"masked steps", list, CASES, run};
+    return exact_main(&program, argc, argv);
 }

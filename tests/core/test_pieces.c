@@ -4,14 +4,7 @@
  *
  *     test_pieces [CASE]
  */
-#include <check.h>
-#include <string.h>
-
-#include "common/backend.h"
-#include "tests/kit/suite.h"
-#include "tests/kit/testing.h"
-
-static const char *only;
+#include "tests/kit/exact.h"
 
 /* No number may depend on how many rows or steps there are: doc/numerics.md, "Rows". */
 static const char *const list[] = {
@@ -24,48 +17,20 @@ static const char *const list[] = {
 };
 enum { CASES = sizeof list / sizeof *list };
 
-static void check_device(const struct test_case *test, const char *device,
-                         const struct data *inputs)
+static bool same(const struct test_case *test, const struct machine *machine,
+                 const struct data *inputs)
 {
-    struct machine machine = {.type = test->desc.type, .backwards = 1};
-    const char *name;
-    int ran = 0;
-    ck_assert_int_eq(ecornn_device_open(&machine.device, device), ECORNN_OK);
-    for (int i = 0; i < algorithm_count(&eco_backend_cpu); i++) {
-        /* CBLAS takes another order for other numbers of rows. */
-        const bool exact =
-            test->desc.type != ECORNN_F32 || strcmp(eco_backend_cpu.algos[i]->name, "packed") == 0;
-        if (!algorithm_take(&eco_backend_cpu, i, &name) || !exact ||
-            !algorithm_runs(machine.device, i, test))
-            continue;
-        ran++;
-        ck_assert_msg(pieces_same(test, &machine, inputs, 1, test->N), "%s on %s", name, device);
-        ck_assert_msg(pieces_same(test, &machine, inputs, 4, 3), "%s on %s", name, device);
-    }
-    ck_assert_int_gt(ran, 0);
-    ecornn_device_close(machine.device);
+    return pieces_same(test, machine, inputs, 1, test->N) &&
+           pieces_same(test, machine, inputs, 4, 3);
 }
 
-START_TEST(bits_are_those_of_the_whole)
+static bool run(const struct test_case *test, const struct data *inputs)
 {
-    struct test_case test;
-    struct data inputs = {0};
-    ck_assert(case_parse(&test, only ? only : list[_i]));
-    case_inputs(&test, &inputs);
-    check_device(&test, "cpu:1", &inputs);
-    check_device(&test, "cpu:2", &inputs);
-    data_free(&inputs);
-    case_free(&test);
+    return exact_on("cpu:1", test, inputs, same) && exact_on("cpu:2", test, inputs, same);
 }
-END_TEST
 
 int main(int argc, char **argv)
 {
-    only = argc > 1 ? argv[1] : NULL;
-    Suite *suite = suite_create("pieces");
-    TCase *tests = tcase_create("cpu");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, bits_are_those_of_the_whole, 0, only ? 1 : CASES);
-    return suite_run(suite, true);
+    const struct exact_program program = {"pieces", list, CASES, run};
+    return exact_main(&program, argc, argv);
 }

@@ -4,17 +4,11 @@
  *
  *     test_resets [CASE]
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/backend.h"
 #include "cpu/isa/isa.h"
-#include "tests/kit/suite.h"
-#include "tests/kit/testing.h"
-
-static const char *only;
+#include "tests/kit/exact.h"
 
 /* No number may depend on how many rows or steps there are: doc/numerics.md, "Rows". */
 static const char *const list[] = {
@@ -54,58 +48,31 @@ static const struct {
 } machine_list[] = {{"cpu:1", NULL}, {"cpu:2", "1x2x1"}, {"cpu:3", "1x1x3"}};
 enum { MACHINES = sizeof machine_list / sizeof *machine_list };
 
-static bool check_device(const struct test_case *test, int k, const struct data *inputs)
+static bool run_on(int k, const struct test_case *test, const struct data *inputs)
 {
-    struct machine machine = {.type = test->desc.type, .backwards = 1};
-    const char *name;
-    bool ok = true;
     if (machine_list[k].grid)
         setenv("ECORNN_GRID", machine_list[k].grid, 1);
-    ck_assert_int_eq(ecornn_device_open(&machine.device, machine_list[k].device), ECORNN_OK);
+    const bool same = exact_on(machine_list[k].device, test, inputs, episodes_same);
     unsetenv("ECORNN_GRID");
-    int ran = 0;
-    for (int i = 0; ok && i < algorithm_count(&eco_backend_cpu); i++) {
-        /* CBLAS takes another order for other numbers of rows. */
-        const bool exact =
-            test->desc.type != ECORNN_F32 || strcmp(eco_backend_cpu.algos[i]->name, "packed") == 0;
-        if (!algorithm_take(&eco_backend_cpu, i, &name) || !exact ||
-            !algorithm_runs(machine.device, i, test))
-            continue;
-        ran++;
-        ok = episodes_same(test, &machine, inputs);
-        if (!ok)
-            fprintf(stderr, "    by %s on %s\n", name, machine_list[k].device);
-    }
-    ck_assert_int_gt(ran, 0);
-    ecornn_device_close(machine.device);
-    return ok;
+    return same;
 }
 
-START_TEST(bits_are_those_of_episodes)
+static bool run(const struct test_case *test, const struct data *inputs)
 {
-    struct test_case test;
-    struct data inputs = {0};
     const struct eco_isa *isa;
-    ck_assert(case_parse(&test, only ? only : list[_i]));
-    case_inputs(&test, &inputs);
-    for (int k = 0; (isa = eco_isa_supported(k)) != NULL; k++) {
+    bool same = true;
+    for (int k = 0; same && (isa = eco_isa_supported(k)) != NULL; k++) {
         setenv("ECORNN_ISA", isa->name, 1);
-        for (int d = 0; d < MACHINES; d++)
-            if (k == 0 || d == k % MACHINES)
-                ck_assert_msg(check_device(&test, d, &inputs), "%s", isa->name);
+        for (int d = 0; same && d < MACHINES; d++)
+            same = (k > 0 && d != k % MACHINES) || run_on(d, test, inputs);
+        if (!same)
+            fprintf(stderr, "    with %s\n", isa->name);
     }
-    data_free(&inputs);
-    case_free(&test);
+    return same;
 }
-END_TEST
 
 int main(int argc, char **argv)
 {
-    only = argc > 1 ? argv[1] : NULL;
-    Suite *suite = suite_create("resets");
-    TCase *tests = tcase_create("cpu");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, bits_are_those_of_episodes, 0, only ? 1 : CASES);
-    return suite_run(suite, true);
+    const struct exact_program program = {"resets", list, CASES, run};
+    return exact_main(&program, argc, argv);
 }

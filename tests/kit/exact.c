@@ -1,0 +1,63 @@
+/*
+ * Comparing bits by every algorithm, see exact.h.
+ */
+#include "tests/kit/exact.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/backend.h"
+#include "tests/kit/suite.h"
+
+bool exact_on(const char *device, const struct test_case *test, const struct data *inputs,
+              exact_check *check)
+{
+    struct machine machine = {.type = test->desc.type, .backwards = 1};
+    const char *name;
+    bool ok = true;
+    int ran = 0;
+    ck_assert_int_eq(ecornn_device_open(&machine.device, device), ECORNN_OK);
+    for (int i = 0; ok && i < algorithm_count(&eco_backend_cpu); i++) {
+        /* CBLAS takes another order for other numbers of rows. */
+        const bool exact =
+            test->desc.type != ECORNN_F32 || strcmp(eco_backend_cpu.algos[i]->name, "packed") == 0;
+        if (!algorithm_take(&eco_backend_cpu, i, &name) || !exact ||
+            !algorithm_runs(machine.device, i, test))
+            continue;
+        ran++;
+        ok = check(test, &machine, inputs);
+        if (!ok)
+            fprintf(stderr, "    by %s on %s\n", name, device);
+    }
+    ck_assert_int_gt(ran, 0);
+    ecornn_device_close(machine.device);
+    return ok;
+}
+
+static const struct exact_program *program;
+static const char *only;
+
+START_TEST(bits_are_the_same)
+{
+    struct test_case test;
+    struct data inputs = {0};
+    ck_assert(case_parse(&test, only ? only : program->list[_i]));
+    case_inputs(&test, &inputs);
+    ck_assert(program->run(&test, &inputs));
+    data_free(&inputs);
+    case_free(&test);
+}
+END_TEST
+
+int exact_main(const struct exact_program *this_one, int argc, char **argv)
+{
+    program = this_one;
+    only = argc > 1 ? argv[1] : NULL;
+    Suite *suite = suite_create(program->suite);
+    TCase *tests = tcase_create("cpu");
+    suite_add_tcase(suite, tests);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, bits_are_the_same, 0, only ? 1 : program->cases);
+    return suite_run(suite, true);
+}
