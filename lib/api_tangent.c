@@ -202,11 +202,22 @@ static ecornn_status check_pointer(const char *name, const void *pointer, size_t
 
 static ecornn_status check_count(const char *name, int32_t given, int32_t planned, int32_t *count)
 {
-    if (given != ECORNN_ALL && (given < 0 || given > planned))
-        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 0 to %d or ECORNN_ALL", name,
+    if (given != ECORNN_ALL && (given < 1 || given > planned))
+        return eco_fail(ECORNN_BAD_ARGUMENT, "io.%s is %d, must be 1 to %d or ECORNN_ALL", name,
                         (int)given, (int)planned);
-    *count = given == ECORNN_ALL || given == 0 ? planned : given;
+    *count = given == ECORNN_ALL ? planned : given;
     return ECORNN_OK;
+}
+
+/* As of ecornn_io, where one that is 0 alone is an empty run. */
+static ecornn_status check_counts(struct eco_tangent_run *run)
+{
+    const bool unset = run->io->steps == 0 && run->io->batch == 0;
+    const ecornn_status status =
+        check_count("steps", unset ? ECORNN_ALL : run->io->steps, run->plan->T, &run->T);
+    return status == ECORNN_OK
+               ? check_count("batch", unset ? ECORNN_ALL : run->io->batch, run->plan->N, &run->N)
+               : status;
 }
 
 /* Pointers to parameters: all of them, or all of them that there are. */
@@ -310,9 +321,7 @@ ecornn_status ecornn_tangent_run(const ecornn_tangent_plan *plan, const ecornn_t
     if (io->size != sizeof *io)
         return eco_fail(ECORNN_BAD_ARGUMENT, "io.size is %zu, must be %zu", io->size, sizeof *io);
     struct eco_tangent_run run = {.plan = plan, .io = io};
-    ecornn_status status = check_count("steps", io->steps, plan->T, &run.T);
-    if (status == ECORNN_OK)
-        status = check_count("batch", io->batch, plan->N, &run.N);
+    ecornn_status status = check_counts(&run);
     if (status == ECORNN_OK)
         status = check_sequences(plan, io);
     if (status == ECORNN_OK)

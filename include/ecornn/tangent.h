@@ -60,9 +60,11 @@ ECORNN_API int ecornn_tangent_plan_print(const ecornn_tangent_plan *plan, char *
 
 /** What a run reads and writes, all in the device's memory.  NULL: zeros, or unwanted. */
 typedef struct {
-    size_t size;            /**< sizeof(ecornn_tangent_io): later versions may add fields */
-    int32_t steps;          /**< this run's T; 0 or ECORNN_ALL: the plan's */
-    int32_t batch;          /**< this run's N; 0 or ECORNN_ALL: the plan's */
+    size_t size; /**< sizeof(ecornn_tangent_io): later versions may add fields */
+    /** This run's T, or ECORNN_ALL.  steps and batch both 0, as not set: the plan's.  One of them
+     * alone is refused: an empty run has no tangents. */
+    int32_t steps;
+    int32_t batch;          /**< this run's N, or ECORNN_ALL */
     const int32_t *lengths; /**< as in ecornn_io */
     const void *x;          /**< as in ecornn_io: required */
     const void *x_tangent;

@@ -442,8 +442,10 @@ START_TEST(wrong_calls_are_refused)
 #define REFUSED(change, word)                                                                      \
     io = good, change, refused(ecornn_tangent_run(plan, &io), ECORNN_BAD_ARGUMENT, word)
     REFUSED(io.size = 8, "io.size is 8");
-    REFUSED(io.steps = 2, "io.steps is 2, must be 0 to 1");
-    REFUSED(io.batch = -3, "io.batch is -3");
+    REFUSED(io.steps = 2, "io.steps is 2, must be 1 to 1");
+    REFUSED(io.batch = ECORNN_ALL, "io.steps is 0, must be 1 to 1");
+    REFUSED(io.steps = ECORNN_ALL, "io.batch is 0, must be 1 to ");
+    REFUSED((io.steps = ECORNN_ALL, io.batch = -3), "io.batch is -3");
     REFUSED(io.x = NULL, "io.x is NULL");
     REFUSED(io.y_tangent = (char *)number + 1, "io.y_tangent is");
     REFUSED(io.initial_tangent[2] = number, "io.initial_tangent[2] is");
