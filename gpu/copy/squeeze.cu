@@ -13,8 +13,8 @@ enum { SQUEEZE_THREADS = 128, SQUEEZE_BLOCKS = 8192 };
 
 static __global__ void count_steps(const __grid_constant__ struct eco_squeezed run)
 {
-    const int32_t thread = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), n = thread / WARP,
-                  lane = thread % WARP;
+    const int32_t n = (int32_t)(blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP),
+                  lane = (int32_t)(threadIdx.x % WARP);
     int32_t before = 0;
     if (n >= run.N)
         return;
@@ -37,9 +37,9 @@ static __global__ void count_steps(const __grid_constant__ struct eco_squeezed r
 cudaError_t eco_launch_count(const struct eco_squeezed *run, cudaStream_t stream)
 {
     void *argument[] = {(void *)run};
-    const int rows = SQUEEZE_THREADS / WARP;
-    return cudaLaunchKernel((const void *)count_steps, dim3((unsigned)((run->N + rows - 1) / rows)),
-                            dim3(SQUEEZE_THREADS), argument, 0, stream);
+    const unsigned rows = SQUEEZE_THREADS / WARP, blocks = ((unsigned)run->N + rows - 1) / rows;
+    return cudaLaunchKernel((const void *)count_steps, dim3(blocks), dim3(SQUEEZE_THREADS),
+                            argument, 0, stream);
 }
 
 /* ---- moves ----------------------------------------------------------------------------------- */

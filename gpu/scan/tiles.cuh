@@ -145,6 +145,13 @@ ECO_DEVICE void send_on(const struct eco_scan_call *call, const struct scan_plac
         *(volatile uint32_t *)(call->flag + place->group) = (uint32_t)place->tile + 1;
 }
 
+/* A state after some steps.  Their factors together may be infinite, where a state that is 0 stays
+ * so. */
+ECO_DEVICE vec state_after(vec factor, vec term, vec state)
+{
+    return state == 0 ? term : factor * state + term;
+}
+
 /* By all threads of a block, with factor and term of their steps.  start: what comes to the chunk,
  * becomes what comes to the thread's first step. */
 ECO_DEVICE void hand_on(const struct eco_scan_call *call, const struct scan_place *place,
@@ -165,8 +172,8 @@ ECO_DEVICE void hand_on(const struct eco_scan_call *call, const struct scan_plac
         for (int s = 0; s < SCAN_STATES; s++) {
             shared->start[s][place->lane] = end[s] = start[s];
             for (int w = 0; w < ECO_SCAN_WARPS; w++)
-                end[s] =
-                    shared->factor[w][s][place->lane] * end[s] + shared->term[w][s][place->lane];
+                end[s] = state_after(shared->factor[w][s][place->lane],
+                                     shared->term[w][s][place->lane], end[s]);
         }
         if (place->tile + 1 < place->tiles)
             send_on(call, place, end);
@@ -176,16 +183,17 @@ ECO_DEVICE void hand_on(const struct eco_scan_call *call, const struct scan_plac
     for (int s = 0; s < SCAN_STATES; s++) {
         start[s] = shared->start[s][place->lane];
         for (int w = 0; w < place->warp; w++)
-            start[s] =
-                shared->factor[w][s][place->lane] * start[s] + shared->term[w][s][place->lane];
+            start[s] = state_after(shared->factor[w][s][place->lane],
+                                   shared->term[w][s][place->lane], start[s]);
     }
 }
 
-/* One more step of a state. */
+/* One more step of a state.  A factor of 0 forgets what came before, be it too large for a number.
+ */
 ECO_DEVICE void fold(vec *factor, vec *term, vec a, vec b)
 {
     *term = a * *term + b;
-    *factor = a * *factor;
+    *factor = a == 0 ? (vec)0 : a * *factor;
 }
 
 #endif /* ECO_GPU_SCAN_TILES_CUH */

@@ -294,6 +294,46 @@ START_TEST(agrees_in_scans)
 }
 END_TEST
 
+/* Factors of many steps overflow, and states that are 0 stay so until an x is none. */
+START_TEST(zeros_stay_in_scans)
+{
+    enum { T = 600, H = 8, SIZE = T * H };
+    static float host[SIZE];
+    const char *const cell_text = "cell grows(h)\nh' = (1 + 3 * sigmoid(x)) * h + x\n";
+    ecornn_cell *cell;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    ck_assert_int_eq(ecornn_cell_parse(&cell, cell_text), ECORNN_OK);
+    ck_assert_int_eq(ecornn_desc_parse(&desc, "grows/f32/infer/T600/N1/I8/H8", cell), ECORNN_OK);
+    setenv("ECORNN_FORCE", "algorithm=scan", 1);
+    const ecornn_status status = ecornn_plan_create(&plan, device, &desc);
+    unsetenv("ECORNN_FORCE");
+    ck_assert_msg(status == ECORNN_OK, "%s", ecornn_error_detail());
+    ecornn_plan_sizes(plan, &sizes);
+    void *x = ecornn_alloc(device, sizeof host), *y = ecornn_alloc(device, sizeof host),
+         *workspace = ecornn_alloc(device, sizes.workspace);
+    host[SIZE - 1] = 1;
+    ck_assert_int_eq(ecornn_upload(device, x, host, sizeof host), ECORNN_OK);
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = x,
+                          .y = y,
+                          .workspace = workspace};
+    ck_assert_msg(ecornn_forward(plan, &io) == ECORNN_OK, "%s", ecornn_error_detail());
+    ck_assert_int_eq(ecornn_wait(device, NULL), ECORNN_OK);
+    ck_assert_int_eq(ecornn_download(device, host, y, sizeof host), ECORNN_OK);
+    for (int i = 0; i < SIZE; i++)
+        ck_assert_msg(host[i] == (i == SIZE - 1), "element %d is %g", i, (double)host[i]);
+    ecornn_free(device, x);
+    ecornn_free(device, y);
+    ecornn_free(device, workspace);
+    ecornn_plan_free(plan);
+    ecornn_cell_free(cell);
+}
+END_TEST
+
 /* And with the bits of the same run cut into episodes: of one layer and one input, since large
  * products may add up in another order where they have more rows, and without dx. */
 static const char *const episodes[] = {
@@ -678,6 +718,7 @@ int main(int argc, char **argv)
     }
     if (!only && part.first == 0) {
         tcase_add_test(own, says_how_a_cell_runs);
+        tcase_add_test(own, zeros_stay_in_scans);
         tcase_add_test(tests, refuses_memory_of_the_host);
         tcase_add_test(tests, zeros_meet_large_gradients);
         tcase_add_test(tests, needs_y_to_train);
