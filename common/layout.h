@@ -34,7 +34,7 @@ enum eco_scratch {
     ECO_SCRATCH_GATHER,   /* both     [chunk,N,I of the layer]: input rows in time order */
     ECO_SCRATCH_DGATHER,  /* backward, the same memory: dx in time order, as sums */
     ECO_SCRATCH_OPERAND,  /* forward [N,slots,H]; backward [chunk,N,slots,H] */
-    ECO_SCRATCH_MEAN,     /* both     [N,means] */
+    ECO_SCRATCH_MEAN,     /* both     [N,heads,means]; one head where means are of rows */
     ECO_SCRATCH_DACC,     /* backward [chunk,N,accs + extra,H] */
     ECO_SCRATCH_DOPERAND, /* backward [N,slots,H] */
     ECO_SCRATCH_STEP,     /* if projected: forward [N,P], sums h = P u; backward [chunk,N,P], dh */

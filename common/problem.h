@@ -25,6 +25,7 @@ struct eco_problem {
     const struct ecornn_cell *cell;
     int32_t T, N, I, H, P, L, D;
     int32_t heads;  /* R reads H / heads units, those of a unit's own head */
+    bool grouped;   /* ECORNN_GROUPED_INPUT: W reads such a part of the input */
     bool projected; /* P is a projection; else P == H */
     bool training;
     bool fast;          /* ECORNN_FAST_MATH */
@@ -53,6 +54,8 @@ int32_t eco_problem_width(const struct eco_problem *problem, int state);
 int32_t eco_problem_columns(const struct eco_problem *problem, int operand);
 /* Units of a head: H, without. */
 int32_t eco_problem_head(const struct eco_problem *problem);
+/* So many units are in a mean: those of a row, or of a head. */
+int32_t eco_problem_mean(const struct eco_problem *problem);
 /* Is (layer, direction index d) run from the last step to the first? */
 bool eco_problem_reversed(const struct eco_problem *problem, int d);
 /* Does a lean run write y of every layer apart from planes? */
@@ -91,6 +94,8 @@ struct eco_param_place {
     int recipe_param; /* in cell->recipe.param, or -1: the projection */
     bool vector;      /* else a matrix */
     int32_t rows, cols;
+    int32_t blocks; /* a matrix: so many lie on the diagonal of a packed one, rows / blocks by cols
+                     * each; 1: it is that */
     size_t elements;
 };
 int eco_problem_params(const struct eco_problem *problem);

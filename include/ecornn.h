@@ -206,6 +206,9 @@ enum {
     ECORNN_ALL_STATES = 1u << 6,
     /** Of several models: they all read the same x. */
     ECORNN_SHARED_INPUT = 1u << 7,
+    /** With heads: W, too, reads only its head's part of the layer's input, and is stored as
+     * [H,I/heads], above the first layer [H,D*P/heads]. */
+    ECORNN_GROUPED_INPUT = 1u << 8,
 };
 
 /** The layers that a plan is made for.  A field that is 0 takes its default. */
@@ -256,7 +259,7 @@ typedef struct {
  * cell, defaults left out:
  *
  *     CELL[/f32|f64|bf16|f16][/bf16-weights|f16-weights][/bf16-params|f16-params][/fast]
- *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#][/batch-major]
+ *     [/row-invariant][/infer|train][/L#][/rev|bi]/T#/N#/I#/H#[/P#][/heads:#[/grouped-input]][/batch-major]
  *     [/resets][/mask][/repeat-padding][/all-states][/dropout:#][/save:states|save:every:#]
  *     [/bf16-save|f16-save][/memory:#[K|M|G]][/models:#][/shared-x]
  *
@@ -307,7 +310,7 @@ typedef struct {
     char name[48]; /**< "0.fwd.W.i": layer, direction, kind, line of the cell's text; of several
                         models "3:0.fwd.W.i" is model 3's */
     size_t offset; /**< of its first element in the parameter block */
-    int32_t rows;  /**< W [H,I or D*P]  R [H,P or H/heads]  b, p [H,1]  proj [P,H] */
+    int32_t rows;  /**< W [H,I or D*P, or part of it]  R [H,P or H/heads]  b, p [H,1]  proj [P,H] */
     int32_t cols;  /**< the second of these */
 } ecornn_param;
 

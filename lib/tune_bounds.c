@@ -43,7 +43,7 @@ static struct eco_problem small_of(const struct eco_problem *problem)
     made.N = least(problem->N, ROWS);
     made.I = least(problem->I, UNITS);
     made.H = least(problem->H, UNITS);
-    while (made.H % made.heads != 0)
+    while (made.H % made.heads != 0 || (made.grouped && made.I % made.heads != 0))
         made.heads--;
     made.P = least(problem->P, made.H);
     made.L = least(problem->L, LAYERS);

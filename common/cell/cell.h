@@ -28,7 +28,7 @@ enum eco_opcode {
     /* products and reductions: these end a stage */
     ECO_OP_INPUT,   /* W x: parameter `index` */
     ECO_OP_PRODUCT, /* R a: parameter `index`, operand node a */
-    ECO_OP_MEAN,    /* mean of a over the H units of a row; `index` counts means */
+    ECO_OP_MEAN,    /* mean of a over the H units of a row, or of a head; `index` counts means */
     /* arithmetic, element by element */
     ECO_OP_ADD,
     ECO_OP_SUB,
@@ -94,6 +94,7 @@ struct eco_recipe_param {
 struct eco_recipe {
     char name[ECO_MAX_NAME];
     int n_states, n_params, n_bernoulli, n_means;
+    bool head_means; /* all means are over a head */
     char state[ECO_MAX_STATES][ECO_MAX_NAME];
     int16_t next[ECO_MAX_STATES]; /* node of each next state */
     double start[ECO_MAX_STATES]; /* where one begins that nobody gives */

@@ -185,8 +185,9 @@ static int parse_param(struct eco_parser *parser)
     return operand < 0 ? -1 : add_param(parser, &token, ECO_PARAM_R, operand);
 }
 
-/* What may follow the arguments of a function: bernoulli(p, once). */
-static const char *const option[ECO_OPCODES] = {[ECO_OP_BERNOULLI] = "once"};
+/* What may follow the arguments of a function: bernoulli(p, once), mean(a, head). */
+static const char *const option[ECO_OPCODES] = {
+    [ECO_OP_BERNOULLI] = "once", [ECO_OP_MEAN] = "head"};
 
 /* 1: it has its option; 0: it ends without. */
 static int parse_option(struct eco_parser *parser, int op)
@@ -241,6 +242,18 @@ static int parse_bernoulli(struct eco_parser *parser, const struct eco_token *na
                     (struct eco_node){ECO_OP_BERNOULLI, -1, -1, -1, (int16_t)index, value->value});
 }
 
+/* A kernel takes a row or a head at a time. */
+static int parse_mean(struct eco_parser *parser, const struct eco_token *name, const int *argument,
+                      bool head)
+{
+    struct eco_recipe *recipe = parser->recipe;
+    if (recipe->n_means > 0 && recipe->head_means != head)
+        return eco_scan_fail(&parser->scan, name, false,
+                             "means are over rows or over heads, not both in a cell");
+    recipe->head_means = head;
+    return add_op(parser, name, ECO_OP_MEAN, argument);
+}
+
 static int parse_function(struct eco_parser *parser)
 {
     const struct eco_token name = parser->scan.token;
@@ -251,6 +264,8 @@ static int parse_function(struct eco_parser *parser)
     const int has = parse_arguments(parser, op, argument);
     if (has < 0)
         return -1;
+    if (op == ECO_OP_MEAN)
+        return parse_mean(parser, &name, argument, has);
     return op == ECO_OP_BERNOULLI ? parse_bernoulli(parser, &name, argument[0], has)
                                   : add_op(parser, &name, op, argument);
 }

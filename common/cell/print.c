@@ -54,6 +54,8 @@ static void print_value(struct eco_text *text, const struct eco_recipe *recipe,
         for (int i = 0; i < eco_opcode_info[node->op].arguments; i++)
             eco_text_add(text, i == 0 ? "%s(v%d" : "%sv%d",
                          i == 0 ? eco_opcode_info[node->op].name : ", ", argument[i]);
+    if (node->op == ECO_OP_MEAN && recipe->head_means)
+        eco_text_add(text, ", head");
     if (leaf[node->op] == NULL && node->op > ECO_OP_PRODUCT)
         eco_text_add(text, ")");
 }

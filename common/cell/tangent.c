@@ -250,6 +250,7 @@ static void name_states(struct forward_mode *mode)
     struct eco_recipe *to = mode->to;
     to->n_states = 2 * from->n_states;
     to->n_bernoulli = from->n_bernoulli;
+    to->head_means = from->head_means;
     mark_name(to->name, sizeof to->name, from->name, "-tangent");
     for (int s = 0; s < from->n_states; s++) {
         mark_name(to->state[s], sizeof to->state[s], from->state[s], "*");

@@ -41,6 +41,7 @@ static bool problems_fit(const struct eco_problem *packed, const struct eco_prob
                   {"input", packed->I, used->I},
                   {"hidden", packed->H, used->H},
                   {"heads", packed->heads, used->heads},
+                  {"grouped-input", packed->grouped, used->grouped},
                   {"proj", packed->projected ? packed->P : 0, used->projected ? used->P : 0}};
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         if (number[i].packed != number[i].used) {

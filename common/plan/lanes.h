@@ -13,13 +13,13 @@
  * groups of one. */
 enum { ECO_LANES_GROUP = 32 };
 
-/* Some rows of a parameter [rows, cols].  Of heads, R is a matrix with blocks of cols by cols on
- * its diagonal, and zeros elsewhere: row number unit + r begins at k = (unit + r) / cols * cols. */
+/* Some rows of a parameter [rows, cols].  Of heads it is blocks of `head` rows on the diagonal of a
+ * matrix, with zeros elsewhere: row number unit + r begins at k = (unit + r) / head * cols. */
 struct eco_lanes_source {
     const char *data;
     size_t rows, cols;
     ecornn_type type;
-    bool heads;
+    size_t head; /* 0: it is the matrix */
     size_t unit;
 };
 

@@ -119,15 +119,15 @@ static void pack_part(const struct pack *pack, int part)
     }
 }
 
-/* Rows of heads with zeros around what they have. */
-static void pack_heads(const struct eco_lanes_source *from, struct share rows, ecornn_type type,
-                       char *weights)
+/* Rows of heads, in a matrix with zeros around what they have. */
+static void pack_heads(const struct eco_lanes_source *from, size_t width, struct share rows,
+                       ecornn_type type, char *weights)
 {
-    const size_t element = eco_type_bytes(type), row = from->rows * element;
+    const size_t element = eco_type_bytes(type), row = width * element;
     for (size_t i = rows.from; i < rows.to; i++) {
         char *const to = weights + i * row;
         memset(to, 0, row);
-        eco_type_move(to + i / from->cols * from->cols * element, type,
+        eco_type_move(to + i / from->head * from->cols * element, type,
                       from->data + i * from->cols * eco_type_bytes(from->type), from->type,
                       from->cols);
     }
@@ -138,9 +138,10 @@ static void pack_dense(const struct pack *pack, const struct source *source, eco
 {
     const struct eco_lanes_source *from = &source->from;
     const size_t element = eco_type_bytes(type);
-    if (from->heads) {
-        pack_heads(from, share_of(from->rows, pack->part), type,
-                   weights + (size_t)source->before * from->rows * from->rows * element);
+    if (from->head > 0) {
+        const size_t width = from->rows / from->head * from->cols;
+        pack_heads(from, width, share_of(from->rows, pack->part), type,
+                   weights + (size_t)source->before * from->rows * width * element);
         return;
     }
     const size_t n = from->rows * from->cols;
@@ -191,7 +192,7 @@ void eco_plan_pack(const struct ecornn_plan *plan, const void *const *params, vo
                                                  .cols = (size_t)place.cols,
                                                  .type = plan->problem.param_type};
         source->part = eco_problem_part(&plan->problem, &place, &source->before);
-        source->from.heads = plan->problem.heads > 1 && source->part >= ECO_PART_RECURRENT;
+        source->from.head = place.blocks > 1 ? (size_t)(place.rows / place.blocks) : 0;
     }
     pack_direction(&pack);
 }
@@ -233,9 +234,10 @@ static void unpack_some(const struct unpack *unpack, size_t to, size_t from, siz
 static void unpack_heads(const struct unpack *unpack, const struct eco_param_place *place,
                          int before, struct share rows)
 {
-    const size_t H = (size_t)place->rows, n = (size_t)place->cols;
+    const size_t n = (size_t)place->cols, blocks = (size_t)place->blocks,
+                 head = (size_t)place->rows / blocks, first = (size_t)before * (size_t)place->rows;
     for (size_t i = rows.from; i < rows.to; i++)
-        unpack_some(unpack, i * n, ((size_t)before * H + i) * H + i / n * n, n);
+        unpack_some(unpack, i * n, (first + i) * n * blocks + i / head * n, n);
 }
 
 void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void *const *params,
@@ -257,7 +259,7 @@ void eco_plan_unpack(const struct ecornn_plan *plan, const void *dweights, void 
             .type = plan->problem.param_type,
             .add = add};
         const struct share share = share_of(place.elements, part);
-        if (plan->problem.heads > 1 && of >= ECO_PART_RECURRENT)
+        if (place.blocks > 1)
             unpack_heads(&unpack, &place, before, share_of((size_t)place.rows, part));
         else
             unpack_some(&unpack, share.from, (size_t)before * place.elements + share.from,

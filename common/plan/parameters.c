@@ -13,6 +13,15 @@ int eco_problem_params(const struct eco_problem *problem)
            (problem->cell->recipe.n_params + (problem->projected ? 1 : 0));
 }
 
+/* So many blocks on the diagonal. */
+static int32_t blocks_of(const struct eco_problem *problem, int index)
+{
+    const struct eco_recipe *recipe = &problem->cell->recipe;
+    const int kind = index < recipe->n_params ? recipe->param[index].kind : ECO_PARAM_VECTOR;
+    const bool blocks = kind == ECO_PARAM_R || (kind == ECO_PARAM_W && problem->grouped);
+    return blocks ? problem->heads : 1;
+}
+
 static void param_shape(const struct eco_problem *problem, int layer, int index, int32_t *rows,
                         int32_t *cols)
 {
@@ -26,8 +35,9 @@ static void param_shape(const struct eco_problem *problem, int layer, int index,
         *cols = eco_problem_input(problem, layer);
     } else if (recipe->param[index].kind == ECO_PARAM_R) {
         const struct eco_node *e = &recipe->node[recipe->node[recipe->param[index].node].a];
-        *cols = (e->op == ECO_OP_STATE && e->index == 0 ? problem->P : problem->H) / problem->heads;
+        *cols = e->op == ECO_OP_STATE && e->index == 0 ? problem->P : problem->H;
     }
+    *cols /= blocks_of(problem, index);
 }
 
 /* Elements of one direction of a layer up to parameter `count`. */
@@ -74,6 +84,7 @@ void eco_problem_place(const struct eco_problem *problem, int index, struct eco_
         .vector = k >= 0 && recipe->param[k].kind == ECO_PARAM_VECTOR,
     };
     param_shape(problem, place->layer, inside, &place->rows, &place->cols);
+    place->blocks = blocks_of(problem, inside);
     place->elements = (size_t)place->rows * (size_t)place->cols;
 }
 

@@ -33,6 +33,11 @@ int32_t eco_problem_columns(const struct eco_problem *problem, int operand)
     return problem->cell->lowered.operand[operand].state == 0 ? problem->P : problem->H;
 }
 
+int32_t eco_problem_mean(const struct eco_problem *problem)
+{
+    return problem->cell->recipe.head_means ? eco_problem_head(problem) : problem->H;
+}
+
 int32_t eco_problem_head(const struct eco_problem *problem)
 {
     return problem->H / problem->heads;
@@ -91,6 +96,7 @@ enum saying {
     STATES,
     DROPOUT,
     HEADS,
+    GROUPS,
     SAVE,
     SAVE_TYPE,
     MEMORY,
@@ -119,6 +125,7 @@ static const struct eco_word words[] = {
     {"resets", RESETS, FIELD(flags), ECORNN_RESETS},
     {"mask", MASKS, FIELD(flags), ECORNN_MASK},
     {"shared-x", SHARING, FIELD(flags), ECORNN_SHARED_INPUT},
+    {"grouped-input", GROUPS, FIELD(flags), ECORNN_GROUPED_INPUT},
     {"repeat-padding", PADDING, FIELD(flags), ECORNN_REPEAT_PADDING},
     {"all-states", STATES, FIELD(flags), ECORNN_ALL_STATES},
     {"save:all", SAVE, FIELD(save), ECORNN_SAVE_ALL},
@@ -188,7 +195,7 @@ static ecornn_status check_desc(const ecornn_desc *desc)
                         (double)desc->dropout);
     const uint32_t known = ECORNN_TRAINING | ECORNN_FAST_MATH | ECORNN_ROW_INVARIANT |
                            ECORNN_RESETS | ECORNN_MASK | ECORNN_REPEAT_PADDING | ECORNN_ALL_STATES |
-                           ECORNN_SHARED_INPUT;
+                           ECORNN_SHARED_INPUT | ECORNN_GROUPED_INPUT;
     if ((desc->flags & ~known) != 0)
         return eco_fail(ECORNN_BAD_ARGUMENT, "flags is 0x%x, known are 0x%x", desc->flags, known);
     for (size_t i = 0; i < sizeof desc->reserved / sizeof *desc->reserved; i++)
@@ -201,6 +208,13 @@ static ecornn_status check_desc(const ecornn_desc *desc)
     if (desc->heads > 1 && desc->proj != 0)
         return eco_fail(ECORNN_UNSUPPORTED, "proj is %d with %d heads: no projection joins heads",
                         desc->proj, desc->heads);
+    if ((desc->flags & ECORNN_GROUPED_INPUT) != 0 &&
+        (desc->heads <= 1 || desc->input % desc->heads != 0))
+        return eco_fail(
+            ECORNN_BAD_ARGUMENT,
+            "heads is %d with ECORNN_GROUPED_INPUT, must be 2 or more and divide input, "
+            "which is %d",
+            desc->heads, desc->input);
     if (desc->proj != 0 && !desc->cell->lowered.projectable)
         return eco_fail(ECORNN_UNSUPPORTED,
                         "proj is %d, but cell %s uses its output state outside R(.): no projection",
@@ -254,7 +268,8 @@ static void write_text(struct eco_problem *problem)
     if (problem->projected)
         eco_text_add(&text, "/P%d", problem->P);
     if (problem->heads > 1)
-        eco_text_add(&text, "/heads:%d", problem->heads);
+        eco_text_add(&text, "/heads:%d%s", problem->heads,
+                     problem->grouped ? "/grouped-input" : "");
     if (problem->order == ECORNN_BATCH_MAJOR)
         eco_text_add(&text, "/batch-major");
     if (problem->resets)
@@ -296,6 +311,7 @@ ecornn_status eco_problem_build(struct eco_problem *problem, const ecornn_desc *
         .I = desc->input,
         .H = desc->hidden,
         .heads = desc->heads != 0 ? desc->heads : 1,
+        .grouped = (desc->flags & ECORNN_GROUPED_INPUT) != 0,
         .P = desc->proj != 0 ? desc->proj : desc->hidden,
         .L = desc->layers != 0 ? desc->layers : 1,
         .D = desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1,

@@ -101,7 +101,7 @@ static size_t row_of(const struct eco_layout *layout, bool backward, enum eco_sc
     case ECO_SCRATCH_OPERAND:
         return eco_layout_apart(layout, (size_t)lowered->n_slots * column);
     case ECO_SCRATCH_MEAN:
-        return (size_t)lowered->n_means[backward];
+        return (size_t)lowered->n_means[backward] * (H / (size_t)eco_problem_mean(problem));
     case ECO_SCRATCH_DACC:
         return backward ? eco_layout_apart(layout, dacc_columns * column) : 0;
     case ECO_SCRATCH_DOPERAND:

@@ -104,12 +104,12 @@ void eco_reference_move_states(struct eco_reference *run, bool out);
 
 /* ref_product.c: what a product reads of a value; good until the next call. */
 const double *eco_reference_operand(struct eco_reference *run, const double *value, int32_t width);
-/* out[rows] += M[rows,cols] in[cols]; heads: R [H,H/K], each head from its own part of in. */
+/* out[rows] += M[rows,cols] in[cols]; heads: M [H,cols], each head from its own part of in. */
 void eco_reference_multiply(struct eco_reference *run, double *out, const double *matrix,
                             int32_t rows, const double *in, int32_t cols);
 void eco_reference_multiply_heads(struct eco_reference *run, double *out, const double *matrix,
-                                  const double *in);
-/* A product out = M in, or R of heads, rows and cols those of one: its place in the block, and the
+                                  const double *in, int32_t cols);
+/* A product out = M in, or of heads, rows and cols those of one: its place in the block, and the
  * gradients of its sides. */
 struct eco_reference_product {
     size_t matrix; /* offset in the parameter block */

@@ -40,11 +40,11 @@ void eco_reference_multiply_gradient(struct eco_reference *run,
 }
 
 void eco_reference_multiply_heads(struct eco_reference *run, double *out, const double *matrix,
-                                  const double *in)
+                                  const double *in, int32_t cols)
 {
     const int32_t n = eco_problem_head(run->problem);
-    for (int32_t j = 0; j < run->problem->H; j += n)
-        eco_reference_multiply(run, out + j, matrix + (size_t)j * (size_t)n, n, in + j, n);
+    for (int32_t j = 0; j < run->problem->H; j += n, in += cols)
+        eco_reference_multiply(run, out + j, matrix + (size_t)j * (size_t)cols, n, in, cols);
 }
 
 void eco_reference_multiply_heads_gradient(struct eco_reference *run,

@@ -73,12 +73,14 @@ static double bernoulli(const struct place *at, int32_t j)
 static void evaluate_mean(const struct place *at)
 {
     struct eco_reference *run = at->run;
-    const int32_t H = run->problem->H;
-    double sum = 0;
-    for (int32_t j = 0; j < H; j++)
-        add_to(run, &sum, value_of(run, at->node->a)[j]);
-    for (int32_t j = 0; j < H; j++)
-        value_of(run, at->index)[j] = rounded(run, sum / H);
+    const int32_t units = eco_problem_mean(run->problem);
+    for (int32_t from = 0; from < run->problem->H; from += units) {
+        double sum = 0;
+        for (int32_t j = from; j < from + units; j++)
+            add_to(run, &sum, value_of(run, at->node->a)[j]);
+        for (int32_t j = from; j < from + units; j++)
+            value_of(run, at->index)[j] = rounded(run, sum / units);
+    }
 }
 
 static void evaluate_elements(const struct place *at)
@@ -113,14 +115,20 @@ static void add_product(const struct place *at, double *out)
     const struct eco_node *node = at->node;
     const double *matrix = run->weights + run->offset[node->index];
     const int32_t H = run->problem->H;
+    const int32_t heads = run->problem->heads;
+    if (node->op == ECO_OP_INPUT && run->problem->grouped) {
+        eco_reference_multiply_heads(run, out, matrix, at->row->x, run->input / heads);
+        return;
+    }
     if (node->op == ECO_OP_INPUT) {
         eco_reference_multiply(run, out, matrix, H, at->row->x, run->input);
         return;
     }
     const int32_t width = operand_width(run->problem, node->a);
-    if (run->problem->heads > 1) {
+    if (heads > 1) {
         eco_reference_multiply_heads(run, out, matrix,
-                                     eco_reference_operand(run, value_of(run, node->a), width));
+                                     eco_reference_operand(run, value_of(run, node->a), width),
+                                     width / heads);
         return;
     }
     eco_reference_multiply(run, out, matrix, H,
@@ -252,12 +260,29 @@ static void sweep_unit(const struct place *at, int32_t j, double g)
 static void sweep_mean(const struct place *at, const double *dvalue)
 {
     struct eco_reference *run = at->run;
-    const int32_t H = run->problem->H;
-    double sum = 0;
-    for (int32_t j = 0; j < H; j++)
-        add_to(run, &sum, dvalue[j]);
-    for (int32_t j = 0; j < H; j++)
-        add_to(run, &dvalue_of(run, at->node->a)[j], sum / H);
+    const int32_t units = eco_problem_mean(run->problem);
+    for (int32_t from = 0; from < run->problem->H; from += units) {
+        double sum = 0;
+        for (int32_t j = from; j < from + units; j++)
+            add_to(run, &sum, dvalue[j]);
+        for (int32_t j = from; j < from + units; j++)
+            add_to(run, &dvalue_of(run, at->node->a)[j], sum / units);
+    }
+}
+
+/* W x, of whole rows or by heads. */
+static void sweep_input(const struct place *at, const double *dvalue)
+{
+    struct eco_reference *run = at->run;
+    const int32_t heads = run->problem->grouped ? run->problem->heads : 1;
+    const struct eco_reference_product product = {run->offset[at->node->index],
+                                                  run->problem->H / heads,
+                                                  run->input / heads,
+                                                  at->row->x,
+                                                  dvalue,
+                                                  at->row->dx};
+    (heads > 1 ? eco_reference_multiply_heads_gradient : eco_reference_multiply_gradient)(run,
+                                                                                          &product);
 }
 
 /* R e, of whole rows or by heads. */
@@ -303,9 +328,7 @@ static void sweep_node(const struct place *at)
             add_to(run, &at->row->dx[j], dvalue[j]);
         break;
     case ECO_OP_INPUT:
-        eco_reference_multiply_gradient(
-            run, &(struct eco_reference_product){run->offset[node->index], H, run->input,
-                                                 at->row->x, dvalue, at->row->dx});
+        sweep_input(at, dvalue);
         break;
     case ECO_OP_PRODUCT:
         sweep_product(at, dvalue);

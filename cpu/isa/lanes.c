@@ -31,7 +31,7 @@ static const char *element_of(const struct eco_lanes_source *source, size_t row,
 /* The k of a row's first element. */
 static size_t first_k(const struct eco_lanes_source *source, size_t row)
 {
-    return source->heads ? (source->unit + row) / source->cols * source->cols : 0;
+    return source->head > 0 ? (source->unit + row) / source->head * source->cols : 0;
 }
 
 /* low and, above it, high, rounded. */
@@ -180,7 +180,7 @@ static void put_rows(const struct eco_lanes *lanes, const struct eco_lanes_sourc
 {
     const ecornn_type type = turned_type(lanes, source);
     const size_t some = turned_k(lanes), vectors = source->rows / VEC_LANES;
-    const bool straight = source->type == type && vectors > 0 && !source->heads;
+    const bool straight = source->type == type && vectors > 0 && source->head == 0;
     const size_t whole = straight ? lanes->k / some * some : 0;
     const bool plain = lanes->type == ECORNN_F32 && !lanes->rounded;
     for (size_t v = 0, next; v < vectors; v = next) {
@@ -362,7 +362,7 @@ static void put_columns_of(const struct eco_lanes *lanes, const struct eco_lanes
     for (size_t b = 0; b < lanes->blocks; b++)
         for (size_t v = 0; v < lanes->vectors; v++) {
             const size_t j = (b * lanes->vectors + v) * VEC_LANES;
-            const struct columns columns = source->heads
+            const struct columns columns = source->head > 0
                                                ? columns_of_head(source, j, first_k(source, 0))
                                                : columns_at(source, j);
             char *const to = lanes->to + b * lanes->block;
@@ -382,14 +382,14 @@ static void put_columns(const struct eco_lanes *lanes, const struct eco_lanes_so
                         size_t first)
 {
     struct eco_lanes_source some = *source;
-    for (size_t row = 0; source->heads && row < source->rows; row += some.rows) {
-        const size_t left = source->cols - (source->unit + row) % source->cols;
+    for (size_t row = 0; source->head > 0 && row < source->rows; row += some.rows) {
+        const size_t left = source->head - (source->unit + row) % source->head;
         some.unit = source->unit + row;
         some.data = element_of(source, row, 0);
         some.rows = least(left, source->rows - row);
         put_columns_of(lanes, &some, first + row);
     }
-    if (!source->heads)
+    if (source->head == 0)
         put_columns_of(lanes, source, first);
 }
 

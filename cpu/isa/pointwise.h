@@ -42,8 +42,9 @@ struct eco_pointwise {
     size_t save_row;
     void *operand;
     size_t operand_row;
-    void *mean; /* [N,means]; not NULL where the cell has means */
+    void *mean; /* [N,heads,means]; not NULL where the cell has means */
     size_t mean_row;
+    int32_t mean_units; /* of a head; 0: means are of rows, and there is one */
 
     /* forward */
     const void *acc;

@@ -245,7 +245,8 @@ ALWAYS_INLINE void means_begin(struct row_means *means)
     means->stored = 0;
 }
 
-ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *at)
+/* Of so many units. */
+ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *at, size_t units)
 {
     if (!at->mean)
         return;
@@ -255,7 +256,7 @@ ALWAYS_INLINE void means_end(const struct row_means *means, const struct place *
         double total = 0;
         for (int j = 0; j < MEAN_LANES; j++)
             total += means->sum[m][j];
-        at->mean[m] = (real)(total / (double)at->hidden);
+        at->mean[m] = (real)(total / (double)units);
     }
 }
 

@@ -27,6 +27,7 @@ struct eco_pointwise eco_cpu_call(const struct eco_cpu_run *run, const struct ec
         .vector = eco_bind_weights(run->layout, run->args, op, ECO_PART_VECTORS),
         .mean = run->lowered->has_means ? bound->mean.first : NULL,
         .mean_row = bound->mean.row,
+        .mean_units = run->problem->cell->recipe.head_means ? eco_problem_head(run->problem) : 0,
     };
 }
 
@@ -61,7 +62,7 @@ void eco_cpu_take_part(const struct eco_cpu_run *run, int32_t t, struct eco_poin
 eco_pointwise_kernel eco_cpu_stage_kernel(const struct eco_cpu_run *run, bool backward, int stage)
 {
     const int builtin = run->problem->cell->builtin;
-    if (builtin < 0)
+    if (builtin < 0 || run->problem->cell->recipe.head_means)
         return run->kernels->interpret;
     const struct eco_cell_kernels *cell = &run->kernels->cell[builtin];
     return backward ? cell->backward[stage] : cell->forward[stage];

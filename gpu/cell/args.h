@@ -71,6 +71,8 @@ struct eco_stage_call {
     int32_t then;                      /* +1, -1: the step after, in the direction's order */
     bool cuts;                         /* this stage does */
     uint32_t draw_step, draw_row;      /* random numbers count steps and rows from these */
+    int32_t heads, head;               /* means are of so many parts of a row, units of one; */
+    uint32_t head_means;               /* from those of one part to the next */
 };
 
 /* An instruction of a stage that was not compiled; 16 bytes: a program is a kernel's argument. */

@@ -11,13 +11,15 @@
 
 /* ---- the loop around a stage ----------------------------------------------------------------- */
 
-/* The block's threads hold shares of the row's first `means` sums: added in pairs, always the same
- * ones. */
-ECO_DEVICE void means_end(struct element *at, int means)
+/* The block's threads hold shares of the first `means` sums of the row, or of its head: added in
+ * pairs, always the same ones. */
+ECO_DEVICE void means_end(struct element *at, int means, int32_t head)
 {
+    const struct eco_stage_call *call = at->call;
+    const size_t place = at->row * call->mean_row + (size_t)head * call->head_means;
     __shared__ double share[ECO_STAGE_THREADS];
     for (int m = 0; m < means; m++) {
-        if (!(at->call->means >> m & 1))
+        if (!(call->means >> m & 1))
             continue;
         share[threadIdx.x] = at->sum[m];
         for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
@@ -26,40 +28,47 @@ ECO_DEVICE void means_end(struct element *at, int means)
                 share[threadIdx.x] += share[threadIdx.x + half];
         }
         if (threadIdx.x == 0)
-            ((real *)at->call->mean)[at->row * at->call->mean_row + (size_t)m] =
-                (real)(share[0] / (double)at->hidden);
+            ((real *)call->mean)[place + (size_t)m] = (real)(share[0] / (double)call->head);
         __syncthreads();
     }
 }
 
-/* n_means: a constant, so that a stage without means has no code for them. */
+/* n_means: a constant, so that a stage without means has no code for them.  Where means are of
+ * heads a block takes one at a time. */
 #define STAGE_LOOP(at, call_, stage, mask, n_means)                                                \
     wait_on_dependent_grids();                                                                     \
     launch_dependent_grids();                                                                      \
-    for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y) {                        \
-        double sum[(n_means) + 1] = {0};                                                           \
-        struct element at = {                                                                      \
-            call_, (size_t)row, 0, (size_t)(call_)->hidden, (size_t)(call_)->column, sum};         \
-        const bool masked = row_masked(call_, row, (call_)->t);                                    \
-        for (size_t unit = blockIdx.x * blockDim.x + threadIdx.x; unit < at.hidden;                \
-             unit += gridDim.x * blockDim.x) {                                                     \
-            at.unit = unit;                                                                        \
-            int32_t k = 0;                                                                         \
-            do {                                                                                   \
-                at.row = (size_t)(row + (call_)->first_row + k * (call_)->step_rows);              \
-                if (HAS_RESETS && (call_)->cuts)                                                   \
-                    cut_carries(&at);                                                              \
-                if (k == 0 && !(call_)->step_t                                                     \
-                        ? masked                                                                   \
-                        : row_masked(call_, row, (call_)->t + k * (call_)->step_t))                \
-                    mask(&at);                                                                     \
-                else                                                                               \
-                    stage(&at);                                                                    \
-            } while (++k < (call_)->steps);                                                        \
-        }                                                                                          \
-        if (!masked && (n_means) > 0)                                                              \
-            means_end(&at, n_means);                                                               \
-    }
+    const bool by_head = (n_means) > 0 && (call_)->means;                                          \
+    const int32_t heads_ = by_head ? (call_)->heads : 1,                                           \
+                  from_ = by_head ? (int32_t)blockIdx.z : 0,                                       \
+                  by_ = by_head ? (int32_t)gridDim.z : 1;                                          \
+    for (int32_t row = blockIdx.y; row < (call_)->rows; row += gridDim.y)                          \
+        for (int32_t head = from_; head < heads_; head += by_) {                                   \
+            double sum[(n_means) + 1] = {0};                                                       \
+            struct element at = {                                                                  \
+                call_, (size_t)row, 0, (size_t)(call_)->hidden, (size_t)(call_)->column, sum};     \
+            const size_t begin = heads_ > 1 ? (size_t)head * (size_t)(call_)->head : 0,            \
+                         end = heads_ > 1 ? begin + (size_t)(call_)->head : at.hidden;             \
+            const bool masked = row_masked(call_, row, (call_)->t);                                \
+            for (size_t unit = begin + (blockIdx.x * blockDim.x + threadIdx.x); unit < end;        \
+                 unit += gridDim.x * blockDim.x) {                                                 \
+                at.unit = unit;                                                                    \
+                int32_t k = 0;                                                                     \
+                do {                                                                               \
+                    at.row = (size_t)(row + (call_)->first_row + k * (call_)->step_rows);          \
+                    if (HAS_RESETS && (call_)->cuts)                                               \
+                        cut_carries(&at);                                                          \
+                    if (k == 0 && !(call_)->step_t                                                 \
+                            ? masked                                                               \
+                            : row_masked(call_, row, (call_)->t + k * (call_)->step_t))            \
+                        mask(&at);                                                                 \
+                    else                                                                           \
+                        stage(&at);                                                                \
+                } while (++k < (call_)->steps);                                                    \
+            }                                                                                      \
+            if (!masked && (n_means) > 0)                                                          \
+                means_end(&at, n_means, head);                                                     \
+        }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 

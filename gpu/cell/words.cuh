@@ -132,7 +132,9 @@ ECO_DEVICE vec load_vector(struct element *at, int k)
 }
 ECO_DEVICE vec load_mean(struct element *at, int m)
 {
-    return ((const real *)at->call->mean)[at->row * at->call->mean_row + (size_t)m];
+    const struct eco_stage_call *call = at->call;
+    const real *mean = (const real *)call->mean + at->row * call->mean_row + (size_t)m;
+    return mean[call->heads > 1 ? (uint32_t)at->unit / (uint32_t)call->head * call->head_means : 0];
 }
 ECO_DEVICE vec load_saved(struct element *at, int i)
 {

@@ -4,17 +4,21 @@
  */
 #include "gpu/kernels.h"
 
-/* Threads along the units of a row.  A row whose means are summed belongs to one block; its sums
- * are added in pairs, so a power of two. */
+/* Threads along the units of a row.  A row, or head, whose means are summed belongs to one block;
+ * its sums are added in pairs, so a power of two. */
 static void shape_of(const struct eco_stage_call *call, dim3 *blocks, dim3 *block)
 {
+    const unsigned most = 65535, rows = (unsigned)call->rows, heads = (unsigned)call->heads;
+    const int32_t units = call->means ? call->head : call->hidden;
     unsigned threads = 32;
-    while (threads < ECO_STAGE_THREADS && (int32_t)threads < call->hidden)
+    while (threads < ECO_STAGE_THREADS && (int32_t)threads < units)
         threads *= 2;
-    const unsigned across = ((unsigned)call->hidden + threads - 1) / threads;
+    const unsigned across = ((unsigned)units + threads - 1) / threads;
     *block = (dim3){threads, 1, 1};
-    *blocks =
-        (dim3){call->means ? 1 : across, call->rows < 65535 ? (unsigned)call->rows : 65535, 1};
+    *blocks = (dim3){call->means ? 1 : across, rows < most ? rows : most,
+                     !call->means   ? 1
+                     : heads < most ? heads
+                                    : most};
 }
 
 cudaError_t eco_kernel_version(const void *kernel, int *version)

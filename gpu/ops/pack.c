@@ -10,7 +10,7 @@ struct place {
     size_t weights, gradient; /* bytes */
     size_t row;               /* of both, elements */
     bool vector;
-    int heads; /* of R: as many matrices, each on the diagonal of one of zeros */
+    int heads; /* as many matrices, each on the diagonal of one of zeros */
 };
 
 static struct place place_of(const struct ecornn_plan *plan, int i)
@@ -26,7 +26,7 @@ static struct place place_of(const struct ecornn_plan *plan, int i)
                           .vector = part == ECO_PART_VECTORS,
                           .type = part == ECO_PART_VECTORS ? layout->sum : layout->weight,
                           .gradient_type = layout->sum,
-                          .heads = part >= ECO_PART_RECURRENT ? plan->problem.heads : 1};
+                          .heads = at.blocks};
     eco_problem_param(&plan->problem, i, &found.param);
     found.weights = eco_layout_weights(layout, at.layer, at.direction, part) +
                     elements * eco_type_bytes(found.type);

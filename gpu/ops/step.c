@@ -56,6 +56,7 @@ void eco_gpu_stage(struct eco_gpu_run *run, bool backward, int stage,
     struct eco_stage_call mine = *call;
     mine.last = stage == (backward ? lowered->n_backward : lowered->n_forward) - 1;
     mine.means = lowered->has_means ? means_of(program) : 0;
+    mine.head_means = (uint32_t)(mine.mean_row / (size_t)mine.heads);
     mine.cuts = backward && stage == 0 && call->resets != NULL && !run->cuts_before;
     run->launch.steps = true;
     if (run->status != ECORNN_OK)
@@ -97,7 +98,9 @@ struct eco_stage_call eco_gpu_call(const struct eco_gpu_run *run, const struct e
         .then = op->reversed ? -1 : 1,
         .draw_step = run->args->first_step,
         .draw_row = run->args->first_row,
+        .head = eco_problem_mean(run->problem),
     };
+    call.heads = call.hidden / call.head;
     for (int s = 0; s < call.n_states && run->args->resets != NULL; s++) {
         call.start[s] = bound->start[s].first;
         call.dstart[s] = run->args->dreset_state[s] != NULL ? bound->dstart[s].first : NULL;

@@ -93,6 +93,8 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
     if (eco_cell_products(cell) == 0)
         return "a cell of other products than one with the output state, and one with a value of "
                "it";
+    if (cell->recipe.head_means && problem->heads > 1)
+        return "means over heads";
     if (backward && problem->states)
         return "gradients of states of every step";
     if (backward && eco_persistent_fields(cell) > MOST_FIELDS)

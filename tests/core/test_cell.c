@@ -98,6 +98,9 @@ static const struct {
     {"cell a(h)\nh' = bernoulli(0.5, twice)", "2:21: expected 'once', found 'twice'"},
     {"cell a(h)\nh' = bernoulli(0.5, once, once)",
      "2:25: expected ')' for the '(' at 2:15, found ','"},
+    {"cell a(h)\nh' = mean(h, rows)", "2:14: expected 'head', found 'rows'"},
+    {"cell a(h)\nh' = mean(h) + mean(h, head)",
+     "2:16: means are over rows or over heads, not both in a cell"},
     {"cell a(h)\nh' = hardsigmoid(h)",
      "2:6: there is no function 'hardsigmoid': write min(max(a / 6 "
      "+ 0.5, 0), 1), in ONNX 0.2 * a + 0.5"},

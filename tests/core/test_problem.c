@@ -88,6 +88,8 @@ static const char *const broken[] = {
     "lstm/T1/N1/I1/H4/heads:2/heads:2",
     "lstm/T1/N1/I1/H4/P2/heads:2",
     "lstm/T1/N1/I1/H4/heads:99999999999999999999",
+    "lstm/T1/N1/I4/H4/grouped-input",
+    "lstm/T1/N1/I3/H4/heads:2/grouped-input",
 };
 
 enum { BROKEN = sizeof broken / sizeof *broken };
