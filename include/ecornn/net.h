@@ -96,7 +96,8 @@ typedef struct {
 } ecornn_net_states;
 
 /** As ecornn_forward.  io: x [T,N,I], y [U,N,output], lengths [N] of x; states in it must be NULL,
- * and first_step a multiple of `joined`.  states: those of each layer, or NULL: zeros, unwanted. */
+ * and first_step a multiple of `joined`.  states: those of each layer, or NULL: as in
+ * ecornn_io, unwanted. */
 ECORNN_API ecornn_status ecornn_net_forward(const ecornn_net_plan *plan, const ecornn_io *io,
                                             const ecornn_net_states *states);
 /** As ecornn_backward, with the same io and states as in that run; states in gradient must be NULL.
