@@ -4,6 +4,7 @@
 #include "tests/core/stack.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,23 +122,33 @@ size_t stack_state_bytes(const struct layer *layer)
     return bytes;
 }
 
+/* In (-most/2, most/2). */
+static void fill(char *array, size_t bytes, ecornn_type type, double most, uint64_t *seed)
+{
+    for (size_t i = 0; i < bytes / eco_type_bytes(type); i++)
+        eco_type_set(array, i, type, most * (uniform(seed) - 0.5));
+}
+
 static char *numbers(size_t bytes, ecornn_type type, uint64_t *seed)
 {
     char *const array = calloc(1, bytes);
-    for (size_t i = 0; i < bytes / eco_type_bytes(type); i++)
-        eco_type_set(array, i, type, uniform(seed) - 0.5);
+    fill(array, bytes, type, 1, seed);
     return array;
 }
 
 void stack_arrays(const struct stack *stack, struct arrays *in)
 {
+    const ecornn_type param = stack->param == sizeof(double) ? ECORNN_F64 : ECORNN_F32;
     uint64_t seed = 3;
     in->x = numbers(stack->x, stack->type, &seed);
     in->dy = numbers(stack->y, stack->type, &seed);
-    in->params = numbers(stack->params, stack->param == 8 ? ECORNN_F64 : ECORNN_F32, &seed);
-    for (int k = 0; k < stack->layers; k++) {
-        in->initial[k] = numbers(stack_state_bytes(&stack->layer[k]), stack->type, &seed);
-        in->dfinal[k] = numbers(stack_state_bytes(&stack->layer[k]), stack->type, &seed);
+    in->params = calloc(1, stack->params);
+    for (int k = 0; k < stack->layers; k++) { /* sums of many stay small */
+        const struct layer *const layer = &stack->layer[k];
+        fill(in->params + layer->params, layer->param_bytes, param,
+             2 / sqrt((double)layer->desc.hidden), &seed);
+        in->initial[k] = numbers(stack_state_bytes(layer), stack->type, &seed);
+        in->dfinal[k] = numbers(stack_state_bytes(layer), stack->type, &seed);
     }
 }
 

@@ -34,7 +34,7 @@ struct piece {
     int32_t join; /* 1: layers */
     int first, layers;
     int32_t T, input, output; /* T: of what it reads */
-    int32_t lengths[8];
+    int32_t lengths[64];
 };
 
 /* Arrays of the host: what goes in, then what comes out. */
@@ -54,7 +54,7 @@ struct stack {
     int layers, pieces;
     struct layer layer[LAYERS];
     struct piece piece[PIECES + 1]; /* the last: T and lengths of y */
-    uint8_t reset[64], mask[64];
+    uint8_t reset[1024], mask[1024];
 };
 
 /* Fails the test. */

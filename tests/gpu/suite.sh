@@ -56,6 +56,7 @@ others choices
 others graph
 others fail
 others guard
+others net
 if [ -n "${SOAK-}" ]; then others soak 10000 240; else others soak; fi
 
 # A tool over some parts of so many, several at a time.  One test provokes an error of CUDA's, which is

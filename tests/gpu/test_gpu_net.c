@@ -1,0 +1,184 @@
+/*
+ * Nets on a GPU: the bits of their layers run by hand there, near the numbers of the reference's
+ * net, and calls of CUDA that fail.  Skipped, with the reason, where there is no device.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "tests/core/stack.h"
+#include "tests/kit/suite.h"
+
+static const char *const tested = "cuda";
+
+/* Every type; rows in pieces of 16 bytes and others; persistent kernels, fused and single steps. */
+static const struct stack_case list[] = {
+    {"f32/train", 40, 32, 40, "lstm/H64/bi; join:2; lstm/H64/bi; join:2; gru/H96", true},
+    {"f32/train/batch-major", 37, 16, 24, "join:3; gru/H32 + lstm/H48/rev; join:2; gru/H33", true},
+    {"bf16/train", 33, 32, 64, "lstm/H128; gru/H128/rev + lstm/H64; join:4; lstm/H128", true},
+    {"bf16/train/batch-major", 32, 8, 16, "gru/H64; join:2; gru/H64; join:2; gru/H17", true},
+    {"f16/train", 20, 64, 40, "join:2; lstm/H96/rev; lstm/H96; lstm/H96/rev", false},
+    {"f16/train", 9, 5, 7, "gru/H9 + gru/H11 + lstm/H5/rev; join:2", true},
+    {"f64/train", 11, 4, 6, "lstm/H8/P6; join:2; mgu/H10 + gru/H6/rev", true},
+    {"f32/fast/train/repeat-padding", 12, 8, 16, "gru/H32; join:5; gru/H32", true},
+    {"f32/train/resets/mask", 24, 16, 16, "lstm/H32; gru/H32/rev + lstm/H16", true},
+    {"f32/infer", 50, 1, 32, "lstm/H64; join:2; lstm/H64; join:5; lstm/H64 + gru/H32", false},
+};
+enum { NETS = sizeof list / sizeof *list };
+
+static void same(const struct stack *stack, const char *name, const char *is, const char *must,
+                 size_t bytes)
+{
+    ck_assert_msg(memcmp(is, must, bytes) == 0, "%s: other %s", stack->text, name);
+}
+
+START_TEST(bits_are_those_of_layers_by_hand)
+{
+    struct stack stack;
+    struct arrays in = {NULL}, is, must;
+    ecornn_net_plan *plan;
+    stack_open(&stack, tested, &list[_i]);
+    check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
+    stack_arrays(&stack, &in);
+    stack_run(&stack, plan, &in, &is);
+    stack_by_hand(&stack, &in, &must);
+    same(&stack, "y", is.y, must.y, stack.y);
+    for (int k = 0; k < stack.layers; k++)
+        same(&stack, "final", is.final[k], must.final[k], stack_state_bytes(&stack.layer[k]));
+    if (stack.trains) {
+        same(&stack, "dx", is.dx, must.dx, stack.x);
+        same(&stack, "dparams", is.dparams, must.dparams, stack.params);
+    }
+    stack_free(&in), stack_free(&is), stack_free(&must);
+    ecornn_net_plan_free(plan);
+    stack_close(&stack);
+}
+END_TEST
+
+/* Of the largest number, in parts. */
+static double distance(const char *is, const char *must, size_t bytes, ecornn_type type)
+{
+    double most = 0, apart = 0;
+    for (size_t i = 0; i < bytes / eco_type_bytes(type); i++) {
+        most = fmax(most, fabs(eco_type_get(must, i, type)));
+        const double d = fabs(eco_type_get(is, i, type) - eco_type_get(must, i, type));
+        apart = d <= apart ? apart : d; /* NaN is far */
+    }
+    return apart / most;
+}
+
+/* Another order of sums, and roundings to the type between layers: what a wrong join would give is
+ * as far as numbers are large. */
+START_TEST(numbers_are_the_references)
+{
+    static const double bound[] = {
+        [ECORNN_F32] = 2e-5, [ECORNN_F64] = 1e-12, [ECORNN_BF16] = 0.03, [ECORNN_F16] = 0.005};
+    const struct stack_case *const is = &list[_i];
+    struct stack here, there;
+    struct arrays in = {NULL}, out, must;
+    ecornn_net_plan *plan, *exact;
+    stack_open(&here, tested, is), stack_open(&there, "reference", is);
+    check_ok(ecornn_net_plan_create(&plan, here.device, here.text, NULL));
+    check_ok(ecornn_net_plan_create(&exact, there.device, there.text, NULL));
+    stack_arrays(&here, &in);
+    stack_run(&here, plan, &in, &out);
+    stack_run(&there, exact, &in, &must);
+    const double most = strstr(is->common, "fast") ? 0.01 : bound[here.type];
+    const ecornn_type param = here.type == ECORNN_F64 ? ECORNN_F64 : ECORNN_F32;
+    ck_assert_double_lt(distance(out.y, must.y, here.y, here.type), most);
+    if (here.trains) {
+        ck_assert_double_lt(distance(out.dx, must.dx, here.x, here.type), most);
+        ck_assert_double_lt(distance(out.dparams, must.dparams, here.params, param), most);
+    }
+    stack_free(&in), stack_free(&out), stack_free(&must);
+    ecornn_net_plan_free(plan), ecornn_net_plan_free(exact);
+    stack_close(&here), stack_close(&there);
+}
+END_TEST
+
+/* ---- calls that fail ------------------------------------------------------------------------- */
+
+static void *memory_of(ecornn_device *device, size_t bytes)
+{
+    void *const zeros = calloc(1, bytes + 1), *const memory = ecornn_alloc(device, bytes);
+    if (bytes > 0)
+        check_ok(ecornn_upload(device, memory, zeros, bytes));
+    free(zeros);
+    return memory;
+}
+
+/* Forward and backward with the k-th call failing; false: fewer are called, and all went well. */
+static bool run_fails(const ecornn_net_plan *plan, const ecornn_io *io,
+                      const ecornn_gradient *gradient, int k)
+{
+    eco_call_fail_at(k);
+    ecornn_status status = ecornn_net_forward(plan, io, NULL);
+    if (status == ECORNN_OK)
+        status = ecornn_net_backward(plan, io, gradient, NULL);
+    const bool failed = !eco_call_fail_at(0);
+    ck_assert_int_eq(status == ECORNN_OK, !failed);
+    return failed;
+}
+
+START_TEST(calls_that_fail_are_said)
+{
+    enum { T = 7, N = 3, I = 4, U = 4, Y = 18, MOST_CALLS = 4000 };
+    ecornn_device *device;
+    ecornn_net_plan *plan;
+    ecornn_net_sizes sizes;
+    int k = 1;
+    check_ok(ecornn_device_open(&device, tested));
+    check_ok(ecornn_net_plan_create(&plan, device, "train/T7/N3/I4; gru/H4 + lstm/H5/rev; join:2",
+                                    NULL));
+    ecornn_net_plan_sizes(plan, &sizes);
+    ck_assert(sizes.output == Y && sizes.joined == 2);
+    void *const blocks[] = {memory_of(device, sizes.blocks.weights),
+                            memory_of(device, sizes.blocks.dweights),
+                            memory_of(device, sizes.blocks.workspace),
+                            memory_of(device, sizes.blocks.reserve),
+                            memory_of(device, T * N * I * 4),
+                            memory_of(device, T * N * I * 4),
+                            memory_of(device, U * N * Y * 4),
+                            memory_of(device, U * N * Y * 4),
+                            memory_of(device, N * 4)};
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .weights = blocks[0],
+                          .workspace = blocks[2],
+                          .reserve = blocks[3],
+                          .x = blocks[4],
+                          .y = blocks[6],
+                          .lengths = blocks[8]};
+    const ecornn_gradient gradient = {
+        .size = sizeof gradient, .dweights = blocks[1], .dx = blocks[5], .dy = blocks[7]};
+    while (k < MOST_CALLS && run_fails(plan, &io, &gradient, k))
+        k++;
+    ck_assert_int_lt(k, MOST_CALLS);
+    printf("# a step of a net makes %d calls\n", k - 1);
+    check_ok(ecornn_wait(device, NULL));
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        ecornn_free(device, blocks[i]);
+    ecornn_net_plan_free(plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
+int main(void)
+{
+    if (ecornn_device_count(tested) == 0) {
+        printf("1..0 # SKIP no device\n");
+        return EXIT_SUCCESS;
+    }
+    Suite *suite = suite_create("gpu nets");
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 300);
+    tcase_add_loop_test(tests, bits_are_those_of_layers_by_hand, 0, NETS);
+    tcase_add_loop_test(tests, numbers_are_the_references, 0, NETS);
+    tcase_add_test(tests, calls_that_fail_are_said);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, false);
+}
