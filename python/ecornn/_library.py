@@ -96,6 +96,40 @@ class TangentSizes(ctypes.Structure):
     _fields_ = [(name, c_size_t) for name in ("params", "workspace", "alignment")]
 
 
+class NetSizes(ctypes.Structure):
+    """ecornn_net_sizes."""
+
+    _fields_ = [("blocks", Sizes)] + [
+        (name, c_int32)
+        for name in ("layers", "params", "steps", "batch", "input", "joined", "output")
+    ]
+
+
+class NetLayer(ctypes.Structure):
+    """ecornn_net_layer."""
+
+    _fields_ = [
+        ("plan", c_void_p),
+        ("steps", c_int32),
+        ("input", c_int32),
+        ("output", c_int32),
+        ("first_param", c_int32),
+        ("params", c_size_t),
+        ("weights", c_size_t),
+        ("dweights", c_size_t),
+    ]
+
+
+class NetStates(ctypes.Structure):
+    """ecornn_net_states."""
+
+    _fields_ = [
+        (name, c_void_p * MAX_STATES)
+        for name in ("initial", "final", "reset_state", "states", "dfinal", "dinitial",
+                     "dreset_state", "dstates")
+    ]
+
+
 class Param(ctypes.Structure):
     """ecornn_param."""
 
@@ -207,6 +241,15 @@ _FUNCTIONS = {
     "ecornn_attention_plan_sizes": (None, [c_void_p, POINTER(AttentionSizes)]),
     "ecornn_attention_forward": (_STATUS, [c_void_p, c_char_p]),
     "ecornn_attention_backward": (_STATUS, [c_void_p, c_char_p, c_char_p]),
+    "ecornn_net_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, c_char_p, c_void_p]),
+    "ecornn_net_plan_free": (None, [c_void_p]),
+    "ecornn_net_plan_sizes": (None, [c_void_p, POINTER(NetSizes)]),
+    "ecornn_net_plan_print": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "ecornn_net_layer_get": (_STATUS, [c_void_p, c_int, POINTER(NetLayer)]),
+    "ecornn_net_pack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "ecornn_net_unpack": (_STATUS, [c_void_p, c_void_p, c_void_p, c_int, c_void_p]),
+    "ecornn_net_forward": (_STATUS, [c_void_p, c_char_p, c_void_p]),
+    "ecornn_net_backward": (_STATUS, [c_void_p, c_char_p, c_char_p, c_void_p]),
     "ecornn_tangent_plan_create": (_STATUS, [POINTER(c_void_p), c_void_p, POINTER(Desc)]),
     "ecornn_tangent_plan_free": (None, [c_void_p]),
     "ecornn_tangent_plan_sizes": (None, [c_void_p, POINTER(TangentSizes)]),

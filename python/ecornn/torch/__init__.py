@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from .aten import enabled
@@ -16,21 +17,20 @@ from .replace import Report, replace
 
 if TYPE_CHECKING:
     from ._attention import AdditiveAttention, attention
+    from ._net import Net
 
 __all__ = ["AdditiveAttention", "CoupledLSTM", "GRU", "IndRNN", "LSTM", "LayerNormLSTM", "MGU",
-           "PeepholeLSTM", "RNN", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM",
+           "Net", "PeepholeLSTM", "RNN", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM",
            "attention", "enabled", "replace"]
 
-_LATER = ("AdditiveAttention", "attention")
+_LATER = {"AdditiveAttention": "_attention", "attention": "_attention", "Net": "_net"}
 
 
 def __getattr__(name: str) -> Any:
-    """Attention when it is asked for: that imports torch's compiler, which takes most of a second."""
+    """These when they are asked for: they import torch's compiler, which takes most of a second."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _attention
-
-    globals().update({later: getattr(_attention, later) for later in _LATER})
+    globals()[name] = getattr(importlib.import_module("." + _LATER[name], __name__), name)
     return globals()[name]
 
 

@@ -1,0 +1,276 @@
+"""Layers of different sizes, cells and directions as one module: ``Net`` (doc/guide/nets.md)."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import re
+
+import torch
+
+from .. import _library as lib
+from .._library import check, library, pack_gradient, pack_io
+from .._plan import Parameter, cell
+from .._plan import device as library_device
+from ..cell import Cell
+from . import _run
+from ._attention import _lengths
+from ._stream import stream_of
+
+_WORDS = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16",
+          torch.float16: "f16"}
+_NONE = (0, 0, 0, 0)
+
+
+class _Plan:
+    """A plan of the library for runs of one shape, and what it says of its layers."""
+
+    def __init__(self, on: str, text: str, cells: tuple[str, ...]):
+        own = (ctypes.c_void_p * (len(cells) + 1))(*(cell(text) for text in cells), None)
+        handle = ctypes.c_void_p()
+        check(library.ecornn_net_plan_create(ctypes.byref(handle), library_device(on),
+                                             text.encode(), own))
+        self.handle, self.sizes = handle.value, lib.NetSizes()
+        library.ecornn_net_plan_sizes(self.handle, ctypes.byref(self.sizes))
+        self.layers = [self._layer(index) for index in range(self.sizes.layers)]
+
+    def _layer(self, index: int) -> lib.NetLayer:
+        layer = lib.NetLayer()
+        check(library.ecornn_net_layer_get(self.handle, index, ctypes.byref(layer)))
+        return layer
+
+    def parameters(self, index: int) -> list[Parameter]:
+        found, param, plan = [], lib.Param(), self.layers[index].plan
+        for k in range(library.ecornn_param_count(plan)):
+            check(library.ecornn_param_get(plan, k, ctypes.byref(param)))
+            found.append(Parameter(param.name.decode(), param.offset, param.rows, param.cols))
+        return found
+
+    def __str__(self) -> str:
+        size = library.ecornn_net_plan_print(self.handle, None, 0) + 1
+        text = ctypes.create_string_buffer(size)
+        library.ecornn_net_plan_print(self.handle, text, size)
+        return text.value.decode("utf-8", "replace")
+
+    def __del__(self, free=library.ecornn_net_plan_free):
+        if getattr(self, "handle", None) is not None:
+            free(self.handle)
+
+
+_plan = functools.lru_cache(maxsize=128)(_Plan)
+
+
+def _addresses(tensors):
+    return (ctypes.c_void_p * max(len(tensors), 1))(
+        *(None if tensor is None else tensor.data_ptr() for tensor in tensors))
+
+
+class _Run:
+    """One run: its plan and its tensors, all dense; lengths and weights may be None."""
+
+    def __init__(self, plan, x, lengths, weights, batch_first, seed):
+        self.plan, self.x, self.lengths, self.weights = plan, x, lengths, weights
+        self.batch, self.steps = x.shape[:2] if batch_first else x.shape[1::-1]
+        self.seed, self.stream = seed, stream_of(x.device.index) if x.is_cuda else 0
+
+    def bytes(self, count: int):
+        return torch.empty(count, dtype=torch.uint8, device=self.x.device)
+
+    def pack(self, params) -> None:
+        self.weights = self.bytes(self.plan.sizes.blocks.weights)
+        check(library.ecornn_net_pack(self.plan.handle, _addresses(params),
+                                      self.weights.data_ptr(), self.stream))
+
+    def io(self, y, reserve) -> bytes:
+        x, blocks = self.x, self.plan.sizes.blocks
+        self.workspace = _run._scratch(blocks.workspace, x.device if x.is_cuda else None, "net")
+        address = _run._address
+        sizes = (self.steps, self.batch) if self.steps or self.batch else (lib.ALL, 0)
+        return pack_io(*sizes, address(self.lengths), x.data_ptr(), y.data_ptr(), *_NONE, *_NONE,
+                       self.weights.data_ptr(), self.workspace.data_ptr(), address(reserve),
+                       self.seed, self.stream, blocks.workspace,
+                       0 if reserve is None else blocks.reserve)
+
+
+def _states(counts, **tensors):
+    """An array of ecornn_net_states; tensors: of each field those of all layers in a row."""
+    array, first = (lib.NetStates * len(counts))(), 0
+    for layer, count in zip(array, counts):
+        for name, given in tensors.items():
+            for s, state in enumerate(given[first:first + count]):
+                getattr(layer, name)[s] = None if state is None else state.data_ptr()
+        first += count
+    return array
+
+
+class _Function(torch.autograd.Function):
+    """y and all final states of x, parameters and initial states."""
+
+    @staticmethod
+    def forward(ctx, net, plan, training, lengths, seed, x, *tensors):
+        ctx.set_materialize_grads(False)
+        count = plan.sizes.params
+        run = _Run(plan, x, lengths, None, net.batch_first, seed)
+        y = x.new_empty(net._y_shape(plan, run.steps, run.batch))
+        final = [x.new_empty(shape) for shape in net._state_shapes(run.batch)]
+        reserve = run.bytes(plan.sizes.blocks.reserve) if training else None
+        run.pack(tensors[:count])
+        states = _states(net._counts, initial=tensors[count:], final=final)
+        check(library.ecornn_net_forward(plan.handle, run.io(y, reserve), states))
+        if training:
+            ctx.call = net, plan, seed, tensors[0].dtype if count else None
+            ctx.save_for_backward(x, y, reserve, lengths, run.weights, *tensors[count:])
+        return (y, *final)
+
+    @staticmethod
+    def backward(ctx, dy, *dfinal):
+        if torch.is_grad_enabled():
+            raise NotImplementedError("ecornn: no gradient of a gradient (create_graph=True) of "
+                                      "a net")
+        x, y, reserve, lengths, weights, *initial = ctx.saved_tensors
+        net, plan, seed, dtype = ctx.call
+        run = _Run(plan, x, lengths, weights, net.batch_first, seed)
+        count, wants = plan.sizes.params, ctx.needs_input_grad[5:]
+        dx = torch.empty_like(x) if wants[0] else None
+        dparams = [x.new_empty(shape, dtype=dtype) if want else None
+                   for shape, want in zip(net._shapes, wants[1:])]
+        dinitial = [torch.empty_like(state) if want and state is not None else None
+                    for state, want in zip(initial, wants[1 + count:])]
+        some = any(tensor is not None for tensor in dparams)
+        dweights = run.bytes(plan.sizes.blocks.dweights) if some else None
+        dy, dfinal = _run.dense(dy), [_run.dense(tensor) for tensor in dfinal]
+        states = _states(net._counts, initial=initial, dfinal=dfinal, dinitial=dinitial)
+        gradient = pack_gradient(_run._address(dy), *_NONE, _run._address(dx), *_NONE,
+                                 _run._address(dweights), 0)
+        check(library.ecornn_net_backward(plan.handle, run.io(y, reserve), gradient, states))
+        if some:
+            check(library.ecornn_net_unpack(plan.handle, dweights.data_ptr(), _addresses(dparams),
+                                            0, run.stream))
+        return (*(None,) * 5, dx, *dparams, *dinitial)
+
+
+def _number(words: str, letter: str, default: int) -> int:
+    found = re.search(rf"/{letter}(\d+)(?:/|$)", words)
+    return int(found.group(1)) if found else default
+
+
+class Net(torch.nn.Module):
+    """Layers of a text (doc/guide/nets.md): ``y, final = net(x, lengths, initial)``.
+
+    input_size: I.  pieces: "lstm/H256/bi; join:2; gru/H256 + lstm/H128/rev".  cells: texts of own
+    cells that it names.  common: words of a problem string for all layers, as "fast".
+
+    x: [T,N,I], or [N,T,I] with batch_first.  y: [U,N,output] with U = ceil(T / joined); lengths,
+    rounded up likewise, are those of y: output_lengths.  initial, final: a list, for each layer a
+    tuple of its states, [L*D,N,P] and later ones [L*D,N,H].  Parameter 0.fwd.W.i of layer k is
+    called lk_0_fwd_W_i.  Under autocast x is of the lower type.
+
+    >>> import torch, ecornn.torch
+    >>> net = ecornn.torch.Net(3, "lstm/H4/bi; join:2; gru/H5")
+    >>> y, final = net(torch.zeros(7, 2, 3))
+    >>> tuple(y.shape), [len(states) for states in final]
+    ((4, 2, 5), [2, 1])
+    """
+
+    def __init__(self, input_size: int, pieces: str, *, batch_first: bool = False, cells=(),
+                 common: str = "", device=None, dtype=None):
+        super().__init__()
+        self.input_size, self.pieces, self.batch_first = input_size, pieces, batch_first
+        self.cells, self.common = tuple(cells), common
+        first = _plan("cpu:1", self._text(pieces, "f32", 1, 1, False), self.cells)
+        self.joined, self.output_size = first.sizes.joined, first.sizes.output
+        own = {Cell(text).name: text for text in self.cells}
+        layers = [layer.strip() for piece in pieces.split(";")
+                  if not piece.strip().startswith("join:") for layer in piece.split("+")]
+        self._counts, self._widths, self._bounds = [], [], []
+        self._names, self._shapes = [], []
+        for index, layer in enumerate(layers):
+            self._add_layer(index, layer, own, first.parameters(index), device, dtype)
+        self.reset_parameters()
+
+    def _add_layer(self, index, layer, own, parameters, device, dtype) -> None:
+        name, words = layer.split("/")[0], f"{layer}/{self.common}"
+        hidden = _number(words, "H", 0)
+        pairs = _number(words, "L", 1) * (1 + ("bi" in words.split("/")))
+        count = Cell(own.get(name, name)).states
+        self._counts.append(count)
+        self._widths += [(pairs, hidden if s else _number(words, "P", hidden))
+                         for s in range(count)]
+        for param in parameters:
+            vector = param.name.split(".")[2] in ("b", "p")
+            shape = (param.rows,) if vector else (param.rows, param.cols)
+            tensor = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            self._bounds.append(1 / math.sqrt(hidden))
+            self._names.append(f"l{index}_{param.name.replace('.', '_')}")
+            self._shapes.append(shape)
+            self.register_parameter(self._names[-1], tensor)
+
+    def _text(self, pieces: str, words: str, steps: int, batch: int, training: bool) -> str:
+        said = [words, self.common, "train" if training else "",
+                "batch-major" if self.batch_first else "", f"T{steps}", f"N{batch}",
+                f"I{self.input_size}"]
+        return "/".join(word for word in said if word) + "; " + pieces
+
+    def reset_parameters(self) -> None:
+        """Uniform within 1 / sqrt(H) of the layer, as torch.nn's layers begin."""
+        for name, bound in zip(self._names, self._bounds):
+            torch.nn.init.uniform_(getattr(self, name), -bound, bound)
+
+    def output_lengths(self, lengths):
+        """How many steps of y rows of so many steps of x have."""
+        return (torch.as_tensor(lengths) + self.joined - 1) // self.joined
+
+    def _y_shape(self, plan, steps: int, batch: int) -> tuple[int, int, int]:
+        steps = -(-steps // self.joined)
+        return (*((batch, steps) if self.batch_first else (steps, batch)), self.output_size)
+
+    def _state_shapes(self, batch: int) -> list[tuple[int, int, int]]:
+        return [(pairs, batch, width) for pairs, width in self._widths]
+
+    def _types(self, x, params) -> str:
+        """The words of x's type and that of the parameters."""
+        dtype = params[0].dtype if params else torch.float32
+        wide = torch.float64 if x.dtype is torch.float64 else torch.float32
+        if x.dtype not in _WORDS or dtype not in (wide, x.dtype) or not (x.is_cpu or x.is_cuda):
+            raise ValueError(f"x is {x.dtype} on {x.device}, parameters are {dtype}: must be floats"
+                             " of one type on a CPU or a CUDA device, or float32 parameters")
+        return _WORDS[x.dtype] + (f"/{_WORDS[dtype]}-params" if dtype is not wide else "")
+
+    def _initial(self, initial, x, batch: int) -> list:
+        """All states in a row, dense and of x's type, or None."""
+        if initial is None:
+            return [None] * len(self._widths)
+        states = [state for layer in initial for state in layer]
+        shapes = self._state_shapes(batch)
+        if [tuple(state.shape) for state in states] != shapes:
+            raise ValueError(f"initial has the shapes {[list(state.shape) for state in states]}, "
+                             f"must have {[list(shape) for shape in shapes]}")
+        return [state.to(x.dtype).contiguous() for state in states]
+
+    @torch.compiler.disable
+    def forward(self, x, lengths=None, initial=None):
+        if x.dim() != 3 or x.shape[2] != self.input_size:
+            raise ValueError(f"x is {list(x.shape)}, must have three dimensions, the last "
+                             f"{self.input_size}")
+        kind = x.device.type
+        if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) and (
+                x.dtype is not torch.float64):
+            x = x.to(torch.get_autocast_dtype(kind))
+        batch, steps = x.shape[:2] if self.batch_first else x.shape[1::-1]
+        params = [getattr(self, name).contiguous() for name in self._names]
+        states = self._initial(initial, x, batch)
+        training = torch.is_grad_enabled() and any(
+            tensor is not None and tensor.requires_grad for tensor in (x, *params, *states))
+        pieces = self.pieces if self.training else re.sub(r"/dropout:[^/;+]*", "", self.pieces)
+        plan = _plan(_run.device_name(x.device),
+                     self._text(pieces, self._types(x, params), max(steps, 1), max(batch, 1),
+                                training), self.cells)
+        seed = int(torch.randint(2**62, ())) if training else 0
+        y, *final = _Function.apply(self, plan, training, _lengths(lengths, batch, steps, x.device),
+                                    seed, x.contiguous(), *params, *states)
+        found = iter(final)
+        return y, [tuple(next(found) for _ in range(count)) for count in self._counts]
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.pieces!r}" + ", batch_first=True" * self.batch_first

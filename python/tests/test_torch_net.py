@@ -1,0 +1,125 @@
+"""Nets: against torch's own layers and joins written out, forward and back, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch")
+et = pytest.importorskip("ecornn.torch")
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+def torchs(net, layer, kind, inputs, hidden, directions=1):
+    """torch.nn's layer with the parameters of a layer of the net; one bias."""
+    made = kind(inputs, hidden, bidirectional=directions == 2).to(net.l0_0_fwd_W_i.device,
+                                                                  net.l0_0_fwd_W_i.dtype)
+    gates = "ifgo" if kind is torch.nn.LSTM else "rzn"
+    for d, way in zip(range(directions), ("fwd", "rev")):
+        suffix = "_l0" + "_reverse" * d
+        for name, letter in (("weight_ih", "W"), ("weight_hh", "R"), ("bias_ih", "b")):
+            parts = [getattr(net, f"l{layer}_0_{way}_{letter}_{gate}") for gate in gates]
+            delattr(made, name + suffix)
+            setattr(made, name + suffix, torch.cat(parts))
+        torch.nn.init.zeros_(getattr(made, "bias_hh" + suffix))
+    return made
+
+
+def join(x, lengths, k):
+    """[T,N,C] to [U,N,k*C]; zeros past lengths."""
+    steps, batch, width = x.shape
+    there = torch.arange(steps, device=x.device)[:, None] < lengths
+    x = torch.where(there[..., None], x, 0)
+    x = torch.cat([x, x.new_zeros(-steps % k, batch, width)])
+    return x.reshape(-1, k, batch, width).transpose(1, 2).reshape(-1, batch, k * width)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("dtype,tolerance", [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_agrees_with_torch(device, batch_first, dtype, tolerance):
+    torch.manual_seed(0)
+    net = et.Net(3, "join:2; lstm/H4/bi; join:3; lstm/H5", batch_first=batch_first,
+                 device=device, dtype=dtype)
+    x = torch.randn(11, 2, 3, device=device, dtype=dtype, requires_grad=True)
+    whole = torch.tensor([11, 11], device=device)
+    y, final = net(x.transpose(0, 1) if batch_first else x)
+    y = y.transpose(0, 1) if batch_first else y
+    middle, _ = torchs(net, 0, torch.nn.LSTM, 6, 4, 2)(join(x, whole, 2))
+    should, last = torchs(net, 1, torch.nn.LSTM, 24, 5)(join(middle, whole, 3))
+    assert y.shape == (2, 2, 5) and (y - should).abs().max() < tolerance
+    assert (final[1][1] - last[1]).abs().max() < tolerance
+    given = [x, *net.parameters()]
+    dy = torch.randn_like(y)
+    have, want = (torch.autograd.grad(out, given, dy) for out in (y, should))
+    assert all((a - b).abs().max() < 10 * tolerance for a, b in zip(have, want))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_by_differences(device):
+    torch.manual_seed(0)
+    own = "cell own(h)\nh' = tanh(W x + R h + b)\n"
+    net = et.Net(2, "gru/H3 + lstm/H2/rev; join:2; own/H3", cells=[own], device=device,
+                 dtype=torch.float64)
+    x = torch.randn(5, 3, 2, device=device, dtype=torch.float64, requires_grad=True)
+    initial = [torch.randn(1, 3, n, device=device, dtype=torch.float64, requires_grad=True)
+               for n in (3, 2, 2, 3)]
+    lengths = torch.tensor([5, 0, 3])
+    assert net.output_lengths(lengths).tolist() == [3, 0, 2]
+
+    def run(x, gru, h, c, own):
+        y, final = net(x, lengths, [(gru,), (h, c), (own,)])
+        return (y, *(state for layer in final for state in layer))
+
+    assert torch.autograd.gradcheck(run, (x, *initial))
+    y, _ = net(x, lengths)
+    assert not y[2, 2].any() and not y[:, 1].any() and y[1, 2].any()
+    y.sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.shape == parameter.shape
+               for parameter in net.parameters())
+
+
+def test_types_and_modes():
+    torch.manual_seed(0)
+    net = et.Net(4, "lstm/L2/H6/dropout:0.5; join:2; gru/H4")
+    x = torch.randn(6, 2, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        low = net.eval()(x)[0]
+    assert low.dtype is torch.bfloat16 and (low - net(x)[0]).abs().max() < 0.05
+    with torch.no_grad():
+        assert torch.equal(net(x)[0], net(x)[0])
+    net.train()
+    assert not torch.equal(net(x)[0], net(x)[0])
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        one = net(x)[0]
+        torch.manual_seed(3)
+        assert torch.equal(one, net(x)[0])
+    other = pickle.loads(pickle.dumps(net)).eval()
+    assert torch.equal(other(x)[0], copy.deepcopy(net).eval()(x)[0])
+    y, final = net.eval()(x[:0])
+    assert y.shape == (0, 2, 4) and not final[0][0].any()
+    y, final = net(x[:, :0])
+    assert y.shape == (3, 0, 4) and final[1][0].shape == (1, 0, 4)
+
+
+def test_what_is_wrong_is_said():
+    import ecornn
+
+    with pytest.raises(ecornn.BadArgument, match="layer 1 of a net: no built-in cell"):
+        et.Net(3, "lstm/H4; nix/H2")
+    net = et.Net(3, "lstm/H4; join:2; gru/H2")
+    with pytest.raises(ValueError, match="the last 3"):
+        net(torch.zeros(5, 2, 4))
+    with pytest.raises(ValueError, match="must be floats"):
+        net(torch.zeros(5, 2, 3, dtype=torch.float64))
+    with pytest.raises(ValueError, match="lengths is"):
+        net(torch.zeros(5, 2, 3), torch.tensor([6, 1]))
+    with pytest.raises(ValueError, match="initial has the shapes"):
+        net(torch.zeros(5, 2, 3), initial=[(torch.zeros(1, 2, 4),)])
+    y, _ = net(torch.zeros(5, 2, 3))
+    with pytest.raises(NotImplementedError, match="gradient of a gradient"):
+        torch.autograd.grad(y.sum(), list(net.parameters()), create_graph=True)
