@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/util.h"
-#include "tests/core/stack.h"
+#include "tests/kit/stack.h"
 #include "tests/kit/suite.h"
 #include "tests/kit/testing.h"
 

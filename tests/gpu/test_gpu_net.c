@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/util.h"
-#include "tests/core/stack.h"
+#include "tests/kit/stack.h"
 #include "tests/kit/suite.h"
 
 static const char *const tested = "cuda";

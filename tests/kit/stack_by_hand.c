@@ -1,7 +1,7 @@
 /*
  * A net by hand, see stack.h: layers through the functions of plans, joins and sums in loops.
  */
-#include "tests/core/stack.h"
+#include "tests/kit/stack.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * A net from its text, and its run, see stack.h.
  */
-#include "tests/core/stack.h"
+#include "tests/kit/stack.h"
 
 #include <check.h>
 #include <math.h>
@@ -11,10 +11,6 @@
 
 #include "tests/kit/testing.h"
 
-void check_ok(ecornn_status status)
-{
-    ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
-}
 size_t stack_bytes(const struct stack *stack, int32_t T, int32_t width)
 {
     return (size_t)T * (size_t)stack->N * (size_t)width * stack->element;
