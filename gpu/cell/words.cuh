@@ -8,7 +8,7 @@
 #define ECO_GPU_CELL_WORDS_CUH
 
 #include "gpu/cell/args.h"
-#include "gpu/cell/math.cuh"
+#include "gpu/cell/draw.cuh"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -201,16 +201,8 @@ ECO_DEVICE void store_mean(struct element *at, int m, vec v)
 
 ECO_DEVICE vec v_bernoulli(struct element *at, int which, double probability)
 {
-    const struct eco_stage_call *call = at->call;
-    if (!call->training)
-        return (real)probability;
-    const struct eco_coordinates where = {call->seed,
-                                          call->layer,
-                                          call->direction,
-                                          eco_draw_purpose(which),
-                                          eco_draw_step(which, call->draw_step + (uint32_t)call->t),
-                                          call->draw_row + (uint32_t)at->row};
-    return draw(&where, (uint32_t)at->unit, probability);
+    const struct drawn_for where = {(uint32_t)at->call->t, (uint32_t)at->row, (uint32_t)at->unit};
+    return draw_mask(at->call, which, probability, where);
 }
 
 /* ---- masked rows ----------------------------------------------------------------------------- */

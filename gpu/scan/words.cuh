@@ -5,7 +5,7 @@
 #ifndef ECO_GPU_SCAN_WORDS_CUH
 #define ECO_GPU_SCAN_WORDS_CUH
 
-#include "gpu/cell/math.cuh"
+#include "gpu/cell/draw.cuh"
 #include "gpu/scan/args.h"
 
 /* The cell's numbers and functions are the text's (source_text.c); these are nobody's, so that a
@@ -78,16 +78,8 @@ ECO_DEVICE void store_dstate(struct scan_step *at, int s, vec v)
 }
 ECO_DEVICE vec v_bernoulli(struct scan_step *at, int which, double probability)
 {
-    const struct eco_scan_call *call = at->call;
-    if (!call->training)
-        return (real)probability;
-    const struct eco_coordinates where = {call->seed,
-                                          call->layer,
-                                          call->direction,
-                                          eco_draw_purpose(which),
-                                          eco_draw_step(which, call->draw_step + (uint32_t)at->t),
-                                          call->draw_row + (uint32_t)at->n};
-    return draw(&where, (uint32_t)at->unit, probability);
+    const struct drawn_for where = {(uint32_t)at->t, (uint32_t)at->n, (uint32_t)at->unit};
+    return draw_mask(at->call, which, probability, where);
 }
 
 #define CELL(name)    name

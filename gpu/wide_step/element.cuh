@@ -6,6 +6,7 @@
 #define ECO_GPU_WIDE_STEP_ELEMENT_CUH
 
 #include "gpu/cell/args.h"
+#include "gpu/cell/draw.cuh"
 #include "gpu/cell/templates.cuh"
 
 /* ---- pairs of units in memory ---------------------------------------------------------------- */
@@ -65,16 +66,8 @@ WIDE_WORD void store_save(WIDE_AT, int i, vec v)
 }
 WIDE_WORD vec v_bernoulli(WIDE_AT, int which, double probability)
 {
-    const struct eco_stage_call *call = at->call;
-    if (!call->training)
-        return (real)probability;
-    const struct eco_coordinates where = {call->seed,
-                                          call->layer,
-                                          call->direction,
-                                          eco_draw_purpose(which),
-                                          eco_draw_step(which, call->draw_step + (uint32_t)call->t),
-                                          call->draw_row + (uint32_t)at->row};
-    return draw(&where, (uint32_t)at->unit, probability);
+    const struct drawn_for where = {(uint32_t)at->call->t, (uint32_t)at->row, (uint32_t)at->unit};
+    return draw_mask(at->call, which, probability, where);
 }
 #undef WIDE_WORD
 #undef WIDE_AT
