@@ -23,9 +23,13 @@ build() {
 }
 build "$base" before
 build HEAD after
+# Ours: behind pointers that programs do not look through.  Headers alone do not say that, where one
+# of ours has the name of a public one.
+printf '[suppress_type]\n  name_regexp = ^eco_\n' > "$work/private"
 status=0
-abidiff --no-added-syms --headers-dir1 "$work/before/include" --headers-dir2 "$work/after/include" \
+abidiff --suppressions "$work/private" --no-added-syms \
+    --headers-dir1 "$work/before/include" --headers-dir2 "$work/after/include" \
     "$work/before/.libs/libecornn.so" "$work/after/.libs/libecornn.so" || status=$?
-# 4: the interface changed; 8: so that programs break (abidiff(1)).
-[ $((status & 11)) = 0 ] || { echo "FAILED: not the interface of $base"; exit 1; }
+# Any change is one: structures are of a size that a program was compiled with (abidiff(1): 4).
+[ $status = 0 ] || { echo "FAILED: not the interface of $base"; exit 1; }
 echo "abi: as $base"
