@@ -57,6 +57,7 @@ has "ecornn 0." --version
 has "instruction sets: " info
 json "'plain' in x['instruction sets'] and 'packed' in x['devices'][0]['algorithms']" info --json
 has "ECORNN_FORCE=algorithm=" plan --device cpu:1 lstm/T5/N3/I4/H8
+has "layer 1: gru/f32/infer/T3/N3/I16/H4" plan --device cpu:1 "T5/N3/I4; lstm/H8; join:2; gru/H4"
 json "x[0]['choices'].startswith('algorithm=') and x[0]['bytes']['reserve'] > 0 and len(x[0]['print']) > 5" \
     plan --json --device cpu:1 lstm/train/T5/N3/I4/H8
 has "regret " plan --measure --seconds 0.05 --device cpu:1 lstm/T5/N3/I4/H8
@@ -200,6 +201,8 @@ if [ -w /dev/full ]; then
     grep -q "cannot write the output" "$work/errors" || fail "lost output: $(cat "$work/errors")"
 fi
 refuse 1 "no part of a problem" plan lstm/nonsense
+refuse 1 "layer 0 of a net" plan --device cpu:1 "T5/N3/I4; nonsense"
+refuse 1 "a net is not measured" plan --measure --device cpu:1 "T5/N3/I4; lstm/H8"
 refuse 1 "is unknown" plan --device nothing lstm/T1/N1/I1/H1
 refuse 1 "there is no list [none]" plan --shapes "$work/lists" @none
 ECORNN_FORCE=chunk=2 refuse 1 "ECORNN_FORCE is set" tune --regret --device cpu:1 lstm/T1/N1/I1/H1

@@ -41,6 +41,34 @@ void choices_of(const char *text, char choices[256])
                  at + strlen(head));
 }
 
+/* A text of pieces (doc/guide/nets.md). */
+static bool is_net(const char *problem)
+{
+    return strchr(problem, ';') != NULL;
+}
+
+/* The same of a net. */
+static char *print_of_net(const struct session *session, const char *net, ecornn_sizes *sizes)
+{
+    const ecornn_cell *const cells[] = {session->cell, NULL};
+    ecornn_net_plan *plan = NULL;
+    ecornn_net_sizes of_net;
+    if (ecornn_net_plan_create(&plan, session->device, net, cells) != ECORNN_OK) {
+        say("%s: %s", net, ecornn_error_detail());
+        return NULL;
+    }
+    const int length = ecornn_net_plan_print(plan, NULL, 0);
+    char *const text = length >= 0 ? malloc((size_t)length + 1) : NULL;
+    if (text != NULL)
+        ecornn_net_plan_print(plan, text, (size_t)length + 1);
+    else
+        say("no memory");
+    ecornn_net_plan_sizes(plan, &of_net);
+    *sizes = of_net.blocks;
+    ecornn_net_plan_free(plan);
+    return text;
+}
+
 /* ---- for programs ---------------------------------------------------------------------------- */
 
 static void write_sizes(struct json *json, const ecornn_sizes *sizes)
@@ -111,7 +139,9 @@ static bool show(struct session *session, const char *problem)
     struct candidates candidates = {.n = 0};
     ecornn_tuned tuned;
     ecornn_sizes sizes;
-    char *text = print_of(session, problem, &sizes);
+    if (is_net(problem) && measured)
+        return say("%s: a net is not measured, its layers are", problem);
+    char *text = (is_net(problem) ? print_of_net : print_of)(session, problem, &sizes);
     bool good = text != NULL;
     if (good && measured)
         good = tune_problem(session->device, problem, session->cell, session->options, true, &tuned,
@@ -121,7 +151,8 @@ static bool show(struct session *session, const char *problem)
     if (good && session->options->json) {
         json_object(&session->json, NULL);
         json_text(&session->json, "problem", problem);
-        write_choices(&session->json, text);
+        if (!is_net(problem))
+            write_choices(&session->json, text);
         write_sizes(&session->json, &sizes);
         if (measured)
             write_candidates(&session->json, &candidates);
@@ -148,6 +179,7 @@ const struct command command_plan = {
     .operands = "PROBLEM|@LIST...",
     .about = "Prints what would run and why; with --measure how fast every candidate is",
     .more = "PROBLEM is like lstm/train/T50/N32/I256/H256, @LIST one of the file of shapes.\n"
+            "A net is one, too: \"train/T400/N32/I40; lstm/H256/bi; join:2; gru/H256\".\n"
             "Regret is the time of the planner's plan over the best candidate's, less 1.\n",
     .takes = TAKES_JSON | TAKES_DEVICE | TAKES_CELL | TAKES_SHAPES | TAKES_SECONDS | TAKES_MEASURE |
              TAKES_RECORDED | TAKES_RANDOM | TAKES_SEED,
