@@ -63,6 +63,7 @@ static void open_piece(struct stack *stack, struct piece *piece, const char *com
     }
     piece[1].T = (piece->T + piece->join - 1) / piece->join;
     piece[1].input = piece->output;
+    piece[1].before = piece->before * piece->join;
     for (int32_t n = 0; n < stack->N; n++)
         piece[1].lengths[n] = (piece->lengths[n] + piece->join - 1) / piece->join;
 }
@@ -87,7 +88,7 @@ void stack_open(struct stack *stack, const char *device, const struct stack_case
     stack->batch_major = strstr(common, "batch-major") != NULL;
     stack->resets = strstr(common, "resets") != NULL;
     stack->masks = strstr(common, "mask") != NULL;
-    stack->piece[0].T = stack->T, stack->piece[0].input = is->I;
+    stack->piece[0].T = stack->T, stack->piece[0].input = is->I, stack->piece[0].before = 1;
     for (int32_t n = 0; n < stack->N; n++)
         stack->piece[0].lengths[n] =
             n == 1 ? 0 : (int32_t)(uniform(&seed) * (double)(stack->T + 1));
@@ -320,6 +321,7 @@ void stack_run(const struct stack *stack, const ecornn_net_plan *plan, const str
                           .workspace = memory.workspace,
                           .reserve = memory.reserve,
                           .seed = SEED,
+                          .first_step = FIRST_STEP,
                           .workspace_bytes = sizes.blocks.workspace,
                           .reserve_bytes = sizes.blocks.reserve};
     const ecornn_gradient gradient = {

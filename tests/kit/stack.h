@@ -17,7 +17,8 @@ struct stack_case {
     bool lengths;
 };
 
-enum { LAYERS = 8, PIECES = 8, PARAMS = 256, SEED = 11 };
+/* Every join that tests have divides the first step. */
+enum { LAYERS = 8, PIECES = 8, PARAMS = 256, SEED = 11, FIRST_STEP = 120 };
 
 struct layer {
     char problem[200];
@@ -33,7 +34,8 @@ struct layer {
 struct piece {
     int32_t join; /* 1: layers */
     int first, layers;
-    int32_t T, input, output; /* T: of what it reads */
+    int32_t T, input, output; /* T: of what it reads, */
+    int32_t before;           /* whose steps are so many of x */
     int32_t lengths[64];
 };
 

@@ -9,6 +9,7 @@
 /* Device memory of a layer between forward and backward, and of its results. */
 struct hand {
     void *weights, *workspace, *reserve, *x, *y, *lengths, *resets, *mask;
+    uint32_t first_step;
     struct states_memory states;
 };
 
@@ -25,7 +26,8 @@ static ecornn_io io_of(const struct stack *stack, const struct hand *hand, int k
                     .weights = hand->weights,
                     .workspace = hand->workspace,
                     .reserve = hand->reserve,
-                    .seed = SEED + (uint64_t)k};
+                    .seed = SEED + (uint64_t)k,
+                    .first_step = hand->first_step};
     for (int s = 0; s < ECORNN_MAX_STATES; s++) {
         io.initial[s] = stack_state_at(&stack->layer[k], hand->states.initial, s);
         io.final[s] = stack_state_at(&stack->layer[k], hand->states.final, s);
@@ -51,6 +53,7 @@ static char *forward_layer(const struct stack *stack, struct hand *hand, const s
         .lengths = stack->ragged ? stack_up(stack, piece->lengths, (size_t)stack->N * 4) : NULL,
         .resets = stack->resets ? stack_up(stack, stack->reset, rows) : NULL,
         .mask = stack->masks ? stack_up(stack, stack->mask, rows) : NULL,
+        .first_step = FIRST_STEP / (uint32_t)piece->before,
         .states = stack_states(stack, in, k)};
     stack_params(layer, block, stack->param, params);
     check_ok(ecornn_pack(layer->plan, (const void *const *)params, hand->weights, NULL));
