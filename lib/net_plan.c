@@ -146,11 +146,14 @@ static ecornn_status check_joins(const struct ecornn_net_plan *plan)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* A block of the net: each part begins aligned. */
+/* A block of the net: each part begins as aligned as memory of ecornn_alloc does, by which a GPU
+ * chooses how it multiplies. */
 static size_t take(struct eco_size *block, struct eco_size bytes)
 {
+    enum { ALIGNMENT = 256 };
     const size_t at = block->value;
-    *block = eco_size_align(eco_size_add(*block, bytes));
+    *block = eco_size_add(eco_size_add(*block, bytes), eco_size_of(ALIGNMENT - 1));
+    block->value = block->value / ALIGNMENT * ALIGNMENT;
     return at;
 }
 
