@@ -169,20 +169,19 @@ static struct wave find_wave(const struct eco_problem *problem, const struct eco
     return best;
 }
 
+/* Steps of a chunk of layers one after the other. */
 static int32_t steps_for(const struct eco_problem *problem, const struct eco_caps *caps,
-                         bool backward, bool wavefront)
+                         bool backward)
 {
-    if (eco_step_asked(problem, backward) > 0)
-        return eco_step_asked(problem, backward);
-    return wavefront ? find_wave(problem, caps).steps : most_steps(problem, caps, backward, false);
+    const int32_t asked = eco_step_asked(problem, backward);
+    return asked > 0 ? asked : most_steps(problem, caps, backward, false);
 }
 
 /* Saved values that are computed again stay in the L2 until the steps read them. */
-static int32_t steps_back(const struct eco_problem *problem, const struct eco_caps *caps,
-                          bool wavefront)
+static int32_t steps_back(const struct eco_problem *problem, const struct eco_caps *caps)
 {
     enum { NEAR_BYTES = 16 << 20 };
-    const int32_t steps = steps_for(problem, caps, true, wavefront);
+    const int32_t steps = steps_for(problem, caps, true);
     const double step = (double)problem->cell->lowered.n_saves * problem->H * problem->N *
                         (double)eco_type_bytes(problem->type);
     if (problem->saving.policy == ECORNN_SAVE_ALL || eco_step_asked(problem, true) > 0 ||
@@ -198,7 +197,7 @@ static double steps_time(const struct eco_problem *problem, const struct eco_cap
                          bool backward)
 {
     const struct eco_gpu_rates *rates = eco_gpu_rates_of(caps);
-    const int32_t chunk = steps_for(problem, caps, backward, false);
+    const int32_t chunk = steps_for(problem, caps, backward);
     const double chunks = (double)((problem->T + chunk - 1) / chunk);
     double least = 0;
     for (int32_t jobs = 1; jobs <= problem->D; jobs++) {
@@ -233,11 +232,17 @@ static double forward_time(const struct eco_problem *problem, const struct eco_c
            (wavefront ? find_wave(problem, caps).time : steps_time(problem, caps, false));
 }
 
-/* Is a wavefront of layers faster than one after the other?  Steps back of different layers are not
- * of one level, so no launch takes them together. */
+/* May layers run as a wavefront?  Steps back of different layers are not of one level, so no launch
+ * takes them together. */
+static bool may_overlap(const struct eco_problem *problem)
+{
+    return problem->L > 1 && problem->D == 1 && !problem->training;
+}
+
+/* Is that faster than one after the other? */
 static bool overlaps_layers(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    return problem->L > 1 && problem->D == 1 && !problem->training &&
+    return may_overlap(problem) &&
            forward_time(problem, caps, true) < forward_time(problem, caps, false);
 }
 
@@ -252,8 +257,9 @@ static double back_outside(const struct eco_problem *problem, const struct eco_c
 
 static double estimate(const struct eco_problem *problem, const struct eco_caps *caps)
 {
-    const double forward = eco_gpu_launches(problem, caps, 1) +
-                           forward_time(problem, caps, overlaps_layers(problem, caps));
+    const double apart = forward_time(problem, caps, false),
+                 beside = may_overlap(problem) ? forward_time(problem, caps, true) : apart,
+                 forward = eco_gpu_launches(problem, caps, 1) + fmin(apart, beside);
     if (!problem->training)
         return forward;
     return forward + eco_gpu_after_back(problem, caps) +
@@ -305,9 +311,10 @@ static void wishes(const struct eco_problem *problem, const struct eco_caps *cap
     wishes->gpu.turned[1] = problem->training && wishes->gpu.prepared_bytes[1] == 0;
     wishes->gpu.filled = eco_step_fills(
         problem, caps, ECO_OUTSIDE_INPUT | (back_is_outside ? ECO_OUTSIDE_STEPS : 0));
-    wishes->chunk = steps_for(problem, caps, false, wishes->wavefront);
+    wishes->chunk =
+        wishes->wavefront ? find_wave(problem, caps).steps : steps_for(problem, caps, false);
     wishes->chunk_backward =
-        eco_saving_chunk(problem, steps_back(problem, caps, wishes->wavefront));
+        wishes->wavefront ? wishes->chunk : eco_saving_chunk(problem, steps_back(problem, caps));
     fit(problem, caps, wishes);
 }
 
