@@ -189,6 +189,7 @@ struct eco_exchange_call {
     int32_t scale_block[ECO_PERSISTENT_PRODUCTS], runs[ECO_PERSISTENT_PRODUCTS], scale_blocks, run;
     int32_t rows, group_rows, column, hidden;
     int32_t operand; /* bytes of a number */
+    int32_t means;   /* of sums for means, behind all blocks: vectors of 16 bytes, in a group */
     bool whole;      /* there is a unit of the batch for every number */
 };
 /* overlap: beside the kernel ahead, which does not touch what is exchanged. */

@@ -220,13 +220,17 @@ size_t eco_cell_emit_scan(const struct ecornn_cell *cell, char *text, size_t siz
 /* print.c: all of it for people.  False: no memory. */
 struct eco_text;
 bool eco_cell_print(const struct ecornn_cell *cell, struct eco_text *text);
-/* 1: one stage each way, around one product with the output state; 2: two, the second around a
- * product with a value that the first computes: what can stay on a chip.  0: another cell. */
+/* 1: one product with the output state, around which is one stage each way, or, of a cell with
+ * means, as many as these make; 2: two stages, the second around a product with a value that the
+ * first computes: what can stay on a chip.  0: another cell. */
 int eco_cell_products(const struct ecornn_cell *cell);
 /* Of such a cell, for CELLS_PERSISTENT: "CALL(place, accumulators, states, saved values,
  * accumulators with the first product, with the second, for each product which of these each
  * accumulator is, or -1 ...)". */
 size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *text, size_t size);
+/* Of such a cell with means, for CELLS_MEANS: "CALL(0, stages, means, the stage that stores each
+ * mean ...)", of one way. */
+size_t eco_cell_emit_means(const struct ecornn_cell *cell, bool backward, char *text, size_t size);
 
 /* bounds.c: do the output state and the operands of products stay in [-1, 1], where the initial
  * output state is in it, or, where it is not, within the next power of two (up to 2^20), whatever

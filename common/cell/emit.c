@@ -153,8 +153,11 @@ int eco_cell_products(const struct ecornn_cell *cell)
 {
     const struct eco_lowered *lowered = &cell->lowered;
     const int n = lowered->n_operands;
-    if (n < 1 || n > 2 || lowered->n_forward != n || lowered->n_backward != n ||
-        lowered->operand[0].state != 0 || lowered->has_means)
+    if (n < 1 || n > 2 || lowered->operand[0].state != 0)
+        return 0;
+    if (lowered->has_means)
+        return n == 1 ? 1 : 0;
+    if (lowered->n_forward != n || lowered->n_backward != n)
         return 0;
     return n == 1 || is_chain(lowered) ? n : 0;
 }
@@ -169,6 +172,30 @@ static int emit_rows(struct eco_text *text, const struct eco_lowered *lowered, i
         rows += has;
     }
     return rows;
+}
+
+/* The stage that stores a mean. */
+static int stage_of_mean(const struct eco_program *program, int stages, int mean)
+{
+    for (int k = 0; k < stages; k++)
+        for (int i = 0; i < program[k].n; i++)
+            if (program[k].code[i].op == ECO_OP_STORE_MEAN && program[k].code[i].index == mean)
+                return k;
+    return 0;
+}
+
+size_t eco_cell_emit_means(const struct ecornn_cell *cell, bool backward, char *text, size_t size)
+{
+    const struct eco_lowered *lowered = &cell->lowered;
+    const struct eco_program *program = backward ? lowered->backward : lowered->forward;
+    const int stages = backward ? lowered->n_backward : lowered->n_forward,
+              means = lowered->n_means[backward];
+    struct eco_text out = {text, size, 0};
+    eco_text_add(&out, "CALL(0, %d, %d", stages, means);
+    for (int m = 0; m < means || m == 0; m++)
+        eco_text_add(&out, ", %d", stage_of_mean(program, stages, m));
+    eco_text_add(&out, ")");
+    return out.length;
 }
 
 size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *text, size_t size)

@@ -37,8 +37,8 @@ static const char *refuses(const struct eco_problem *problem, const struct eco_c
         return "a type without a kernel";
     if (problem->weight_type != problem->type)
         return "weights of another type than the rows";
-    if (eco_cell_products(cell) != 1)
-        return "a cell of other products than one with the output state";
+    if (eco_cell_products(cell) != 1 || cell->lowered.has_means)
+        return "a cell of other products than one with the output state, or with means";
     if (cell->lowered.raw >= 0)
         return "a cell that reads x unit by unit";
     if (problem->projected && problem->resets)

@@ -76,6 +76,35 @@ static size_t emit_numbers(const struct ecornn_cell *cell, char *text, size_t si
     return eco_cell_emit_numbers(cell, 0, text, size);
 }
 
+static size_t emit_means(const struct ecornn_cell *cell, char *text, size_t size)
+{
+    return eco_cell_emit_means(cell, false, text, size);
+}
+
+static size_t emit_means_back(const struct ecornn_cell *cell, char *text, size_t size)
+{
+    return eco_cell_emit_means(cell, true, text, size);
+}
+
+/* Of a cell with means: CELLS_STAGE_k for each stage of a way that there may be. */
+static void print_means(const struct ecornn_cell *cell, const char *way, struct eco_text *text)
+{
+    const bool backward = way[0] == 'b';
+    const int stages = backward ? cell->lowered.n_backward : cell->lowered.n_forward;
+    for (int k = 0; k < ECO_MAX_STAGES; k++) {
+        eco_text_add(text, "#define CELLS_STAGE_%d(CALL)", k);
+        if (k < stages) {
+            eco_text_add(text, " CALL(0, ");
+            add_symbol(text, cell->recipe.name);
+            eco_text_add(text, "_%s_%d)", way, k);
+        }
+        eco_text_add(text, "\n");
+    }
+    eco_text_add(text, "#define CELLS_MEANS(CALL) ");
+    add(text, backward ? emit_means_back : emit_means, cell);
+    eco_text_add(text, "\n");
+}
+
 void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text)
 {
     enum { STAGES = 2 }; /* that kernels call by such a list: CELLS_forward_0, CELLS_forward_1 */
@@ -92,4 +121,6 @@ void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_
     eco_text_add(text, "#define CELLS_PERSISTENT(CALL) ");
     add(text, emit_numbers, cell);
     eco_text_add(text, "\n");
+    if (cell->lowered.has_means)
+        print_means(cell, way, text);
 }

@@ -169,7 +169,8 @@ void eco_persistent_forget(struct eco_gpu_run *run, const struct eco_persistent_
                                          .group_rows = shape->group_rows,
                                          .column = call->column,
                                          .hidden = call->hidden,
-                                         .operand = need.operand};
+                                         .operand = need.operand,
+                                         .means = eco_persistent_means(&need, shape)};
     const int shift = ECO_PERSISTENT_RUN_OF(shape->unit_shift),
               k_block = ECO_PERSISTENT_BYTES / need.operand;
     exchange.run = 1 << shift;

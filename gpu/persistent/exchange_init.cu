@@ -74,14 +74,14 @@ static __device__ void mask_units(const struct eco_exchange_call *call, int32_t 
 static __global__ void mark_exchange(const __grid_constant__ struct eco_exchange_call call)
 {
     launch_dependent_grids();
-    const int32_t reads = reads_of(&call, call.blocks);
+    const int32_t masked = reads_of(&call, call.blocks), reads = masked + call.means;
     const int32_t i = (int32_t)(blockIdx.x * INIT_THREADS + threadIdx.x);
     const int32_t step = (int32_t)blockIdx.y / call.groups,
                   group = (int32_t)blockIdx.y - step * call.groups;
     const int32_t all = reads * call.groups, apart = (int32_t)gridDim.y / call.groups;
     uint32_t word[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
     if (i < reads) {
-        if (!call.whole)
+        if (!call.whole && i < masked)
             mask_units(&call, group, i, word);
         uint4 *to = (uint4 *)call.exchange[blockIdx.z] + group * reads + i;
         for (int32_t at = step; at < call.steps; at += apart)
@@ -96,7 +96,8 @@ cudaError_t eco_launch_exchange(const struct eco_exchange_call *call, bool overl
                                 cudaStream_t stream)
 {
     void *argument[] = {(void *)call};
-    const int32_t across = (reads_of(call, call->blocks) + INIT_THREADS - 1) / INIT_THREADS;
+    const int32_t across =
+        (reads_of(call, call->blocks) + call->means + INIT_THREADS - 1) / INIT_THREADS;
     const int32_t wanted = (BLOCKS + across * call->groups - 1) / (across * call->groups),
                   most = (call->steps + LEAST_STEPS - 1) / LEAST_STEPS;
     return eco_launch((const void *)mark_exchange,

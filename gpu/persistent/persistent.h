@@ -25,6 +25,7 @@ struct eco_persistent_need {
     int32_t width[ECO_PERSISTENT_PRODUCTS];     /* of what each gathers, for a batch row */
     int32_t recurrent[ECO_PERSISTENT_PRODUCTS]; /* accumulators that it adds to */
     int32_t accs, states;                       /* all accumulators */
+    int32_t means, stages;                      /* of a row, and of the text that they cut */
     int32_t fields;                             /* that a step back may read */
     int32_t operand;                            /* bytes of one */
     int32_t instructions;                       /* of the matrix units for a k block's product */
@@ -99,6 +100,11 @@ struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan
 /* tiling.c: microseconds of a step by prediction; 0: it does not fit. */
 double eco_persistent_shape(const struct eco_persistent_need *need,
                             struct eco_persistent_shape *shape);
+
+/* Vectors of 16 bytes that a group exchanges in a step for means: a sum of each block, or of each
+ * 32 units of it. */
+int32_t eco_persistent_means(const struct eco_persistent_need *need,
+                             const struct eco_persistent_shape *shape);
 
 /* ---- kernels, kernels.c ---------------------------------------------------------------------- */
 

@@ -91,8 +91,8 @@ const char *eco_persistent_refuses(const struct eco_problem *problem, bool backw
     if (kind == NULL)
         return "a type without a kernel";
     if (eco_cell_products(cell) == 0)
-        return "a cell of other products than one with the output state, and one with a value of "
-               "it";
+        return "a cell of other products than one with the output state, and, without means, one "
+               "with a value of it";
     if (cell->recipe.head_means && problem->heads > 1)
         return "means over heads";
     if (backward && problem->states)
@@ -123,6 +123,12 @@ static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_forc
            force->shapes[backward];
 }
 
+/* That means cut the text of a step into. */
+static int32_t stages_of(const struct eco_lowered *lowered, bool backward)
+{
+    return !lowered->has_means ? 1 : backward ? lowered->n_backward : lowered->n_forward;
+}
+
 /* All but which blocks there may be. */
 static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
@@ -139,6 +145,8 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .jobs = jobs,
                                        .accs = lowered->n_accs,
                                        .states = states,
+                                       .means = lowered->n_means[backward],
+                                       .stages = stages_of(lowered, backward),
                                        .fields = eco_persistent_fields(problem->cell),
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,

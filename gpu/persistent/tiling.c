@@ -10,6 +10,7 @@ enum {
     LANES = 32,
     FOUR = ECO_PERSISTENT_WARPGROUP,
     FRAGMENT = 32,          /* bytes of a lane */
+    PIECE_BYTES = 16,       /* that are exchanged at a time */
     READ_WANTED = 192 << 10 /* bytes of R to come at a time */
 };
 
@@ -98,7 +99,8 @@ static size_t shared_bytes(const struct eco_persistent_need *need,
              ? parts * rows *
                    (size_t)ECO_PERSISTENT_PART_ROW(row_groups(need, 0), shape->unit_shift) * 4
              : 0) +
-        rows * sizeof(int32_t) + (own * (size_t)pairs(shape) + biases) * 4;
+        rows * sizeof(int32_t) +
+        (own * (size_t)pairs(shape) + biases + rows * (size_t)need->means) * 4;
     /* R comes through it before the first step, the faster the more there is. */
     const size_t least =
                      larger_size(kept + ECO_PERSISTENT_READ_BYTES / 2, ECO_PERSISTENT_READ_BYTES),
@@ -195,6 +197,8 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
     for (int o = 0; o < need->products; o++)
         if (!divide_product(need, o, shape))
             return false;
+    shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups * PIECE_BYTES *
+                             (size_t)eco_persistent_means(need, shape);
     /* Sums of all batch rows, or of some at a time: only clusters put them elsewhere then. */
     shape->chunk = row_tiles(shape);
     shape->shared_bytes = shared_bytes(need, shape);
@@ -278,13 +282,30 @@ static double predict_product(const struct eco_persistent_need *need, int o,
     return time + (shape->cluster_log2 > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }
 
+/* Of means, between two stages of the text. */
+static double predict_hand_over(const struct eco_persistent_need *need,
+                                const struct eco_persistent_shape *shape)
+{
+    const struct eco_persistent_cost *cost = cost_of(need, shape);
+    const double rounds = pairs(shape) / ECO_PERSISTENT_THREADS,
+                 kbytes = eco_persistent_means(need, shape) * PIECE_BYTES / 1024. / need->stages;
+    return cost->step + rounds * cost->round + kbytes * cost->kbyte;
+}
+
 static double predict(const struct eco_persistent_need *need,
                       const struct eco_persistent_shape *shape)
 {
     double time = 0;
     for (int o = 0; o < need->products; o++)
         time += predict_product(need, o, shape);
-    return time;
+    return time + (need->stages - 1) * predict_hand_over(need, shape);
+}
+
+int32_t eco_persistent_means(const struct eco_persistent_need *need,
+                             const struct eco_persistent_shape *shape)
+{
+    const int32_t parts = shape->members * larger((1 << shape->unit_shift) / LANES, 1);
+    return need->means * row_tiles(shape) * ECO_PERSISTENT_N * up(parts, 4);
 }
 
 double eco_persistent_shape(const struct eco_persistent_need *need,

@@ -1,0 +1,131 @@
+/*
+ * The backward kernel for cells with means over a row: that of other cells, but that the text of a
+ * step is stages, between which blocks tell each other sums (row_means.cuh).
+ */
+#ifndef ECO_GPU_PERSISTENT_BACKWARD_MEANS_CUH
+#define ECO_GPU_PERSISTENT_BACKWARD_MEANS_CUH
+
+#include "gpu/persistent/backward.cuh"
+#include "gpu/persistent/row_means.cuh"
+
+/* In shared memory, behind the fields of a step. */
+template <class CELL> ECO_DEVICE int means_at(const struct memory *memory)
+{
+    return field_at<CELL>(memory, field<CELL>::dy + 1, 0);
+}
+
+/* An element with what products add; again for each stage, then nothing goes to starts twice. */
+template <class CELL, class DIVISION, int STAGE>
+ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct block *block,
+                           const struct memory *memory, const struct thread *thread, int step,
+                           bool idle, int n, int round, struct element_of<CELL> *at)
+{
+    begin_element<CELL, DIVISION>(call, block, memory, thread, step, n, round, at);
+    const int sums = sums_at<DIVISION>(memory, thread, step, n);
+    at->dstate = idle ? 0 : sum_of<DIVISION>(memory, sums, 0);
+    read_fields(memory, at, (int)threadIdx.x + round * PERSISTENT_THREADS);
+    if (STAGE > 0 && at->cut)
+        at->dstate = 0;
+    add_dstate(at);
+}
+
+/* After the last step. */
+template <class CELL, class DIVISION>
+ECO_DEVICE void end_all(const struct eco_persistent_call *call, const struct block *block,
+                        const struct memory *memory, const struct thread *thread, int step,
+                        bool idle)
+{
+    for_elements<DIVISION>(memory, thread, [&](auto elements, int n, int round) {
+#pragma unroll
+        for (int p = 0; p < decltype(elements)::value; p++) {
+            const int row = n + p * DIVISION::element_rows;
+            const int sums = sums_at<DIVISION>(memory, thread, step, row);
+            struct element_of<CELL> at;
+            begin_element<CELL, DIVISION>(call, block, memory, thread, step, row, round + p, &at);
+            at.dstate = idle ? 0 : sum_of<DIVISION>(memory, sums, 0);
+            end(&at);
+        }
+    });
+}
+
+/* All stages of a step, and what goes round between them. */
+template <int NUMBER, class DIVISION>
+ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct block *block,
+                            const struct memory *memory, struct spin_timeout *spin_timeout,
+                            const struct thread *thread, int step, bool idle)
+{
+    typedef cell_traits<NUMBER> cell;
+    enum { LAST = means_of<NUMBER>::stages - 1 };
+    run_all_stages<NUMBER, DIVISION>(
+        call, block, memory, spin_timeout, thread, means_at<cell>(memory), idle,
+        [&](auto stage, int n, int round, auto *at) {
+            read_whole<cell, DIVISION, decltype(stage)::value>(call, block, memory, thread, step,
+                                                               idle, n, round, at);
+        },
+        [&](auto stage, auto elements, int n, int round, auto *at) {
+            enum { P = decltype(elements)::value, ENDS = decltype(stage)::value == LAST };
+            if constexpr (ENDS) {
+#pragma unroll
+                for (int p = 0; p < P; p++)
+                    send_dacc<0, typename DIVISION::scale_block>(&at[p]);
+#pragma unroll
+                for (int p = 0; p < P; p++)
+#pragma unroll
+                    for (int a = 0; a < cell::accs; a++)
+                        write_dacc(&at[p], a, at[p].dacc_of[a]);
+            }
+        });
+}
+
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
+ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
+{
+#if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
+    typedef cell_traits<NUMBER> cell;
+    typedef means_of<NUMBER> of_means;
+    typedef division<1, SHIFT, CLUSTER_LOG2, MAINLOOP, cell::first> divided;
+    const struct block block = block_of<divided>(&call);
+    wait_on_dependent_grids(); /* one of which may transpose R */
+    const struct scales scales = scales_of_r<divided, divided>(&call, &block, &block);
+    struct fragment r[divided::k_blocks][divided::wide];
+    read_fragments<divided>(&call, &block, &scales, r);
+    const struct memory memory = memory_of<divided>(&call, &block);
+    const struct eco_persistent_job *job = &call.job[block.job];
+    struct thread thread =
+        thread_of<divided>(&call, &block, &memory, exchanged_of<of_means, divided>(&call, &memory));
+    begin_walk(&call, &block);
+    struct spin_timeout spin_timeout = {0, 0};
+    thread.scales = scales;
+    clear_operand(&memory); /* what comes after the last step */
+    const struct span span = span_of(&call, &block, &memory);
+    struct resets resets = begin_resets(&call, &block, &memory, -1);
+    if (CLUSTER_LOG2 > 0)
+        open_cluster();
+    begin<cell, divided>(&call, &block, &memory, &thread);
+    publish_addresses(0);
+    __syncthreads();
+    tell_first_resets(&call, &block, &memory, &resets);
+    for (int step = 0;; step++) {
+        tell_resets(&call, &block, &memory, &resets); /* of the step after this one */
+        const auto read_ahead = [&] {
+            fetch<cell, divided>(&call, &block, &memory, &thread, step);
+        };
+        const bool idle = is_idle(&span, step);
+        if (idle) {
+            publish_addresses(step + 1);
+            __syncthreads();
+        } else {
+            product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r, step,
+                                     read_ahead, [] {});
+        }
+        if (step == job->steps) {
+            end_all<cell, divided>(&call, &block, &memory, &thread, step, idle);
+            break;
+        }
+        finish_step<NUMBER, divided>(&call, &block, &memory, &spin_timeout, &thread, step, idle);
+        advance_with_means<of_means, divided>(&call, &memory, &thread, step);
+    }
+#endif
+}
+
+#endif /* ECO_GPU_PERSISTENT_BACKWARD_MEANS_CUH */

@@ -1,0 +1,27 @@
+/*
+ * All that a source of kernels of a cell with means over a row includes, after it has said of which
+ * rows and operands, and with PERSISTENT_BACKWARD which way.
+ */
+#ifndef ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH
+#define ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH
+
+#if PERSISTENT_BACKWARD
+#include "gpu/persistent/backward_means.cuh"
+#else
+#include "gpu/persistent/forward_means.cuh"
+#endif
+#include "gpu/arch/cluster.cuh"
+#include "gpu/arch/wgmma.cuh"
+
+#define PERSISTENT_MEANS_KERNEL(name, shift, cluster_log2, mainloop)                               \
+    extern "C" __global__ void __launch_bounds__(PERSISTENT_THREADS, 1)                            \
+        name(const __grid_constant__ struct eco_persistent_call call)                              \
+    {                                                                                              \
+        if constexpr ((mainloop == ECO_PERSISTENT_WGMMA && !HAS_WGMMA) ||                          \
+                      (cluster_log2 > 0 && !HAS_CLUSTERS))                                         \
+            return;                                                                                \
+        else                                                                                       \
+            all_steps_with_means<0, shift, cluster_log2, mainloop>(call);                          \
+    }
+
+#endif /* ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH */
