@@ -228,8 +228,28 @@ int eco_cell_products(const struct ecornn_cell *cell);
  * accumulators with the first product, with the second, for each product which of these each
  * accumulator is, or -1 ...)". */
 size_t eco_cell_emit_numbers(const struct ecornn_cell *cell, int place, char *text, size_t size);
-/* Of such a cell with means, for CELLS_MEANS: "CALL(0, stages, means, the stage that stores each
- * mean ...)", of one way. */
+
+/* means.c: the stages of one way where sums of blocks of units go round between them, with as few
+ * of them as may be. */
+struct eco_joined_stage {
+    int16_t program, /* its stage of the cell */
+        again,       /* the one that runs before it, since it came ahead and saves values; -1 */
+        ahead;       /* the one whose means come with those of this one; -1: none */
+};
+struct eco_joined_mean {
+    int16_t stage, with; /* the mean that it comes with, a polynomial of that; -1: by itself */
+    double curve;        /* its coefficient of the square */
+};
+struct eco_joined_stages {
+    int n, n_means, n_sums; /* sums of a block for a row */
+    struct eco_joined_stage stage[ECO_MAX_STAGES];
+    struct eco_joined_mean mean[ECO_MAX_MEANS];
+};
+void eco_cell_join_stages(const struct eco_lowered *lowered, bool backward,
+                          struct eco_joined_stages *joined);
+/* Of a cell with means that can stay on a chip: what each stage calls, CELLS_STAGE_k(CALL) and
+ * CELLS_AHEAD_k(CALL); CELLS_STAGES and CELLS_MEANS; and of each mean lists of what is above, as
+ * CELLS_MEAN_STAGES, CELLS_MEAN_WITH and CELLS_MEAN_CURVES. */
 size_t eco_cell_emit_means(const struct ecornn_cell *cell, bool backward, char *text, size_t size);
 
 /* bounds.c: do the output state and the operands of products stay in [-1, 1], where the initial

@@ -174,27 +174,52 @@ static int emit_rows(struct eco_text *text, const struct eco_lowered *lowered, i
     return rows;
 }
 
-/* The stage that stores a mean. */
-static int stage_of_mean(const struct eco_program *program, int stages, int mean)
+/* CELLS_WHAT_k(CALL): a call of each program that there is. */
+static void emit_calls(struct eco_text *text, const struct ecornn_cell *cell, bool backward,
+                       const char *what, int k, const int16_t programs[2])
 {
-    for (int k = 0; k < stages; k++)
-        for (int i = 0; i < program[k].n; i++)
-            if (program[k].code[i].op == ECO_OP_STORE_MEAN && program[k].code[i].index == mean)
-                return k;
-    return 0;
+    eco_text_add(text, "#define CELLS_%s_%d(CALL)", what, k);
+    for (int i = 0; i < 2; i++)
+        if (programs[i] >= 0) {
+            eco_text_add(text, " CALL(0, ");
+            emit_name(text, cell->recipe.name);
+            eco_text_add(text, "_%s_%d)", backward ? "backward" : "forward", programs[i]);
+        }
+    eco_text_add(text, "\n");
+}
+
+/* A list, of which nothing is read where there are no means. */
+static void emit_list(struct eco_text *text, const char *name,
+                      const struct eco_joined_stages *joined, int which)
+{
+    eco_text_add(text, "#define CELLS_%s ", name);
+    for (int m = 0; m < joined->n_means || m == 0; m++) {
+        const struct eco_joined_mean *mean = &joined->mean[m];
+        eco_text_add(text, m > 0 ? ", " : "");
+        if (which < 2)
+            eco_text_add(text, "%d", which == 0 ? mean->stage : mean->with);
+        else
+            emit_number(text, mean->curve);
+    }
+    eco_text_add(text, "\n");
 }
 
 size_t eco_cell_emit_means(const struct ecornn_cell *cell, bool backward, char *text, size_t size)
 {
-    const struct eco_lowered *lowered = &cell->lowered;
-    const struct eco_program *program = backward ? lowered->backward : lowered->forward;
-    const int stages = backward ? lowered->n_backward : lowered->n_forward,
-              means = lowered->n_means[backward];
     struct eco_text out = {text, size, 0};
-    eco_text_add(&out, "CALL(0, %d, %d", stages, means);
-    for (int m = 0; m < means || m == 0; m++)
-        eco_text_add(&out, ", %d", stage_of_mean(program, stages, m));
-    eco_text_add(&out, ")");
+    struct eco_joined_stages joined;
+    eco_cell_join_stages(&cell->lowered, backward, &joined);
+    for (int k = 0; k < ECO_MAX_STAGES; k++) {
+        const struct eco_joined_stage none = {-1, -1, -1},
+                                      stage = k < joined.n ? joined.stage[k] : none;
+        emit_calls(&out, cell, backward, "STAGE", k, (int16_t[]){stage.again, stage.program});
+        emit_calls(&out, cell, backward, "AHEAD", k, (int16_t[]){-1, stage.ahead});
+    }
+    eco_text_add(&out, "#define CELLS_STAGES %d\n#define CELLS_MEANS %d\n", joined.n,
+                 joined.n_means);
+    emit_list(&out, "MEAN_STAGES", &joined, 0);
+    emit_list(&out, "MEAN_WITH", &joined, 1);
+    emit_list(&out, "MEAN_CURVES", &joined, 2);
     return out.length;
 }
 

@@ -86,29 +86,14 @@ static size_t emit_means_back(const struct ecornn_cell *cell, char *text, size_t
     return eco_cell_emit_means(cell, true, text, size);
 }
 
-/* Of a cell with means: CELLS_STAGE_k for each stage of a way that there may be. */
-static void print_means(const struct ecornn_cell *cell, const char *way, struct eco_text *text)
-{
-    const bool backward = way[0] == 'b';
-    const int stages = backward ? cell->lowered.n_backward : cell->lowered.n_forward;
-    for (int k = 0; k < ECO_MAX_STAGES; k++) {
-        eco_text_add(text, "#define CELLS_STAGE_%d(CALL)", k);
-        if (k < stages) {
-            eco_text_add(text, " CALL(0, ");
-            add_symbol(text, cell->recipe.name);
-            eco_text_add(text, "_%s_%d)", way, k);
-        }
-        eco_text_add(text, "\n");
-    }
-    eco_text_add(text, "#define CELLS_MEANS(CALL) ");
-    add(text, backward ? emit_means_back : emit_means, cell);
-    eco_text_add(text, "\n");
-}
-
 void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_text *text)
 {
     enum { STAGES = 2 }; /* that kernels call by such a list: CELLS_forward_0, CELLS_forward_1 */
+    if (cell->lowered.has_means) /* its stages run with values of two types */
+        eco_text_add(text, "#define vec auto\n");
     add(text, eco_cell_emit, cell);
+    if (cell->lowered.has_means)
+        eco_text_add(text, "#undef vec\n");
     for (int k = 0; k < STAGES; k++) {
         eco_text_add(text, "#define CELLS_%s_%d(CALL)", way, k);
         if (k < eco_cell_products(cell)) {
@@ -122,5 +107,5 @@ void eco_print_cell(const struct ecornn_cell *cell, const char *way, struct eco_
     add(text, emit_numbers, cell);
     eco_text_add(text, "\n");
     if (cell->lowered.has_means)
-        print_means(cell, way, text);
+        add(text, way[0] == 'b' ? emit_means_back : emit_means, cell);
 }

@@ -8,6 +8,19 @@
 #include "gpu/persistent/backward.cuh"
 #include "gpu/persistent/row_means.cuh"
 
+template <class CELL> ECO_DEVICE vec load_saved(struct element_ahead<CELL> *ahead, int i)
+{
+    return load_saved(ahead->at, i);
+}
+template <class CELL> ECO_DEVICE vec load_next(struct element_ahead<CELL> *ahead, int s)
+{
+    return load_next(ahead->at, s);
+}
+template <class CELL> ECO_DEVICE vec load_dnext(struct element_ahead<CELL> *ahead, int s)
+{
+    return load_dnext(ahead->at, s);
+}
+
 /* In shared memory, behind the fields of a step. */
 template <class CELL> ECO_DEVICE int means_at(const struct memory *memory)
 {
@@ -55,9 +68,11 @@ ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct
                             const struct thread *thread, int step, bool idle)
 {
     typedef cell_traits<NUMBER> cell;
-    enum { LAST = means_of<NUMBER>::stages - 1 };
-    run_all_stages<NUMBER, DIVISION>(
-        call, block, memory, spin_timeout, thread, means_at<cell>(memory), idle,
+    enum { LAST = means_of::stages - 1 };
+    const struct norming norming = {
+        call, block, memory, spin_timeout, thread, means_at<cell>(memory), idle};
+    run_all_stages<cell, DIVISION>(
+        &norming,
         [&](auto stage, int n, int round, auto *at) {
             read_whole<cell, DIVISION, decltype(stage)::value>(call, block, memory, thread, step,
                                                                idle, n, round, at);
@@ -82,7 +97,6 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     typedef cell_traits<NUMBER> cell;
-    typedef means_of<NUMBER> of_means;
     typedef division<1, SHIFT, CLUSTER_LOG2, MAINLOOP, cell::first> divided;
     const struct block block = block_of<divided>(&call);
     wait_on_dependent_grids(); /* one of which may transpose R */
@@ -92,7 +106,7 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
     const struct memory memory = memory_of<divided>(&call, &block);
     const struct eco_persistent_job *job = &call.job[block.job];
     struct thread thread =
-        thread_of<divided>(&call, &block, &memory, exchanged_of<of_means, divided>(&call, &memory));
+        thread_of<divided>(&call, &block, &memory, exchanged_of<divided>(&call, &memory));
     begin_walk(&call, &block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;
@@ -123,7 +137,7 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
             break;
         }
         finish_step<NUMBER, divided>(&call, &block, &memory, &spin_timeout, &thread, step, idle);
-        advance_with_means<of_means, divided>(&call, &memory, &thread, step);
+        advance_with_means<divided>(&call, &memory, &thread, step);
     }
 #endif
 }

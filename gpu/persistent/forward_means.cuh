@@ -8,14 +8,12 @@
 #include "gpu/persistent/forward.cuh"
 #include "gpu/persistent/row_means.cuh"
 
-template <class CELL, class MEANS>
-ECO_DEVICE void store_save(struct normed_element<CELL, MEANS> *at, int i, vec v)
+template <class CELL> ECO_DEVICE void store_save(struct normed_element<CELL> *at, int i, vec v)
 {
     at->save[i] = v;
     at->stored[i] = true;
 }
-template <class CELL, class MEANS>
-ECO_DEVICE bool stores(const struct normed_element<CELL, MEANS> *at, int i)
+template <class CELL> ECO_DEVICE bool stores(const struct normed_element<CELL> *at, int i)
 {
     return at->stored[i];
 }
@@ -92,9 +90,11 @@ ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct
                             const struct thread *thread, int step, bool idle)
 {
     typedef cell_traits<NUMBER> cell;
-    enum { LAST = means_of<NUMBER>::stages - 1 };
-    run_all_stages<NUMBER, DIVISION>(
-        call, block, memory, spin_timeout, thread, means_at<cell, DIVISION>(memory), idle,
+    enum { LAST = means_of::stages - 1 };
+    const struct norming norming = {
+        call, block, memory, spin_timeout, thread, means_at<cell, DIVISION>(memory), idle};
+    run_all_stages<cell, DIVISION>(
+        &norming,
         [&](auto, int n, int round, auto *at) {
             read_whole<cell, DIVISION>(call, block, memory, thread, step, n, round, at);
         },
@@ -112,7 +112,6 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
     typedef cell_traits<NUMBER> cell;
-    typedef means_of<NUMBER> of_means;
     typedef division<cell::first, SHIFT, CLUSTER_LOG2, MAINLOOP, 1> divided;
     const struct block block = block_of<divided>(&call);
     const struct scales scales = scales_of_r<divided, divided>(&call, &block, &block);
@@ -121,7 +120,7 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
     const struct memory memory = memory_of<divided>(&call, &block);
     const int steps = call.job[block.job].steps;
     struct thread thread =
-        thread_of<divided>(&call, &block, &memory, exchanged_of<of_means, divided>(&call, &memory));
+        thread_of<divided>(&call, &block, &memory, exchanged_of<divided>(&call, &memory));
     struct address_walker address_walker = address_walker_of(&call, &block);
     struct spin_timeout spin_timeout = {0, 0};
     thread.scales = scales;
@@ -155,7 +154,7 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
             product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r,
                                      &address_walker, step, ask, [] {});
         finish_step<NUMBER, divided>(&call, &block, &memory, &spin_timeout, &thread, step, idle);
-        advance_with_means<of_means, divided>(&call, &memory, &thread, step);
+        advance_with_means<divided>(&call, &memory, &thread, step);
     }
 #endif
 }

@@ -10,6 +10,7 @@
 
 /* Bits eco_persistent_place(): all, and those by instructions that only some devices have. */
 #define ECO_PERSISTENT_ALL_SHAPES ((UINT64_C(1) << ECO_PERSISTENT_SHAPES) - 1)
+enum { ECO_PERSISTENT_MOST_PARTS = 128 }; /* of a sum, four to a lane */
 #define ECO_PERSISTENT_SQUARES                                                                     \
     (ECO_PERSISTENT_ALL_SHAPES -                                                                   \
      ((UINT64_C(1) << ECO_PERSISTENT_PLACE(ECO_PERSISTENT_SHIFT, 0, ECO_PERSISTENT_WGMMA)) - 1))
@@ -25,7 +26,7 @@ struct eco_persistent_need {
     int32_t width[ECO_PERSISTENT_PRODUCTS];     /* of what each gathers, for a batch row */
     int32_t recurrent[ECO_PERSISTENT_PRODUCTS]; /* accumulators that it adds to */
     int32_t accs, states;                       /* all accumulators */
-    int32_t means, stages;                      /* of a row, and of the text that they cut */
+    int32_t means, sums, stages;                /* of a row; of a block for it; between them */
     int32_t fields;                             /* that a step back may read */
     int32_t operand;                            /* bytes of one */
     int32_t instructions;                       /* of the matrix units for a k block's product */

@@ -123,12 +123,6 @@ static uint64_t shapes_of(const struct eco_caps *caps, const struct eco_gpu_forc
            force->shapes[backward];
 }
 
-/* That means cut the text of a step into. */
-static int32_t stages_of(const struct eco_lowered *lowered, bool backward)
-{
-    return !lowered->has_means ? 1 : backward ? lowered->n_backward : lowered->n_forward;
-}
-
 /* All but which blocks there may be. */
 static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                            const struct eco_caps *caps, bool backward, int32_t rows,
@@ -137,6 +131,9 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
     const struct eco_lowered *lowered = &problem->cell->lowered;
     const int32_t states = problem->cell->recipe.n_states;
     const struct eco_persistent_kind *kind = eco_persistent_kind(problem, backward);
+    struct eco_joined_stages joined = {.n = 1};
+    if (lowered->has_means)
+        eco_cell_join_stages(lowered, backward, &joined);
     struct eco_persistent_need need = {.backward = backward,
                                        .products = lowered->n_operands,
                                        .hidden = problem->H,
@@ -146,7 +143,8 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .accs = lowered->n_accs,
                                        .states = states,
                                        .means = lowered->n_means[backward],
-                                       .stages = stages_of(lowered, backward),
+                                       .sums = joined.n_sums,
+                                       .stages = joined.n,
                                        .fields = eco_persistent_fields(problem->cell),
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,

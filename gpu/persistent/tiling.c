@@ -191,6 +191,18 @@ static bool may_be_over(const struct eco_persistent_need *need,
                sums_bytes(shape);
 }
 
+/* Of a row's sum: one for each block, or for each 32 units of it. */
+static int32_t parts_of_sums(const struct eco_persistent_shape *shape)
+{
+    return shape->members * larger((1 << shape->unit_shift) / LANES, 1);
+}
+
+int32_t eco_persistent_means(const struct eco_persistent_need *need,
+                             const struct eco_persistent_shape *shape)
+{
+    return need->sums * row_tiles(shape) * ECO_PERSISTENT_N * up(parts_of_sums(shape), 4);
+}
+
 /* False: it does not fit. */
 static bool divide(const struct eco_persistent_need *need, struct eco_persistent_shape *shape)
 {
@@ -199,6 +211,8 @@ static bool divide(const struct eco_persistent_need *need, struct eco_persistent
             return false;
     shape->exchange_bytes += (size_t)need->steps * (size_t)shape->groups * PIECE_BYTES *
                              (size_t)eco_persistent_means(need, shape);
+    if (need->sums > 0 && parts_of_sums(shape) > ECO_PERSISTENT_MOST_PARTS)
+        return false;
     /* Sums of all batch rows, or of some at a time: only clusters put them elsewhere then. */
     shape->chunk = row_tiles(shape);
     shape->shared_bytes = shared_bytes(need, shape);
@@ -299,13 +313,6 @@ static double predict(const struct eco_persistent_need *need,
     for (int o = 0; o < need->products; o++)
         time += predict_product(need, o, shape);
     return time + (need->stages - 1) * predict_hand_over(need, shape);
-}
-
-int32_t eco_persistent_means(const struct eco_persistent_need *need,
-                             const struct eco_persistent_shape *shape)
-{
-    const int32_t parts = shape->members * larger((1 << shape->unit_shift) / LANES, 1);
-    return need->means * row_tiles(shape) * ECO_PERSISTENT_N * up(parts, 4);
 }
 
 double eco_persistent_shape(const struct eco_persistent_need *need,
