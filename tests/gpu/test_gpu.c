@@ -168,7 +168,9 @@ static const char *const large[] = {"lstm/f32/train/T2/N20/I8/H800/states/length
                                     "gru/f32/train/T2/N9/I8/H1024",
                                     "gru/f32/infer/T2/N25/I8/H2048/states",
                                     "rnn-tanh/f32/train/T2/N70/I8/H800",
-                                    "gru-reset-first/f32/train/T2/N9/I8/H800"};
+                                    "gru-reset-first/f32/train/T2/N9/I8/H800",
+                                    "norm-lstm-tf1/f32/train/T2/N20/I8/H800/states/lengths:random",
+                                    "rms-lstm/f32/train/T2/N70/I8/H520/states"};
 enum { LARGE = sizeof large / sizeof *large };
 
 /* A case of a list, in each of the types. */
@@ -195,7 +197,8 @@ static const char *const ended[] = {"lstm/f32/train/L2/bi/T23/N2/I8/H40/states/l
                                     "lstm/f32/train/bi/T13/N3/I8/H800/states/lengths:random",
                                     "gru/f32/train/bi/T17/N20/I8/H264/states/lengths:short",
                                     "rnn-tanh/f32/train/rev/T30/N1/I8/H96/lengths:random",
-                                    "mgu/f32/train/bi/T19/N2/I8/H72/states/lengths:random"};
+                                    "mgu/f32/train/bi/T19/N2/I8/H72/states/lengths:random",
+                                    "norm-lstm/f32/train/bi/T19/N20/I8/H264/states/lengths:short"};
 enum { ENDED = sizeof ended / sizeof *ended };
 
 START_TEST(agrees_where_groups_end_early)
@@ -255,6 +258,7 @@ static const char *const anew[] = {
     "gru-reset-first/f32/train/rev/T9/N9/I8/H96/states/resets:30/lengths:random",
     "mgu/f32/train/bi/T9/N20/I8/H72/states/resets:20",
     "gru/f32/train/T9/N5/I8/H72/states/resets:30/scale:8", /* larger than bounded states */
+    "norm-gru-haste/f32/train/bi/T9/N40/I8/H72/states/resets:30/lengths:random",
     "lstm/f32/train/L2/T9/N20/I8/H200/P75/states/resets:20/lengths:random",
     "lstm/f32/train/L2/bi/T23/N5/I8/H72/states/mask:30/resets:20/lengths:random",
     "gru/f32/train/rev/T40/N20/I8/H96/mask:40/lengths:random/repeat-padding",
@@ -500,12 +504,14 @@ START_TEST(says_how_a_cell_runs)
 }
 END_TEST
 
-/* Cells of one product and of two, built in (no text) and not. */
+/* Cells of one product, of two and with means, built in (no text) and not. */
 static const struct {
     const char *name, *text;
 } persistent[] = {
     {"own", "cell own(h)\nh' = R h + tanh(W x + b)"},
     {"own", "cell own(h, c)\ne = tanh(W x + R h)\nc' = c + R e\nh' = c' + b"},
+    {"own",
+     "cell own(h)\nu = W x + R h\nd = u - mean(u)\nh' = tanh(d / sqrt(mean(d * d) + 1e-5) + b)"},
     {"gru-reset-first", NULL},
     {"mgu", NULL},
 };

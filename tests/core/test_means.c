@@ -1,0 +1,166 @@
+/*
+ * Which means of a cell come with others (common/cell/means.c), and are they what is said of them:
+ * values of a stage are polynomials in one mean of the stage before, and the square's coefficient
+ * is the same for all units?
+ */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/core/cell_step.h"
+#include "tests/kit/suite.h"
+#include "tests/kit/testing.h"
+
+static void compile(const char *text)
+{
+    struct eco_cell_error error;
+    ck_assert_msg(eco_cell_compile(&cell, text, &error), "%s: %d:%d: %s", text, error.line,
+                  error.column, error.message);
+}
+
+static void compile_file(const char *name)
+{
+    char path[1024], file[96], text[ECO_MAX_TEXT + 1];
+    snprintf(file, sizeof file, "tests/cells/%s.cell", name);
+    source_path(path, file);
+    FILE *stream = fopen(path, "r");
+    ck_assert_msg(stream != NULL, "%s", path);
+    text[fread(text, 1, ECO_MAX_TEXT, stream)] = 0;
+    fclose(stream);
+    compile(text);
+}
+
+static void fill_random(void *data, size_t bytes)
+{
+    static uint64_t state = 1;
+    double *value = data;
+    for (size_t i = 0; i < bytes / sizeof *value; i++)
+        value[i] = 2 * uniform(&state) - 1;
+}
+
+/* Values for a mean, of all units, when the one it comes with is so much. */
+static void values_at(const struct eco_program *stage, const struct eco_joined_mean *mean, int own,
+                      double with, double *value)
+{
+    for (int e = 0; e < PLANE; e++)
+        memory.summand[mean->with][e] = with;
+    memory.stage++;
+    run_stage(stage, false);
+    memcpy(value, memory.summand[own], sizeof(plane));
+}
+
+/* By differences, which of such polynomials are exact. */
+static void check_mean(const struct eco_program *stage, const struct eco_joined_mean *mean, int own)
+{
+    static plane at[4], kept;
+    memcpy(kept, memory.summand[mean->with], sizeof kept);
+    for (int k = 0; k < 4; k++)
+        values_at(stage, mean, own, 0.3 + k, at[k]);
+    for (int e = 0; e < PLANE; e++) {
+        const double curve = (at[2][e] - 2 * at[1][e] + at[0][e]) / 2,
+                     third = at[3][e] - 3 * at[2][e] + 3 * at[1][e] - at[0][e];
+        const double size = 1 + fabs(at[0][e]) + fabs(at[3][e]);
+        ck_assert_msg(fabs(curve - mean->curve) <= 1e-13 * size, "%s: mean %d: %g, must be %g",
+                      cell.recipe.name, own, mean->curve, curve);
+        ck_assert_msg(fabs(third) <= 1e-13 * size, "%s: mean %d", cell.recipe.name, own);
+    }
+    memcpy(memory.summand[mean->with], kept, sizeof kept);
+    memory.stage++;
+    run_stage(stage, false);
+}
+
+static void check_way(bool backward)
+{
+    const struct eco_program *program = backward ? cell.lowered.backward : cell.lowered.forward;
+    const int n = backward ? cell.lowered.n_backward : cell.lowered.n_forward;
+    struct eco_joined_stages joined;
+    int ran = 0, sums = 0;
+    eco_cell_join_stages(&cell.lowered, backward, &joined);
+    for (int k = 0; k < joined.n; k++) {
+        ck_assert_int_eq(joined.stage[k].program, ran++);
+        if (joined.stage[k].ahead >= 0)
+            ck_assert_int_eq(joined.stage[k].ahead, ran++);
+    }
+    ck_assert_int_eq(ran, n);
+    for (int m = 0; m < joined.n_means; m++) {
+        const struct eco_joined_mean *mean = &joined.mean[m];
+        sums += mean->with < 0 ? 1 : 2;
+        if (mean->with < 0)
+            continue;
+        ck_assert_int_eq(mean->stage, joined.mean[mean->with].stage);
+        ck_assert_int_lt(joined.mean[mean->with].with, 0);
+        check_mean(&program[joined.stage[mean->stage].ahead], mean, m);
+    }
+    ck_assert_int_eq(sums, joined.n_sums);
+}
+
+/* Forward and back: stages that are left. */
+static const struct {
+    const char *name;
+    int stages[2];
+} file[] = {
+    {"norm-lstm", {2, 2}},       {"rms-lstm", {2, 2}},           {"norm-lstm-tf1", {3, 3}},
+    {"norm-lstm-haste", {3, 3}}, {"norm-gru-haste", {2, 2}},     {"norm-lstm-torch", {3, 3}},
+    {"norm-lstm-gates", {3, 3}}, {"norm-lstm-peephole", {4, 4}}, {"block-gru", {2, 2}}};
+
+static void check_cell(const int stages[2])
+{
+    fill_random(&in, sizeof in);
+    for (int backward = 0; backward < 2; backward++) {
+        struct eco_joined_stages joined;
+        eco_cell_join_stages(&cell.lowered, backward, &joined);
+        ck_assert_msg(joined.n == stages[backward], "%s %d: %d stages", cell.recipe.name, backward,
+                      joined.n);
+        run_forward(false);
+        if (backward)
+            run_backward();
+        check_way(backward);
+    }
+}
+
+START_TEST(published_forms)
+{
+    compile_file(file[_i].name);
+    check_cell(file[_i].stages);
+}
+END_TEST
+
+/* Degrees that are too high, other functions, two means at once, other squares for other units. */
+static const struct {
+    const char *text;
+    int forward;
+} odd[] = {
+    {"cell a(h)\nu = W x + R h\nd = u - mean(u)\nh' = tanh(d + mean(d * d * d))", 3},
+    {"cell a(h)\nu = W x + R h\nd = u - mean(u)\nh' = tanh(d + mean(exp(d)))", 3},
+    {"cell a(h)\nu = R h\nv = W x\nd = (u - mean(u)) * (v - mean(v))\nh' = tanh(u + mean(d))", 3},
+    {"cell a(h)\nu = R h\nd = u - p * mean(u)\nh' = tanh(u + mean(d * d))", 3},
+    {"cell a(h)\nu = R h\nd = u / (1 + mean(u))\nh' = tanh(u + mean(d))", 3},
+    {"cell a(h)\nu = R h\nd = p * mean(u) - u / 3\nh' = tanh(u + mean(d * 2) + mean(-d))", 2},
+};
+
+START_TEST(other_forms)
+{
+    struct eco_joined_stages joined;
+    compile(odd[_i].text);
+    fill_random(&in, sizeof in);
+    run_forward(false);
+    eco_cell_join_stages(&cell.lowered, false, &joined);
+    ck_assert_int_eq(joined.n, odd[_i].forward);
+    check_way(false);
+    run_forward(false);
+    run_backward();
+    check_way(true);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("means");
+    TCase *cases = tcase_create("stages");
+    tcase_add_loop_test(cases, published_forms, 0, (int)(sizeof file / sizeof *file));
+    tcase_add_loop_test(cases, other_forms, 0, (int)(sizeof odd / sizeof *odd));
+    suite_add_tcase(suite, cases);
+    return suite_run(suite, true);
+}
