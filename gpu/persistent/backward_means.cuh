@@ -62,7 +62,7 @@ ECO_DEVICE void end_all(const struct eco_persistent_call *call, const struct blo
 }
 
 /* All stages of a step, and what goes round between them. */
-template <int NUMBER, class DIVISION>
+template <int NUMBER, class DIVISION, bool KEPT>
 ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, struct spin_timeout *spin_timeout,
                             const struct thread *thread, int step, bool idle)
@@ -71,7 +71,7 @@ ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct
     enum { LAST = means_of::stages - 1 };
     const struct norming norming = {
         call, block, memory, spin_timeout, thread, means_at<cell>(memory), idle};
-    run_all_stages<cell, DIVISION>(
+    run_all_stages<cell, DIVISION, KEPT>(
         &norming,
         [&](auto stage, int n, int round, auto *at) {
             read_whole<cell, DIVISION, decltype(stage)::value>(call, block, memory, thread, step,
@@ -92,7 +92,7 @@ ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct
         });
 }
 
-template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP, bool KEPT>
 ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
@@ -136,7 +136,8 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
             end_all<cell, divided>(&call, &block, &memory, &thread, step, idle);
             break;
         }
-        finish_step<NUMBER, divided>(&call, &block, &memory, &spin_timeout, &thread, step, idle);
+        finish_step<NUMBER, divided, KEPT>(&call, &block, &memory, &spin_timeout, &thread, step,
+                                           idle);
         advance_with_means<divided>(&call, &memory, &thread, step);
     }
 #endif

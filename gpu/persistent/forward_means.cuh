@@ -84,7 +84,7 @@ ECO_DEVICE void end_elements(const struct eco_persistent_call *call, const struc
 }
 
 /* All stages of a step, and what goes round between them. */
-template <int NUMBER, class DIVISION>
+template <int NUMBER, class DIVISION, bool KEPT>
 ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, struct spin_timeout *spin_timeout,
                             const struct thread *thread, int step, bool idle)
@@ -93,7 +93,7 @@ ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct
     enum { LAST = means_of::stages - 1 };
     const struct norming norming = {
         call, block, memory, spin_timeout, thread, means_at<cell, DIVISION>(memory), idle};
-    run_all_stages<cell, DIVISION>(
+    run_all_stages<cell, DIVISION, KEPT>(
         &norming,
         [&](auto, int n, int round, auto *at) {
             read_whole<cell, DIVISION>(call, block, memory, thread, step, n, round, at);
@@ -107,7 +107,7 @@ ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct
         });
 }
 
-template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP>
+template <int NUMBER, int SHIFT, int CLUSTER_LOG2, int MAINLOOP, bool KEPT>
 ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
 {
 #if __CUDA_ARCH__ >= 10 * ECO_PERSISTENT_VERSION
@@ -153,7 +153,8 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
         else
             product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r,
                                      &address_walker, step, ask, [] {});
-        finish_step<NUMBER, divided>(&call, &block, &memory, &spin_timeout, &thread, step, idle);
+        finish_step<NUMBER, divided, KEPT>(&call, &block, &memory, &spin_timeout, &thread, step,
+                                           idle);
         advance_with_means<divided>(&call, &memory, &thread, step);
     }
 #endif

@@ -13,7 +13,7 @@
 #include "gpu/arch/cluster.cuh"
 #include "gpu/arch/wgmma.cuh"
 
-#define PERSISTENT_MEANS_KERNEL(name, shift, cluster_log2, mainloop)                               \
+#define PERSISTENT_MEANS_KERNEL(name, shift, cluster_log2, mainloop, kept)                         \
     extern "C" __global__ void __launch_bounds__(PERSISTENT_THREADS, 1)                            \
         name(const __grid_constant__ struct eco_persistent_call call)                              \
     {                                                                                              \
@@ -21,7 +21,7 @@
                       (cluster_log2 > 0 && !HAS_CLUSTERS))                                         \
             return;                                                                                \
         else                                                                                       \
-            all_steps_with_means<0, shift, cluster_log2, mainloop>(call);                          \
+            all_steps_with_means<0, shift, cluster_log2, mainloop, kept>(call);                    \
     }
 
 #endif /* ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH */

@@ -26,7 +26,7 @@ struct eco_persistent_need {
     int32_t width[ECO_PERSISTENT_PRODUCTS];     /* of what each gathers, for a batch row */
     int32_t recurrent[ECO_PERSISTENT_PRODUCTS]; /* accumulators that it adds to */
     int32_t accs, states;                       /* all accumulators */
-    int32_t means, sums, stages;                /* of a row; of a block for it; between them */
+    int32_t means, sums, hand_overs;            /* of a row; of a block for these; of such sums */
     int32_t fields;                             /* that a step back may read */
     int32_t operand;                            /* bytes of one */
     int32_t instructions;                       /* of the matrix units for a k block's product */
@@ -156,7 +156,7 @@ struct eco_persistent_source {
     const struct ecornn_cell *cell;
     const struct eco_persistent_kind *kind;
     bool backward, resets;
-    uint64_t shapes;
+    uint64_t shapes, kept; /* kept, of cells with means: threads have an element each, at most */
 };
 /* The caller: eco_free.  NULL: no memory. */
 char *eco_persistent_text(const struct eco_persistent_source *source);

@@ -481,13 +481,13 @@ ECO_DEVICE void run_kept(const struct norming *norming, struct normed_element<CE
     }
 }
 
-/* All stages of a step.  Calls read(stage, n, round, element) for what the text finds at an element
- * of this thread in batch row n, some rounds of all threads on, and finish(stage, count, n, round,
- * elements) behind each stage's text. */
-template <class CELL, class DIVISION, class READ, class FINISH>
+/* All stages of a step; KEPT: threads have one element each, at most.  Calls read(stage, n, round,
+ * element) for what the text finds at an element of this thread in batch row n, some rounds of all
+ * threads on, and finish(stage, count, n, round, elements) behind each stage's text. */
+template <class CELL, class DIVISION, bool KEPT, class READ, class FINISH>
 ECO_DEVICE void run_all_stages(const struct norming *norming, READ read, FINISH finish)
 {
-    if (norming->memory->elements == PERSISTENT_THREADS) {
+    if constexpr (KEPT || DIVISION::reads_early) {
         struct normed_element<CELL> at[1];
         read(count<0>(), norming->thread->n, 0, &at[0]);
         run_kept<CELL, DIVISION, 0>(norming, at, finish);

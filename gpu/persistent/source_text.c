@@ -23,10 +23,13 @@ static void print(const void *what, struct eco_text *text)
         if (contents->shapes >> place & 1) {
             char name[ECO_KERNEL_NAME];
             eco_persistent_kernel_name(place, name);
-            eco_text_add(text, "%s%s, %s%d, %d, %d)\n",
+            eco_text_add(text, "%s%s, %s%d, %d, %d%s)\n",
                          means ? "PERSISTENT_MEANS_KERNEL(" : "PERSISTENT_KERNEL(extern \"C\", ",
                          name, means ? "" : "0, ", ECO_PERSISTENT_SHIFT_OF(place),
-                         ECO_PERSISTENT_CLUSTER_LOG2_OF(place), ECO_PERSISTENT_MAINLOOP_OF(place));
+                         ECO_PERSISTENT_CLUSTER_LOG2_OF(place), ECO_PERSISTENT_MAINLOOP_OF(place),
+                         !means                        ? ""
+                         : contents->kept >> place & 1 ? ", true"
+                                                       : ", false");
         }
     eco_text_add(text, "#else\n");
     eco_print_cell(contents->cell, way, text);

@@ -296,14 +296,14 @@ static double predict_product(const struct eco_persistent_need *need, int o,
     return time + (shape->cluster_log2 > 0 ? cost->cluster + cost->shared * tiles * part->down : 0);
 }
 
-/* Of means, between two stages of the text. */
-static double predict_hand_over(const struct eco_persistent_need *need,
-                                const struct eco_persistent_shape *shape)
+/* Of sums for means, between stages of the text. */
+static double predict_hand_overs(const struct eco_persistent_need *need,
+                                 const struct eco_persistent_shape *shape)
 {
     const struct eco_persistent_cost *cost = cost_of(need, shape);
     const double rounds = pairs(shape) / ECO_PERSISTENT_THREADS,
-                 kbytes = eco_persistent_means(need, shape) * PIECE_BYTES / 1024. / need->stages;
-    return cost->step + rounds * cost->round + kbytes * cost->kbyte;
+                 kbytes = eco_persistent_means(need, shape) * PIECE_BYTES / 1024.;
+    return need->hand_overs * (cost->step + rounds * cost->round) + kbytes * cost->kbyte;
 }
 
 static double predict(const struct eco_persistent_need *need,
@@ -312,7 +312,7 @@ static double predict(const struct eco_persistent_need *need,
     double time = 0;
     for (int o = 0; o < need->products; o++)
         time += predict_product(need, o, shape);
-    return time + (need->stages - 1) * predict_hand_over(need, shape);
+    return need->hand_overs > 0 ? time + predict_hand_overs(need, shape) : time;
 }
 
 double eco_persistent_shape(const struct eco_persistent_need *need,
