@@ -159,7 +159,7 @@ template <class CELL> ECO_DEVICE void store_save(struct element_ahead<CELL> *ahe
     } else {                                                                                       \
         CELLS_##way##_7(CELLS_CASE)                                                                \
     }
-template <int STAGE, class ELEMENT> ECO_DEVICE void finish_stage(ELEMENT *at)
+template <int STAGE, class ELEMENT> ECO_DEVICE void run_text(ELEMENT *at)
 {
     CELLS_CASES(STAGE)
 }
@@ -290,7 +290,7 @@ ECO_DEVICE bool misses_sum(uint4 v, int parts)
            (parts > 3 && v.w == ~0u);
 }
 
-ECO_DEVICE float part_of(uint4 v, int i)
+ECO_DEVICE float part_in(uint4 v, int i)
 {
     return __uint_as_float(i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w);
 }
@@ -377,7 +377,7 @@ ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struc
             float sum = 0;
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                sum += k < parts ? part_of(v[i][0], k) : 0;
+                sum += k < parts ? part_in(v[i][0], k) : 0;
             const float mean = sum_of_some_lanes(sum, lanes) / hidden;
             const bool writes = lane == 0 && item[i].there;
             if (writes)
@@ -387,9 +387,9 @@ ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struc
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     const float units = sums.units(call, 4 * lane + k),
-                                t = mean - mean_of_part(part_of(v[i][0], k), units);
+                                t = mean - mean_of_part(part_in(v[i][0], k), units);
                     const float of_part =
-                        part_of(v[i][1], k) + t * (part_of(v[i][2], k) + item[i].curve * units * t);
+                        part_in(v[i][1], k) + t * (part_in(v[i][2], k) + item[i].curve * units * t);
                     more += k < parts ? of_part : 0;
                 }
                 more = sum_of_some_lanes(more, lanes) / hidden;
@@ -434,7 +434,7 @@ ECO_DEVICE void run_elements(const struct norming *norming, int n, int round,
 #pragma unroll
     for (int p = 0; p < P; p++) {
         read_means<STAGE>(norming->memory, norming->means, n + p * DIVISION::element_rows, &at[p]);
-        finish_stage<STAGE>(&at[p]);
+        run_text<STAGE>(&at[p]);
     }
     if constexpr (STAGE + 1 < means_of::stages)
 #pragma unroll

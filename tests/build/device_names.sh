@@ -3,7 +3,8 @@
 #
 # Prints each that is, with its files.  Functions, types, enumerators, constants and macros count.
 # These may be in several files:
-# - words of a cell's printed text, and what it works on (doc/cells.md): each template has its own;
+# - words of a cell's printed text, and what it works on (doc/cells.md): each template has its own, and
+#   values with derivatives have theirs (gpu/persistent/jets.cuh);
 # - names of the two ways of persistent kernels, in files forward* and backward*: parts of one meaning;
 # - overloads that a template of gpu/tile calls;
 # - macros that are undefined again, or that a file of kernels sets and others have a default for.
@@ -106,7 +107,7 @@ def names_of(path):
 
 def may(name, paths):
     ways = all(re.search(r"/persistent/(forward|backward)\w*\.cuh$", path) for path in paths)
-    words = [path for path in paths if not re.search(r"/cell/(words|templates)\.cuh$|/persistent/|/scan/words|/wide_step/element", path)]
+    words = [path for path in paths if not re.search(r"/cell/(math|words|templates)\.cuh$|/persistent/|/scan/words|/wide_step/element", path)]
     return ways or name in OVERLOADS or (WORDS_OF_CELLS.fullmatch(name) and not words)
 
 
