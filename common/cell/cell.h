@@ -238,10 +238,11 @@ struct eco_joined_stage {
 };
 struct eco_joined_mean {
     int16_t stage, with; /* the mean that it comes with, a polynomial of that; -1: by itself */
+    bool leads;          /* another one comes with it */
     double curve;        /* its coefficient of the square */
 };
 struct eco_joined_stages {
-    int n, n_means, n_sums; /* sums of a block for a row */
+    int n, n_means, n_sums; /* that a block sends of a row: of a mean one, of two together four */
     struct eco_joined_stage stage[ECO_MAX_STAGES];
     struct eco_joined_mean mean[ECO_MAX_MEANS];
 };

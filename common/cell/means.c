@@ -1,10 +1,9 @@
 /*
  * Stages of a cell with row means where sums of blocks of units go round between them, so that the
  * fewer stages the better.  A mean of a polynomial in another mean m, of degree two at most, needs
- * no stage of its own: each block gives the sums of its value and of its first derivative where m
- * is the mean of the block's own units.  The second derivative must be the same for all units.  So
- * variances come with means, and back the mean of a gradient with that of the variance's.  No
- * large numbers cancel in this, whatever the mean is.
+ * no stage of its own: each block gives the sums of its value and of its first derivative at a
+ * number near m.  The second derivative must be the same for all units.  So variances come with
+ * means, and back the mean of a gradient with that of the variance's.
  */
 #include "common/cell/cell.h"
 
@@ -149,7 +148,10 @@ static void put_means(const struct eco_program *program, struct eco_joined_stage
         if (program->code[i].op == ECO_OP_STORE_MEAN) {
             struct eco_joined_mean *mean = &joined->mean[program->code[i].index];
             mean->stage = (int16_t)joined->n;
-            joined->n_sums += mean->with < 0 ? 1 : 2;
+            mean->leads = false;
+            for (int m = 0; m < joined->n_means; m++)
+                mean->leads = mean->leads || joined->mean[m].with == program->code[i].index;
+            joined->n_sums += mean->with >= 0 || mean->leads ? 2 : 1;
         }
 }
 

@@ -5,8 +5,9 @@
  * always in the same order.
  *
  * A mean that is a polynomial in another one comes with it (common/cell/means.c).  With that one
- * a block sends for its units the sums of the value and of its derivative, both where the other
- * mean is that of these units: numbers that are as small as what is left of them in the end.
+ * a block sends for its units the sums of the polynomial and of its derivative where the other mean
+ * would be c, the value of the first of these units, and c.  From the mean c is no farther than
+ * what the variance has of that unit alone, so what cancels is not large.
  *
  * A sum is a float, in words that are not yet written as those of the exchange are (exchange.cuh);
  * they lie there behind what products gather.
@@ -19,9 +20,7 @@
 #include "gpu/persistent/sums.cuh"
 
 /* What the compiler of cells says of means: how many there are; the stage that has each, with which
- * other one it comes, or -1, and the coefficient of that one's square.  Sums of a stage, and its
- * items, lie in the order of its means: an item is a mean that comes with another, and that one, or
- * a mean alone. */
+ * other one it comes, or -1, and the coefficient of that one's square. */
 struct means_of {
     enum { stages = CELLS_STAGES, means = CELLS_MEANS, room = means > 0 ? means : 1 };
     static __device__ constexpr int stage(int m)
@@ -39,43 +38,13 @@ struct means_of {
         constexpr double of[] = {CELLS_MEAN_CURVES};
         return (float)of[m];
     }
-    /* Of a mean: the first of its sums. */
-    static __device__ constexpr int sum(int mean)
+    /* Does another one come with it? */
+    static __device__ constexpr bool leads(int mean)
     {
-        int n = 0;
+        bool any = false;
         for (int m = 0; m < means; m++)
-            if (stage(m) < stage(mean) || (stage(m) == stage(mean) && m < mean))
-                n += with(m) < 0 ? 1 : 2;
-        return n;
-    }
-    static __device__ constexpr int sums(void)
-    {
-        int n = 0;
-        for (int m = 0; m < means; m++)
-            n += with(m) < 0 ? 1 : 2;
-        return n;
-    }
-    static __device__ constexpr bool is_item(int mean)
-    {
-        bool alone = true;
-        for (int m = 0; m < means; m++)
-            alone = alone && with(m) != mean;
-        return with(mean) >= 0 || alone;
-    }
-    static __device__ constexpr int items(int of_stage)
-    {
-        int n = 0;
-        for (int m = 0; m < means; m++)
-            n += stage(m) == of_stage && is_item(m);
-        return n;
-    }
-    static __device__ constexpr int item(int of_stage, int k)
-    {
-        int n = 0;
-        for (int m = 0; m < means; m++)
-            if (stage(m) == of_stage && is_item(m) && n++ == k)
-                return m;
-        return 0;
+            any = any || with(m) == mean;
+        return any;
     }
     static __device__ constexpr bool joins(int of_stage)
     {
@@ -84,7 +53,64 @@ struct means_of {
             any = any || (stage(m) == of_stage && with(m) >= 0);
         return any;
     }
+
+    /* What a block sends of a row, stage by stage: sums, one of a mean, or two of one that comes
+     * with another, in the order of means; and behind them each c. */
+    static __device__ constexpr int sums(int of_stage)
+    {
+        int n = 0;
+        for (int m = 0; m < means; m++)
+            n += stage(m) != of_stage ? 0 : with(m) < 0 ? 1 : 2;
+        return n;
+    }
+    static __device__ constexpr int sent(int before_stage)
+    {
+        int n = 0;
+        for (int m = 0; m < means; m++)
+            n += stage(m) >= before_stage ? 0 : with(m) >= 0 || leads(m) ? 2 : 1;
+        return n;
+    }
+    static __device__ constexpr int sum(int mean)
+    {
+        int n = 0;
+        for (int m = 0; m < mean; m++)
+            n += stage(m) != stage(mean) ? 0 : with(m) < 0 ? 1 : 2;
+        return n;
+    }
+    static __device__ constexpr int center(int mean)
+    {
+        int n = sums(stage(mean));
+        for (int m = 0; m < mean; m++)
+            n += stage(m) == stage(mean) && leads(m);
+        return n;
+    }
+
+    /* Items of a stage: a mean that comes with another, and that one, or a mean alone. */
+    static __device__ constexpr int items(int of_stage)
+    {
+        int n = 0;
+        for (int m = 0; m < means; m++)
+            n += stage(m) == of_stage && !leads(m);
+        return n;
+    }
+    static __device__ constexpr int item(int of_stage, int k)
+    {
+        int n = 0;
+        for (int m = 0; m < means; m++)
+            if (stage(m) == of_stage && !leads(m) && n++ == k)
+                return m;
+        return 0;
+    }
 };
+
+/* Calls what(count<M>()) for each number from M up to END: known when the kernel is compiled. */
+template <int M, int END, class WHAT> ECO_DEVICE void for_each_of(WHAT what)
+{
+    if constexpr (M < END) {
+        what(count<M>());
+        for_each_of<M + 1, END>(what);
+    }
+}
 
 /* One unit of one row: what its stages store for means, and the means of its row. */
 template <class CELL> struct normed_element : element_of<CELL> {
@@ -101,10 +127,10 @@ template <class CELL> ECO_DEVICE vec load_mean(struct normed_element<CELL> *at, 
     return at->mean[m];
 }
 
-/* The same for a stage that runs ahead, next to means of the block's own units. */
+/* The same for a stage that runs ahead, with c for means. */
 template <class CELL> struct element_ahead {
     struct normed_element<CELL> *at;
-    float mean[means_of::room];
+    float center[means_of::room];
     int stage;
 };
 
@@ -128,7 +154,7 @@ ECO_DEVICE vec v_bernoulli(struct element_ahead<CELL> *ahead, int which, double 
 template <class CELL> ECO_DEVICE struct jet load_mean(struct element_ahead<CELL> *ahead, int m)
 {
     const bool own = means_of::stage(m) == ahead->stage && means_of::with(m) < 0;
-    return jet(own ? ahead->mean[m] : ahead->at->mean[m], own ? 1 : 0);
+    return jet(own ? ahead->center[m] : ahead->at->mean[m], own ? 1 : 0);
 }
 template <class CELL>
 ECO_DEVICE void store_mean(struct element_ahead<CELL> *ahead, int m, struct jet v)
@@ -178,7 +204,8 @@ template <class DIVISION> struct sums_of_blocks {
     enum {
         UNITS = 1 << DIVISION::shift,
         LANES = UNITS < WARP ? UNITS : WARP, /* that have units of one row, of a part */
-        OF_BLOCK = UNITS / LANES
+        OF_BLOCK = UNITS / LANES,
+        SENT = means_of::sent(means_of::stages)
     };
     int parts, vectors, rows;
 
@@ -193,7 +220,7 @@ template <class DIVISION> struct sums_of_blocks {
     /* Of 16 bytes. */
     __device__ __forceinline__ int pieces(void) const
     {
-        return means_of::sums() * rows * vectors;
+        return SENT * rows * vectors;
     }
 
     /* Units of a part, of which there may be none. */
@@ -202,12 +229,6 @@ template <class DIVISION> struct sums_of_blocks {
         return (float)max(min(call->hidden - part * LANES, (int)LANES), 0);
     }
 };
-
-/* Of units; of none it is 0. */
-ECO_DEVICE float mean_of_part(float sum, float units)
-{
-    return sum / fmaxf(units, 1);
-}
 
 /* In the step at hand. */
 template <class DIVISION>
@@ -235,13 +256,53 @@ ECO_DEVICE void advance_with_means(const struct eco_persistent_call *call,
         thread->received += all;
 }
 
-/* Of all lanes that have units of a row, in a fixed order; a NaN becomes that of additions. */
-template <int LANES> ECO_DEVICE float sum_of_lanes(float x)
-{
+/* Of `N` values of LANES neighbouring lanes the sums, in a fixed order; a NaN becomes that of
+ * additions.  The lanes share them out: a lane has those from `first` on, `left` of them, or
+ * `copies` lanes have the same one. */
+template <int N, int LANES> struct shared_sums {
+    float x[N];
+    int first;
+
+    static __device__ constexpr int left(void)
+    {
+        return N > LANES ? N / LANES : 1;
+    }
+    static __device__ constexpr int copies(void)
+    {
+        return N < LANES ? LANES / N : 1;
+    }
+    /* With the lane that is APART from this one; `COUNT` values are left. */
+    template <int APART, int COUNT> __device__ __forceinline__ void add_up_from(int lane)
+    {
+        if constexpr (APART > 0 && COUNT > 1) {
+            enum { HALF = COUNT / 2 };
+            const bool upper = lane & APART;
+            first += upper ? (int)HALF : 0;
 #pragma unroll
-    for (int lanes = 1; lanes < LANES; lanes *= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, lanes);
-    return x;
+            for (int i = 0; i < HALF; i++) {
+                const float mine = upper ? x[HALF + i] : x[i], other = upper ? x[i] : x[HALF + i];
+                x[i] = mine + __shfl_xor_sync(0xffffffffu, other, APART);
+            }
+            add_up_from<APART / 2, HALF>(lane);
+        } else if constexpr (APART > 0) {
+            x[0] += __shfl_xor_sync(0xffffffffu, x[0], APART);
+            add_up_from<APART / 2, 1>(lane);
+        }
+    }
+    __device__ __forceinline__ void add_up(int lane)
+    {
+        first = 0;
+        add_up_from<LANES / 2, N>(lane);
+    }
+};
+
+/* A power of two that is not less. */
+ECO_DEVICE constexpr int whole_pow2(int n)
+{
+    int whole = 1;
+    while (whole < n)
+        whole *= 2;
+    return whole;
 }
 
 /* Of row n, by all lanes that have units of it: what they have stored in this stage. */
@@ -250,35 +311,48 @@ ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct b
                           const struct memory *memory, const struct thread *thread, int n,
                           struct normed_element<CELL> *at)
 {
-    typedef sums_of_blocks<DIVISION> sums;
-    const sums all(call, memory);
-    const int u = (int)threadIdx.x & (sums::UNITS - 1),
-              part = block->member * sums::OF_BLOCK + u / WARP, apart = all.rows * all.vectors * 4;
-    unsigned *const to = sent_sums<DIVISION>(call, memory, thread) + n * all.vectors * 4 + part;
-    const auto send = [&](int sum, float x) {
-        store_relaxed_if(n < all.rows && u % sums::LANES == sum % sums::LANES, to + sum * apart,
-                         __float_as_uint(x));
-    };
-    struct element_ahead<CELL> ahead = {
-        at, {}, STAGE
-    };
-#pragma unroll
-    for (int m = 0; m < means_of::means; m++)
-        if (means_of::stage(m) == STAGE && means_of::with(m) < 0) {
-            const float sum = sum_of_lanes<sums::LANES>(at->there ? at->summand[m] : 0);
-            send(means_of::sum(m), sum);
-            ahead.mean[m] = mean_of_part(sum, all.units(call, part));
-        }
+    typedef sums_of_blocks<DIVISION> of_blocks;
+    enum { SUMS = means_of::sums(STAGE), FIRST = means_of::sent(STAGE), LANES = of_blocks::LANES };
+    typedef shared_sums<whole_pow2(SUMS), LANES> shared_out;
+    const of_blocks all(call, memory);
+    const int u = (int)threadIdx.x & (of_blocks::UNITS - 1), lane = u % LANES,
+              apart = all.rows * all.vectors * 4;
+    unsigned *const to = sent_sums<DIVISION>(call, memory, thread) +
+                         (FIRST * all.rows + n) * all.vectors * 4 +
+                         block->member * of_blocks::OF_BLOCK + u / WARP;
     if constexpr (means_of::joins(STAGE)) {
-        run_ahead<STAGE>(&ahead);
-#pragma unroll
-        for (int m = 0; m < means_of::means; m++)
-            if (means_of::stage(m) == STAGE && means_of::with(m) >= 0) {
-                const int sum = means_of::sum(m);
-                send(sum, sum_of_lanes<sums::LANES>(at->there ? at->summand[m] : 0));
-                send(sum + 1, sum_of_lanes<sums::LANES>(at->there ? at->slope[m] : 0));
+        struct element_ahead<CELL> ahead = {
+            at, {}, STAGE
+        };
+        for_each_of<0, means_of::means>([&](auto mean) {
+            enum { M = decltype(mean)::value };
+            if constexpr (means_of::stage(M) == STAGE && means_of::leads(M)) {
+                enum { CENTER = means_of::center(M) };
+                const float own = at->there ? at->summand[M] : 0;
+                const float c = __shfl_sync(
+                    0xffffffffu, own == own ? own : __int_as_float(0x7FFFFFFF), 0, LANES);
+                ahead.center[M] = c;
+                store_relaxed_if(n < all.rows && lane == M % LANES, to + CENTER * apart,
+                                 __float_as_uint(c));
             }
+        });
+        run_ahead<STAGE>(&ahead);
     }
+    shared_out sums = {};
+    for_each_of<0, means_of::means>([&](auto mean) {
+        enum { M = decltype(mean)::value };
+        if constexpr (means_of::stage(M) == STAGE) {
+            enum { SUM = means_of::sum(M) };
+            sums.x[SUM] = at->there ? at->summand[M] : 0;
+            if constexpr (means_of::with(M) >= 0)
+                sums.x[SUM + 1] = at->there ? at->slope[M] : 0;
+        }
+    });
+    sums.add_up(lane);
+#pragma unroll
+    for (int i = 0; i < shared_out::left(); i++)
+        store_relaxed_if(n < all.rows && sums.first + i < SUMS && lane % shared_out::copies() == 0,
+                         to + (sums.first + i) * apart, __float_as_uint(sums.x[i]));
 }
 
 /* ---- means of a row -------------------------------------------------------------------------- */
@@ -295,9 +369,10 @@ ECO_DEVICE float part_in(uint4 v, int i)
     return __uint_as_float(i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w);
 }
 
-/* What some lanes together add up: a mean and one that comes with it, of a row. */
+/* What some lanes together add up: a mean and one that comes with it, of a row; what was sent of
+ * them, from the stage's first on. */
 struct mean_item {
-    int mean, with, row, sum, sum_with;
+    int mean, with, row, sum, center, sum_with;
     float curve;
     bool there, joined;
 };
@@ -306,18 +381,28 @@ template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int rows, int i)
 {
     enum { ITEMS = means_of::items(STAGE) };
     const int k = i / rows;
-    struct mean_item item = {0, 0, i - k * rows, 0, 0, 0, k < ITEMS, false};
-#pragma unroll
-    for (int j = 0; j < ITEMS; j++)
-        if (j == k) {
-            const int m = means_of::item(STAGE, j);
-            item.joined = means_of::with(m) >= 0;
-            item.with = m;
-            item.mean = item.joined ? means_of::with(m) : m;
-            item.sum = means_of::sum(item.joined ? means_of::with(m) : m);
-            item.sum_with = means_of::sum(m);
-            item.curve = means_of::curve(m);
+    struct mean_item item = {0, 0, i - k * rows, 0, 0, 0, 0, k < ITEMS, false};
+    for_each_of<0, ITEMS>([&](auto number) {
+        enum {
+            J = decltype(number)::value,
+            WITH = means_of::item(STAGE, J),
+            JOINED = means_of::with(WITH) >= 0,
+            MEAN = JOINED ? means_of::with(WITH) : WITH,
+            SUM = means_of::sum(MEAN),
+            CENTER = means_of::center(MEAN),
+            SUM_WITH = means_of::sum(WITH)
+        };
+        if (J == k) {
+            constexpr float curve = means_of::curve(WITH);
+            item.joined = JOINED;
+            item.with = WITH;
+            item.mean = MEAN;
+            item.sum = SUM;
+            item.center = CENTER;
+            item.sum_with = SUM_WITH;
+            item.curve = curve;
         }
+    });
     return item;
 }
 
@@ -331,73 +416,119 @@ ECO_DEVICE float sum_of_some_lanes(float x, int lanes)
     return x;
 }
 
+/* What the blocks sent of an item: of four of them, if there are so many. */
+template <int STAGE, class DIVISION> struct received_sums {
+    enum { JOINS = means_of::joins(STAGE), EACH = JOINS ? 4 : 1 };
+    struct mean_item item;
+    uint4 v[EACH];
+
+    __device__ __forceinline__ void ask(const sums_of_blocks<DIVISION> &sums, const uint4 *from,
+                                        bool part)
+    {
+        const int apart = sums.rows * sums.vectors;
+        const bool there = part && item.there, joined = there && item.joined;
+        const uint4 *const at = from + item.row * sums.vectors;
+        v[0] = load_16_relaxed_if(there, at + item.sum * apart);
+        if constexpr (JOINS) {
+            v[1] = load_16_relaxed_if(joined, at + item.sum_with * apart);
+            v[2] = load_16_relaxed_if(joined, at + (item.sum_with + 1) * apart);
+            v[3] = load_16_relaxed_if(joined, at + item.center * apart);
+        }
+    }
+    __device__ __forceinline__ bool misses(int parts) const
+    {
+        bool any = false;
+#pragma unroll
+        for (int k = 0; k < EACH; k++)
+            any |= misses_sum(v[k], parts);
+        return any;
+    }
+    /* The means, to shared memory. */
+    __device__ __forceinline__ void add_up(const struct eco_persistent_call *call,
+                                           const sums_of_blocks<DIVISION> &sums, int lanes,
+                                           int lane, float of_hidden, int means) const
+    {
+        const int parts = sums.parts - 4 * lane;
+        const bool writes = lane == 0 && item.there;
+        float sum = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            sum += k < parts ? part_in(v[0], k) : 0;
+        const float mean = sum_of_some_lanes(sum, lanes) * of_hidden;
+        if (writes)
+            *floats(means + item.mean * sums.rows + item.row) = mean;
+        if constexpr (JOINS) {
+            float more = 0;
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const float units = sums.units(call, 4 * lane + k), t = mean - part_in(v[3], k);
+                const float of_part =
+                    part_in(v[1], k) + t * (part_in(v[2], k) + item.curve * units * t);
+                more += k < parts ? of_part : 0;
+            }
+            more = sum_of_some_lanes(more, lanes) * of_hidden;
+            if (writes && item.joined)
+                *floats(means + item.with * sums.rows + item.row) = more;
+        }
+    }
+};
+
+/* Items of a thread, `AT_ONCE` of them, some apart. */
+template <int STAGE, class DIVISION, int AT_ONCE>
+ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
+                             const sums_of_blocks<DIVISION> &sums,
+                             struct spin_timeout *spin_timeout, const uint4 *from, int first,
+                             int lanes, int lane, float of_hidden, int means)
+{
+    const int parts = sums.parts - 4 * lane, apart = PERSISTENT_THREADS / lanes;
+    struct received_sums<STAGE, DIVISION> in[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+        in[i].item = mean_item_of<STAGE>(sums.rows, first + i * apart);
+    for (bool missing = true; missing;) {
+        missing = false;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            in[i].ask(sums, from, parts > 0);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            missing |= in[i].misses(parts);
+        missing = !warp_agrees(!missing || !keep_waiting(spin_timeout, call));
+    }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+        in[i].add_up(call, sums, lanes, lane, of_hidden, means);
+}
+
 /* Means of a stage to shared memory, [means, rows] from `means` on, for all threads. */
 template <int STAGE, class DIVISION>
 ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struct block *block,
                              const struct memory *memory, struct spin_timeout *spin_timeout,
                              const struct thread *thread, int means)
 {
-    enum { FEW_LANES = 8, AT_ONCE = 2, JOINS = means_of::joins(STAGE), EACH = JOINS ? 3 : 1 };
+    enum {
+        LEAST_LANES = 4,
+        FEW_LANES = 8,
+        ITEMS = means_of::items(STAGE),
+        FIRST = means_of::sent(STAGE)
+    };
     const sums_of_blocks<DIVISION> sums(call, memory);
-    const int lanes = sums.vectors <= FEW_LANES ? (int)FEW_LANES : WARP,
-              round = PERSISTENT_THREADS / lanes, lane = block->lane % lanes,
-              own = (int)threadIdx.x / lanes, parts = sums.parts - 4 * lane,
-              apart = sums.rows * sums.vectors;
-    const float hidden = (float)call->hidden;
-    const uint4 *const from = (const uint4 *)sent_sums<DIVISION>(call, memory, thread) + lane;
+    const int lanes = sums.vectors <= LEAST_LANES ? (int)LEAST_LANES
+                      : sums.vectors <= FEW_LANES ? (int)FEW_LANES
+                                                  : WARP;
+    const int round = PERSISTENT_THREADS / lanes, lane = block->lane % lanes,
+              own = (int)threadIdx.x / lanes, items = ITEMS * sums.rows;
+    const float of_hidden = 1 / (float)call->hidden;
+    const uint4 *const from = (const uint4 *)sent_sums<DIVISION>(call, memory, thread) +
+                              FIRST * sums.rows * sums.vectors + lane;
+    if (items <= round)
+        gather_items<STAGE, DIVISION, 1>(call, sums, spin_timeout, from, own, lanes, lane,
+                                         of_hidden, means);
+    else
 #pragma unroll 1
-    for (int first = own; first - own < means_of::items(STAGE) * sums.rows;
-         first += AT_ONCE * round) {
-        struct mean_item item[AT_ONCE];
-        uint4 v[AT_ONCE][EACH];
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            item[i] = mean_item_of<STAGE>(sums.rows, first + i * round);
-        for (bool missing = true; missing;) {
-            missing = false;
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++) {
-                const bool there = item[i].there && parts > 0, joined = there && item[i].joined;
-                const uint4 *const at = from + item[i].row * sums.vectors;
-                v[i][0] = load_16_relaxed_if(there, at + item[i].sum * apart);
-                if constexpr (JOINS) {
-                    v[i][1] = load_16_relaxed_if(joined, at + item[i].sum_with * apart);
-                    v[i][2] = load_16_relaxed_if(joined, at + (item[i].sum_with + 1) * apart);
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++)
-#pragma unroll
-                for (int k = 0; k < EACH; k++)
-                    missing |= misses_sum(v[i][k], parts);
-            missing = !warp_agrees(!missing || !keep_waiting(spin_timeout, call));
-        }
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            float sum = 0;
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                sum += k < parts ? part_in(v[i][0], k) : 0;
-            const float mean = sum_of_some_lanes(sum, lanes) / hidden;
-            const bool writes = lane == 0 && item[i].there;
-            if (writes)
-                *floats(means + item[i].mean * sums.rows + item[i].row) = mean;
-            if constexpr (JOINS) {
-                float more = 0;
-#pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const float units = sums.units(call, 4 * lane + k),
-                                t = mean - mean_of_part(part_in(v[i][0], k), units);
-                    const float of_part =
-                        part_in(v[i][1], k) + t * (part_in(v[i][2], k) + item[i].curve * units * t);
-                    more += k < parts ? of_part : 0;
-                }
-                more = sum_of_some_lanes(more, lanes) / hidden;
-                if (writes && item[i].joined)
-                    *floats(means + item[i].with * sums.rows + item[i].row) = more;
-            }
-        }
-    }
+        for (int first = 0; first < items; first += 2 * round)
+            gather_items<STAGE, DIVISION, 2>(call, sums, spin_timeout, from, first + own, lanes,
+                                             lane, of_hidden, means);
     __syncthreads();
 }
 
@@ -407,10 +538,11 @@ ECO_DEVICE void read_means(const struct memory *memory, int means, int n,
                            struct normed_element<CELL> *at)
 {
     const int rows = memory->row_tiles * ECO_PERSISTENT_N, row = n < rows ? n : rows - 1;
-#pragma unroll
-    for (int m = 0; m < means_of::means; m++)
-        if (means_of::stage(m) < STAGE)
-            at->mean[m] = *floats(means + m * rows + row);
+    for_each_of<0, means_of::means>([&](auto mean) {
+        enum { M = decltype(mean)::value };
+        if constexpr (means_of::stage(M) < STAGE)
+            at->mean[M] = *floats(means + M * rows + row);
+    });
 }
 
 /* ---- the stages of a step -------------------------------------------------------------------- */
