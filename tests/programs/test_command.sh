@@ -103,6 +103,7 @@ has "0 problems dropped" wisdom drop "$work/machine" "$(sed -n 's/^machine \([^ 
 [ "$(wc -l < "$work/machine")" = 1 ] || fail "a machine stays: $(cat "$work/machine")"
 before=$(cat "$work/one")
 json "x[0]['candidates'] > 0 and x[0]['wrong'] == 0" tune --json --regret --seconds 0.05 --device cpu:1 lstm/T4/N2/I4/H8
+has "planner: algorithm=" tune --regret --seconds 0.02 --device cpu:1 lstm/T4/N2/I4/H8
 [ "$before" = "$(cat "$work/one")" ] || fail "--regret wrote"
 ECORNN_WISDOM=$work/one "$ecornn" plan --device cpu:1 lstm/T3/N2/I4/H8 > "$work/out"
 grep -q '^wisdom: lstm/f32/infer/T3/N2/I4/H8, ' "$work/out" || fail "a plan without wisdom: $(cat "$work/out")"

@@ -39,8 +39,11 @@ static void print_tuned(struct session *session, const char *problem, const ecor
     printf("%-52s %10.2f us, best %10.2f, regret %5.1f %%, %d candidates\n", problem,
            1e6 * tuned->planned_seconds, 1e6 * tuned->best_seconds, 100 * tuned->regret,
            (int)tuned->candidates);
-    if (strcmp(tuned->planned, tuned->best) != 0)
-        printf("  %s\n", tuned->best);
+    const bool other = strcmp(tuned->planned, tuned->best) != 0;
+    if (other || session->options->regret)
+        printf("  planner: %s\n", tuned->planned);
+    if (other)
+        printf("  best:    %s\n", tuned->best);
     if (tuned->wrong > 0)
         printf(
             "  %d of them had other results than the planner's plan: a fault, please report it\n",
