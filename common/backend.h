@@ -31,9 +31,11 @@ struct eco_caps {
         const struct eco_cpu_rates *rates; /* what parts of runs take; NULL: as usual */
     } cpu;
     struct eco_gpu_caps {
-        int version;         /* ten times the compute capability */
-        size_t block_bytes;  /* of memory that a block of threads shares */
-        int32_t blocks[3];   /* that run at once, in clusters of 1, 2 and 4 */
+        int version;        /* ten times the compute capability */
+        size_t block_bytes; /* of memory that a block of threads shares */
+        int32_t blocks[3];  /* that run at once, in clusters of 1, 2 and 4 */
+        int32_t gang; /* a part: blocks that wait for each other are a cluster, so many at most;
+                       * 0: all of a launch begin at once */
         int32_t clusters[8]; /* of 1 to 8 blocks of the kernel for steps, that run at once */
         bool fuses;          /* the module has code for fused steps */
         bool wide;           /* and for those of many rows */
@@ -91,7 +93,8 @@ struct eco_fill {
     ecornn_type type;
 };
 
-/* to[r][j] = from[r][j], zeros where that is NULL; add: to what is there.  Of F32 or F64. */
+/* to[r][j] = from[r][j], zeros where that is NULL; add: to what is there.  Of F32 or F64; a backend
+ * with share does it of any type. */
 struct eco_rows_move {
     void *to;
     const void *from;
@@ -99,6 +102,22 @@ struct eco_rows_move {
     size_t rows, width;
     bool add;
     ecornn_type type;
+};
+
+/* How runs of several models go side by side: so many at once; each in a part of the device, by one
+ * algorithm, or, algo NULL, in all of it. */
+struct eco_models_share {
+    int at_once;
+    const struct eco_algo *algo;
+    struct eco_caps caps; /* of a part */
+};
+
+/* Runs side by side: one queues model m on a stream, in place m modulo at_once of the workspace;
+ * last what comes behind all of them. */
+struct eco_beside {
+    ecornn_status (*one)(void *own, int model, int place, void *stream);
+    ecornn_status (*last)(void *own, void *stream);
+    void *own;
 };
 
 struct eco_backend {
@@ -143,8 +162,12 @@ struct eco_backend {
     /* What was chosen, each as ",KEY=VALUE" of ECORNN_FORCE: a plan that is forced so is the same.
      * Or NULL. */
     void (*choices)(const struct ecornn_plan *plan, struct eco_text *text);
-    /* Calls work(own, id, count) in count threads of the device.  NULL: the backend has no plans of
-     * several models. */
+    /* Several models: on a stream, as share says; NULL: on threads. */
+    void (*share)(const struct ecornn_device *device, const struct eco_problem *one, int models,
+                  struct eco_models_share *share);
+    ecornn_status (*beside)(const struct ecornn_plan *plan, const struct eco_args *args,
+                            const struct eco_beside *beside);
+    /* Calls work(own, id, count) in count threads of the device.  NULL: the backend has share. */
     void (*together)(struct ecornn_device *device, void (*work)(void *own, int id, int count),
                      void *own);
     /* Measured numbers, ends with a key NULL; or NULL.  tell: what was measured, by place, 0: it

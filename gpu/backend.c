@@ -12,6 +12,7 @@
 #include "gpu/jit/jit.h"
 #include "gpu/ops/ops.h"
 #include "gpu/run/measure.h"
+#include "gpu/run/run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -400,6 +401,8 @@ static const struct eco_backend backend = {
     .squeeze = eco_gpu_squeeze,
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,
+    .share = eco_gpu_share_out,
+    .beside = eco_gpu_run_beside,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,
     .measures = eco_gpu_measures,

@@ -246,7 +246,7 @@ typedef struct {
      * another, weights, dweights and reserve likewise.  lengths [N], resets and mask [T,N] and x
      * are of all models with ECORNN_SHARED_INPUT, where dx is the sum over models, added up in
      * their order; else they have M first, too.  The bits of a model are those of a run by itself,
-     * model m with seed + m.  On a CPU and the reference. */
+     * model m with seed + m. */
     int32_t models;
     /** K: every R reads H/K units, those of its own head, and is stored as [H,H/K]: rows
      * [k*H/K, (k+1)*H/K) are the matrix [H/K,H/K] of head k.  H is a multiple.  0: 1. */

@@ -86,8 +86,7 @@ int ecornn_plan_print(const ecornn_plan *plan, char *text, size_t size)
     eco_fp_default(&caller);
     struct eco_text words = {text, size, 0};
     if (plan->one)
-        eco_text_add(&words, "%s: %d at once, each as\n", plan->problem.text,
-                     eco_models_at_once(plan));
+        eco_text_add(&words, "%s: %d at once, each as\n", plan->problem.text, plan->at_once);
     const bool fits = words.length < size;
     const int length =
         eco_plan_describe(plan->one ? plan->one : plan, fits ? text + words.length : NULL,

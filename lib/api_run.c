@@ -333,7 +333,7 @@ ecornn_status eco_run_forward(const ecornn_plan *plan, const ecornn_io *io, bool
     if (status != ECORNN_OK)
         return status;
     args.alone = alone;
-    return plan->one ? eco_models_run(plan, io, NULL, args.T, args.N) : run(plan, io, &args);
+    return plan->one ? eco_models_run(plan, io, NULL, &args) : run(plan, io, &args);
 }
 
 ecornn_status eco_run_backward(const ecornn_plan *plan, const ecornn_io *io,
@@ -349,7 +349,7 @@ ecornn_status eco_run_backward(const ecornn_plan *plan, const ecornn_io *io,
     if (status != ECORNN_OK)
         return status;
     args.alone = alone;
-    return plan->one ? eco_models_run(plan, io, gradient, args.T, args.N) : run(plan, io, &args);
+    return plan->one ? eco_models_run(plan, io, gradient, &args) : run(plan, io, &args);
 }
 
 ecornn_status ecornn_forward(const ecornn_plan *plan, const ecornn_io *io)

@@ -4,14 +4,9 @@
  */
 #include "lib/models.h"
 
-#include "common/util.h"
+#include <string.h>
 
-/* So few models that each takes all threads; else each takes one. */
-int eco_models_at_once(const ecornn_plan *plan)
-{
-    const int threads = plan->device->info.threads;
-    return plan->problem.models >= threads ? threads : 1;
-}
+#include "common/util.h"
 
 /* Blocks of so many models; more: bytes behind them. */
 static size_t block_bytes(size_t bytes, int models, size_t more, bool *overflow)
@@ -41,36 +36,91 @@ static ecornn_status fix_sizes(ecornn_plan *plan)
     const int models = plan->problem.models;
     bool overflow = false;
     const size_t shared = shared_bytes(&plan->problem, &overflow);
-    plan->sizes = (ecornn_sizes){
-        .params = (size_t)models * one->params,
-        .weights = block_bytes(one->weights, models, 0, &overflow),
-        .dweights = block_bytes(one->dweights, models, 0, &overflow),
-        .workspace = block_bytes(one->workspace, eco_models_at_once(plan), shared, &overflow),
-        .reserve = block_bytes(one->reserve, models, 0, &overflow),
-        .alignment = one->alignment};
+    plan->sizes =
+        (ecornn_sizes){.params = (size_t)models * one->params,
+                       .weights = block_bytes(one->weights, models, 0, &overflow),
+                       .dweights = block_bytes(one->dweights, models, 0, &overflow),
+                       .workspace = block_bytes(one->workspace, plan->at_once, shared, &overflow),
+                       .reserve = block_bytes(one->reserve, models, 0, &overflow),
+                       .alignment = one->alignment};
     return overflow
                ? eco_fail(ECORNN_UNSUPPORTED, "%s: its blocks have more bytes than can be counted",
                           plan->problem.text)
                : ECORNN_OK;
 }
 
+/* The device as a run sees it that has a part of it. */
+static struct ecornn_device *part_of(const struct ecornn_device *device,
+                                     const struct eco_caps *caps)
+{
+    struct ecornn_device *part = eco_alloc_zeroed(sizeof *part);
+    if (part == NULL)
+        return NULL;
+    part->backend = device->backend;
+    part->caps = *caps;
+    part->info = device->info;
+    part->own = device->own;
+    part->id = device->id;
+    memcpy(part->identity, device->identity, sizeof part->identity);
+    return part;
+}
+
+/* By the algorithm that has parts; what the environment forces comes before.  What was measured of
+ * all of the device is not of a part. */
+static ecornn_status create_in_part(ecornn_plan *plan, const struct eco_problem *one,
+                                    const struct eco_models_share *share)
+{
+    struct eco_problem forced = *one;
+    struct eco_text choice = {forced.forced, sizeof forced.forced, 0};
+    plan->part = part_of(plan->device, &share->caps);
+    if (plan->part == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes",
+                        sizeof *plan->part);
+    if (eco_plan_asked(plan->device->backend) != NULL)
+        return eco_plan_create(&plan->one, plan->part, one);
+    eco_text_add(&choice, "algorithm=%s", share->algo->name);
+    return eco_plan_make(&plan->one, plan->part, &forced);
+}
+
+/* On threads: so few models that each takes all of them; else each takes one.  Where what is forced
+ * does not fit a part, all of the device for one after the other. */
+static ecornn_status create_one(ecornn_plan *plan, const struct eco_problem *one)
+{
+    struct ecornn_device *device = plan->device;
+    const int models = plan->problem.models, threads = device->info.threads;
+    struct eco_models_share share = {.at_once = models >= threads ? threads : 1};
+    char before[ECO_MAX_DETAIL];
+    if (device->backend->share != NULL)
+        device->backend->share(device, one, models, &share);
+    plan->at_once = share.at_once;
+    if (share.algo == NULL)
+        return eco_plan_create(&plan->one, device, one);
+    eco_fail_keep(before);
+    ecornn_status status = create_in_part(plan, one, &share);
+    if (status != ECORNN_UNSUPPORTED)
+        return status;
+    plan->at_once = 1;
+    status = eco_plan_create(&plan->one, device, one);
+    if (status == ECORNN_OK)
+        eco_fail_restore(before);
+    return status;
+}
+
 ecornn_status eco_models_create(ecornn_plan **plan, ecornn_device *device,
                                 const struct eco_problem *problem)
 {
     struct eco_problem one;
-    if (device->backend->together == NULL)
-        return eco_fail(ECORNN_UNSUPPORTED,
-                        "models is %d, must be 1: device %s has no plans of several models",
-                        problem->models, device->backend->name);
     ecornn_plan *made = eco_alloc_zeroed(sizeof *made);
     if (made == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes", sizeof *made);
     made->problem = *problem;
     made->device = device;
     eco_problem_of_one(&one, problem);
-    ecornn_status status = eco_plan_create(&made->one, device, &one);
+    ecornn_status status = create_one(made, &one);
     if (status == ECORNN_OK)
         status = fix_sizes(made);
+    if (status == ECORNN_OK && device->backend->share != NULL)
+        status = device->backend->prepare(made);
     if (status == ECORNN_OK)
         *plan = made;
     else

@@ -9,11 +9,9 @@
 
 #include "common/backend.h"
 
-/* models.c: of a problem of two models or more; UNSUPPORTED: not by this device. */
+/* models.c: of a problem of two models or more. */
 ecornn_status eco_models_create(ecornn_plan **plan, ecornn_device *device,
                                 const struct eco_problem *problem);
-/* How many runs may go side by side, each in its part of the workspace. */
-int eco_models_at_once(const ecornn_plan *plan);
 /* As the public functions do it. */
 ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params, void *weights,
                               void *stream);
@@ -28,9 +26,9 @@ static inline size_t eco_models_stride(size_t bytes)
     return (bytes + ECO_ALIGNMENT - 1) / ECO_ALIGNMENT * ECO_ALIGNMENT;
 }
 
-/* models_run.c: forward, or backward where there is a gradient, of T steps and N rows. */
+/* models_run.c: forward, or backward where there is a gradient; args: the same, checked. */
 ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
-                             const ecornn_gradient *gradient, int32_t T, int32_t N);
+                             const ecornn_gradient *gradient, const struct eco_args *args);
 
 /* api_run.c: what a run's arguments must be; gradient NULL: of forward. */
 ecornn_status eco_run_check(const ecornn_plan *plan, const ecornn_io *io,

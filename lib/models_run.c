@@ -1,6 +1,7 @@
 /*
  * A run of several models: each on one thread where there are as many models as threads, else each
- * on all of them.  A model's run is that of its plan by itself, so its bits are, too.
+ * on all of them; on a device with streams each on one of these.  A model's run is that of its plan
+ * by itself, so its bits are, too.
  */
 #include "lib/models.h"
 
@@ -15,7 +16,6 @@ struct models {
     const ecornn_io *io;
     const ecornn_gradient *gradient; /* NULL: forward */
     int32_t T, N;
-    int at_once;
     char *dx;        /* [M,T,N,I] of all models where x is shared and dx wanted; else NULL */
     atomic_int next; /* the first model that nobody has taken */
     atomic_flag failed;
@@ -56,7 +56,8 @@ static void take_input(const struct models *models, int m, ecornn_io *io)
     io->mask = part(io->mask, bytes, m);
 }
 
-static ecornn_io io_of(const struct models *models, int m, int thread)
+/* place: among those that run at once. */
+static ecornn_io io_of(const struct models *models, int m, int place)
 {
     const struct eco_problem *problem = &models->plan->problem;
     const ecornn_sizes *one = &models->plan->one->sizes;
@@ -73,7 +74,7 @@ static ecornn_io io_of(const struct models *models, int m, int thread)
     }
     io.weights = part(io.weights, eco_models_stride(one->weights), m);
     io.reserve = part(io.reserve, eco_models_stride(one->reserve), m);
-    io.workspace = part(io.workspace, eco_models_stride(one->workspace), thread);
+    io.workspace = part(io.workspace, eco_models_stride(one->workspace), place);
     io.workspace_bytes = io.reserve_bytes = 0; /* checked for all */
     io.seed += (uint64_t)m;
     take_input(models, m, &io);
@@ -111,7 +112,7 @@ static void note(struct models *models, ecornn_status status)
 
 static void run_model(struct models *models, int m, int thread)
 {
-    const bool alone = models->at_once > 1;
+    const bool alone = models->plan->at_once > 1;
     const ecornn_io io = io_of(models, m, thread);
     if (models->gradient == NULL) {
         note(models, eco_run_forward(models->plan->one, &io, alone));
@@ -145,15 +146,74 @@ static void add_some(void *own, int id, int count)
                      to - from);
 }
 
+static ecornn_status run_on_threads(struct models *models)
+{
+    const ecornn_plan *plan = models->plan;
+    if (plan->at_once > 1)
+        plan->device->backend->together(plan->device, run_some, models);
+    else
+        run_some(models, 0, 1);
+    if (models->status != ECORNN_OK)
+        return eco_fail(models->status, "%s", models->detail);
+    if (models->dx != NULL) {
+        const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
+        plan->device->backend->together(plan->device, add_some, models);
+        eco_fp_set(caller);
+    }
+    return ECORNN_OK;
+}
+
+/* ---- on a stream ----------------------------------------------------------------------------- */
+
+static ecornn_status queue_model(void *own, int m, int place, void *stream)
+{
+    const struct models *models = own;
+    ecornn_io io = io_of(models, m, place);
+    io.stream = stream;
+    if (models->gradient == NULL)
+        return eco_run_forward(models->plan->one, &io, false);
+    const ecornn_gradient gradient = gradient_of(models, m);
+    return eco_run_backward(models->plan->one, &io, &gradient, false);
+}
+
+/* As add_some does. */
+static ecornn_status queue_sum(void *own, void *stream)
+{
+    const struct models *models = own;
+    const struct eco_problem *problem = &models->plan->problem;
+    struct ecornn_device *device = models->plan->device;
+    const size_t I = (size_t)problem->I, bytes = elements(models, I);
+    ecornn_status status = ECORNN_OK;
+    for (int m = 0; models->dx != NULL && status == ECORNN_OK && m < problem->models; m++) {
+        const struct eco_rows_move move = {.to = models->gradient->dx,
+                                           .from = part(models->dx, bytes, m),
+                                           .to_row = I,
+                                           .from_row = I,
+                                           .rows = (size_t)models->T * (size_t)models->N,
+                                           .width = I,
+                                           .add = m > 0,
+                                           .type = problem->type};
+        status = device->backend->move_rows(device, &move, stream);
+    }
+    return status;
+}
+
+static ecornn_status run_on_stream(struct models *models, const struct eco_args *args)
+{
+    const struct eco_beside beside = {queue_model, queue_sum, models};
+    return models->plan->device->backend->beside(models->plan, args, &beside);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
 ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
-                             const ecornn_gradient *gradient, int32_t T, int32_t N)
+                             const ecornn_gradient *gradient, const struct eco_args *args)
 {
     struct models models = {.plan = plan,
                             .io = io,
                             .gradient = gradient,
-                            .T = T,
-                            .N = N,
-                            .at_once = eco_models_at_once(plan),
+                            .T = args->T,
+                            .N = args->N,
                             .next = 0,
                             .failed = ATOMIC_FLAG_INIT,
                             .status = ECORNN_OK};
@@ -163,19 +223,10 @@ ecornn_status eco_models_run(const ecornn_plan *plan, const ecornn_io *io,
         status = eco_check_bytes("reserve_bytes", io->reserve_bytes, plan->sizes.reserve);
     if (status != ECORNN_OK)
         return status;
-    if (gradient != NULL && gradient->dx != NULL && plan->problem.shared && T > 0 && N > 0)
+    if (gradient != NULL && gradient->dx != NULL && plan->problem.shared && args->T > 0 &&
+        args->N > 0)
         models.dx =
-            part(io->workspace, eco_models_stride(plan->one->sizes.workspace), models.at_once);
-    if (models.at_once > 1)
-        plan->device->backend->together(plan->device, run_some, &models);
-    else
-        run_some(&models, 0, 1);
-    if (models.status != ECORNN_OK)
-        return eco_fail(models.status, "%s", models.detail);
-    if (models.dx != NULL) {
-        const struct eco_fp caller = eco_fp_enter(plan->device->backend->mode);
-        plan->device->backend->together(plan->device, add_some, &models);
-        eco_fp_set(caller);
-    }
-    return ECORNN_OK;
+            part(io->workspace, eco_models_stride(plan->one->sizes.workspace), plan->at_once);
+    return plan->device->backend->share != NULL ? run_on_stream(&models, args)
+                                                : run_on_threads(&models);
 }

@@ -70,7 +70,8 @@ static const struct mode *find_mode(const ecornn_desc *desc, const char *cell)
     const struct mode *mode = modes;
     while (mode->name && strcmp(mode->name, cell) != 0)
         mode++;
-    return mode->name && desc->order == ECORNN_TIME_MAJOR && desc->direction != ECORNN_REVERSE
+    return mode->name && desc->models <= 1 && desc->order == ECORNN_TIME_MAJOR &&
+                   desc->direction != ECORNN_REVERSE
                ? mode
                : NULL;
 }

@@ -65,7 +65,7 @@ void gpu_ours_free(struct gpu_ours *ours);
 /* Where the percent of a problem's "/resets:3" is; NULL: it has none. */
 char *gpu_resets(const char *problem);
 
-/* Elements of x and y. */
+/* Elements of x and y, of all models. */
 size_t gpu_x_elements(const ecornn_desc *desc);
 size_t gpu_y_elements(const ecornn_desc *desc);
 

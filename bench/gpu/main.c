@@ -6,9 +6,10 @@
  *               [--quick ours|cudnn|both] PROBLEM|@LIST[/PARTS]...
  *
  * Each in a process of its own: in one where cuDNN had run before, graphs of ours took up to 13 %
- * longer.  A line for each: microseconds of a step (of a layer), of a run in all, and theirs over
- * ours; at the end geometric means.  With a cell from a file, the names in the problems stand for
- * it.  Training: forward and backward, weights packed before; pack and unpack are in "with pack".
+ * longer.  A line for each: microseconds of a step (of a layer; of all models), of a run in all,
+ * and theirs over ours; at the end geometric means.  With a cell from a file, the names in the
+ * problems stand for it.  Training: forward and backward, weights packed before; pack and unpack
+ * are in "with pack".
  * @gpu-grid/bf16/train: the problems of a list in the file of shapes, with parts for each.
  * --versus unfused: an LSTM in inference also as a loop of small kernels (unfused.cu);
  * layouts: instead of all this, a recurrent step in several layouts (layouts.cu); error: the
@@ -75,7 +76,7 @@ static void measure_loops(const struct gpu_case *one, cudaStream_t stream)
     const double steps = (double)desc->steps;
     double eager, graph;
     if (strcmp(one->cell, "lstm") != 0 || desc->flags & ECORNN_TRAINING || desc->layers > 1 ||
-        desc->proj > 0 || desc->direction != ECORNN_FORWARD)
+        desc->proj > 0 || desc->direction != ECORNN_FORWARD || desc->models > 1)
         return;
     for (int naive = 0; naive < 2; naive++)
         if (unfused_measure(desc, naive, stream, &eager, &graph))

@@ -8,14 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+static size_t models_of(const ecornn_desc *desc)
+{
+    return desc->models > 1 ? (size_t)desc->models : 1;
+}
+
+static size_t inputs_of(const ecornn_desc *desc)
+{
+    return desc->flags & ECORNN_SHARED_INPUT ? 1 : models_of(desc);
+}
+
 size_t gpu_x_elements(const ecornn_desc *desc)
 {
-    return (size_t)desc->steps * (size_t)desc->batch * (size_t)desc->input;
+    return inputs_of(desc) * (size_t)desc->steps * (size_t)desc->batch * (size_t)desc->input;
 }
 
 size_t gpu_y_elements(const ecornn_desc *desc)
 {
-    return (size_t)desc->steps * (size_t)desc->batch *
+    return models_of(desc) * (size_t)desc->steps * (size_t)desc->batch *
            (size_t)(desc->proj ? desc->proj : desc->hidden) *
            (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
 }
@@ -49,7 +59,7 @@ char *gpu_resets(const char *problem)
 static void make_resets(struct gpu_ours *ours, const char *problem, const ecornn_desc *desc)
 {
     const char *const percent = gpu_resets(problem);
-    const size_t rows = (size_t)desc->steps * (size_t)desc->batch;
+    const size_t rows = inputs_of(desc) * (size_t)desc->steps * (size_t)desc->batch;
     uint8_t *const bytes = percent ? malloc(rows) : NULL;
     void *resets = NULL;
     if (!bytes)

@@ -244,5 +244,6 @@ void eco_plan_free(struct ecornn_plan *plan)
     eco_plan_free(plan->one);
     if (plan->own != NULL)
         plan->device->backend->release(plan);
+    eco_free(plan->part);
     eco_free(plan);
 }

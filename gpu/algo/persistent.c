@@ -327,10 +327,9 @@ static ecornn_status run(const struct ecornn_plan *plan, const struct eco_tape *
         {{[ECO_STEP] = eco_persistent_run},
          {[ECO_STEP] = eco_persistent_run, [ECO_D_STEP] = eco_persistent_run}}};
     const struct eco_gpu_plan *own = plan->own;
-    const struct eco_gpu *gpu = plan->device->own;
-    if (*(volatile uint32_t *)gpu->failed != 0)
-        return eco_gpu_services->fail(
-            ECORNN_FAILED, "a persistent kernel waited too long for its blocks in an earlier run");
+    const ecornn_status status = eco_gpu_check_waits(plan->device->own);
+    if (status != ECORNN_OK)
+        return status;
     return eco_gpu_run_plan(plan, tape, layout, args,
                             ops[own->persistent[0].used][own->persistent[1].used]);
 }

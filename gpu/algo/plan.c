@@ -79,6 +79,10 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
         return eco_gpu_services->fail(ECORNN_NO_MEMORY, "no memory for a plan of %zu bytes",
                                       sizeof *own);
     plan->own = own;
+    if (plan->one != NULL) { /* of several models, which has all the rest */
+        const ecornn_status made = eco_gpu_make_graphs(plan, &own->graphs);
+        return made == ECORNN_OK ? eco_gpu_make_lanes(plan->device, plan->at_once) : made;
+    }
     own->force = eco_gpu_force(&plan->problem);
     ecornn_status status = check_force(plan, &own->force);
     if (status == ECORNN_OK)

@@ -49,28 +49,29 @@ static ecornn_status give_shared_memory(const struct eco_caps *caps, const void 
                              (int)caps->gpu.block_bytes - ECO_PERSISTENT_STATIC_BYTES(backward)));
 }
 
-cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks,
-                                         int cluster_log2, size_t bytes, bool overlap,
-                                         cudaStream_t stream)
+cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3],
+                                         const struct eco_persistent_launch *launch)
 {
     unsigned n = 0;
-    attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
-    attributes[n++].val.cooperative = 1;
-    if (cluster_log2 > 0) {
+    if (!launch->gangs) {
+        attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeCooperative};
+        attributes[n++].val.cooperative = 1;
+    }
+    if (launch->cluster > 1) {
         attributes[n] = (cudaLaunchAttribute){.id = cudaLaunchAttributeClusterDimension};
-        attributes[n].val.clusterDim.x = 1u << cluster_log2;
+        attributes[n].val.clusterDim.x = (unsigned)launch->cluster;
         attributes[n].val.clusterDim.y = attributes[n].val.clusterDim.z = 1;
         n++;
     }
-    if (overlap) {
+    if (launch->overlap) {
         attributes[n] =
             (cudaLaunchAttribute){.id = cudaLaunchAttributeProgrammaticStreamSerialization};
         attributes[n++].val.programmaticStreamSerializationAllowed = 1;
     }
-    return (cudaLaunchConfig_t){.gridDim = {(unsigned)blocks, 1, 1},
+    return (cudaLaunchConfig_t){.gridDim = {(unsigned)launch->blocks, 1, 1},
                                 .blockDim = {ECO_PERSISTENT_THREADS, 1, 1},
-                                .dynamicSmemBytes = bytes,
-                                .stream = stream,
+                                .dynamicSmemBytes = launch->bytes,
+                                .stream = launch->stream,
                                 .attrs = attributes,
                                 .numAttrs = n};
 }
@@ -85,9 +86,11 @@ static void count_clusters(struct ecornn_device *device, int code_version)
         if (device->caps.gpu.version < CLUSTER_VERSION || code_version < CLUSTER_VERSION)
             continue;
         cudaLaunchAttribute attributes[3];
-        const cudaLaunchConfig_t config = eco_persistent_config(
-            attributes, 1 << cluster_log2, cluster_log2,
-            device->caps.gpu.block_bytes - ECO_PERSISTENT_STATIC_BYTES(true), false, NULL);
+        const struct eco_persistent_launch launch = {.blocks = 1 << cluster_log2,
+                                                     .cluster = 1 << cluster_log2,
+                                                     .bytes = device->caps.gpu.block_bytes -
+                                                              ECO_PERSISTENT_STATIC_BYTES(true)};
+        const cudaLaunchConfig_t config = eco_persistent_config(attributes, &launch);
         const struct eco_persistent_shape shape = {.unit_shift = 5, .cluster_log2 = cluster_log2};
         int clusters = 0;
         if (cudaOccupancyMaxActiveClusters(

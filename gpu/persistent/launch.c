@@ -96,14 +96,21 @@ static struct eco_persistent_call call_of(const struct eco_gpu_run *run,
     return call;
 }
 
-/* Behind the kernel that prepares the exchange, while that runs. */
-static cudaError_t launch(const void *kernel, const struct eco_persistent_call *call, int jobs,
-                          bool overlap, cudaStream_t stream)
+/* Behind the kernel that prepares the exchange, while that runs.  Only blocks of a group wait for
+ * each other: where other runs have their part of the device, a group is a cluster. */
+static cudaError_t launch(const struct eco_gpu_run *run, const void *kernel,
+                          const struct eco_persistent_call *call, int jobs)
 {
     cudaLaunchAttribute attributes[3];
-    const cudaLaunchConfig_t config =
-        eco_persistent_config(attributes, jobs * call->shape.groups * call->shape.members,
-                              call->shape.cluster_log2, call->shape.shared_bytes, overlap, stream);
+    const bool gangs = run->plan->device->caps.gpu.gang > 0;
+    const struct eco_persistent_launch launch = {
+        .blocks = jobs * call->shape.groups * call->shape.members,
+        .cluster = gangs ? call->shape.members : 1 << call->shape.cluster_log2,
+        .gangs = gangs,
+        .overlap = ((const struct eco_gpu *)run->plan->device->own)->overlap,
+        .bytes = call->shape.shared_bytes,
+        .stream = run->stream};
+    const cudaLaunchConfig_t config = eco_persistent_config(attributes, &launch);
     void *arguments[] = {(void *)(uintptr_t)call};
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }
@@ -155,12 +162,10 @@ void eco_persistent_run(struct eco_gpu_run *run, const struct eco_bound *bounds,
         return;
     }
     const struct eco_gpu_plan *own = run->plan->own;
-    const struct eco_gpu *gpu = run->plan->device->own;
     const void *kernel =
         own->persistent[run->args->backward].by_shape[eco_persistent_place(&call.shape)];
     eco_persistent_forget(run, &call, need_of(run, bounds, n), n);
     if (run->status == ECORNN_OK)
-        eco_gpu_note_cuda(run, launch(kernel, &call, n, gpu->overlap, run->stream),
-                          "a persistent kernel");
+        eco_gpu_note_cuda(run, launch(run, kernel, &call, n), "a persistent kernel");
     eco_launch_apart(&run->launch, ECO_APART_EXCHANGE);
 }

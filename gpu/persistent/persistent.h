@@ -32,6 +32,7 @@ struct eco_persistent_need {
     int32_t instructions;                       /* of the matrix units for a k block's product */
     bool scaled;                                /* scale blocks have scales */
     int32_t blocks[ECO_PERSISTENT_CLUSTERS];    /* that run at once, in clusters of 1, 2, 4 */
+    int32_t gang;                               /* as eco_caps.gpu has it */
     size_t block_bytes;                         /* of shared memory */
     const struct eco_gpu_rates *rates;          /* of parts of a step */
 };
@@ -113,11 +114,16 @@ int32_t eco_persistent_means(const struct eco_persistent_need *need,
  * where this module has none for it. */
 ecornn_status eco_persistent_load(struct ecornn_device *device);
 
-/* Of cooperative launches, in clusters where they are of more than one block; overlap: put in place
- * before the kernel ahead has ended. */
-cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3], int blocks,
-                                         int cluster_log2, size_t bytes, bool overlap,
-                                         cudaStream_t stream);
+/* A launch, in clusters where they are of more than one block. */
+struct eco_persistent_launch {
+    int blocks, cluster; /* all of them; of a cluster */
+    bool gangs;          /* clusters begin as they can; else all blocks at once */
+    bool overlap;        /* put in place before the kernel ahead has ended */
+    size_t bytes;        /* of a block's shared memory */
+    cudaStream_t stream;
+};
+cudaLaunchConfig_t eco_persistent_config(cudaLaunchAttribute attributes[3],
+                                         const struct eco_persistent_launch *launch);
 
 /* At creation of a plan of algorithm persistent: finds the plan's kernels, or compiles them. */
 void eco_persistent_prepare(const struct ecornn_plan *plan);

@@ -149,6 +149,7 @@ static struct eco_persistent_need any_need(const struct eco_problem *problem,
                                        .operand = kind->bytes,
                                        .instructions = kind->instructions,
                                        .scaled = kind->scaled,
+                                       .gang = caps->gpu.gang,
                                        .rates = eco_gpu_rates_of(caps),
                                        .block_bytes = caps->gpu.block_bytes -
                                                       ECO_PERSISTENT_STATIC_BYTES(backward)};

@@ -315,6 +315,16 @@ static double predict(const struct eco_persistent_need *need,
     return need->hand_overs > 0 ? time + predict_hand_overs(need, shape) : time;
 }
 
+/* Can the blocks of a group be one cluster?  Those of a kernel's own clusters are counted from the
+ * first of it. */
+static bool is_gang(const struct eco_persistent_need *need,
+                    const struct eco_persistent_shape *shape)
+{
+    return need->gang == 0 ||
+           (shape->members <= need->gang &&
+            (shape->cluster_log2 == 0 || shape->members == 1 << shape->cluster_log2));
+}
+
 double eco_persistent_shape(const struct eco_persistent_need *need,
                             struct eco_persistent_shape *best)
 {
@@ -330,7 +340,7 @@ double eco_persistent_shape(const struct eco_persistent_need *need,
         const int32_t cluster_units = 1 << shape.unit_shift << shape.cluster_log2;
         shape.members = up(need->hidden, cluster_units) << shape.cluster_log2;
         int32_t most = need->blocks[shape.cluster_log2] / (shape.members * need->jobs);
-        if (most == 0)
+        if (most == 0 || !is_gang(need, &shape))
             continue;
         if (need->groups > 0 && need->groups < most)
             most = need->groups;

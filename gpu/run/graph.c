@@ -49,15 +49,14 @@ void eco_gpu_free_graphs(struct eco_graphs *graphs)
 
 /* The run as a graph, captured on a stream of the set: nothing is done, nothing of the caller's is
  * touched. */
-static ecornn_status capture(struct eco_gpu_run *run, const struct eco_tape *tape,
-                             cudaGraph_t *graph)
+static ecornn_status capture(const struct eco_gpu_queue *queue, cudaGraph_t *graph)
 {
-    const cudaStream_t stream = run->set->stream[0];
+    const cudaStream_t stream = queue->spare;
     *graph = NULL;
     ecornn_status status = ECO_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     if (status != ECORNN_OK)
         return status;
-    status = eco_gpu_queue(run, tape, stream);
+    status = queue->queue(queue->own, stream);
     const ecornn_status ended =
         eco_cuda_status(cudaStreamEndCapture(stream, graph), "cudaStreamEndCapture");
     if (status == ECORNN_OK)
@@ -83,14 +82,13 @@ static ecornn_status add_to_capture(cudaStream_t stream, cudaGraph_t graph)
     return status;
 }
 
-static ecornn_status run_captured(struct eco_gpu_run *run, const struct eco_tape *tape,
-                                  cudaStream_t stream)
+static ecornn_status run_captured(const struct eco_gpu_queue *queue)
 {
     cudaGraph_t graph;
-    ecornn_status status = capture(run, tape, &graph);
+    ecornn_status status = capture(queue, &graph);
     if (status != ECORNN_OK)
         return status;
-    status = add_to_capture(stream, graph);
+    status = add_to_capture(queue->args->stream, graph);
     cudaGraphDestroy(graph); /* the node has a copy */
     return status;
 }
@@ -106,7 +104,7 @@ static bool same_args(const struct eco_graphs *graphs, const struct eco_args *a,
                       const struct eco_args *b)
 {
     return a->T == b->T && a->N == b->N && a->lengths == b->lengths && a->resets == b->resets &&
-           a->x == b->x && a->y == b->y && a->weights == b->weights &&
+           a->mask == b->mask && a->x == b->x && a->y == b->y && a->weights == b->weights &&
            a->workspace == b->workspace && a->reserve == b->reserve &&
            (same_draws(a, b) || !graphs->seed_matters) && a->backward == b->backward &&
            a->dy == b->dy && a->dx == b->dx && a->dweights == b->dweights &&
@@ -172,7 +170,8 @@ static bool are_alike(const struct eco_args *a, const struct eco_args *b)
                  is_like(a->x, b->x) && is_like(a->y, b->y) && is_like(a->weights, b->weights) &&
                  is_like(a->workspace, b->workspace) && is_like(a->reserve, b->reserve) &&
                  is_like(a->dy, b->dy) && is_like(a->dx, b->dx) &&
-                 is_like(a->dweights, b->dweights) && is_like(a->resets, b->resets);
+                 is_like(a->dweights, b->dweights) && is_like(a->resets, b->resets) &&
+                 is_like(a->mask, b->mask);
     for (int s = 0; s < ECO_MAX_STATES; s++)
         alike = alike && is_like(a->initial[s], b->initial[s]) &&
                 is_like(a->final[s], b->final[s]) && is_like(a->dfinal[s], b->dfinal[s]) &&
@@ -201,10 +200,10 @@ static bool update(struct entry *entry, cudaGraph_t graph)
     return false;
 }
 
-static ecornn_status make(struct eco_gpu_run *run, const struct eco_tape *tape, struct entry *entry)
+static ecornn_status make(const struct eco_gpu_queue *queue, struct entry *entry)
 {
     cudaGraph_t graph;
-    ecornn_status status = capture(run, tape, &graph);
+    ecornn_status status = capture(queue, &graph);
     if (status != ECORNN_OK)
         return status;
     if (!update(entry, graph))
@@ -215,38 +214,21 @@ static ecornn_status make(struct eco_gpu_run *run, const struct eco_tape *tape, 
 }
 
 /* A graph wants memory, of the device too: where there is none runs are queued as before. */
-static ecornn_status launch(struct eco_gpu_run *run, const struct eco_tape *tape,
-                            struct entry *entry, cudaStream_t stream)
+static ecornn_status launch(const struct eco_gpu_queue *queue, struct entry *entry)
 {
     if (!entry->captured && !entry->refused) {
-        entry->captured = make(run, tape, entry) == ECORNN_OK;
+        entry->captured = make(queue, entry) == ECORNN_OK;
         entry->refused = !entry->captured;
     }
     if (entry->captured)
-        return ECO_CUDA(cudaGraphLaunch(entry->exec, stream));
+        return ECO_CUDA(cudaGraphLaunch(entry->exec, queue->args->stream));
     (void)cudaGetLastError();
-    run->status = ECORNN_OK;
-    run->blas.share = -1;
-    return eco_gpu_queue(run, tape, stream);
+    return queue->queue(queue->own, queue->args->stream);
 }
 
-/* A graph of that many nodes would be most of a host's memory. */
-static bool keeps_graph(const struct eco_gpu_run *run)
+ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue)
 {
-    enum { MOST_STEPS = 1 << 17 };
-    const struct eco_problem *problem = run->problem;
-    const struct eco_gpu_plan *own = run->plan->own;
-    const bool at_once = !own->fused.used && /* fused steps are a node each */
-                         eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
-    return ((const struct eco_gpu *)run->plan->device->own)->graphs &&
-           (at_once || (double)run->args->T * problem->L * problem->D <= MOST_STEPS);
-}
-
-ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape)
-{
-    const cudaStream_t stream = run->args->stream;
-    const bool keeps = keeps_graph(run);
-    struct eco_graphs *graphs = ((const struct eco_gpu_plan *)run->plan->own)->graphs;
+    const cudaStream_t stream = queue->args->stream;
     enum cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
     if (stream != NULL) { /* the default stream is never captured */
         const ecornn_status status = ECO_CUDA(cudaStreamIsCapturing(stream, &capturing));
@@ -254,14 +236,53 @@ ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *t
             return status;
     }
     if (capturing != cudaStreamCaptureStatusNone)
-        return run_captured(run, tape, stream);
-    struct entry *entry = keeps ? find(graphs, run->args) : NULL;
+        return run_captured(queue);
+    struct entry *entry = queue->keeps ? find(queue->graphs, queue->args) : NULL;
     if (entry != NULL) {
-        const ecornn_status status = launch(run, tape, entry, stream);
+        const ecornn_status status = launch(queue, entry);
         give_back(entry);
         return status;
     }
-    if (keeps)
-        remember(graphs, run->args);
-    return eco_gpu_queue(run, tape, stream);
+    if (queue->keeps)
+        remember(queue->graphs, queue->args);
+    return queue->queue(queue->own, stream);
+}
+
+/* ---- tapes ----------------------------------------------------------------------------------- */
+
+struct tape_of_run {
+    struct eco_gpu_run *run;
+    const struct eco_tape *tape;
+};
+
+static ecornn_status queue_tape(void *own, cudaStream_t stream)
+{
+    const struct tape_of_run *of = own;
+    of->run->status = ECORNN_OK;
+    of->run->blas.share = -1;
+    return eco_gpu_queue(of->run, of->tape, stream);
+}
+
+bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double steps)
+{
+    enum { MOST_STEPS = 1 << 17 };
+    return ((const struct eco_gpu *)plan->device->own)->graphs && steps <= MOST_STEPS;
+}
+
+ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape)
+{
+    const struct eco_problem *problem = run->problem;
+    const struct eco_gpu_plan *own = run->plan->own;
+    const bool at_once = !own->fused.used && /* fused steps are a node each */
+                         eco_gpu_at_once(run, run->args->backward ? ECO_D_STEP : ECO_STEP);
+    struct tape_of_run of = {run, tape};
+    const struct eco_gpu_queue queue = {
+        .queue = queue_tape,
+        .own = &of,
+        .args = run->args,
+        .graphs = own->graphs,
+        .spare = run->set->stream[0],
+        .keeps = eco_gpu_keeps_graph(run->plan,
+                                     at_once ? 0 : (double)run->args->T * problem->L * problem->D)};
+    return eco_gpu_run_queue(&queue);
 }

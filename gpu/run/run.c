@@ -63,6 +63,14 @@ static ecornn_status check_pointers(const struct eco_gpu *gpu, const struct eco_
     return status;
 }
 
+ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu)
+{
+    if (*(volatile uint32_t *)gpu->failed == 0)
+        return ECORNN_OK;
+    return eco_gpu_services->fail(
+        ECORNN_FAILED, "a persistent kernel waited too long for its blocks in an earlier run");
+}
+
 /* ---- run ------------------------------------------------------------------------------------- */
 
 ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,

@@ -6,6 +6,9 @@
 
 #include "gpu/view/run.h"
 
+/* run/run.c: FAILED where blocks of an earlier run waited too long for each other. */
+ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu);
+
 /* run/run.c: enters the device, checks the pointers, queues the tape. */
 ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_tape *tape,
                                const struct eco_layout *layout, const struct eco_args *args,
@@ -13,6 +16,26 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
 
 /* run/graph.c: queues a tape, or launches the graph that was kept of it. */
 ecornn_status eco_gpu_run_tape(struct eco_gpu_run *run, const struct eco_tape *tape);
+
+/* What is queued on a stream, and joins it whatever fails; again and again from a graph. */
+struct eco_gpu_queue {
+    ecornn_status (*queue)(void *own, cudaStream_t stream);
+    void *own;
+    const struct eco_args *args; /* what it depends on; of whose stream */
+    struct eco_graphs *graphs;
+    cudaStream_t spare; /* to capture on */
+    bool keeps;         /* a graph */
+};
+/* run/graph.c: the same of what is queued. */
+ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue);
+/* Of so many nodes, about: one of more would be most of a host's memory. */
+bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double nodes);
+
+/* run/side_by_side.c, as eco_backend.beside: models fork from the caller's stream and join it. */
+ecornn_status eco_gpu_run_beside(const struct ecornn_plan *plan, const struct eco_args *args,
+                                 const struct eco_beside *beside);
+/* Streams for so many of them, made when a plan is. */
+ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int lanes);
 
 /* run/executor.c: all ops of a tape, on the caller's stream and those that fork from it and join
  * it. */

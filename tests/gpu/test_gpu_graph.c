@@ -16,10 +16,11 @@
 
 static ecornn_device *device;
 
-/* Directions and layers, so that streams fork. */
+/* Directions, layers and models, so that streams fork. */
 static const char *const problem[] = {
     "lstm/f32/train/L2/bi/T23/N5/I7/H33", "gru/bf16/train/L3/T40/N4/I9/H40",
-    "gru-reset-first/f32/train/bi/T9/N3/I5/H17", "own/f32/train/L2/T11/N3/I5/H17"};
+    "gru-reset-first/f32/train/bi/T9/N3/I5/H17", "lstm/bf16/train/T9/N33/I8/H64/models:5",
+    "own/f32/train/L2/T11/N3/I5/H17"};
 static const char own_text[] = "cell own(h)\nu = sigmoid(W x + R h + b)\n"
                                "n = tanh(W x + R h + b)\nh' = u * h + (1 - u) * n";
 enum { PROBLEMS = sizeof problem / sizeof *problem };
@@ -61,6 +62,11 @@ static void *random_block(size_t bytes, bool wide)
     return block;
 }
 
+static size_t models_of(const ecornn_desc *desc)
+{
+    return desc->models > 1 ? (size_t)desc->models : 1;
+}
+
 static void net_make(struct net *net, const char *text)
 {
     net->own = NULL;
@@ -70,7 +76,8 @@ static void net_make(struct net *net, const char *text)
     CHECK_OK(ecornn_plan_create(&net->plan, device, &net->desc));
     ecornn_plan_sizes(net->plan, &net->sizes);
     const bool wide = net->desc.type == ECORNN_F32;
-    const size_t rows = (size_t)net->desc.steps * (size_t)net->desc.batch * (wide ? 4 : 2);
+    const size_t rows =
+        models_of(&net->desc) * (size_t)net->desc.steps * (size_t)net->desc.batch * (wide ? 4 : 2);
     net->x_bytes = rows * (size_t)net->desc.input;
     net->y_bytes =
         rows * (size_t)net->desc.hidden * (net->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
@@ -302,7 +309,7 @@ START_TEST(an_empty_run_may_be_captured)
     const ecornn_desc *desc = &net.desc;
     const size_t bytes = (size_t)(desc->layers ? desc->layers : 1) * (size_t)desc->batch *
                          (desc->direction == ECORNN_BIDIRECTIONAL ? 2 : 1) *
-                         (size_t)(desc->proj ? desc->proj : desc->hidden) * 2;
+                         (size_t)(desc->proj ? desc->proj : desc->hidden) * 2 * models_of(desc);
     unsigned char *from = ecornn_alloc(device, 2 * bytes), *to = ecornn_alloc(device, 2 * bytes);
     unsigned char *host = malloc(bytes);
     cudaStream_t stream;

@@ -156,6 +156,29 @@ START_TEST(fits_what_it_is_for)
 }
 END_TEST
 
+/* In a part of the device a group is a cluster, of the kernel's own ones one. */
+START_TEST(parts_have_gangs)
+{
+    enum { PART = 16, GANG = 8 };
+    int found = 0;
+    for (int32_t hidden = 8; hidden < 600; hidden += hidden < 80 ? 8 : 37)
+        for (int32_t rows = 1; rows < 200; rows += 13) {
+            struct eco_persistent_shape shape;
+            struct eco_persistent_need need = need_of(_i, hidden, rows, 1, ACCS, 0);
+            for (int k = 0; k < ECO_PERSISTENT_CLUSTERS; k++)
+                need.blocks[k] = PART;
+            need.gang = GANG;
+            if (!(eco_persistent_shape(&need, &shape) > 0))
+                continue;
+            found++;
+            check_shape(&need);
+            ck_assert_int_le(shape.members, GANG);
+            ck_assert(shape.cluster_log2 == 0 || shape.members == 1 << shape.cluster_log2);
+        }
+    ck_assert_int_gt(found, 50);
+}
+END_TEST
+
 /* ---- cells from text ------------------------------------------------------------------------- */
 
 static const char *const lstm_like = "cell own(h, c)\n"
@@ -353,6 +376,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, covers_everything, 0, 2);
     tcase_add_test(tcase, fits_what_it_is_for);
+    tcase_add_loop_test(tcase, parts_have_gangs, 0, 2);
     tcase_add_loop_test(tcase, takes_every_kernel_somewhere, 0, 3);
     suite_add_tcase(suite, tcase);
     tcase_add_loop_test(own, compiles_what_runs_take, 0, 4);

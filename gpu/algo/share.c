@@ -1,0 +1,81 @@
+/*
+ * How models share a device: each a part of its multiprocessors, where steps are those of algorithm
+ * persistent; else kernels that end by themselves take what is free.
+ */
+#include "gpu/algo/algo.h"
+
+#include "common/force.h"
+
+/* Blocks of a cluster that every device with clusters runs. */
+enum { GANG = 8 };
+/* Where no part is given away: as many as keep a device busy. */
+enum { OF_ALL = 8 };
+
+struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once)
+{
+    const bool gangs = caps->gpu.blocks[2] > 0;
+    const int32_t all = caps->gpu.blocks[gangs ? 2 : 0];
+    struct eco_caps part = *caps;
+    for (int log2 = 0; log2 < 3; log2++) {
+        const int32_t blocks = caps->gpu.blocks[log2] < all ? caps->gpu.blocks[log2] : all;
+        part.gpu.blocks[log2] = blocks / at_once >> log2 << log2;
+    }
+    part.gpu.gang = gangs ? GANG : 0;
+    return part;
+}
+
+/* Seconds of all models, one after the other; the fastest way; 0: there is none. */
+static double time_of_all(const struct eco_problem *one, const struct eco_caps *caps, int models,
+                          bool *persistent)
+{
+    static const struct eco_algo *const algos[] = {&eco_algo_persistent, &eco_algo_fused,
+                                                   &eco_algo_scan, &eco_algo_step};
+    double least = 0;
+    for (size_t i = 0; i < sizeof algos / sizeof *algos; i++) {
+        if (algos[i]->refuses(one, caps) != NULL)
+            continue;
+        const double time = models * algos[i]->estimate(one, caps);
+        if (least > 0 && time >= least)
+            continue;
+        least = time;
+        *persistent = algos[i] == &eco_algo_persistent;
+    }
+    return least;
+}
+
+/* Of so many at once: steps are beside each other, products of many rows take all of the device and
+ * are not. */
+static double time_of_parts(const struct eco_problem *one, const struct eco_caps *part, int models,
+                            int at_once)
+{
+    const int rounds = (models + at_once - 1) / at_once;
+    return rounds * eco_algo_persistent.estimate(one, part) +
+           (models - rounds) * eco_step_products(one, part, false);
+}
+
+void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
+                       int models, struct eco_models_share *share)
+{
+    const char *forced = eco_environment("ECORNN_FORCE");
+    int asked = 0;
+    bool persistent = false;
+    double least = time_of_all(one, &device->caps, models, &persistent);
+    *share = (struct eco_models_share){.at_once = persistent        ? 1
+                                                  : models < OF_ALL ? models
+                                                                    : OF_ALL};
+    if (!eco_force_number(forced, "at-once", &asked) || asked < 1 || asked > ECO_GPU_LANES)
+        asked = 0;
+    for (int n = models < ECO_GPU_LANES ? models : ECO_GPU_LANES; n > 1 && asked != 1; n /= 2) {
+        const int at_once = asked > 0 && asked < models ? asked : n;
+        const struct eco_caps part = eco_gpu_part(&device->caps, at_once);
+        if (eco_algo_persistent.refuses(one, &part) != NULL)
+            continue;
+        const double time = time_of_parts(one, &part, models, at_once);
+        if (least > 0 && time >= least && asked == 0)
+            continue;
+        least = time;
+        *share = (struct eco_models_share){at_once, &eco_algo_persistent, part};
+    }
+    if (asked > 0)
+        share->at_once = asked < models ? asked : models;
+}

@@ -1,0 +1,124 @@
+/*
+ * Runs of several models: lanes fork from the caller's stream and join it again, each with a model
+ * after the other.  Knows streams and graphs, no op.
+ */
+#include "gpu/run/run.h"
+
+enum { MOST_SETS = (ECO_GPU_LANES + ECO_MAX_STREAMS - 1) / ECO_MAX_STREAMS };
+
+/* Lane 0 is the caller's stream: what would be its own is left to capture on. */
+struct lanes {
+    const struct eco_beside *beside;
+    struct eco_gpu_set *set[MOST_SETS];
+    int n, models;
+};
+
+/* As many as are taken are given back, all of them or none. */
+static ecornn_status take_sets(struct eco_gpu *gpu, int lanes,
+                               struct eco_gpu_set *set[MOST_SETS + 1], int *taken)
+{
+    const int sets = (lanes + ECO_MAX_STREAMS - 1) / ECO_MAX_STREAMS;
+    ecornn_status status = ECORNN_OK;
+    for (*taken = 0; status == ECORNN_OK && *taken < sets;) {
+        status = eco_gpu_take_set(gpu, &set[*taken]);
+        *taken += status == ECORNN_OK;
+    }
+    return status;
+}
+
+static void return_sets(struct eco_gpu_set *const set[], int taken)
+{
+    for (int i = 0; i < taken; i++)
+        eco_gpu_return_set(set[i]);
+}
+
+ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int lanes)
+{
+    enum { OF_A_RUN = ECO_MAX_STREAMS };
+    struct eco_gpu_scope scope;
+    struct eco_gpu_set *set[MOST_SETS + 1];
+    int taken;
+    ecornn_status status = eco_gpu_enter(&scope, device);
+    if (status != ECORNN_OK)
+        return status;
+    status = take_sets(device->own, lanes + OF_A_RUN, set, &taken);
+    return_sets(set, taken);
+    eco_gpu_leave(&scope);
+    return status;
+}
+
+static cudaStream_t stream_of(const struct lanes *lanes, int lane, cudaStream_t caller)
+{
+    return lane == 0 ? caller : lanes->set[lane / ECO_MAX_STREAMS]->stream[lane % ECO_MAX_STREAMS];
+}
+
+static cudaEvent_t event_of(const struct lanes *lanes, int lane)
+{
+    return lanes->set[lane / ECO_MAX_STREAMS]->event[lane % ECO_MAX_STREAMS];
+}
+
+/* What stream `behind` does next comes after all of `ahead`. */
+static ecornn_status follow(cudaStream_t behind, cudaStream_t ahead, cudaEvent_t event)
+{
+    const ecornn_status status = ECO_CUDA(cudaEventRecord(event, ahead));
+    return status == ECORNN_OK ? ECO_CUDA(cudaStreamWaitEvent(behind, event, 0)) : status;
+}
+
+static ecornn_status queue(void *own, cudaStream_t caller)
+{
+    const struct lanes *lanes = own;
+    const struct eco_beside *beside = lanes->beside;
+    ecornn_status status = ECORNN_OK;
+    int forked = 1;
+    for (; status == ECORNN_OK && forked < lanes->n; forked++)
+        status = follow(stream_of(lanes, forked, caller), caller, event_of(lanes, 0));
+    for (int m = 0; status == ECORNN_OK && m < lanes->models; m++)
+        status = beside->one(beside->own, m, m % lanes->n, stream_of(lanes, m % lanes->n, caller));
+    /* Joined even after a failure: a stream left in a capture would spoil it. */
+    for (int lane = 1; lane < forked; lane++) {
+        const ecornn_status joined =
+            follow(caller, stream_of(lanes, lane, caller), event_of(lanes, lane));
+        status = status != ECORNN_OK ? status : joined;
+    }
+    return status == ECORNN_OK ? beside->last(beside->own, caller) : status;
+}
+
+/* Nodes of a graph, about: kernels of all steps are one, where there are such. */
+static double nodes_of(const struct ecornn_plan *plan, const struct eco_args *args)
+{
+    const struct eco_problem *problem = &plan->problem;
+    const struct eco_gpu_plan *one = plan->one->own;
+    const double steps = (double)args->T * problem->L * problem->D;
+    return one->persistent[args->backward].used || one->scan.used ? 0 : steps * problem->models;
+}
+
+ecornn_status eco_gpu_run_beside(const struct ecornn_plan *plan, const struct eco_args *args,
+                                 const struct eco_beside *beside)
+{
+    struct eco_gpu *gpu = plan->device->own;
+    struct eco_gpu_scope scope;
+    struct eco_gpu_set *set[MOST_SETS + 1];
+    struct lanes lanes = {.beside = beside, .n = plan->at_once, .models = plan->problem.models};
+    int taken;
+    ecornn_status status = eco_gpu_check_waits(gpu);
+    if (status == ECORNN_OK)
+        status = eco_gpu_enter(&scope, plan->device);
+    if (status != ECORNN_OK)
+        return status;
+    status = take_sets(gpu, lanes.n, set, &taken);
+    for (int i = 0; i < taken && i < MOST_SETS; i++)
+        lanes.set[i] = set[i];
+    if (status == ECORNN_OK) {
+        const struct eco_gpu_queue all = {.queue = queue,
+                                          .own = &lanes,
+                                          .args = args,
+                                          .graphs =
+                                              ((const struct eco_gpu_plan *)plan->own)->graphs,
+                                          .spare = set[0]->stream[0],
+                                          .keeps = eco_gpu_keeps_graph(plan, nodes_of(plan, args))};
+        status = eco_gpu_run_queue(&all);
+    }
+    return_sets(set, taken);
+    eco_gpu_leave(&scope);
+    return status;
+}

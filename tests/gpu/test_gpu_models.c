@@ -1,0 +1,86 @@
+/*
+ * Several models in one run on a GPU, side by side: queued, captured and from the graph each has
+ * the bits of a run by itself of the same choices, and dx of an x that all read is their sum.
+ * Skipped, with the reason, where there is no device.
+ */
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/kit/models.h"
+#include "tests/kit/suite.h"
+
+static void *managed(size_t bytes)
+{
+    void *memory = NULL;
+    return cudaMallocManaged(&memory, bytes > 0 ? bytes : 1, cudaMemAttachGlobal) == cudaSuccess
+               ? memory
+               : NULL;
+}
+
+static void give_back(void *memory)
+{
+    cudaFree(memory);
+}
+
+static const struct models_memory memory = {managed, give_back};
+
+/* Persistent kernels in parts of the device: as many as there are streams and more; groups of a
+ * block, of two, three, four and more; of two directions, in layers.  Models too large for a part,
+ * and algorithms that have none. */
+static const struct models_case list[] = {
+    {"lstm/bf16/train/T9/N40/I16/H128", 16, false, true, false},
+    {"lstm/bf16/train/T12/N256/I32/H128", 16, true, false, false},
+    {"gru/f32/train/bi/T7/N5/I6/H64", 5, true, true, false},
+    {"gru/f32/fast/train/T9/N33/I8/H96", 6, false, false, false},
+    {"lstm/f32/train/T6/N20/I8/H128/all-states", 3, true, false, false},
+    {"lstm/bf16/infer/L3/T40/N8/I16/H64", 20, false, false, false},
+    {"lstm/f16/train/L2/T9/N4/I8/H64/dropout:0.5", 4, true, true, false},
+    {"lstm/bf16/train/T7/N16/I8/H256/resets", 3, false, true, true},
+    {"lstm/bf16/train/T5/N9/I8/H1024", 2, false, false, false},
+    {"mgu/f32/train/T7/N3/I4/H17/save:every:3", 3, false, false, false},
+    {"gru/f64/train/T5/N3/I4/H19", 4, true, false, false},
+};
+enum { PROBLEMS = sizeof list / sizeof *list };
+
+START_TEST(bits_are_those_of_each_by_itself)
+{
+    models_check(&list[_i], "cuda", &memory);
+}
+END_TEST
+
+/* Does the plan of models of a size for which there are kernels have them side by side? */
+START_TEST(small_ones_have_parts)
+{
+    char text[8000];
+    struct models_run run = {.memory = &memory};
+    ecornn_device_info info;
+    models_open(&run, "cuda", "lstm/bf16/train/T50/N256/I32/H128/models:16");
+    models_check_ok(ecornn_device_query(run.device, &info));
+    ck_assert_int_gt(ecornn_plan_print(run.plan, text, sizeof text), 100);
+    if (strncmp(info.variant, "sm_9", 4) == 0) {
+        ck_assert_msg(strstr(text, "/models:16: 1 at once") == NULL, "%s", text);
+        ck_assert_msg(strstr(text, "algorithm=persistent") != NULL, "%s", text);
+    }
+    models_close(&run);
+}
+END_TEST
+
+int main(void)
+{
+    ecornn_device *device;
+    if (ecornn_device_open(&device, "cuda") != ECORNN_OK) {
+        printf("1..0 # SKIP %s\n", ecornn_error_detail());
+        return EXIT_SUCCESS;
+    }
+    ecornn_device_close(device);
+    Suite *suite = suite_create("models on a GPU");
+    TCase *tests = tcase_create("models");
+    suite_add_tcase(suite, tests);
+    tcase_set_timeout(tests, 300);
+    tcase_add_loop_test(tests, bits_are_those_of_each_by_itself, 0, PROBLEMS);
+    tcase_add_test(tests, small_ones_have_parts);
+    return suite_run(suite, false);
+}

@@ -1,0 +1,68 @@
+/*
+ * Runs of several models, and of one: all arrays of a problem, what they hold, and whether a model
+ * of all has the bits of one by itself.
+ */
+#ifndef ECO_TESTS_MODELS_H
+#define ECO_TESTS_MODELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ecornn.h"
+
+/* Models, and whether io.lengths or io.resets are given. */
+struct models_case {
+    const char *problem;
+    int models;
+    bool shared, lengths, resets;
+};
+
+/* Of arrays that the host and the device reach; NULL: the host's. */
+struct models_memory {
+    void *(*alloc)(size_t bytes);
+    void (*release)(void *memory);
+};
+
+/* Arrays of one model, of all, or one shared: bytes of a model, and how many models it has. */
+enum {
+    X,
+    DY,
+    INITIAL,
+    DFINAL,
+    START,
+    DSTATES, /* of every step */
+    PARAMS,
+    Y,
+    FINAL,
+    STATES,
+    DX,
+    DINITIAL,
+    DSTART,
+    DPARAMS,
+    MODELS_ARRAYS
+};
+
+struct models_run {
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_sizes sizes;
+    ecornn_desc desc;
+    int models, states;
+    size_t bytes[MODELS_ARRAYS], state[2]; /* of a model; of a state of one */
+    char *array[MODELS_ARRAYS];
+    void *weights, *workspace, *reserve, *dweights;
+    const struct models_memory *memory;
+};
+
+/* Fails the test where it is not OK. */
+void models_check_ok(ecornn_status status);
+/* run->memory is set, the rest is zeros. */
+void models_open(struct models_run *run, const char *device, const char *problem);
+void models_close(struct models_run *run);
+/* Runs all, with given memory again and again, as a graph, too; and each model by itself, with
+ * given memory by the choices that all printed.  The test fails where bits are others. */
+void models_check(const struct models_case *test, const char *device,
+                  const struct models_memory *memory);
+
+#endif /* ECO_TESTS_MODELS_H */
