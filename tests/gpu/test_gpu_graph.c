@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util.h"
 #include "ecornn.h"
 #include "tests/kit/suite.h"
 
@@ -81,6 +82,8 @@ static void net_make(struct net *net, const char *text)
     net->x_bytes = rows * (size_t)net->desc.input;
     net->y_bytes =
         rows * (size_t)net->desc.hidden * (net->desc.direction == ECORNN_BIDIRECTIONAL ? 2 : 1);
+    if (net->desc.flags & ECORNN_SHARED_INPUT)
+        net->x_bytes /= models_of(&net->desc);
     net->x = random_block(net->x_bytes, wide);
     net->dy = random_block(net->y_bytes, wide);
     net->weights = ecornn_alloc(device, net->sizes.weights);
@@ -347,6 +350,33 @@ START_TEST(an_empty_run_may_be_captured)
 }
 END_TEST
 
+/* One call of CUDA after the other, while models are queued, captured or launched: then the next
+ * run is well, and no stream is left in a capture. */
+START_TEST(a_call_that_fails_spoils_no_other_run)
+{
+    enum { MOST = 4000 };
+    struct trial trial;
+    bool failed = true;
+    int k = 1;
+    trial_open(&trial, "lstm/bf16/train/T3/N3/I5/H40/models:3/shared-x");
+    for (; failed && k < MOST; k += k < 40 ? 1 : 11) {
+        eco_call_fail_at(k);
+        const ecornn_status status = train(&trial.net, &trial.b, trial.stream);
+        failed = !eco_call_fail_at(0);
+        ck_assert(failed || status == ECORNN_OK);
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        if (k % 3 != 0)
+            continue;
+        CHECK_OK(train(&trial.net, &trial.b, trial.stream));
+        CHECK_OK(ecornn_wait(device, trial.stream));
+        check_same(&trial.net, &trial.b, trial.first, "after a failure");
+    }
+    ck_assert_int_gt(k, 3);
+    ck_assert_int_lt(k, MOST);
+    trial_close(&trial);
+}
+END_TEST
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 6, RUNS = 8 };
@@ -407,6 +437,7 @@ int main(void)
     tcase_add_loop_test(tests, takes_runs_of_other_sizes, 0, 4);
     tcase_add_loop_test(tests, may_be_captured_by_the_caller, 0, PROBLEMS);
     tcase_add_loop_test(tests, an_empty_run_may_be_captured, 0, PROBLEMS);
+    tcase_add_test(tests, a_call_that_fails_spoils_no_other_run);
     tcase_add_loop_test(tests, one_plan_runs_in_many_threads, 0, PROBLEMS);
     suite_add_tcase(suite, tests);
     const int status = suite_run(suite, false);
