@@ -11,6 +11,8 @@
 #include "common/type.h"
 #include "tests/kit/testing.h"
 
+enum { MOST_PARAMS = 1024 };
+
 void models_check_ok(ecornn_status status)
 {
     ck_assert_msg(status == ECORNN_OK, "%s: %s", ecornn_status_name(status), ecornn_error_detail());
@@ -113,11 +115,11 @@ static void *state(const struct models_run *run, int array, int s)
 static void train(struct models_run *run, const int32_t *lengths, const uint8_t *resets,
                   uint64_t seed)
 {
-    void *params[256], *dparams[256];
+    void *params[MOST_PARAMS], *dparams[MOST_PARAMS];
     const size_t element = run->desc.type == ECORNN_F64 ? sizeof(double) : sizeof(float);
     const int count = ecornn_param_count(run->plan);
     const bool trains = (run->desc.flags & ECORNN_TRAINING) != 0;
-    ck_assert_int_le(count, 256);
+    ck_assert_int_le(count, MOST_PARAMS);
     for (int k = 0; k < count; k++) {
         ecornn_param param;
         models_check_ok(ecornn_param_get(run->plan, k, &param));
