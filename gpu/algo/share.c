@@ -6,10 +6,20 @@
 
 #include "common/force.h"
 
-/* Blocks of a cluster that every device with clusters runs. */
-enum { GANG = 8 };
 /* Where no part is given away: as many as keep a device busy. */
 enum { OF_ALL = 8 };
+
+/* Blocks of a cluster, at most: four fit where they were counted; more where kernels for steps have
+ * so many. */
+static int32_t gang_of(const struct eco_caps *caps)
+{
+    enum { COUNTED = 4, MOST = sizeof caps->gpu.clusters / sizeof *caps->gpu.clusters };
+    int32_t gang = COUNTED;
+    for (int32_t blocks = COUNTED; blocks < MOST; blocks++)
+        if (caps->gpu.clusters[blocks] > 0)
+            gang = blocks + 1;
+    return gang;
+}
 
 struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once)
 {
@@ -20,7 +30,7 @@ struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once)
         const int32_t blocks = caps->gpu.blocks[log2] < all ? caps->gpu.blocks[log2] : all;
         part.gpu.blocks[log2] = blocks / at_once >> log2 << log2;
     }
-    part.gpu.gang = gangs ? GANG : 0;
+    part.gpu.gang = gangs ? gang_of(caps) : 0;
     return part;
 }
 

@@ -13,7 +13,7 @@ struct lanes {
     int n, models;
 };
 
-/* As many as are taken are given back, all of them or none. */
+/* taken: so many are to be given back, also after a failure. */
 static ecornn_status take_sets(struct eco_gpu *gpu, int lanes,
                                struct eco_gpu_set *set[MOST_SETS + 1], int *taken)
 {
