@@ -34,6 +34,7 @@ struct eco_caps {
         int version;        /* ten times the compute capability */
         size_t block_bytes; /* of memory that a block of threads shares */
         int32_t blocks[3];  /* that run at once, in clusters of 1, 2 and 4 */
+        int32_t parts;      /* that the device was cut into; 0: it is whole */
         int32_t gang; /* a part: blocks that wait for each other are a cluster, so many at most;
                        * 0: all of a launch begin at once */
         int32_t clusters[8]; /* of 1 to 8 blocks of the kernel for steps, that run at once */

@@ -55,7 +55,8 @@ int32_t eco_saving_chunk(const struct eco_problem *problem, int32_t steps)
     const int32_t every = problem->saving.every;
     if (problem->saving.policy != ECORNN_SAVE_EVERY)
         return steps;
-    return steps < every ? every : steps / every * every;
+    const int32_t most = steps < problem->T ? steps : problem->T + every - 1; /* a whole run */
+    return most < every ? every : most / every * every;
 }
 
 struct eco_saving eco_saving_of(const ecornn_desc *desc)

@@ -23,6 +23,10 @@ static void add_divisions(const struct ecornn_plan *plan, struct eco_text *text)
             eco_gpu_write_division(eco_persistent_place(&shape), text);
         else
             eco_text_add(text, "step");
+        /* A part of the chip has room for fewer groups; in what order a group adds up depends on
+         * how many rows it has. */
+        if (used && plan->device->caps.gpu.parts > 0 && own->force.groups[backward] == 0)
+            eco_text_add(text, ",groups%s=%d", backward ? "-back" : "", shape.groups);
     }
 }
 

@@ -113,9 +113,17 @@ static bool read_number(const char *text, int32_t *number)
     return end != text && *end == '\0' && value >= 0 && value <= INT_MAX;
 }
 
+/* Both ways, where steps back have no key of their own. */
 static bool read_groups(const char *text, struct eco_gpu_force *force)
 {
-    return read_number(text, &force->groups) && force->groups > 0;
+    const bool is_number = read_number(text, &force->groups[0]) && force->groups[0] > 0;
+    force->groups[1] = force->groups[1] > 0 ? force->groups[1] : force->groups[0];
+    return is_number;
+}
+
+static bool read_groups_back(const char *text, struct eco_gpu_force *force)
+{
+    return read_number(text, &force->groups[1]) && force->groups[1] > 0;
 }
 
 static bool read_rows_of(const char *text, int least, int n, unsigned *shapes)
@@ -247,6 +255,7 @@ static const struct {
     bool unsaid; /* choices.c says it only where it is forced */
 } keys[] = {{"forward", NO_VARIABLE, read_forward, false},
             {"backward", NO_VARIABLE, read_backward, false},
+            {"groups-back", NO_VARIABLE, read_groups_back, true},
             {"groups", NO_VARIABLE, read_groups, true},
             {"fused", NO_VARIABLE, read_fused, false},
             {"projection", NO_VARIABLE, read_projected, false},

@@ -33,7 +33,7 @@ struct eco_gpu_force {
      * such division, or steps back of algorithm step. */
     bool divides[2], steps_back;
     uint64_t shapes[2];
-    int32_t groups;            /* of blocks, at most; 0: any */
+    int32_t groups[2];         /* of blocks, at most, [backward]; 0: any */
     unsigned fused, projected; /* blocks of algorithm fused: a bit for each shape */
     int grouped;               /* shape of blocks, or one of the above */
     enum eco_use emulated_f32, scaled_f16;

@@ -47,8 +47,8 @@ static void find_kernels(struct ecornn_plan *plan, struct eco_gpu_plan *own)
 static ecornn_status check_force(const struct ecornn_plan *plan, const struct eco_gpu_force *force)
 {
     const struct eco_problem *problem = &plan->problem;
-    const bool persistent =
-                   force->divides[0] || force->divides[1] || force->steps_back || force->groups > 0,
+    const bool persistent = force->divides[0] || force->divides[1] || force->steps_back ||
+                            force->groups[0] > 0 || force->groups[1] > 0,
                fused = (force->fused & force->projected) != UINT_MAX;
     const size_t prepared = plan->wishes.gpu.prepared_bytes[0] + plan->wishes.gpu.prepared_bytes[1];
     const char *wants = NULL;

@@ -30,6 +30,7 @@ struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once)
         const int32_t blocks = caps->gpu.blocks[log2] < all ? caps->gpu.blocks[log2] : all;
         part.gpu.blocks[log2] = blocks / at_once >> log2 << log2;
     }
+    part.gpu.parts = at_once;
     part.gpu.gang = gangs ? gang_of(caps) : 0;
     return part;
 }

@@ -199,7 +199,7 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
     const struct eco_gpu_force force = eco_gpu_force(problem);
     struct eco_persistent_need need = any_need(problem, caps, backward, problem->N, 1, 1);
     need.shapes = shapes_of(caps, &force, backward);
-    need.groups = force.groups;
+    need.groups = force.groups[backward];
     if (!eco_persistent_is_made(problem, backward))
         need.shapes = compiled(problem, need);
     need.rows = rows;
@@ -215,6 +215,6 @@ struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan
     struct eco_persistent_need need =
         any_need(&plan->problem, &plan->device->caps, backward, rows, steps, jobs);
     need.shapes = own->persistent[backward].shapes;
-    need.groups = own->force.groups;
+    need.groups = own->force.groups[backward];
     return need;
 }

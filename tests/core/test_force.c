@@ -55,6 +55,7 @@ START_TEST(choices_make_the_same_plan)
                                            "lstm/train/T30/N8/I40/H64/P32",
                                            "gru/f64/train/T30/N8/I40/H64",
                                            "lstm/bf16/train/T30/N24/I64/H64",
+                                           "mgu/train/T8/N4/I8/H48/save:every:3",
                                            "lstm/bf16-weights/T30/N1/I64/H64"};
     ecornn_device *device;
     ck_assert_int_eq(ecornn_device_open(&device, "cpu"), ECORNN_OK);
