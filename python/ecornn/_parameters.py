@@ -6,6 +6,7 @@ Knows nothing of runs: it gives the packed weights that a plan's runs read.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Iterator, Mapping
 
@@ -21,18 +22,21 @@ _KEPT = 8  # packed copies of a layer, of plans that cannot share one
 
 
 class Parameters(Mapping):
-    """Arrays by the names of parameters, ``0.fwd.W.i``, each a view of one block.
+    """Arrays by the names of parameters, ``0.fwd.W.i``, each a view of one block; of several
+    models with [M] first.
 
     block: all of them, [count], in the order of ecornn_param.  An item may be written in place,
     ``p[name][...] = 0``, or assigned to, which copies: ``p[name] = array``.
     """
 
-    def __init__(self, block: numpy.ndarray, table: list[Parameter]):
-        self.block, self._table = block, table
+    def __init__(self, block: numpy.ndarray, table: list[Parameter], lead: tuple[int, ...] = ()):
+        self.block, self._table, self._lead = block, table, lead
+        models = block.reshape(*lead, -1)
+        # Of models the first one's names and places are those of all, behind its number.
         self._views = {
-            p.name: block[p.offset:p.offset + p.rows * p.cols].reshape(
-                (p.rows,) if _is_vector(p.name) else (p.rows, p.cols))
-            for p in table
+            p.name.rpartition(":")[2]: models[..., p.offset:p.offset + p.rows * p.cols].reshape(
+                *lead, *((p.rows,) if _is_vector(p.name) else (p.rows, p.cols)))
+            for p in table[:len(table) // math.prod(lead)]
         }
 
     def __getitem__(self, name: str) -> numpy.ndarray:
@@ -45,7 +49,7 @@ class Parameters(Mapping):
         view[...] = value
 
     def __reduce__(self):
-        return Parameters, (self.block, self._table)  # so that a copy's views are its block's
+        return Parameters, (self.block, self._table, self._lead)  # so that a copy's views are its block's
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._views)

@@ -115,6 +115,7 @@ class Shape:
     save_every: int = 0
     memory_limit: int = 0
     heads: int = 1
+    models: int = 1
 
     @property
     def directions(self) -> int:
@@ -148,7 +149,7 @@ class Plan:
             layers=shape.layers, steps=steps, batch=batch, direction=shape.direction,
             order=lib.BATCH_MAJOR if shape.batch_major else lib.TIME_MAJOR, type=type,
             param_type=params, weight_type=shape.weight_type,
-            heads=shape.heads, dropout=shape.dropout if training else 0.0,
+            heads=shape.heads, models=shape.models, dropout=shape.dropout if training else 0.0,
             flags=shape.flags | flags | (lib.TRAINING if training else 0))
         if training:
             desc.save, desc.memory_limit = shape.save, shape.memory_limit

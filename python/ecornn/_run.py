@@ -84,7 +84,7 @@ class Job:
     """What a run reads: arrays as the library sees them, and the plan."""
 
     __slots__ = ("layer", "plan", "stream", "steps", "batch", "x", "initial", "lengths", "weights",
-                 "seed", "more", "resets", "starts", "mask")
+                 "seed", "more", "resets", "starts", "mask", "lead")
 
     def __init__(self, layer: Layer, x, initial, lengths, training: bool, seed: int, stream,
                  more: Steps = PLAIN):
@@ -92,9 +92,10 @@ class Job:
         self.layer, self.seed = layer, seed
         self.stream = stream_of(stream) if place.on_gpu else 0
         major, minor = ("N", "T") if layer.batch_first else ("T", "N")
-        self.x = arrays.expect(arrays.read(x, "x", place, self.stream), "x",
-                               (major, minor, layer.input), type)
-        first, second = self.x.shape[:2]
+        read = arrays.read(x, "x", place, self.stream)
+        self.lead = () if len(read.shape) == 3 else layer.lead
+        self.x = arrays.expect(read, "x", (*self.lead, major, minor, layer.input), type)
+        first, second = self.x.shape[-3:-1]
         self.steps, self.batch = (second, first) if layer.batch_first else (first, second)
         for letter, size in (("T", self.steps), ("N", self.batch)):
             if size > _LARGEST:
@@ -106,10 +107,11 @@ class Job:
             raise BadArgument("reset_state is given, but no resets")
         self.starts = self._states(more.reset_state, "reset_state")
         self.lengths = None if lengths is None else _lengths(
-            lengths, self.steps, self.batch, layer, self.stream)
+            lengths, self.steps, (*self.lead, self.batch), layer, self.stream)
+        shared = lib.SHARED_INPUT * (self.lead != layer.lead and layer.lead[0] > 1)
         get = layer._plans.near if place.on_gpu else layer._plans.get
         self.plan = get(layer.device, max(self.steps, 1), max(self.batch, 1), type,
-                        layer._param_type, training, more.flags)
+                        layer._param_type, training, more.flags | shared)
         self.weights = layer._packed.of(self.plan) if self.steps and self.batch else None
 
     def _states(self, given: Any, name: str) -> list[View | None]:
@@ -123,20 +125,27 @@ class Job:
         ]
 
     def _bytes(self, given: Any, name: str) -> View | None:
-        """Steps of rows, in the order of x, as bytes [T,N] in the device's memory; or None."""
+        """Steps of rows, in the order of x, as bytes [T,N] or [M,T,N] in the device's memory; or
+        None."""
         if given is None:
             return None
-        host, first = arrays.to_numpy(given, name), self.x.shape[:2]
+        host, first = arrays.to_numpy(given, name), self.x.shape[:-1]
         if host.dtype.kind not in "biuf":
             raise BadArgument(f"{name} are {host.dtype}, must be numbers")
         if host.shape != first:
             raise BadArgument(f"{name} are {list(host.shape)}, must be {list(first)}")
-        host = numpy.ascontiguousarray((host.T if self.layer.batch_first else host) != 0)
+        if self.layer.batch_first:
+            host = host.swapaxes(-1, -2)
+        host = numpy.ascontiguousarray(host != 0)
         return _placed(host.view(numpy.uint8), given, self.layer)
+
+    def y_shape(self) -> tuple[int, ...]:
+        layer = self.layer
+        return (*layer.lead, *self.x.shape[-3:-1], layer.directions * layer.width)
 
     def shown_shapes(self) -> list[tuple[int, ...]]:
         """Of states of every step, where they are wanted."""
-        return [(pairs, self.steps, batch, width) for pairs, batch, width in
+        return [(*lead, self.steps, batch, width) for *lead, batch, width in
                 self.layer._state_shapes(self.batch) if self.more.all_states]
 
     def io(self, y: int, final: list[int], reserve: Memory | None, shown: Sequence[int] = ()):
@@ -166,21 +175,22 @@ def _address(holder) -> int:
     return 0 if holder is None else holder.address
 
 
-def _lengths(given: Any, steps: int, batch: int, layer: Layer, stream: int) -> View:
-    """Lengths [N] as int32 in the device's memory; those of the host are checked, and copied."""
+def _lengths(given: Any, steps: int, rows: tuple[int, ...], layer: Layer, stream: int) -> View:
+    """Lengths of rows, [N] or [M,N], as int32 in the device's memory; those of the host are
+    checked, and copied."""
     place = layer._place
     if place.on_gpu and arrays.is_on_gpu(given):
         view = arrays.read(given, "lengths", place, stream)
-        return arrays.expect(view, "lengths", (batch,), INT32)
+        return arrays.expect(view, "lengths", rows, INT32)
     host = arrays.to_numpy(given, "lengths")
-    if host.size == 0 and batch == 0:
-        host = numpy.zeros(0, numpy.int32)
+    if host.size == 0 and rows[-1] == 0:
+        host = numpy.zeros(rows, numpy.int32)
     if host.dtype.kind not in "iu":
         raise BadArgument(f"lengths are {host.dtype}, must be integers")
-    if host.shape != (batch,):
-        raise BadArgument(f"lengths are {list(host.shape)}, must be [{batch}]")
-    for row in numpy.flatnonzero((host < 0) | (host > steps))[:1]:
-        raise BadArgument(f"lengths[{row}] is {host[row]}, must be 0 to {steps}")
+    if host.shape != rows:
+        raise BadArgument(f"lengths are {list(host.shape)}, must be {list(rows)}")
+    for place in numpy.argwhere((host < 0) | (host > steps))[:1].tolist():
+        raise BadArgument(f"lengths{place} is {host[tuple(place)]}, must be 0 to {steps}")
     return _placed(numpy.array(host, numpy.int32), given, layer)
 
 
@@ -205,8 +215,7 @@ class Outputs:
     def __init__(self, job: Job):
         layer = job.layer
         self.results = Results(job.x, layer._place, job.stream)
-        first = job.x.shape[:2]
-        self.y, y = self.results.new((*first, layer.directions * layer.width))
+        self.y, y = self.results.new(job.y_shape())
         made = [self.results.new(shape) for shape in layer._state_shapes(job.batch)]
         self.final = [holder for holder, _ in made]
         shown = [self.results.new(shape) for shape in job.shown_shapes()]
@@ -292,8 +301,7 @@ class Run:
         """dy, each dfinal and each of dstates."""
         job, layer = self._job, self._job.layer
         place, type = layer._place, layer._type
-        shapes = [(*job.x.shape[:2], layer.directions * layer.width),
-                  *layer._state_shapes(job.batch), *job.shown_shapes()]
+        shapes = [job.y_shape(), *layer._state_shapes(job.batch), *job.shown_shapes()]
         given, names = [dy], ["dy"]
         for name, each in (("dfinal", dfinal), ("dstates", dstates)):
             given += states_of(each, name, layer.cell.states)

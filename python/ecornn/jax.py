@@ -46,6 +46,8 @@ def run(layer: Layer, parameters: dict[str, Any], x: Any, initial: Any = None,
     """
     if layer.device.startswith("cuda"):
         raise BadArgument(f"the layer's device is {layer.device}, must be a CPU")
+    if layer.models is not None:
+        raise BadArgument(f"the layer's models are {layer.models}, must be None: vmap runs one")
     x = jnp.asarray(x)
     if x.ndim != 3 or x.shape[2] != layer.input:
         raise BadArgument(f"x is {list(x.shape)}, must have 3 dimensions, the last {layer.input}")

@@ -6,6 +6,7 @@ import math
 import operator
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -62,6 +63,9 @@ class Layer:
     saving: what forward saves for backward, all, states, or every:K; the rest is computed again.
     memory_limit: bytes of what a run of training saves and works in, 0: any.
     heads: K, of which each R has a matrix [H/K,H/K], one under the other: R is [H,H/K].
+    models: M sets of weights in one run; parameters, states, x and y have [M] first.  x [T,N,I]
+    is read by all of them, as are lengths, resets and mask then; its gradient is their sum.  The
+    bits of a model are those of a layer of its own, with seed + m of training.  None: one, no [M].
 
     Parameters are float32, or float64 of f64, uniform in +-1/sqrt(H).  Any thread may run a layer,
     several at a time.  Raises BadArgument or TypeError for a wrong value, BadCell for a text,
@@ -80,11 +84,14 @@ class Layer:
                  direction: str = "forward", proj: int = 0, batch_first: bool = False,
                  dropout: float = 0.0, dtype: str = "f32", device: str | None = "cpu",
                  weights: str | None = None, fast_math: bool = False, row_invariant: bool = False,
-                 seed: int = 0, saving: str = "all", memory_limit: int = 0, heads: int = 1):
+                 seed: int = 0, saving: str = "all", memory_limit: int = 0, heads: int = 1,
+                 models: int | None = None):
         self.cell = cell if isinstance(cell, Cell) else Cell(cell)
         self.input, self.hidden = _count("input", input, 1), _count("hidden", hidden, 1)
         self.layers, self.proj = _count("layers", layers, 1), _count("proj", proj, 0)
         self.heads = _count("heads", heads, 1)
+        self.models = None if models is None else _count("models", models, 1)
+        self.lead = () if self.models is None else (self.models,)  # first axes of arrays
         self.direction, self.batch_first = direction, bool(batch_first)
         self.dtype, self.weights = dtype, weights
         self.fast_math, self.row_invariant = bool(fast_math), bool(row_invariant)
@@ -99,10 +106,11 @@ class Layer:
             _one_of("direction", direction, _DIRECTIONS), self.batch_first, self.dropout,
             lib.FAST_MATH * self.fast_math | lib.ROW_INVARIANT * self.row_invariant,
             0 if weights in (None, dtype) else self._weight_type(weights), *saving_of(saving),
-            self.memory_limit, self.heads)
+            self.memory_limit, self.heads, self.models or 1)
         self.directions, self.width = shape.directions, shape.width
         self._param_type = lib.F64 if self._type == lib.F64 else lib.F32
         self._plans = Plans(shape)
+        self._plans_of_one = self._plans if shape.models == 1 else Plans(replace(shape, models=1))
         first = self._plans.get(self.device, 1, 1, self._type, self._param_type, False)
         self._place = arrays.Place(self.device)
         self._table = first.parameters()
@@ -123,13 +131,13 @@ class Layer:
         return drawn.astype(kind)
 
     def _take_block(self, block: numpy.ndarray) -> None:
-        self._block = Parameters(block, self._table)
+        self._block = Parameters(block, self._table, self.lead)
         self._packed = Packed(self.device, block, self._table)
 
-    def _state_shapes(self, batch: int) -> list[tuple[int, int, int]]:
-        """Of each state: [L*D,N,P], later ones [L*D,N,H]."""
+    def _state_shapes(self, batch: int) -> list[tuple[int, ...]]:
+        """Of each state: [L*D,N,P], later ones [L*D,N,H]; of models with M first."""
         pairs = self.layers * self.directions
-        return [(pairs, batch, self.hidden if s else self.width)
+        return [(*self.lead, pairs, batch, self.hidden if s else self.width)
                 for s in range(self.cell.states)]
 
     # ---- parameters -----------------------------------------------------------------------
@@ -149,14 +157,25 @@ class Layer:
         """Says that parameters were written to: the next run packs them again."""
         self._packed.stale = True
 
-    def load(self, system: str, given: Any) -> None:
+    def _part_of(self, model: Any) -> numpy.ndarray:
+        """The part of the block of one model."""
+        if self.models is None:
+            if model is not None:
+                raise BadArgument(f"model is {model!r}, must be None of a layer without models")
+            return self._block.block
+        if model not in range(self.models):
+            raise BadArgument(f"model is {model!r}, must be 0 to {self.models - 1}")
+        return self._block.block.reshape(self.models, -1)[int(model)]
+
+    def load(self, system: str, given: Any, model: int | None = None) -> None:
         """Takes another system's weights: torch, keras, onnx or cudnn.
 
         doc/guide/weights.md has the shapes.
 
         given: its arrays in that system's order, as a list, a dict such as a state_dict, or one
-        array of them all.  Raises BadArgument where their number of elements is another one,
-        Unsupported where that system has no such cell; the parameters are then as before.
+        array of them all.  model: of a layer of several, which one takes them.  Raises
+        BadArgument where their number of elements is another one, Unsupported where that system
+        has no such cell; the parameters are then as before.
         """
         if isinstance(given, Mapping):
             given = list(given.values())
@@ -169,16 +188,17 @@ class Layer:
             raise BadArgument(f"given is {whole.dtype}, must be numbers")
         kind = numpy.float64 if whole.dtype.itemsize > 4 else numpy.float32
         with self._lock:
-            convert(self._any_plan(), system, self._block.block,
+            convert(self._plan_of_one(), system, self._part_of(model),
                     numpy.ascontiguousarray(whole, kind))
         self.changed()
 
-    def save(self, system: str) -> numpy.ndarray:
-        """The weights as another system has them, all its arrays one after the other in one."""
-        return convert(self._any_plan(), system, self._block.block, None)
+    def save(self, system: str, model: int | None = None) -> numpy.ndarray:
+        """The weights as another system has them, all its arrays one after the other in one; of
+        a layer of several models those of one."""
+        return convert(self._plan_of_one(), system, self._part_of(model), None)
 
-    def _any_plan(self) -> Plan:
-        return self.plan(1, 1)
+    def _plan_of_one(self) -> Plan:
+        return self._plans_of_one.get(self.device, 1, 1, self._type, self._param_type, False)
 
     def plan(self, steps: int, batch: int, training: bool = False) -> Plan:
         """The plan of runs of that T and N; as a str it says what was chosen, and why."""
@@ -223,7 +243,7 @@ class Layer:
 
     def _new_gradient(self) -> Parameters:
         block = self._block.block
-        return Parameters(numpy.empty(block.shape, block.dtype), self._table)
+        return Parameters(numpy.empty(block.shape, block.dtype), self._table, self.lead)
 
     def _gradient_to_add_to(self, accumulate: Any) -> Parameters | None:
         if accumulate is False:
@@ -240,7 +260,7 @@ class Layer:
     def _arguments(self) -> dict[str, Any]:
         names = ("input", "hidden", "layers", "direction", "proj", "batch_first", "dropout",
                  "dtype", "device", "weights", "fast_math", "row_invariant", "saving",
-                 "memory_limit", "heads")
+                 "memory_limit", "heads", "models")
         return {"cell": self.cell, **{name: getattr(self, name) for name in names}}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -253,7 +273,7 @@ class Layer:
     def __repr__(self) -> str:
         plain = {"layers": 1, "direction": "forward", "proj": 0, "batch_first": False,
                  "dropout": 0.0, "weights": None, "fast_math": False, "row_invariant": False, "saving": "all",
-                 "memory_limit": 0, "heads": 1}
+                 "memory_limit": 0, "heads": 1, "models": None}
         said = [repr(self.cell.name), str(self.input), str(self.hidden)]
         said += [f"{name}={value!r}" for name, value in self._arguments().items()
                  if name not in ("cell", "input", "hidden") and value != plain.get(name)]
