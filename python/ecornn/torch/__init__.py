@@ -1,7 +1,8 @@
 """torch.nn's recurrent layers, run by ecornn.
 
 ``LSTM``, ``GRU`` and ``RNN`` take the place of torch.nn's; ``replace`` puts them into a model,
-``enabled`` sends torch.nn's own modules here.  ``Recurrent`` is the same for any cell.
+``enabled`` sends torch.nn's own modules here.  ``Recurrent`` is the same for any cell, ``Ensemble``
+for several models at once.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from .aten import enabled
+from .ensemble import Ensemble
 from .modules import GRU, LSTM, RNN
 from .recurrent import (MGU, CoupledLSTM, IndRNN, LayerNormLSTM, PeepholeLSTM, Recurrent,
                         ResetFirstGRU, ZoneoutLSTM)
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from ._attention import AdditiveAttention, attention
     from ._net import Net
 
-__all__ = ["AdditiveAttention", "CoupledLSTM", "GRU", "IndRNN", "LSTM", "LayerNormLSTM", "MGU",
+__all__ = ["AdditiveAttention", "CoupledLSTM", "Ensemble", "GRU", "IndRNN", "LSTM", "LayerNormLSTM", "MGU",
            "Net", "PeepholeLSTM", "RNN", "Recurrent", "Report", "ResetFirstGRU", "ZoneoutLSTM",
            "attention", "enabled", "replace"]
 

@@ -116,7 +116,7 @@ def layer(spec: Spec, x, lengths, states, weights, batch_major: bool, train: boo
         flags |= lib.RESETS
     if mask is not None:
         flags |= lib.MASK
-    first = x.shape[:2] if packing is None else (packing.steps, packing.batch)
+    first = x.shape[-3:-1] if packing is None else (packing.steps, packing.batch)
     if packing is not None:
         lengths = packing.lengths
     job = _run.job_of(spec, x, dtype, params, first, batch_major, gradient or drop, drop, flags)

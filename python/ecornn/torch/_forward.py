@@ -127,7 +127,7 @@ class Forward:
         if states is None or not steps:
             return None
         if lengths is not None:
-            lengths = check_lengths(lengths, steps, batch, x.device)
+            lengths = check_lengths(lengths, steps, (batch,), x.device)
         out = _call.layer(spec, x, lengths, states, weights, batch_major, self.training)
         if out is None:
             return None
@@ -159,7 +159,7 @@ class Forward:
                 raise ValueError(f"{name} must be {spec.states} of [{spec.pairs},{batch},*] with "
                                  f"widths {spec.widths} on {x.device}")
         if lengths is not None:
-            lengths = check_lengths(lengths, steps, batch, x.device)
+            lengths = check_lengths(lengths, steps, (batch,), x.device)
         out = _call.layer(spec, x, lengths, states, weights, self.batch_first, self.training,
                           None, resets, starts, mask, flags)
         if out is None:
@@ -170,13 +170,14 @@ class Forward:
         return (out[0], final, shown) if flags & lib.ALL_STATES else (out[0], final)
 
     def _steps(self, name: str, given, x):
-        """Bytes [T,N] of [T,N] or [N,T], or None."""
+        """Bytes [T,N] of [T,N] or [N,T], or None; of models as x has them first."""
         if given is None:
             return None
-        given, first = torch.as_tensor(given, device=x.device), tuple(x.shape[:2])
+        given, first = torch.as_tensor(given, device=x.device), tuple(x.shape[:-1])
         if tuple(given.shape) != first:
             raise ValueError(f"{name} has shape {list(given.shape)}, must be {list(first)}")
-        return (given.T if self.batch_first else given).ne(0).to(torch.uint8).contiguous()
+        given = given.transpose(-1, -2) if self.batch_first else given
+        return given.ne(0).to(torch.uint8).contiguous()
 
     def _packed(self, input, hx, weights):
         data, batch_sizes, sorted_indices, unsorted_indices = input
@@ -210,13 +211,13 @@ def _all_rows(state, batch: int):
     return state
 
 
-def check_lengths(lengths, steps: int, batch: int, device) -> torch.Tensor:
-    """[N] int32 on that device.  On a CPU values out of 0..T are refused, naming them."""
+def check_lengths(lengths, steps: int, rows: tuple[int, ...], device) -> torch.Tensor:
+    """Of those rows, [N] or [M,N], int32 on that device.  On a CPU values out of 0..T are refused, naming them."""
     lengths = torch.as_tensor(lengths)
-    if lengths.shape != (batch,):
-        raise ValueError(f"lengths has shape {list(lengths.shape)}, must be [{batch}]")
-    if lengths.device.type == "cpu" and batch:
+    if lengths.shape != rows:
+        raise ValueError(f"lengths has shape {list(lengths.shape)}, must be {list(rows)}")
+    if lengths.device.type == "cpu" and lengths.numel():
         low, high = int(lengths.min()), int(lengths.max())
         if low < 0 or high > steps:
             raise ValueError(f"lengths has {low if low < 0 else high}, must be 0 to {steps}")
-    return lengths.to(device, torch.int32)
+    return lengths.to(device, torch.int32).contiguous()

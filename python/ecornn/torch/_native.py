@@ -104,7 +104,7 @@ def handle(spec, plan, device, type: int, param_type: int, size: int, steps: int
     weights = [shape for pair in range(spec.pairs)
                for shape in spec.shapes(pair // spec.directions)]
     places = spec.places
-    if _module is None or not steps or not batch or not weights:
+    if _module is None or not steps or not batch or not weights or spec.models is not None:
         return None
     zeros = torch.zeros(spec.hidden * size, dtype=torch.uint8, device=device)
     cuda = device.type == "cuda"

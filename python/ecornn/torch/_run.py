@@ -63,7 +63,8 @@ class Job:
         self.reads_y = self.on_gpu or spec.replays  # backward does
         self.plan = plan_of(spec, x, dtype, params, first, batch_major, training, drop, flags)
         self.steps, self.batch = steps, batch
-        shapes = [(*first, spec.out), *((spec.pairs, batch, width) for width in spec.widths)]
+        shapes = [(*spec.lead, *first, spec.out),
+                  *((*spec.lead, spec.pairs, batch, width) for width in spec.widths)]
         makers = [_maker(shape, dtype, x.device) for shape in shapes]
         self.y, self.final = makers[0], makers[1:]
         self.pad = _NONE[spec.states:]
@@ -127,7 +128,7 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
     x: [T,N,I] or [N,T,I], dense.  lengths: [N] int32 on x's device, or None.  states: a tensor
     [L*D,N,*] each, dense, or None.  cached: weights packed by another run will do.
     packed: they are here already.  resets, mask: [T,N] bytes on x's device, or None; starts: as
-    states.
+    states.  Of several models all have [M] first; x, lengths, resets and mask where not shared.
     """
     plan, stream, device = job.plan, 0, None
     if job.on_gpu:
@@ -141,8 +142,8 @@ def forward(spec: Spec, job: Job, x, lengths, states, weights, keep: bool, seed:
         if made is not None:
             return made
     y, final = job.y(), [make() for make in job.final]
-    shown = [torch.empty((spec.pairs, job.steps, job.batch, width), dtype=y.dtype, device=y.device)
-             for width in spec.widths if shows]
+    shown = [torch.empty((*spec.lead, spec.pairs, job.steps, job.batch, width), dtype=y.dtype,
+                         device=y.device) for width in spec.widths if shows]
     if packed is None and job.steps and job.batch:
         packed = _weights.packed(spec, job, weights, stream, False)
     reserve = torch.empty(plan.reserve, dtype=torch.uint8, device=device) if keep else None

@@ -7,6 +7,7 @@ Knows the layout of torch.nn's weights, nothing of tensors' values.
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 
 from .. import _library as lib
@@ -31,9 +32,12 @@ class Spec:
     """One stack of layers as the library sees it.  Made once for equal ones: see spec_of."""
 
     def __init__(self, name: str, input: int, hidden: int, layers: int, bias: bool,
-                 dropout: float, bidirectional: bool, proj: int, saving: str, memory_limit: int):
+                 dropout: float, bidirectional: bool, proj: int, saving: str, memory_limit: int,
+                 models: int | None):
         self.cell, self.input, self.hidden, self.proj = name, input, hidden, proj
         self.layers, self.bias, self.dropout = layers, bias, dropout
+        self.models = models
+        self.lead = () if models is None else (models,)  # first axes of weights, states and y
         self.directions = 2 if bidirectional else 1
         self.pairs = layers * self.directions
         self.torch = name in _TWO_BIASES
@@ -49,7 +53,7 @@ class Spec:
         shape = Shape(name, input, hidden, proj, layers,
                       lib.BIDIRECTIONAL if bidirectional else lib.FORWARD,
                       dropout=dropout if layers > 1 and dropout < 1.0 else 0.0, save=save,
-                      save_every=every, memory_limit=limit_of(memory_limit))
+                      save_every=every, memory_limit=limit_of(memory_limit), models=models or 1)
         self._shape = shape
         self.jobs: dict[tuple, object] = {}  # of _run.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
@@ -68,8 +72,9 @@ class Spec:
 
     @functools.cached_property
     def parameters(self):
-        """The library's parameters, in its order."""
-        return Plan("reference", self._shape, 1, 1, lib.F32, lib.F32, False).parameters()
+        """The library's parameters of one model, in its order."""
+        one = replace(self._shape, models=1)
+        return Plan("reference", one, 1, 1, lib.F32, lib.F32, False).parameters()
 
     @functools.cached_property
     def counts(self) -> dict[str, int]:
@@ -118,10 +123,21 @@ class Spec:
         }
         gates = (GATES.get(self.cell, 0) * hidden,)
         shape["bias_ih"] = shape["bias_hh"] = gates
-        return [shape[name] for name in self.names()]
+        return [(*self.lead, *shape[name]) for name in self.names()]
 
     @functools.cached_property
     def _all(self) -> list[tuple]:
+        """As _of_one, of all models, one after the other."""
+        found = self._of_one
+        if self.models is None:
+            return found
+        sizes = [math.prod(shape[1:]) for pair in range(self.pairs)
+                 for shape in self.shapes(pair // self.directions)]
+        return [tuple(place if place == NOWHERE else (place[0], place[1] + m * sizes[place[0]])
+                      for place in places) for m in range(self.models) for places in found]
+
+    @functools.cached_property
+    def _of_one(self) -> list[tuple]:
         """Of each parameter, places in the flat weights of all pairs: what it is packed from, what
         is added to it, where its gradient goes, and where that is wanted a second time.
 
@@ -183,7 +199,9 @@ class Spec:
 
 @functools.lru_cache(maxsize=None)
 def spec_of(name: str, input: int, hidden: int, layers: int, bias: bool, dropout: float,
-            bidirectional: bool, proj: int, saving: str = "all", memory_limit: int = 0) -> Spec:
-    """The spec of such a stack; name: a built-in cell's, or a cell's text."""
+            bidirectional: bool, proj: int, saving: str = "all", memory_limit: int = 0,
+            models: int | None = None) -> Spec:
+    """The spec of such a stack; name: a built-in cell's, or a cell's text; models: None: one,
+    whose arrays have no [M] first."""
     return Spec(name, input, hidden, layers, bias, dropout, bidirectional, proj, saving,
-                memory_limit)
+                memory_limit, models)

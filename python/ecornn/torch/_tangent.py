@@ -58,6 +58,8 @@ class Result(NamedTuple):
 def refuses(call, x) -> str | None:
     """Why the library's tangents do not do this call, or None."""
     spec = call.spec
+    if spec.models is not None:
+        return "of several models"
     if call.resets is not None:
         return "with resets"
     if call.mask is not None:

@@ -1,0 +1,181 @@
+"""Several models of the same layers as one module: each run is one run of all of them."""
+
+from __future__ import annotations
+
+import torch
+
+from .. import _library as lib
+from . import _call
+from ._forward import check_lengths
+from ._spec import CELLS, Spec, spec_of
+from .recurrent import Recurrent
+
+_SIZES = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
+          "bidirectional", "proj_size")
+
+
+class Ensemble(Recurrent):
+    """M sets of weights of the same layers: ``y, final = ensemble(x, hx, lengths)``.
+
+    cell: ``lstm``, ``gru``, ``rnn-tanh`` or ``rnn-relu``, with torch.nn's parameters and biases;
+    any other built-in cell, or a text, with those of Recurrent.  All have M first, as
+    torch.func.stack_module_state makes them: ``weight_ih_l0`` is [M,4*H,I].
+
+    x is [M,T,N,I], or [T,N,I] that all models read; [M,N,T,I] or [N,T,I] if batch_first.  y and
+    the states have M first.  The bits of each model are those of a run by itself, on a GPU of one
+    with the same choices.  Its gradient is of its own parameters; that of a shared x is the sum.
+
+    >>> import torch, ecornn.torch
+    >>> ensemble = ecornn.torch.Ensemble(8, "gru", 3, 4)
+    >>> y, h = ensemble(torch.zeros(5, 2, 3))
+    >>> tuple(y.shape), tuple(h.shape), tuple(ensemble.weight_hh_l0.shape)
+    ((8, 5, 2, 4), (8, 1, 2, 4), (8, 12, 4))
+    """
+
+    _forward_mode = False
+
+    def __init__(self, models: int, cell: str, input_size: int, hidden_size: int,
+                 num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+                 device=None, dtype=None):
+        if not isinstance(models, int) or isinstance(models, bool):
+            raise TypeError(f"models is {models!r}, must be an int")
+        if models < 1:
+            raise ValueError(f"models is {models}, must be at least 1")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout is {dropout}, must be 0 to less than 1")
+        if not bias and cell not in CELLS.values():
+            raise ValueError(f"bias is False, must be True of a cell other than "
+                             f"{', '.join(CELLS.values())}: its text has them or not")
+        self.models, self.bias = models, bool(bias)  # what _spec reads
+        super().__init__(input_size, hidden_size, num_layers, batch_first, dropout, bidirectional,
+                         proj_size, device, dtype, cell=cell)
+
+    @classmethod
+    def of(cls, modules) -> Ensemble:
+        """The ensemble of these modules, with copies of their weights: torch.nn's LSTM, GRU or
+        RNN, this package's, or Recurrent ones, all of the same sizes, type, device and mode.
+
+        As with torch.func.stack_module_state a parameter wants a gradient in all of them or none.
+        """
+        modules = list(modules)
+        if not modules:
+            raise ValueError("modules is empty, must have at least one")
+        first, kind = modules[0], _arguments_of(modules[0], 0)
+        for k, module in enumerate(modules):
+            if _arguments_of(module, k) != kind:
+                raise ValueError(f"modules[{k}] is {module}, must be as modules[0], {first}")
+            if module.training != first.training:
+                raise ValueError(f"modules[{k}].training is {module.training}, must be as that of "
+                                 f"modules[0], {first.training}")
+            for (name, one), other in zip(first.named_parameters(), module.parameters()):
+                if _place_of(one) != _place_of(other):
+                    raise ValueError(f"modules[{k}].{name} is {_place_of(other)}, must be "
+                                     f"{_place_of(one)}, as that of modules[0]")
+        like = next(first.parameters(), torch.empty(0))  # of a cell without parameters
+        made = cls(len(modules), *kind, device=like.device, dtype=like.dtype)
+        made.load_state_dicts([module.state_dict() for module in modules])
+        for name, parameter in first.named_parameters():
+            getattr(made, name).requires_grad_(parameter.requires_grad)
+        return made.train(first.training)
+
+    def state_dicts(self) -> list[dict[str, torch.Tensor]]:
+        """The state_dict of each model, M of them, which torch.nn's module takes: views of these
+        parameters."""
+        return [{name: value[m] for name, value in self.state_dict().items()}
+                for m in range(self.models)]
+
+    def load_state_dicts(self, dicts) -> None:
+        """Copies M state_dicts, such as torch.nn.LSTM's, one for each model."""
+        dicts = list(dicts)
+        if len(dicts) != self.models:
+            raise ValueError(f"dicts has {len(dicts)}, must have {self.models}, one for each model")
+        for m, one in enumerate(dicts):
+            if one.keys() != dicts[0].keys():
+                raise ValueError(f"dicts[{m}] has {sorted(one)}, must have {sorted(dicts[0])}, as "
+                                 "dicts[0]")
+        self.load_state_dict({name: torch.stack([one[name] for one in dicts])
+                              for name in dicts[0]})
+
+    def _spec(self) -> Spec:
+        return spec_of(self.cell_text, self.input_size, self.hidden_size, self.num_layers,
+                       self.bias, self.dropout, self.bidirectional, self.proj_size, self.saving,
+                       self.memory_limit, self.models)
+
+    def extra_repr(self) -> str:
+        return f"{self.models}, " + super().extra_repr() + ", bias=False" * (not self.bias)
+
+    @torch.compiler.disable
+    def forward(self, input, hx=None, lengths=None, resets=None, reset_state=None, mask=None,
+                repeat_padding=False, all_states=False):
+        """y and the final states, as Recurrent gives them, with M first.
+
+        input: [M,T,N,I], or [T,N,I] that all models read; batch_first: [M,N,T,I] or [N,T,I].
+        lengths: [M,N], of an input that all read [N].  resets, mask: as input without I.  hx: a
+        state or a tuple of them, [M,L*D,N,*]; reset_state: as hx, or one row for all,
+        [M,L*D,1,*].  all_states: y, final and the states of every step, [M,L*D,T,N,*].
+        """
+        if reset_state is not None and resets is None:
+            raise ValueError("reset_state is given, but no resets")
+        weights = self._tensors()
+        self._check(input, weights)
+        spec, lead, where = self._spec(), input.shape[:-3], input.device
+        batch, steps = input.shape[-3:-1] if self.batch_first else input.shape[-2:-4:-1]
+        states = self._initial("hx", hx, batch, where)
+        starts = self._initial("reset_state", reset_state, batch, where)
+        if lengths is not None:
+            lengths = check_lengths(lengths, steps, (*lead, batch), where)
+        flags = (lib.REPEAT_PADDING * repeat_padding | lib.ALL_STATES * all_states
+                 | lib.SHARED_INPUT * (not lead and self.models > 1))
+        out = _call.layer(spec, input, lengths, states, weights, self.batch_first, self.training,
+                          None, self._steps("resets", resets, input), starts,
+                          self._steps("mask", mask, input), flags)
+        if out is None:
+            raise ValueError(f"x is {input.dtype}, which does not go with parameters of "
+                             f"{weights[0].dtype}")
+        y, *rest = out
+        parts = [tuple(rest[k:k + spec.states]) for k in range(0, len(rest), spec.states)]
+        return (y, *(part[0] if spec.states == 1 else part for part in parts))
+
+    def _check(self, x, weights) -> None:
+        if type(x) not in _call._PLAIN or not _call.plain(x, weights):
+            raise ValueError("x must be a padded tensor of floats on the parameters' device, a CPU "
+                             "or CUDA device, without tracers and transforms of torch.func")
+        order = "N,T" if self.batch_first else "T,N"
+        lead = x.shape[:-3]
+        if (x.dim() not in (3, 4) or x.shape[-1] != self.input_size
+                or lead not in ((), (self.models,))):
+            raise ValueError(f"x is {list(x.shape)}, must be [{self.models},{order},"
+                             f"{self.input_size}], or [{order},{self.input_size}] for all models")
+        if not x.shape[-2 if self.batch_first else -3]:
+            raise ValueError(f"x is {list(x.shape)}, must have one step or more")
+
+    def _initial(self, name: str, given, batch: int, device) -> list:
+        """States [M,L*D,N,*], one row of them for all rows; or None each."""
+        spec = self._spec()
+        if given is None:
+            return [None] * spec.states
+        states = list(given) if isinstance(given, (tuple, list)) else [given]
+        shapes = [(self.models, spec.pairs, batch, width) for width in spec.widths]
+        if name == "reset_state":
+            states = [state.expand(-1, -1, batch, -1) if state.dim() == 4 and state.shape[2] == 1
+                      else state for state in states]
+        if [(tuple(state.shape), state.device) for state in states] != [
+                (shape, device) for shape in shapes]:
+            raise ValueError(f"{name} is {[list(state.shape) for state in states]}, must be "
+                             f"{[list(shape) for shape in shapes]} on {device}")
+        return states
+
+
+def _place_of(parameter) -> str:
+    return (f"{parameter.dtype} on {parameter.device} with requires_grad="
+            f"{parameter.requires_grad}")
+
+
+def _arguments_of(module, k: int) -> tuple:
+    """Of an ensemble of such modules, all but how many there are."""
+    cell = CELLS.get(getattr(module, "mode", None), getattr(module, "cell_text", None))
+    if not isinstance(module, (torch.nn.RNNBase, Recurrent)) or isinstance(module, Ensemble):
+        raise TypeError(f"modules[{k}] is {type(module).__name__}, must be an LSTM, GRU or RNN of "
+                        "torch.nn or of ecornn.torch, or a Recurrent")
+    return (cell, *(getattr(module, name) for name in _SIZES))
