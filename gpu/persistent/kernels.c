@@ -127,38 +127,13 @@ ecornn_status eco_persistent_load(struct ecornn_device *device)
 
 /* ---- a plan's -------------------------------------------------------------------------------- */
 
-/* Elements of a thread: rows of the batch come in tiles. */
-static int32_t rounds_of(const struct eco_persistent_shape *shape)
-{
-    const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,
-                  at_once = ECO_PERSISTENT_THREADS >> shape->unit_shift;
-    return (tiles * ECO_PERSISTENT_N + at_once - 1) / at_once;
-}
-
-/* Of those of a cell with means: which never have more elements than threads, in any run. */
-static uint64_t kept_of(const struct eco_problem *problem, const struct eco_caps *caps,
-                        bool backward, uint64_t shapes)
-{
-    struct eco_persistent_need need =
-        eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
-    uint64_t kept = shapes;
-    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++)
-        for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++) {
-            struct eco_persistent_shape shape;
-            need.shapes = shapes & UINT64_C(1) << place;
-            if (need.shapes != 0 && eco_persistent_shape(&need, &shape) > 0 &&
-                rounds_of(&shape) > 1)
-                kept &= ~need.shapes;
-        }
-    return kept;
-}
-
 static const struct eco_own_code *own_kernels(const struct ecornn_device *device,
                                               const struct eco_problem *problem, bool backward,
                                               uint64_t shapes, struct eco_text *why)
 {
-    const uint64_t kept =
-        problem->cell->lowered.has_means ? kept_of(problem, &device->caps, backward, shapes) : 0;
+    const uint64_t kept = problem->cell->lowered.has_means
+                              ? eco_persistent_kept(problem, &device->caps, backward, shapes)
+                              : 0;
     const struct eco_persistent_source source = {.cell = problem->cell,
                                                  .kind = eco_persistent_kind(problem, backward),
                                                  .backward = backward,

@@ -99,6 +99,10 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
 struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan, bool backward,
                                                   int32_t rows, int32_t steps, int32_t jobs);
 
+/* Of such kernels of a cell with means: those where no thread ever has more than one element. */
+uint64_t eco_persistent_kept(const struct eco_problem *problem, const struct eco_caps *caps,
+                             bool backward, uint64_t shapes);
+
 /* tiling.c: microseconds of a step by prediction; 0: it does not fit. */
 double eco_persistent_shape(const struct eco_persistent_need *need,
                             struct eco_persistent_shape *shape);

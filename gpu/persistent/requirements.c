@@ -208,6 +208,41 @@ struct eco_persistent_need eco_persistent_need(const struct eco_problem *problem
     return need;
 }
 
+/* Elements of a thread: rows of the batch come in tiles. */
+static int32_t rounds_of(const struct eco_persistent_shape *shape)
+{
+    const int32_t tiles = (shape->group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,
+                  at_once = ECO_PERSISTENT_THREADS >> shape->unit_shift;
+    return (tiles * ECO_PERSISTENT_N + at_once - 1) / at_once;
+}
+
+/* In a run of so many rows or fewer, whatever else is in its launch.  Fewer may have more rounds:
+ * where those of all rows do not fit. */
+static bool has_single_rounds(struct eco_persistent_need need)
+{
+    const int32_t rows = need.rows;
+    struct eco_persistent_shape shape;
+    for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
+        for (need.rows = rows; need.rows > 0; need.rows--)
+            if (eco_persistent_shape(&need, &shape) > 0 && rounds_of(&shape) > 1)
+                return false;
+    return true;
+}
+
+uint64_t eco_persistent_kept(const struct eco_problem *problem, const struct eco_caps *caps,
+                             bool backward, uint64_t shapes)
+{
+    struct eco_persistent_need need =
+        eco_persistent_need(problem, caps, backward, problem->N, 1, 1);
+    uint64_t kept = 0;
+    for (int place = 0; place < ECO_PERSISTENT_SHAPES; place++) {
+        need.shapes = shapes & UINT64_C(1) << place;
+        if (need.shapes != 0 && has_single_rounds(need))
+            kept |= need.shapes;
+    }
+    return kept;
+}
+
 struct eco_persistent_need eco_persistent_need_of(const struct ecornn_plan *plan, bool backward,
                                                   int32_t rows, int32_t steps, int32_t jobs)
 {

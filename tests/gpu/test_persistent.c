@@ -242,6 +242,41 @@ START_TEST(compiles_what_runs_take)
 }
 END_TEST
 
+static const char *const normed = "cell own(h, c)\n"
+                                  "a = W x + R h + b\n"
+                                  "i = sigmoid(a - mean(a))\n"
+                                  "g = tanh(W x + R h + b)\n"
+                                  "c' = i * c + (1 - i) * g\n"
+                                  "h' = tanh(c')\n";
+
+/* Kernels in which a thread has one element at most are of shapes that have no more in any run: of
+ * fewer rows, or with other jobs in its launch.  Of three jobs all rows of the first do not fit. */
+START_TEST(keeps_single_elements)
+{
+    static const char *const rest[] = {"f32/train/bi/T9/N21/I8/H937",
+                                       "bf16/infer/L4/T9/N200/I8/H256", "f16/train/T9/N64/I8/H800",
+                                       "f32/fast/infer/L4/T9/N64/I8/H96"};
+    const struct eco_problem problem = problem_of(normed, rest[_i]);
+    const struct eco_caps caps = {.gpu.blocks = {BLOCKS, BLOCKS, CLUSTERED},
+                                  .gpu.block_bytes = BLOCK_BYTES,
+                                  .gpu.splits = true};
+    for (int backward = 0; backward <= (int)problem.training; backward++) {
+        struct eco_persistent_need need =
+            eco_persistent_need(&problem, &caps, backward, problem.N, 9, 1);
+        need.shapes = eco_persistent_kept(&problem, &caps, backward, need.shapes);
+        for (need.jobs = 1; need.jobs <= ECO_PERSISTENT_JOBS; need.jobs++)
+            for (need.rows = 1; need.rows <= problem.N; need.rows++) {
+                struct eco_persistent_shape shape;
+                if (!(eco_persistent_shape(&need, &shape) > 0))
+                    continue;
+                const int32_t tiles = (shape.group_rows + ECO_PERSISTENT_N - 1) / ECO_PERSISTENT_N,
+                              elements = tiles * ECO_PERSISTENT_N << shape.unit_shift;
+                ck_assert_int_le(elements, ECO_PERSISTENT_THREADS);
+            }
+    }
+}
+END_TEST
+
 /* What a built-in cell takes on some devices of so many multiprocessors, a bit for each kernel. */
 static uint64_t chosen_of(const struct eco_problem *problem, bool backward)
 {
@@ -380,6 +415,7 @@ int main(void)
     tcase_add_loop_test(tcase, takes_every_kernel_somewhere, 0, 3);
     suite_add_tcase(suite, tcase);
     tcase_add_loop_test(own, compiles_what_runs_take, 0, 4);
+    tcase_add_loop_test(own, keeps_single_elements, 0, 4);
     tcase_add_loop_test(own, says_why_there_is_none, 0, sizeof refusal / sizeof *refusal);
     tcase_add_test(own, has_kernels_of_common_cells);
     tcase_add_test(own, takes_operands_that_hold_states);
