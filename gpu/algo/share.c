@@ -61,7 +61,7 @@ static double time_of_parts(const struct eco_problem *one, const struct eco_caps
 {
     const int rounds = (models + at_once - 1) / at_once;
     return rounds * eco_algo_persistent.estimate(one, part) +
-           (models - rounds) * eco_step_products(one, part, false);
+           (models - rounds) * eco_step_products(one, part, ECO_OUTSIDE_INPUT);
 }
 
 void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
@@ -77,7 +77,7 @@ void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_prob
     if (!eco_force_number(forced, "at-once", &asked) || asked < 1 || asked > ECO_GPU_LANES)
         asked = 0;
     for (int n = models < ECO_GPU_LANES ? models : ECO_GPU_LANES; n > 1 && asked != 1; n /= 2) {
-        const int at_once = asked > 0 && asked < models ? asked : n;
+        const int at_once = asked == 0 ? n : asked < models ? asked : models;
         const struct eco_caps part = eco_gpu_part(&device->caps, at_once);
         if (eco_algo_persistent.refuses(one, &part) != NULL)
             continue;

@@ -1,8 +1,10 @@
 /*
  * What plans for a GPU wish by what estimates say, on a device that was never here: rows that are
- * filled, chunks of a wavefront.  Each problem was measured, or is beside one that was.
+ * filled, chunks of a wavefront; and the parts of models.  Each problem was measured, or is beside
+ * one that was.
  */
 #include <check.h>
+#include <stdlib.h>
 
 #include "gpu/algo/algo.h"
 #include "gpu/fused_step/fused_step.h"
@@ -24,6 +26,12 @@ ecornn_status eco_gpu_run_plan(const struct ecornn_plan *plan, const struct eco_
                                const eco_gpu_ops *ops)
 {
     (void)plan, (void)tape, (void)layout, (void)args, (void)ops;
+    return ECORNN_UNSUPPORTED;
+}
+
+ecornn_status eco_gpu_check_waits(const struct eco_gpu *gpu)
+{
+    (void)gpu;
     return ECORNN_UNSUPPORTED;
 }
 
@@ -78,6 +86,13 @@ size_t eco_scaled_f16_bytes(const struct eco_problem *problem, const struct eco_
     (void)problem, (void)caps, (void)wishes;
     return 0;
 }
+
+static const char *never(const struct eco_problem *problem, const struct eco_caps *caps)
+{
+    (void)problem, (void)caps;
+    return "not here";
+}
+const struct eco_algo eco_algo_scan = {.name = "scan", .refuses = never};
 
 /* ---- an H100 ----------------------------------------------------------------------------------
  */
@@ -151,6 +166,35 @@ START_TEST(cuts_waves)
 }
 END_TEST
 
+/* Models side by side, so many as are asked for or as there are, have equal parts of the device. */
+static const struct {
+    const char *force; /* NULL: the planner chooses */
+    int models, at_once;
+} shares[] = {{"at-once=8", 4, 4},    {"at-once=8", 3, 3},  {"at-once=3", 16, 3},
+              {"at-once=1", 9, 1},    {"at-once=99", 2, 2}, {"at-once=some", 2, 2},
+              {"at-once=16", 40, 16}, {NULL, 16, 16}};
+
+START_TEST(shares_out)
+{
+    const struct ecornn_device device = {.caps = h100};
+    struct eco_models_share share;
+    ecornn_desc desc;
+    struct eco_problem problem;
+    ck_assert_int_eq(eco_problem_parse(&desc, "lstm/bf16/train/T50/N32/I32/H64", NULL), ECORNN_OK);
+    ck_assert_int_eq(eco_problem_build(&problem, &desc), ECORNN_OK);
+    if (shares[_i].force != NULL)
+        setenv("ECORNN_FORCE", shares[_i].force, 1);
+    eco_gpu_share_out(&device, &problem, shares[_i].models, &share);
+    unsetenv("ECORNN_FORCE");
+    ck_assert_int_eq(share.at_once, shares[_i].at_once);
+    if (share.algo != NULL) {
+        ck_assert_int_eq(share.caps.gpu.parts, share.at_once);
+        ck_assert_int_le(share.caps.gpu.blocks[0] * share.at_once, h100.gpu.blocks[2]);
+    }
+    ck_assert_int_eq(share.algo != NULL, shares[_i].at_once > 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("estimates");
@@ -158,5 +202,6 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_loop_test(tests, fills_rows, 0, (int)(sizeof filled / sizeof *filled));
     tcase_add_loop_test(tests, cuts_waves, 0, (int)(sizeof waves / sizeof *waves));
+    tcase_add_loop_test(tests, shares_out, 0, (int)(sizeof shares / sizeof *shares));
     return suite_run(suite, true);
 }
