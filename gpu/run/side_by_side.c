@@ -83,13 +83,15 @@ static ecornn_status queue(void *own, cudaStream_t caller)
     return status == ECORNN_OK ? beside->last(beside->own, caller) : status;
 }
 
-/* Nodes of a graph, about: kernels of all steps are one, where there are such. */
+/* Nodes of a graph, about: of a layer's steps as many as steps, or where all are one kernel those
+ * of its products and what is around them. */
 static double nodes_of(const struct ecornn_plan *plan, const struct eco_args *args)
 {
+    enum { AROUND = 8 };
     const struct eco_problem *problem = &plan->problem;
     const struct eco_gpu_plan *one = plan->one->own;
-    const double steps = (double)args->T * problem->L * problem->D;
-    return one->persistent[args->backward].used || one->scan.used ? 0 : steps * problem->models;
+    const bool at_once = one->persistent[args->backward].used || one->scan.used;
+    return (at_once ? AROUND : (double)args->T) * problem->L * problem->D * problem->models;
 }
 
 ecornn_status eco_gpu_run_beside(const struct ecornn_plan *plan, const struct eco_args *args,
