@@ -94,6 +94,13 @@ static double nodes_of(const struct ecornn_plan *plan, const struct eco_args *ar
     return (at_once ? AROUND : (double)args->T) * problem->L * problem->D * problem->models;
 }
 
+/* Has it kernels whose blocks wait for each other?  A run from a graph asks nobody else. */
+static bool waits(const struct ecornn_plan *plan)
+{
+    const struct eco_gpu_plan *one = plan->one->own;
+    return one->persistent[0].used || one->persistent[1].used;
+}
+
 ecornn_status eco_gpu_run_beside(const struct ecornn_plan *plan, const struct eco_args *args,
                                  const struct eco_beside *beside)
 {
@@ -102,7 +109,7 @@ ecornn_status eco_gpu_run_beside(const struct ecornn_plan *plan, const struct ec
     struct eco_gpu_set *set[MOST_SETS + 1];
     struct lanes lanes = {.beside = beside, .n = plan->at_once, .models = plan->problem.models};
     int taken;
-    ecornn_status status = eco_gpu_check_waits(gpu);
+    ecornn_status status = waits(plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
     if (status == ECORNN_OK)
         status = eco_gpu_enter(&scope, plan->device);
     if (status != ECORNN_OK)
