@@ -9,6 +9,8 @@ from . import _library as lib
 from ._errors import BadArgument
 
 _HEADER = re.compile(r"cell\s+([\w-]+)")
+_DRAW = re.compile(r"(?<!\w)bernoulli\s*\(")
+_ONCE = re.compile(r",\s*once\s*$")
 
 
 class Cell:
@@ -84,6 +86,34 @@ class Cell:
 
     def __reduce__(self):
         return Cell, (self.text,)
+
+
+def _close(text: str, start: int) -> int:
+    """Where the parenthesis closes behind which that is."""
+    depth = 1
+    for at in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    return len(text)
+
+
+def expected(text: str) -> str:
+    r"""A cell's text with what is expected of each bernoulli() in its place, as out of training.
+
+    >>> expected("cell a(h)\nh' = h * bernoulli(1 - (0.1), once) # bernoulli(p)\n")
+    "cell a(h)\nh' = h * (1 - (0.1)) \n"
+    """
+    if "bernoulli" not in text:
+        return text
+    rest = "\n".join(line.partition("#")[0] for line in text.split("\n"))
+    done, close, rest = rest.partition(")")  # the head's: a cell may have any name
+    done += close
+    while (draw := _DRAW.search(rest)) is not None:
+        end = _close(rest, draw.end())
+        done += f"{rest[:draw.start()]}({_ONCE.sub('', rest[draw.end():end])})"
+        rest = rest[end + 1:]
+    return done + rest
 
 
 def cells() -> list[str]:

@@ -106,6 +106,17 @@ def test_types_and_modes():
     assert y.shape == (3, 0, 4) and final[1][0].shape == (1, 0, 4)
 
 
+@pytest.mark.parametrize("pieces,common", [("own/H4", ""), ("gru/L2/H4", "dropout:0.5")])
+def test_draws_are_of_training_alone(pieces, common):
+    torch.manual_seed(0)
+    own = "cell own(h)\nh' = bernoulli(0.5, once) * tanh(W x + R h + b)\n"
+    net, x = et.Net(3, pieces, cells=[own], common=common), torch.randn(5, 2, 3)
+    with torch.no_grad():
+        assert not torch.equal(net(x)[0], net(x)[0])
+        expected = net.eval()(x)[0]
+    assert torch.allclose(net(x)[0], expected)
+
+
 def test_what_is_wrong_is_said():
     import ecornn
 

@@ -243,6 +243,8 @@ def test_cells(name):
     x = torch.randn(4, 2, 3, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, *_: module(x)[0], (x, *module.parameters()))
     y = module(x)[0]
+    with torch.no_grad():  # what runs with a gradient draws no more
+        assert torch.allclose(module(x)[0], y)
     assert torch.equal(pickle.loads(pickle.dumps(module))(x)[0], y)
     assert torch.equal(torch.compile(module, fullgraph=True, backend="aot_eager")(x)[0], y)
     packed = module(pack_padded_sequence(x, torch.tensor([4, 2])))[0]

@@ -13,7 +13,7 @@ from .. import _library as lib
 from .._library import check, library, pack_gradient, pack_io
 from .._plan import Parameter, cell
 from .._plan import device as library_device
-from ..cell import Cell
+from ..cell import Cell, expected
 from . import _run
 from ._attention import _lengths
 from ._stream import stream_of
@@ -178,6 +178,8 @@ class Net(torch.nn.Module):
         super().__init__()
         self.input_size, self.pieces, self.batch_first = input_size, pieces, batch_first
         self.cells, self.common = tuple(cells), common
+        self._draws = ("dropout:" in pieces + common
+                       or any("bernoulli" in text for text in self.cells))
         first = _plan("cpu:1", self._text(pieces, "f32", 1, 1, False), self.cells)
         self.joined, self.output_size = first.sizes.joined, first.sizes.output
         own = {Cell(text).name: text for text in self.cells}
@@ -260,13 +262,15 @@ class Net(torch.nn.Module):
         batch, steps = x.shape[:2] if self.batch_first else x.shape[1::-1]
         params = [getattr(self, name).contiguous() for name in self._names]
         states = self._initial(initial, x, batch)
-        training = torch.is_grad_enabled() and any(
+        draws = self.training and self._draws
+        training = draws or torch.is_grad_enabled() and any(
             tensor is not None and tensor.requires_grad for tensor in (x, *params, *states))
-        pieces = self.pieces if self.training else re.sub(r"/dropout:[^/;+]*", "", self.pieces)
-        plan = _plan(_run.device_name(x.device),
-                     self._text(pieces, self._types(x, params), max(steps, 1), max(batch, 1),
-                                training), self.cells)
-        seed = int(torch.randint(2**62, ())) if training else 0
+        text, cells = self._text(self.pieces, self._types(x, params), max(steps, 1),
+                                 max(batch, 1), training), self.cells
+        if not draws:  # every run with a reserve does
+            text, cells = re.sub(r"/dropout:[^/;+]*", "", text), tuple(map(expected, cells))
+        plan = _plan(_run.device_name(x.device), text, cells)
+        seed = int(torch.randint(2**62, ())) if draws else 0
         y, *final = _Function.apply(self, plan, training, _lengths(lengths, batch, steps, x.device),
                                     seed, x.contiguous(), *params, *states)
         found = iter(final)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from .. import _library as lib
 from .._plan import Plan, Plans, Shape, cell, limit_of, saving_of
+from ..cell import expected
 
 # torch.nn's RNNBase.mode -> the library's cell.
 CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn-tanh", "RNN_RELU": "rnn-relu"}
@@ -58,13 +59,17 @@ class Spec:
         self.jobs: dict[tuple, object] = {}  # of _run.py
         self._plans: dict[tuple[bool, bool, int], Plans] = {}
 
+    def drawing(self, drop: bool) -> str:
+        """The cell that draws, or has what is expected instead: every run with a reserve draws."""
+        return self.cell if drop or not self.random else expected(self.cell)
+
     def plans(self, batch_major: bool, drop: bool, flags: int) -> Plans:
-        """The plans of this stack, with or without dropout."""
+        """The plans of this stack, with or without dropout and draws."""
         key = (batch_major, drop, flags)
         plans = self._plans.get(key)
         if plans is None:
-            shape = replace(self._shape, batch_major=batch_major, flags=flags,
-                            dropout=self._shape.dropout if drop else 0.0)
+            shape = replace(self._shape, cell=self.drawing(drop), batch_major=batch_major,
+                            flags=flags, dropout=self._shape.dropout if drop else 0.0)
             plans = self._plans.setdefault(key, Plans(shape))
         return plans
 

@@ -24,9 +24,9 @@ class _Plan:
     """A plan of tangents of the library."""
 
     def __init__(self, on: str, spec: Spec, steps: int, batch: int, batch_major: bool, type: int,
-                 training: bool, flags: int):
+                 training: bool, drop: bool, flags: int):
         desc = lib.Desc(
-            cell=cell(spec.cell), input=spec.input, hidden=spec.hidden, layers=spec.layers,
+            cell=cell(spec.drawing(drop)), input=spec.input, hidden=spec.hidden, layers=spec.layers,
             steps=steps, batch=batch,
             direction=lib.BIDIRECTIONAL if spec.directions == 2 else lib.FORWARD,
             order=lib.BATCH_MAJOR if batch_major else lib.TIME_MAJOR, type=type, param_type=type,
@@ -78,7 +78,7 @@ def refuses(call, x) -> str | None:
         return "of an empty run"
     if call.drop and spec.dropout > 0 and spec.layers > 1:
         return "with dropout: its mask is drawn inside the run"
-    if spec.random and spec.layers > 1:
+    if call.drop and spec.random and spec.layers > 1:
         return "with bernoulli() in more than one layer"
     try:
         _plan_of(call, x)
@@ -91,7 +91,7 @@ def _plan_of(call, x, training: bool = True) -> _Plan:
     job = call.job
     return _plan(_run.device_name(x.device), call.spec, max(job.steps, 1), max(job.batch, 1),
                  call.batch_major, _run.TYPES[call.dtype], training,
-                 call.flags)
+                 call.drop, call.flags)
 
 
 # ---- parameters: the library's, in torch's tensors -----------------------------------------------
