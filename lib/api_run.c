@@ -322,8 +322,11 @@ ecornn_status eco_run_check(const ecornn_plan *plan, const ecornn_io *io,
                             const ecornn_gradient *gradient)
 {
     struct eco_args args;
-    const ecornn_status status = read_io(&args, plan, io, gradient != NULL);
-    return status == ECORNN_OK && gradient != NULL ? read_gradient(&args, plan, gradient) : status;
+    ecornn_status status = read_io(&args, plan, io, gradient != NULL);
+    if (status == ECORNN_OK && gradient != NULL)
+        status = read_gradient(&args, plan, gradient);
+    return status == ECORNN_OK && !is_empty(&args) ? check_y(layout_of(plan, &args), &args)
+                                                   : status;
 }
 
 ecornn_status eco_run_forward(const ecornn_plan *plan, const ecornn_io *io, bool alone)

@@ -128,6 +128,13 @@ static ecornn_gradient gradient_of(const struct eco_net_run *run, const struct t
     return gradient;
 }
 
+/* y of a layer that stands beside others. */
+static char *half_of(const struct eco_net_run *run, int k)
+{
+    return run->io->reserve != NULL ? after(run->io->reserve, run->plan->layer[k].y)
+                                    : in_workspace(run, run->plan->workspace.half);
+}
+
 /* Runs it, or only looks at its arguments. */
 static ecornn_status take_turn(const struct eco_net_run *run, const struct turn *turn, bool runs)
 {
@@ -142,14 +149,17 @@ static ecornn_status take_turn(const struct eco_net_run *run, const struct turn 
     return status == ECORNN_OK ? status : eco_net_fail(status, turn->k);
 }
 
-/* Of every layer, before any runs: what is wrong with the caller's states, above all. */
+/* Of every layer, before any runs: what is wrong with the caller's states, above all, and y. */
 static ecornn_status check_layers(const struct eco_net_run *run)
 {
     ecornn_status status = ECORNN_OK;
     for (int p = 0; p < run->plan->pieces; p++) {
         const struct eco_net_piece *const piece = &run->plan->piece[p];
-        for (int i = 0; status == ECORNN_OK && i < piece->layers; i++)
-            status = take_turn(run, &(struct turn){.p = p, .k = piece->first + i}, false);
+        for (int i = 0; status == ECORNN_OK && i < piece->layers; i++) {
+            const int k = piece->first + i;
+            char *const y = piece->layers == 1 ? run->value[p + 1] : half_of(run, k);
+            status = take_turn(run, &(struct turn){.p = p, .k = k, .y = y}, false);
+        }
     }
     return status;
 }
@@ -191,12 +201,6 @@ static struct eco_join columns_of(const struct eco_net_run *run, int p, int k)
                              .width = run->plan->layer[k].width,
                              .row = run->plan->piece[p].output,
                              .at = run->plan->layer[k].column};
-}
-
-static char *half_of(const struct eco_net_run *run, int k)
-{
-    return run->io->reserve != NULL ? after(run->io->reserve, run->plan->layer[k].y)
-                                    : in_workspace(run, run->plan->workspace.half);
 }
 
 static ecornn_status forward_beside(const struct eco_net_run *run, int p, int k)

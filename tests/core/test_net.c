@@ -366,6 +366,41 @@ START_TEST(wrong_calls_are_refused)
 }
 END_TEST
 
+/* The last layer needs y: said before the first one has run. */
+START_TEST(nothing_runs_of_a_wrong_call)
+{
+    static float numbers[64], final[3 * 2] = {5};
+    ecornn_device *device;
+    ecornn_net_plan *plan = NULL;
+    ecornn_net_sizes sizes;
+    const void *params[20];
+    check_ok(ecornn_device_open(&device, "cpu:1"));
+    check_ok(ecornn_net_plan_create(&plan, device,
+                                    "train/T4/N2/I3; rnn-tanh/H3; rnn-tanh/H2/save:states", NULL));
+    ecornn_net_plan_sizes(plan, &sizes);
+    for (int k = 0; k < sizes.params; k++)
+        params[k] = numbers;
+    void *const weights = ecornn_alloc(device, sizes.blocks.weights),
+                *const workspace = ecornn_alloc(device, sizes.blocks.workspace),
+                *const reserve = ecornn_alloc(device, sizes.blocks.reserve);
+    check_ok(ecornn_net_pack(plan, params, weights, NULL));
+    const ecornn_net_states states[2] = {{.final = {final}}};
+    const ecornn_io io = {.size = sizeof io,
+                          .steps = ECORNN_ALL,
+                          .batch = ECORNN_ALL,
+                          .x = numbers,
+                          .weights = weights,
+                          .workspace = workspace,
+                          .reserve = reserve};
+    refused(ecornn_net_forward(plan, &io, states), ECORNN_BAD_ARGUMENT,
+            "layer 1 of a net: io.y is NULL");
+    ck_assert_float_eq(final[0], 5);
+    ecornn_free(device, weights), ecornn_free(device, workspace), ecornn_free(device, reserve);
+    ecornn_net_plan_free(plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
 /* Each allocation of a plan fails once, and nothing is lost (AddressSanitizer would see). */
 START_TEST(memory_may_be_short)
 {
@@ -396,6 +431,7 @@ int main(void)
     tcase_add_test(tests, parts_are_the_whole);
     tcase_add_test(tests, wrong_texts_are_refused);
     tcase_add_test(tests, wrong_calls_are_refused);
+    tcase_add_test(tests, nothing_runs_of_a_wrong_call);
     tcase_add_test(tests, memory_may_be_short);
     return suite_run(suite, true);
 }
