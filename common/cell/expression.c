@@ -4,7 +4,6 @@
  */
 #include "common/cell/parse.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -236,7 +235,9 @@ static int parse_bernoulli(struct eco_parser *parser, const struct eco_token *na
     if (!(value->value >= 0 && value->value <= 1))
         return eco_scan_fail(&parser->scan, name, false,
                              "the probability of bernoulli is %g, must be 0 to 1", value->value);
-    assert(recipe->n_bernoulli < ECO_DRAW_ONCE); /* so many values need half as many to join them */
+    if (recipe->n_bernoulli == ECO_DRAW_ONCE)
+        return eco_scan_fail(&parser->scan, name, false, "the cell has more than %d draws",
+                             ECO_DRAW_ONCE);
     const int index = recipe->n_bernoulli++ | (once ? ECO_DRAW_ONCE : 0);
     return add_node(parser, name,
                     (struct eco_node){ECO_OP_BERNOULLI, -1, -1, -1, (int16_t)index, value->value});

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /** @defgroup ecornn_nets Nets
- * A net is a text of pieces, from x to y, with ";" between them and blanks where you like:
+ * A net is a text of pieces, from x to y, with ";" between them and blanks around them:
  *
  *     bf16/train/T400/N32/I40; lstm/H256/bi; join:2; lstm/H256/bi; gru/H256 + lstm/H128/rev
  *

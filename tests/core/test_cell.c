@@ -206,6 +206,8 @@ START_TEST(nesting)
     expect_error(nest("(", "", 16000), "2:70: nested more than 64 deep");
     expect_error(nest("-", "", 16000), "2:70: nested more than 64 deep");
     expect_error(nest("-", "", 17000), "1:1: the text has more than 16384 bytes");
+    expect_error(repeat("cell a(h)\n", "l@ = bernoulli(0.5)\n", "", 129),
+                 "130:8: the cell has more than 128 draws");
     compile(nest("h * mean(", ")", 7));
     ck_assert_int_eq(cell.lowered.n_forward, 8);
     ck_assert_int_eq(cell.lowered.n_backward, 8);
