@@ -131,6 +131,13 @@ def test_what_is_wrong_is_said():
         net(torch.zeros(5, 2, 3), torch.tensor([6, 1]))
     with pytest.raises(ValueError, match="initial has the shapes"):
         net(torch.zeros(5, 2, 3), initial=[(torch.zeros(1, 2, 4),)])
+    elsewhere = [[torch.ones(1, 2, n, device="meta")] * k for n, k in ((4, 2), (2, 1))]
+    with pytest.raises(ValueError, match="is on meta, must be on cpu"):
+        net(torch.zeros(5, 2, 3), initial=elsewhere)
+    other = copy.deepcopy(net)
+    other.l1_0_fwd_R_z.data = other.l1_0_fwd_R_z.data.double()
+    with pytest.raises(ValueError, match="l1_0_fwd_R_z is torch.float64 on cpu, must be"):
+        other(torch.zeros(5, 2, 3))
     y, _ = net(torch.zeros(5, 2, 3))
     with pytest.raises(NotImplementedError, match="gradient of a gradient"):
         torch.autograd.grad(y.sum(), list(net.parameters()), create_graph=True)

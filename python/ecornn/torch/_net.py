@@ -233,6 +233,10 @@ class Net(torch.nn.Module):
     def _types(self, x, params) -> str:
         """The words of x's type and that of the parameters."""
         dtype = params[0].dtype if params else torch.float32
+        for name, param in zip(self._names, params):
+            if param.device != x.device or param.dtype is not dtype:
+                raise ValueError(f"{name} is {param.dtype} on {param.device}, must be {dtype} on "
+                                 f"{x.device}, as the others and x")
         wide = torch.float64 if x.dtype is torch.float64 else torch.float32
         if x.dtype not in _WORDS or dtype not in (wide, x.dtype) or not (x.is_cpu or x.is_cuda):
             raise ValueError(f"x is {x.dtype} on {x.device}, parameters are {dtype}: must be floats"
@@ -248,6 +252,9 @@ class Net(torch.nn.Module):
         if [tuple(state.shape) for state in states] != shapes:
             raise ValueError(f"initial has the shapes {[list(state.shape) for state in states]}, "
                              f"must have {[list(shape) for shape in shapes]}")
+        for state in states:
+            if state.device != x.device:
+                raise ValueError(f"a state of initial is on {state.device}, must be on {x.device}")
         return [state.to(x.dtype).contiguous() for state in states]
 
     @torch.compiler.disable
