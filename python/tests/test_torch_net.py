@@ -117,6 +117,16 @@ def test_draws_are_of_training_alone(pieces, common):
     assert torch.allclose(net(x)[0], expected)
 
 
+def test_saves_less():
+    torch.manual_seed(0)
+    net = et.Net(3, "gru/H4; join:2; lstm/H2/save:states; gru/H3/save:every:4/bf16-save")
+    x = torch.randn(5, 2, 3)
+    y, _ = net(x)
+    y.sum().backward()
+    with torch.no_grad():  # saves nothing
+        assert torch.allclose(net(x)[0], y, atol=1e-6)
+
+
 def test_what_is_wrong_is_said():
     import ecornn
 

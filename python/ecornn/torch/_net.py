@@ -155,6 +155,17 @@ def _number(words: str, letter: str, default: int) -> int:
     return int(found.group(1)) if found else default
 
 
+def _fit_saving(pieces: str, steps: int) -> str:
+    """save:every:K with K no more than the steps that the layer has, as Layer takes it."""
+    done = []
+    for piece in pieces.split(";"):
+        join = re.fullmatch(r"\s*join:(\d+)\s*", piece)
+        steps = -(-steps // int(join.group(1))) if join else steps
+        done.append(re.sub(r"(?<=/save:every:)\d+",
+                           lambda every, most=steps: str(min(int(every.group()), most)), piece))
+    return ";".join(done)
+
+
 class Net(torch.nn.Module):
     """Layers of a text (doc/guide/nets.md): ``y, final = net(x, lengths, initial)``.
 
@@ -180,7 +191,7 @@ class Net(torch.nn.Module):
         self.cells, self.common = tuple(cells), common
         self._draws = ("dropout:" in pieces + common
                        or any("bernoulli" in text for text in self.cells))
-        first = _plan("cpu:1", self._text(pieces, "f32", 1, 1, False), self.cells)
+        first = _plan("cpu:1", self._text("f32", 1, 1, False, True), self.cells)
         self.joined, self.output_size = first.sizes.joined, first.sizes.output
         own = {Cell(text).name: text for text in self.cells}
         layers = [layer.strip() for piece in pieces.split(";")
@@ -208,11 +219,15 @@ class Net(torch.nn.Module):
             self._shapes.append(shape)
             self.register_parameter(self._names[-1], tensor)
 
-    def _text(self, pieces: str, words: str, steps: int, batch: int, training: bool) -> str:
+    def _text(self, words: str, steps: int, batch: int, training: bool, draws: bool) -> str:
+        """The library's text of a net, without words that go with training or draws alone."""
         said = [words, self.common, "train" if training else "",
                 "batch-major" if self.batch_first else "", f"T{steps}", f"N{batch}",
                 f"I{self.input_size}"]
-        return "/".join(word for word in said if word) + "; " + pieces
+        text = "/".join(word for word in said if word) + "; " + _fit_saving(self.pieces, steps)
+        if not training:
+            text = re.sub(r"/(save:|bf16-save|f16-save)[^/;+]*", "", text)
+        return text if draws else re.sub(r"/dropout:[^/;+]*", "", text)
 
     def reset_parameters(self) -> None:
         """Uniform within 1 / sqrt(H) of the layer, as torch.nn's layers begin."""
@@ -272,10 +287,8 @@ class Net(torch.nn.Module):
         draws = self.training and self._draws
         training = draws or torch.is_grad_enabled() and any(
             tensor is not None and tensor.requires_grad for tensor in (x, *params, *states))
-        text, cells = self._text(self.pieces, self._types(x, params), max(steps, 1),
-                                 max(batch, 1), training), self.cells
-        if not draws:  # every run with a reserve does
-            text, cells = re.sub(r"/dropout:[^/;+]*", "", text), tuple(map(expected, cells))
+        text = self._text(self._types(x, params), max(steps, 1), max(batch, 1), training, draws)
+        cells = self.cells if draws else tuple(map(expected, self.cells))  # every reserve draws
         plan = _plan(_run.device_name(x.device), text, cells)
         seed = int(torch.randint(2**62, ())) if draws else 0
         y, *final = _Function.apply(self, plan, training, _lengths(lengths, batch, steps, x.device),
