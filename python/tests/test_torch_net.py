@@ -75,6 +75,10 @@ def test_gradients_by_differences(device):
         return (y, *(state for layer in final for state in layer))
 
     assert torch.autograd.gradcheck(run, (x, *initial))
+    h = initial[1].detach()
+    some = net(x, lengths, [None, (h, None), None])[0]
+    assert torch.equal(some, net(x, lengths, [(torch.zeros_like(initial[0]),), (h, 0 * h),
+                                              (torch.zeros_like(initial[3]),)])[0])
     y, _ = net(x, lengths)
     assert not y[2, 2].any() and not y[:, 1].any() and y[1, 2].any()
     y.sum().backward()
@@ -139,7 +143,7 @@ def test_what_is_wrong_is_said():
         net(torch.zeros(5, 2, 3, dtype=torch.float64))
     with pytest.raises(ValueError, match="lengths is"):
         net(torch.zeros(5, 2, 3), torch.tensor([6, 1]))
-    with pytest.raises(ValueError, match="initial has the shapes"):
+    with pytest.raises(ValueError, match="initial has 1 layers with the shapes"):
         net(torch.zeros(5, 2, 3), initial=[(torch.zeros(1, 2, 4),)])
     elsewhere = [[torch.ones(1, 2, n, device="meta")] * k for n, k in ((4, 2), (2, 1))]
     with pytest.raises(ValueError, match="is on meta, must be on cpu"):

@@ -174,8 +174,9 @@ class Net(torch.nn.Module):
 
     x: [T,N,I], or [N,T,I] with batch_first.  y: [U,N,output] with U = ceil(T / joined); lengths,
     rounded up likewise, are those of y: output_lengths.  initial, final: a list, for each layer a
-    tuple of its states, [L*D,N,P] and later ones [L*D,N,H].  Parameter 0.fwd.W.i of layer k is
-    called lk_0_fwd_W_i.  Under autocast x is of the lower type.
+    tuple of its states, [L*D,N,P] and later ones [L*D,N,H]; of initial a layer or a state may be
+    None: where the cell begins.  Parameter 0.fwd.W.i of layer k is called lk_0_fwd_W_i.  Under
+    autocast x is of the lower type.
 
     >>> import torch, ecornn.torch
     >>> net = ecornn.torch.Net(3, "lstm/H4/bi; join:2; gru/H5")
@@ -262,15 +263,18 @@ class Net(torch.nn.Module):
         """All states in a row, dense and of x's type, or None."""
         if initial is None:
             return [None] * len(self._widths)
-        states = [state for layer in initial for state in layer]
-        shapes = self._state_shapes(batch)
-        if [tuple(state.shape) for state in states] != shapes:
-            raise ValueError(f"initial has the shapes {[list(state.shape) for state in states]}, "
-                             f"must have {[list(shape) for shape in shapes]}")
+        shapes, states = self._state_shapes(batch), []
+        for layer, count in zip(initial, self._counts):
+            states += [None] * count if layer is None else layer
+        found = [None if state is None else tuple(state.shape) for state in states]
+        if len(initial) != len(self._counts) or len(found) != len(shapes) or any(
+                shape not in (None, must) for shape, must in zip(found, shapes)):
+            raise ValueError(f"initial has {len(initial)} layers with the shapes {found}, must have"
+                             f" {len(self._counts)} with {shapes}")
         for state in states:
-            if state.device != x.device:
+            if state is not None and state.device != x.device:
                 raise ValueError(f"a state of initial is on {state.device}, must be on {x.device}")
-        return [state.to(x.dtype).contiguous() for state in states]
+        return [None if state is None else state.to(x.dtype).contiguous() for state in states]
 
     @torch.compiler.disable
     def forward(self, x, lengths=None, initial=None):
