@@ -282,7 +282,9 @@ ecornn_status eco_cpu_grid_wanted(struct eco_grid *grid)
 
 int eco_cpu_spins(void)
 {
-    enum { USUAL = 1000, ACTIVE = 100000 }; /* some 40 us and 4 ms */
+    /* some 1 and 4 ms.  Threads that do not take part in steps wait as long as those last: asleep
+     * they would be late for what follows, and each would have to be woken. */
+    enum { USUAL = 25000, ACTIVE = 100000 };
     const char *policy = eco_environment("OMP_WAIT_POLICY");
     if (policy && strcasecmp(policy, "passive") == 0)
         return 0;

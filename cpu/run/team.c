@@ -72,9 +72,10 @@ static const eco_cpu_kernel kernel[ECO_OP_KINDS] = {
 };
 
 /* What the threads of a run share, in its workspace: the first line is this struct's, then come
- * those of the groups and of all threads. */
+ * those of the groups and of all threads.  Who sleeps while others do steps is not of their group:
+ * they look for no sleeper. */
 struct shared {
-    _Alignas(struct eco_line) _Atomic unsigned sleepers;
+    _Alignas(struct eco_line) _Atomic unsigned sleepers, in_steps;
     int spins;
     struct eco_line line[];
 };
@@ -125,7 +126,7 @@ static void take_place(struct place *place, const struct eco_cpu_run *run, struc
         return;
     }
     place->team = (struct eco_team){.line = shared->line + (size_t)group * (size_t)grid.units,
-                                    .sleepers = &shared->sleepers,
+                                    .sleepers = &shared->in_steps,
                                     .count = grid.units,
                                     .spins = shared->spins};
     place->turn = 0;
@@ -199,6 +200,7 @@ static void walk_together(const struct eco_cpu_run *run, const struct eco_tape *
     struct shared *shared = shared_of(run);
     shared->spins = threads <= run->cpu->cpus ? run->cpu->spins : 0;
     atomic_init(&shared->sleepers, 0);
+    atomic_init(&shared->in_steps, 0);
     const struct eco_team all = {shared->line + steps, &shared->sleepers, threads, shared->spins};
     eco_team_clear(&all);
     eco_team_clear(&(struct eco_team){shared->line, NULL, steps, 0});
