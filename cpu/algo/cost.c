@@ -24,21 +24,57 @@ double eco_cpu_estimate(const struct eco_problem *problem, const struct eco_caps
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
+/* Part of a second-level cache that weights of a step have. */
+static const double NEAR = 0.75;
+
 /* Seconds of so many rows times so many weights by one thread; tiles take as long for one row as
  * for all that they have. */
 static double product_seconds(const struct eco_cpu_run *run, double rows, double weights)
 {
-    const double rate = eco_cpu_rates_of(run->caps)->grid_step *
-                        (eco_cpu_rate_of(run->problem, run->caps) * run->caps->flops);
-    if (eco_cpu_has_tiles(run, run->args->N))
+    const struct eco_cpu_rates *rates = eco_cpu_rates_of(run->caps);
+    double rate = rates->grid_step * (eco_cpu_rate_of(run->problem, run->caps) * run->caps->flops);
+    if (eco_cpu_has_tiles(run, run->args->N)) {
         rows = ECO_NARROW_TALL * ceil(rows / ECO_NARROW_TALL);
+        rate *= rates->tiles;
+    }
     return 2 * rows * weights / rate;
 }
 
-/* Seconds of one step by the slowest of its threads, if the batch goes in `rows` parts and the
- * units in `units`: arithmetic or the way of its weights from the second-level cache and beyond,
- * the pointwise pass, barriers. */
-static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
+/* Seconds that the first step takes longer, in each: if what a thread reads in a run, of all
+ * layers, `ops` directions at once and both ways, does not stay in its cache, it comes from beyond
+ * once, while the thread is busy. */
+static double first_seconds(const struct eco_cpu_run *run, int ops, double bytes, double busy)
+{
+    const struct eco_problem *problem = run->problem;
+    const int times = problem->L * ((problem->D + ops - 1) / ops) * (problem->training ? 2 : 1);
+    const bool stays = times * bytes <= NEAR * (double)run->caps->cpu.cache_bytes;
+    const double coming = bytes / eco_cpu_rates_of(run->caps)->from_shared;
+    return stays || coming <= busy ? 0 : (coming - busy) / run->args->T;
+}
+
+static int doublings(int threads)
+{
+    int n = 0;
+    while (1 << n < threads)
+        n++;
+    return n;
+}
+
+static double waiting_seconds(const struct eco_cpu_run *run, int threads)
+{
+    return eco_cpu_rates_of(run->caps)->barrier * doublings(threads);
+}
+
+/* Seconds of a step until the last of its threads has what others wrote. */
+static double sharing_seconds(const struct eco_cpu_run *run, int threads)
+{
+    return threads > 2 ? eco_cpu_rates_of(run->caps)->share * (threads - 2) : 0;
+}
+
+/* Seconds of one step by the slowest of its threads, if `ops` of them go at once, the batch in
+ * `rows` parts and the units in `units`: arithmetic or the way of its weights from the second-level
+ * cache and beyond, the pointwise pass, barriers. */
+static double step_seconds(const struct eco_cpu_run *run, int ops, int rows, int units)
 {
     const struct eco_caps *caps = run->caps;
     const struct eco_cpu_rates *rates = eco_cpu_rates_of(caps);
@@ -49,39 +85,41 @@ static double step_seconds(const struct eco_cpu_run *run, int rows, int units)
     const double share = unit < H ? unit / H : 1;
     const double weights = run->work->recurrent * share;
     const double bytes = weights * (double)eco_type_bytes(problem->weight_type);
-    const double near = 0.75 * (double)caps->cpu.cache_bytes, far = bytes > near ? bytes - near : 0;
+    const double near = NEAR * (double)caps->cpu.cache_bytes, far = bytes > near ? bytes - near : 0;
     const double reading = (bytes - far) / rates->from_cache + far / caps->bytes_per_s;
     const double computing = product_seconds(run, row, weights);
     const double cells = row * share * H * run->lowered->n_accs;
     const int stages = run->args->backward ? run->lowered->n_backward : run->lowered->n_forward;
     const int barriers = run->own_units ? stages : 2 * stages + 2 * problem->projected;
-    double waiting = 0;
-    for (int threads = 1; threads < units; threads *= 2)
-        waiting += rates->barrier * barriers;
-    return (reading > computing ? reading : computing) + rates->pass * cells + waiting;
+    const double busy = reading > computing ? reading : computing;
+    return busy + rates->pass * cells + rates->row * stages * row +
+           barriers * waiting_seconds(run, units) + first_seconds(run, ops, bytes - far, busy) +
+           sharing_seconds(run, ops * rows * units);
 }
 
 static double grid_seconds(const struct eco_cpu_run *run, int together, struct eco_grid grid)
 {
-    return (together + grid.ops - 1) / grid.ops * step_seconds(run, grid.rows, grid.units);
+    return (together + grid.ops - 1) / grid.ops *
+           step_seconds(run, grid.ops, grid.rows, grid.units);
 }
 
 /* More threads must bring so much. */
 static const double WORTH = 0.96;
 
-/* The best of one operation at a time on `threads` threads or fewer, in no more parts than rows. */
-static struct eco_grid grid_of(const struct eco_cpu_run *run, int threads)
+/* The best of `ops` operations at a time on `threads` threads each or fewer, in no more parts than
+ * rows. */
+static struct eco_grid grid_of(const struct eco_cpu_run *run, int ops, int threads)
 {
-    struct eco_grid best = {1, 1, 1};
-    double least = step_seconds(run, 1, 1);
+    struct eco_grid best = {ops, 1, 1};
+    double least = step_seconds(run, ops, 1, 1);
     const int most = run->whole_rows ? 1 : run->args->N < threads ? run->args->N : threads;
     for (int rows = 1; rows <= most; rows++)
         for (int units = 1; rows * units <= threads; units++) {
-            const double seconds = step_seconds(run, rows, units);
+            const double seconds = step_seconds(run, ops, rows, units);
             if (seconds < WORTH * least ||
                 (seconds < least && rows * units <= best.rows * best.units)) {
                 least = seconds;
-                best = (struct eco_grid){1, rows, units};
+                best = (struct eco_grid){ops, rows, units};
             }
         }
     return best;
@@ -96,11 +134,10 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
     if (wanted.ops > 0 && (int64_t)wanted.ops * wanted.rows * wanted.units <= threads)
         return wanted;
     const int together = problem->D;
-    struct eco_grid best = grid_of(run, threads);
+    struct eco_grid best = grid_of(run, 1, threads);
     double least = grid_seconds(run, together, best);
     for (int ops = 2; ops <= together && ops <= threads; ops++) {
-        struct eco_grid grid = grid_of(run, threads / ops);
-        grid.ops = ops;
+        const struct eco_grid grid = grid_of(run, ops, threads / ops);
         const double seconds = grid_seconds(run, together, grid);
         if (seconds < WORTH * least) {
             least = seconds;
@@ -110,17 +147,58 @@ struct eco_grid eco_cpu_grid(const struct eco_cpu_run *run, int threads)
     return best;
 }
 
-/* Do the steps of this run, with what is read of W for them, gain more by a grid than it takes to
- * wake the other threads, if they are not asleep for long? */
+/* With W, of a layer: of the widest one. */
+static double input_work(const struct eco_cpu_run *run)
+{
+    const double first = run->work->input;
+    const double upper = run->problem->L > 1 ? eco_problem_work(run->problem, 1).input : 0;
+    return first > upper ? first : upper;
+}
+
+/* Seconds that a thread takes for the products of all steps, and what of it so many threads save:
+ * gradients of weights are shared out by units, in parts that are not worth having if smaller. */
+static double saved_of_large(const struct eco_cpu_run *run, int threads)
+{
+    enum { UNITS = 32 };
+    const struct eco_problem *problem = run->problem;
+    const double rate = eco_cpu_rates_of(run->caps)->packed_large *
+                        (eco_cpu_rate_of(problem, run->caps) * run->caps->flops);
+    const double rows = (double)run->args->T * run->args->N * problem->D * problem->L;
+    const int parts = (problem->H + UNITS - 1) / UNITS;
+    const double computing = 2 * rows * input_work(run) / rate;
+    const double reading = input_work(run) * problem->L * problem->D *
+                           (double)eco_type_bytes(problem->weight_type) /
+                           eco_cpu_rates_of(run->caps)->from_cache;
+    const double input = computing > reading ? computing : reading;
+    const double weights = run->args->backward ? input + 2 * rows * run->work->recurrent / rate : 0;
+    return input * (1 - 1. / threads) + weights * (1 - 1. / (parts < threads ? parts : threads));
+}
+
+/* Seconds in which all threads wait for each other, after each level of the tape, and twice in
+ * gradients of weights. */
+static double waiting_of_levels(const struct eco_cpu_run *run, int threads)
+{
+    enum { AROUND = 2, FORWARD = 2, BACKWARD = 5 };
+    const struct eco_layout *layout = run->layout;
+    const int32_t chunk = run->args->backward ? layout->chunk_backward : layout->chunk;
+    const int chunks = chunk > 0 ? (run->args->T + chunk - 1) / chunk : 1;
+    const double levels = (double)chunks * run->problem->L;
+    return (AROUND + levels * (run->args->backward ? BACKWARD : FORWARD)) *
+           waiting_seconds(run, threads);
+}
+
+/* Do the steps of this run, with the large products, gain more by a grid than it takes to wake the
+ * other threads, if they are not asleep for long, and to wait for them? */
 static bool worth_waking(const struct eco_cpu_run *run, struct eco_grid grid)
 {
     const struct eco_problem *problem = run->problem;
-    const int together = problem->D;
+    const int together = problem->D, threads = grid.ops * grid.rows * grid.units;
     const double alone = grid_seconds(run, together, (struct eco_grid){1, 1, 1});
     const double gain = alone - grid_seconds(run, together, grid);
     const double steps = (double)run->args->T * problem->L * problem->D / together;
-    const double both = (run->work->recurrent + run->work->input) / run->work->recurrent;
-    return run->grid.ops > 0 || gain * steps * both > eco_cpu_rates_of(run->caps)->wake;
+    const double saved = gain * steps + saved_of_large(run, threads);
+    return run->grid.ops > 0 ||
+           saved > eco_cpu_rates_of(run->caps)->wake + waiting_of_levels(run, threads);
 }
 
 /* Seconds of a thread's part of a step's products from which others look after it. */
@@ -137,7 +215,7 @@ enum { RUN_WORK = 1 << 20 };
 
 int eco_cpu_threads(const struct eco_cpu_run *run)
 {
-    const double large = run->work->input * run->args->N * run->args->T;
+    const double large = input_work(run) * run->args->N * run->args->T;
     const int most = run->cpu->threads;
     if (most == 1)
         return 1;

@@ -9,11 +9,15 @@ const struct eco_cpu_rates eco_cpu_rates_usual = {
     .blas_step = 0.3,
     .blas_large = 0.6,
     .grid_step = 0.75,
+    .tiles = 7.5,
     .f64 = 1,
     .bf16 = 1,
     .from_cache = 120e9,
+    .from_shared = 40e9,
     .pass = 0.35e-9,
+    .row = 15e-9,
     .barrier = 0.25e-6,
+    .share = 0.02e-6,
     .wake = 4e-6,
 };
 
@@ -51,16 +55,20 @@ void eco_cpu_rates_measured(struct eco_cpu_rates *rates, struct eco_caps *caps,
         const double speed = f32 / usual->packed_large / caps->flops;
         rates->from_cache *= speed;
         rates->pass /= speed;
+        rates->row /= speed;
         caps->flops *= speed;
     }
     if (f32 > 0 && f64 > 0)
         rates->f64 = f64 / f32;
-    if (f32 > 0 && bf16 > 0)
+    if (f32 > 0 && bf16 > 0) { /* tiles are in it */
         rates->bf16 = bf16 / f32;
+        rates->tiles = 1;
+    }
     if (value[ECO_MEASURED_MEMORY] > 0)
         caps->bytes_per_s = value[ECO_MEASURED_MEMORY];
     if (barrier > 0 && caps->threads > 1) {
         rates->barrier = barrier / doublings(caps->threads);
+        rates->share *= rates->barrier / usual->barrier;
         rates->wake *= rates->barrier / usual->barrier;
     }
 }

@@ -12,10 +12,14 @@ struct eco_cpu_rates {
     double packed_step, packed_large; /* parts: of products of a step and of large ones, packed */
     double blas_step, blas_large;     /* and of OpenBLAS 0.3.21 */
     double grid_step;                 /* parts: of a step, where threads share it out */
+    double tiles;                     /* rate of tiles over that of vectors */
     double f64, bf16;                 /* rates of these types, parts of that of F32 */
     double from_cache;                /* bytes a second of weights from the second-level cache */
+    double from_shared;               /* bytes a second from a cache that threads share */
     double pass;                      /* s: of an accumulator in the pointwise pass */
+    double row;                       /* s: and of each of its rows */
     double barrier;                   /* s: for each doubling of the threads */
+    double share;                     /* s: of a step, of each thread after two */
     double wake;                      /* s: until other threads are awake */
 };
 /* Measured on the machine of doc/measurements. */

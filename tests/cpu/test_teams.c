@@ -1,0 +1,75 @@
+/*
+ * How many threads a run takes, and how they share out its steps: on a device of a pretended
+ * machine, where nothing runs.  The answers are those that were fastest on one of its kind, 8 of 16
+ * virtual cores.
+ */
+#include <check.h>
+
+#include "cpu/cpu.h"
+#include "tests/kit/net.h"
+#include "tests/kit/suite.h"
+
+static const struct {
+    const char *problem;
+    int threads, ops, rows, units;
+} choice[] = {
+    /* so small that other threads are not worth their waking and what all wait for */
+    {"lstm/train/L2/bi/T3/N5/I85/H19", 1, 1, 1, 1},
+    {"lstm/train/L2/T1/N5/I72/H65", 1, 1, 1, 1},
+    {"gru/infer/T20/N5/I8/H9", 1, 1, 1, 1},
+    /* directions apart: half as many hand-offs, or each thread reads the weights of one only */
+    {"gru/infer/L2/bi/T14/N62/I15/H46", 8, 2, 4, 1},
+    {"lstm-coupled/train/bi/T8/N8/I12/H547", 8, 2, 1, 4},
+    /* parts of the batch would read weights again that do not stay near */
+    {"gru/train/L2/T13/N9/I324/H565", 8, 1, 1, 8},
+    /* rows apart need no hand-offs */
+    {"gru-reset-first/infer/T2/N55/I25/H115", 8, 1, 8, 1},
+    {"gru/infer/T34/N5/I63/H872", 8, 1, 1, 8},
+    /* little to do in steps, but products of the upper layer for all */
+    {"min-gru/train/L2/T30/N2/I13/H968", 8, 1, 2, 1},
+};
+
+static void pretend(struct eco_caps *caps)
+{
+    caps->flops = 192e9;
+    caps->bytes_per_s = 20e9;
+    caps->cpu.cache_bytes = 2 << 20;
+    caps->cpu.rates = NULL;
+}
+
+START_TEST(teams)
+{
+    ecornn_device *device;
+    ecornn_plan *plan;
+    ecornn_desc desc;
+    check_ok(ecornn_device_open(&device, "cpu:8"));
+    pretend(&device->caps);
+    check_ok(ecornn_desc_parse(&desc, choice[_i].problem, NULL));
+    check_ok(ecornn_plan_create(&plan, device, &desc));
+    const bool packed = plan->wishes.cpu.lanes > 0; /* else this processor has no kernels for it */
+    for (int backward = 0; packed && backward <= plan->problem.training; backward++) {
+        const struct eco_args args = {
+            .T = plan->problem.T, .N = plan->problem.N, .backward = backward};
+        struct eco_cpu_run run = eco_cpu_run_of(plan, plan->layout, &args);
+        run.whole_rows = false;
+        run.own_units = plan->wishes.cpu.own_units;
+        const int threads = eco_cpu_threads(&run);
+        const struct eco_grid grid = eco_cpu_grid(&run, threads);
+        ck_assert_msg(threads == choice[_i].threads && grid.ops == choice[_i].ops &&
+                          grid.rows == choice[_i].rows && grid.units == choice[_i].units,
+                      "%s, backward %d: %d threads, %dx%dx%d", choice[_i].problem, backward,
+                      threads, grid.ops, grid.rows, grid.units);
+    }
+    ecornn_plan_free(plan);
+    ecornn_device_close(device);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("teams");
+    TCase *tests = tcase_create("cpu");
+    tcase_add_loop_test(tests, teams, 0, (int)(sizeof choice / sizeof *choice));
+    suite_add_tcase(suite, tests);
+    return suite_run(suite, true);
+}
