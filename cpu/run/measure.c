@@ -83,7 +83,7 @@ static double measure_barrier(struct ecornn_device *device)
         .team = {.line = (void *)(block + (line - (uintptr_t)block % line) % line),
                  .sleepers = &sleepers,
                  .count = cpu->threads,
-                 .spins = cpu->spins},
+                 .spins = cpu->threads <= cpu->cpus ? cpu->spins : 0}, /* as in a run */
         .least = INFINITY};
     eco_team_clear(&waiting.team);
     eco_cpu_together(cpu->threads, wait_often, &waiting);
