@@ -21,6 +21,21 @@ ECO_DEVICE float fast_reciprocal(float a)
     return y;
 }
 
+/* The same of any float, whose reciprocal may have fewer bits; and roots, to 2^-23 of the value. */
+ECO_DEVICE float wide_reciprocal(float a)
+{
+    float y;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(a));
+    return y;
+}
+
+ECO_DEVICE float wide_sqrt(float a)
+{
+    float y;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(a));
+    return y;
+}
+
 /* To 2^-11 of the value (compute capability 7.5). */
 ECO_DEVICE float fast_tanh(float a)
 {

@@ -54,6 +54,14 @@ ECO_DEVICE uint4 load_16_if(bool wanted, const void *p)
     return v;
 }
 
+/* Of what nobody writes while the kernel runs: once, wherever it is asked for again. */
+ECO_DEVICE float load_constant(const float *p)
+{
+    float v;
+    asm("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(p));
+    return v;
+}
+
 ECO_DEVICE void store_relaxed_if(bool wanted, void *p, unsigned short bits)
 {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.relaxed.gpu.global.u16 [%0], %1; }"

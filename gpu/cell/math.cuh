@@ -30,10 +30,32 @@ ECO_DEVICE vec v_mul(vec a, vec b)
 {
     return a * b;
 }
+#if defined(CELL_WITHOUT_BRANCHES) /* of floats: nothing is moved across one */
+/* To an ulp, quick ones to two.  Infinite and missing numbers are those of a division. */
+ECO_DEVICE vec v_div(vec a, vec b)
+{
+    const float r = wide_reciprocal(b), quotient = a * r;
+#if defined(ECO_QUICK)
+    return quotient;
+#else
+    const float closer = fmaf(fmaf(-quotient, b, a), r, quotient);
+    return closer == closer ? closer : quotient;
+#endif
+}
+ECO_DEVICE vec v_sqrt(vec a)
+{
+    return wide_sqrt(a);
+}
+#else
 ECO_DEVICE vec v_div(vec a, vec b)
 {
     return a / b;
 }
+ECO_DEVICE vec v_sqrt(vec a)
+{
+    return REAL(sqrt)(a);
+}
+#endif
 ECO_DEVICE vec v_min(vec a, vec b)
 {
     return a < b ? a : b;
@@ -58,10 +80,6 @@ ECO_DEVICE vec v_relu(vec a)
 {
     return 0 > a ? (real)0 : a;
 } /* a NaN stays */
-ECO_DEVICE vec v_sqrt(vec a)
-{
-    return REAL(sqrt)(a);
-}
 ECO_DEVICE vec v_exp(vec a)
 {
     return REAL(exp)(a);

@@ -8,17 +8,47 @@
 #include "gpu/persistent/backward.cuh"
 #include "gpu/persistent/row_means.cuh"
 
-template <class CELL> ECO_DEVICE vec load_saved(struct element_ahead<CELL> *ahead, int i)
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_saved(struct element_ahead<CELL, STAGE> *a, int i)
 {
-    return load_saved(ahead->at, i);
+    return load_saved(a->at, i);
 }
-template <class CELL> ECO_DEVICE vec load_next(struct element_ahead<CELL> *ahead, int s)
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_next(struct element_ahead<CELL, STAGE> *a, int s)
 {
-    return load_next(ahead->at, s);
+    return load_next(a->at, s);
 }
-template <class CELL> ECO_DEVICE vec load_dnext(struct element_ahead<CELL> *ahead, int s)
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_dnext(struct element_ahead<CELL, STAGE> *a, int s)
 {
-    return load_dnext(ahead->at, s);
+    return load_dnext(a->at, s);
+}
+
+/* Others wait for gradients of accumulators, so those of vectors are written behind them, too. */
+template <class CELL> ECO_DEVICE void store_dacc(struct normed_element<CELL> *at, int a, vec v)
+{
+    const narrow rounded = to_narrow(at->masked ? 0 : v);
+    if (a < CELL::accs) {
+        at->dacc_of[a] = rounded;
+    } else {
+        at->dvector[a - CELL::accs] = rounded;
+        at->has_dvector[a - CELL::accs] = true;
+    }
+}
+
+template <class CELL> ECO_DEVICE void begin_stage(struct normed_element<CELL> *at)
+{
+#pragma unroll
+    for (int i = 0; i < ECO_MAX_WRITTEN; i++)
+        at->has_dvector[i] = false;
+}
+
+template <class CELL> ECO_DEVICE void write_dvectors(const struct normed_element<CELL> *at)
+{
+#pragma unroll
+    for (int i = 0; i < ECO_MAX_WRITTEN; i++)
+        if (at->has_dvector[i])
+            write_dacc(at, CELL::accs + i, at->dvector[i]);
 }
 
 /* In shared memory, behind the fields of a step. */
@@ -27,19 +57,32 @@ template <class CELL> ECO_DEVICE int means_at(const struct memory *memory)
     return field_at<CELL>(memory, field<CELL>::dy + 1, 0);
 }
 
-/* An element with what products add; again for each stage, then nothing goes to starts twice. */
+/* All of an element but what products add. */
+template <class CELL, class DIVISION>
+ECO_DEVICE void read_alone(const struct eco_persistent_call *call, const struct block *block,
+                           const struct memory *memory, const struct thread *thread, int step,
+                           int n, int round, struct element_of<CELL> *at)
+{
+    begin_element<CELL, DIVISION>(call, block, memory, thread, step, n, round, at);
+    if (step < at->job->steps)
+        read_fields(memory, at, (int)threadIdx.x + round * PERSISTENT_THREADS);
+}
+
+/* With that; in kernels that read early the rest is there.  Again for each stage, then nothing goes
+ * to starts twice. */
 template <class CELL, class DIVISION, int STAGE>
 ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, const struct thread *thread, int step,
-                           bool idle, int n, int round, struct element_of<CELL> *at)
+                           bool idle, int n, int round, struct normed_element<CELL> *at)
 {
-    begin_element<CELL, DIVISION>(call, block, memory, thread, step, n, round, at);
+    if (!DIVISION::reads_early)
+        read_alone<CELL, DIVISION>(call, block, memory, thread, step, n, round, at);
     const int sums = sums_at<DIVISION>(memory, thread, step, n);
     at->dstate = idle ? 0 : sum_of<DIVISION>(memory, sums, 0);
-    read_fields(memory, at, (int)threadIdx.x + round * PERSISTENT_THREADS);
     if (STAGE > 0 && at->cut)
         at->dstate = 0;
     add_dstate(at);
+    begin_stage(at);
 }
 
 /* After the last step. */
@@ -65,14 +108,15 @@ ECO_DEVICE void end_all(const struct eco_persistent_call *call, const struct blo
 template <int NUMBER, class DIVISION, bool KEPT>
 ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, struct spin_timeout *spin_timeout,
-                            const struct thread *thread, int step, bool idle)
+                            const struct thread *thread, int step, bool idle,
+                            struct normed_element<cell_traits<NUMBER>> first[1])
 {
     typedef cell_traits<NUMBER> cell;
     enum { LAST = means_of::stages - 1 };
     const struct norming norming = {
         call, block, memory, spin_timeout, thread, means_at<cell>(memory), idle};
     run_all_stages<cell, DIVISION, KEPT>(
-        &norming,
+        &norming, first,
         [&](auto stage, int n, int round, auto *at) {
             read_whole<cell, DIVISION, decltype(stage)::value>(call, block, memory, thread, step,
                                                                idle, n, round, at);
@@ -88,6 +132,11 @@ ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct
 #pragma unroll
                     for (int a = 0; a < cell::accs; a++)
                         write_dacc(&at[p], a, at[p].dacc_of[a]);
+            }
+#pragma unroll
+            for (int p = 0; p < P; p++) {
+                write_dvectors(&at[p]);
+                begin_stage(&at[p]);
             }
         });
 }
@@ -124,20 +173,27 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
         const auto read_ahead = [&] {
             fetch<cell, divided>(&call, &block, &memory, &thread, step);
         };
+        struct normed_element<cell> first[1];
+        const auto read_first = [&] {
+            if (divided::reads_early)
+                read_alone<cell, divided>(&call, &block, &memory, &thread, step, thread.n, 0,
+                                          first);
+        };
         const bool idle = is_idle(&span, step);
         if (idle) {
             publish_addresses(step + 1);
             __syncthreads();
+            read_first();
         } else {
             product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r, step,
-                                     read_ahead, [] {});
+                                     read_ahead, read_first);
         }
         if (step == job->steps) {
             end_all<cell, divided>(&call, &block, &memory, &thread, step, idle);
             break;
         }
         finish_step<NUMBER, divided, KEPT>(&call, &block, &memory, &spin_timeout, &thread, step,
-                                           idle);
+                                           idle, first);
         advance_with_means<divided>(&call, &memory, &thread, step);
     }
 #endif

@@ -24,13 +24,14 @@ template <class CELL, class DIVISION> ECO_DEVICE int means_at(const struct memor
     return bias_at<CELL, DIVISION>(memory, CELL::accs, 0);
 }
 
-/* An element with what products add. */
+/* An element with what products add; in kernels that read early the rest is there. */
 template <class CELL, class DIVISION, class ELEMENT>
 ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct block *block,
                            const struct memory *memory, const struct thread *thread, int step,
                            int n, int round, ELEMENT *at)
 {
-    read_element<CELL, DIVISION>(call, block, memory, thread, step, n, round, at);
+    if (!DIVISION::reads_early)
+        read_element<CELL, DIVISION>(call, block, memory, thread, step, n, round, at);
     const int sums = sums_at<DIVISION>(memory, thread, step, n);
 #pragma unroll
     for (int i = 0; i < CELL::accs; i++)
@@ -87,14 +88,15 @@ ECO_DEVICE void end_elements(const struct eco_persistent_call *call, const struc
 template <int NUMBER, class DIVISION, bool KEPT>
 ECO_DEVICE void finish_step(const struct eco_persistent_call *call, const struct block *block,
                             const struct memory *memory, struct spin_timeout *spin_timeout,
-                            const struct thread *thread, int step, bool idle)
+                            const struct thread *thread, int step, bool idle,
+                            struct normed_element<cell_traits<NUMBER>> first[1])
 {
     typedef cell_traits<NUMBER> cell;
     enum { LAST = means_of::stages - 1 };
     const struct norming norming = {
         call, block, memory, spin_timeout, thread, means_at<cell, DIVISION>(memory), idle};
     run_all_stages<cell, DIVISION, KEPT>(
-        &norming,
+        &norming, first,
         [&](auto, int n, int round, auto *at) {
             read_whole<cell, DIVISION>(call, block, memory, thread, step, n, round, at);
         },
@@ -148,13 +150,21 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
             if (step > 0)
                 inputs.ask(&call, &block, &memory);
         };
-        if (idle)
+        struct normed_element<cell> first[1];
+        const auto read_first = [&] {
+            if (divided::reads_early)
+                read_element<cell, divided>(&call, &block, &memory, &thread, step, thread.n, 0,
+                                            first);
+        };
+        if (idle) {
             skip_products<divided>(&address_walker, step, step == steps - 1);
-        else
+            read_first();
+        } else {
             product_of_step<divided>(&call, &block, &memory, &spin_timeout, &thread, r,
-                                     &address_walker, step, ask, [] {});
+                                     &address_walker, step, ask, read_first);
+        }
         finish_step<NUMBER, divided, KEPT>(&call, &block, &memory, &spin_timeout, &thread, step,
-                                           idle);
+                                           idle, first);
         advance_with_means<divided>(&call, &memory, &thread, step);
     }
 #endif

@@ -1,8 +1,8 @@
 /*
  * The words of cells for a value and its derivative by one number, of a text whose values have no
- * type of their own (`vec` is auto there).  Derivatives are right where what follows of them is a
- * polynomial in that number (common/cell/means.c); others are 0, of values that nobody uses, or
- * that do not depend on it.
+ * type of their own (`vec` is auto there).  What does not depend on that number is a value alone;
+ * so is what follows in another way than as a polynomial (common/cell/means.c), whose derivative
+ * nobody uses.
  */
 #ifndef ECO_GPU_PERSISTENT_JETS_CUH
 #define ECO_GPU_PERSISTENT_JETS_CUH
@@ -11,68 +11,102 @@
 
 struct jet {
     float x, d;
-    __device__ __forceinline__ jet(float value, float derivative = 0) : x(value), d(derivative)
-    {
-    }
 };
+
+ECO_DEVICE vec value_of(vec a)
+{
+    return a;
+}
+ECO_DEVICE vec value_of(jet a)
+{
+    return a.x;
+}
 
 ECO_DEVICE jet v_add(jet a, jet b)
 {
-    return jet(v_add(a.x, b.x), a.d + b.d);
+    return {v_add(a.x, b.x), a.d + b.d};
+}
+ECO_DEVICE jet v_add(jet a, vec b)
+{
+    return {v_add(a.x, b), a.d};
+}
+ECO_DEVICE jet v_add(vec a, jet b)
+{
+    return {v_add(a, b.x), b.d};
 }
 ECO_DEVICE jet v_sub(jet a, jet b)
 {
-    return jet(v_sub(a.x, b.x), a.d - b.d);
+    return {v_sub(a.x, b.x), a.d - b.d};
+}
+ECO_DEVICE jet v_sub(jet a, vec b)
+{
+    return {v_sub(a.x, b), a.d};
+}
+ECO_DEVICE jet v_sub(vec a, jet b)
+{
+    return {v_sub(a, b.x), -b.d};
 }
 ECO_DEVICE jet v_mul(jet a, jet b)
 {
-    return jet(v_mul(a.x, b.x), a.d * b.x + a.x * b.d);
+    return {v_mul(a.x, b.x), a.d * b.x + a.x * b.d};
 }
-ECO_DEVICE jet v_div(jet a, jet b)
+ECO_DEVICE jet v_mul(jet a, vec b)
 {
-    return jet(v_div(a.x, b.x), v_div(a.d, b.x));
+    return {v_mul(a.x, b), a.d * b};
+}
+ECO_DEVICE jet v_mul(vec a, jet b)
+{
+    return {v_mul(a, b.x), a * b.d};
+}
+ECO_DEVICE jet v_div(jet a, vec b)
+{
+    return {v_div(a.x, b), v_div(a.d, b)};
+}
+template <class VALUE> ECO_DEVICE vec v_div(VALUE a, jet b)
+{
+    return v_div(value_of(a), b.x);
 }
 ECO_DEVICE jet v_neg(jet a)
 {
-    return jet(-a.x, -a.d);
+    return {-a.x, -a.d};
 }
-ECO_DEVICE jet v_min(jet a, jet b)
+template <class A, class B> ECO_DEVICE vec v_min(A a, B b)
 {
-    return v_min(a.x, b.x);
+    return v_min(value_of(a), value_of(b));
 }
-ECO_DEVICE jet v_max(jet a, jet b)
+template <class A, class B> ECO_DEVICE vec v_max(A a, B b)
 {
-    return v_max(a.x, b.x);
+    return v_max(value_of(a), value_of(b));
 }
-ECO_DEVICE jet v_select(jet a, jet b, jet c)
+template <class A, class B, class C> ECO_DEVICE vec v_select(A a, B b, C c)
 {
-    return v_select(a.x, b.x, c.x);
+    return v_select(value_of(a), value_of(b), value_of(c));
 }
-ECO_DEVICE jet v_abs(jet a)
+ECO_DEVICE vec v_abs(jet a)
 {
     return v_abs(a.x);
 }
-ECO_DEVICE jet v_relu(jet a)
+ECO_DEVICE vec v_relu(jet a)
 {
     return v_relu(a.x);
 }
-ECO_DEVICE jet v_sqrt(jet a)
+ECO_DEVICE vec v_sqrt(jet a)
 {
     return v_sqrt(a.x);
 }
-ECO_DEVICE jet v_exp(jet a)
+ECO_DEVICE vec v_exp(jet a)
 {
     return v_exp(a.x);
 }
-ECO_DEVICE jet v_log(jet a)
+ECO_DEVICE vec v_log(jet a)
 {
     return v_log(a.x);
 }
-ECO_DEVICE jet v_tanh(jet a)
+ECO_DEVICE vec v_tanh(jet a)
 {
     return v_tanh(a.x);
 }
-ECO_DEVICE jet v_sigmoid(jet a)
+ECO_DEVICE vec v_sigmoid(jet a)
 {
     return v_sigmoid(a.x);
 }

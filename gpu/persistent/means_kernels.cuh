@@ -5,6 +5,12 @@
 #ifndef ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH
 #define ECO_GPU_PERSISTENT_MEANS_KERNELS_CUH
 
+/* Blocks wait for each step's text several times: without the branches of a true division. */
+#define CELL_WITHOUT_BRANCHES
+/* The text says which mean when it is compiled. */
+#include "gpu/persistent/elements.cuh"
+#define load_mean(at, m) load_mean_of(at, count<m>())
+
 #if PERSISTENT_BACKWARD
 #include "gpu/persistent/backward_means.cuh"
 #else

@@ -116,53 +116,71 @@ template <int M, int END, class WHAT> ECO_DEVICE void for_each_of(WHAT what)
 template <class CELL> struct normed_element : element_of<CELL> {
     float summand[means_of::room], slope[means_of::room], mean[means_of::room];
     bool stored[CELL::saves > 0 ? CELL::saves : 1]; /* saved values, by this stage */
+#if PERSISTENT_BACKWARD
+    narrow dvector[ECO_MAX_WRITTEN];
+    bool has_dvector[ECO_MAX_WRITTEN]; /* of this stage */
+#endif
 };
 
 template <class CELL> ECO_DEVICE void store_mean(struct normed_element<CELL> *at, int m, vec v)
 {
     at->summand[m] = v;
 }
-template <class CELL> ECO_DEVICE vec load_mean(struct normed_element<CELL> *at, int m)
+/* Blocks exchange sums amid a stage, behind which vectors would be loaded again. */
+template <class CELL> ECO_DEVICE vec load_vector(struct normed_element<CELL> *at, int k)
 {
-    return at->mean[m];
+    const real *const vector = (const real *)at->job->vector + at->unit;
+    const uint64_t bytes = (uint64_t)(uint32_t)at->call->hidden * (uint32_t)(k * sizeof *vector);
+    return load_constant((const float *)((const char *)vector + bytes));
+}
+template <class CELL, int M>
+ECO_DEVICE vec load_mean_of(struct normed_element<CELL> *at, struct count<M>)
+{
+    return at->mean[M];
 }
 
-/* The same for a stage that runs ahead, with c for means. */
-template <class CELL> struct element_ahead {
+/* The same for what runs ahead of stage STAGE's end, with c for the means of that stage. */
+template <class CELL, int STAGE> struct element_ahead {
     struct normed_element<CELL> *at;
     float center[means_of::room];
-    int stage;
 };
 
-template <class CELL> ECO_DEVICE vec load_acc(struct element_ahead<CELL> *ahead, int i)
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_acc(struct element_ahead<CELL, STAGE> *a, int i)
 {
-    return load_acc(ahead->at, i);
+    return load_acc(a->at, i);
 }
-template <class CELL> ECO_DEVICE vec load_state(struct element_ahead<CELL> *ahead, int s)
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_state(struct element_ahead<CELL, STAGE> *a, int s)
 {
-    return load_state(ahead->at, s);
+    return load_state(a->at, s);
 }
-template <class CELL> ECO_DEVICE vec load_vector(struct element_ahead<CELL> *ahead, int k)
+template <class CELL, int STAGE>
+ECO_DEVICE vec load_vector(struct element_ahead<CELL, STAGE> *a, int k)
 {
-    return load_vector(ahead->at, k);
+    return load_vector(a->at, k);
 }
-template <class CELL>
-ECO_DEVICE vec v_bernoulli(struct element_ahead<CELL> *ahead, int which, double probability)
+template <class CELL, int STAGE>
+ECO_DEVICE vec v_bernoulli(struct element_ahead<CELL, STAGE> *a, int which, double probability)
 {
-    return v_bernoulli(ahead->at, which, probability);
+    return v_bernoulli(a->at, which, probability);
 }
-template <class CELL> ECO_DEVICE struct jet load_mean(struct element_ahead<CELL> *ahead, int m)
+template <class CELL, int STAGE, int M>
+ECO_DEVICE auto load_mean_of(struct element_ahead<CELL, STAGE> *a, struct count<M>)
 {
-    const bool own = means_of::stage(m) == ahead->stage && means_of::with(m) < 0;
-    return jet(own ? ahead->center[m] : ahead->at->mean[m], own ? 1 : 0);
+    if constexpr (means_of::stage(M) == STAGE && means_of::with(M) < 0)
+        return jet{a->center[M], 1};
+    else
+        return a->at->mean[M];
 }
-template <class CELL>
-ECO_DEVICE void store_mean(struct element_ahead<CELL> *ahead, int m, struct jet v)
+template <class CELL, int STAGE>
+ECO_DEVICE void store_mean(struct element_ahead<CELL, STAGE> *a, int m, jet v)
 {
-    ahead->at->summand[m] = v.x;
-    ahead->at->slope[m] = v.d;
+    a->at->summand[m] = v.x;
+    a->at->slope[m] = v.d;
 }
-template <class CELL> ECO_DEVICE void store_save(struct element_ahead<CELL> *ahead, int i, jet v)
+template <class CELL, int STAGE, class VALUE>
+ECO_DEVICE void store_save(struct element_ahead<CELL, STAGE> *a, int i, VALUE v)
 {
 }
 
@@ -321,8 +339,10 @@ ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct b
                          (FIRST * all.rows + n) * all.vectors * 4 +
                          block->member * of_blocks::OF_BLOCK + u / WARP;
     if constexpr (means_of::joins(STAGE)) {
-        struct element_ahead<CELL> ahead = {
-            at, {}, STAGE
+        struct element_ahead<CELL, STAGE> ahead = {
+            at,
+            {
+            }
         };
         for_each_of<0, means_of::means>([&](auto mean) {
             enum { M = decltype(mean)::value };
@@ -357,13 +377,6 @@ ECO_DEVICE void send_sums(const struct eco_persistent_call *call, const struct b
 
 /* ---- means of a row -------------------------------------------------------------------------- */
 
-/* A word of all ones that somebody will write; `parts` of the four are there. */
-ECO_DEVICE bool misses_sum(uint4 v, int parts)
-{
-    return (parts > 0 && v.x == ~0u) | (parts > 1 && v.y == ~0u) | (parts > 2 && v.z == ~0u) |
-           (parts > 3 && v.w == ~0u);
-}
-
 ECO_DEVICE float part_in(uint4 v, int i)
 {
     return __uint_as_float(i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w);
@@ -377,11 +390,11 @@ struct mean_item {
     bool there, joined;
 };
 
-template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int rows, int i)
+/* The i-th of those of rows from `row0` on. */
+template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int row0, int rows, int i)
 {
     enum { ITEMS = means_of::items(STAGE) };
-    const int k = i / rows;
-    struct mean_item item = {0, 0, i - k * rows, 0, 0, 0, 0, k < ITEMS, false};
+    struct mean_item item = {0, 0, 0, 0, 0, 0, 0, i < ITEMS * rows, false};
     for_each_of<0, ITEMS>([&](auto number) {
         enum {
             J = decltype(number)::value,
@@ -392,8 +405,9 @@ template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int rows, int i)
             CENTER = means_of::center(MEAN),
             SUM_WITH = means_of::sum(WITH)
         };
-        if (J == k) {
+        if (J == 0 || i >= J * rows) {
             constexpr float curve = means_of::curve(WITH);
+            item.row = row0 + i - J * rows;
             item.joined = JOINED;
             item.with = WITH;
             item.mean = MEAN;
@@ -406,14 +420,43 @@ template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int rows, int i)
     return item;
 }
 
-/* Of `lanes` lanes. */
+/* Of `lanes` lanes, four at least. */
 ECO_DEVICE float sum_of_some_lanes(float x, int lanes)
 {
-#pragma unroll
-    for (int i = 1; i < WARP; i *= 2)
-        if (i < lanes)
-            x += __shfl_xor_sync(0xffffffffu, x, i);
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    x += __shfl_xor_sync(0xffffffffu, x, 2);
+    if (lanes > 4)
+        x += __shfl_xor_sync(0xffffffffu, x, 4);
+    if (lanes > 8) {
+        x += __shfl_xor_sync(0xffffffffu, x, 8);
+        x += __shfl_xor_sync(0xffffffffu, x, 16);
+    }
     return x;
+}
+
+/* The four parts that a lane reads: which are there, and of how many units. */
+struct four_parts {
+    bool there[4];
+    float units[4];
+};
+
+template <class DIVISION>
+ECO_DEVICE struct four_parts parts_of_lane(const struct eco_persistent_call *call,
+                                           const sums_of_blocks<DIVISION> &sums, int lane)
+{
+    struct four_parts parts;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        parts.there[k] = 4 * lane + k < sums.parts;
+        parts.units[k] = sums.units(call, 4 * lane + k);
+    }
+    return parts;
+}
+
+ECO_DEVICE float sum_of_parts(const struct four_parts &parts, const float (&x)[4])
+{
+    return ((parts.there[0] ? x[0] : 0) + (parts.there[1] ? x[1] : 0)) +
+           ((parts.there[2] ? x[2] : 0) + (parts.there[3] ? x[3] : 0));
 }
 
 /* What the blocks sent of an item: of four of them, if there are so many. */
@@ -435,101 +478,130 @@ template <int STAGE, class DIVISION> struct received_sums {
             v[3] = load_16_relaxed_if(joined, at + item.center * apart);
         }
     }
-    __device__ __forceinline__ bool misses(int parts) const
+    /* A word of all ones that somebody will write: the greatest there is. */
+    __device__ __forceinline__ bool misses(const struct four_parts &parts) const
     {
-        bool any = false;
+        uint4 seen = v[0];
 #pragma unroll
-        for (int k = 0; k < EACH; k++)
-            any |= misses_sum(v[k], parts);
-        return any;
+        for (int k = 1; k < EACH; k++)
+            seen = make_uint4(max(seen.x, v[k].x), max(seen.y, v[k].y), max(seen.z, v[k].z),
+                              max(seen.w, v[k].w));
+        return (parts.there[0] && seen.x == ~0u) | (parts.there[1] && seen.y == ~0u) |
+               (parts.there[2] && seen.z == ~0u) | (parts.there[3] && seen.w == ~0u);
     }
     /* The means, to shared memory. */
-    __device__ __forceinline__ void add_up(const struct eco_persistent_call *call,
-                                           const sums_of_blocks<DIVISION> &sums, int lanes,
-                                           int lane, float of_hidden, int means) const
+    __device__ __forceinline__ void add_up(const sums_of_blocks<DIVISION> &sums,
+                                           const struct four_parts &parts, int lanes, int lane,
+                                           float of_hidden, int means) const
     {
-        const int parts = sums.parts - 4 * lane;
         const bool writes = lane == 0 && item.there;
-        float sum = 0;
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            sum += k < parts ? part_in(v[0], k) : 0;
-        const float mean = sum_of_some_lanes(sum, lanes) * of_hidden;
+        const float first[4] = {part_in(v[0], 0), part_in(v[0], 1), part_in(v[0], 2),
+                                part_in(v[0], 3)};
+        const float mean = sum_of_some_lanes(sum_of_parts(parts, first), lanes) * of_hidden;
         if (writes)
             *floats(means + item.mean * sums.rows + item.row) = mean;
         if constexpr (JOINS) {
-            float more = 0;
+            float more[4];
 #pragma unroll
             for (int k = 0; k < 4; k++) {
-                const float units = sums.units(call, 4 * lane + k), t = mean - part_in(v[3], k);
-                const float of_part =
-                    part_in(v[1], k) + t * (part_in(v[2], k) + item.curve * units * t);
-                more += k < parts ? of_part : 0;
+                const float t = mean - part_in(v[3], k);
+                more[k] = fmaf(t, fmaf(item.curve * parts.units[k], t, part_in(v[2], k)),
+                               part_in(v[1], k));
             }
-            more = sum_of_some_lanes(more, lanes) * of_hidden;
+            const float with = sum_of_some_lanes(sum_of_parts(parts, more), lanes) * of_hidden;
             if (writes && item.joined)
-                *floats(means + item.with * sums.rows + item.row) = more;
+                *floats(means + item.with * sums.rows + item.row) = with;
         }
     }
 };
+
+/* Who reads sums together, and of which rows: a block, or each warp those of its elements. */
+struct readers {
+    int threads, self; /* of them */
+    int row0, rows, lanes_log2;
+};
+
+template <class DIVISION, bool KEPT>
+ECO_DEVICE struct readers readers_of(const struct block *block,
+                                     const sums_of_blocks<DIVISION> &sums)
+{
+    enum {
+        UNITS = sums_of_blocks<DIVISION>::UNITS,
+        OF_WARP = UNITS < WARP ? WARP / UNITS : 1, /* rows */
+        FOUR = 2, /* log2 of lanes that have all parts of an item */
+        EIGHT = 3,
+        ALL = 5
+    };
+    const int lanes_log2 = sums.vectors <= 1 << FOUR    ? (int)FOUR
+                           : sums.vectors <= 1 << EIGHT ? (int)EIGHT
+                                                        : (int)ALL;
+    if (!KEPT)
+        return {PERSISTENT_THREADS, (int)threadIdx.x, 0, sums.rows, lanes_log2};
+    return {WARP, block->lane, block->warp * WARP / UNITS, OF_WARP, lanes_log2};
+}
 
 /* Items of a thread, `AT_ONCE` of them, some apart. */
 template <int STAGE, class DIVISION, int AT_ONCE>
 ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
                              const sums_of_blocks<DIVISION> &sums,
-                             struct spin_timeout *spin_timeout, const uint4 *from, int first,
-                             int lanes, int lane, float of_hidden, int means)
+                             struct spin_timeout *spin_timeout, const struct readers &readers,
+                             const uint4 *from, int first, int means)
 {
-    const int parts = sums.parts - 4 * lane, apart = PERSISTENT_THREADS / lanes;
+    const int lanes = 1 << readers.lanes_log2, lane = readers.self & (lanes - 1);
+    const struct four_parts parts = parts_of_lane(call, sums, lane);
     struct received_sums<STAGE, DIVISION> in[AT_ONCE];
 #pragma unroll
-    for (int i = 0; i < AT_ONCE; i++)
-        in[i].item = mean_item_of<STAGE>(sums.rows, first + i * apart);
+    for (int i = 0; i < AT_ONCE; i++) {
+        const int number = first + ((readers.self + i * readers.threads) >> readers.lanes_log2);
+        in[i].item = mean_item_of<STAGE>(readers.row0, readers.rows, number);
+        in[i].item.there = in[i].item.there && in[i].item.row < sums.rows;
+    }
     for (bool missing = true; missing;) {
         missing = false;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
-            in[i].ask(sums, from, parts > 0);
+            in[i].ask(sums, from + lane, parts.there[0]);
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
             missing |= in[i].misses(parts);
         missing = !warp_agrees(!missing || !keep_waiting(spin_timeout, call));
     }
+    const float of_hidden = v_div((real)1, (real)call->hidden);
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
-        in[i].add_up(call, sums, lanes, lane, of_hidden, means);
+        in[i].add_up(sums, parts, lanes, lane, of_hidden, means);
 }
 
-/* Means of a stage to shared memory, [means, rows] from `means` on, for all threads. */
-template <int STAGE, class DIVISION>
+/* Means of a stage to shared memory, [means, rows] from `means` on, for all threads, or of KEPT
+ * elements for those that have them. */
+template <int STAGE, class DIVISION, bool KEPT>
 ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struct block *block,
                              const struct memory *memory, struct spin_timeout *spin_timeout,
                              const struct thread *thread, int means)
 {
-    enum {
-        LEAST_LANES = 4,
-        FEW_LANES = 8,
-        ITEMS = means_of::items(STAGE),
-        FIRST = means_of::sent(STAGE)
-    };
+    enum { ITEMS = means_of::items(STAGE), FIRST = means_of::sent(STAGE) };
     const sums_of_blocks<DIVISION> sums(call, memory);
-    const int lanes = sums.vectors <= LEAST_LANES ? (int)LEAST_LANES
-                      : sums.vectors <= FEW_LANES ? (int)FEW_LANES
-                                                  : WARP;
-    const int round = PERSISTENT_THREADS / lanes, lane = block->lane % lanes,
-              own = (int)threadIdx.x / lanes, items = ITEMS * sums.rows;
-    const float of_hidden = 1 / (float)call->hidden;
-    const uint4 *const from = (const uint4 *)sent_sums<DIVISION>(call, memory, thread) +
-                              FIRST * sums.rows * sums.vectors + lane;
-    if (items <= round)
-        gather_items<STAGE, DIVISION, 1>(call, sums, spin_timeout, from, own, lanes, lane,
-                                         of_hidden, means);
-    else
+    const struct readers readers = readers_of<DIVISION, KEPT>(block, sums);
+    const int items = ITEMS * readers.rows, round = readers.threads >> readers.lanes_log2;
+    const uint4 *const from =
+        (const uint4 *)sent_sums<DIVISION>(call, memory, thread) + FIRST * sums.rows * sums.vectors;
+    const auto gather = [&](auto at_once) {
+        enum { AT_ONCE = decltype(at_once)::value };
 #pragma unroll 1
-        for (int first = 0; first < items; first += 2 * round)
-            gather_items<STAGE, DIVISION, 2>(call, sums, spin_timeout, from, first + own, lanes,
-                                             lane, of_hidden, means);
-    __syncthreads();
+        for (int first = 0; first < items; first += AT_ONCE * round)
+            gather_items<STAGE, DIVISION, AT_ONCE>(call, sums, spin_timeout, readers, from, first,
+                                                   means);
+    };
+    if constexpr (KEPT) /* a warp has few, and registers are few */
+        gather(count<1>());
+    else if (items <= round)
+        gather(count<1>());
+    else
+        gather(count<2>());
+    if (KEPT)
+        __syncwarp();
+    else
+        __syncthreads();
 }
 
 /* Of row n, those that stages before this one have stored. */
@@ -576,11 +648,12 @@ ECO_DEVICE void run_elements(const struct norming *norming, int n, int round,
     finish(count<STAGE>(), count<P>(), n, round, at);
 }
 
-template <int STAGE, class DIVISION> ECO_DEVICE void end_stage(const struct norming *norming)
+template <int STAGE, class DIVISION, bool KEPT>
+ECO_DEVICE void end_stage(const struct norming *norming)
 {
     if (!norming->idle)
-        gather_means<STAGE, DIVISION>(norming->call, norming->block, norming->memory,
-                                      norming->spin_timeout, norming->thread, norming->means);
+        gather_means<STAGE, DIVISION, KEPT>(norming->call, norming->block, norming->memory,
+                                            norming->spin_timeout, norming->thread, norming->means);
 }
 
 /* Stages from STAGE on, each of all elements; these are read anew for each. */
@@ -596,7 +669,7 @@ ECO_DEVICE void run_stages(const struct norming *norming, READ read, FINISH fini
         run_elements<CELL, DIVISION, STAGE, P>(norming, n, round, at, finish);
     });
     if constexpr (STAGE + 1 < means_of::stages) {
-        end_stage<STAGE, DIVISION>(norming);
+        end_stage<STAGE, DIVISION, false>(norming);
         run_stages<CELL, DIVISION, STAGE + 1>(norming, read, finish);
     }
 }
@@ -608,21 +681,22 @@ ECO_DEVICE void run_kept(const struct norming *norming, struct normed_element<CE
 {
     run_elements<CELL, DIVISION, STAGE, 1>(norming, norming->thread->n, 0, at, finish);
     if constexpr (STAGE + 1 < means_of::stages) {
-        end_stage<STAGE, DIVISION>(norming);
+        end_stage<STAGE, DIVISION, true>(norming);
         run_kept<CELL, DIVISION, STAGE + 1>(norming, at, finish);
     }
 }
 
-/* All stages of a step; KEPT: threads have one element each, at most.  Calls read(stage, n, round,
- * element) for what the text finds at an element of this thread in batch row n, some rounds of all
- * threads on, and finish(stage, count, n, round, elements) behind each stage's text. */
+/* All stages of a step; KEPT: threads have one element each, at most, `first`, which is read in
+ * part in kernels that read early.  Calls read(stage, n, round, element) for what the text finds
+ * at an element of this thread in batch row n, some rounds of all threads on, and finish(stage,
+ * count, n, round, elements) behind each stage's text. */
 template <class CELL, class DIVISION, bool KEPT, class READ, class FINISH>
-ECO_DEVICE void run_all_stages(const struct norming *norming, READ read, FINISH finish)
+ECO_DEVICE void run_all_stages(const struct norming *norming, struct normed_element<CELL> first[1],
+                               READ read, FINISH finish)
 {
     if constexpr (KEPT || DIVISION::reads_early) {
-        struct normed_element<CELL> at[1];
-        read(count<0>(), norming->thread->n, 0, &at[0]);
-        run_kept<CELL, DIVISION, 0>(norming, at, finish);
+        read(count<0>(), norming->thread->n, 0, first);
+        run_kept<CELL, DIVISION, 0>(norming, first, finish);
     } else {
         run_stages<CELL, DIVISION, 0>(norming, read, finish);
     }
