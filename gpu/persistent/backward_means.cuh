@@ -85,6 +85,33 @@ ECO_DEVICE void read_whole(const struct eco_persistent_call *call, const struct 
     begin_stage(at);
 }
 
+/* Asks the L2 for what is saved of a later step, which there is much of: from outside the chip that
+ * takes longer than a trip. */
+template <class CELL, class DIVISION>
+ECO_DEVICE void prefetch_saved(const struct eco_persistent_call *call, const struct block *block,
+                               const struct thread *thread, int step)
+{
+    enum {
+        STEPS_AHEAD = 2,
+        UNITS = 1 << DIVISION::shift,
+        SECTOR = 32 / sizeof(narrow),
+        SECTORS = (UNITS + SECTOR - 1) / SECTOR, /* of a value, in a row */
+        ALL = CELL::saves * SECTORS
+    };
+    const struct eco_persistent_job *job = &call->job[block->job];
+    const bool there = step + STEPS_AHEAD < job->steps && thread->n < block->rows;
+    const narrow *const row = (const narrow *)bases_of(step)[AT_SAVE] +
+                              STEPS_AHEAD * job->save_step +
+                              offset_at(block->row0 + thread->n, call->save_row, block->unit0);
+    const int own = (int)threadIdx.x & (UNITS - 1);
+#pragma unroll
+    for (int first = 0; first < ALL; first += UNITS) {
+        const int i = first + own, unit = i % SECTORS * SECTOR;
+        prefetch_l2_if(there && i < ALL && block->unit0 + unit < call->hidden,
+                       row + (int64_t)(i / SECTORS) * call->hidden + unit);
+    }
+}
+
 /* After the last step. */
 template <class CELL, class DIVISION>
 ECO_DEVICE void end_all(const struct eco_persistent_call *call, const struct block *block,
@@ -194,6 +221,8 @@ ECO_DEVICE void all_steps_with_means(const struct eco_persistent_call &call)
         }
         finish_step<NUMBER, divided, KEPT>(&call, &block, &memory, &spin_timeout, &thread, step,
                                            idle, first);
+        if (KEPT && cell::saves > 0)
+            prefetch_saved<cell, divided>(&call, &block, &thread, step);
         advance_with_means<divided>(&call, &memory, &thread, step);
     }
 #endif
