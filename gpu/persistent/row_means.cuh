@@ -549,6 +549,7 @@ ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
 {
     const int lanes = 1 << readers.lanes_log2, lane = readers.self & (lanes - 1);
     const struct four_parts parts = parts_of_lane(call, sums, lane);
+    const float of_hidden = v_div((real)1, (real)call->hidden);
     struct received_sums<STAGE, DIVISION> in[AT_ONCE];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) {
@@ -566,7 +567,6 @@ ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
             missing |= in[i].misses(parts);
         missing = !warp_agrees(!missing || !keep_waiting(spin_timeout, call));
     }
-    const float of_hidden = v_div((real)1, (real)call->hidden);
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         in[i].add_up(sums, parts, lanes, lane, of_hidden, means);
