@@ -390,8 +390,7 @@ struct mean_item {
     bool there, joined;
 };
 
-/* The i-th of those of rows from `row0` on. */
-template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int row0, int rows, int i)
+template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int rows, int i)
 {
     enum { ITEMS = means_of::items(STAGE) };
     struct mean_item item = {0, 0, 0, 0, 0, 0, 0, i < ITEMS * rows, false};
@@ -407,7 +406,7 @@ template <int STAGE> ECO_DEVICE struct mean_item mean_item_of(int row0, int rows
         };
         if (J == 0 || i >= J * rows) {
             constexpr float curve = means_of::curve(WITH);
-            item.row = row0 + i - J * rows;
+            item.row = i - J * rows;
             item.joined = JOINED;
             item.with = WITH;
             item.mean = MEAN;
@@ -515,47 +514,30 @@ template <int STAGE, class DIVISION> struct received_sums {
     }
 };
 
-/* Who reads sums together, and of which rows: a block, or each warp those of its elements. */
-struct readers {
-    int threads, self; /* of them */
-    int row0, rows, lanes_log2;
-};
-
-template <class DIVISION, bool KEPT>
-ECO_DEVICE struct readers readers_of(const struct block *block,
-                                     const sums_of_blocks<DIVISION> &sums)
+/* Log2 of the lanes that together have all parts of an item. */
+template <class DIVISION> ECO_DEVICE int readers_log2(const sums_of_blocks<DIVISION> &sums)
 {
-    enum {
-        UNITS = sums_of_blocks<DIVISION>::UNITS,
-        OF_WARP = UNITS < WARP ? WARP / UNITS : 1, /* rows */
-        FOUR = 2, /* log2 of lanes that have all parts of an item */
-        EIGHT = 3,
-        ALL = 5
-    };
-    const int lanes_log2 = sums.vectors <= 1 << FOUR    ? (int)FOUR
-                           : sums.vectors <= 1 << EIGHT ? (int)EIGHT
-                                                        : (int)ALL;
-    if (!KEPT)
-        return {PERSISTENT_THREADS, (int)threadIdx.x, 0, sums.rows, lanes_log2};
-    return {WARP, block->lane, block->warp * WARP / UNITS, OF_WARP, lanes_log2};
+    enum { FOUR = 2, EIGHT = 3, ALL = 5 };
+    return sums.vectors <= 1 << FOUR    ? (int)FOUR
+           : sums.vectors <= 1 << EIGHT ? (int)EIGHT
+                                        : (int)ALL;
 }
 
 /* Items of a thread, `AT_ONCE` of them, some apart. */
 template <int STAGE, class DIVISION, int AT_ONCE>
 ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
                              const sums_of_blocks<DIVISION> &sums,
-                             struct spin_timeout *spin_timeout, const struct readers &readers,
-                             const uint4 *from, int first, int means)
+                             struct spin_timeout *spin_timeout, int lanes_log2, const uint4 *from,
+                             int first, int means)
 {
-    const int lanes = 1 << readers.lanes_log2, lane = readers.self & (lanes - 1);
+    const int lanes = 1 << lanes_log2, lane = (int)threadIdx.x & (lanes - 1);
     const struct four_parts parts = parts_of_lane(call, sums, lane);
     const float of_hidden = v_div((real)1, (real)call->hidden);
     struct received_sums<STAGE, DIVISION> in[AT_ONCE];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) {
-        const int number = first + ((readers.self + i * readers.threads) >> readers.lanes_log2);
-        in[i].item = mean_item_of<STAGE>(readers.row0, readers.rows, number);
-        in[i].item.there = in[i].item.there && in[i].item.row < sums.rows;
+        const int number = first + (((int)threadIdx.x + i * PERSISTENT_THREADS) >> lanes_log2);
+        in[i].item = mean_item_of<STAGE>(sums.rows, number);
     }
     for (bool missing = true; missing;) {
         missing = false;
@@ -572,36 +554,31 @@ ECO_DEVICE void gather_items(const struct eco_persistent_call *call,
         in[i].add_up(sums, parts, lanes, lane, of_hidden, means);
 }
 
-/* Means of a stage to shared memory, [means, rows] from `means` on, for all threads, or of KEPT
- * elements for those that have them. */
-template <int STAGE, class DIVISION, bool KEPT>
-ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struct block *block,
-                             const struct memory *memory, struct spin_timeout *spin_timeout,
-                             const struct thread *thread, int means)
+/* Means of a stage to shared memory, [means, rows] from `means` on, for all threads.  (Warps that
+ * gather those of their own rows, so that the block need not meet, took longer.) */
+template <int STAGE, class DIVISION>
+ECO_DEVICE void gather_means(const struct eco_persistent_call *call, const struct memory *memory,
+                             struct spin_timeout *spin_timeout, const struct thread *thread,
+                             int means)
 {
     enum { ITEMS = means_of::items(STAGE), FIRST = means_of::sent(STAGE) };
     const sums_of_blocks<DIVISION> sums(call, memory);
-    const struct readers readers = readers_of<DIVISION, KEPT>(block, sums);
-    const int items = ITEMS * readers.rows, round = readers.threads >> readers.lanes_log2;
+    const int lanes_log2 = readers_log2(sums), items = ITEMS * sums.rows,
+              round = PERSISTENT_THREADS >> lanes_log2;
     const uint4 *const from =
         (const uint4 *)sent_sums<DIVISION>(call, memory, thread) + FIRST * sums.rows * sums.vectors;
     const auto gather = [&](auto at_once) {
         enum { AT_ONCE = decltype(at_once)::value };
 #pragma unroll 1
         for (int first = 0; first < items; first += AT_ONCE * round)
-            gather_items<STAGE, DIVISION, AT_ONCE>(call, sums, spin_timeout, readers, from, first,
-                                                   means);
+            gather_items<STAGE, DIVISION, AT_ONCE>(call, sums, spin_timeout, lanes_log2, from,
+                                                   first, means);
     };
-    if constexpr (KEPT) /* a warp has few, and registers are few */
-        gather(count<1>());
-    else if (items <= round)
+    if (items <= round)
         gather(count<1>());
     else
         gather(count<2>());
-    if (KEPT)
-        __syncwarp();
-    else
-        __syncthreads();
+    __syncthreads();
 }
 
 /* Of row n, those that stages before this one have stored. */
@@ -648,12 +625,11 @@ ECO_DEVICE void run_elements(const struct norming *norming, int n, int round,
     finish(count<STAGE>(), count<P>(), n, round, at);
 }
 
-template <int STAGE, class DIVISION, bool KEPT>
-ECO_DEVICE void end_stage(const struct norming *norming)
+template <int STAGE, class DIVISION> ECO_DEVICE void end_stage(const struct norming *norming)
 {
     if (!norming->idle)
-        gather_means<STAGE, DIVISION, KEPT>(norming->call, norming->block, norming->memory,
-                                            norming->spin_timeout, norming->thread, norming->means);
+        gather_means<STAGE, DIVISION>(norming->call, norming->memory, norming->spin_timeout,
+                                      norming->thread, norming->means);
 }
 
 /* Stages from STAGE on, each of all elements; these are read anew for each. */
@@ -669,7 +645,7 @@ ECO_DEVICE void run_stages(const struct norming *norming, READ read, FINISH fini
         run_elements<CELL, DIVISION, STAGE, P>(norming, n, round, at, finish);
     });
     if constexpr (STAGE + 1 < means_of::stages) {
-        end_stage<STAGE, DIVISION, false>(norming);
+        end_stage<STAGE, DIVISION>(norming);
         run_stages<CELL, DIVISION, STAGE + 1>(norming, read, finish);
     }
 }
@@ -681,7 +657,7 @@ ECO_DEVICE void run_kept(const struct norming *norming, struct normed_element<CE
 {
     run_elements<CELL, DIVISION, STAGE, 1>(norming, norming->thread->n, 0, at, finish);
     if constexpr (STAGE + 1 < means_of::stages) {
-        end_stage<STAGE, DIVISION, true>(norming);
+        end_stage<STAGE, DIVISION>(norming);
         run_kept<CELL, DIVISION, STAGE + 1>(norming, at, finish);
     }
 }
