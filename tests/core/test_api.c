@@ -264,7 +264,7 @@ START_TEST(desc_misuse)
     BAD_DESC(weight_type = ECORNN_F64, ECORNN_BAD_ARGUMENT, "weight_type is f64");
     BAD_DESC(dropout = 1, ECORNN_BAD_ARGUMENT, "dropout is 1");
     BAD_DESC(dropout = -0.5f, ECORNN_BAD_ARGUMENT, "dropout is -0.5");
-    BAD_DESC(flags = 0x100, ECORNN_BAD_ARGUMENT, "0x100");
+    BAD_DESC(flags = 0x200, ECORNN_BAD_ARGUMENT, "0x200");
     BAD_DESC(reserved[0] = 5, ECORNN_BAD_ARGUMENT, "reserved[0] is 5");
     BAD_DESC(save = (ecornn_save)3, ECORNN_BAD_ARGUMENT, "save is 3");
     BAD_DESC(save = ECORNN_SAVE_EVERY, ECORNN_BAD_ARGUMENT, "save_every is 0, must be 1 to");
