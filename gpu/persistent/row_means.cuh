@@ -19,6 +19,31 @@
 #include "gpu/persistent/jets.cuh"
 #include "gpu/persistent/sums.cuh"
 
+/* What is said of no cell has no means. */
+#ifndef CELLS_STAGES
+#define CELLS_STAGES      1
+#define CELLS_MEANS       0
+#define CELLS_MEAN_STAGES 0
+#define CELLS_MEAN_WITH   -1
+#define CELLS_MEAN_CURVES 0
+#define CELLS_STAGE_0(CALL)
+#define CELLS_STAGE_1(CALL)
+#define CELLS_STAGE_2(CALL)
+#define CELLS_STAGE_3(CALL)
+#define CELLS_STAGE_4(CALL)
+#define CELLS_STAGE_5(CALL)
+#define CELLS_STAGE_6(CALL)
+#define CELLS_STAGE_7(CALL)
+#define CELLS_AHEAD_0(CALL)
+#define CELLS_AHEAD_1(CALL)
+#define CELLS_AHEAD_2(CALL)
+#define CELLS_AHEAD_3(CALL)
+#define CELLS_AHEAD_4(CALL)
+#define CELLS_AHEAD_5(CALL)
+#define CELLS_AHEAD_6(CALL)
+#define CELLS_AHEAD_7(CALL)
+#endif
+
 /* What the compiler of cells says of means: how many there are; the stage that has each, with which
  * other one it comes, or -1, and the coefficient of that one's square. */
 struct means_of {
