@@ -105,7 +105,7 @@ struct eco_rows_move {
     ecornn_type type;
 };
 
-/* How runs of several models go side by side: so many at once; each in a part of the device, by one
+/* How runs go side by side: so many at once; each in a part of the device, by one
  * algorithm, or, algo NULL, in all of it. */
 struct eco_models_share {
     int at_once;
@@ -113,12 +113,16 @@ struct eco_models_share {
     struct eco_caps caps; /* of a part */
 };
 
-/* Runs side by side: one queues model m on a stream, in place m modulo at_once of the workspace;
- * last what comes behind all of them. */
+/* Runs side by side, so many at once: one queues a run on a stream, in place run modulo at_once of
+ * the workspace; last what comes behind all of them. */
 struct eco_beside {
-    ecornn_status (*one)(void *own, int model, int place, void *stream);
+    int runs, at_once;
+    ecornn_status (*one)(void *own, int run, int place, void *stream);
     ecornn_status (*last)(void *own, void *stream);
     void *own;
+    /* Of several models: all of it may be kept as one graph.  NULL: it is not. */
+    const struct ecornn_plan *plan;
+    const struct eco_args *args;
 };
 
 struct eco_backend {
@@ -166,8 +170,9 @@ struct eco_backend {
     /* Several models: on a stream, as share says; NULL: on threads. */
     void (*share)(const struct ecornn_device *device, const struct eco_problem *one, int models,
                   struct eco_models_share *share);
-    ecornn_status (*beside)(const struct ecornn_plan *plan, const struct eco_args *args,
-                            const struct eco_beside *beside);
+    /* Of a backend with share. */
+    ecornn_status (*beside)(struct ecornn_device *device, const struct eco_beside *beside,
+                            void *stream);
     /* Calls work(own, id, count) in count threads of the device.  NULL: the backend has share. */
     void (*together)(struct ecornn_device *device, void (*work)(void *own, int id, int count),
                      void *own);

@@ -19,12 +19,11 @@ enum { ECO_MAX_REASON = 600, ECO_MAX_NOTE = 800 };
 
 struct ecornn_plan {
     struct eco_problem problem;
-    /* Of several models: of each, which does all the work, so many at once; the device as each sees
-     * it, NULL: all of it.  Else NULL. */
+    /* Of several models: of each, which does all the work, so many at once.  Else NULL. */
     struct ecornn_plan *one;
-    struct ecornn_device *part;
     int at_once;
     struct ecornn_device *device;
+    struct ecornn_device *part; /* the same, where it is a part, and the plan's own; else NULL */
     const struct eco_algo *algo;
     struct eco_wishes wishes;
     struct eco_work work;                  /* of layer 0 */

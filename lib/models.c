@@ -65,21 +65,32 @@ static struct ecornn_device *part_of(const struct ecornn_device *device,
     return part;
 }
 
-/* By the algorithm that has parts; what the environment forces comes before.  What was measured of
- * all of the device is not of a part. */
-static ecornn_status create_in_part(ecornn_plan *plan, const struct eco_problem *one,
-                                    const struct eco_models_share *share)
+/* What the environment forces comes before the algorithm that has parts.  What was measured of all
+ * of the device is not of a part. */
+static ecornn_status plan_in_part(ecornn_plan **plan, struct ecornn_device *part,
+                                  const struct eco_problem *one, const struct eco_algo *algo)
 {
     struct eco_problem forced = *one;
     struct eco_text choice = {forced.forced, sizeof forced.forced, 0};
-    plan->part = part_of(plan->device, &share->caps);
-    if (plan->part == NULL)
-        return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes",
-                        sizeof *plan->part);
-    if (eco_plan_asked(plan->device->backend) != NULL)
-        return eco_plan_create(&plan->one, plan->part, one);
-    eco_text_add(&choice, "algorithm=%s", share->algo->name);
-    return eco_plan_make(&plan->one, plan->part, &forced);
+    if (eco_plan_asked(part->backend) != NULL)
+        return eco_plan_create(plan, part, one);
+    eco_text_add(&choice, "algorithm=%s", algo->name);
+    return eco_plan_make(plan, part, &forced);
+}
+
+ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_device *device,
+                                      const struct eco_problem *one,
+                                      const struct eco_models_share *share)
+{
+    struct ecornn_device *part = part_of(device, &share->caps);
+    if (part == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for a device of %zu bytes", sizeof *part);
+    const ecornn_status status = plan_in_part(plan, part, one, share->algo);
+    if (status == ECORNN_OK)
+        (*plan)->part = part;
+    else
+        eco_free(part);
+    return status;
 }
 
 /* On threads: so few models that each takes all of them; else each takes one.  Where what is forced
@@ -96,7 +107,7 @@ static ecornn_status create_one(ecornn_plan *plan, const struct eco_problem *one
     if (share.algo == NULL)
         return eco_plan_create(&plan->one, device, one);
     eco_fail_keep(before);
-    ecornn_status status = create_in_part(plan, one, &share);
+    ecornn_status status = eco_models_plan_in_part(&plan->one, device, one, &share);
     if (status != ECORNN_UNSUPPORTED)
         return status;
     plan->at_once = 1;

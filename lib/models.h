@@ -12,6 +12,10 @@
 /* models.c: of a problem of two models or more. */
 ecornn_status eco_models_create(ecornn_plan **plan, ecornn_device *device,
                                 const struct eco_problem *problem);
+/* Of one model, or layer, in a part of the device; UNSUPPORTED: what is forced does not fit it. */
+ecornn_status eco_models_plan_in_part(ecornn_plan **plan, const struct ecornn_device *device,
+                                      const struct eco_problem *one,
+                                      const struct eco_models_share *share);
 /* As the public functions do it. */
 ecornn_status eco_models_pack(const ecornn_plan *plan, const void *const *params, void *weights,
                               void *stream);

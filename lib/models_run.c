@@ -200,8 +200,15 @@ static ecornn_status queue_sum(void *own, void *stream)
 
 static ecornn_status run_on_stream(struct models *models, const struct eco_args *args)
 {
-    const struct eco_beside beside = {queue_model, queue_sum, models};
-    return models->plan->device->backend->beside(models->plan, args, &beside);
+    const ecornn_plan *plan = models->plan;
+    const struct eco_beside beside = {.runs = plan->problem.models,
+                                      .at_once = plan->at_once,
+                                      .one = queue_model,
+                                      .last = queue_sum,
+                                      .own = models,
+                                      .plan = plan,
+                                      .args = args};
+    return plan->device->backend->beside(plan->device, &beside, args->stream);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */

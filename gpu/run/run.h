@@ -31,9 +31,9 @@ ecornn_status eco_gpu_run_queue(const struct eco_gpu_queue *queue);
 /* Of so many nodes, about: one of more would be most of a host's memory. */
 bool eco_gpu_keeps_graph(const struct ecornn_plan *plan, double nodes);
 
-/* run/side_by_side.c, as eco_backend.beside: models fork from the caller's stream and join it. */
-ecornn_status eco_gpu_run_beside(const struct ecornn_plan *plan, const struct eco_args *args,
-                                 const struct eco_beside *beside);
+/* run/side_by_side.c, as eco_backend.beside: runs fork from the caller's stream and join it. */
+ecornn_status eco_gpu_run_beside(struct ecornn_device *device, const struct eco_beside *beside,
+                                 void *stream);
 /* Streams for so many of them, made when a plan is. */
 ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int lanes);
 

@@ -1,6 +1,6 @@
 /*
- * Runs of several models: lanes fork from the caller's stream and join it again, each with a model
- * after the other.  Knows streams and graphs, no op.
+ * Runs side by side, of models or of layers: lanes fork from the caller's stream and join it again,
+ * each with a run after the other.  Knows streams and graphs, no op.
  */
 #include "gpu/run/run.h"
 
@@ -10,7 +10,6 @@ enum { MOST_SETS = (ECO_GPU_LANES + ECO_MAX_STREAMS - 1) / ECO_MAX_STREAMS };
 struct lanes {
     const struct eco_beside *beside;
     struct eco_gpu_set *set[MOST_SETS];
-    int n, models;
 };
 
 /* taken: so many are to be given back, also after a failure. */
@@ -68,12 +67,13 @@ static ecornn_status queue(void *own, cudaStream_t caller)
 {
     const struct lanes *lanes = own;
     const struct eco_beside *beside = lanes->beside;
+    const int n = beside->at_once;
     ecornn_status status = ECORNN_OK;
     int forked = 1;
-    for (; status == ECORNN_OK && forked < lanes->n; forked++)
+    for (; status == ECORNN_OK && forked < n; forked++)
         status = follow(stream_of(lanes, forked, caller), caller, event_of(lanes, 0));
-    for (int m = 0; status == ECORNN_OK && m < lanes->models; m++)
-        status = beside->one(beside->own, m, m % lanes->n, stream_of(lanes, m % lanes->n, caller));
+    for (int run = 0; status == ECORNN_OK && run < beside->runs; run++)
+        status = beside->one(beside->own, run, run % n, stream_of(lanes, run % n, caller));
     /* Joined even after a failure: a stream left in a capture would spoil it. */
     for (int lane = 1; lane < forked; lane++) {
         const ecornn_status joined =
@@ -101,32 +101,40 @@ static bool waits(const struct ecornn_plan *plan)
     return one->persistent[0].used || one->persistent[1].used;
 }
 
-ecornn_status eco_gpu_run_beside(const struct ecornn_plan *plan, const struct eco_args *args,
-                                 const struct eco_beside *beside)
+static ecornn_status queue_or_launch(struct lanes *lanes, cudaStream_t stream)
 {
-    struct eco_gpu *gpu = plan->device->own;
+    const struct ecornn_plan *plan = lanes->beside->plan;
+    if (plan == NULL)
+        return queue(lanes, stream);
+    const struct eco_args *args = lanes->beside->args;
+    const struct eco_gpu_queue all = {.queue = queue,
+                                      .own = lanes,
+                                      .args = args,
+                                      .graphs = ((const struct eco_gpu_plan *)plan->own)->graphs,
+                                      .spare = lanes->set[0]->stream[0],
+                                      .keeps = eco_gpu_keeps_graph(plan, nodes_of(plan, args))};
+    return eco_gpu_run_queue(&all);
+}
+
+ecornn_status eco_gpu_run_beside(struct ecornn_device *device, const struct eco_beside *beside,
+                                 void *stream)
+{
+    struct eco_gpu *gpu = device->own;
     struct eco_gpu_scope scope;
     struct eco_gpu_set *set[MOST_SETS + 1];
-    struct lanes lanes = {.beside = beside, .n = plan->at_once, .models = plan->problem.models};
+    struct lanes lanes = {.beside = beside};
     int taken;
-    ecornn_status status = waits(plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
+    ecornn_status status =
+        beside->plan != NULL && waits(beside->plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
     if (status == ECORNN_OK)
-        status = eco_gpu_enter(&scope, plan->device);
+        status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
-    status = take_sets(gpu, lanes.n, set, &taken);
+    status = take_sets(gpu, beside->at_once, set, &taken);
     for (int i = 0; i < taken && i < MOST_SETS; i++)
         lanes.set[i] = set[i];
-    if (status == ECORNN_OK) {
-        const struct eco_gpu_queue all = {.queue = queue,
-                                          .own = &lanes,
-                                          .args = args,
-                                          .graphs =
-                                              ((const struct eco_gpu_plan *)plan->own)->graphs,
-                                          .spare = set[0]->stream[0],
-                                          .keeps = eco_gpu_keeps_graph(plan, nodes_of(plan, args))};
-        status = eco_gpu_run_queue(&all);
-    }
+    if (status == ECORNN_OK)
+        status = queue_or_launch(&lanes, stream);
     return_sets(set, taken);
     eco_gpu_leave(&scope);
     return status;
