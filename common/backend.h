@@ -170,6 +170,11 @@ struct eco_backend {
     /* Several models: on a stream, as share says; NULL: on threads. */
     void (*share)(const struct ecornn_device *device, const struct eco_problem *one, int models,
                   struct eco_models_share *share);
+    /* Layers that read the same, each in a part of the device; share->algo NULL: one after the
+     * other is faster, or a part is too small.  NULL: always. */
+    void (*share_layers)(const struct ecornn_device *device,
+                         const struct eco_problem *const layer[], int layers,
+                         struct eco_models_share *share);
     /* Of a backend with share. */
     ecornn_status (*beside)(struct ecornn_device *device, const struct eco_beside *beside,
                             void *stream);

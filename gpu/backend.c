@@ -402,6 +402,7 @@ static const struct eco_backend backend = {
     .prepare = eco_gpu_prepare,
     .release = eco_gpu_release,
     .share = eco_gpu_share_out,
+    .share_layers = eco_gpu_share_layers,
     .beside = eco_gpu_run_beside,
     .describe = eco_gpu_describe,
     .choices = eco_gpu_choices,

@@ -75,6 +75,12 @@ int ecornn_net_plan_print(const ecornn_net_plan *plan, char *text, size_t size)
                  "weights %zu bytes, workspace %zu, reserve %zu\n",
                  plan->text, plan->layers, plan->sizes.joined, plan->sizes.output, blocks->weights,
                  blocks->workspace, blocks->reserve);
+    for (int p = 0; p < plan->pieces; p++) {
+        const struct eco_net_piece *const piece = &plan->piece[p];
+        if (piece->at_once)
+            eco_text_add(&words, "layers %d to %d at once, each in a part of the device\n",
+                         piece->first, piece->first + piece->layers - 1);
+    }
     for (int k = 0; k < plan->layers; k++) {
         eco_text_add(&words, "layer %d: ", k);
         char *const rest = rest_of(text, size, words.length);

@@ -20,12 +20,15 @@ struct eco_net_layer {
     size_t params;            /* elements of the block ahead of its parameters */
     size_t weights, dweights; /* bytes ahead of its own, as those of the reserve: */
     size_t reserve;
-    size_t y; /* its own where it stands beside others */
+    size_t workspace; /* of the net's */
+    size_t y;         /* its own where it stands beside others, in the reserve; in the workspace: */
+    size_t half, dx;  /* y or dy; dx, of all but the first */
 };
 
 struct eco_net_piece {
     int32_t join; /* 1: layers */
     int first, layers;
+    bool at_once;   /* each in a part of the device */
     int32_t before; /* steps of x in a step that it reads */
     int32_t input, output;
     size_t value; /* bytes of the reserve ahead of its output; not of the last, which gives y */
@@ -35,8 +38,8 @@ struct eco_net_piece {
 struct eco_net_workspace {
     size_t lengths; /* [N] behind each join */
     size_t slot[2]; /* outputs of pieces in turn, or their gradients */
-    size_t half;    /* y or dy of a layer that stands beside others, */
-    size_t dx;      /* and its dx */
+    size_t half;    /* those of layers that stand beside others, */
+    size_t dx;      /* and their dx */
 };
 
 struct ecornn_net_plan {

@@ -7,7 +7,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/fp.h"
 #include "common/util.h"
+#include "lib/machine.h"
+#include "lib/models.h"
+#include "lib/wisdom_files.h"
 
 ecornn_status eco_net_fail(ecornn_status status, int layer)
 {
@@ -23,6 +27,7 @@ struct making {
     const struct eco_net_text *text;
     const ecornn_cell *const *cells;
     int32_t T, input;
+    struct eco_models_share share; /* of the piece; algo NULL: layers have all of the device */
 };
 
 static const ecornn_cell *find_cell(const ecornn_cell *const *cells, const char *name,
@@ -77,14 +82,46 @@ static ecornn_status check_layer(const struct eco_problem *problem, const struct
                : eco_fail(ECORNN_UNSUPPORTED, "models is %d, must be 1 in a net", problem->models);
 }
 
+static ecornn_status parse_problem(struct eco_problem *problem, const struct making *making, int k)
+{
+    ecornn_desc desc;
+    fenv_t caller;
+    ecornn_status status = parse_layer(&desc, making, making->text->layer[k]);
+    if (status != ECORNN_OK)
+        return status;
+    eco_fp_default(&caller);
+    status = eco_problem_build(problem, &desc);
+    eco_fp_restore(&caller);
+    return status;
+}
+
+static ecornn_status plan_in_part(struct ecornn_net_plan *plan, const struct making *making, int k)
+{
+    struct eco_problem problem;
+    fenv_t caller;
+    ecornn_status status = parse_problem(&problem, making, k);
+    if (status != ECORNN_OK)
+        return status;
+    eco_fp_default(&caller);
+    status = eco_models_plan_in_part(&plan->layer[k].plan, plan->device, &problem, &making->share);
+    eco_fp_restore(&caller);
+    return status;
+}
+
+static ecornn_status plan_alone(struct ecornn_net_plan *plan, const struct making *making, int k)
+{
+    ecornn_desc desc;
+    const ecornn_status status = parse_layer(&desc, making, making->text->layer[k]);
+    return status == ECORNN_OK ? ecornn_plan_create(&plan->layer[k].plan, plan->device, &desc)
+                               : status;
+}
+
 static ecornn_status make_layer(struct ecornn_net_plan *plan, const struct making *making)
 {
     const int k = plan->layers;
     struct eco_net_layer *const layer = &plan->layer[k];
-    ecornn_desc desc;
-    ecornn_status status = parse_layer(&desc, making, making->text->layer[k]);
-    if (status == ECORNN_OK)
-        status = ecornn_plan_create(&layer->plan, plan->device, &desc);
+    ecornn_status status =
+        (making->share.algo != NULL ? plan_in_part : plan_alone)(plan, making, k);
     if (status != ECORNN_OK)
         return eco_net_fail(status, k);
     plan->layers++;
@@ -92,6 +129,71 @@ static ecornn_status make_layer(struct ecornn_net_plan *plan, const struct makin
     layer->width = problem->D * problem->P;
     status = check_layer(problem, eco_net_problem(plan));
     return status == ECORNN_OK ? status : eco_net_fail(status, k);
+}
+
+/* ---- layers side by side --------------------------------------------------------------------- */
+
+/* Whether each had better have a part of the device.  What cannot be read is said when its layer is
+ * made. */
+static ecornn_status share_device(const struct ecornn_net_plan *plan, struct making *making,
+                                  const struct eco_net_piece_text *text)
+{
+    const struct eco_problem *layer[ECO_NET_LAYERS];
+    ecornn_status status = ECORNN_OK;
+    making->share = (struct eco_models_share){.at_once = 1};
+    if (text->layers < 2 || plan->device->backend->share_layers == NULL)
+        return ECORNN_OK;
+    struct eco_problem *const problems = eco_alloc((size_t)text->layers * sizeof *problems);
+    if (problems == NULL)
+        return eco_fail(ECORNN_NO_MEMORY, "no memory for %d layers of %zu bytes", text->layers,
+                        sizeof *problems);
+    for (int i = 0; status == ECORNN_OK && i < text->layers; i++) {
+        status = parse_problem(&problems[i], making, text->first + i);
+        if (status == ECORNN_OK && problems[i].models > 1)
+            status = ECORNN_UNSUPPORTED;
+        layer[i] = &problems[i];
+    }
+    if (status == ECORNN_OK) {
+        fenv_t caller;
+        eco_fp_default(&caller);
+        eco_wisdom_open();
+        eco_machine_tell(plan->device, true);
+        plan->device->backend->share_layers(plan->device, layer, text->layers, &making->share);
+        eco_fp_restore(&caller);
+    }
+    eco_free(problems);
+    return ECORNN_OK;
+}
+
+static ecornn_status make_layers(struct ecornn_net_plan *plan, const struct making *making,
+                                 int layers)
+{
+    ecornn_status status = ECORNN_OK;
+    for (int i = 0; status == ECORNN_OK && i < layers; i++)
+        status = make_layer(plan, making);
+    return status;
+}
+
+/* Where one does not fit a part, all have all of the device. */
+static ecornn_status make_beside(struct ecornn_net_plan *plan, struct making *making,
+                                 const struct eco_net_piece_text *text)
+{
+    char before[ECO_MAX_DETAIL];
+    eco_fail_keep(before);
+    ecornn_status status = share_device(plan, making, text);
+    if (status == ECORNN_OK)
+        status = make_layers(plan, making, text->layers);
+    if (status != ECORNN_UNSUPPORTED || making->share.algo == NULL)
+        return status;
+    for (; plan->layers > text->first; plan->layers--) {
+        ecornn_plan_free(plan->layer[plan->layers - 1].plan);
+        plan->layer[plan->layers - 1].plan = NULL;
+    }
+    making->share.algo = NULL;
+    status = make_layers(plan, making, text->layers);
+    if (status == ECORNN_OK)
+        eco_fail_restore(before);
+    return status;
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -109,19 +211,18 @@ static ecornn_status make_piece(struct ecornn_net_plan *plan, struct making *mak
                                 const struct eco_net_piece_text *text)
 {
     struct eco_net_piece *const piece = &plan->piece[plan->pieces++];
-    ecornn_status status = ECORNN_OK;
     int64_t width = text->layers > 0 ? 0 : (int64_t)text->join * making->input;
+    ecornn_status status = make_beside(plan, making, text);
     *piece = (struct eco_net_piece){.join = text->join,
                                     .first = text->first,
                                     .layers = text->layers,
+                                    .at_once = making->share.algo != NULL,
                                     .before = plan->sizes.joined,
                                     .input = making->input};
     for (int i = 0; status == ECORNN_OK && i < text->layers; i++) {
-        status = make_layer(plan, making);
         plan->layer[text->first + i].column = (int32_t)width;
         width += plan->layer[text->first + i].width;
-        if (status == ECORNN_OK)
-            status = check_width(width);
+        status = check_width(width);
     }
     if (status == ECORNN_OK)
         status = check_width(width);
@@ -173,10 +274,28 @@ static void largest(struct eco_size *most, struct eco_size bytes)
         most->value = bytes.value;
 }
 
-/* What layers need, each by itself; returns their workspace, which they use in turn. */
+/* The workspace of layers, which those use in turn that do not run at once. */
+static struct eco_size place_workspaces(struct ecornn_net_plan *plan)
+{
+    struct eco_size most = eco_size_of(0);
+    for (int p = 0; p < plan->pieces; p++) {
+        const struct eco_net_piece *const piece = &plan->piece[p];
+        struct eco_size taken = eco_size_of(0);
+        for (int k = piece->first; k < piece->first + piece->layers; k++) {
+            struct eco_net_layer *const layer = &plan->layer[k];
+            taken = piece->at_once ? taken : eco_size_of(0);
+            layer->workspace = take(&taken, eco_size_of(layer->plan->sizes.workspace));
+            largest(&most, taken);
+        }
+    }
+    return most;
+}
+
+/* What layers need, each by itself; returns their workspace. */
 static struct eco_size place_layers(struct ecornn_net_plan *plan, struct eco_size *reserve)
 {
-    struct eco_size params = eco_size_of(0), weights = params, dweights = params, most = params;
+    struct eco_size params = eco_size_of(0), weights = params, dweights = params,
+                    most = place_workspaces(plan);
     int first_param = 0;
     for (int k = 0; k < plan->layers; k++) {
         struct eco_net_layer *const layer = &plan->layer[k];
@@ -188,7 +307,6 @@ static struct eco_size place_layers(struct ecornn_net_plan *plan, struct eco_siz
         layer->weights = take(&weights, eco_size_of(sizes->weights));
         layer->dweights = take(&dweights, eco_size_of(sizes->dweights));
         layer->reserve = take(reserve, eco_size_of(sizes->reserve));
-        largest(&most, eco_size_of(sizes->workspace));
     }
     plan->sizes.params = first_param;
     plan->sizes.blocks = (ecornn_sizes){.params = params.value,
@@ -204,6 +322,27 @@ struct between {
     struct eco_size value, half, dx;
 };
 
+/* Places of layers side by side: one for all of them in turn, or each its own. */
+static void place_halves(struct ecornn_net_plan *plan, const struct eco_net_piece *piece,
+                         struct eco_size *reserve, struct between *most)
+{
+    const bool training = eco_net_problem(plan)->training;
+    struct eco_size halves = eco_size_of(0), dxs = halves;
+    for (int k = piece->first; k < piece->first + piece->layers; k++) {
+        struct eco_net_layer *const layer = &plan->layer[k];
+        const struct eco_size y = bytes_of(plan, piece->before, layer->width);
+        if (!piece->at_once)
+            halves = dxs = eco_size_of(0);
+        layer->half = take(&halves, y);
+        if (training)
+            layer->y = take(reserve, y);
+        if (training && k > piece->first)
+            layer->dx = take(&dxs, bytes_of(plan, piece->before, piece->input));
+        largest(&most->half, halves);
+        largest(&most->dx, dxs);
+    }
+}
+
 static void place_values(struct ecornn_net_plan *plan, struct eco_size *reserve,
                          struct between *most)
 {
@@ -217,14 +356,8 @@ static void place_values(struct ecornn_net_plan *plan, struct eco_size *reserve,
             largest(&most->value, value);
         if (!last && training)
             piece->value = take(reserve, value);
-        if (piece->layers > 1 && training)
-            largest(&most->dx, bytes_of(plan, piece->before, piece->input));
-        for (int k = piece->first; piece->layers > 1 && k < piece->first + piece->layers; k++) {
-            const struct eco_size y = bytes_of(plan, piece->before, plan->layer[k].width);
-            largest(&most->half, y);
-            if (training)
-                plan->layer[k].y = take(reserve, y);
-        }
+        if (piece->layers > 1)
+            place_halves(plan, piece, reserve, most);
     }
 }
 
@@ -258,7 +391,7 @@ ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
     if (parsed == NULL)
         return eco_fail(ECORNN_NO_MEMORY, "no memory for %zu bytes of a text", sizeof *parsed);
     ecornn_status status = eco_net_parse(parsed, text);
-    struct making making = {parsed, cells, parsed->T, parsed->I};
+    struct making making = {.text = parsed, .cells = cells, .T = parsed->T, .input = parsed->I};
     plan->sizes.steps = parsed->T;
     plan->sizes.input = parsed->I;
     plan->sizes.joined = 1;

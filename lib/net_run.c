@@ -80,10 +80,12 @@ static ecornn_status place(struct eco_net_run *run)
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
-/* A layer of piece p; y, dy and dx are not the piece's own where it stands beside others. */
+/* A layer of piece p; y, dy and dx are not the piece's own where it stands beside others, nor the
+ * stream the caller's where these run at once. */
 struct turn {
     int p, k;
     char *y, *dy, *dx;
+    void *stream;
 };
 
 static ecornn_io io_of(const struct eco_net_run *run, const struct turn *turn)
@@ -95,8 +97,10 @@ static ecornn_io io_of(const struct eco_net_run *run, const struct turn *turn)
     io.lengths = run->lengths[turn->p];
     io.x = run->value[turn->p];
     io.y = turn->y;
+    io.stream = turn->stream;
     io.weights = after(io.weights, layer->weights);
     io.reserve = after(io.reserve, layer->reserve);
+    io.workspace = after(io.workspace, layer->workspace);
     io.workspace_bytes = io.reserve_bytes = 0; /* checked for all */
     io.seed += (uint64_t)turn->k;
     io.first_step /= (uint32_t)run->plan->piece[turn->p].before;
@@ -128,11 +132,16 @@ static ecornn_gradient gradient_of(const struct eco_net_run *run, const struct t
     return gradient;
 }
 
-/* y of a layer that stands beside others. */
 static char *half_of(const struct eco_net_run *run, int k)
 {
+    return in_workspace(run, run->plan->workspace.half + run->plan->layer[k].half);
+}
+
+/* y of a layer that stands beside others. */
+static char *y_of(const struct eco_net_run *run, int k)
+{
     return run->io->reserve != NULL ? after(run->io->reserve, run->plan->layer[k].y)
-                                    : in_workspace(run, run->plan->workspace.half);
+                                    : half_of(run, k);
 }
 
 /* Runs it, or only looks at its arguments. */
@@ -157,7 +166,7 @@ static ecornn_status check_layers(const struct eco_net_run *run)
         const struct eco_net_piece *const piece = &run->plan->piece[p];
         for (int i = 0; status == ECORNN_OK && i < piece->layers; i++) {
             const int k = piece->first + i;
-            char *const y = piece->layers == 1 ? run->value[p + 1] : half_of(run, k);
+            char *const y = piece->layers == 1 ? run->value[p + 1] : y_of(run, k);
             status = take_turn(run, &(struct turn){.p = p, .k = k, .y = y}, false);
         }
     }
@@ -166,7 +175,8 @@ static ecornn_status check_layers(const struct eco_net_run *run)
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-static ecornn_status join(const struct eco_net_run *run, int p, const struct eco_join *sizes)
+static ecornn_status join(const struct eco_net_run *run, int p, const struct eco_join *sizes,
+                          void *stream)
 {
     const struct ecornn_net_plan *const plan = run->plan;
     const struct eco_backend *const backend = plan->device->backend;
@@ -179,7 +189,7 @@ static ecornn_status join(const struct eco_net_run *run, int p, const struct eco
     if (join.T == 0 || join.N == 0)
         return ECORNN_OK;
     const struct eco_fp caller = eco_fp_enter(backend->mode);
-    const ecornn_status status = backend->join(plan->device, &join, run->io->stream);
+    const ecornn_status status = backend->join(plan->device, &join, stream);
     eco_fp_set(caller);
     return status;
 }
@@ -203,60 +213,130 @@ static struct eco_join columns_of(const struct eco_net_run *run, int p, int k)
                              .at = run->plan->layer[k].column};
 }
 
-static ecornn_status forward_beside(const struct eco_net_run *run, int p, int k)
+static ecornn_status forward_beside(const struct eco_net_run *run, int p, int k, void *stream)
 {
     struct eco_join columns = columns_of(run, p, k);
-    columns.narrow = half_of(run, k);
+    columns.narrow = y_of(run, k);
     columns.wide = run->value[p + 1];
-    const struct turn turn = {.p = p, .k = k, .y = columns.narrow};
+    const struct turn turn = {.p = p, .k = k, .y = columns.narrow, .stream = stream};
     const ecornn_status status = take_turn(run, &turn, true);
-    return status == ECORNN_OK && columns.wide != NULL ? join(run, p, &columns) : status;
+    return status == ECORNN_OK && columns.wide != NULL ? join(run, p, &columns, stream) : status;
 }
 
-static ecornn_status forward(const struct eco_net_run *run, int p)
+/* dx of a layer that stands beside others: the first overwrites the piece's, to which theirs is
+ * added. */
+static char *dx_of(const struct eco_net_run *run, int p, int k)
 {
-    const struct eco_net_piece *const piece = &run->plan->piece[p];
-    ecornn_status status = ECORNN_OK;
-    if (piece->layers == 0) {
-        struct eco_join steps = join_of(run, p);
-        steps.narrow = run->value[p];
-        steps.wide = run->value[p + 1];
-        return steps.wide == NULL || is_view(run, p) ? ECORNN_OK : join(run, p, &steps);
-    }
-    if (piece->layers == 1)
-        return take_turn(run, &(struct turn){.p = p, .k = piece->first, .y = run->value[p + 1]},
-                         true);
-    for (int i = 0; status == ECORNN_OK && i < piece->layers; i++)
-        status = forward_beside(run, p, piece->first + i);
-    return status;
+    return run->dvalue[p] == NULL || k == run->plan->piece[p].first
+               ? run->dvalue[p]
+               : in_workspace(run, run->plan->workspace.dx + run->plan->layer[k].dx);
 }
 
-/* The first overwrites dx, the others add to it. */
-static ecornn_status backward_beside(const struct eco_net_run *run, int p, int k)
+static ecornn_status backward_beside(const struct eco_net_run *run, int p, int k, void *stream)
 {
-    const struct eco_net_piece *const piece = &run->plan->piece[p];
-    char *const own = in_workspace(run, run->plan->workspace.dx), *const dx = run->dvalue[p];
     struct eco_join columns = columns_of(run, p, k);
     columns.wide = run->dvalue[p + 1];
-    columns.narrow = in_workspace(run, run->plan->workspace.half);
+    columns.narrow = half_of(run, k);
     columns.back = true;
-    const bool adds = dx != NULL && k > piece->first;
     const struct turn turn = {.p = p,
                               .k = k,
-                              .y = half_of(run, k),
+                              .y = y_of(run, k),
                               .dy = columns.wide == NULL ? NULL : columns.narrow,
-                              .dx = adds ? own : dx};
-    const struct eco_join sum = {.narrow = dx,
-                                 .wide = own,
+                              .dx = dx_of(run, p, k),
+                              .stream = stream};
+    const ecornn_status status = columns.wide == NULL ? ECORNN_OK : join(run, p, &columns, stream);
+    return status == ECORNN_OK ? take_turn(run, &turn, true) : status;
+}
+
+static ecornn_status add_dx(const struct eco_net_run *run, int p, int k, void *stream)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    const struct eco_join sum = {.narrow = run->dvalue[p],
+                                 .wide = dx_of(run, p, k),
                                  .steps = 1,
                                  .width = piece->input,
                                  .row = piece->input,
                                  .back = true,
                                  .add = true};
-    ecornn_status status = columns.wide == NULL ? ECORNN_OK : join(run, p, &columns);
-    if (status == ECORNN_OK)
-        status = take_turn(run, &turn, true);
-    return status == ECORNN_OK && adds ? join(run, p, &sum) : status;
+    return sum.narrow == NULL || sum.wide == sum.narrow ? ECORNN_OK : join(run, p, &sum, stream);
+}
+
+/* ---- layers side by side --------------------------------------------------------------------- */
+
+struct beside {
+    const struct eco_net_run *run;
+    int p;
+};
+
+static ecornn_status queue_layer(void *own, int i, int place, void *stream)
+{
+    const struct beside *const beside = own;
+    const int k = beside->run->plan->piece[beside->p].first + i;
+    (void)place; /* each has its own */
+    return (beside->run->gradient != NULL ? backward_beside : forward_beside)(beside->run,
+                                                                              beside->p, k, stream);
+}
+
+/* In their order, behind all of them. */
+static ecornn_status queue_sums(void *own, void *stream)
+{
+    const struct beside *const beside = own;
+    const struct eco_net_piece *const piece = &beside->run->plan->piece[beside->p];
+    ecornn_status status = ECORNN_OK;
+    for (int i = 0; beside->run->gradient != NULL && status == ECORNN_OK && i < piece->layers; i++)
+        status = add_dx(beside->run, beside->p, piece->first + i, stream);
+    return status;
+}
+
+static ecornn_status run_at_once(struct beside *beside)
+{
+    struct ecornn_device *const device = beside->run->plan->device;
+    const int layers = beside->run->plan->piece[beside->p].layers;
+    const struct eco_beside all = {
+        .runs = layers, .at_once = layers, .one = queue_layer, .last = queue_sums, .own = beside};
+    return device->backend->beside(device, &all, beside->run->io->stream);
+}
+
+/* The second uses the places of the first: each dx is added before. */
+static ecornn_status run_in_order(struct beside *beside)
+{
+    const struct eco_net_run *const run = beside->run;
+    const struct eco_net_piece *const piece = &run->plan->piece[beside->p];
+    ecornn_status status = ECORNN_OK;
+    for (int i = 0; status == ECORNN_OK && i < piece->layers; i++) {
+        status = queue_layer(beside, i, 0, run->io->stream);
+        if (status == ECORNN_OK && run->gradient != NULL)
+            status = add_dx(run, beside->p, piece->first + i, run->io->stream);
+    }
+    return status;
+}
+
+static ecornn_status run_beside(const struct eco_net_run *run, int p)
+{
+    struct beside beside = {run, p};
+    const bool runs = run->steps[p] > 0 && run->N > 0;
+    return (run->plan->piece[p].at_once && runs ? run_at_once : run_in_order)(&beside);
+}
+
+/* ---- forward and back ------------------------------------------------------------------------ */
+
+static ecornn_status forward(const struct eco_net_run *run, int p)
+{
+    const struct eco_net_piece *const piece = &run->plan->piece[p];
+    if (piece->layers == 0) {
+        struct eco_join steps = join_of(run, p);
+        steps.narrow = run->value[p];
+        steps.wide = run->value[p + 1];
+        return steps.wide == NULL || is_view(run, p) ? ECORNN_OK
+                                                     : join(run, p, &steps, run->io->stream);
+    }
+    if (piece->layers > 1)
+        return run_beside(run, p);
+    return take_turn(
+        run,
+        &(struct turn){
+            .p = p, .k = piece->first, .y = run->value[p + 1], .stream = run->io->stream},
+        true);
 }
 
 /* Where the gradient of what piece p reads goes. */
@@ -274,26 +354,25 @@ static char *dinput_of(const struct eco_net_run *run, int p)
 static ecornn_status backward(struct eco_net_run *run, int p)
 {
     const struct eco_net_piece *const piece = &run->plan->piece[p];
-    ecornn_status status = ECORNN_OK;
     run->dvalue[p] = dinput_of(run, p);
     if (piece->layers == 0) {
         struct eco_join steps = join_of(run, p);
         steps.narrow = run->dvalue[p];
         steps.wide = run->dvalue[p + 1];
         steps.back = true;
-        return steps.narrow == NULL || is_view(run, p) ? ECORNN_OK : join(run, p, &steps);
+        return steps.narrow == NULL || is_view(run, p) ? ECORNN_OK
+                                                       : join(run, p, &steps, run->io->stream);
     }
-    if (piece->layers == 1)
-        return take_turn(run,
-                         &(struct turn){.p = p,
-                                        .k = piece->first,
-                                        .y = run->value[p + 1],
-                                        .dy = run->dvalue[p + 1],
-                                        .dx = run->dvalue[p]},
-                         true);
-    for (int i = 0; status == ECORNN_OK && i < piece->layers; i++)
-        status = backward_beside(run, p, piece->first + i);
-    return status;
+    if (piece->layers > 1)
+        return run_beside(run, p);
+    return take_turn(run,
+                     &(struct turn){.p = p,
+                                    .k = piece->first,
+                                    .y = run->value[p + 1],
+                                    .dy = run->dvalue[p + 1],
+                                    .dx = run->dvalue[p],
+                                    .stream = run->io->stream},
+                     true);
 }
 
 ecornn_status eco_net_compute(struct eco_net_run *run)

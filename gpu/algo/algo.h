@@ -14,9 +14,13 @@ void eco_gpu_release(struct ecornn_plan *plan);
 void eco_gpu_describe(const struct ecornn_plan *plan, struct eco_text *text);
 void eco_gpu_choices(const struct ecornn_plan *plan, struct eco_text *text);
 
-/* share.c, as eco_backend.share; the part of a device that each of so many models has. */
+/* share.c, as eco_backend.share and share_layers; the part of a device that each of so many models
+ * has. */
 void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
                        int models, struct eco_models_share *share);
+void eco_gpu_share_layers(const struct ecornn_device *device,
+                          const struct eco_problem *const layer[], int layers,
+                          struct eco_models_share *share);
 struct eco_caps eco_gpu_part(const struct eco_caps *caps, int at_once);
 
 /* ---- algorithms ------------------------------------------------------------------------------ */

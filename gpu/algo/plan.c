@@ -87,6 +87,8 @@ ecornn_status eco_gpu_prepare(struct ecornn_plan *plan)
     ecornn_status status = check_force(plan, &own->force);
     if (status == ECORNN_OK)
         status = eco_gpu_make_graphs(plan, &own->graphs);
+    if (status == ECORNN_OK && plan->device->caps.gpu.parts > 0)
+        status = eco_gpu_make_lanes(plan->device, plan->device->caps.gpu.parts);
     if (status == ECORNN_OK)
         find_kernels(plan, own);
     if (status == ECORNN_OK && plan->problem.row_invariant && !own->fused.used)

@@ -1,10 +1,11 @@
 /*
- * How models share a device: each a part of its multiprocessors, where steps are those of algorithm
- * persistent; else kernels that end by themselves take what is free.
+ * How models, or layers side by side, share a device: each a part of its multiprocessors, where
+ * steps are those of algorithm persistent; else kernels that end by themselves take what is free.
  */
 #include "gpu/algo/algo.h"
 
 #include "common/force.h"
+#include "gpu/device/rates.h"
 
 /* Where no part is given away: as many as keep a device busy. */
 enum { OF_ALL = 8 };
@@ -64,18 +65,23 @@ static double time_of_parts(const struct eco_problem *one, const struct eco_caps
            (models - rounds) * eco_step_products(one, part, ECO_OUTSIDE_INPUT);
 }
 
+/* How many at once are forced; 0: none. */
+static int asked_at_once(void)
+{
+    int asked = 0;
+    const bool said = eco_force_number(eco_environment("ECORNN_FORCE"), "at-once", &asked);
+    return said && asked >= 1 && asked <= ECO_GPU_LANES ? asked : 0;
+}
+
 void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,
                        int models, struct eco_models_share *share)
 {
-    const char *forced = eco_environment("ECORNN_FORCE");
-    int asked = 0;
+    const int asked = asked_at_once();
     bool persistent = false;
     double least = time_of_all(one, &device->caps, models, &persistent);
     *share = (struct eco_models_share){.at_once = persistent        ? 1
                                                   : models < OF_ALL ? models
                                                                     : OF_ALL};
-    if (!eco_force_number(forced, "at-once", &asked) || asked < 1 || asked > ECO_GPU_LANES)
-        asked = 0;
     for (int n = models < ECO_GPU_LANES ? models : ECO_GPU_LANES; n > 1 && asked != 1; n /= 2) {
         const int at_once = asked == 0 ? n : asked < models ? asked : models;
         const struct eco_caps part = eco_gpu_part(&device->caps, at_once);
@@ -89,4 +95,37 @@ void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_prob
     }
     if (asked > 0)
         share->at_once = asked < models ? asked : models;
+}
+
+/* All at once, products as time_of_parts has them: steps take as long as the slowest's.  A lane
+ * that forks and joins costs about a launch. */
+static double time_of_layers(const struct eco_problem *const layer[], int layers,
+                             const struct eco_caps *part)
+{
+    double products = 0, slowest = 0;
+    const double forks = (layers - 1) * eco_gpu_rates_of(part)->launch;
+    for (int k = 0; k < layers; k++) {
+        const double of_rows = eco_step_products(layer[k], part, ECO_OUTSIDE_INPUT),
+                     steps = eco_algo_persistent.estimate(layer[k], part) - of_rows;
+        products += of_rows;
+        slowest = steps > slowest ? steps : slowest;
+    }
+    return products + slowest + forks;
+}
+
+void eco_gpu_share_layers(const struct ecornn_device *device,
+                          const struct eco_problem *const layer[], int layers,
+                          struct eco_models_share *share)
+{
+    const struct eco_caps part = eco_gpu_part(&device->caps, layers);
+    const int asked = asked_at_once();
+    bool fits = layers <= ECO_GPU_LANES && asked != 1, persistent;
+    double in_order = 0;
+    for (int k = 0; k < layers; k++) {
+        fits = fits && eco_algo_persistent.refuses(layer[k], &part) == NULL;
+        in_order += time_of_all(layer[k], &device->caps, 1, &persistent);
+    }
+    *share = (struct eco_models_share){.at_once = 1};
+    if (fits && (asked > 0 || time_of_layers(layer, layers, &part) < in_order))
+        *share = (struct eco_models_share){layers, &eco_algo_persistent, part};
 }

@@ -74,10 +74,13 @@ static ecornn_status queue(void *own, cudaStream_t caller)
         status = follow(stream_of(lanes, forked, caller), caller, event_of(lanes, 0));
     for (int run = 0; status == ECORNN_OK && run < beside->runs; run++)
         status = beside->one(beside->own, run, run % n, stream_of(lanes, run % n, caller));
-    /* Joined even after a failure: a stream left in a capture would spoil it. */
+    /* Joined even after a failure: a stream left in a capture would spoil it, another would go on
+     * writing behind the caller's. */
     for (int lane = 1; lane < forked; lane++) {
-        const ecornn_status joined =
-            follow(caller, stream_of(lanes, lane, caller), event_of(lanes, lane));
+        const cudaStream_t stream = stream_of(lanes, lane, caller);
+        const ecornn_status joined = follow(caller, stream, event_of(lanes, lane));
+        if (joined != ECORNN_OK && cudaStreamSynchronize(stream) != cudaSuccess)
+            (void)cudaGetLastError();
         status = status != ECORNN_OK ? status : joined;
     }
     return status == ECORNN_OK ? beside->last(beside->own, caller) : status;

@@ -29,7 +29,7 @@ extern "C" {
  *   length l goes on with ceil(l/k).
  *
  * Layers have numbers from 0 on, as they stand in the text.  The bits of a net are those of its
- * layers run one after the other, layer k with seed + k.
+ * layers run one after the other by plans of the same choices, layer k with seed + k.
  * @{ */
 
 /** All choices for one net on one device; does not change once created. */
@@ -68,8 +68,8 @@ ECORNN_API ecornn_status ecornn_net_plan_create(ecornn_net_plan **plan, ecornn_d
 ECORNN_API void ecornn_net_plan_free(ecornn_net_plan *plan);
 /** The sizes of the net, and of the blocks of its runs: enough for every smaller run. */
 ECORNN_API void ecornn_net_plan_sizes(const ecornn_net_plan *plan, ecornn_net_sizes *sizes);
-/** Writes the plan in words, layer by layer, as snprintf does; returns the length it needs, -1 on
- * failure. */
+/** Writes the plan in words, which layers run at once and then layer by layer, as snprintf does;
+ * returns the length it needs, -1 on failure. */
 ECORNN_API int ecornn_net_plan_print(const ecornn_net_plan *plan, char *text, size_t size);
 /** Layer number index, from 0 on. */
 ECORNN_API ecornn_status ecornn_net_layer_get(const ecornn_net_plan *plan, int index,

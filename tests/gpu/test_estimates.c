@@ -1,10 +1,11 @@
 /*
  * What plans for a GPU wish by what estimates say, on a device that was never here: rows that are
- * filled, chunks of a wavefront; and the parts of models.  Each problem was measured, or is beside
- * one that was.
+ * filled, chunks of a wavefront; and the parts of models and layers.  Each problem was measured, or
+ * is beside one that was.
  */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/algo/algo.h"
 #include "gpu/fused_step/fused_step.h"
@@ -195,6 +196,41 @@ START_TEST(shares_out)
 }
 END_TEST
 
+/* Layers side by side are at once where each leaves most of the device to others; in order where
+ * one fills it, a part has no room for it, or its steps are another algorithm's. */
+static const struct {
+    const char *problem[2];
+    bool at_once;
+} beside[] = {
+    {{"lstm/bf16/train/T400/N32/I128/H256", "lstm/bf16/train/rev/T400/N32/I128/H256"}, true},
+    {{"gru/f32/train/T200/N16/I64/H128", "lstm/f32/train/rev/T200/N16/I64/H192"}, true},
+    {{"lstm/bf16/infer/T400/N8/I64/H512", "gru/bf16/infer/T400/N8/I64/H256"}, false},
+    {{"lstm/bf16/train/T100/N512/I1024/H1024", "lstm/bf16/train/rev/T100/N512/I1024/H1024"}, false},
+    {{"lstm/f64/train/T100/N16/I64/H128", "lstm/f64/train/rev/T100/N16/I64/H128"}, false}};
+
+START_TEST(shares_the_device)
+{
+    static const int32_t clusters[] = {132, 66, 44, 32, 24, 20, 16, 16};
+    struct ecornn_device device = {.caps = h100};
+    struct eco_problem problem[2];
+    struct eco_models_share share;
+    memcpy(device.caps.gpu.clusters, clusters, sizeof clusters);
+    for (int k = 0; k < 2; k++) {
+        ecornn_desc desc;
+        ck_assert_int_eq(eco_problem_parse(&desc, beside[_i].problem[k], NULL), ECORNN_OK);
+        ck_assert_int_eq(eco_problem_build(&problem[k], &desc), ECORNN_OK);
+    }
+    eco_gpu_share_layers(&device, (const struct eco_problem *[]){&problem[0], &problem[1]}, 2,
+                         &share);
+    ck_assert_int_eq(share.at_once, beside[_i].at_once ? 2 : 1);
+    ck_assert_ptr_eq(share.algo, beside[_i].at_once ? &eco_algo_persistent : NULL);
+    if (beside[_i].at_once) {
+        ck_assert_int_eq(share.caps.gpu.parts, 2);
+        ck_assert_int_gt(share.caps.gpu.gang, 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("estimates");
@@ -203,5 +239,6 @@ int main(void)
     tcase_add_loop_test(tests, fills_rows, 0, (int)(sizeof filled / sizeof *filled));
     tcase_add_loop_test(tests, cuts_waves, 0, (int)(sizeof waves / sizeof *waves));
     tcase_add_loop_test(tests, shares_out, 0, (int)(sizeof shares / sizeof *shares));
+    tcase_add_loop_test(tests, shares_the_device, 0, (int)(sizeof beside / sizeof *beside));
     return suite_run(suite, true);
 }

@@ -29,32 +29,107 @@ static const struct stack_case list[] = {
 };
 enum { NETS = sizeof list / sizeof *list };
 
+/* Layers side by side run at once: of other sizes, cells and directions; two and three; of two
+ * directions, and in layers; between joins; with resets and masks. */
+static const char *const at_once = "at-once=2,algorithm=persistent";
+static const struct stack_case beside[] = {
+    {"f32/train", 40, 32, 40, "lstm/H64 + gru/H96/rev", true},
+    {"bf16/train/batch-major", 33, 32, 64,
+     "gru/H128 + lstm/H64/bi; join:3; lstm/H128 + gru/H128 + lstm/H64/rev", true},
+    {"f16/train/resets/mask", 24, 16, 16, "lstm/H64; gru/H64/rev + lstm/H128/rev", true},
+    {"f32/fast/train", 30, 20, 48, "lstm/H96/L2/dropout:0.5 + lstm/H96; join:2; gru/H64", false},
+    {"bf16/infer", 50, 8, 32, "lstm/H64 + lstm/H128; join:2; lstm/H64", false},
+};
+enum { BESIDE = sizeof beside / sizeof *beside };
+
+/* Can parts be forced?  Algorithm persistent is for devices that have clusters. */
+static bool has_parts(ecornn_device *device)
+{
+    ecornn_device_info info;
+    check_ok(ecornn_device_query(device, &info));
+    return strncmp(info.variant, "sm_9", 4) == 0;
+}
+
+static ecornn_net_plan *plan_of(ecornn_device *device, const char *text, bool forced)
+{
+    static char printed[1 << 16];
+    ecornn_net_plan *plan;
+    if (forced)
+        setenv("ECORNN_FORCE", at_once, 1);
+    check_ok(ecornn_net_plan_create(&plan, device, text, NULL));
+    unsetenv("ECORNN_FORCE");
+    ck_assert_int_lt(ecornn_net_plan_print(plan, printed, sizeof printed), (int)sizeof printed);
+    ck_assert_msg(!forced || strstr(printed, "at once, each in a part"), "%s", printed);
+    return plan;
+}
+
 static void same(const struct stack *stack, const char *name, const char *is, const char *must,
                  size_t bytes)
 {
     ck_assert_msg(memcmp(is, must, bytes) == 0, "%s: other %s", stack->text, name);
 }
 
-START_TEST(bits_are_those_of_layers_by_hand)
+/* A second run is launched from graphs where it has the memory of the first. */
+static void check_bits(const struct stack_case *is, bool forced)
 {
     struct stack stack;
-    struct arrays in = {NULL}, is, must;
-    ecornn_net_plan *plan;
-    stack_open(&stack, tested, &list[_i]);
-    check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
-    stack_arrays(&stack, &in);
-    stack_run(&stack, plan, &in, &is);
-    stack_by_hand(&stack, &in, &must);
-    same(&stack, "y", is.y, must.y, stack.y);
-    for (int k = 0; k < stack.layers; k++)
-        same(&stack, "final", is.final[k], must.final[k], stack_state_bytes(&stack.layer[k]));
-    if (stack.trains) {
-        same(&stack, "dx", is.dx, must.dx, stack.x);
-        same(&stack, "dparams", is.dparams, must.dparams, stack.params);
+    struct arrays in = {NULL}, out, must;
+    stack_open(&stack, tested, is);
+    if (forced && !has_parts(stack.device)) {
+        stack_close(&stack);
+        return;
     }
-    stack_free(&in), stack_free(&is), stack_free(&must);
+    ecornn_net_plan *const plan = plan_of(stack.device, stack.text, forced);
+    stack_take_choices(&stack, plan);
+    stack_arrays(&stack, &in);
+    stack_by_hand(&stack, &in, &must);
+    for (int runs = 0; runs < (forced ? 3 : 1); runs++) {
+        stack_run(&stack, plan, &in, &out);
+        same(&stack, "y", out.y, must.y, stack.y);
+        for (int k = 0; k < stack.layers; k++)
+            same(&stack, "final", out.final[k], must.final[k], stack_state_bytes(&stack.layer[k]));
+        if (stack.trains) {
+            same(&stack, "dx", out.dx, must.dx, stack.x);
+            same(&stack, "dparams", out.dparams, must.dparams, stack.params);
+        }
+        stack_free(&out);
+    }
+    stack_free(&in), stack_free(&must);
     ecornn_net_plan_free(plan);
     stack_close(&stack);
+}
+
+START_TEST(bits_are_those_of_layers_by_hand)
+{
+    check_bits(&list[_i], false);
+}
+END_TEST
+
+START_TEST(bits_are_those_by_hand_at_once)
+{
+    check_bits(&beside[_i], true);
+}
+END_TEST
+
+/* Where steps are many the planner has them at once, where a layer fills the device in order. */
+START_TEST(small_ones_run_at_once)
+{
+    static char printed[1 << 16];
+    static const struct {
+        const char *text;
+        bool at_once;
+    } all[] = {{"bf16/train/T400/N32/I128; lstm/H256 + lstm/H256/rev", true},
+               {"bf16/train/T200/N64/I64; gru/H128; join:2; lstm/H128 + gru/H128/rev", true},
+               {"bf16/train/T100/N512/I1024; lstm/H1024 + lstm/H1024/rev", false}};
+    ecornn_device *device;
+    check_ok(ecornn_device_open(&device, tested));
+    for (size_t i = 0; has_parts(device) && i < sizeof all / sizeof *all; i++) {
+        ecornn_net_plan *const plan = plan_of(device, all[i].text, false);
+        ecornn_net_plan_print(plan, printed, sizeof printed);
+        ck_assert_msg((strstr(printed, "at once") != NULL) == all[i].at_once, "%s", printed);
+        ecornn_net_plan_free(plan);
+    }
+    ecornn_device_close(device);
 }
 END_TEST
 
@@ -124,28 +199,30 @@ static bool run_fails(const ecornn_net_plan *plan, ecornn_device *device, const 
     return failed;
 }
 
+/* One after the other, and at once. */
 START_TEST(calls_that_fail_are_said)
 {
-    enum { T = 7, N = 3, I = 4, U = 4, Y = 18, MOST_CALLS = 4000 };
+    enum { T = 7, N = 3, I = 4, U = 4, MOST_CALLS = 4000 };
+    static const char *const text[] = {"train/T7/N3/I4; gru/H4 + lstm/H5/rev; join:2",
+                                       "train/T7/N3/I4; gru/H64 + lstm/H64/rev; join:2"};
     ecornn_device *device;
-    ecornn_net_plan *plan;
     ecornn_net_sizes sizes;
     int k = 1;
     setenv("ECORNN_FORCE", "graph=0", 1); /* without a graph a run goes on */
     check_ok(ecornn_device_open(&device, tested));
     unsetenv("ECORNN_FORCE");
-    check_ok(ecornn_net_plan_create(&plan, device, "train/T7/N3/I4; gru/H4 + lstm/H5/rev; join:2",
-                                    NULL));
+    ecornn_net_plan *const plan = plan_of(device, text[_i], _i == 1 && has_parts(device));
     ecornn_net_plan_sizes(plan, &sizes);
-    ck_assert(sizes.output == Y && sizes.joined == 2);
+    ck_assert_int_eq(sizes.joined, 2);
+    const size_t y = (size_t)U * N * (size_t)sizes.output * 4;
     void *const blocks[] = {memory_of(device, sizes.blocks.weights),
                             memory_of(device, sizes.blocks.dweights),
                             memory_of(device, sizes.blocks.workspace),
                             memory_of(device, sizes.blocks.reserve),
                             memory_of(device, T * N * I * 4),
                             memory_of(device, T * N * I * 4),
-                            memory_of(device, U * N * Y * 4),
-                            memory_of(device, U * N * Y * 4),
+                            memory_of(device, y),
+                            memory_of(device, y),
                             memory_of(device, N * 4)};
     const ecornn_io io = {.size = sizeof io,
                           .steps = ECORNN_ALL,
@@ -180,7 +257,9 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, bits_are_those_of_layers_by_hand, 0, NETS);
     tcase_add_loop_test(tests, numbers_are_the_references, 0, NETS);
-    tcase_add_test(tests, calls_that_fail_are_said);
+    tcase_add_loop_test(tests, bits_are_those_by_hand_at_once, 0, BESIDE);
+    tcase_add_test(tests, small_ones_run_at_once);
+    tcase_add_loop_test(tests, calls_that_fail_are_said, 0, 2);
     suite_add_tcase(suite, tests);
     return suite_run(suite, false);
 }

@@ -109,6 +109,26 @@ void stack_close(struct stack *stack)
     ecornn_device_close(stack->device);
 }
 
+void stack_take_choices(struct stack *stack, const ecornn_net_plan *plan)
+{
+    static char text[1 << 14];
+    for (int k = 0; k < stack->layers; k++) {
+        struct layer *const layer = &stack->layer[k];
+        ecornn_net_layer of_net;
+        check_ok(ecornn_net_layer_get(plan, k, &of_net));
+        ck_assert_int_lt(ecornn_plan_print(of_net.plan, text, sizeof text), (int)sizeof text);
+        char *const choices = strstr(text, "ECORNN_FORCE=");
+        if (choices == NULL)
+            continue;
+        choices[strcspn(choices, "\n")] = '\0';
+        ecornn_plan_free(layer->plan);
+        setenv("ECORNN_FORCE", strchr(choices, '=') + 1, 1);
+        check_ok(ecornn_plan_create(&layer->plan, stack->device, &layer->desc));
+        unsetenv("ECORNN_FORCE");
+        ecornn_plan_sizes(layer->plan, &layer->sizes);
+    }
+}
+
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
 size_t stack_state_bytes(const struct layer *layer)

@@ -65,6 +65,8 @@ void check_ok(ecornn_status status);
 /* Plans of all layers by themselves. */
 void stack_open(struct stack *stack, const char *device, const struct stack_case *is);
 void stack_close(struct stack *stack);
+/* These plans anew, with the choices that the net's layers say they took. */
+void stack_take_choices(struct stack *stack, const ecornn_net_plan *plan);
 /* Fills what goes in. */
 void stack_arrays(const struct stack *stack, struct arrays *in);
 void stack_free(struct arrays *arrays);
