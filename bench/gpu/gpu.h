@@ -117,6 +117,9 @@ void gpu_print_means(const struct gpu_case *cases, int n);
 /* error.c: prints how far an F32 problem's results are from those in F64, and cuDNN's. */
 void gpu_measure_error(ecornn_device *device, const struct gpu_case *one, cudaStream_t stream);
 
+/* nets.c: prints microseconds of a run of a net as planned, and with its layers in order. */
+void gpu_measure_net(ecornn_device *device, const char *text, cudaStream_t stream);
+
 /* An LSTM of one layer in inference as a loop of cuBLAS products and kernels of one operation each,
  * unfused.cu: two products a step, or naively eight.  Seconds; false: not this type. */
 bool unfused_measure(const ecornn_desc *desc, bool naive, cudaStream_t stream, double *eager,

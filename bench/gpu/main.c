@@ -4,6 +4,7 @@
  *
  *     bench_gpu [--device cuda:K] [--cell FILE] [--shapes FILE] [--versus unfused|layouts|error]
  *               [--quick ours|cudnn|both] PROBLEM|@LIST[/PARTS]...
+ *     bench_gpu [--device cuda:K] --versus order NET...
  *
  * Each in a process of its own: in one where cuDNN had run before, graphs of ours took up to 13 %
  * longer.  A line for each: microseconds of a step (of a layer; of all models), of a run in all,
@@ -13,8 +14,9 @@
  * @gpu-grid/bf16/train: the problems of a list in the file of shapes, with parts for each.
  * --versus unfused: an LSTM in inference also as a loop of small kernels (unfused.cu);
  * layouts: instead of all this, a recurrent step in several layouts (layouts.cu); error: the
- * errors of F32 against F64 (error.c).  --quick: few samples, all problems in one
- * process, or in two, one for each side, in turns: for many problems (plot_gpu.py).
+ * errors of F32 against F64 (error.c); order: nets, and with their layers in order (nets.c).
+ * --quick: few samples, all problems in one process, or in two, one for each side, in turns: for
+ * many problems (plot_gpu.py).
  */
 #include "gpu.h"
 
@@ -29,7 +31,7 @@
 struct options {
     const char *device, *shapes;
     ecornn_cell *own;
-    bool loops, layouts, errors;
+    bool loops, layouts, errors, nets;
     bool quick[2]; /* ours, theirs; neither: slowly, both */
 };
 
@@ -131,6 +133,15 @@ static void measure(const struct options *options, struct gpu_case *one)
     } else {
         measure_times(options, one, stream);
     }
+}
+
+static void measure_nets(const struct options *options, char **nets, int n)
+{
+    cudaStream_t stream = make_stream(options->device);
+    ecornn_device *device = open_device(options->device, "1");
+    for (int k = 0; k < n; k++)
+        gpu_measure_net(device, nets[k], stream);
+    ecornn_device_close(device);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -245,6 +256,8 @@ static bool read_option(struct options *options, const char *name, const char *v
         options->layouts = true;
     else if (versus && strcmp(value, "error") == 0)
         options->errors = true;
+    else if (versus && strcmp(value, "order") == 0)
+        options->nets = true;
     else if (strcmp(name, "--quick") == 0) {
         options->quick[OURS] = both || strcmp(value, "ours") == 0;
         options->quick[THEIRS] = both || strcmp(value, "cudnn") == 0;
@@ -264,9 +277,13 @@ int main(int argc, char **argv)
         k += 2;
     if (k >= argc || strncmp(argv[k], "--", 2) == 0) {
         fprintf(stderr, "usage: bench_gpu [--device cuda:K] [--cell FILE] [--shapes FILE] "
-                        "[--versus unfused|layouts|error] [--quick ours|cudnn|both] "
-                        "PROBLEM|@LIST[/PARTS]...\n");
+                        "[--versus unfused|layouts|error|order] [--quick ours|cudnn|both] "
+                        "PROBLEM|@LIST[/PARTS]|NET...\n");
         return 2;
+    }
+    if (options.nets) {
+        measure_nets(&options, argv + k, argc - k);
+        return 0;
     }
     struct gpu_case *cases = gpu_cases(&n, options.shapes, argv + k, argc - k, options.own);
     if (options.quick[OURS] || options.quick[THEIRS])
