@@ -105,8 +105,8 @@ struct eco_rows_move {
     ecornn_type type;
 };
 
-/* How runs go side by side: so many at once; each in a part of the device, by one
- * algorithm, or, algo NULL, in all of it. */
+/* How runs go side by side: so many at once; each in a part of the device, by one algorithm, or,
+ * algo NULL, in all of it. */
 struct eco_models_share {
     int at_once;
     const struct eco_algo *algo;

@@ -1,6 +1,7 @@
 /*
  * Nets: a text of layers, a plan of each, and runs that go from one to the next.  lib/api_net.c
- * checks arguments, lib/net_plan.c makes the plans and places their blocks, lib/net_run.c runs.
+ * checks arguments, lib/net_plan.c makes the plans, lib/net_blocks.c places their blocks,
+ * lib/net_run.c runs.
  */
 #ifndef ECO_LIB_NET_H
 #define ECO_LIB_NET_H
@@ -60,6 +61,8 @@ static inline const struct eco_problem *eco_net_problem(const struct ecornn_net_
     return &plan->layer[0].plan->problem;
 }
 
+/* net_blocks.c: all of a plan whose layers have theirs. */
+ecornn_status eco_net_place(struct ecornn_net_plan *plan);
 /* net_plan.c: in a plan that is zeros but for its device. */
 ecornn_status eco_net_create(struct ecornn_net_plan *plan, const char *text,
                              const ecornn_cell *const *cells);
