@@ -23,7 +23,9 @@ static ecornn_device *device;
 
 /* ---- NaN and Inf ----------------------------------------------------------------------------- */
 
-static const char *const cell[] = {"lstm", "gru", "gru-reset-first", "rnn-tanh", "rnn-relu"};
+/* The last ones have means over a row, whose sums go round among blocks as what is not NaN does. */
+static const char *const cell[] = {"lstm",     "gru",       "gru-reset-first", "rnn-tanh",
+                                   "rnn-relu", "norm-lstm", "norm-lstm-torch"};
 static const char *const type[] = {"bf16", "f16", "f32/fast", "f32"};
 enum { CELLS = sizeof cell / sizeof *cell, TYPES = sizeof type / sizeof *type };
 
