@@ -69,6 +69,80 @@ START_TEST(small_ones_have_parts)
 }
 END_TEST
 
+/* ---- beside other plans ---------------------------------------------------------------------- */
+
+/* Models in parts of the device, in two plans, and one layer that wants all of it. */
+static const char *const together[] = {"lstm/bf16/train/T40/N64/I32/H128/models:20",
+                                       "gru/f32/train/bi/T30/N16/I16/H96/models:6",
+                                       "lstm/bf16/train/T60/N64/I64/H512"};
+enum { TOGETHER = sizeof together / sizeof *together };
+
+struct beside {
+    struct models_run run;
+    char *should[MODELS_ARRAYS]; /* results by itself */
+};
+
+static size_t bytes_of(const struct models_run *run, int array)
+{
+    return (size_t)run->models * run->bytes[array];
+}
+
+static void open_beside(struct beside *beside, const char *problem, uint64_t *seed)
+{
+    struct models_run *run = &beside->run;
+    cudaStream_t stream;
+    ck_assert_int_eq(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    *beside = (struct beside){.run = {.memory = &memory, .stream = stream}};
+    models_open(run, "cuda", problem);
+    models_fill(run, seed);
+    models_forget(run);
+    models_queue(run, NULL, NULL, 5);
+    models_check_ok(ecornn_wait(run->device, stream));
+    for (int array = Y; array < MODELS_ARRAYS; array++) {
+        beside->should[array] = malloc(bytes_of(run, array) + 1);
+        memcpy(beside->should[array], run->array[array], bytes_of(run, array));
+    }
+}
+
+static void check_beside(const struct beside *beside)
+{
+    const struct models_run *run = &beside->run;
+    models_check_ok(ecornn_wait(run->device, run->stream));
+    for (int array = Y; array < MODELS_ARRAYS; array++)
+        ck_assert_mem_eq(run->array[array], beside->should[array], bytes_of(run, array));
+}
+
+static void close_beside(struct beside *beside)
+{
+    cudaStream_t stream = beside->run.stream;
+    models_close(&beside->run);
+    cudaStreamDestroy(stream);
+    for (int array = Y; array < MODELS_ARRAYS; array++)
+        free(beside->should[array]);
+}
+
+/* On a stream each, queued and from graphs: none waits for ever, and all have the same bits. */
+START_TEST(share_the_device)
+{
+    enum { TIMES = 4, RUNS = 5 };
+    struct beside beside[TOGETHER];
+    uint64_t seed = 17;
+    for (int k = 0; k < TOGETHER; k++)
+        open_beside(&beside[k], together[k], &seed);
+    for (int time = 0; time < TIMES; time++) {
+        for (int k = 0; k < TOGETHER; k++)
+            models_forget(&beside[k].run);
+        for (int run = 0; run < RUNS; run++)
+            for (int k = 0; k < TOGETHER; k++)
+                models_queue(&beside[k].run, NULL, NULL, 5);
+        for (int k = 0; k < TOGETHER; k++)
+            check_beside(&beside[k]);
+    }
+    for (int k = 0; k < TOGETHER; k++)
+        close_beside(&beside[k]);
+}
+END_TEST
+
 int main(void)
 {
     ecornn_device *device;
@@ -83,5 +157,6 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, bits_are_those_of_each_by_itself, 0, PROBLEMS);
     tcase_add_test(tests, small_ones_have_parts);
+    tcase_add_test(tests, share_the_device);
     return suite_run(suite, false);
 }

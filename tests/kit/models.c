@@ -112,7 +112,7 @@ static void *state(const struct models_run *run, int array, int s)
                : NULL;
 }
 
-static void train(struct models_run *run, const int32_t *lengths, const uint8_t *resets,
+void models_queue(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
                   uint64_t seed)
 {
     void *params[MOST_PARAMS], *dparams[MOST_PARAMS];
@@ -137,6 +137,7 @@ static void train(struct models_run *run, const int32_t *lengths, const uint8_t 
                     .workspace = run->workspace,
                     .reserve = trains ? run->reserve : NULL,
                     .seed = seed,
+                    .stream = run->stream,
                     .workspace_bytes = run->sizes.workspace,
                     .reserve_bytes = run->sizes.reserve};
     ecornn_gradient gradient = {.size = sizeof gradient,
@@ -153,20 +154,33 @@ static void train(struct models_run *run, const int32_t *lengths, const uint8_t 
         gradient.dinitial[s] = state(run, DINITIAL, s);
         gradient.dreset_state[s] = resets ? state(run, DSTART, s) : NULL;
     }
-    models_check_ok(ecornn_pack(run->plan, (const void *const *)params, run->weights, NULL));
+    models_check_ok(ecornn_pack(run->plan, (const void *const *)params, run->weights, io.stream));
     models_check_ok(ecornn_forward(run->plan, &io));
-    models_check_ok(ecornn_wait(run->device, NULL));
     if (!trains)
         return;
     models_check_ok(ecornn_backward(run->plan, &io, &gradient));
-    models_check_ok(ecornn_unpack(run->plan, run->dweights, dparams, 0, NULL));
-    models_check_ok(ecornn_wait(run->device, NULL));
+    models_check_ok(ecornn_unpack(run->plan, run->dweights, dparams, 0, io.stream));
+}
+
+static void train(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
+                  uint64_t seed)
+{
+    models_queue(run, lengths, resets, seed);
+    models_check_ok(ecornn_wait(run->device, run->stream));
 }
 
 static void fill(char *array, size_t bytes, ecornn_type type, uint64_t *seed)
 {
     for (size_t i = 0; i < bytes / eco_type_bytes(type); i++)
         eco_type_set(array, i, type, uniform(seed) - 0.5);
+}
+
+void models_fill(const struct models_run *run, uint64_t *seed)
+{
+    const ecornn_type type = run->desc.type, wide = type == ECORNN_F64 ? type : ECORNN_F32;
+    for (int array = X; array <= PARAMS; array++)
+        fill(run->array[array], (size_t)run->models * run->bytes[array],
+             array == PARAMS ? wide : type, seed);
 }
 
 /* Model m's part of an array of all. */
@@ -221,8 +235,7 @@ static void force_choices_of(const struct models_run *all)
     ck_assert_int_eq(setenv("ECORNN_FORCE", strchr(choices, '=') + 1, 1), 0);
 }
 
-/* So that nothing is left of the run before. */
-static void forget(const struct models_run *run)
+void models_forget(const struct models_run *run)
 {
     for (int array = Y; array < MODELS_ARRAYS; array++)
         memset(run->array[array], 0xFF, (size_t)run->models * run->bytes[array]);
@@ -251,10 +264,7 @@ static void open_pair(struct pair *pair, const char *device)
     unsetenv("ECORNN_FORCE");
     ck_assert_int_eq(ecornn_param_count(all->plan),
                      test->models * ecornn_param_count(pair->one.plan));
-    const ecornn_type type = all->desc.type, wide = type == ECORNN_F64 ? type : ECORNN_F32;
-    for (int array = X; array <= PARAMS; array++)
-        fill(all->array[array], (size_t)test->models * all->bytes[array],
-             array == PARAMS ? wide : type, &seed);
+    models_fill(all, &seed);
     const size_t T = (size_t)all->desc.steps, N = (size_t)all->desc.batch;
     const size_t rows = test->shared ? N : (size_t)test->models * N;
     pair->lengths = alloc(all->memory, rows * sizeof *pair->lengths);
@@ -271,7 +281,7 @@ static void run_one(struct pair *pair, int m)
     const size_t T = (size_t)pair->all.desc.steps, N = (size_t)pair->all.desc.batch;
     const size_t mine = test->shared ? 0 : (size_t)m;
     take_inputs(&pair->all, &pair->one, m);
-    forget(&pair->one);
+    models_forget(&pair->one);
     train(&pair->one, test->lengths ? pair->lengths + mine * N : NULL,
           test->resets ? pair->resets + mine * T * N : NULL, 11 + (uint64_t)m);
     compare(&pair->all, &pair->one, m, test->resets);
@@ -285,7 +295,7 @@ void models_check(const struct models_case *test, const char *device,
     struct models_run *all = &pair.all, *one = &pair.one;
     for (int time = 0; time < (memory != NULL ? 3 : 1); time++) {
         char *sum = malloc(all->bytes[DX]);
-        forget(all);
+        models_forget(all);
         train(all, test->lengths ? pair.lengths : NULL, test->resets ? pair.resets : NULL, 11);
         for (int m = 0; m < test->models; m++) {
             run_one(&pair, m);

@@ -53,6 +53,7 @@ struct models_run {
     char *array[MODELS_ARRAYS];
     void *weights, *workspace, *reserve, *dweights;
     const struct models_memory *memory;
+    void *stream; /* of the device; NULL: the default one */
 };
 
 /* Fails the test where it is not OK. */
@@ -60,6 +61,12 @@ void models_check_ok(ecornn_status status);
 /* run->memory is set, the rest is zeros. */
 void models_open(struct models_run *run, const char *device, const char *problem);
 void models_close(struct models_run *run);
+/* Inputs of all models, and what results are before a run: all bits set. */
+void models_fill(const struct models_run *run, uint64_t *seed);
+void models_forget(const struct models_run *run);
+/* Weights, a run and, in training, gradients, on the run's stream: nothing is waited for. */
+void models_queue(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
+                  uint64_t seed);
 /* Runs all, with given memory again and again, as a graph, too; and each model by itself, with
  * given memory by the choices that all printed.  The test fails where bits are others. */
 void models_check(const struct models_case *test, const char *device,
