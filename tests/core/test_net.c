@@ -4,6 +4,7 @@
  */
 #include <check.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/util.h"
@@ -50,7 +51,10 @@ START_TEST(bits_are_those_of_layers_by_hand)
     if (strcmp(devices[_i % DEVICES], "cuda") == 0 && ecornn_device_count("cuda") == 0)
         return;
     stack_open(&stack, devices[_i % DEVICES], &list[_i / DEVICES]);
+    /* in order, as by hand: tests/gpu/test_gpu_net has layers at once */
+    setenv("ECORNN_FORCE", "at-once=1", 1);
     check_ok(ecornn_net_plan_create(&plan, stack.device, stack.text, NULL));
+    unsetenv("ECORNN_FORCE");
     stack_arrays(&stack, &in);
     stack_run(&stack, plan, &in, &is);
     stack_by_hand(&stack, &in, &must);
