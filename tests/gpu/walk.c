@@ -290,13 +290,20 @@ static const struct more {
     {"rnn-relu/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"lstm-peephole/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"lstm-coupled/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"slstm/bf16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
+    {"slstm/f16/train/T2/N150/I24/H72/states/lengths:random", NULL, false},
     {"lstm/bf16/infer/bi/T3/N300/I72/H40/states/lengths:random", NULL, false},
     {"lstm/f32/infer/L3/T9/N2/I5/H24/states", NULL, false},
     {"lstm/bf16/infer/L3/T9/N2/I5/H24/states", NULL, false},
     /* begins where the text says */
     {"four-states/f32/train/T3/N3/I8/H32", "algorithm=step", false},
     /* rows of whole pieces, which are patched as such */
-    {"gru/f32/train/T3/N3/I8/H32/resets:30", "algorithm=step", false}};
+    {"gru/f32/train/T3/N3/I8/H32/resets:30", "algorithm=step", false},
+    /* counted steps are squeezed together: whole pieces, and elements of each size */
+    {"lstm/f32/train/T5/N3/I8/H32/states/mask:40", "algorithm=step", false},
+    {"gru/f32/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
+    {"gru/bf16/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false},
+    {"gru/f64/train/T5/N3/I5/H7/states/mask:40", "algorithm=step", false}};
 enum { MORE = sizeof more / sizeof *more };
 
 static void walk_case(const char *text, int rung, const struct more *one,
