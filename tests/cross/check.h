@@ -46,6 +46,7 @@ typedef struct {
 #define ck_assert_int_eq(a, b)    ck_assert_msg((a) == (b), "%s == %s", #a, #b)
 #define ck_assert_int_lt(a, b)    ck_assert_msg((a) < (b), "%s < %s", #a, #b)
 #define ck_assert_int_le(a, b)    ck_assert_msg((a) <= (b), "%s <= %s", #a, #b)
+#define ck_assert_int_gt(a, b)    ck_assert_msg((a) > (b), "%s > %s", #a, #b)
 #define ck_assert_int_ge(a, b)    ck_assert_msg((a) >= (b), "%s >= %s", #a, #b)
 #define ck_assert_uint_lt(a, b)   ck_assert_msg((a) < (b), "%s < %s", #a, #b)
 #define ck_assert_uint_eq(a, b)   ck_assert_msg((a) == (b), "%s == %s", #a, #b)
