@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every kernel of the CUDA module, forced and compared with the reference, with a count of each file
+# Every kernel of layers in the CUDA module, forced and compared with the reference, with a count of each file
 # at the end; in the build folder of a machine with a GPU:
 #     SOURCE/tests/gpu/walk.sh [PROCESSES]
 # The kernels there are: those of the module itself, by its symbols, but of attention and of joins in
