@@ -109,6 +109,8 @@ size_t eco_cpu_team_bytes(int threads);
 bool eco_cpu_blas_has_threads(void);
 void eco_cpu_blas_alone(void);
 void eco_cpu_blas_as_before(void);
+/* In the child of a fork: the runs of other threads are not in it. */
+void eco_cpu_blas_forked(void);
 
 /* This thread's part of n things, in whole groups; of the team's rows, or other things. */
 struct eco_share eco_cpu_part(const struct eco_cpu_run *run, int32_t n, int32_t group);

@@ -5,12 +5,10 @@
 #include "lib/machine.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <time.h>
 
+#include "common/locks.h"
 #include "lib/tune.h"
-
-static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
 
 void eco_machine_tell(struct ecornn_device *device, bool last)
 {
@@ -19,7 +17,7 @@ void eco_machine_tell(struct ecornn_device *device, bool last)
     if (device->backend->measures == NULL ||
         atomic_load_explicit(&device->told, memory_order_acquire))
         return;
-    pthread_mutex_lock(&telling);
+    eco_lock(ECO_LOCK_TELLING);
     if (!atomic_load(&device->told)) {
         eco_wisdom_find_machine(device, values);
         eco_values_read(device->backend->measures, values, value);
@@ -27,7 +25,7 @@ void eco_machine_tell(struct ecornn_device *device, bool last)
             device->backend->tell(device, value);
         atomic_store(&device->told, last || values[0] != '\0');
     }
-    pthread_mutex_unlock(&telling);
+    eco_unlock(ECO_LOCK_TELLING);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/locks.h"
 #include "common/wisdom/wisdom.h"
 #include "lib/paths.h"
 
@@ -149,27 +149,7 @@ ecornn_status eco_wisdom_load(const char *path)
     return status;
 }
 
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool opened;
-static pthread_once_t forks = PTHREAD_ONCE_INIT;
-
-static void take(void)
-{
-    pthread_mutex_lock(&opening);
-}
-
-static void give(void)
-{
-    pthread_mutex_unlock(&opening);
-}
-
-/* A child has no thread that would end the reading.  Handlers before a fork run in reverse order:
- * this lock is taken before the store's, as below. */
-static void watch_forks(void)
-{
-    eco_wisdom_guard();
-    pthread_atfork(take, give, give);
-}
+static atomic_bool opened; /* set under ECO_LOCK_FILES */
 
 /* A file that is not there is no fault, but of one that was asked for. */
 static void open_one(enum eco_wisdom_file which)
@@ -192,21 +172,19 @@ void eco_wisdom_open(void)
 {
     if (atomic_load_explicit(&opened, memory_order_acquire))
         return;
-    pthread_once(&forks, watch_forks);
-    take();
+    eco_lock(ECO_LOCK_FILES);
     for (int which = 0; which < ECO_WISDOM_FILES && !atomic_load(&opened); which++)
         open_one((enum eco_wisdom_file)which);
     atomic_store(&opened, true);
-    give();
+    eco_unlock(ECO_LOCK_FILES);
 }
 
 void eco_wisdom_begin_anew(void)
 {
-    pthread_once(&forks, watch_forks);
-    take();
+    eco_lock(ECO_LOCK_FILES);
     atomic_store(&opened, true);
     eco_wisdom_forget();
-    give();
+    eco_unlock(ECO_LOCK_FILES);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

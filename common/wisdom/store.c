@@ -5,43 +5,14 @@
 #include "common/wisdom/wisdom.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "common/backend.h"
+#include "common/locks.h"
 #include "common/util.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct eco_wisdom store;          /* under the lock, */
+static struct eco_wisdom store;          /* under ECO_LOCK_WISDOM, */
 static char complaint[ECO_MAX_IDENTITY]; /* and this */
-static pthread_once_t forks = PTHREAD_ONCE_INIT;
-
-static void take(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void give(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-/* A fork while another thread has the lock would leave the child without it for ever. */
-static void watch_forks(void)
-{
-    pthread_atfork(take, give, give);
-}
-
-void eco_wisdom_guard(void)
-{
-    pthread_once(&forks, watch_forks);
-}
-
-static void enter(void)
-{
-    eco_wisdom_guard();
-    take();
-}
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
@@ -67,13 +38,13 @@ ecornn_status eco_wisdom_add(const char *text, size_t bytes, const char *name)
     ecornn_status status = eco_wisdom_read(&more, text, bytes, name);
     if (status != ECORNN_OK)
         return status;
-    enter();
+    eco_lock(ECO_LOCK_WISDOM);
     status = join(&more, &joined);
     if (status == ECORNN_OK) {
         eco_wisdom_free(&store);
         store = joined;
     }
-    give();
+    eco_unlock(ECO_LOCK_WISDOM);
     eco_wisdom_free(&more);
     return status;
 }
@@ -105,18 +76,18 @@ ecornn_status eco_wisdom_learn_machine(const struct ecornn_device *device, const
 
 void eco_wisdom_forget(void)
 {
-    enter();
+    eco_lock(ECO_LOCK_WISDOM);
     eco_wisdom_free(&store);
     complaint[0] = '\0';
-    give();
+    eco_unlock(ECO_LOCK_WISDOM);
 }
 
 void eco_wisdom_complain(const char *about)
 {
-    enter();
+    eco_lock(ECO_LOCK_WISDOM);
     struct eco_text text = {complaint, sizeof complaint, strlen(complaint)};
     eco_text_add(&text, "%s%s", text.length > 0 ? "; " : "", about);
-    give();
+    eco_unlock(ECO_LOCK_WISDOM);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -124,9 +95,9 @@ void eco_wisdom_complain(const char *about)
 size_t eco_wisdom_print(char *data, size_t size)
 {
     struct eco_text text = {data, size, 0};
-    enter();
+    eco_lock(ECO_LOCK_WISDOM);
     eco_wisdom_write(&text, &store, true);
-    give();
+    eco_unlock(ECO_LOCK_WISDOM);
     return text.length;
 }
 
@@ -134,11 +105,11 @@ void eco_wisdom_find_machine(const struct ecornn_device *device, char values[ECO
 {
     struct eco_text text = {values, ECO_MAX_VALUES, 0};
     values[0] = '\0';
-    enter();
+    eco_lock(ECO_LOCK_WISDOM);
     for (int32_t k = 0; k < store.machines; k++)
         if (store.device[store.machine[k].device].id == device->id)
             eco_text_add(&text, "%s", store.machine[k].values);
-    give();
+    eco_unlock(ECO_LOCK_WISDOM);
 }
 
 static uint32_t first_of(uint64_t key)
@@ -184,7 +155,7 @@ void eco_wisdom_find(const struct eco_problem *problem, const struct ecornn_devi
                     note = {found->note, sizeof found->note, 0};
     const struct eco_wisdom_line *other = NULL;
     found->choices[0] = found->note[0] = '\0';
-    enter();
+    eco_lock(ECO_LOCK_WISDOM);
     const struct eco_wisdom_line *line = store.lines > 0 ? best_of(problem, device, &other) : NULL;
     if (line != NULL) {
         eco_text_add(&choices, "%s", line->choices);
@@ -196,5 +167,5 @@ void eco_wisdom_find(const struct eco_problem *problem, const struct ecornn_devi
     }
     if (complaint[0] != '\0')
         eco_text_add(&note, "%s%s", note.length > 0 ? "; " : "", complaint);
-    give();
+    eco_unlock(ECO_LOCK_WISDOM);
 }

@@ -119,9 +119,6 @@ ecornn_status eco_wisdom_learn(const struct ecornn_device *device,
 ecornn_status eco_wisdom_learn_machine(const struct ecornn_device *device, const char *values,
                                        const char *date);
 void eco_wisdom_forget(void);
-/* From now on a fork waits for who has the lock.  Who takes another lock before it, and guards that
- * one, calls this first. */
-void eco_wisdom_guard(void);
 /* As snprintf; SIZE_MAX: no memory. */
 size_t eco_wisdom_print(char *text, size_t size);
 /* A file that could not be read: what plans say of it, until all is forgotten. */

@@ -7,11 +7,14 @@
 #include "cpu/cpu.h"
 
 #include <cblas.h>
-#include <pthread.h>
+
+#include "common/locks.h"
 
 #ifdef OPENBLAS_VERSION
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static int runs, threads; /* under the mutex */
+/* Under ECO_LOCK_BLAS. */
+static int runs;
+static bool taken;
+static int threads; /* BLAS's own, while taken */
 
 bool eco_cpu_blas_has_threads(void)
 {
@@ -20,20 +23,28 @@ bool eco_cpu_blas_has_threads(void)
 
 void eco_cpu_blas_alone(void)
 {
-    pthread_mutex_lock(&mutex);
-    if (runs++ == 0) {
+    eco_lock(ECO_LOCK_BLAS);
+    if (runs++ == 0 && !taken) {
         threads = openblas_get_num_threads();
         openblas_set_num_threads(1);
+        taken = true;
     }
-    pthread_mutex_unlock(&mutex);
+    eco_unlock(ECO_LOCK_BLAS);
 }
 
 void eco_cpu_blas_as_before(void)
 {
-    pthread_mutex_lock(&mutex);
-    if (--runs == 0)
+    eco_lock(ECO_LOCK_BLAS);
+    if (--runs == 0) {
         openblas_set_num_threads(threads);
-    pthread_mutex_unlock(&mutex);
+        taken = false;
+    }
+    eco_unlock(ECO_LOCK_BLAS);
+}
+
+void eco_cpu_blas_forked(void)
+{
+    runs = 0;
 }
 #else
 bool eco_cpu_blas_has_threads(void)
@@ -46,6 +57,10 @@ void eco_cpu_blas_alone(void)
 }
 
 void eco_cpu_blas_as_before(void)
+{
+}
+
+void eco_cpu_blas_forked(void)
 {
 }
 #endif

@@ -33,8 +33,10 @@ static void before_fork(void)
 
 static void child_after_fork(void)
 {
-    if (atomic_load(&had_threads))
-        atomic_store(&forked, true);
+    if (!atomic_load(&had_threads))
+        return;
+    atomic_store(&forked, true);
+    eco_cpu_blas_forked();
 }
 
 __attribute__((constructor)) static void watch(void)
