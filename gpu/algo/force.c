@@ -14,6 +14,7 @@
 #include "gpu/fused_step/args.h"
 #include "gpu/wide_step/wide_step.h"
 #include "gpu/persistent/persistent.h"
+#include "gpu/view/plan.h"
 
 enum { VALUE = 32 };
 
@@ -238,6 +239,29 @@ static bool read_rows(const char *text, struct eco_gpu_force *force)
     return force->rows == ECO_ROWS_PADDED || strcmp(text, "dense") == 0;
 }
 
+_Static_assert(ECO_GPU_LANES == 16, "the values of at-once");
+static bool read_lanes(const char *text, int32_t *lanes)
+{
+    return read_number(text, lanes) && *lanes >= 1 && *lanes <= ECO_GPU_LANES;
+}
+
+/* Of nets and of several models; looked at here, so that every plan refuses what cannot be. */
+static bool read_at_once(const char *text, struct eco_gpu_force *force)
+{
+    int32_t lanes;
+    (void)force;
+    return read_lanes(text, &lanes);
+}
+
+int eco_gpu_forced_at_once(const char *forced)
+{
+    char value[VALUE];
+    int32_t lanes = 0;
+    return eco_force_text(forced, "at-once", value, sizeof value) && read_lanes(value, &lanes)
+               ? lanes
+               : 0;
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 /* Of keys that have one. */
@@ -253,21 +277,25 @@ static const struct {
     enum variable variable;
     bool (*read)(const char *text, struct eco_gpu_force *force);
     bool unsaid; /* choices.c says it only where it is forced */
-} keys[] = {{"forward", NO_VARIABLE, read_forward, false},
-            {"backward", NO_VARIABLE, read_backward, false},
-            {"groups-back", NO_VARIABLE, read_groups_back, true},
-            {"groups", NO_VARIABLE, read_groups, true},
-            {"fused", NO_VARIABLE, read_fused, false},
-            {"projection", NO_VARIABLE, read_projected, false},
-            {"grouped", NO_VARIABLE, read_grouped, true},
-            {"emulated-f32", EMULATED_F32, read_emulated_f32, true},
-            {"scaled-f16", NO_VARIABLE, read_scaled_f16, true},
-            {"stream-k", NO_VARIABLE, read_stream_k, true},
-            {"step-tile", NO_VARIABLE, read_step_tile, true},
-            {"chunk-back", NO_VARIABLE, read_chunk_back, false},
-            {"chunk", CHUNK, read_chunk, false},
-            {"wavefront", WAVEFRONT, read_wavefront, false},
-            {"rows", ROWS, read_rows, false}};
+    const char *values;
+} keys[] = {
+    {"forward", NO_VARIABLE, read_forward, false, "MAINLOOP:UNITSxBLOCKS"},
+    {"backward", NO_VARIABLE, read_backward, false, "MAINLOOP:UNITSxBLOCKS or step"},
+    {"groups-back", NO_VARIABLE, read_groups_back, true, "1 or more"},
+    {"groups", NO_VARIABLE, read_groups, true, "1 or more"},
+    {"fused", NO_VARIABLE, read_fused, false, "8, 16, 32 or wgmma:ROWSxUNITS"},
+    {"projection", NO_VARIABLE, read_projected, false, "8, 16 or 32"},
+    {"grouped", NO_VARIABLE, read_grouped, true, "0, 8, 16 or 32"},
+    {"emulated-f32", EMULATED_F32, read_emulated_f32, true, "0, 1 or 2"},
+    {"scaled-f16", NO_VARIABLE, read_scaled_f16, true, "0 or 1"},
+    {"stream-k", NO_VARIABLE, read_stream_k, true, "0 or 1"},
+    {"step-tile", NO_VARIABLE, read_step_tile, true, "KIND:ROWSxCOLUMNSxBLOCKS"},
+    {"chunk-back", NO_VARIABLE, read_chunk_back, false, "0 or more"},
+    {"chunk", CHUNK, read_chunk, false, "0 or more"},
+    {"wavefront", WAVEFRONT, read_wavefront, false, "0 or 1"},
+    {"rows", ROWS, read_rows, false, "padded or dense"},
+    {"at-once", NO_VARIABLE, read_at_once, true, "1 to 16"},
+};
 enum { KEYS = sizeof keys / sizeof *keys };
 
 static bool asked(const struct eco_problem *problem, int k, char value[VALUE])
@@ -301,8 +329,9 @@ struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem)
             continue;
         eco_text_add(&all, "%s%s=%s", all.length > 0 ? "," : "", keys[k].key, value);
         if (!keys[k].read(value, &force) && force.wrong[0] == '\0')
-            eco_text_add(&(struct eco_text){force.wrong, sizeof force.wrong, 0}, "%s=%s",
-                         keys[k].key, value);
+            eco_text_add(&(struct eco_text){force.wrong, sizeof force.wrong, 0},
+                         "%s=%s is none of the values of that key: %s", keys[k].key, value,
+                         keys[k].values);
     }
     return force;
 }

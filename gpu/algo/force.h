@@ -28,7 +28,7 @@ enum { ECO_NOT_FORCED = -1, ECO_GROUPED_NEVER = -2, ECO_FORCE_TEXT = 128 };
 
 struct eco_gpu_force {
     char text[ECO_FORCE_TEXT];  /* of all keys, for people; "": nothing */
-    char wrong[ECO_FORCE_TEXT]; /* a key whose value is none; "": there is none */
+    char wrong[ECO_FORCE_TEXT]; /* a key whose value is none, and those it has; "": none */
     /* Of algorithm persistent, [forward, backward]: bits eco_persistent_place(); none of them: no
      * such division, or steps back of algorithm step. */
     bool divides[2], steps_back;
@@ -50,6 +50,8 @@ extern const char *const eco_gpu_variables[];
 
 /* At creation of a plan, and for its table of ways. */
 struct eco_gpu_force eco_gpu_force(const struct eco_problem *problem);
+/* Runs side by side that are forced, at most; 0: none are, or by what is no value of at-once. */
+int eco_gpu_forced_at_once(const char *forced);
 /* What is worth measuring, as eco_backend.tunables; tunables.c. */
 extern const struct eco_choice eco_gpu_tunables[];
 /* Of a problem's forced choices those that a plan does not choose as a whole: ",KEY=VALUE". */

@@ -53,8 +53,7 @@ static ecornn_status check_force(const struct ecornn_plan *plan, const struct ec
     const size_t prepared = plan->wishes.gpu.prepared_bytes[0] + plan->wishes.gpu.prepared_bytes[1];
     const char *wants = NULL;
     if (force->wrong[0] != '\0')
-        return eco_gpu_services->fail(
-            ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s is none of the values of that key", force->wrong);
+        return eco_gpu_services->fail(ECORNN_UNSUPPORTED, "ECORNN_FORCE: %s", force->wrong);
     if (persistent && plan->algo != &eco_algo_persistent)
         wants = "algorithm persistent";
     else if (fused && plan->algo != &eco_algo_fused)

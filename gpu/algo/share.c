@@ -4,7 +4,6 @@
  */
 #include "gpu/algo/algo.h"
 
-#include "common/force.h"
 #include "gpu/device/rates.h"
 
 /* Where no part is given away: as many as keep a device busy. */
@@ -65,12 +64,10 @@ static double time_of_parts(const struct eco_problem *one, const struct eco_caps
            (models - rounds) * eco_step_products(one, part, ECO_OUTSIDE_INPUT);
 }
 
-/* How many at once are forced; 0: none. */
+/* How many at once are forced; 0: none.  Plans refuse what cannot be. */
 static int asked_at_once(void)
 {
-    int asked = 0;
-    const bool said = eco_force_number(eco_environment("ECORNN_FORCE"), "at-once", &asked);
-    return said && asked >= 1 && asked <= ECO_GPU_LANES ? asked : 0;
+    return eco_gpu_forced_at_once(eco_environment("ECORNN_FORCE"));
 }
 
 void eco_gpu_share_out(const struct ecornn_device *device, const struct eco_problem *one,

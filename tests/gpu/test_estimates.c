@@ -171,9 +171,8 @@ END_TEST
 static const struct {
     const char *force; /* NULL: the planner chooses */
     int models, at_once;
-} shares[] = {{"at-once=8", 4, 4},    {"at-once=8", 3, 3},  {"at-once=3", 16, 3},
-              {"at-once=1", 9, 1},    {"at-once=99", 2, 2}, {"at-once=some", 2, 2},
-              {"at-once=16", 40, 16}, {NULL, 16, 16}};
+} shares[] = {{"at-once=8", 4, 4}, {"at-once=8", 3, 3},    {"at-once=3", 16, 3},
+              {"at-once=1", 9, 1}, {"at-once=16", 40, 16}, {NULL, 16, 16}};
 
 START_TEST(shares_out)
 {
@@ -193,6 +192,28 @@ START_TEST(shares_out)
         ck_assert_int_le(share.caps.gpu.blocks[0] * share.at_once, h100.gpu.blocks[2]);
     }
     ck_assert_int_eq(share.algo != NULL, shares[_i].at_once > 1);
+}
+END_TEST
+
+/* Every plan refuses what at-once cannot be, and says what can. */
+static const struct {
+    const char *force, *wrong; /* "": it can be */
+} lanes[] = {
+    {"at-once=1", ""},
+    {"at-once=16", ""},
+    {"at-once=17", "at-once=17 is none of the values of that key: 1 to 16"},
+    {"at-once=0", "at-once=0 is none of the values of that key: 1 to 16"},
+    {"at-once=-2", "at-once=-2 is none of the values of that key: 1 to 16"},
+    {"at-once=", "at-once= is none of the values of that key: 1 to 16"},
+    {"at-once=2x", "at-once=2x is none of the values of that key: 1 to 16"},
+    {"rows=some,at-once=99", "rows=some is none of the values of that key: padded or dense"},
+    {"at-once=99,groups=2", "at-once=99 is none of the values of that key: 1 to 16"}};
+
+START_TEST(refuses_lanes)
+{
+    struct eco_problem problem = {.L = 1};
+    strcpy(problem.forced, lanes[_i].force);
+    ck_assert_str_eq(eco_gpu_force(&problem).wrong, lanes[_i].wrong);
 }
 END_TEST
 
@@ -239,6 +260,7 @@ int main(void)
     tcase_add_loop_test(tests, fills_rows, 0, (int)(sizeof filled / sizeof *filled));
     tcase_add_loop_test(tests, cuts_waves, 0, (int)(sizeof waves / sizeof *waves));
     tcase_add_loop_test(tests, shares_out, 0, (int)(sizeof shares / sizeof *shares));
+    tcase_add_loop_test(tests, refuses_lanes, 0, (int)(sizeof lanes / sizeof *lanes));
     tcase_add_loop_test(tests, shares_the_device, 0, (int)(sizeof beside / sizeof *beside));
     return suite_run(suite, true);
 }

@@ -661,6 +661,7 @@ START_TEST(says_what_cannot_be_forced)
         {"algorithm=step,chunk=-1", "chunk=-1 is none of"},
         {"algorithm=step,wavefront=2", "wavefront=2 is none of"},
         {"algorithm=step,rows=thin", "rows=thin is none of"},
+        {"algorithm=step,at-once=99", "at-once=99 is none of the values of that key: 1 to 16"},
         {"algorithm=step,step-tile=splitting:64x32x4", "such products of steps"},
         {"algorithm=step,step-tile=thin:64x32x4", "is none of"},
         {"algorithm=step,step-tile=splitting:63x32x4", "is none of"},

@@ -69,6 +69,22 @@ START_TEST(small_ones_have_parts)
 }
 END_TEST
 
+START_TEST(refuses_what_at_once_cannot_be)
+{
+    ecornn_device *device;
+    ecornn_desc desc;
+    ecornn_plan *plan;
+    models_check_ok(ecornn_device_open(&device, "cuda"));
+    models_check_ok(ecornn_desc_parse(&desc, "lstm/bf16/train/T9/N4/I8/H64/models:3", NULL));
+    setenv("ECORNN_FORCE", "at-once=99", 1);
+    ck_assert_int_eq(ecornn_plan_create(&plan, device, &desc), ECORNN_UNSUPPORTED);
+    unsetenv("ECORNN_FORCE");
+    ck_assert_msg(strstr(ecornn_error_detail(), "at-once=99 is none of the values") != NULL, "%s",
+                  ecornn_error_detail());
+    ecornn_device_close(device);
+}
+END_TEST
+
 /* ---- beside other plans ---------------------------------------------------------------------- */
 
 /* Models in parts of the device, in two plans, and one layer that wants all of it. */
@@ -157,6 +173,7 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, bits_are_those_of_each_by_itself, 0, PROBLEMS);
     tcase_add_test(tests, small_ones_have_parts);
+    tcase_add_test(tests, refuses_what_at_once_cannot_be);
     tcase_add_test(tests, share_the_device);
     return suite_run(suite, false);
 }

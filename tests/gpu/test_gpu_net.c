@@ -134,6 +134,22 @@ START_TEST(small_ones_run_at_once)
 }
 END_TEST
 
+START_TEST(refuses_what_at_once_cannot_be)
+{
+    ecornn_device *device;
+    ecornn_net_plan *plan;
+    check_ok(ecornn_device_open(&device, tested));
+    setenv("ECORNN_FORCE", "at-once=0", 1);
+    ck_assert_int_eq(
+        ecornn_net_plan_create(&plan, device, "f32/train/T4/N2/I4; lstm/H8 + gru/H8", NULL),
+        ECORNN_UNSUPPORTED);
+    unsetenv("ECORNN_FORCE");
+    ck_assert_msg(strstr(ecornn_error_detail(), "at-once=0 is none of the values") != NULL, "%s",
+                  ecornn_error_detail());
+    ecornn_device_close(device);
+}
+END_TEST
+
 /* Of the largest number, in parts. */
 static double distance(const char *is, const char *must, size_t bytes, ecornn_type type)
 {
@@ -260,6 +276,7 @@ int main(void)
     tcase_add_loop_test(tests, numbers_are_the_references, 0, NETS);
     tcase_add_loop_test(tests, bits_are_those_by_hand_at_once, 0, BESIDE);
     tcase_add_test(tests, small_ones_run_at_once);
+    tcase_add_test(tests, refuses_what_at_once_cannot_be);
     tcase_add_loop_test(tests, calls_that_fail_are_said, 0, 2);
     suite_add_tcase(suite, tests);
     return suite_run(suite, false);
