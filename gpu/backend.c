@@ -163,8 +163,10 @@ static void close_device(struct ecornn_device *device)
     struct eco_gpu_scope scope;
     struct eco_gpu *gpu = device->own;
     if (eco_gpu_enter(&scope, device) == ECORNN_OK) {
-        for (int i = 0; i < ECO_MAX_SETS; i++)
+        for (int i = 0; i < ECO_MAX_RUNS; i++) {
             eco_gpu_free_set(&gpu->set[i]);
+            eco_gpu_free_lanes(&gpu->lanes[i]);
+        }
         eco_own_codes_free(gpu);
         if (gpu->failed != NULL)
             cudaFreeHost(gpu->failed);

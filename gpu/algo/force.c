@@ -14,7 +14,7 @@
 #include "gpu/fused_step/args.h"
 #include "gpu/wide_step/wide_step.h"
 #include "gpu/persistent/persistent.h"
-#include "gpu/view/plan.h"
+#include "gpu/run/run.h"
 
 enum { VALUE = 32 };
 

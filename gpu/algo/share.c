@@ -5,6 +5,7 @@
 #include "gpu/algo/algo.h"
 
 #include "gpu/device/rates.h"
+#include "gpu/run/run.h"
 
 /* Where no part is given away: as many as keep a device busy. */
 enum { OF_ALL = 8 };

@@ -49,7 +49,19 @@ struct eco_gpu_set {
     cudaEvent_t event[ECO_MAX_STREAMS + 1];
 };
 
-enum { ECO_MAX_SETS = 32 };
+/* What runs side by side fork to: a stream each, and an event that it is joined by.  A set has what
+ * each of them queues with. */
+enum { ECO_GPU_LANES = 16 };
+struct eco_gpu_lanes {
+    _Atomic bool taken;
+    int made; /* so many of them; of the run that took them */
+    cudaStream_t stream[ECO_GPU_LANES];
+    cudaEvent_t event[ECO_GPU_LANES];
+};
+
+/* That are queued at once: a run by itself takes a set, one of runs side by side lanes and a set.
+ */
+enum { ECO_MAX_RUNS = 128 };
 
 struct eco_gpu {
     int device;
@@ -59,8 +71,9 @@ struct eco_gpu {
     bool graphs;                       /* not forced to be without: graph=0 */
     long spin_timeout_s; /* how long blocks of a kernel wait for each other: ECORNN_SPIN_TIMEOUT */
     uint32_t *failed;    /* host's memory that kernels reach: set when one waited too long */
-    struct eco_gpu_set set[ECO_MAX_SETS]; /* as many as runs were ever queued at once */
-    struct eco_own_code *own_codes;       /* jit/user_cells.c; at creation of plans only */
+    struct eco_gpu_set set[ECO_MAX_RUNS];     /* made: as many as runs were ever queued at once */
+    struct eco_gpu_lanes lanes[ECO_MAX_RUNS]; /* likewise */
+    struct eco_own_code *own_codes;           /* jit/user_cells.c; at creation of plans only */
     pthread_mutex_t own_codes_lock;
     double speed[ECO_SPEEDS]; /* what the device says of itself */
     struct eco_gpu_rates rates;
@@ -73,9 +86,14 @@ struct eco_gpu_scope {
 ecornn_status eco_gpu_enter(struct eco_gpu_scope *scope, const struct ecornn_device *device);
 void eco_gpu_leave(const struct eco_gpu_scope *scope);
 
+/* UNSUPPORTED where ECO_MAX_RUNS are taken. */
 ecornn_status eco_gpu_take_set(struct eco_gpu *gpu, struct eco_gpu_set **set);
 void eco_gpu_return_set(struct eco_gpu_set *set);
 void eco_gpu_free_set(struct eco_gpu_set *set);
+/* With so many streams, 1 to ECO_GPU_LANES, or more. */
+ecornn_status eco_gpu_take_lanes(struct eco_gpu *gpu, int count, struct eco_gpu_lanes **lanes);
+void eco_gpu_return_lanes(struct eco_gpu_lanes *lanes);
+void eco_gpu_free_lanes(struct eco_gpu_lanes *lanes);
 
 /* BAD_ARGUMENT where the device cannot reach it: a kernel that tried would end the context, for
  * everybody.  NULL is allowed. */

@@ -4,56 +4,29 @@
  */
 #include "gpu/run/run.h"
 
-enum { MOST_SETS = (ECO_GPU_LANES + ECO_MAX_STREAMS - 1) / ECO_MAX_STREAMS };
-
 /* Lane 0 is the caller's stream: what would be its own is left to capture on. */
-struct lanes {
+struct beside_run {
     const struct eco_beside *beside;
-    struct eco_gpu_set *set[MOST_SETS];
+    struct eco_gpu_lanes *lanes;
 };
 
-/* taken: so many are to be given back, also after a failure. */
-static ecornn_status take_sets(struct eco_gpu *gpu, int lanes,
-                               struct eco_gpu_set *set[MOST_SETS + 1], int *taken)
+ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int count)
 {
-    const int sets = (lanes + ECO_MAX_STREAMS - 1) / ECO_MAX_STREAMS;
-    ecornn_status status = ECORNN_OK;
-    for (*taken = 0; status == ECORNN_OK && *taken < sets;) {
-        status = eco_gpu_take_set(gpu, &set[*taken]);
-        *taken += status == ECORNN_OK;
-    }
-    return status;
-}
-
-static void return_sets(struct eco_gpu_set *const set[], int taken)
-{
-    for (int i = 0; i < taken; i++)
-        eco_gpu_return_set(set[i]);
-}
-
-ecornn_status eco_gpu_make_lanes(const struct ecornn_device *device, int lanes)
-{
-    enum { OF_A_RUN = ECO_MAX_STREAMS };
     struct eco_gpu_scope scope;
-    struct eco_gpu_set *set[MOST_SETS + 1];
-    int taken;
+    struct eco_gpu_lanes *lanes;
     ecornn_status status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
-    status = take_sets(device->own, lanes + OF_A_RUN, set, &taken);
-    return_sets(set, taken);
+    status = eco_gpu_take_lanes(device->own, count, &lanes);
+    if (status == ECORNN_OK)
+        eco_gpu_return_lanes(lanes);
     eco_gpu_leave(&scope);
     return status;
 }
 
-static cudaStream_t stream_of(const struct lanes *lanes, int lane, cudaStream_t caller)
+static cudaStream_t stream_of(const struct beside_run *run, int lane, cudaStream_t caller)
 {
-    return lane == 0 ? caller : lanes->set[lane / ECO_MAX_STREAMS]->stream[lane % ECO_MAX_STREAMS];
-}
-
-static cudaEvent_t event_of(const struct lanes *lanes, int lane)
-{
-    return lanes->set[lane / ECO_MAX_STREAMS]->event[lane % ECO_MAX_STREAMS];
+    return lane == 0 ? caller : run->lanes->stream[lane];
 }
 
 /* What stream `behind` does next comes after all of `ahead`. */
@@ -65,20 +38,20 @@ static ecornn_status follow(cudaStream_t behind, cudaStream_t ahead, cudaEvent_t
 
 static ecornn_status queue(void *own, cudaStream_t caller)
 {
-    const struct lanes *lanes = own;
-    const struct eco_beside *beside = lanes->beside;
+    const struct beside_run *all = own;
+    const struct eco_beside *beside = all->beside;
     const int n = beside->at_once;
     ecornn_status status = ECORNN_OK;
     int forked = 1;
     for (; status == ECORNN_OK && forked < n; forked++)
-        status = follow(stream_of(lanes, forked, caller), caller, event_of(lanes, 0));
+        status = follow(stream_of(all, forked, caller), caller, all->lanes->event[0]);
     for (int run = 0; status == ECORNN_OK && run < beside->runs; run++)
-        status = beside->one(beside->own, run, run % n, stream_of(lanes, run % n, caller));
+        status = beside->one(beside->own, run, run % n, stream_of(all, run % n, caller));
     /* Joined even after a failure: a stream left in a capture would spoil it, another would go on
      * writing behind the caller's. */
     for (int lane = 1; lane < forked; lane++) {
-        const cudaStream_t stream = stream_of(lanes, lane, caller);
-        const ecornn_status joined = follow(caller, stream, event_of(lanes, lane));
+        const cudaStream_t stream = stream_of(all, lane, caller);
+        const ecornn_status joined = follow(caller, stream, all->lanes->event[lane]);
         if (joined != ECORNN_OK && cudaStreamSynchronize(stream) != cudaSuccess)
             (void)cudaGetLastError();
         status = status != ECORNN_OK ? status : joined;
@@ -104,17 +77,17 @@ static bool waits(const struct ecornn_plan *plan)
     return one->persistent[0].used || one->persistent[1].used;
 }
 
-static ecornn_status queue_or_launch(struct lanes *lanes, cudaStream_t stream)
+static ecornn_status queue_or_launch(struct beside_run *run, cudaStream_t stream)
 {
-    const struct ecornn_plan *plan = lanes->beside->plan;
+    const struct ecornn_plan *plan = run->beside->plan;
     if (plan == NULL)
-        return queue(lanes, stream);
-    const struct eco_args *args = lanes->beside->args;
+        return queue(run, stream);
+    const struct eco_args *args = run->beside->args;
     const struct eco_gpu_queue all = {.queue = queue,
-                                      .own = lanes,
+                                      .own = run,
                                       .args = args,
                                       .graphs = ((const struct eco_gpu_plan *)plan->own)->graphs,
-                                      .spare = lanes->set[0]->stream[0],
+                                      .spare = run->lanes->stream[0],
                                       .keeps = eco_gpu_keeps_graph(plan, nodes_of(plan, args))};
     return eco_gpu_run_queue(&all);
 }
@@ -124,21 +97,18 @@ ecornn_status eco_gpu_run_beside(struct ecornn_device *device, const struct eco_
 {
     struct eco_gpu *gpu = device->own;
     struct eco_gpu_scope scope;
-    struct eco_gpu_set *set[MOST_SETS + 1];
-    struct lanes lanes = {.beside = beside};
-    int taken;
+    struct beside_run run = {.beside = beside};
     ecornn_status status =
         beside->plan != NULL && waits(beside->plan) ? eco_gpu_check_waits(gpu) : ECORNN_OK;
     if (status == ECORNN_OK)
         status = eco_gpu_enter(&scope, device);
     if (status != ECORNN_OK)
         return status;
-    status = take_sets(gpu, beside->at_once, set, &taken);
-    for (int i = 0; i < taken && i < MOST_SETS; i++)
-        lanes.set[i] = set[i];
-    if (status == ECORNN_OK)
-        status = queue_or_launch(&lanes, stream);
-    return_sets(set, taken);
+    status = eco_gpu_take_lanes(gpu, beside->at_once, &run.lanes);
+    if (status == ECORNN_OK) {
+        status = queue_or_launch(&run, stream);
+        eco_gpu_return_lanes(run.lanes);
+    }
     eco_gpu_leave(&scope);
     return status;
 }

@@ -7,9 +7,6 @@
 #include "gpu/algo/force.h"
 #include "gpu/kernels.h"
 
-/* Models that run at once, at most. */
-enum { ECO_GPU_LANES = 16 };
-
 /* Of algorithm persistent, one way. */
 struct eco_persistent_kernels {
     bool used;                                   /* else steps are those of algorithm step */

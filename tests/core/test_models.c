@@ -28,6 +28,20 @@ START_TEST(bits_are_those_of_each_by_itself)
 }
 END_TEST
 
+/* More threads than a machine of tests has processors, each with memory of its own. */
+START_TEST(threads_share_a_plan)
+{
+    enum { RUNS = 17 };
+    struct models_run run[RUNS] = {{.memory = NULL}};
+    models_open(&run[0], devices[_i], "lstm/f32/train/L2/T5/N3/I4/H19/models:4");
+    for (int k = 1; k < RUNS; k++)
+        models_open_beside(&run[k], &run[0]);
+    models_check_threads(run, RUNS);
+    for (int k = RUNS; k-- > 0;)
+        models_close(&run[k]);
+}
+END_TEST
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static void refused(ecornn_status status, ecornn_status expected, const char *word)
@@ -89,6 +103,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, bits_are_those_of_each_by_itself, 0, PROBLEMS * DEVICES);
+    tcase_add_loop_test(tests, threads_share_a_plan, 0, DEVICES);
     tcase_add_test(tests, what_is_wrong_is_said);
     return suite_run(suite, true);
 }

@@ -159,6 +159,27 @@ START_TEST(share_the_device)
 }
 END_TEST
 
+/* One plan, a stream for each thread. */
+START_TEST(threads_share_a_plan)
+{
+    enum { RUNS = 17 };
+    struct models_run run[RUNS];
+    for (int k = 0; k < RUNS; k++) {
+        cudaStream_t stream;
+        ck_assert_int_eq(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+        run[k] = (struct models_run){.memory = &memory, .stream = stream};
+    }
+    models_open(&run[0], "cuda", "lstm/bf16/train/T20/N32/I16/H64/models:16");
+    for (int k = 1; k < RUNS; k++)
+        models_open_beside(&run[k], &run[0]);
+    models_check_threads(run, RUNS);
+    for (int k = RUNS; k-- > 0;) {
+        models_close(&run[k]);
+        cudaStreamDestroy(run[k].stream);
+    }
+}
+END_TEST
+
 int main(void)
 {
     ecornn_device *device;
@@ -175,5 +196,6 @@ int main(void)
     tcase_add_test(tests, small_ones_have_parts);
     tcase_add_test(tests, refuses_what_at_once_cannot_be);
     tcase_add_test(tests, share_the_device);
+    tcase_add_test(tests, threads_share_a_plan);
     return suite_run(suite, false);
 }

@@ -63,11 +63,8 @@ static void count_bytes(struct models_run *run)
     memcpy(run->bytes, bytes, sizeof bytes);
 }
 
-void models_open(struct models_run *run, const char *device, const char *problem)
+static void open_arrays(struct models_run *run)
 {
-    models_check_ok(ecornn_device_open(&run->device, device));
-    models_check_ok(ecornn_desc_parse(&run->desc, problem, NULL));
-    models_check_ok(ecornn_plan_create(&run->plan, run->device, &run->desc));
     ecornn_plan_sizes(run->plan, &run->sizes);
     run->models = run->desc.models > 1 ? run->desc.models : 1;
     run->states = ecornn_cell_states(run->desc.cell);
@@ -80,6 +77,23 @@ void models_open(struct models_run *run, const char *device, const char *problem
     run->dweights = ecornn_alloc(run->device, run->sizes.dweights);
 }
 
+void models_open(struct models_run *run, const char *device, const char *problem)
+{
+    models_check_ok(ecornn_device_open(&run->device, device));
+    models_check_ok(ecornn_desc_parse(&run->desc, problem, NULL));
+    models_check_ok(ecornn_plan_create(&run->plan, run->device, &run->desc));
+    open_arrays(run);
+}
+
+void models_open_beside(struct models_run *run, const struct models_run *other)
+{
+    run->device = other->device;
+    run->plan = other->plan;
+    run->desc = other->desc;
+    run->borrows = true;
+    open_arrays(run);
+}
+
 void models_close(struct models_run *run)
 {
     void *const blocks[] = {run->weights, run->workspace, run->reserve, run->dweights};
@@ -87,6 +101,8 @@ void models_close(struct models_run *run)
         ecornn_free(run->device, blocks[k]);
     for (int k = 0; k < MODELS_ARRAYS; k++)
         release(run->memory, run->array[k]);
+    if (run->borrows)
+        return;
     ecornn_plan_free(run->plan);
     ecornn_device_close(run->device);
 }
@@ -112,20 +128,27 @@ static void *state(const struct models_run *run, int array, int s)
                : NULL;
 }
 
-void models_queue(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
-                  uint64_t seed)
+/* Parameters and their gradients, where they lie in their arrays. */
+static ecornn_status find_params(const struct models_run *run, void *params[MOST_PARAMS],
+                                 void *dparams[MOST_PARAMS])
 {
-    void *params[MOST_PARAMS], *dparams[MOST_PARAMS];
     const size_t element = run->desc.type == ECORNN_F64 ? sizeof(double) : sizeof(float);
     const int count = ecornn_param_count(run->plan);
-    const bool trains = (run->desc.flags & ECORNN_TRAINING) != 0;
-    ck_assert_int_le(count, MOST_PARAMS);
-    for (int k = 0; k < count; k++) {
+    ecornn_status status = count <= MOST_PARAMS ? ECORNN_OK : ECORNN_UNSUPPORTED;
+    for (int k = 0; status == ECORNN_OK && k < count; k++) {
         ecornn_param param;
-        models_check_ok(ecornn_param_get(run->plan, k, &param));
+        status = ecornn_param_get(run->plan, k, &param);
         params[k] = run->array[PARAMS] + param.offset * element;
         dparams[k] = run->array[DPARAMS] + param.offset * element;
     }
+    return status;
+}
+
+ecornn_status models_try(const struct models_run *run, const int32_t *lengths,
+                         const uint8_t *resets, uint64_t seed)
+{
+    void *params[MOST_PARAMS], *dparams[MOST_PARAMS];
+    const bool trains = (run->desc.flags & ECORNN_TRAINING) != 0;
     ecornn_io io = {.size = sizeof io,
                     .steps = ECORNN_ALL,
                     .batch = ECORNN_ALL,
@@ -154,12 +177,22 @@ void models_queue(const struct models_run *run, const int32_t *lengths, const ui
         gradient.dinitial[s] = state(run, DINITIAL, s);
         gradient.dreset_state[s] = resets ? state(run, DSTART, s) : NULL;
     }
-    models_check_ok(ecornn_pack(run->plan, (const void *const *)params, run->weights, io.stream));
-    models_check_ok(ecornn_forward(run->plan, &io));
-    if (!trains)
-        return;
-    models_check_ok(ecornn_backward(run->plan, &io, &gradient));
-    models_check_ok(ecornn_unpack(run->plan, run->dweights, dparams, 0, io.stream));
+    ecornn_status status = find_params(run, params, dparams);
+    if (status == ECORNN_OK)
+        status = ecornn_pack(run->plan, (const void *const *)params, run->weights, io.stream);
+    if (status == ECORNN_OK)
+        status = ecornn_forward(run->plan, &io);
+    if (status == ECORNN_OK && trains)
+        status = ecornn_backward(run->plan, &io, &gradient);
+    if (status == ECORNN_OK && trains)
+        status = ecornn_unpack(run->plan, run->dweights, dparams, 0, io.stream);
+    return status;
+}
+
+void models_queue(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
+                  uint64_t seed)
+{
+    models_check_ok(models_try(run, lengths, resets, seed));
 }
 
 static void train(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,

@@ -54,12 +54,15 @@ struct models_run {
     void *weights, *workspace, *reserve, *dweights;
     const struct models_memory *memory;
     void *stream; /* of the device; NULL: the default one */
+    bool borrows; /* device and plan are another's */
 };
 
 /* Fails the test where it is not OK. */
 void models_check_ok(ecornn_status status);
 /* run->memory is set, the rest is zeros. */
 void models_open(struct models_run *run, const char *device, const char *problem);
+/* Likewise, of the plan of another, which is closed after it. */
+void models_open_beside(struct models_run *run, const struct models_run *other);
 void models_close(struct models_run *run);
 /* Inputs of all models, and what results are before a run: all bits set. */
 void models_fill(const struct models_run *run, uint64_t *seed);
@@ -67,6 +70,12 @@ void models_forget(const struct models_run *run);
 /* Weights, a run and, in training, gradients, on the run's stream: nothing is waited for. */
 void models_queue(const struct models_run *run, const int32_t *lengths, const uint8_t *resets,
                   uint64_t seed);
+/* Likewise.  Asserts nothing: threads call it. */
+ecornn_status models_try(const struct models_run *run, const int32_t *lengths,
+                         const uint8_t *resets, uint64_t seed);
+/* A thread for each of the runs, all at once, a few times: the test fails where one does, or where
+ * bits are others than those of a run before. */
+void models_check_threads(const struct models_run run[], int count);
 /* Runs all, with given memory again and again, as a graph, too; and each model by itself, with
  * given memory by the choices that all printed.  The test fails where bits are others. */
 void models_check(const struct models_case *test, const char *device,
